@@ -104,7 +104,7 @@ impl Serve {
             }
         });
         let served = serve(server, wishes, |event| match event {
-            Event::Listens { smpp, http, freed } => {
+            Event::Listens { smpp, tls, http, freed } => {
                 if freed > 0 {
                     tell!(
                         "{freed} messages were in flight when the store was closed, and are delivered again"
@@ -113,8 +113,12 @@ impl Serve {
                 if let Some(http) = http {
                     tell!("metrics: http://{http}/metrics");
                 }
+                if let Some(tls) = tls {
+                    tell!("listening with TLS: {tls}");
+                }
                 tell!("listening: {smpp}");
             }
+            Event::Remark(remark) => tell!("{remark}"),
             Event::Stops => tell!("stopping"),
             Event::Reloads(Ok(())) => tell!("reloaded"),
             Event::Reloads(Err(problem)) => tell!("not reloaded: {problem}"),

@@ -1,6 +1,11 @@
 //! The server's configuration: a file of TOML, every mistake of which is told with its line.
 
+use super::outbind::OutbindConfig;
 use super::password::is_hash;
+use super::peer::{PeerConfig, WrittenPeer};
+use super::route::{Routes, WrittenRoute};
+use super::tls::{TlsConfig, WrittenTls};
+use super::{peer, route};
 use crate::model::ESME_LANES;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -61,6 +66,8 @@ pub struct AccountConfig {
     pub rate: u32,
     /// Numbers whose messages go to this application.
     pub numbers: Vec<String>,
+    /// Where it takes calls, if it does.
+    pub outbind: Option<OutbindConfig>,
 }
 
 /// The whole configuration.
@@ -84,6 +91,12 @@ pub struct Config {
     pub store: Option<PathBuf>,
     /// Applications.
     pub accounts: Vec<AccountConfig>,
+    /// TLS of the listener.
+    pub tls: Option<TlsConfig>,
+    /// Centres to which this one binds.
+    pub peers: Vec<PeerConfig>,
+    /// Which way messages go.
+    pub routes: Routes,
 }
 
 #[derive(Deserialize)]
@@ -100,6 +113,11 @@ struct Written {
     timers: WrittenTimers,
     #[serde(default)]
     account: Vec<Spanned<WrittenAccount>>,
+    tls: Option<WrittenTls>,
+    #[serde(default)]
+    peer: Vec<Spanned<WrittenPeer>>,
+    #[serde(default)]
+    route: Vec<Spanned<WrittenRoute>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -122,10 +140,12 @@ struct WrittenAccount {
     rate: Option<Spanned<u32>>,
     #[serde(default)]
     numbers: Vec<Spanned<String>>,
+    outbind: Option<Spanned<String>>,
+    outbind_password: Option<Spanned<String>>,
 }
 
 /// A place in the text, and what is wrong there.
-type Problem = (Range<usize>, String);
+pub(super) type Problem = (Range<usize>, String);
 
 /// Numbers of accounts: a store keeps them, times the lanes of each.
 const NUMBER_MAX: u32 = 0x7fff_ffff;
@@ -163,7 +183,7 @@ impl Config {
 }
 
 /// A number within limits, or what holds if none is written.
-fn within<N: PartialOrd + Copy + fmt::Display>(
+pub(super) fn within<N: PartialOrd + Copy + fmt::Display>(
     written: Option<&Spanned<N>>,
     otherwise: N,
     limits: std::ops::RangeInclusive<N>,
@@ -185,7 +205,7 @@ fn address(written: Option<&Spanned<String>>) -> Result<Option<SocketAddr>, Prob
 }
 
 /// A name that fits SMPP's system_id.
-fn system_id(written: &Spanned<String>) -> Result<String, Problem> {
+pub(super) fn system_id(written: &Spanned<String>) -> Result<String, Problem> {
     let text = written.get_ref();
     if (1..=15).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_graphic()) {
         return Ok(text.clone());
@@ -230,6 +250,11 @@ impl Written {
         }
         let otherwise = SocketAddr::from(([127, 0, 0, 1], 2775));
         let name = self.system_id.as_ref().map(system_id).transpose()?;
+        let peers = peer::checked(&self.peer)?;
+        let peer_named = |name: &str| peers.iter().find(|peer| peer.name == name).map(|peer| peer.number);
+        let account_named =
+            |name: &str| accounts.iter().find(|account| account.system_id == name).map(|other| other.number);
+        let routes = route::checked(&self.route, peer_named, account_named)?;
         Ok(Config {
             listen: address(self.listen.as_ref())?.unwrap_or(otherwise),
             http: address(self.http.as_ref())?,
@@ -239,7 +264,10 @@ impl Written {
             queue: within(self.queue.as_ref(), 10_000, 1..=10_000_000)?,
             timers,
             store: self.store,
+            tls: self.tls.as_ref().map(WrittenTls::checked).transpose()?,
             accounts,
+            peers,
+            routes,
         })
     }
 }
@@ -268,7 +296,35 @@ impl WrittenAccount {
             window: within(self.window.as_ref(), 100, 1..=10_000)?,
             rate: within(self.rate.as_ref(), 0, 0..=10_000_000)?,
             numbers,
+            outbind: self.outbind()?,
         })
+    }
+
+    fn outbind(&self) -> Result<Option<OutbindConfig>, Problem> {
+        let Some(written) = &self.outbind else {
+            return match &self.outbind_password {
+                Some(password) => Err((password.span(), "outbind_password without outbind".into())),
+                None => Ok(None),
+            };
+        };
+        let address = written.get_ref().clone();
+        let is_address = address
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
+        if !is_address {
+            let problem = format!("{address:?} is no address: give a host and a port");
+            return Err((written.span(), problem));
+        }
+        let password = match &self.outbind_password {
+            None => String::new(),
+            Some(password) if password.get_ref().len() <= super::PASSWORD_OCTETS_MAX => {
+                password.get_ref().clone()
+            }
+            Some(password) => {
+                return Err((password.span(), "a password of SMPP has at most 8 letters".into()));
+            }
+        };
+        Ok(Some(OutbindConfig { address, password }))
     }
 }
 

@@ -4,6 +4,7 @@ use super::account::{self, AccountEvent};
 use super::config::{AccountConfig, Config, Timers};
 use super::metrics::Metrics;
 use super::password::is_password;
+use super::peer::Peers;
 use crate::centre::ArchiveReader;
 use crate::load::Clock;
 use crate::smpp::{Bind, Status};
@@ -11,7 +12,7 @@ use crate::store::SharedStore;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 /// Passwords that are looked at at a time: each takes 19 MiB and a processor for some milliseconds,
 /// and a flood of binds must not take all of both.
@@ -95,6 +96,12 @@ pub struct Front {
     config: RwLock<Arc<Config>>,
     accounts: RwLock<Accounts>,
     passwords: Semaphore,
+    /// Connections that may still be made.
+    pub(super) connections: Arc<Semaphore>,
+    /// Centres to which this one binds.
+    pub(super) peers: Peers,
+    /// What is said to whoever started the server.
+    remarks: mpsc::UnboundedSender<String>,
     /// Wakes the route to mobiles.
     pub(super) mobiles: Notify,
     /// Submissions, deliveries and completions that are under way.
@@ -108,7 +115,13 @@ pub struct Front {
 }
 
 impl Front {
-    pub(super) fn new(config: Config, store: SharedStore, archive: Option<ArchiveReader>) -> Arc<Front> {
+    /// What it says goes to `remarks`.
+    pub(super) fn new(
+        config: Config,
+        store: SharedStore,
+        archive: Option<ArchiveReader>,
+        remarks: mpsc::UnboundedSender<String>,
+    ) -> Arc<Front> {
         let front = Arc::new(Front {
             store,
             archive: archive.map(Mutex::new),
@@ -117,6 +130,9 @@ impl Front {
             config: RwLock::new(Arc::new(config.clone())),
             accounts: RwLock::default(),
             passwords: Semaphore::new(PASSWORDS),
+            connections: Arc::new(Semaphore::new(config.connections)),
+            peers: Peers::default(),
+            remarks,
             mobiles: Notify::new(),
             under_way: Arc::default(),
             stopping: watch::Sender::new(false),
@@ -125,7 +141,14 @@ impl Front {
             next_session: AtomicU64::new(1),
         });
         front.set_accounts(&config);
+        front.peers.set(&front, &config.peers);
         front
+    }
+
+    /// Says something to whoever started the server.
+    pub(super) fn say(&self, remark: String) {
+        // Nobody listens any more once the server ends.
+        let _ = self.remarks.send(remark);
     }
 
     /// Makes the accounts those of `config`. One that is there already goes on with its new limits.
@@ -178,6 +201,7 @@ impl Front {
             ("connections", before.connections != config.connections),
             ("queue", before.queue != config.queue),
             ("store", before.store != config.store),
+            ("tls.listen", before.tls != config.tls),
         ] {
             if differs {
                 return Err(format!("`{name}` takes a restart to be changed; the old configuration holds"));
@@ -185,6 +209,7 @@ impl Front {
         }
         self.set_accounts(config);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config.clone());
+        self.peers.set(self, &config.peers);
         Ok(())
     }
 
@@ -201,6 +226,15 @@ impl Front {
     pub(super) fn validity_us(&self) -> i64 {
         // At most ten years.
         self.config().validity.as_micros() as i64
+    }
+
+    /// A place for a connection, if there is one.
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.connections).try_acquire_owned().ok();
+        if permit.is_none() {
+            self.metrics.connections_refused.add(1);
+        }
+        permit
     }
 
     /// A number for a session.
@@ -253,6 +287,7 @@ impl Front {
     /// Something may have become ready for delivery somewhere.
     pub(super) fn look_everywhere(&self) {
         self.mobiles.notify_one();
+        self.peers.wake_all();
         let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
         accounts.by_number.values().for_each(|account| account.tell(AccountEvent::Look));
     }

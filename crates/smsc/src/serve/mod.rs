@@ -1,7 +1,7 @@
 //! The centre as a server of SMPP 3.4.
 //!
 //! ```text
-//!   connection ── session ──submit──▶ store ──claim──▶ network route (mobiles)
+//!   connection ── session ──submit──▶ store ──claim──▶ network route (mobiles), peers
 //!                    ▲                  │
 //!                    └──deliver_sm── account ◀──claim── receipts, messages to its numbers
 //! ```
@@ -9,6 +9,7 @@
 //! - `session`: one connection; a task that reads, one that writes.
 //! - `account`: what is delivered to an application, over all its sessions.
 //! - `network`: what is delivered to mobiles.
+//! - `peer`: what goes through other centres, and comes from them; `route` says which way.
 //! - `upkeep`: timers and the Flusher, in threads.
 //!
 //! A submit_sm is answered once its commit is durable. What is under way when the server ends was
@@ -20,15 +21,24 @@ mod front;
 mod http;
 mod metrics;
 mod network;
+mod outbind;
 mod password;
+mod peer;
+mod route;
 mod session;
+mod stream;
 mod submission;
+mod tls;
 mod upkeep;
 
 pub use config::{AccountConfig, Config, ConfigError, Timers};
 pub use front::Front;
 pub use metrics::Metrics;
+pub use outbind::OutbindConfig;
 pub use password::{PASSWORD_OCTETS_MAX, hash_password, is_hash, is_password};
+pub use peer::{MessageIds, Peer, PeerConfig};
+pub use route::{Route, Routes, Target};
+pub use tls::{PeerTls, TlsConfig};
 
 use crate::centre::{Archive, RetryPolicy, Rules};
 use crate::housekeeping::recover;
@@ -38,8 +48,8 @@ use crate::store::{MmdbOptions, SharedStore, StoreError, StoreKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 /// How long the end waits for what is under way.
 const GRACE: Duration = Duration::from_secs(10);
@@ -92,11 +102,15 @@ pub enum Event<'a> {
     Listens {
         /// Where SMPP is spoken.
         smpp: std::net::SocketAddr,
+        /// Where it is spoken with TLS.
+        tls: Option<std::net::SocketAddr>,
         /// Where metrics are.
         http: Option<std::net::SocketAddr>,
         /// Messages that were in flight when the store was closed.
         freed: usize,
     },
+    /// Something about a peer or an application.
+    Remark(&'a str),
     /// It ends, and waits for what is under way.
     Stops,
     /// Another configuration holds, or why not.
@@ -134,27 +148,42 @@ pub async fn serve(
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    let (smpp_address, http_address) =
-        (listener.local_addr()?, http.as_ref().map(TcpListener::local_addr).transpose()?);
-    let connections = Arc::new(Semaphore::new(config.connections));
-    let front = Front::new(config, store, reader);
+    let tls = match &config.tls {
+        Some(tls) => Some(listen(tls.listen).await?),
+        None => None,
+    };
+    let (smpp_address, http_address, tls_address) = (
+        listener.local_addr()?,
+        http.as_ref().map(TcpListener::local_addr).transpose()?,
+        tls.as_ref().map(TcpListener::local_addr).transpose()?,
+    );
+    let (say, mut remarks) = mpsc::unbounded_channel();
+    let front = Front::new(config, store, reader, say);
     let upkeep = upkeep::start(&front, archive)?;
     let route = tokio::spawn(network::run(Arc::clone(&front), network, retry));
     if let Some(http) = http {
         tokio::spawn(http::run(Arc::clone(&front), http));
     }
-    tell(Event::Listens { smpp: smpp_address, http: http_address, freed });
+    let detour = tokio::spawn(peer::detour(Arc::clone(&front)));
+    tell(Event::Listens { smpp: smpp_address, tls: tls_address, http: http_address, freed });
     let mut failed = front.failures();
     let outcome = loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => match Arc::clone(&connections).try_acquire_owned() {
-                    Ok(permit) => drop(tokio::spawn(session::run(Arc::clone(&front), stream, permit))),
-                    Err(_) => front.metrics.connections_refused.add(1),
+                Ok((stream, _)) => if let Some(permit) = front.place() {
+                    let _ = stream.set_nodelay(true);
+                    drop(tokio::spawn(session::run(Arc::clone(&front), stream::plain(stream), permit)));
                 },
                 // No descriptors are left, or the other side has gone: others are served meanwhile.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
+            accepted = accept(tls.as_ref()) => match accepted {
+                Ok((stream, _)) => if let Some(permit) = front.place() {
+                    drop(tokio::spawn(secured(Arc::clone(&front), stream, permit)));
+                },
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            Some(remark) = remarks.recv() => tell(Event::Remark(&remark)),
             changed = wishes.changed() => {
                 let wish = wishes.borrow_and_update().clone();
                 match wish {
@@ -173,7 +202,7 @@ pub async fn serve(
             }
         }
     };
-    drop(listener);
+    drop((listener, tls));
     tell(Event::Stops);
     front.stop();
     let begin = tokio::time::Instant::now();
@@ -183,8 +212,30 @@ pub async fn serve(
     front.end();
     // It ends when it has put down what was in the air.
     let _ = tokio::time::timeout(GRACE, route).await;
+    detour.abort();
     upkeep.join();
     outcome
+}
+
+/// The next connection for TLS; never, where none is spoken.
+async fn accept(listener: Option<&TcpListener>) -> std::io::Result<(TcpStream, std::net::SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Serves a connection with TLS. Its handshake has the time of a bind: half-open ones hold their
+/// place no longer.
+async fn secured(front: Arc<Front>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    let _ = stream.set_nodelay(true);
+    // Each connection has the certificate that holds when it comes.
+    let Some(server) = front.config().tls.as_ref().map(|tls| Arc::clone(&tls.server)) else { return };
+    let handshake = tokio_rustls::TlsAcceptor::from(server).accept(stream);
+    match tokio::time::timeout(front.timers().session_init, handshake).await {
+        Ok(Ok(stream)) => session::run(front, stream::secured(stream), permit).await,
+        Ok(Err(_)) | Err(_) => front.metrics.tls_failed.add(1),
+    }
 }
 
 async fn listen(address: std::net::SocketAddr) -> Result<TcpListener, ServeError> {

@@ -2,9 +2,11 @@
 
 use super::account::{AccountEvent, Outlet};
 use super::front::{Account, Front, UnderWay};
-use super::submission::{refusal_status, submission};
+use super::route::Target;
+use super::stream::{Reading, Writing};
+use super::submission::{refusal_status, submission, target_of};
 use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
-use crate::model::{MessageState, StationKey};
+use crate::model::StationKey;
 use crate::smpp::{
     Address, Bind, BindKind, Cancel, Command, Destination, Framing, Header, MultiResponse, Query, Replace,
     Status, Submit, SubmitMulti, bind_response, format_time, frame, message_response, pdu, query_response,
@@ -17,8 +19,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Octets that are read at a time.
@@ -53,12 +53,8 @@ pub(super) enum Out {
 }
 
 /// Serves a connection until it ends. `permit` is its place among all.
-pub(super) async fn run(front: Arc<Front>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+pub(super) async fn run(front: Arc<Front>, (read, write): (Reading, Writing), permit: OwnedSemaphorePermit) {
     front.metrics.connections.add(1);
-    // Answers are written whole; without this a small one waits for the other side's
-    // acknowledgement.
-    let _ = stream.set_nodelay(true);
-    let (read, write) = stream.into_split();
     let (out, outs) = mpsc::channel(SPARE + super::config::DELIVERIES_MAX);
     let window = Arc::new(AtomicUsize::new(0));
     let writer = tokio::spawn(write_all(Arc::clone(&front), write, outs, Arc::clone(&window)));
@@ -120,7 +116,7 @@ enum Next {
 
 impl Session {
     /// Reads until the connection ends, or is to end.
-    async fn read(&mut self, mut stream: OwnedReadHalf) {
+    async fn read(&mut self, mut stream: Reading) {
         let mut input: Vec<u8> = Vec::new();
         let mut skip = 0_usize;
         let (mut stopping, mut stops) = (self.front.stopping(), None);
@@ -365,20 +361,20 @@ impl Session {
             Ok(submission) => {
                 let under_way = UnderWay::new(&self.front.under_way);
                 self.window.fetch_add(1, Relaxed);
-                let to = submission.message.dst_key;
+                let (to, target) = (submission.message.dst_key, target_of(&submission));
                 let started =
                     self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
                 let put = self.put(Out::Accepted { command, sequence, started, since, under_way }).await;
-                self.wake(to);
+                self.wake(to, target);
                 put
             }
         }
     }
 
     /// Wakes whoever delivers to a station.
-    fn wake(&self, station: StationKey) {
+    fn wake(&self, station: StationKey, target: Target) {
         match station.account() {
-            None => self.front.mobiles.notify_one(),
+            None => self.front.wake_target(target),
             Some(number) => {
                 if let Some(account) = self.front.account(number) {
                     account.tell(AccountEvent::Ready(station));
@@ -462,10 +458,10 @@ impl Session {
             let started = self.admit(now_us).and_then(|()| {
                 let submit = Submit { destination: address.clone(), ..multi.submit.clone() };
                 let submission = submission(&self.front, self.account(), submit, now_us)?;
-                let to = submission.message.dst_key;
+                let (to, target) = (submission.message.dst_key, target_of(&submission));
                 let started =
                     self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
-                self.wake(to);
+                self.wake(to, target);
                 Ok(started)
             });
             messages.push((address, started));
@@ -484,10 +480,10 @@ impl Session {
             Err(status) => self.answer(command, status, sequence).await,
             Ok((query, MessageStatus { state, done_us, error })) => {
                 let date = format_time(done_us);
-                let state = if state == MessageState::Scheduled { MessageState::Enroute } else { state };
                 // What does not fit the field is told in the receipt.
                 let error = u8::try_from(error).unwrap_or(u8::MAX);
-                self.send(|out| query_response(out, sequence, query.msg_id, &date, state as u8, error)).await
+                self.send(|out| query_response(out, sequence, query.msg_id, &date, state.number(), error))
+                    .await
             }
         }
     }
@@ -576,7 +572,7 @@ fn poll_now(started: &mut Started) -> Option<Result<Outcome, crate::store::Store
 /// Writes what the session and its account send, in order, until told to end.
 async fn write_all(
     front: Arc<Front>,
-    mut stream: OwnedWriteHalf,
+    mut stream: Writing,
     mut outs: mpsc::Receiver<Out>,
     window: Arc<AtomicUsize>,
 ) {
@@ -642,11 +638,17 @@ async fn write_all(
     let _ = tokio::time::timeout(FAREWELL, stream.shutdown()).await;
 }
 
+/// TLS has what it was given on its way only once it is flushed.
+async fn write_whole(stream: &mut Writing, octets: &[u8]) -> std::io::Result<()> {
+    stream.write_all(octets).await?;
+    stream.flush().await
+}
+
 /// Writes what has collected; whether the other side still takes it.
-async fn flush(stream: &mut OwnedWriteHalf, octets: &mut Vec<u8>, is_open: bool) -> bool {
+async fn flush(stream: &mut Writing, octets: &mut Vec<u8>, is_open: bool) -> bool {
     let written = !is_open
         || octets.is_empty()
-        || matches!(tokio::time::timeout(STUCK, stream.write_all(octets)).await, Ok(Ok(())));
+        || matches!(tokio::time::timeout(STUCK, write_whole(stream, octets)).await, Ok(Ok(())));
     octets.clear();
     if octets.capacity() > 2 * WRITE {
         *octets = Vec::new();
