@@ -109,9 +109,9 @@ fn mistakes_are_told_with_their_line() {
         Config::parse("smsc.toml", &(PEER.to_owned() + &second + &account())).unwrap_err()
     };
     let error = twice(("\"north\"", "\"south\""));
-    assert!(error.line == 28 && error.problem.contains("number 1 belongs to another peer"), "{error}");
+    assert!(error.line == 29 && error.problem.contains("number 1 belongs to another peer"), "{error}");
     let error = twice(("number = 1", "number = 2"));
-    assert!(error.line == 29 && error.problem.contains("belongs to another peer"), "{error}");
+    assert!(error.line == 30 && error.problem.contains("belongs to another peer"), "{error}");
 }
 
 #[test]
