@@ -4,7 +4,7 @@
 //! |---|---|
 //! | I1 | every message is in exactly one state, and its rows are those of that state: its parts, too, are those of its body |
 //! | I2 | at most one message of a station is in flight, and it is in its queue |
-//! | I3 | for each station and rank, messages were delivered in the order of acceptance (those that were scheduled apart) |
+//! | I3 | for each station and rank, messages were delivered in the order of acceptance (those that were scheduled or went through a peer apart) |
 //! | I4 | a station with a queue is ready, busy or has a live timer; one without is idle |
 //! | I5 | one receipt for each that was asked for, none else |
 //! | I6 | every accepted message is in the store or in the archive; where all that were accepted are known, nothing else is |
@@ -123,6 +123,7 @@ struct Rows {
     queued: u32,
     scheduled: u32,
     sent: u32,
+    forwarded: u32,
 }
 
 /// A number for a part. Sums of them are compared, as parts come in any order: equal sums of
@@ -137,7 +138,7 @@ fn sum_of(part: &EncodedPart) -> u64 {
 impl Brief {
     fn of(message: &Message, report: &mut Report) -> Brief {
         let mut parts_sum = 0u64;
-        if !message.state.is_final() {
+        if matches!(message.state, State::Scheduled | State::Enroute) {
             match encode(message) {
                 Ok(parts) => parts.iter().for_each(|part| parts_sum = parts_sum.wrapping_add(sum_of(part))),
                 Err(error) => {
@@ -248,6 +249,12 @@ pub fn check_while(
     Ok(Some(report))
 }
 
+/// Whether a message went through a peer: receipts, which tell when it was delivered, come from
+/// there in any order.
+fn went_through_peer(station: i64, parts: u8) -> bool {
+    station >= 0 && parts == 0
+}
+
 impl Tables {
     fn add(&mut self, row: Row, report: &mut Report) {
         // Tables come in the order of the model: messages first.
@@ -298,6 +305,10 @@ impl Tables {
                 brief.found.sent += 1;
                 (brief.state, brief.done_us) == (row.state, row.done_us)
             }),
+            Row::Forwarded(row) => found(row.msg_id, "forwarded", &mut |brief| {
+                brief.found.forwarded += 1;
+                brief.state == State::Forwarded
+            }),
             Row::Message(_) | Row::IdBlock(_) | Row::Account(_) => {}
         }
     }
@@ -305,19 +316,21 @@ impl Tables {
     /// I1: the rows of a message are those of its state.
     fn messages(&self, has_flusher: bool, report: &mut Report) {
         for (id, brief) in &self.messages {
-            let Rows { parts, parts_sum, queued, scheduled, sent } = &brief.found;
+            let Rows { parts, parts_sum, queued, scheduled, sent, forwarded } = &brief.found;
             let live = !brief.state.is_final();
+            let is_forwarded = brief.state == State::Forwarded;
             let expected_parts = if live { u32::from(brief.parts) } else { 0 };
             let expected = (
                 u32::from(brief.state == State::Enroute),
                 u32::from(brief.state == State::Scheduled),
                 u32::from(!live && has_flusher),
+                u32::from(is_forwarded),
             );
-            if (*queued, *scheduled, *sent) != expected || *parts != expected_parts {
+            if (*queued, *scheduled, *sent, *forwarded) != expected || *parts != expected_parts {
                 report.violated(|| {
                     format!(
                         "I1: message {id} is {:?} and has {queued} rows in to_delivery, {scheduled} in scheduled_msg, \
-                         {sent} in sent, {parts} of {} parts",
+                         {sent} in sent, {forwarded} in forwarded, {parts} of {} parts",
                         brief.state, brief.parts
                     )
                 });
@@ -404,12 +417,13 @@ impl Tables {
     fn order(&self, report: &mut Report) {
         let mut delivered: Vec<(i64, u8, i64, i64)> = Vec::new();
         for (&id, it) in &self.messages {
-            if it.state == State::Delivered && !it.scheduled {
+            if it.state == State::Delivered && !it.scheduled && !went_through_peer(it.dst_key.0, it.parts) {
                 delivered.push((it.dst_key.0, it.rank, id, it.done_us));
             }
         }
         for (&id, it) in &self.archived {
-            if it.delivered() && !it.scheduled() && !self.messages.contains_key(&id) {
+            let by_peer = went_through_peer(it.station, it.parts);
+            if it.delivered() && !it.scheduled() && !by_peer && !self.messages.contains_key(&id) {
                 delivered.push((it.station, it.rank, id, it.done_us));
             }
         }
@@ -428,10 +442,10 @@ impl Tables {
     /// I5.
     fn receipts(&self, report: &mut Report) {
         let mut receipts: HashMap<i64, HashSet<i64>> = HashMap::new();
-        for (&id, message) in self.messages.iter().filter(|message| message.1.receipt_of != 0) {
+        for (&id, message) in self.messages.iter().filter(|message| message.1.receipt_of > 0) {
             receipts.entry(message.receipt_of).or_default().insert(id);
         }
-        for (&id, record) in self.archived.iter().filter(|record| record.1.receipt_of != 0) {
+        for (&id, record) in self.archived.iter().filter(|record| record.1.receipt_of > 0) {
             receipts.entry(record.receipt_of).or_default().insert(id);
         }
         let live = self.messages.iter().map(|(&id, it)| (id, it.wants_receipt && it.state.is_final()));

@@ -6,11 +6,11 @@ mod common;
 
 use common::{ACCOUNT, NOW_US, SECOND_US, address, message, receive};
 use smsc::centre::{
-    Channel, Completed, Completion, Delivery, Operation, Outcome, Refusal, Replacement, Status, Submission,
-    SubmissionError, Verdict, receipt,
+    Channel, Completed, Completion, Delivery, Forward, Operation, Outcome, PutBack, Refusal, Replacement,
+    Settlement, Status, Submission, SubmissionError, Verdict, receipt,
 };
 use smsc::check::{Accepted, check_accepted};
-use smsc::model::{Account, Message, State, StationKey, shard_of};
+use smsc::model::{Account, Message, State, StationKey, shard_of, shard_of_peer};
 use smsc::store::{Acknowledge, MmdbOptions, Opening, Row, Session, Store, StoreKind};
 use smsc::text::{BODY_OCTETS_MAX, Part, TextError};
 
@@ -436,12 +436,108 @@ fn does_what_it_must(kind: StoreKind) {
         cancel_takes_a_message_back_that_is_not_in_flight,
         replace_gives_a_message_another_body,
         what_is_accepted_can_be_stored,
+        what_goes_through_a_peer_is_settled_by_its_number,
     ] {
         scenario(&mut client);
         left_clean(&*store);
     }
     let report = check_accepted(&*store, dir.path(), Accepted::Exactly(&client.accepted)).unwrap();
     assert!(report.holds() && report.live == 0, "{report:#?}");
+}
+
+/// A message that a peer has accepted waits in no queue, and its receipt finds it by the peer's
+/// number; what was no flight is as it was before.
+fn what_goes_through_a_peer_is_settled_by_its_number(client: &mut Client<'_>) {
+    let submit = |client: &mut Client<'_>, number: usize| {
+        let message = Message { registered_delivery: 0x11, ..message(number, b"x") };
+        let submission = Submission::new(message).unwrap().through_peer(3);
+        match client.call(Operation::Receive(Box::new(submission))) {
+            Outcome::Received(msg_id) => {
+                client.accepted.push(msg_id);
+                msg_id
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let claim = |client: &mut Client<'_>, peer: u16, now_us: i64| {
+        let claim = Operation::Claim { channel: Channel::Peer(peer), spread: 0, max: 5, now_us };
+        match client.call(claim) {
+            Outcome::Claimed(deliveries) => deliveries,
+            other => panic!("{other:?}"),
+        }
+    };
+    let forward = |client: &mut Client<'_>, delivery: &Delivery, peer_id: &str, stale: i64| {
+        client.call(Operation::Forward(Box::new(Forward {
+            station: delivery.station,
+            epoch: delivery.epoch - stale,
+            msg_id: delivery.message.msg_id,
+            peer: 3,
+            peer_id: peer_id.into(),
+            due_us: NOW_US + 100 * SECOND_US,
+            now_us: NOW_US,
+        })))
+    };
+    let settle = |client: &mut Client<'_>, peer: u32, peer_id: &str, state: Option<State>| {
+        let settlement = Settlement { peer, peer_id: peer_id.into(), state, error: 9, now_us: NOW_US };
+        client.call(Operation::Settle(Box::new(settlement)))
+    };
+    let unknown = Outcome::Refused(Refusal::NoSuchMessage);
+    let id = submit(client, 90);
+    assert_eq!(client.claim_of(90, NOW_US), None, "mobiles are not asked");
+    assert_eq!(claim(client, 2, NOW_US), []);
+    let delivery = claim(client, 3, NOW_US).pop().unwrap();
+    let back = PutBack {
+        station: delivery.station,
+        epoch: delivery.epoch,
+        msg_id: id,
+        shard: shard_of_peer(2),
+        ready_us: NOW_US + 5,
+    };
+    assert_eq!(client.call(Operation::PutBack(back)), Outcome::Count(1));
+    assert_eq!(client.call(Operation::PutBack(back)), Outcome::Count(0), "once");
+    assert_eq!((claim(client, 3, NOW_US + 9), claim(client, 2, NOW_US)), (vec![], vec![]));
+    let delivery = claim(client, 2, NOW_US + 5).pop().unwrap();
+    assert_eq!((delivery.attempts, delivery.message.attempts), (0, 0), "as if it had not been");
+    assert_eq!(forward(client, &delivery, "7f", 1), Outcome::Count(0), "an old claim");
+    assert_eq!(forward(client, &delivery, "7f", 0), Outcome::Count(1));
+    assert_eq!(client.status(ACCOUNT, id).unwrap().state, State::Forwarded);
+    assert_eq!(client.cancel(ACCOUNT, id), Outcome::Refused(Refusal::InFlight));
+    assert_eq!(claim(client, 2, NOW_US + SECOND_US), []);
+    for (peer, peer_id) in [(3, "7"), (3, "7f0"), (2, "7f")] {
+        assert_eq!(settle(client, peer, peer_id, Some(State::Delivered)), unknown, "{peer} {peer_id}");
+    }
+    // An intermediate notification, once.
+    let lane = StationKey::of_account(ACCOUNT, id);
+    assert_eq!(settle(client, 3, "7f", None), Outcome::Settled(Some(lane)));
+    assert_eq!(settle(client, 3, "7f", None), Outcome::Settled(None));
+    let notification = client.claim(lane, NOW_US).unwrap();
+    assert_eq!((notification.message.receipt_of, notification.message.esm_class), (-id, 0x20));
+    client.deliver(notification, NOW_US);
+    assert_eq!(client.claim(lane, NOW_US), None);
+    assert_eq!(settle(client, 3, "7f", Some(State::Undeliverable)), Outcome::Settled(Some(lane)));
+    assert_eq!(settle(client, 3, "7f", Some(State::Delivered)), unknown, "it has its state");
+    assert_eq!(client.status(ACCOUNT, id).unwrap().state, State::Undeliverable);
+    let receipt = client.claim(lane, NOW_US).unwrap();
+    let text = String::from_utf8(receipt.message.body.clone()).unwrap();
+    assert!(receipt.message.receipt_of == id && text.contains("stat:UNDELIV err:009"), "{text}");
+    client.deliver(receipt, NOW_US);
+    // Two under one number: the later first. What never comes is unknown.
+    let (first, second) = (submit(client, 91), submit(client, 92));
+    for delivery in claim(client, 3, NOW_US) {
+        assert_eq!(forward(client, &delivery, "", 0), Outcome::Count(1));
+    }
+    assert!(matches!(settle(client, 3, "", Some(State::Rejected)), Outcome::Settled(_)));
+    assert_eq!(client.status(ACCOUNT, second).unwrap().state, State::Rejected);
+    let receipt = client.claim(StationKey::of_account(ACCOUNT, second), NOW_US).unwrap();
+    client.deliver(receipt, NOW_US);
+    assert_eq!(client.status(ACCOUNT, first).unwrap().state, State::Forwarded);
+    let overdue = |client: &mut Client<'_>, now_us| client.call(Operation::Overdue { now_us, max: 5 });
+    assert_eq!(overdue(client, NOW_US + 99 * SECOND_US), Outcome::Count(0));
+    assert_eq!(overdue(client, NOW_US + 100 * SECOND_US), Outcome::Count(1));
+    assert_eq!(client.status(ACCOUNT, first).unwrap().state, State::Unknown);
+    let later_us = NOW_US + 200 * SECOND_US;
+    let receipt = client.claim(StationKey::of_account(ACCOUNT, first), later_us).unwrap();
+    client.deliver(receipt, later_us);
 }
 
 /// Every message is final and has left its rows.

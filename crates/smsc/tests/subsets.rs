@@ -8,8 +8,8 @@ use proptest::test_runner::{Config, TestRunner};
 use smsc::check::check;
 use smsc::housekeeping::recover;
 use smsc::model::{
-    Account, EncodedPart, IdBlock, Message, Queued, Record, RetryTimer, Scheduled, Sent, State, Station,
-    StationState, Table, Unlogged,
+    Account, EncodedPart, Forwarded, IdBlock, Message, Queued, Record, RetryTimer, Scheduled, Sent, State,
+    Station, StationState, Table, Unlogged,
 };
 use smsc::store::{MmdbOptions, Row, Store, StoreError, StoreKind};
 use std::cell::RefCell;
@@ -93,6 +93,7 @@ fn table(row: &Row) -> &'static Table {
         Row::Sent(_) => Sent::TABLE,
         Row::IdBlock(_) => IdBlock::TABLE,
         Row::Account(_) => Account::TABLE,
+        Row::Forwarded(_) => Forwarded::TABLE,
     }
 }
 

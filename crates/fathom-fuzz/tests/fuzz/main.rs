@@ -11,6 +11,7 @@ mod experiments;
 mod imports;
 mod models;
 mod networks;
+mod pdus;
 mod results;
 mod spools;
 mod stores;

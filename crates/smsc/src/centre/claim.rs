@@ -4,6 +4,7 @@ use super::operation::Rules;
 use super::receive::{named, part_keys, primary};
 use crate::model::{
     EncodedPart, MOBILE_SHARDS, Message, Queued, SHARDS, Station, StationKey, StationState, Value,
+    shard_of_peer,
 };
 use crate::transaction::{StoreError, Transaction};
 
@@ -33,19 +34,22 @@ pub enum Channel {
     All(u16),
     /// Those of mobiles, beginning with this shard.
     Mobiles(u16),
+    /// Those that go through a peer, by its number.
+    Peer(u16),
     /// Those of these stations, in this order: of an account, the lanes that have nothing in
     /// flight.
     Stations(Vec<StationKey>),
 }
 
 impl Channel {
-    /// The shards of the run queue that it goes through, in order; none for stations by name.
+    /// The first shard of the run queue that it goes through, and how many from 0 on it goes round;
+    /// none for a peer, whose shard is apart, and for stations by name.
     #[must_use]
     pub fn shards(&self) -> (u16, u16) {
         match *self {
             Channel::All(first) => (first, SHARDS),
             Channel::Mobiles(first) => (first, MOBILE_SHARDS),
-            Channel::Stations(_) => (0, 0),
+            Channel::Peer(_) | Channel::Stations(_) => (0, 0),
         }
     }
 }
@@ -67,9 +71,11 @@ pub(super) fn claim(
         }
         return Ok(deliveries);
     }
-    let (first, shards) = channel.shards();
-    for step in 0..shards {
-        let shard = Value::Int(((first + step) % shards).into());
+    let (first, round) = channel.shards();
+    let shards = (0..round).map(|step| (first + step) % round);
+    let of_peer = if let Channel::Peer(number) = *channel { Some(shard_of_peer(number)) } else { None };
+    for shard in shards.chain(of_peer) {
+        let shard = Value::Int(shard.into());
         let ready = Value::Int(StationState::Ready as i64);
         let limit = (max - deliveries.len()) + SPARE;
         // Read without a lock: a hint. The station's lock and a second look decide.

@@ -1,6 +1,6 @@
 //! Sender, second half: what became of a message in flight.
 
-use super::finish::finish;
+use super::finish::{finish, report};
 use super::operation::Rules;
 use super::receive::{put_outcome, station};
 use crate::model::{Message, MessageState, RetryTimer, Station, StationKey, StationState};
@@ -18,7 +18,8 @@ pub struct Completion {
     pub message: Box<Message>,
     /// What became of it.
     pub verdict: Verdict,
-    /// The receipt that a final state brings its sender ([`super::receipt`]), if it wants one.
+    /// The receipt that a final state brings its sender ([`super::receipt`]), if it wants one; of a
+    /// temporary outcome, the intermediate notification ([`super::notification`]).
     pub receipt: Option<Box<Message>>,
     /// Now, µs.
     pub now_us: i64,
@@ -43,6 +44,16 @@ pub enum Verdict {
         /// When to try again, if the message is valid for so long, µs.
         retry_us: i64,
     },
+}
+
+impl Verdict {
+    /// Its error; 0 for none.
+    #[must_use]
+    pub fn error(&self) -> u32 {
+        match *self {
+            Verdict::Final { error, .. } | Verdict::Temporary { error, .. } => error,
+        }
+    }
 }
 
 /// What a completion did.
@@ -86,7 +97,13 @@ pub(super) fn complete(
         Verdict::Temporary { error, absent, retry_us } => {
             claimed.last_error = error;
             let due_us = if station.alerted { now_us } else { retry_us.min(claimed.expire_us).max(now_us) };
-            again(tx, station, claimed, absent, due_us)
+            let done = again(tx, station, claimed, absent, due_us);
+            match (done, receipt.as_deref_mut()) {
+                (Ok(again), Some(notification)) if claimed.wants_notification() => {
+                    report(tx, claimed, notification, -claimed.msg_id, now_us).map(|_| again)
+                }
+                (done, _) => done,
+            }
         }
     };
     (claimed.state, claimed.attempts, claimed.last_error, claimed.done_us) = before;

@@ -1,7 +1,7 @@
 //! What a centre has to do next, and when: whether nothing happens because nothing is due.
 
 use super::receive::primary;
-use crate::model::{RetryTimer, SHARDS, Scheduled, Station, StationKey, StationState, Value};
+use crate::model::{RetryTimer, SHARDS_ALL, Scheduled, Station, StationKey, StationState, Value};
 use crate::transaction::{StoreError, Transaction};
 
 /// What is to be done.
@@ -52,7 +52,7 @@ pub(super) fn next_due(tx: &mut impl Transaction) -> Result<Option<Due>, StoreEr
             earliest = Some(Due { due_us, task });
         }
     };
-    for shard in 0..SHARDS {
+    for shard in 0..SHARDS_ALL {
         for state in [StationState::Ready, StationState::Busy] {
             let key = [Value::Int(shard.into()), Value::Int(state as i64)];
             for it in tx.range::<Station>(Station::RUN_QUEUE, &key, &key, 1)? {

@@ -13,12 +13,23 @@ use crate::transaction::{StoreError, Transaction};
 pub(super) fn finish(
     tx: &mut impl Transaction,
     rules: &Rules,
-    mut station: Station,
+    station: Station,
     message: &mut Message,
     state: MessageState,
     receipt: Option<&mut Message>,
     now_us: i64,
 ) -> Result<i64, StoreError> {
+    leave(tx, station, message, now_us)?;
+    close(tx, rules, message, state, receipt, now_us)
+}
+
+/// Takes `message` from the queue of its station, which is stored.
+pub(super) fn leave(
+    tx: &mut impl Transaction,
+    mut station: Station,
+    message: &Message,
+    now_us: i64,
+) -> Result<(), StoreError> {
     let queued =
         [Value::Int(message.dst_key.0), Value::Int(message.rank().into()), Value::Int(message.msg_id)];
     if !tx.delete::<Queued>(&queued)? {
@@ -33,8 +44,7 @@ pub(super) fn finish(
         station.ready_us = now_us;
         station.attempts = 0;
     }
-    tx.put(&station)?;
-    close(tx, rules, message, state, receipt, now_us)
+    tx.put(&station)
 }
 
 /// As [`finish`], for a scheduled message.
@@ -50,7 +60,8 @@ pub(super) fn finish_scheduled(
     close(tx, rules, message, state, receipt, now_us)
 }
 
-fn close(
+/// As [`finish`], for a message that is in no queue any more.
+pub(super) fn close(
     tx: &mut impl Transaction,
     rules: &Rules,
     message: &mut Message,
@@ -66,18 +77,27 @@ fn close(
         tx.put(&sent_row(message))?;
     }
     match receipt {
-        Some(receipt) if message.wants_receipt(state) => {
-            receipt.dst_key = StationKey::of_account(message.account, message.msg_id);
-            tx.lock(receipt.dst_key)?;
-            let station = station(tx, receipt.dst_key)?;
-            receipt.msg_id = tx.next_id()?;
-            receipt.receipt_of = message.msg_id;
-            tx.insert(receipt)?;
-            enqueue(tx, station, receipt, now_us)?;
-            Ok(receipt.msg_id)
-        }
+        Some(receipt) if message.wants_receipt(state) => report(tx, message, receipt, message.msg_id, now_us),
         _ => Ok(0),
     }
+}
+
+/// Queues a receipt or a notification for the sender of `message`. Its number.
+pub(super) fn report(
+    tx: &mut impl Transaction,
+    message: &Message,
+    report: &mut Message,
+    receipt_of: i64,
+    now_us: i64,
+) -> Result<i64, StoreError> {
+    report.dst_key = StationKey::of_account(message.account, message.msg_id);
+    tx.lock(report.dst_key)?;
+    let station = station(tx, report.dst_key)?;
+    report.msg_id = tx.next_id()?;
+    report.receipt_of = receipt_of;
+    tx.insert(report)?;
+    enqueue(tx, station, report, now_us)?;
+    Ok(report.msg_id)
 }
 
 /// The row in `sent` of a final message.

@@ -1,7 +1,7 @@
 //! Claims that nobody completes any more.
 
 use super::receive::station;
-use crate::model::{SHARDS, Station, StationState, Value};
+use crate::model::{SHARDS_ALL, Station, StationState, Value};
 use crate::transaction::{StoreError, Transaction};
 
 pub(super) fn free_leases(
@@ -11,7 +11,7 @@ pub(super) fn free_leases(
     max: usize,
 ) -> Result<usize, StoreError> {
     let mut freed = 0;
-    for shard in 0..SHARDS {
+    for shard in 0..SHARDS_ALL {
         let shard = Value::Int(shard.into());
         let busy = Value::Int(StationState::Busy as i64);
         let until = Value::Int(until_us);

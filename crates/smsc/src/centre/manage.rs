@@ -96,7 +96,9 @@ fn changeable(
         return Ok(Err(Refusal::Final));
     }
     let station = station(tx, message.dst_key)?;
-    if station.state == StationState::Busy && station.current == msg_id {
+    let in_flight = station.state == StationState::Busy && station.current == msg_id;
+    // What a peer has cannot be called back.
+    if in_flight || message.state == State::Forwarded {
         return Ok(Err(Refusal::InFlight));
     }
     Ok(Ok((message, station)))

@@ -4,6 +4,7 @@ use super::account;
 use super::claim::{self, Channel, Delivery};
 use super::complete::{self, Completed, Completion};
 use super::due::{self, Due};
+use super::forward::{self, Forward, PutBack, Settlement};
 use super::manage::{self, Refusal, Replacement, Status};
 use super::receive::{self, Submission};
 use super::timer::Place;
@@ -50,6 +51,19 @@ pub enum Operation {
     },
     /// Ends a message's flight.
     Complete(Box<Completion>),
+    /// Ends the flight of a message that a peer has accepted: its receipt is waited for.
+    Forward(Box<Forward>),
+    /// Ends a flight that was none: the message waits again, as if it had not been claimed.
+    PutBack(PutBack),
+    /// What a peer's receipt tells.
+    Settle(Box<Settlement>),
+    /// Gives up waiting for receipts of peers that are overdue.
+    Overdue {
+        /// Now.
+        now_us: i64,
+        /// The most messages.
+        max: usize,
+    },
     /// A station is there again.
     Alert {
         /// The station.
@@ -161,6 +175,8 @@ pub enum Outcome {
     Claimed(Vec<Delivery>),
     /// The flight has ended.
     Completed(Completed),
+    /// The receipt was that of a message: the lane that has one of its own now, if any.
+    Settled(Option<StationKey>),
     /// Rows that something was done to.
     Count(usize),
     /// Messages that were ended, and where the next stretch begins; none if the last queue was
@@ -204,6 +220,12 @@ impl Operation {
             }
             Operation::Complete(completion) => {
                 complete::complete(tx, rules, completion).map(Outcome::Completed)
+            }
+            Operation::Forward(forward) => forward::forward(tx, forward).map(Outcome::Count),
+            Operation::PutBack(back) => forward::put_back(tx, back).map(Outcome::Count),
+            Operation::Settle(settlement) => forward::settle(tx, rules, settlement),
+            Operation::Overdue { now_us, max } => {
+                forward::overdue(tx, rules, *now_us, *max).map(Outcome::Count)
             }
             Operation::Alert { station, now_us } => timer::alert(tx, *station, *now_us).map(Outcome::Count),
             Operation::ReleaseScheduled { now_us, max } => {

@@ -5,6 +5,8 @@ use crate::text::{Coding, decode_septets};
 
 /// esm_class of a message that is a delivery receipt.
 pub const RECEIPT_ESM_CLASS: u8 = 0x04;
+/// esm_class of an intermediate notification.
+pub const NOTIFICATION_ESM_CLASS: u8 = 0x20;
 /// How long a receipt waits for its application, µs.
 const VALIDITY_US: i64 = 3 * 86_400_000_000;
 /// Letters of the message that its receipt repeats.
@@ -13,9 +15,18 @@ const TEXT_LETTERS: usize = 20;
 /// The receipt for `message`, which gets `state` now; none if its sender wants none.
 #[must_use]
 pub fn receipt(message: &Message, state: MessageState, error: u32, now_us: i64) -> Option<Box<Message>> {
-    if !message.wants_receipt(state) {
-        return None;
-    }
+    message.wants_receipt(state).then(|| report(message, state, error, now_us, RECEIPT_ESM_CLASS))
+}
+
+/// The intermediate notification that `message` was tried in vain and is tried again; none if its
+/// sender wants none. One message has one at most: that of its first attempt.
+#[must_use]
+pub fn notification(message: &Message, error: u32, now_us: i64) -> Option<Box<Message>> {
+    let is_first = message.attempts == 0 && message.wants_notification();
+    is_first.then(|| report(message, MessageState::Enroute, error, now_us, NOTIFICATION_ESM_CLASS))
+}
+
+fn report(message: &Message, state: MessageState, error: u32, now_us: i64, esm_class: u8) -> Box<Message> {
     let delivered = u8::from(state == MessageState::Delivered);
     let body = format!(
         "id:{} sub:001 dlvrd:00{delivered} submit date:{} done date:{} stat:{} err:{:03} text:{}",
@@ -26,7 +37,7 @@ pub fn receipt(message: &Message, state: MessageState, error: u32, now_us: i64) 
         error % 1000,
         beginning(message),
     );
-    Some(Box::new(Message {
+    Box::new(Message {
         msg_id: 0,
         state: MessageState::Enroute,
         account: message.account,
@@ -38,7 +49,7 @@ pub fn receipt(message: &Message, state: MessageState, error: u32, now_us: i64) 
         dst_ton: message.src_ton,
         dst_npi: message.src_npi,
         service_type: String::new(),
-        esm_class: RECEIPT_ESM_CLASS,
+        esm_class,
         protocol_id: 0,
         priority: 0,
         registered_delivery: 0,
@@ -53,7 +64,7 @@ pub fn receipt(message: &Message, state: MessageState, error: u32, now_us: i64) 
         parts: 0,
         tlvs: Vec::new(),
         body: body.into_bytes(),
-    }))
+    })
 }
 
 /// The first letters of a text that ASCII has; the receipt itself is in the default alphabet.

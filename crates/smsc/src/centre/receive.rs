@@ -5,7 +5,7 @@ use super::manage::Refusal;
 use super::operation::{Outcome, Rules};
 use crate::model::{
     AddressError, EncodedPart, Message, Queued, Record, Scheduled, State, Station, StationKey, StationState,
-    Value,
+    Value, shard_of, shard_of_peer,
 };
 use crate::text::{BODY_OCTETS_MAX, Part, Reference, TextError, segment};
 use crate::transaction::{StoreError, Transaction};
@@ -17,6 +17,8 @@ pub struct Submission {
     pub message: Message,
     /// Its parts.
     pub parts: Vec<EncodedPart>,
+    /// The shard of the run queue in which its station waits.
+    pub shard: u16,
 }
 
 /// A message that cannot be accepted.
@@ -83,7 +85,14 @@ impl Submission {
         let parts = encode(&message)?;
         // At most 255 (`TextError::TooManyParts`).
         message.parts = parts.len() as u8;
-        Ok(Submission { message, parts })
+        let shard = shard_of(message.dst_key);
+        Ok(Submission { message, parts, shard })
+    }
+
+    /// As it is, through a peer.
+    #[must_use]
+    pub fn through_peer(self, number: u16) -> Submission {
+        Submission { shard: shard_of_peer(number), ..self }
     }
 }
 
@@ -111,9 +120,9 @@ pub(super) fn receive(
     rules: &Rules,
     submission: &mut Submission,
 ) -> Result<Outcome, StoreError> {
-    let Submission { message, parts } = submission;
+    let Submission { message, parts, shard } = submission;
     tx.lock(message.dst_key)?;
-    let station = station(tx, message.dst_key)?;
+    let mut station = station(tx, message.dst_key)?;
     if station.queue >= rules.queue_max {
         return Ok(Outcome::Refused(Refusal::QueueFull));
     }
@@ -129,6 +138,10 @@ pub(super) fn receive(
     if message.state == State::Scheduled {
         tx.insert(&scheduled(message))?;
     } else {
+        // What is queued before it has chosen already.
+        if station.state == StationState::Idle {
+            station.shard = *shard;
+        }
         enqueue(tx, station, message, message.submit_us)?;
     }
     Ok(Outcome::Received(message.msg_id))

@@ -111,7 +111,7 @@ impl Serve {
             }
         });
         let served = serve(server, wishes, |event| match event {
-            Event::Listens { smpp, http, api, admin, freed } => {
+            Event::Listens { smpp, tls, http, api, admin, freed } => {
                 if freed > 0 {
                     let message = "were in flight when the store was closed, and are delivered again";
                     log.at(Level::Warn, "recovered").text("message", &format!("{freed} messages {message}"));
@@ -124,6 +124,9 @@ impl Serve {
                 at("metrics", http, "/metrics");
                 at("api", api, "/");
                 at("admin", admin, "/");
+                if let Some(tls) = tls {
+                    log.at(Level::Info, "listening_tls").text("address", &tls.to_string());
+                }
                 log.at(Level::Info, "listening").text("address", &smpp.to_string());
             }
             Event::Stops => drop(log.at(Level::Info, "stopping")),

@@ -100,7 +100,8 @@ impl Gathered {
                 }
                 _ => {}
             }
-            if !message.state.is_final() && lost.contains(EncodedPart::TABLE) {
+            if matches!(message.state, State::Scheduled | State::Enroute) && lost.contains(EncodedPart::TABLE)
+            {
                 let parts = encode(&message).map_err(|error| {
                     StoreError::inconsistent(format!("message {} cannot be encoded: {error}", message.msg_id))
                 })?;

@@ -22,6 +22,13 @@ pub enum MessageState {
     Deleted = 4,
     /// Final: refused for good.
     Undeliverable = 5,
+    /// Final: a peer has accepted it, and never told what became of it.
+    Unknown = 7,
+    /// Final: a peer has refused it.
+    Rejected = 8,
+    /// A peer has accepted it, and its receipt is waited for. Not a state of SMPP: an application
+    /// hears that it is on its way.
+    Forwarded = 16,
 }
 
 /// Short for [`MessageState`].
@@ -38,6 +45,9 @@ impl MessageState {
             State::Expired,
             State::Deleted,
             State::Undeliverable,
+            State::Unknown,
+            State::Rejected,
+            State::Forwarded,
         ]
         .into_iter()
         .find(|state| *state as i64 == number)
@@ -46,18 +56,30 @@ impl MessageState {
     /// Whether nothing changes it any more.
     #[must_use]
     pub fn is_final(self) -> bool {
-        !matches!(self, State::Scheduled | State::Enroute)
+        !matches!(self, State::Scheduled | State::Enroute | State::Forwarded)
+    }
+
+    /// As SMPP numbers it (message_state of SMPP 3.4 §5.2.28): what waits or is with a peer is
+    /// ENROUTE.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            State::Scheduled | State::Forwarded => State::Enroute as u8,
+            state => state as u8,
+        }
     }
 
     /// As a receipt spells it (`stat:`), SMPP 3.4 appendix B.
     #[must_use]
     pub fn receipt_word(self) -> &'static str {
         match self {
-            State::Scheduled | State::Enroute => "ENROUTE",
+            State::Scheduled | State::Enroute | State::Forwarded => "ENROUTE",
             State::Delivered => "DELIVRD",
             State::Expired => "EXPIRED",
             State::Deleted => "DELETED",
             State::Undeliverable => "UNDELIV",
+            State::Unknown => "UNKNOWN",
+            State::Rejected => "REJECTD",
         }
     }
 }
@@ -122,9 +144,10 @@ pub struct Message {
     pub attempts: u32,
     /// Error of the last attempt; 0 for none.
     pub last_error: u32,
-    /// The message that this one is the receipt of; 0 for none.
+    /// The message that this one is the receipt of; 0 for none. Negative: the message on whose way
+    /// this one is an intermediate notification.
     pub receipt_of: i64,
-    /// Rows of `encoded_msg`; 0 for a station that is no mobile.
+    /// Rows of `encoded_msg`; 0 for a station that is no mobile, and for what went through a peer.
     pub parts: u8,
     /// Optional parameters (TLVs), as they came.
     pub tlvs: Vec<u8>,
@@ -170,6 +193,9 @@ impl Message {
         }
     }
 
+    /// Number of the column `parts`.
+    pub(crate) const PARTS: usize = 23;
+
     /// Order among the messages of a station: the smallest first.
     #[must_use]
     pub fn rank(&self) -> u8 {
@@ -195,6 +221,12 @@ impl Message {
             3 => Receipting::Success,
             _ => Receipting::None,
         }
+    }
+
+    /// Whether the sender wants to hear of a first attempt in vain (registered_delivery bit 4).
+    #[must_use]
+    pub fn wants_notification(&self) -> bool {
+        self.registered_delivery & 0x10 != 0 && self.receipt_of == 0
     }
 
     /// Whether a final state of this message is told in a receipt.

@@ -9,8 +9,12 @@ mod unlogged;
 
 pub use address::{AddressError, ESME_LANES, StationKey};
 pub use message::{Message, MessageState, Receipting, State};
-pub use station::{MOBILE_SHARDS, SHARDS, Station, StationState, shard_of};
+pub use station::{
+    MOBILE_SHARDS, PEERS_MAX, SHARDS, SHARDS_ALL, Station, StationState, shard_of, shard_of_peer,
+};
+pub(crate) use table::FIRST_TABLES;
 pub use table::{Column, Columns, Index, Kind, Record, TABLES, Table, Value};
 pub(crate) use timers::PASSWORD_HASH_MAX;
-pub use timers::{Account, EncodedPart, IdBlock, Queued, RetryTimer, Scheduled, Sent};
+pub use timers::PEER_ID_MAX;
+pub use timers::{Account, EncodedPart, Forwarded, IdBlock, Queued, RetryTimer, Scheduled, Sent};
 pub use unlogged::{Unlogged, UnloggedError};

@@ -13,7 +13,21 @@ pub const MOBILE_SHARDS: u16 = 16;
 /// must not stand in the way of mobiles.
 pub const SHARDS: u16 = 32;
 
-/// The shard of a station.
+/// Peers that a centre has at most. Each has one shard of the run queue behind all others, so that
+/// one that is not there costs those that are nothing.
+pub const PEERS_MAX: u16 = 32;
+
+/// All shards, those of peers included.
+pub const SHARDS_ALL: u16 = SHARDS + PEERS_MAX;
+
+/// The shard of what is to be delivered through a peer, by its number from 1.
+#[must_use]
+pub const fn shard_of_peer(number: u16) -> u16 {
+    assert!(number >= 1 && number <= PEERS_MAX, "peers are numbered from 1 to 32");
+    SHARDS + number - 1
+}
+
+/// The shard of a station, unless what waits for it goes through a peer.
 #[must_use]
 pub fn shard_of(key: StationKey) -> u16 {
     // Fibonacci hashing: neighbouring numbers go to different shards.
@@ -42,7 +56,8 @@ pub enum StationState {
 pub struct Station {
     /// Key.
     pub dst_key: StationKey,
-    /// Its shard of the run queue.
+    /// Its shard of the run queue: that of its key ([`shard_of`]), or of the peer through which its
+    /// first message goes. A hint: whoever claims a message that is not his puts it back elsewhere.
     pub shard: u16,
     /// State.
     pub state: StationState,

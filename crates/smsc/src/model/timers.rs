@@ -1,4 +1,4 @@
-//! The small tables: parts, queues, timers, what was sent, numbers, accounts.
+//! The small tables: parts, queues, timers, what was sent, numbers, accounts, what peers have.
 
 use super::StationKey;
 use super::message::MessageState;
@@ -88,6 +88,14 @@ fn to_flag(row: &impl Columns, at: usize) -> Result<bool, StoreError> {
 
 fn to_octets(row: &impl Columns, at: usize) -> Result<Vec<u8>, StoreError> {
     Ok(row.bytes(at)?.to_vec())
+}
+
+fn words(value: &str) -> Value<'_> {
+    Value::Text(value)
+}
+
+fn to_words(row: &impl Columns, at: usize) -> Result<String, StoreError> {
+    row.text(at)
 }
 
 fn to_number(row: &impl Columns, at: usize) -> Result<i64, StoreError> {
@@ -223,6 +231,38 @@ record! {
         in_second: u32 = "in_second" Kind::Int32, word, to_small;
     }
 }
+
+impl Forwarded {
+    /// Index by the peer and its number of the message.
+    pub const BY_PEER_ID: &'static Index = &Self::TABLE.indexes[1];
+    /// Index by the time at which nobody waits for the receipt any more.
+    pub const BY_DUE: &'static Index = &Self::TABLE.indexes[2];
+}
+
+record! {
+    /// A message that a peer has accepted and whose receipt has not come: `forwarded`.
+    ///
+    /// The peer's number of it is no key: some peers begin again with the same numbers.
+    Forwarded, 9, "forwarded", derivable false,
+    [
+        Index { name: "primary", columns: &[0], ordered: false },
+        Index { name: "forwarded_by_peer_id", columns: &[1, 2], ordered: false },
+        Index { name: "forwarded_by_due", columns: &[3, 0], ordered: true }
+    ],
+    {
+        /// The message.
+        msg_id: i64 = "msg_id" Kind::Int64, number, to_number;
+        /// The peer.
+        peer: u32 = "peer" Kind::Int32, word, to_small;
+        /// The peer's number of the message, as its receipts are compared with it.
+        peer_id: String = "peer_id" Kind::Text(PEER_ID_MAX as u16), words, to_words;
+        /// When its receipt is waited for no longer, µs.
+        due_us: i64 = "due_us" Kind::Time, number, to_number;
+    }
+}
+
+/// Octets of the longest message_id of SMPP.
+pub const PEER_ID_MAX: usize = 64;
 
 impl Account {
     /// An account without limits.

@@ -5,11 +5,12 @@
 //! claims from the others by name: an application that is not there costs nobody anything.
 
 use super::front::{Account, Front, UnderWay};
+use super::outbind;
 use super::session::Out;
 use super::submission::{are_whole, receipt_tlvs};
 use crate::centre::{Channel, Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{ESME_LANES, Message, State, StationKey};
-use crate::smpp::{Address, Deliver, Status, deliver};
+use crate::smpp::{Address, Alert, Deliver, Status, deliver};
 use crate::store::Acknowledge;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub(super) enum AccountEvent {
     Ready(StationKey),
     /// Lanes may have something.
     Look,
+    /// A mobile is there again that the application wanted to hear of.
+    Alert(Alert),
     /// A completion is stored: its lane is free.
     Completed { station: StationKey, more: bool },
     /// The account is not in the configuration any more.
@@ -74,7 +77,20 @@ struct Deliverer {
     sequence: u32,
     /// Where among the lanes the next claim begins.
     turn: u32,
+    call: Call,
 }
+
+/// Calls of an application that takes them (outbind).
+struct Call {
+    /// Something waits that no session takes.
+    is_due: bool,
+    /// When to call at the earliest, and how long to wait after that.
+    next: Instant,
+    wait: Duration,
+}
+
+/// An application that does not bind is called again after so long, and twice as long each time.
+const CALL_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
 fn lane_of(station: StationKey) -> u32 {
     // The lane is the remainder of −key − 1.
@@ -96,6 +112,8 @@ pub(super) async fn run(
         busy: BTreeSet::new(),
         sequence: 0,
         turn: 0,
+        // What was queued before the server began may wait for it.
+        call: Call { is_due: true, next: Instant::now(), wait: CALL_AGAIN.0 },
     };
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -125,12 +143,14 @@ impl Deliverer {
         match event {
             AccountEvent::Bound(outlet) => {
                 self.outlets.push(outlet);
+                self.call = Call { is_due: false, next: Instant::now(), wait: CALL_AGAIN.0 };
                 self.look();
             }
             AccountEvent::Gone(session) => {
                 self.outlets.retain(|outlet| outlet.session != session);
                 let gone: Vec<(u64, u32)> =
                     self.flights.keys().filter(|key| key.0 == session).copied().collect();
+                self.call.is_due |= !gone.is_empty();
                 for key in gone {
                     // Nobody knows whether it arrived: at once again, to whoever is there.
                     self.land(key, Landing::Lost);
@@ -139,7 +159,9 @@ impl Deliverer {
             AccountEvent::Answered { session, sequence, status } => {
                 self.land((session, sequence), Landing::Answered(status));
             }
+            AccountEvent::Alert(alert) => self.alert(&alert),
             AccountEvent::Ready(station) => {
+                self.call.is_due |= self.outlets.is_empty();
                 let lane = lane_of(station);
                 if !self.busy.contains(&lane) {
                     self.waiting.insert(lane);
@@ -179,6 +201,28 @@ impl Deliverer {
         self.outlets.retain(|outlet| !outlet.dead.load(Relaxed));
         if !self.outlets.is_empty() {
             self.look();
+        } else if self.call.is_due && self.call.next <= Instant::now() {
+            self.call();
+        }
+    }
+
+    /// Calls the application, if it takes calls.
+    fn call(&mut self) {
+        let Some(config) = self.account.config().outbind else { return };
+        self.call.next = Instant::now() + self.call.wait;
+        self.call.wait = (self.call.wait * 2).min(CALL_AGAIN.1);
+        tokio::spawn(outbind::call(Arc::clone(&self.front), Arc::clone(&self.account), config));
+    }
+
+    /// Sends an alert_notification, which has no answer, to one of the sessions; nobody keeps it
+    /// for later.
+    fn alert(&mut self, alert: &Alert) {
+        self.sequence = if self.sequence >= 0x3fff_ffff { 1 } else { self.sequence + 1 };
+        let mut octets = Vec::new();
+        alert.write(&mut octets, self.sequence);
+        let outlet = self.outlets.iter().find(|outlet| !outlet.dead.load(Relaxed));
+        if outlet.is_some_and(|outlet| outlet.out.try_send(Out::Octets(octets)).is_ok()) {
+            self.front.metrics.alerts.add(1);
         }
     }
 
@@ -336,6 +380,8 @@ fn message_for_application(message: &Message) -> Deliver {
         esm_class: message.esm_class,
         protocol_id: message.protocol_id,
         priority: message.priority,
+        // Acknowledgements of the application that the sender asks for.
+        registered_delivery: message.registered_delivery & 0x0c,
         data_coding: message.data_coding,
         body: message.body.clone(),
         tlvs,

@@ -1,10 +1,15 @@
 //! The server's configuration: a file of TOML, every mistake of which is told with its line.
 
+use super::outbind::OutbindConfig;
 use super::password::is_hash;
+use super::peer::{PeerConfig, WrittenPeer};
+use super::route::{Routes, WrittenRoute};
 use super::sections::{
     AdminConfig, ApiConfig, ArchiveConfig, LogConfig, WrittenAdmin, WrittenApi, WrittenArchive, WrittenLog,
     checked_tokens,
 };
+use super::tls::{TlsConfig, WrittenTls};
+use super::{peer, route};
 use crate::model::ESME_LANES;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -69,6 +74,8 @@ pub struct AccountConfig {
     pub receipts: u32,
     /// Hashes of its tokens for the HTTP API, as `smsc token` makes them.
     pub tokens: Vec<String>,
+    /// Where it takes calls, if it does.
+    pub outbind: Option<OutbindConfig>,
 }
 
 /// The whole configuration.
@@ -100,6 +107,12 @@ pub struct Config {
     pub log: LogConfig,
     /// Files of the archive.
     pub archive: ArchiveConfig,
+    /// TLS of the listener.
+    pub tls: Option<TlsConfig>,
+    /// Centres to which this one binds.
+    pub peers: Vec<PeerConfig>,
+    /// Which way messages go.
+    pub routes: Routes,
 }
 
 #[derive(Deserialize)]
@@ -120,6 +133,11 @@ struct Written {
     admin: Option<Spanned<WrittenAdmin>>,
     log: Option<WrittenLog>,
     archive: Option<WrittenArchive>,
+    tls: Option<WrittenTls>,
+    #[serde(default)]
+    peer: Vec<Spanned<WrittenPeer>>,
+    #[serde(default)]
+    route: Vec<Spanned<WrittenRoute>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -145,6 +163,8 @@ struct WrittenAccount {
     receipts: Option<Spanned<u32>>,
     #[serde(default)]
     tokens: Vec<Spanned<String>>,
+    outbind: Option<Spanned<String>>,
+    outbind_password: Option<Spanned<String>>,
 }
 
 /// A place in the text, and what is wrong there.
@@ -208,7 +228,7 @@ pub(super) fn address(written: Option<&Spanned<String>>) -> Result<Option<Socket
 }
 
 /// A name that fits SMPP's system_id.
-fn system_id(written: &Spanned<String>) -> Result<String, Problem> {
+pub(super) fn system_id(written: &Spanned<String>) -> Result<String, Problem> {
     let text = written.get_ref();
     if (1..=15).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_graphic()) {
         return Ok(text.clone());
@@ -258,6 +278,11 @@ impl Written {
         }
         let otherwise = SocketAddr::from(([127, 0, 0, 1], 2775));
         let name = self.system_id.as_ref().map(system_id).transpose()?;
+        let peers = peer::checked(&self.peer)?;
+        let peer_named = |name: &str| peers.iter().find(|peer| peer.name == name).map(|peer| peer.number);
+        let account_named =
+            |name: &str| accounts.iter().find(|account| account.system_id == name).map(|other| other.number);
+        let routes = route::checked(&self.route, peer_named, account_named)?;
         Ok(Config {
             listen: address(self.listen.as_ref())?.unwrap_or(otherwise),
             http: address(self.http.as_ref())?,
@@ -267,11 +292,14 @@ impl Written {
             queue: within(self.queue.as_ref(), 10_000, 1..=10_000_000)?,
             timers,
             store: self.store,
+            tls: self.tls.as_ref().map(WrittenTls::checked).transpose()?,
             accounts,
             api: self.api.map(WrittenApi::checked).transpose()?,
             admin: self.admin.map(|admin| WrittenAdmin::checked(&admin)).transpose()?,
             log: self.log.map(WrittenLog::checked).transpose()?.unwrap_or_default(),
             archive: self.archive.map(WrittenArchive::checked).transpose()?.unwrap_or_default(),
+            peers,
+            routes,
         })
     }
 }
@@ -302,7 +330,35 @@ impl WrittenAccount {
             numbers,
             receipts: within(self.receipts.as_ref(), 100_000, 1..=100_000_000)?,
             tokens: checked_tokens(&self.tokens)?,
+            outbind: self.outbind()?,
         })
+    }
+
+    fn outbind(&self) -> Result<Option<OutbindConfig>, Problem> {
+        let Some(written) = &self.outbind else {
+            return match &self.outbind_password {
+                Some(password) => Err((password.span(), "outbind_password without outbind".into())),
+                None => Ok(None),
+            };
+        };
+        let address = written.get_ref().clone();
+        let is_address = address
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
+        if !is_address {
+            let problem = format!("{address:?} is no address: give a host and a port");
+            return Err((written.span(), problem));
+        }
+        let password = match &self.outbind_password {
+            None => String::new(),
+            Some(password) if password.get_ref().len() <= super::PASSWORD_OCTETS_MAX => {
+                password.get_ref().clone()
+            }
+            Some(password) => {
+                return Err((password.span(), "a password of SMPP has at most 8 letters".into()));
+            }
+        };
+        Ok(Some(OutbindConfig { address, password }))
     }
 }
 

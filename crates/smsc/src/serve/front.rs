@@ -5,8 +5,10 @@ use super::config::{AccountConfig, Config, Timers};
 use super::log::{Level, Log};
 use super::metrics::{Counter, Metrics};
 use super::password::is_password;
+use super::peer::Peers;
 use super::queues::{Depth, Queues};
 use super::rates::Rates;
+use super::route::Target;
 use super::sessions::Sessions;
 use crate::centre::ArchiveReader;
 use crate::load::Clock;
@@ -16,7 +18,7 @@ use crate::store::SharedStore;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 /// Passwords that are looked at at a time: each takes 19 MiB and a processor for some milliseconds,
 /// and a flood of binds must not take all of both.
@@ -117,6 +119,10 @@ pub struct Front {
     config: RwLock<Arc<Config>>,
     accounts: RwLock<Accounts>,
     passwords: Semaphore,
+    /// Connections that may still be made.
+    pub(super) connections: Arc<Semaphore>,
+    /// Centres to which this one binds.
+    pub(super) peers: Peers,
     /// Wakes the route to mobiles.
     pub(super) mobiles: Notify,
     /// Submissions, deliveries and completions that are under way.
@@ -154,6 +160,8 @@ impl Front {
             config: RwLock::new(Arc::new(config.clone())),
             accounts: RwLock::default(),
             passwords: Semaphore::new(PASSWORDS),
+            connections: Arc::new(Semaphore::new(config.connections)),
+            peers: Peers::default(),
             mobiles: Notify::new(),
             under_way: Arc::default(),
             stopping: watch::Sender::new(false),
@@ -168,6 +176,7 @@ impl Front {
             engine,
         });
         front.set_accounts(&config);
+        front.peers.set(&front, &config.peers);
         front
     }
 
@@ -231,6 +240,7 @@ impl Front {
             ("[archive]", before.archive != config.archive),
             ("[api]", before.api != config.api),
             ("[admin] listen", admin_listen(&before) != admin_listen(config)),
+            ("tls.listen", before.tls != config.tls),
         ] {
             if differs {
                 return Err(format!("`{name}` takes a restart to be changed; the old configuration holds"));
@@ -246,6 +256,7 @@ impl Front {
         }
         self.log.set(config.log);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config.clone());
+        self.peers.set(self, &config.peers);
         Ok(())
     }
 
@@ -262,6 +273,15 @@ impl Front {
     pub(super) fn validity_us(&self) -> i64 {
         // At most ten years.
         self.config().validity.as_micros() as i64
+    }
+
+    /// A place for a connection, if there is one.
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.connections).try_acquire_owned().ok();
+        if permit.is_none() {
+            self.metrics.connections_refused.add(1);
+        }
+        permit
     }
 
     /// A number for a session.
@@ -343,9 +363,9 @@ impl Front {
     }
 
     /// Wakes whoever delivers to a station.
-    pub(super) fn wake(&self, station: StationKey) {
+    pub(super) fn wake(&self, station: StationKey, target: Target) {
         match station.account() {
-            None => self.mobiles.notify_one(),
+            None => self.wake_target(target),
             Some(number) => {
                 if let Some(account) = self.account(number) {
                     account.tell(AccountEvent::Ready(station));
@@ -357,6 +377,7 @@ impl Front {
     /// Something may have become ready for delivery somewhere.
     pub(super) fn look_everywhere(&self) {
         self.mobiles.notify_one();
+        self.peers.wake_all();
         let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
         accounts.by_number.values().for_each(|account| account.tell(AccountEvent::Look));
     }

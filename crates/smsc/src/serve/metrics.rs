@@ -160,6 +160,26 @@ pub struct Metrics {
     pub connections_refused: Counter,
     /// PDUs answered with an error of their form.
     pub malformed: Counter,
+    /// TLS handshakes that failed, or took too long.
+    pub tls_failed: Counter,
+    /// Applications called (outbind).
+    pub outbinds: Counter,
+    /// alert_notification sent.
+    pub alerts: Counter,
+    /// Binds to peers that succeeded.
+    pub peer_binds: Counter,
+    /// Messages submitted to peers.
+    pub peer_submits: Counter,
+    /// Of these, accepted.
+    pub forwarded: Counter,
+    /// Times that a peer wanted less.
+    pub peer_throttled: Counter,
+    /// Receipts and notifications of peers.
+    pub peer_receipts: Counter,
+    /// Of these, about a message that nobody waits for.
+    pub peer_receipts_unmatched: Counter,
+    /// Messages of peers for applications.
+    pub from_peers: Counter,
     /// From the arrival of a submit_sm to its answer.
     pub submit: Histogram,
     /// From a message's acceptance, or its time, to its delivery.
@@ -196,6 +216,16 @@ impl Metrics {
             ("binds_refused_total", "Binds that were refused", &self.binds_refused),
             ("connections_total", "Connections made", &self.connections),
             ("connections_refused_total", "Connections beyond the limit", &self.connections_refused),
+            ("tls_failed_total", "TLS handshakes that failed", &self.tls_failed),
+            ("outbinds_total", "Applications called with outbind", &self.outbinds),
+            ("alerts_total", "alert_notification sent", &self.alerts),
+            ("peer_binds_total", "Binds to peers that succeeded", &self.peer_binds),
+            ("peer_submits_total", "Messages submitted to peers", &self.peer_submits),
+            ("forwarded_total", "Messages accepted by peers", &self.forwarded),
+            ("peer_throttled_total", "Times that a peer wanted less", &self.peer_throttled),
+            ("peer_receipts_total", "Receipts of peers", &self.peer_receipts),
+            ("peer_receipts_unmatched_total", "Receipts of no message", &self.peer_receipts_unmatched),
+            ("from_peers_total", "Messages of peers for applications", &self.from_peers),
             ("malformed_total", "PDUs answered with an error of their form", &self.malformed),
             ("sessions_kicked_total", "Sessions that an operator ended", &self.kicked),
             ("receipts_full_total", "Messages refused as too many receipts wait", &self.receipts_full),

@@ -1,7 +1,7 @@
 //! The centre as a server of SMPP 3.4.
 //!
 //! ```text
-//!   connection ── session ──submit──▶ store ──claim──▶ network route (mobiles)
+//!   connection ── session ──submit──▶ store ──claim──▶ network route (mobiles), peers
 //!                    ▲                  │
 //!                    └──deliver_sm── account ◀──claim── receipts, messages to its numbers
 //! ```
@@ -9,6 +9,7 @@
 //! - `session`: one connection; a task that reads, one that writes.
 //! - `account`: what is delivered to an application, over all its sessions.
 //! - `network`: what is delivered to mobiles.
+//! - `peer`: what goes through other centres, and comes from them; `route` says which way.
 //! - `upkeep`: timers and the Flusher, in threads.
 //! - `web`: metrics, the HTTP API, the admin page; `sections` is their configuration.
 //! - `sessions`, `queues`, `rates`, `gauges`: what an operator sees; `log`: what is logged.
@@ -24,13 +25,18 @@ mod log;
 mod lookup;
 mod metrics;
 mod network;
+mod outbind;
 mod password;
+mod peer;
 mod queues;
 mod rates;
+mod route;
 mod sections;
 mod session;
 mod sessions;
+mod stream;
 mod submission;
+mod tls;
 mod token;
 mod upkeep;
 mod web;
@@ -39,8 +45,12 @@ pub use config::{AccountConfig, Config, ConfigError, Timers};
 pub use front::Front;
 pub use log::{Format, Level, Line, Log};
 pub use metrics::Metrics;
+pub use outbind::OutbindConfig;
 pub use password::{PASSWORD_OCTETS_MAX, hash_admin_password, hash_password, is_hash, is_password};
+pub use peer::{MessageIds, Peer, PeerConfig};
+pub use route::{Route, Routes, Target};
 pub use sections::{AdminConfig, ApiConfig, ArchiveConfig, LogConfig};
+pub use tls::{PeerTls, TlsConfig};
 pub use token::{hash_token, is_token, is_token_hash, new_token};
 
 use crate::centre::{Archive, RetryPolicy, Rules};
@@ -51,8 +61,8 @@ use crate::store::{MmdbOptions, SharedStore, StoreError, StoreKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// How long the end waits for what is under way.
 const GRACE: Duration = Duration::from_secs(10);
@@ -107,6 +117,8 @@ pub enum Event<'a> {
     Listens {
         /// Where SMPP is spoken.
         smpp: std::net::SocketAddr,
+        /// Where it is spoken with TLS.
+        tls: Option<std::net::SocketAddr>,
         /// Where metrics are.
         http: Option<std::net::SocketAddr>,
         /// Where the HTTP API is.
@@ -153,24 +165,37 @@ pub async fn serve(
     let listener = listen(config.listen).await?;
     let sites = Sites::listen(&config).await?;
     let [http, api, admin] = sites.addresses()?;
+    let tls_listener = match &config.tls {
+        Some(tls) => Some(listen(tls.listen).await?),
+        None => None,
+    };
+    let tls = tls_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     let smpp = listener.local_addr()?;
-    let connections = Arc::new(Semaphore::new(config.connections));
     let front = Front::new(config, (store, kind.name()), reader, log);
     let upkeep = upkeep::start(&front, archive)?;
     let route = tokio::spawn(network::run(Arc::clone(&front), network, retry));
+    let detour = tokio::spawn(peer::detour(Arc::clone(&front)));
     tokio::spawn(queues::run(Arc::clone(&front)));
     tokio::spawn(rates::run(Arc::clone(&front)));
     let admin_site = sites.serve(&front)?;
-    tell(Event::Listens { smpp, http, api, admin, freed });
+    tell(Event::Listens { smpp, tls, http, api, admin, freed });
     let mut failed = front.failures();
     let outcome = loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => match Arc::clone(&connections).try_acquire_owned() {
-                    Ok(permit) => drop(tokio::spawn(session::run(Arc::clone(&front), stream, permit))),
-                    Err(_) => front.metrics.connections_refused.add(1),
+                Ok((stream, peer)) => if let Some(permit) = front.place() {
+                    // Answers are written whole; without this a small one waits for the other
+                    // side's acknowledgement.
+                    let _ = stream.set_nodelay(true);
+                    drop(tokio::spawn(session::run(Arc::clone(&front), Some(peer), stream::plain(stream), permit)));
                 },
                 // No descriptors are left, or the other side has gone: others are served meanwhile.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            accepted = accept(tls_listener.as_ref()) => match accepted {
+                Ok((stream, _)) => if let Some(permit) = front.place() {
+                    drop(tokio::spawn(secured(Arc::clone(&front), stream, permit)));
+                },
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             changed = wishes.changed() => {
@@ -194,7 +219,7 @@ pub async fn serve(
             }
         }
     };
-    drop(listener);
+    drop((listener, tls_listener));
     tell(Event::Stops);
     front.stop();
     let begin = tokio::time::Instant::now();
@@ -204,8 +229,31 @@ pub async fn serve(
     front.end();
     // It ends when it has put down what was in the air.
     let _ = tokio::time::timeout(GRACE, route).await;
+    detour.abort();
     upkeep.join();
     outcome
+}
+
+/// The next connection for TLS; never, where none is spoken.
+async fn accept(listener: Option<&TcpListener>) -> std::io::Result<(TcpStream, std::net::SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Serves a connection with TLS. Its handshake has the time of a bind: half-open ones hold their
+/// place no longer.
+async fn secured(front: Arc<Front>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    let _ = stream.set_nodelay(true);
+    let peer = stream.peer_addr().ok();
+    // Each connection has the certificate that holds when it comes.
+    let Some(server) = front.config().tls.as_ref().map(|tls| Arc::clone(&tls.server)) else { return };
+    let handshake = tokio_rustls::TlsAcceptor::from(server).accept(stream);
+    match tokio::time::timeout(front.timers().session_init, handshake).await {
+        Ok(Ok(stream)) => session::run(front, peer, stream::secured(stream), permit).await,
+        Ok(Err(_)) | Err(_) => front.metrics.tls_failed.add(1),
+    }
 }
 
 async fn listen(address: std::net::SocketAddr) -> Result<TcpListener, ServeError> {

@@ -2,11 +2,15 @@
 
 use super::account::AccountEvent;
 use super::front::{Front, UnderWay};
+use super::peer::shard_of_target;
+use super::route::Target;
 use crate::centre::{
-    Channel, Completed, Completion, Delivery, Operation, Outcome, RetryPolicy, Verdict, receipt,
+    Channel, Completed, Completion, Delivery, Operation, Outcome, PutBack, RetryPolicy, Verdict,
+    notification, receipt,
 };
-use crate::model::{MOBILE_SHARDS, State, StationKey};
+use crate::model::{MOBILE_SHARDS, Message, State, StationKey};
 use crate::network::{Attempt, Network, NetworkProfile};
+use crate::smpp::{Address, Alert, Tlvs, tag};
 use crate::store::{Acknowledge, Started};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -49,6 +53,7 @@ pub(super) async fn run(front: Arc<Front>, profile: NetworkProfile, retry: Retry
         air: HashMap::new(),
         due: BinaryHeap::new(),
         alerts: BinaryHeap::new(),
+        pending: Pending::default(),
         next: 0,
         turn: 0,
         to,
@@ -67,6 +72,8 @@ struct Route {
     due: BinaryHeap<Reverse<(i64, u64)>>,
     /// When stations are there again.
     alerts: BinaryHeap<Reverse<(i64, StationKey)>>,
+    /// Applications that want to hear when a station is there again.
+    pending: Pending,
     next: u64,
     turn: u16,
     to: mpsc::Sender<Landed>,
@@ -112,6 +119,13 @@ impl Route {
             Ok(Outcome::Claimed(deliveries)) => {
                 let claimed = deliveries.len();
                 for delivery in deliveries {
+                    let message = &delivery.message;
+                    let target = self.front.target(message.account, &message.dst);
+                    if target != Target::Network {
+                        // It was scheduled, or routes have changed.
+                        self.pass_on(&delivery, target, now_us).await;
+                        continue;
+                    }
                     let attempt = self.network.begin(&delivery, now_us);
                     self.next += 1;
                     self.due.push(Reverse((attempt.done_us, self.next)));
@@ -130,6 +144,21 @@ impl Route {
         }
     }
 
+    /// Puts a message back for a peer.
+    async fn pass_on(&self, delivery: &Delivery, target: Target, now_us: i64) {
+        let back = PutBack {
+            station: delivery.station,
+            epoch: delivery.epoch,
+            msg_id: delivery.message.msg_id,
+            shard: shard_of_target(target, delivery.station),
+            ready_us: now_us,
+        };
+        match self.front.store.start(Operation::PutBack(back), Acknowledge::Early).await {
+            Ok(_) => self.front.wake_target(target),
+            Err(error) => self.front.fail(error),
+        }
+    }
+
     /// Completes what has come down, and passes on alerts.
     async fn land(&mut self) {
         let now_us = self.front.clock.now_us();
@@ -143,6 +172,11 @@ impl Route {
             let started = self.front.store.start(alert, Acknowledge::Early);
             if let Err(error) = started.await {
                 return self.front.fail(error);
+            }
+            for (account, alert) in self.pending.take(station) {
+                if let Some(account) = self.front.account(account) {
+                    account.tell(AccountEvent::Alert(alert));
+                }
             }
         }
     }
@@ -174,9 +208,12 @@ impl Route {
             }
             Verdict::Temporary { .. } => {
                 metrics.again.add(1);
-                None
+                notification(&message, verdict.error(), now_us)
             }
         };
+        if matches!(verdict, Verdict::Temporary { absent: true, .. }) {
+            self.pending.add(station, &message);
+        }
         if let Some(alert_us) = attempt.alert_us {
             self.alerts.push(Reverse((alert_us, station)));
         }
@@ -190,11 +227,50 @@ impl Route {
     }
 }
 
+/// Delivery pending flags: who is told (alert_notification) when a station is there again.
+#[derive(Default)]
+struct Pending {
+    of_station: HashMap<StationKey, Vec<(u32, Alert)>>,
+    count: usize,
+}
+
+/// Flags at most; more are not set. They are kept in memory alone, as an alert_notification has no
+/// answer and is no promise.
+const PENDING_MAX: usize = 10_000;
+
+impl Pending {
+    /// Sets a flag, if the message has set_dpf (SMPP 3.4 §5.3.2.29).
+    fn add(&mut self, station: StationKey, message: &Message) {
+        let wants = Tlvs::new(&message.tlvs).is_ok_and(|tlvs| tlvs.find(tag::SET_DPF) == Some(&[1]));
+        if !wants || self.count == PENDING_MAX {
+            return;
+        }
+        let alert = Alert {
+            source: Address { ton: message.dst_ton, npi: message.dst_npi, text: message.dst.clone() },
+            esme: Address { ton: message.src_ton, npi: message.src_npi, text: message.src.clone() },
+            availability: Some(0),
+        };
+        let flags = self.of_station.entry(station).or_default();
+        let flag = (message.account, alert);
+        if !flags.contains(&flag) {
+            flags.push(flag);
+            self.count += 1;
+        }
+    }
+
+    /// Takes the flags of a station.
+    fn take(&mut self, station: StationKey) -> Vec<(u32, Alert)> {
+        let flags = self.of_station.remove(&station).unwrap_or_default();
+        self.count -= flags.len();
+        flags
+    }
+}
+
 /// Waits for completions, in their order, and wakes the applications that get receipts.
 async fn settle(front: Arc<Front>, mut landed: mpsc::Receiver<Landed>) {
     while let Some(Landed { started, receipt, _under_way }) = landed.recv().await {
         match started.await {
-            Ok(Outcome::Completed(Completed::Final(_))) => {
+            Ok(Outcome::Completed(Completed::Final(_) | Completed::Again(_))) => {
                 if let Some(station) = receipt
                     && let Some(account) = station.account().and_then(|number| front.account(number))
                 {

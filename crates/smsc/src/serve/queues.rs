@@ -5,7 +5,7 @@
 
 use super::front::Front;
 use crate::centre::{Operation, Outcome, RunPlace};
-use crate::model::{MOBILE_SHARDS, SHARDS, Station, StationState};
+use crate::model::{MOBILE_SHARDS, SHARDS, Station, StationState, shard_of_peer};
 use crate::store::{Acknowledge, StoreError};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -88,13 +88,17 @@ async fn walks(front: &Front, shards: Range<u16>) {
     let is_mobiles = shards.start == 0;
     while !front.has_ended() {
         let (mut accounts, mut routes) = (BTreeMap::<u32, Depth>::new(), BTreeMap::<String, Depth>::new());
-        if is_mobiles {
-            routes.insert(MOBILES.into(), Depth::default());
-        }
-        for shard in shards.clone() {
+        // What goes through a peer waits in a shard of the peer's.
+        let config = front.config();
+        let peers = config.peers.iter().filter(|_| is_mobiles);
+        let peers = peers.map(|peer| (shard_of_peer(peer.number), peer.name.as_str()));
+        for (shard, route) in shards.clone().map(|shard| (shard, MOBILES)).chain(peers) {
+            if is_mobiles {
+                routes.entry(route.into()).or_default();
+            }
             let mut count = |station: &Station| match station.dst_key.account() {
                 Some(account) => accounts.entry(account).or_default().add(station),
-                None => routes.entry(MOBILES.into()).or_default().add(station),
+                None => routes.entry(route.into()).or_default().add(station),
             };
             match walk(front, shard, &mut count).await {
                 Ok(true) => {}

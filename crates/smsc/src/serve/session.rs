@@ -3,23 +3,23 @@
 use super::account::{AccountEvent, Outlet};
 use super::front::{Account, Front, UnderWay};
 use super::sessions::Place;
-use super::submission::{refusal_status, submission};
+use super::stream::{Reading, Writing};
+use super::submission::{refusal_status, submission, target_of};
 use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
-use crate::model::{MessageState, StationKey};
+use crate::model::StationKey;
 use crate::smpp::{
     Address, Bind, BindKind, Cancel, Command, Destination, Framing, Header, MultiResponse, Query, Replace,
     Status, Submit, SubmitMulti, bind_response, format_time, frame, message_response, pdu, query_response,
 };
 use crate::store::{Acknowledge, Started};
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Octets that are read at a time.
@@ -54,13 +54,13 @@ pub(super) enum Out {
 }
 
 /// Serves a connection until it ends. `permit` is its place among all.
-pub(super) async fn run(front: Arc<Front>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+pub(super) async fn run(
+    front: Arc<Front>,
+    peer: Option<SocketAddr>,
+    (read, write): (Reading, Writing),
+    permit: OwnedSemaphorePermit,
+) {
     front.metrics.connections.add(1);
-    // Answers are written whole; without this a small one waits for the other side's
-    // acknowledgement.
-    let _ = stream.set_nodelay(true);
-    let peer = stream.peer_addr().ok();
-    let (read, write) = stream.into_split();
     let (out, outs) = mpsc::channel(SPARE + super::config::DELIVERIES_MAX);
     let window = Arc::new(AtomicUsize::new(0));
     let writer = tokio::spawn(write_all(Arc::clone(&front), write, outs, Arc::clone(&window)));
@@ -132,7 +132,7 @@ enum Next {
 
 impl Session {
     /// Reads until the connection ends, or is to end.
-    async fn read(&mut self, mut stream: OwnedReadHalf) {
+    async fn read(&mut self, mut stream: Reading) {
         let mut input: Vec<u8> = Vec::new();
         let mut skip = 0_usize;
         let (mut stopping, mut stops) = (self.front.stopping(), None);
@@ -388,11 +388,11 @@ impl Session {
                 let under_way = UnderWay::new(&self.front.under_way);
                 self.window.fetch_add(1, Relaxed);
                 self.place.entry.submitted.add(1);
-                let to = submission.message.dst_key;
+                let (to, target) = (submission.message.dst_key, target_of(&submission));
                 let started =
                     self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
                 let put = self.put(Out::Accepted { command, sequence, started, since, under_way }).await;
-                self.front.wake(to);
+                self.front.wake(to, target);
                 put
             }
         }
@@ -473,10 +473,10 @@ impl Session {
             let started = self.admit(now_us).and_then(|()| {
                 let submit = Submit { destination: address.clone(), ..multi.submit.clone() };
                 let submission = submission(&self.front, self.account(), submit, now_us)?;
-                let to = submission.message.dst_key;
+                let (to, target) = (submission.message.dst_key, target_of(&submission));
                 let started =
                     self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
-                self.front.wake(to);
+                self.front.wake(to, target);
                 Ok(started)
             });
             messages.push((address, started));
@@ -495,10 +495,10 @@ impl Session {
             Err(status) => self.answer(command, status, sequence).await,
             Ok((query, MessageStatus { state, done_us, error })) => {
                 let date = format_time(done_us);
-                let state = if state == MessageState::Scheduled { MessageState::Enroute } else { state };
                 // What does not fit the field is told in the receipt.
                 let error = u8::try_from(error).unwrap_or(u8::MAX);
-                self.send(|out| query_response(out, sequence, query.msg_id, &date, state as u8, error)).await
+                self.send(|out| query_response(out, sequence, query.msg_id, &date, state.number(), error))
+                    .await
             }
         }
     }
@@ -587,7 +587,7 @@ fn poll_now(started: &mut Started) -> Option<Result<Outcome, crate::store::Store
 /// Writes what the session and its account send, in order, until told to end.
 async fn write_all(
     front: Arc<Front>,
-    mut stream: OwnedWriteHalf,
+    mut stream: Writing,
     mut outs: mpsc::Receiver<Out>,
     window: Arc<AtomicUsize>,
 ) {
@@ -653,11 +653,17 @@ async fn write_all(
     let _ = tokio::time::timeout(FAREWELL, stream.shutdown()).await;
 }
 
+/// TLS has what it was given on its way only once it is flushed.
+async fn write_whole(stream: &mut Writing, octets: &[u8]) -> std::io::Result<()> {
+    stream.write_all(octets).await?;
+    stream.flush().await
+}
+
 /// Writes what has collected; whether the other side still takes it.
-async fn flush(stream: &mut OwnedWriteHalf, octets: &mut Vec<u8>, is_open: bool) -> bool {
+async fn flush(stream: &mut Writing, octets: &mut Vec<u8>, is_open: bool) -> bool {
     let written = !is_open
         || octets.is_empty()
-        || matches!(tokio::time::timeout(STUCK, stream.write_all(octets)).await, Ok(Ok(())));
+        || matches!(tokio::time::timeout(STUCK, write_whole(stream, octets)).await, Ok(Ok(())));
     octets.clear();
     if octets.capacity() > 2 * WRITE {
         *octets = Vec::new();

@@ -2,8 +2,9 @@
 
 use super::front::Front;
 use super::log::Level;
+use super::route::Target;
 use crate::centre::{Refusal, Submission, SubmissionError};
-use crate::model::Message;
+use crate::model::{Message, SHARDS};
 use crate::smpp::{Status, Submit, Tlvs, tag};
 use crate::text::{Coding, ESM_UDHI, TextError, decode_septets};
 
@@ -73,11 +74,23 @@ pub(super) fn submission(
         tlvs: submit.tlvs,
         ..Message::plain(submit.source.text, submit.destination.text, body, now_us, expire_us)
     };
-    match receiver {
+    let submission = match receiver {
         None => Submission::new(message),
         Some(receiver) => Submission::to_account(message, receiver),
+    };
+    let submission = submission.map_err(|error| refused(&error))?;
+    if is_mobile && let Target::Peer(number) = front.target(account, &digits) {
+        return Ok(submission.through_peer(number));
     }
-    .map_err(|error| refused(&error))
+    Ok(submission)
+}
+
+/// Which way a submission goes.
+pub(super) fn target_of(submission: &Submission) -> Target {
+    match submission.shard.checked_sub(SHARDS) {
+        Some(peer) => Target::Peer(peer + 1),
+        None => Target::Network,
+    }
 }
 
 /// The status that tells what is wrong with a message.
@@ -119,7 +132,7 @@ pub(super) fn refusal_status(refusal: &Refusal, otherwise: Status) -> Status {
 /// The optional parameters of a receipt: its message, its state, its error (SMPP 3.4 §5.3.2).
 pub(super) fn receipt_tlvs(receipt: &Message, out: &mut Vec<u8>) {
     use crate::smpp::write_tlv;
-    let mut id = receipt.receipt_of.to_string().into_bytes();
+    let mut id = receipt.receipt_of.unsigned_abs().to_string().into_bytes();
     id.push(0);
     write_tlv(out, tag::RECEIPTED_MESSAGE_ID, &id);
     // The centre has written the receipt, so its words are where it puts them.
@@ -131,6 +144,7 @@ pub(super) fn receipt_tlvs(receipt: &Message, out: &mut Vec<u8>) {
         Some("DELETED") => 4,
         Some("UNDELIV") => 5,
         Some("ENROUTE") => 1,
+        Some("REJECTD") => 8,
         _ => 7,
     };
     write_tlv(out, tag::MESSAGE_STATE, &[state]);

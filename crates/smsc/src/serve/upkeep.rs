@@ -16,7 +16,7 @@ const BATCH: usize = 256;
 const FLUSH_BATCH: usize = 1024;
 /// How often the queues are swept for what has expired, a stretch at a time, µs.
 const SWEEP_US: i64 = 250_000;
-/// How often leases are looked at, µs.
+/// How often leases are looked at, and receipts of peers that are overdue, µs.
 const LEASES_US: i64 = 1_000_000;
 /// How often timers and the Flusher look, when nothing was due.
 const TICK: Duration = Duration::from_millis(20);
@@ -81,8 +81,9 @@ fn timers(front: &Front) -> Result<(), StoreError> {
         }
         if now_us >= leases_us {
             let freed = count(&mut *session, Operation::FreeLeases { now_us, until_us: now_us, max: BATCH })?;
-            leases_us = if freed == 0 { now_us + LEASES_US } else { now_us };
-            done += freed;
+            let overdue = count(&mut *session, Operation::Overdue { now_us, max: BATCH })?;
+            leases_us = if freed + overdue == 0 { now_us + LEASES_US } else { now_us };
+            done += freed + overdue;
         }
         if done > 0 {
             front.look_everywhere();

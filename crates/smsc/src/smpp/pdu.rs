@@ -1,7 +1,7 @@
 //! Bodies: what an application sends is read, what a centre sends is written.
 
 use super::reader::Reader;
-use super::{Command, HEADER_OCTETS, Status, Time, Tlvs, parse_time, tag, write_tlv};
+use super::{Command, HEADER_OCTETS, Status, Time, Tlvs, format_time, parse_time, tag, write_tlv};
 
 /// An address with its type of number and numbering plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub struct Address {
 }
 
 /// Octets of an address at most, its NUL included; in data_sm more may come, and none is longer.
-const ADDRESS_MAX: usize = 21;
+pub(super) const ADDRESS_MAX: usize = 21;
 /// The same in data_sm (SMPP 3.4 §4.7.1).
-const LONG_ADDRESS_MAX: usize = 65;
+pub(super) const LONG_ADDRESS_MAX: usize = 65;
 
 impl Address {
     fn read(reader: &mut Reader<'_>, max: usize, wrong: [Status; 3]) -> Result<Address, Status> {
@@ -35,11 +35,11 @@ impl Address {
         Ok(Address { ton, npi, text })
     }
 
-    fn source(reader: &mut Reader<'_>, max: usize) -> Result<Address, Status> {
+    pub(super) fn source(reader: &mut Reader<'_>, max: usize) -> Result<Address, Status> {
         Address::read(reader, max, [Status::SourceTon, Status::SourceNpi, Status::SourceAddress])
     }
 
-    fn destination(reader: &mut Reader<'_>, max: usize) -> Result<Address, Status> {
+    pub(super) fn destination(reader: &mut Reader<'_>, max: usize) -> Result<Address, Status> {
         Address::read(
             reader,
             max,
@@ -47,7 +47,7 @@ impl Address {
         )
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[self.ton, self.npi]);
         text(out, &self.text);
     }
@@ -457,7 +457,7 @@ pub fn pdu(out: &mut Vec<u8>, command: u32, status: Status, sequence: u32, body:
 }
 
 /// A C-Octet String of text without NUL.
-fn text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.bytes().filter(|&octet| octet != 0));
     out.push(0);
 }
@@ -472,13 +472,33 @@ pub fn bind_response(out: &mut Vec<u8>, to: Command, status: Status, sequence: u
     });
 }
 
-/// Appends the answer to submit_sm and data_sm; a refusal has no body.
+/// Appends the answer to submit_sm and data_sm. A refused submit_sm has no body (SMPP 3.4 §4.4.2);
+/// a refused data_sm has an empty message_id, and parameters that say why (§4.7.2).
 pub fn message_response(out: &mut Vec<u8>, to: Command, sequence: u32, accepted: Result<i64, Status>) {
     match accepted {
         Ok(msg_id) => {
             pdu(out, to.response() as u32, Status::Ok, sequence, |out| text(out, &msg_id.to_string()))
         }
+        Err(status) if to == Command::DataSm => {
+            pdu(out, to.response() as u32, status, sequence, |out| {
+                out.push(0);
+                if let Some(reason) = delivery_failure(status) {
+                    write_tlv(out, tag::DELIVERY_FAILURE, &[reason]);
+                }
+                write_tlv(out, tag::ADDITIONAL_STATUS, &[status.name().as_bytes(), b"\0"].concat());
+            });
+        }
         Err(status) => pdu(out, to.response() as u32, status, sequence, |_| ()),
+    }
+}
+
+/// delivery_failure_reason of a status (SMPP 3.4 §5.3.2.33): 1 for an address that is none, 3 for
+/// what may be different later.
+fn delivery_failure(status: Status) -> Option<u8> {
+    match status {
+        Status::DestinationAddress | Status::DestinationTon | Status::DestinationNpi => Some(1),
+        Status::QueueFull | Status::Throttled | Status::SystemError => Some(3),
+        _ => None,
     }
 }
 
@@ -531,6 +551,8 @@ pub struct Deliver {
     pub protocol_id: u8,
     /// priority_flag.
     pub priority: u8,
+    /// registered_delivery: which acknowledgements of the application its sender asks for.
+    pub registered_delivery: u8,
     /// data_coding.
     pub data_coding: u8,
     /// The body; one of more than 254 octets goes into message_payload.
@@ -552,7 +574,8 @@ impl Deliver {
         let [esm_class, protocol_id, priority] = [reader.octet()?, reader.octet()?, reader.octet()?];
         reader.text(17, Status::ScheduleTime)?;
         reader.text(17, Status::Validity)?;
-        reader.octets(2)?;
+        let registered_delivery = reader.octet()?;
+        reader.octet()?;
         let data_coding = reader.octet()?;
         reader.octet()?;
         let short = short_message(&mut reader)?;
@@ -564,8 +587,38 @@ impl Deliver {
             esm_class,
             protocol_id,
             priority,
+            registered_delivery,
             data_coding,
             body: tlvs.find(tag::MESSAGE_PAYLOAD).unwrap_or(short).to_vec(),
+            tlvs: tlvs.without(tag::MESSAGE_PAYLOAD),
+        })
+    }
+}
+
+impl Deliver {
+    /// Reads the body of a data_sm, as an application does.
+    ///
+    /// # Errors
+    /// The status that the first wrong field has.
+    pub fn read_data(body: &[u8]) -> Result<Deliver, Status> {
+        let mut reader = Reader(body);
+        let service_type = reader.ascii(6, Status::ServiceType)?;
+        let source = Address::source(&mut reader, LONG_ADDRESS_MAX)?;
+        let destination = Address::destination(&mut reader, LONG_ADDRESS_MAX)?;
+        let [esm_class, registered_delivery, data_coding] =
+            [reader.octet()?, reader.octet()?, reader.octet()?];
+        let tlvs = Tlvs::new(reader.0)?;
+        Ok(Deliver {
+            service_type,
+            source,
+            destination,
+            esm_class,
+            protocol_id: 0,
+            priority: 0,
+            registered_delivery,
+            data_coding,
+            // A receipt may be in its parameters alone.
+            body: tlvs.find(tag::MESSAGE_PAYLOAD).unwrap_or_default().to_vec(),
             tlvs: tlvs.without(tag::MESSAGE_PAYLOAD),
         })
     }
@@ -590,11 +643,17 @@ pub fn deliver(out: &mut Vec<u8>, sequence: u32, message: &Deliver) {
         text(out, &message.service_type);
         message.source.write(out);
         message.destination.write(out);
-        out.extend_from_slice(&[message.esm_class, message.protocol_id, message.priority, 0, 0, 0, 0]);
-        out.extend_from_slice(&[message.data_coding, 0]);
+        out.extend_from_slice(&[message.esm_class, message.protocol_id, message.priority, 0, 0]);
+        out.extend_from_slice(&[message.registered_delivery, 0, message.data_coding, 0]);
         write_body(out, &message.body);
         out.extend_from_slice(&message.tlvs);
     });
+}
+
+/// A time as a C-Octet String.
+fn write_time(out: &mut Vec<u8>, time: Time) {
+    // A relative time is written by whoever knows when it counts from.
+    text(out, &if let Time::Absolute(us) = time { format_time(us) } else { String::new() });
 }
 
 impl Submit {
@@ -604,7 +663,9 @@ impl Submit {
             text(out, &self.service_type);
             self.source.write(out);
             self.destination.write(out);
-            out.extend_from_slice(&[self.esm_class, self.protocol_id, self.priority, 0, 0]);
+            out.extend_from_slice(&[self.esm_class, self.protocol_id, self.priority]);
+            write_time(out, self.schedule);
+            write_time(out, self.validity);
             out.extend_from_slice(&[self.registered_delivery, self.replaces.into(), self.data_coding, 0]);
             write_body(out, &self.body);
             out.extend_from_slice(&self.tlvs);

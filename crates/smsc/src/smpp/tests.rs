@@ -24,6 +24,10 @@ proptest! {
         let _ = Cancel::read(&body);
         let _ = Replace::read(&body);
         let _ = Deliver::read(&body);
+        let _ = Alert::read(&body);
+        let _ = Outbind::read(&body);
+        let _ = response_message_id(&body);
+        let _ = PeerReceipt::of(&body, &body);
         let _ = frame(&body);
         let _ = parse_time(&body);
     }
@@ -77,6 +81,7 @@ proptest! {
             esm_class: 4,
             protocol_id: 1,
             priority: 2,
+            registered_delivery: registered_delivery & 0x0c,
             data_coding,
             body,
             tlvs: vec![0x14, 0, 0, 1, 9],

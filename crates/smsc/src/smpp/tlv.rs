@@ -6,6 +6,8 @@ use super::Status;
 pub mod tag {
     /// qos_time_to_live: seconds, 4 octets.
     pub const QOS_TIME_TO_LIVE: u16 = 0x0017;
+    /// additional_status_info_text: C-Octet String.
+    pub const ADDITIONAL_STATUS: u16 = 0x001d;
     /// receipted_message_id: C-Octet String.
     pub const RECEIPTED_MESSAGE_ID: u16 = 0x001e;
     /// sar_msg_ref_num: 2 octets.
@@ -16,6 +18,12 @@ pub mod tag {
     pub const SAR_NUMBER: u16 = 0x020f;
     /// sc_interface_version: 1 octet.
     pub const SC_INTERFACE_VERSION: u16 = 0x0210;
+    /// set_dpf: 1 octet, whether the delivery pending flag is to be set.
+    pub const SET_DPF: u16 = 0x0421;
+    /// ms_availability_status: 1 octet.
+    pub const MS_AVAILABILITY: u16 = 0x0422;
+    /// delivery_failure_reason: 1 octet.
+    pub const DELIVERY_FAILURE: u16 = 0x0425;
     /// network_error_code: 3 octets.
     pub const NETWORK_ERROR_CODE: u16 = 0x0423;
     /// message_payload.

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{
-    Columns, IdBlock, Index, Kind, Message, Record, RetryTimer, Station, StationKey, TABLES, Table, Unlogged,
-    Value,
+    Columns, FIRST_TABLES, IdBlock, Index, Kind, Message, Record, RetryTimer, Station, StationKey, TABLES,
+    Table, Unlogged, Value,
 };
 use crate::transaction::Transaction;
 use mmdb::{ColumnType, Database, Error, Locking, LogKind, Logging, Schema, Ticket};
@@ -124,7 +124,9 @@ impl MmdbStore {
             }
             error => error.into(),
         })?;
-        if opening == Opening::Existing && TABLES.iter().any(|table| db.table(table.name).is_err()) {
+        if opening == Opening::Existing
+            && TABLES[..FIRST_TABLES].iter().any(|table| db.table(table.name).is_err())
+        {
             return Err(StoreError::foreign(dir));
         }
         // Before anything is made, which would be made as was asked.
@@ -505,6 +507,7 @@ impl Rebuild for MmdbRebuild<'_> {
             Row::Sent(row) => put_native(&mut writers, row),
             Row::IdBlock(row) => put_native(&mut writers, row),
             Row::Account(row) => put_native(&mut writers, row),
+            Row::Forwarded(row) => put_native(&mut writers, row),
         })
     }
 

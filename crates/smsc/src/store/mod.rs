@@ -26,7 +26,7 @@ pub use sqlite::SqliteStore;
 
 use crate::centre::{Operation, Outcome};
 use crate::model::{
-    Account, EncodedPart, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station, Unlogged,
+    Account, EncodedPart, Forwarded, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station, Unlogged,
 };
 use std::time::Instant;
 
@@ -83,6 +83,8 @@ pub enum Row {
     IdBlock(IdBlock),
     /// `account`
     Account(Account),
+    /// `forwarded`
+    Forwarded(Forwarded),
 }
 
 /// What a reader of rows is called with, row by row.
@@ -264,7 +266,8 @@ macro_rules! scan_all {
         $self.$read(Row::RetryTimer, $each)?;
         $self.$read(Row::Sent, $each)?;
         $self.$read(Row::IdBlock, $each)?;
-        $self.$read(Row::Account, $each)
+        $self.$read(Row::Account, $each)?;
+        $self.$read(Row::Forwarded, $each)
     }};
 }
 use scan_all;

@@ -116,6 +116,8 @@ fn station(operation: &Operation) -> StationKey {
     match operation {
         Operation::Receive(submission) => submission.message.dst_key,
         Operation::Complete(completion) => completion.station,
+        Operation::Forward(forward) => forward.station,
+        Operation::PutBack(back) => back.station,
         Operation::Alert { station, .. } => *station,
         _ => StationKey(0),
     }

@@ -13,7 +13,7 @@ use super::engine::{Engine, EngineSession};
 use super::sql::{names, range_sql, update_sql, upsert};
 use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, scan_all};
 use crate::centre::{Operation, Outcome, Rules};
-use crate::model::{Columns, IdBlock, Index, Kind, Record, StationKey, TABLES, Table, Value};
+use crate::model::{Columns, FIRST_TABLES, IdBlock, Index, Kind, Record, StationKey, TABLES, Table, Value};
 use crate::transaction::Transaction;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
@@ -76,7 +76,7 @@ impl SqliteStore {
             Opening::Existing => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
                 let connection = Connection::open_with_flags(&path, flags)?;
-                for table in TABLES {
+                for table in &TABLES[..FIRST_TABLES] {
                     if !connection.table_exists(None, table.name)? {
                         return Err(StoreError::foreign(dir));
                     }

@@ -161,6 +161,13 @@ impl Client {
         Client { stream, input: Vec::new(), sequence: 0, waiting: VecDeque::new() }
     }
 
+    /// The other side of a connection that was accepted.
+    pub fn of(stream: TcpStream) -> Client {
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client { stream, input: Vec::new(), sequence: 0, waiting: VecDeque::new() }
+    }
+
     /// A client that is bound.
     pub fn bound(address: &str, system_id: &str, command: Smpp) -> Client {
         let mut client = Client::connect(address);

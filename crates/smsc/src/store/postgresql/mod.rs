@@ -19,7 +19,7 @@ mod wire;
 use super::sql::names;
 use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, scan_all};
 use crate::centre::Rules;
-use crate::model::{Kind, Record, TABLES, Table};
+use crate::model::{FIRST_TABLES, Kind, Record, TABLES, Table};
 use postgresql_server::{Server, USER};
 use session::PostgresqlSession;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,9 @@ impl PostgresqlStore {
         })?;
         let store = PostgresqlStore { server, wires, log, form, rules, again: Arc::default() };
         let mut wire = store.connect()?;
-        if opening == Opening::Existing && TABLES.iter().any(|table| !exists(&mut wire, table)) {
+        if opening == Opening::Existing
+            && TABLES[..FIRST_TABLES].iter().any(|table| !exists(&mut wire, table))
+        {
             return Err(StoreError::foreign(dir));
         }
         let tables: String = TABLES.iter().map(|table| schema(table)).collect();

@@ -82,6 +82,7 @@ BEGIN
   INSERT INTO to_delivery VALUES (p_dst_key, p_rank, p_id, p_expire_us);
   INSERT INTO ms_state AS s VALUES (p_dst_key, p_shard, 1, p_now, 0, 0, 1, 0, 0, 0)
     ON CONFLICT (dst_key) DO UPDATE SET
+      shard = CASE WHEN s.state = 0 THEN p_shard ELSE s.shard END,
       state = CASE WHEN s.state = 0 THEN 1 ELSE s.state END,
       ready_us = CASE WHEN s.state = 0 THEN p_now ELSE s.ready_us END,
       queue = s.queue + 1;

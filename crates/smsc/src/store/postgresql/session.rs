@@ -313,8 +313,12 @@ impl PostgresqlSession {
 /// Whether an operation is one call of a function.
 fn has_function(operation: &Operation) -> bool {
     match operation {
-        Operation::Receive(_) | Operation::Complete(_) => true,
-        Operation::Claim { channel, .. } => !matches!(channel, Channel::Stations(_)),
+        Operation::Receive(_) => true,
+        // The function writes no intermediate notification.
+        Operation::Complete(completion) => {
+            completion.receipt.is_none() || matches!(completion.verdict, Verdict::Final { .. })
+        }
+        Operation::Claim { channel, .. } => !matches!(channel, Channel::Peer(_) | Channel::Stations(_)),
         _ => false,
     }
 }
@@ -396,7 +400,7 @@ fn text(text: &str) -> Parameter<'_> {
 }
 
 fn receive(wire: &mut Wire, submission: &Submission, rules: &Rules) -> Result<(), StoreError> {
-    let Submission { message: m, parts } = submission;
+    let Submission { message: m, parts, shard } = submission;
     let packed: Vec<Vec<u8>> = parts
         .iter()
         .map(|part| {
@@ -414,7 +418,7 @@ fn receive(wire: &mut Wire, submission: &Submission, rules: &Rules) -> Result<()
         int(m.src_ton),
         int(m.src_npi),
         int(m.dst_key.0),
-        int(shard_of(m.dst_key)),
+        int(*shard),
         text(&m.dst),
         int(m.dst_ton),
         int(m.dst_npi),

@@ -1,7 +1,7 @@
 //! `POST /v1/messages`.
 
 use super::super::super::front::{Account, Front, UnderWay};
-use super::super::super::submission::{refusal_status, submission};
+use super::super::super::submission::{refusal_status, submission, target_of};
 use super::super::auth::failed;
 use super::super::server::{Answer, Request};
 use super::Api;
@@ -300,9 +300,10 @@ async fn send_all(
         started.push((
             to,
             ready.map(|submission| {
-                let (station, parts) = (submission.message.dst_key, submission.message.parts);
+                let to = (submission.message.dst_key, target_of(&submission));
+                let parts = submission.message.parts;
                 let receive = Operation::Receive(Box::new(submission));
-                (station, parts, front.store.start(receive, Acknowledge::Durable))
+                (to, parts, front.store.start(receive, Acknowledge::Durable))
             }),
         ));
     }
@@ -310,9 +311,9 @@ async fn send_all(
     for (to, started) in started {
         let done = match started {
             Err(status) => Err(status),
-            Ok((station, parts, started)) => {
+            Ok(((station, target), parts, started)) => {
                 // It is on its way by now; whoever delivers need not wait for the commit.
-                front.wake(station);
+                front.wake(station, target);
                 match started.await {
                     Ok(Outcome::Received(msg_id)) => Ok((msg_id, parts)),
                     Ok(Outcome::Refused(refusal)) => Err(refusal_status(&refusal, Status::SubmitFailed)),

@@ -1,0 +1,145 @@
+//! What another centre answers and reports: message_id, and the receipts that it sends.
+
+use super::reader::Reader;
+use super::{Status, Tlvs, tag};
+use crate::model::{MessageState, PEER_ID_MAX};
+
+/// message_id in the body of submit_sm_resp or data_sm_resp. Empty where it was left out, as some
+/// centres do.
+///
+/// # Errors
+/// It is too long, or not printable: ESME_RINVMSGID.
+pub fn response_message_id(body: &[u8]) -> Result<String, Status> {
+    if body.is_empty() {
+        return Ok(String::new());
+    }
+    Reader(body).ascii(PEER_ID_MAX + 1, Status::MessageId)
+}
+
+/// What a delivery receipt or an intermediate notification says, in its optional parameters or in
+/// the customary text (SMPP 3.4 appendix B). Where both say something, the parameter counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerReceipt {
+    /// The centre's number of the message.
+    pub message_id: String,
+    /// The final state; none if the message is still on its way.
+    pub state: Option<MessageState>,
+    /// Error; 0 for none.
+    pub error: u32,
+}
+
+impl PeerReceipt {
+    /// The receipt in a body and the optional parameters beside it; none if it names no message or
+    /// no state.
+    #[must_use]
+    pub fn of(body: &[u8], tlvs: &[u8]) -> Option<PeerReceipt> {
+        let tlvs = Tlvs::new(tlvs).ok()?;
+        let text = String::from_utf8_lossy(body);
+        let named = tlvs.find(tag::RECEIPTED_MESSAGE_ID).map(|id| {
+            // Some leave the NUL out.
+            String::from_utf8_lossy(id.split(|&octet| octet == 0).next().unwrap_or_default()).into_owned()
+        });
+        let message_id = named.filter(|id| !id.is_empty()).or_else(|| word(&text, "id:").map(str::to_owned));
+        let message_id = message_id.filter(|id| !id.is_empty() && id.len() <= PEER_ID_MAX)?;
+        let number = match tlvs.find(tag::MESSAGE_STATE) {
+            Some(&[number]) => Some(number),
+            _ => word(&text, "stat:").and_then(state_of_word),
+        };
+        let state = match number? {
+            // ENROUTE and ACCEPTED, and SMPP 5.0's SCHEDULED.
+            0 | 1 | 6 => None,
+            2 => Some(MessageState::Delivered),
+            3 => Some(MessageState::Expired),
+            4 => Some(MessageState::Deleted),
+            5 => Some(MessageState::Undeliverable),
+            8 => Some(MessageState::Rejected),
+            _ => Some(MessageState::Unknown),
+        };
+        let error = match tlvs.find(tag::NETWORK_ERROR_CODE) {
+            Some(&[_, high, low]) => u16::from_be_bytes([high, low]).into(),
+            _ => word(&text, "err:").and_then(|digits| digits.parse::<u16>().ok()).unwrap_or(0).into(),
+        };
+        Some(PeerReceipt { message_id, state, error })
+    }
+}
+
+/// The word behind `name`, which begins the text or stands behind a space. Centres differ in the
+/// case of names, and what follows `text:` is the sender's.
+fn word<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    // Lower case of ASCII alone, so that places stay the same.
+    let lower = text.to_ascii_lowercase();
+    let end = lower.find("text:").unwrap_or(lower.len());
+    let is_there = |at: &usize| *at == 0 || lower.as_bytes()[at - 1] == b' ';
+    let begin = lower[..end].match_indices(name).map(|found| found.0).find(is_there)? + name.len();
+    text[begin..].split([' ', '\0', '\r', '\n']).next()
+}
+
+/// message_state of the word in `stat:`.
+fn state_of_word(word: &str) -> Option<u8> {
+    let word = word.to_ascii_uppercase();
+    let known = [
+        ("ENROUTE", 1),
+        ("DELIVRD", 2),
+        ("EXPIRED", 3),
+        ("DELETED", 4),
+        ("UNDELIV", 5),
+        ("ACCEPTD", 6),
+        ("UNKNOWN", 7),
+        ("REJECTD", 8),
+    ];
+    // Written out (DELIVERED), or cut.
+    let full = [("DELIVERED", 2), ("UNDELIVERABLE", 5), ("ACCEPTED", 6), ("REJECTED", 8), ("BUFFERED", 1)];
+    known.iter().chain(&full).find(|state| state.0 == word).map(|state| state.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smpp::write_tlv;
+
+    /// Receipts as centres of the field write them.
+    #[test]
+    fn receipts_are_read() {
+        use MessageState::{Delivered, Rejected, Undeliverable, Unknown};
+        let appendix = "id:0123456789 sub:001 dlvrd:001 submit date:2611250130 done date:2611250131 stat:DELIVRD err:000 text:hello";
+        for (text, id, state, error) in [
+            (appendix, "0123456789", Some(Delivered), 0),
+            ("id:4f2a sub:001 dlvrd:000 stat:UNDELIV err:027 Text:id:9", "4f2a", Some(Undeliverable), 27),
+            ("ID:7 SUB:001 STAT:rejectd ERR:8", "7", Some(Rejected), 8),
+            ("id:7 stat:ACCEPTD", "7", None, 0),
+            ("id:7 stat:ENROUTE err:00B", "7", None, 0),
+            ("id:7 stat:UNKNOWN err:99999", "7", Some(Unknown), 0),
+            ("sub:001 id:a-b stat:DELIVERED\0", "a-b", Some(Delivered), 0),
+        ] {
+            let receipt = PeerReceipt::of(text.as_bytes(), &[]).unwrap();
+            assert_eq!((receipt.message_id.as_str(), receipt.state, receipt.error), (id, state, error));
+        }
+        for text in
+            ["", "id: stat:DELIVRD", "stat:DELIVRD", "id:7", "id:7 stat:WHAT", "text:id:7 stat:DELIVRD"]
+        {
+            assert_eq!(PeerReceipt::of(text.as_bytes(), &[]), None, "{text}");
+        }
+        assert_eq!(PeerReceipt::of(format!("id:{} stat:DELIVRD", "9".repeat(65)).as_bytes(), &[]), None);
+    }
+
+    #[test]
+    fn parameters_go_before_the_text() {
+        let mut tlvs = Vec::new();
+        write_tlv(&mut tlvs, tag::RECEIPTED_MESSAGE_ID, b"77\0");
+        write_tlv(&mut tlvs, tag::MESSAGE_STATE, &[5]);
+        write_tlv(&mut tlvs, tag::NETWORK_ERROR_CODE, &[3, 1, 2]);
+        let receipt = PeerReceipt::of(b"id:7 stat:DELIVRD err:001", &tlvs).unwrap();
+        let state = Some(MessageState::Undeliverable);
+        assert_eq!(receipt, PeerReceipt { message_id: "77".into(), state, error: 258 });
+        assert_eq!(PeerReceipt::of(b"", &tlvs), Some(receipt));
+        assert_eq!(PeerReceipt::of(b"", &tlvs[..5]), None, "cut off");
+    }
+
+    #[test]
+    fn an_answers_number_may_be_left_out() {
+        assert_eq!(response_message_id(b""), Ok(String::new()));
+        assert_eq!(response_message_id(b"a7\0"), Ok("a7".into()));
+        assert_eq!(response_message_id(b"a7"), Err(Status::CommandLength));
+        assert_eq!(response_message_id(&[b'9'; 70]), Err(Status::MessageId));
+    }
+}
