@@ -320,5 +320,5 @@ fn what_is_archived_is_checked_too() {
 
 fn archived() -> Message {
     let key = smsc::model::StationKey::of_address(&common::address(1)).unwrap();
-    Message { dst_key: key, account: ACCOUNT, ..message(1, b"hello") }
+    Message { dst_key: key, account: ACCOUNT, parts: 1, ..message(1, b"hello") }
 }

@@ -2,7 +2,7 @@
 //! pieces.
 
 use fathom_output::{say, tell};
-use fathom_stack::named::{self, Named};
+use fathom_stack::named_stack::{self, NamedStack};
 use fathom_stack::{Ageing, Place};
 
 use crate::cli::Age;
@@ -14,7 +14,7 @@ pub fn run(asked: &Age) -> super::Result {
     let ageing = Ageing { used: f64::from(asked.used) / 100.0, rounds: asked.rounds, seed: asked.seed };
     let directory = stack.path.join("aged");
     if directory.exists() {
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "{}: it was aged already; begin with a new one, or an image that was kept before",
             asked.name
         )));
@@ -51,13 +51,13 @@ pub fn run(asked: &Age) -> super::Result {
 }
 
 /// The stack of a name, if it has a file system of its own to be filled.
-fn stack(name: &str) -> std::result::Result<Named, Error> {
-    let stacks = named::list();
+fn stack(name: &str) -> std::result::Result<NamedStack, Error> {
+    let stacks = named_stack::list();
     let up: Vec<&str> = stacks.iter().map(|stack| stack.name.as_str()).collect();
     let Some(stack) = stacks.iter().find(|stack| stack.name == name) else {
         let known =
             if up.is_empty() { "none is up".to_owned() } else { format!("there are: {}", up.join(", ")) };
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "no stack is called {name:?}; {known}. `fathom stack up --keep FILE --name {name}` makes one"
         )));
     };
@@ -66,7 +66,7 @@ fn stack(name: &str) -> std::result::Result<Named, Error> {
         return Err(Error::failed(format!("{name}: {why}. `fathom stack down {name}` removes what is left")));
     }
     if matches!(stack.spec.place, Place::Directory) {
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "{name}: it is a directory on a file system of yours, which would be filled; \
              `fathom stack up --fs ext4` makes one that may be"
         )));
