@@ -373,10 +373,11 @@ impl Database {
     fn alter(&self, table: &Table, change: impl FnOnce(&TableInner) -> Result<Changed>) -> Result<Table> {
         let e = &self.0.engine;
         e.log.check()?;
+        // A checkpoint that is running is waited for before others have to wait for this, and
+        // before the table is taken.
+        drop(e.admin.lock());
         let _turn = e.alterations.lock();
         let mine = e.table_of(table)?;
-        // A checkpoint that is running is waited for before the table is taken.
-        drop(e.admin.lock());
         let tx = self.locked_whole(mine)?;
         let mut admin = e.admin.lock();
         let changed = change(mine)?;

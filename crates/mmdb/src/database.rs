@@ -265,6 +265,8 @@ impl Database {
     /// [`Error::NoSuchTable`], also for a handle of another database or opening.
     pub fn drop_table(&self, table: &Table) -> Result<()> {
         let e = &self.0.engine;
+        // A checkpoint that is running is waited for first: a fill need not wait with this.
+        drop(e.admin.lock());
         // Nobody changes the table's definition meanwhile.
         let _turn = e.alterations.lock();
         // A handle of another database, or of an earlier opening, has a number that is somebody

@@ -86,9 +86,9 @@ pub struct FillWriter<'a> {
 }
 
 impl Database {
-    /// Begins to fill an empty table whose rows are not logged. Does not wait: a transaction that
-    /// has used the table before gets [`Error::NoSuchTable`] when it goes on with it, or commits
-    /// what it wrote there.
+    /// Begins to fill an empty table whose rows are not logged. Waits for a change of a definition
+    /// that is under way, and for no transaction: one that has used the table before gets
+    /// [`Error::NoSuchTable`] when it goes on with it, or commits what it wrote there.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Error, Logging, Schema};
