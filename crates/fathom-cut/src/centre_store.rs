@@ -17,7 +17,9 @@ use smsc::centre::{
 };
 use smsc::check::check;
 use smsc::model::{Account, Message, MessageState, SHARDS};
-use smsc::store::{Acknowledge, MmdbOptions, Opening, Row, Session, Store, StoreError, StoreKind};
+use smsc::store::{
+    Acknowledge, MmdbOptions, Opening, Row, Session, SqliteStore, Store, StoreError, StoreKind,
+};
 
 use crate::acknowledged::Acknowledged;
 use crate::check::Found;
@@ -25,6 +27,7 @@ use crate::content::Hasher;
 use crate::error::CutError;
 use crate::random::stream;
 use crate::verdict::Verdict;
+use crate::vfs;
 
 /// Stores that can be cut: those whose recovery needs no server of its own.
 const KINDS: [StoreKind; 3] = [StoreKind::Mmdb, StoreKind::Sqlite, StoreKind::SqliteNaive];
@@ -241,7 +244,16 @@ fn content(store: &dyn Store) -> Result<u128, StoreError> {
 /// Opens a store that a cut left, checks the centre's invariants, and reads it.
 pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Found {
     let bad = |error: String| Found::Bad(Verdict::CannotBeOpened(error));
-    let store = match store_kind(settings).map(|kind| open(kind, directory, Opening::Existing, 0)) {
+    let opened = store_kind(settings).map(|kind| match kind {
+        StoreKind::Mmdb => open(kind, directory, Opening::Existing, 0),
+        // What is mounted nowhere is reached by a VFS of its own.
+        _ => {
+            let rules = Rules { accounts: true, ..kind.rules() };
+            let opened = SqliteStore::open_by(directory, kind == StoreKind::Sqlite, rules, vfs::NAME);
+            opened.map(|store| Box::new(store) as Box<dyn Store>)
+        }
+    });
+    let store = match opened {
         Ok(Ok(store)) => store,
         Ok(Err(error)) => return bad(error.to_string()),
         Err(error) => return bad(error.to_string()),
@@ -276,6 +288,7 @@ mod tests {
             };
             assert_eq!(work(&place, &settings, 60, 5, &mut count).unwrap(), Durability::PowerCut);
             assert_eq!(steps, 61);
+            vfs::register().unwrap();
             let Found::Content(content) = recover(&place, &settings) else { panic!("it cannot be read") };
             assert!(model.ends_with(content), "{}", kind.name());
             assert_eq!(model.judge(content, 61), Verdict::Kept);

@@ -231,8 +231,8 @@ pub struct Run {
     /// which makes one up (`fathom list profiles`); may be given several times
     #[arg(long, value_name = "FILE|PROFILE")]
     pub trace: Vec<String>,
-    /// Run there: `ssh:[USER@]HOST[:/DIR]`, `adb:SERIAL[:/DIR]`, or local for this machine; several are
-    /// compared
+    /// Run there: `ssh:[USER@]HOST[:/DIR]`, `adb:SERIAL[:/DIR]`, or local for this machine; several
+    /// are compared
     #[arg(long, value_name = "MACHINE", value_delimiter = ',', value_parser = str::parse::<Target>)]
     pub on: Vec<Target>,
     /// Where databases and images are put: the disk under test [default: the output directory]
@@ -521,7 +521,8 @@ pub struct CutAsked {
     /// workload.NAME=VALUE
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
-    /// Whose data is cut: of SQLite, of mmdb, or of the SMS centre (--set store=mmdb|sqlite|sqlite-naive)
+    /// Whose data is cut: of SQLite, of mmdb, or of the SMS centre (--set
+    /// store=mmdb|sqlite|sqlite-naive)
     #[arg(long, value_name = "NAME", default_value = "sqlite", value_parser = ["sqlite", "mmdb", "smsc"])]
     pub engine: String,
     /// Commits of each run; of a trace or workload the first ones after its preparation

@@ -159,8 +159,8 @@ fn an_acknowledged_commit_is_stated_by_itself_after_a_while() {
     refused(&p, &p.join("crashed"), &options(&p.join("older")), &["older", "commit 2 is missing"]);
 }
 
-/// Stores of the oldest format, which has no word about begun segments and none about generations of
-/// columns, open as they did.
+/// Stores of the oldest format, which has no word about begun segments and none about generations
+/// of columns, open as they did.
 #[test]
 fn a_manifest_of_the_format_before_is_read_and_replaced() {
     let p = Place::new("before");

@@ -333,3 +333,29 @@ fn a_batch_that_does_not_fit_leaves_nothing_behind() {
 fn test_program() -> String {
     std::env::current_exe().unwrap().display().to_string()
 }
+
+/// A file that happens to have the archive's name was replaced by an empty archive without a word.
+#[test]
+fn a_file_that_is_no_archive_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("archive.jsonl");
+    for foreign in ["important\n", "important", "[1]", "\n\n"] {
+        std::fs::write(&path, foreign).unwrap();
+        let error = Archive::open(dir.path()).err().unwrap().to_string();
+        assert!(error.contains("archive.jsonl, line 1"), "{foreign:?}: {error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign);
+    }
+    let target = dir.path().join("target");
+    std::fs::write(&target, "").unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    assert!(Archive::open(dir.path()).is_err());
+    assert!(path.is_symlink());
+    // What a kill left of a beginning is an archive's.
+    std::fs::remove_file(&path).unwrap();
+    for begun in ["", "{", "{\"arch", "\0\0\0\0"] {
+        std::fs::write(&path, begun).unwrap();
+        Archive::open(dir.path()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -73,7 +73,8 @@ impl Ledger {
     /// Keeps `under_way` messages under way for as long as `goes_on` and the connection last.
     fn load(&mut self, client: &mut Client, under_way: usize, goes_on: &dyn Fn() -> bool) {
         let mut sent = HashMap::new();
-        // Accepting is faster than a chain delivers to 60 mobiles: what is behind must be caught up.
+        // Accepting is faster than a chain delivers to 60 mobiles: what is behind must be caught
+        // up.
         let most = self.submitted + 1500;
         let submit = |ledger: &mut Ledger, client: &mut Client, sent: &mut HashMap<u32, String>| {
             ledger.submitted += 1;

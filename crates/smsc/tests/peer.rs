@@ -184,6 +184,22 @@ fn numbers_are_compared_as_the_peer_writes_them() {
     }
 }
 
+/// An answer whose message_id could not be read was taken for a delivery, which nobody had told.
+#[test]
+fn an_answer_without_a_message_id_is_no_delivery() {
+    for id in ["", "0123456789012345678901234567890123456789012345678901234567890123456789"] {
+        let other = Other::new();
+        let more = peer(1, "north", &other.address(), "") + "[[route]]\nto = \"north\"\n";
+        let (_dir, server) = start(&more);
+        let mut session = other.accept();
+        let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+        let (_, number) = client.submit(&message("491700000001", b"x", 1));
+        accept_submit(&mut session, id);
+        let (text, _) = receipt_of(&mut client);
+        assert!(text.starts_with(&format!("id:{number} ")) && text.contains("stat:UNKNOWN"), "{id}: {text}");
+    }
+}
+
 /// A receipt may be faster than the answer to its submit_sm.
 #[test]
 fn a_receipt_that_overtakes_its_answer_is_not_lost() {

@@ -1,10 +1,12 @@
 //! Schedules that change the definition of a table between commits, while calls of the disk fail:
-//! columns come, go and get other names, the table gets another name, indexes are built and dropped.
+//! columns come, go and get other names, the table gets another name, indexes are built and
+//! dropped.
 //!
-//! Rows and definition are followed apart. A change that was acknowledged is durable at once, a lazy
-//! commit later: after a crash the rows may be those of any moment since the last durable commit,
-//! seen in the definition of today. A row has a cell for each column that there was when it was
-//! written, under a number that no other column gets; where it has none, the column's default shows.
+//! Rows and definition are followed apart. A change that was acknowledged is durable at once, a
+//! lazy commit later: after a crash the rows may be those of any moment since the last durable
+//! commit, seen in the definition of today. A row has a cell for each column that there was when it
+//! was written, under a number that no other column gets; where it has none, the column's default
+//! shows.
 
 use crate::rng::Rng;
 use mmdb::medium::{CrashKind, CrashMedium, Faults};

@@ -21,7 +21,7 @@ use format::Batch;
 use reader::{Stretches, lock};
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -148,6 +148,7 @@ impl Archive {
             })?;
         }
         if end == 0 {
+            refuse_foreign(&path)?;
             end = make(directory, &path)?;
         }
         let mut file = File::options().read(true).append(true).open(&path).map_err(io())?;
@@ -301,6 +302,26 @@ fn make(directory: &Path, path: &Path) -> Result<u64, StoreError> {
     written.map_err(StoreError::io(&new))?;
     std::fs::rename(&new, path).map_err(StoreError::io(path))?;
     Ok(header.len() as u64)
+}
+
+/// A file of which nothing counts is made anew, if it can be the beginning of an archive: a record
+/// or header that a kill cut short, or space that a crash left empty. Anything else, and a link, is
+/// somebody's.
+fn refuse_foreign(path: &Path) -> Result<(), ArchiveError> {
+    let kind = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(StoreError::io(path))?,
+    };
+    let mut begin = Vec::new();
+    if kind.is_file() {
+        let mut file = File::open(path).map_err(StoreError::io(path))?.take(2);
+        file.read_to_end(&mut begin).map_err(StoreError::io(path))?;
+    }
+    if kind.is_file() && (begin.iter().all(|&octet| octet == 0) || b"{\"".starts_with(&begin)) {
+        return Ok(());
+    }
+    let problem = "no archive begins like this, and what is there is not replaced: move it away".into();
+    Err(ArchiveError::Line { path: path.display().to_string(), line: 1, problem })
 }
 
 /// A file's name is durable when its directory is, not when the file is.

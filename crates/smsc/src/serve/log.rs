@@ -238,7 +238,23 @@ fn is_plain(value: &str) -> bool {
 
 /// A value in quotes, as JSON has it: one line, whatever is in it.
 fn quoted(value: &str) -> String {
-    serde_json::Value::from(value).to_string()
+    let json = serde_json::Value::from(value).to_string();
+    // JSON lets pass what a terminal obeys: C1 controls, and what turns the direction of text.
+    let obeyed = |letter: char| {
+        letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !json.contains(obeyed) {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for letter in json.chars() {
+        if obeyed(letter) {
+            let _ = write!(out, "\\u{:04x}", u32::from(letter));
+        } else {
+            out.push(letter);
+        }
+    }
+    out
 }
 
 /// Now, in RFC 3339, with µs.
@@ -251,6 +267,13 @@ fn now() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_letter_is_left_that_a_terminal_obeys() {
+        let value = "a\u{9b}2J\u{85}\u{2028}\u{202e}\u{7f}\u{1b}\n\u{2066}é";
+        assert_eq!(quoted(value), r#""a\u009b2J\u0085\u2028\u202e\u007f\u001b\n\u2066é""#);
+        assert_eq!(serde_json::from_str::<String>(&quoted(value)).unwrap(), value);
+    }
 
     /// A line as it would be written.
     fn line(format: Format, fill: fn(Line<'_>) -> Line<'_>) -> String {

@@ -18,6 +18,7 @@ use crate::transaction::Transaction;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 use std::collections::VecDeque;
+use std::ffi::CStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -56,7 +57,7 @@ impl SqliteStore {
         rules: Rules,
         opening: Opening,
     ) -> Result<SqliteStore, StoreError> {
-        SqliteStore::open_file(dir, grouped, rules, opening).map_err(|error| match error {
+        SqliteStore::open_file(dir, grouped, rules, opening, None).map_err(|error| match error {
             StoreError::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 StoreError::Busy { path: dir.display().to_string() }
             }
@@ -64,18 +65,31 @@ impl SqliteStore {
         })
     }
 
+    /// Opens a store that is there through another VFS of SQLite's: one that is on a file system
+    /// which SQLite's own does not reach.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`]; [`StoreError::NoStore`].
+    pub fn open_by(dir: &Path, grouped: bool, rules: Rules, vfs: &CStr) -> Result<SqliteStore, StoreError> {
+        SqliteStore::open_file(dir, grouped, rules, Opening::Existing, Some(vfs))
+    }
+
     fn open_file(
         dir: &Path,
         grouped: bool,
         rules: Rules,
         opening: Opening,
+        vfs: Option<&CStr>,
     ) -> Result<SqliteStore, StoreError> {
         let path = dir.join("smsc.db");
         let connection = match opening {
             Opening::OrCreate => Connection::open(&path)?,
             Opening::Existing => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                let connection = Connection::open_with_flags(&path, flags)?;
+                let connection = match vfs {
+                    Some(vfs) => Connection::open_with_flags_and_vfs(&path, flags, vfs)?,
+                    None => Connection::open_with_flags(&path, flags)?,
+                };
                 for table in &TABLES[..FIRST_TABLES] {
                     if !connection.table_exists(None, table.name)? {
                         return Err(StoreError::foreign(dir));

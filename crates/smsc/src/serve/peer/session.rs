@@ -509,9 +509,15 @@ impl Session {
         self.front.metrics.forwarded.add(1);
         let config = &self.peer.config;
         let id = response_message_id(body).unwrap_or_default();
-        if !config.receipts || id.is_empty() {
+        if !config.receipts {
             // Nothing more will be heard of it.
             return self.end(delivery, State::Delivered, 0);
+        }
+        if id.is_empty() {
+            // No receipt could ever be told to be this message's, and nobody said that it arrived.
+            let line = self.front.log.at(Level::Warn, "peer_answer_without_id");
+            line.text("peer", &config.name).number("message", delivery.message.msg_id);
+            return self.end(delivery, State::Unknown, 0);
         }
         let Delivery { station, epoch, message, .. } = delivery;
         let wait_us = i64::try_from(config.receipt_wait.as_micros()).unwrap_or(i64::MAX);
