@@ -142,6 +142,21 @@ impl std::ops::Deref for TableInner {
     }
 }
 
+/// Heap bytes of a definition.
+fn bytes_of(schema: &Schema) -> usize {
+    let name = |name: &str| block(name.len()) as usize;
+    let columns = schema.columns.iter().map(|column| size_of::<crate::schema::Column>() + name(&column.name));
+    let indexes = schema.indexes.iter().map(|index| {
+        size_of::<crate::schema::IndexDef>() + name(&index.name) + index.columns.len() * size_of::<usize>()
+    });
+    name(&schema.name) + columns.sum::<usize>() + indexes.sum::<usize>()
+}
+
+/// Bytes of its indexes but their entries.
+fn indexes_of(schema: &Schema) -> usize {
+    schema.indexes.len() * (size_of::<Index>() + size_of::<crate::index::Entries>())
+}
+
 /// The free slots of one class, for each stripe.
 type FreeSlots = [CacheLine<Mutex<Vec<Rid>>>; STRIPES];
 
@@ -183,6 +198,8 @@ impl TableInner {
         let index = |def| Index::new(def, primary, &space.budget);
         let indexes = schema.indexes.iter().map(index).collect();
         let bytes = size_of::<TableInner>() + size_of::<Body>() + CLASSES.len() * size_of::<FreeSlots>();
+        // The definition stands in the table, in its layout and indexes, and in what is stated.
+        let bytes = bytes + indexes_of(&schema) + 3 * bytes_of(&schema);
         let body = Body {
             lock: TableLock::new(id),
             containers: AppendList::new(),
