@@ -72,6 +72,11 @@ fn model_of(kind: StoreKind) -> StoreKind {
     }
 }
 
+/// The rules of the centre that does the work, and of the one that recovers it.
+fn rules(kind: StoreKind) -> Rules {
+    Rules { accounts: true, ..kind.rules() }
+}
+
 fn open(
     kind: StoreKind,
     directory: &Path,
@@ -79,7 +84,7 @@ fn open(
     checkpoint_log_bytes: u64,
 ) -> Result<Box<dyn Store>, StoreError> {
     let mmdb = MmdbOptions { segment_mib: 1, checkpoint_log_bytes, ..MmdbOptions::default() };
-    kind.open_with(directory, &mmdb, Rules { accounts: true, ..kind.rules() }, 4, opening)
+    kind.open_with(directory, &mmdb, rules(kind), 4, opening)
 }
 
 fn failed(error: &StoreError) -> CutError {
@@ -248,8 +253,7 @@ pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Fo
         StoreKind::Mmdb => open(kind, directory, Opening::Existing, 0),
         // What is mounted nowhere is reached by a VFS of its own.
         _ => {
-            let rules = Rules { accounts: true, ..kind.rules() };
-            let opened = SqliteStore::open_by(directory, kind == StoreKind::Sqlite, rules, vfs::NAME);
+            let opened = SqliteStore::open_by(directory, kind == StoreKind::Sqlite, rules(kind), vfs::NAME);
             opened.map(|store| Box::new(store) as Box<dyn Store>)
         }
     });

@@ -38,6 +38,6 @@ pub use history::{BLOCK_BYTES, Flush, History, Mark, Present, Unit};
 pub use medium::FileSystem;
 pub use mmdb_store::options as mmdb_options;
 pub use owner::Owners;
-pub use record::{MMDB, Recording, Run, SMSC, record};
+pub use record::{MMDB, Recording, Run, SMSC, has_own_work, record};
 pub use states::{Behaviour, EXHAUSTIVE, Epoch, InFlight, Keeps, State, States};
 pub use verdict::{Class, Verdict};

@@ -27,6 +27,12 @@ pub const MMDB: &str = "mmdb";
 /// The SMS centre on one of its stores.
 pub const SMSC: &str = "smsc";
 
+/// Whether an engine does work of its own, by which only it can be judged.
+#[must_use]
+pub fn has_own_work(engine: &str) -> bool {
+    [MMDB, SMSC].contains(&engine)
+}
+
 /// What is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -168,7 +174,7 @@ pub(crate) fn work(order: &Order, told: &dyn Fn(u64) -> Result<bool, CutError>) 
         problem: error.message,
     };
     let mut interrupted = false;
-    if [MMDB, SMSC].contains(&order.engine.name.as_str()) {
+    if has_own_work(&order.engine.name) {
         let mut tell = |number| {
             interrupted = !told(number)?;
             Ok(!interrupted)

@@ -47,6 +47,26 @@ fn pair() -> (tempfile::TempDir, tempfile::TempDir) {
     (first, second)
 }
 
+/// Ends both in order.
+fn end(servers: [Server; 2]) {
+    for server in servers {
+        server.signal("-TERM");
+        assert_eq!(server.wait().0, Some(0));
+    }
+}
+
+/// How often each message came to the centre in `dir`, by its source.
+fn arrived(dir: &Path) -> HashMap<String, usize> {
+    let mut arrived: HashMap<String, usize> = HashMap::new();
+    let mut count = |record: smsc::centre::Archived| {
+        if record.receipt_of == 0 {
+            *arrived.entry(record.src).or_default() += 1;
+        }
+    };
+    read_archive(&dir.join("store"), &mut count).unwrap();
+    arrived
+}
+
 /// What the application knows.
 #[derive(Default)]
 struct Ledger {
@@ -151,22 +171,13 @@ fn kill_9_of_either_centre_loses_nothing() {
         ledger.receipt(&body);
     }
     drop(client);
-    for server in [first, second] {
-        server.signal("-TERM");
-        assert_eq!(server.wait().0, Some(0));
-    }
+    end([first, second]);
     for dir in [&first_dir, &second_dir] {
         let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_smsc"));
         let output = check.arg("check").arg(dir.path().join("store")).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
-    let mut arrived: HashMap<String, usize> = HashMap::new();
-    read_archive(&second_dir.path().join("store"), &mut |record| {
-        if record.receipt_of == 0 {
-            *arrived.entry(record.src).or_default() += 1;
-        }
-    })
-    .unwrap();
+    let arrived = arrived(second_dir.path());
     let sources: HashSet<&String> = ledger.acknowledged.values().collect();
     let lost = sources.iter().filter(|source| !arrived.contains_key(**source)).count();
     let twice: usize = arrived.values().map(|count| count - 1).sum();
@@ -196,17 +207,8 @@ fn a_chain_delivers_each_message_once() {
         ledger.receipt(&body);
     }
     drop(client);
-    for server in [first, second] {
-        server.signal("-TERM");
-        assert_eq!(server.wait().0, Some(0));
-    }
-    let mut arrived: HashMap<String, usize> = HashMap::new();
-    read_archive(&second_dir.path().join("store"), &mut |record| {
-        if record.receipt_of == 0 {
-            *arrived.entry(record.src).or_default() += 1;
-        }
-    })
-    .unwrap();
+    end([first, second]);
+    let arrived = arrived(second_dir.path());
     assert_eq!(arrived.len(), ledger.acknowledged.len());
     assert!(arrived.values().all(|count| *count == 1));
     assert!(ledger.receipts.values().all(|count| *count == 1));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fathom_cut::{
     Acknowledged, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, Recorded, Run, SMSC,
-    Script, judge, record,
+    Script, has_own_work, judge, record,
 };
 use fathom_device::{Kind, Model};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
@@ -120,10 +120,7 @@ fn tried(
         Some(workload) => Script::of_workload(workload, &cell.settings, asked.seed, commits)?,
         None => Script::built_in(asked.commits, asked.seed),
     };
-    let acknowledged = match asked.engine.as_str() {
-        MMDB | SMSC => None,
-        _ => Some(Acknowledged::of(&script)?),
-    };
+    let acknowledged = if has_own_work(&asked.engine) { None } else { Some(Acknowledged::of(&script)?) };
     let run = Run {
         script,
         engine: EngineSpec { name: asked.engine.clone(), settings: cell.settings.clone() },
@@ -392,11 +389,6 @@ fn workload(asked: &CutAsked) -> Result<Option<WorkloadSpec>, Error> {
         )));
     }
     Ok(Some(spec))
-}
-
-/// Whether an engine does work of its own, by which only it can be judged.
-fn has_own_work(engine: &str) -> bool {
-    [MMDB, SMSC].contains(&engine)
 }
 
 /// A value as it is meant: number, truth or word.

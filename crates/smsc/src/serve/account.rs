@@ -7,10 +7,10 @@
 use super::front::{Account, Front, UnderWay};
 use super::outbind;
 use super::session::Out;
-use super::submission::{are_whole, receipt_tlvs};
+use super::submission::{are_whole, destination_of, receipt_tlvs, source_of};
 use crate::centre::{Channel, Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{ESME_LANES, Message, State, StationKey};
-use crate::smpp::{Address, Alert, Deliver, Status, deliver};
+use crate::smpp::{Alert, Deliver, Status, deliver};
 use crate::store::Acknowledge;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -375,8 +375,8 @@ fn message_for_application(message: &Message) -> Deliver {
     }
     Deliver {
         service_type: message.service_type.clone(),
-        source: Address { ton: message.src_ton, npi: message.src_npi, text: message.src.clone() },
-        destination: Address { ton: message.dst_ton, npi: message.dst_npi, text: message.dst.clone() },
+        source: source_of(message),
+        destination: destination_of(message),
         esm_class: message.esm_class,
         protocol_id: message.protocol_id,
         priority: message.priority,

@@ -4,13 +4,14 @@ use super::account::AccountEvent;
 use super::front::{Front, UnderWay};
 use super::peer::shard_of_target;
 use super::route::Target;
+use super::submission::{destination_of, source_of};
 use crate::centre::{
     Channel, Completed, Completion, Delivery, Operation, Outcome, PutBack, RetryPolicy, Verdict,
     notification, receipt,
 };
 use crate::model::{MOBILE_SHARDS, Message, State, StationKey};
 use crate::network::{Attempt, Network, NetworkProfile};
-use crate::smpp::{Address, Alert, Tlvs, tag};
+use crate::smpp::{Alert, Tlvs, tag};
 use crate::store::{Acknowledge, Started};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -245,11 +246,8 @@ impl Pending {
         if !wants || self.count == PENDING_MAX {
             return;
         }
-        let alert = Alert {
-            source: Address { ton: message.dst_ton, npi: message.dst_npi, text: message.dst.clone() },
-            esme: Address { ton: message.src_ton, npi: message.src_npi, text: message.src.clone() },
-            availability: Some(0),
-        };
+        let alert =
+            Alert { source: destination_of(message), esme: source_of(message), availability: Some(0) };
         let flags = self.of_station.entry(station).or_default();
         let flag = (message.account, alert);
         if !flags.contains(&flag) {

@@ -5,7 +5,7 @@ use super::log::Level;
 use super::route::Target;
 use crate::centre::{Refusal, Submission, SubmissionError};
 use crate::model::{Message, SHARDS};
-use crate::smpp::{Status, Submit, Tlvs, tag};
+use crate::smpp::{Address, Status, Submit, Tlvs, tag};
 use crate::text::{Coding, ESM_UDHI, TextError, decode_septets};
 
 /// The longest time that a message may wait, µs: ten years.
@@ -91,6 +91,16 @@ pub(super) fn target_of(submission: &Submission) -> Target {
         Some(peer) => Target::Peer(peer + 1),
         None => Target::Network,
     }
+}
+
+/// Where a stored message comes from, as SMPP has it.
+pub(super) fn source_of(message: &Message) -> Address {
+    Address { ton: message.src_ton, npi: message.src_npi, text: message.src.clone() }
+}
+
+/// Where a stored message goes, as SMPP has it.
+pub(super) fn destination_of(message: &Message) -> Address {
+    Address { ton: message.dst_ton, npi: message.dst_npi, text: message.dst.clone() }
 }
 
 /// The status that tells what is wrong with a message.

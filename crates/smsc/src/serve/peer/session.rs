@@ -10,10 +10,10 @@ use crate::serve::account::AccountEvent;
 use crate::serve::front::{Front, UnderWay};
 use crate::serve::log::Level;
 use crate::serve::stream::{Reading, Writing, plain, secured};
-use crate::serve::submission::submission;
+use crate::serve::submission::{destination_of, source_of, submission};
 use crate::smpp::{
-    Address, Alert, Bind, BindKind, Command, Deliver, Framing, HEADER_OCTETS, Header, PeerReceipt, Status,
-    Submit, Time, Tlvs, frame, pdu, response_message_id, tag,
+    Alert, Bind, BindKind, Command, Deliver, Framing, HEADER_OCTETS, Header, PeerReceipt, Status, Submit,
+    Time, Tlvs, frame, pdu, response_message_id, tag,
 };
 use crate::store::{Acknowledge, StoreError};
 use std::collections::HashMap;
@@ -735,8 +735,8 @@ fn message_for_peer(message: &Message, receipts: bool) -> Submit {
     }
     Submit {
         service_type: message.service_type.clone(),
-        source: Address { ton: message.src_ton, npi: message.src_npi, text: message.src.clone() },
-        destination: Address { ton: message.dst_ton, npi: message.dst_npi, text: message.dst.clone() },
+        source: source_of(message),
+        destination: destination_of(message),
         esm_class: message.esm_class,
         protocol_id: message.protocol_id,
         priority: message.priority,
