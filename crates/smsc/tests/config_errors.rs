@@ -175,3 +175,43 @@ fn mistakes_about_tls_and_outbind_are_told_with_their_line() {
     }
     assert!(Config::parse("x", &(tls("a.pem", "a.key", "") + &account())).unwrap().tls.is_some());
 }
+
+/// Both passed `--check`: the one ended the start with "Address already in use", the other let a
+/// message go round through the centre for ever.
+#[test]
+fn addresses_do_not_clash() {
+    let api = "[api]\nlisten = \"127.0.0.1:4001\"\n";
+    for (text, words) in [
+        (format!("listen = \"127.0.0.1:4001\"\nhttp = \"127.0.0.1:4001\"\n{}", account()), "listen and http"),
+        (format!("http = \"127.0.0.1:4001\"\n{}{api}", account()), "http and [api] listen"),
+        (
+            format!(
+                "listen = \"127.0.0.1:4001\"\n{}{}",
+                account(),
+                PEER.replace("smsc.example:2775", "127.0.0.1:4001")
+            ),
+            "is this centre",
+        ),
+    ] {
+        let error = Config::parse("smsc.toml", &text).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    // Any free port is another one each time.
+    let free = format!("listen = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n{}", account());
+    Config::parse("smsc.toml", &free).unwrap();
+}
+
+/// SIGHUP with a FIFO in the configuration's place let the whole centre wait, SIGTERM too.
+#[test]
+fn a_configuration_is_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("smsc.toml");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for path in [&*fifo, dir.path(), std::path::Path::new("/dev/zero")] {
+        let error = Config::read(path).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
+    let peer = PEER.replace("password = \"secret\"", "password_file = \"/dev/zero\"");
+    let error = Config::parse("smsc.toml", &(peer + &account())).unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
+}

@@ -182,7 +182,7 @@ impl Config {
     /// It cannot be read, or is wrong.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+        let text = read_file(path).map_err(|error| ConfigError {
             file: file.clone(),
             line: 0,
             problem: error.to_string(),
@@ -203,6 +203,15 @@ impl Config {
             .map_err(|error| told((error.span().unwrap_or(0..0), error.message().replace('\n', "; "))))?;
         written.checked().map_err(told)
     }
+}
+
+/// Reads a text that a running centre reads again at SIGHUP: a pipe or a device might never end,
+/// and the whole centre would wait for it.
+pub(super) fn read_file(path: &Path) -> std::io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    std::fs::read_to_string(path)
 }
 
 /// A number within limits, or what holds if none is written.
@@ -283,7 +292,7 @@ impl Written {
         let account_named =
             |name: &str| accounts.iter().find(|account| account.system_id == name).map(|other| other.number);
         let routes = route::checked(&self.route, peer_named, account_named)?;
-        Ok(Config {
+        let config = Config {
             listen: address(self.listen.as_ref())?.unwrap_or(otherwise),
             http: address(self.http.as_ref())?,
             system_id: name.unwrap_or_else(|| "smsc".into()),
@@ -300,7 +309,40 @@ impl Written {
             archive: self.archive.map(WrittenArchive::checked).transpose()?.unwrap_or_default(),
             peers,
             routes,
-        })
+        };
+        config.without_clashes(&self.peer)
+    }
+}
+
+impl Config {
+    /// Refuses what would only be seen when the centre starts, or never: two listeners at one
+    /// address, and a peer that is this centre, to which a message would go round and round.
+    fn without_clashes(self, peers: &[Spanned<WrittenPeer>]) -> Result<Config, Problem> {
+        let listeners = [
+            ("listen", Some(self.listen)),
+            ("http", self.http),
+            ("[api] listen", self.api.as_ref().map(|api| api.listen)),
+            ("[admin] listen", self.admin.as_ref().map(|admin| admin.listen)),
+            ("[tls] listen", self.tls.as_ref().map(|tls| tls.listen)),
+        ];
+        let listeners = listeners.map(|(name, address)| (name, address.filter(|address| address.port() > 0)));
+        for (at, (name, address)) in listeners.iter().enumerate() {
+            let same = listeners[..at].iter().find(|other| address.is_some() && other.1 == *address);
+            if let (Some((other, _)), Some(address)) = (same, address) {
+                return Err((0..0, format!("{other} and {name} are the same address, {address}")));
+            }
+        }
+        for (peer, written) in self.peers.iter().zip(peers) {
+            let address = peer.address.parse().ok();
+            if address.is_some()
+                && [Some(self.listen), self.tls.as_ref().map(|tls| tls.listen)].contains(&address)
+            {
+                let problem =
+                    format!("the peer {} is this centre: it listens at {}", peer.name, peer.address);
+                return Err((written.span(), problem));
+            }
+        }
+        Ok(self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `[[peer]]`: a centre to which this one binds as an application does.
 
 use crate::model::PEERS_MAX;
-use crate::serve::config::{Problem, system_id, within};
+use crate::serve::config::{Problem, read_file, system_id, within};
 use crate::serve::tls::{PeerTls, WrittenPeerTls};
 use crate::smpp::BindKind;
 use serde::Deserialize;
@@ -187,7 +187,7 @@ impl WrittenPeer {
             (Some(password), None) => (password.get_ref().clone(), password.span()),
             (None, Some(file)) => {
                 let path = file.get_ref().display();
-                let read = std::fs::read_to_string(file.get_ref());
+                let read = read_file(file.get_ref());
                 let text = read.map_err(|error| (file.span(), format!("password_file {path}: {error}")))?;
                 (text.trim_end_matches(['\r', '\n']).to_owned(), file.span())
             }
