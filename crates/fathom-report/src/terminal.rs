@@ -116,7 +116,7 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
     let mut words = vec![match unit {
         "message" => format!("{}: messages per second", tame(phase)),
         "transaction" if !several => format!("Commits per second ({})", tame(phase)),
-        _ => format!("{}: one {unit}", tame(phase)),
+        _ => format!("{}: one {}", tame(phase), tame(unit)),
     }];
     let names =
         engines.iter().map(|engine| tame(&format!("{} {}", engine_name(&engine.name), engine.version)));

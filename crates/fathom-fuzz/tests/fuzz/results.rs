@@ -84,9 +84,9 @@ fn columns(bytes: &[u8], scratch: &Scratch) -> Vec<(String, String)> {
 fn report(results: &Results) -> Result<(), String> {
     let mut out = Vec::new();
     if let Ok(text) = fathom_report::terminal(results, &Style::PLAIN)
-        && text.contains('\u{1b}')
+        && let Some(line) = text.lines().find(|line| line.contains('\u{1b}'))
     {
-        return Err("an escape comes through to the terminal".into());
+        return Err(format!("an escape comes through to the terminal, in {line:?}"));
     }
     if fathom_report::html(results, &mut out).is_ok() && out.windows(5).any(|window| window == b"<fuzz") {
         return Err("markup comes through to the page".into());
