@@ -1,15 +1,18 @@
 //! PostgreSQL: a private server, started with the store and stopped with it.
 //!
-//! Three forms. *Calls*: each of the three transactions of every message is one prepared call of a
+//! Four forms. *Calls*: each of the three transactions of every message is one prepared call of a
 //! function, pipelined, a commit for each. *Grouped*: the calls of a client that wait are one
 //! transaction with one commit, all locks first and in one order; one that fails takes its group
-//! along, which then runs again. *Statements*: the centre's own transactions, a round trip for each
+//! along, which then runs again. *Batched*: the same, and the calls of one sort are one call, which
+//! has a statement for each table (`batches.sql`). *Statements*: the centre's own transactions, a round trip for each
 //! read and write.
 //!
 //! `fsync`, `synchronous_commit` and `full_page_writes` are on; sessions that acknowledge early
 //! have `synchronous_commit` off. Memory is enough for everything, and checkpoints by size are kept
 //! out of short runs.
 
+mod batch;
+mod part;
 mod session;
 mod statements;
 #[cfg(test)]
@@ -27,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{Wire, Wires};
 
-const PROCEDURES: &str = include_str!("procedures.sql");
+const PROCEDURES: [&str; 2] = [include_str!("procedures.sql"), include_str!("batches.sql")];
 
 /// Sessions that the server is made for at most. Each is a process of the server with some
 /// megabytes of its own.
@@ -69,8 +72,17 @@ pub enum PostgresqlForm {
     Calls,
     /// One call each, one commit for those that wait.
     Grouped,
+    /// One call for those of one sort that wait, one commit for all.
+    Batched,
     /// Statement by statement.
     Statements,
+}
+
+impl PostgresqlForm {
+    /// Whether calls of a client that wait share a commit.
+    fn has_groups(self) -> bool {
+        matches!(self, PostgresqlForm::Grouped | PostgresqlForm::Batched)
+    }
 }
 
 /// The store.
@@ -120,7 +132,7 @@ impl PostgresqlStore {
             return Err(StoreError::foreign(dir));
         }
         let tables: String = TABLES.iter().map(|table| schema(table)).collect();
-        wire.script(&format!("SET client_min_messages = warning; {tables} {PROCEDURES}"))?;
+        wire.script(&format!("SET client_min_messages = warning; {tables} {}", PROCEDURES.concat()))?;
         Ok(store)
     }
 
@@ -171,6 +183,7 @@ impl Store for PostgresqlStore {
         match self.form {
             PostgresqlForm::Calls => "postgresql",
             PostgresqlForm::Grouped => "postgresql-grouped",
+            PostgresqlForm::Batched => "postgresql-batched",
             PostgresqlForm::Statements => "postgresql-statements",
         }
     }
