@@ -53,7 +53,8 @@ pub(super) struct PostgresqlSession {
 
 /// A batch is short and the tables are long, which the planner does not know of arrays, nor of
 /// tables that were empty when it planned: every row is found by its key.
-const PLANS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+const PLANS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+    SET plan_cache_mode = force_generic_plan";
 
 const INT: u32 = oid::INT8;
 const TEXT: u32 = oid::TEXT;
