@@ -570,6 +570,7 @@ fn sqlite_does_what_it_must() {
 fn postgresql_does_what_it_must() {
     does_what_it_must(StoreKind::Postgresql);
     does_what_it_must(StoreKind::PostgresqlGrouped);
+    does_what_it_must(StoreKind::PostgresqlBatched);
 }
 
 #[test]

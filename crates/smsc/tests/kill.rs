@@ -241,6 +241,11 @@ fn grouped_postgresql_survives_kills() {
 }
 
 #[test]
+fn batched_postgresql_survives_kills() {
+    survives("batched_postgresql_survives_kills", StoreKind::PostgresqlBatched, Unlogged::NONE);
+}
+
+#[test]
 fn postgresql_statement_by_statement_survives_kills() {
     survives(
         "postgresql_statement_by_statement_survives_kills",

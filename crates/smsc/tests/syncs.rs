@@ -75,7 +75,7 @@ fn mmdb_syncs_before_it_acknowledges() {
 
 #[test]
 fn postgresql_syncs_before_it_acknowledges() {
-    for store in ["postgresql", "postgresql-grouped", "postgresql-statements"] {
+    for store in ["postgresql", "postgresql-grouped", "postgresql-batched", "postgresql-statements"] {
         is_synced_before_it_is_acknowledged(store, "/pg_wal/");
     }
 }

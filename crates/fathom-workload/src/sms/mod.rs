@@ -42,8 +42,15 @@ pub static KIND: WorkloadKind = WorkloadKind {
     create,
 };
 
-const STORES: &[&str] =
-    &["mmdb", "sqlite", "sqlite-naive", "postgresql", "postgresql-grouped", "postgresql-statements"];
+const STORES: &[&str] = &[
+    "mmdb",
+    "sqlite",
+    "sqlite-naive",
+    "postgresql",
+    "postgresql-grouped",
+    "postgresql-batched",
+    "postgresql-statements",
+];
 const DERIVABLE: &[&str] =
     &["encoded_msg", "to_delivery", "scheduled_msg", "ms_state", "retry_timer", "sent"];
 const SIDES: &[&str] = &["receive", "send", "both"];

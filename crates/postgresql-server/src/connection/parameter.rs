@@ -17,6 +17,8 @@ pub mod oid {
     pub const TEXT: u32 = 25;
     /// `bytea[]`
     pub const BYTEA_ARRAY: u32 = 1001;
+    /// `text[]`
+    pub const TEXT_ARRAY: u32 = 1009;
     /// `bigint[]`
     pub const INT8_ARRAY: u32 = 1016;
 }
@@ -37,7 +39,9 @@ pub enum Parameter<'a> {
     /// `bigint`
     Int8(i64),
     /// `bytea[]`
-    BytesArray(&'a [Vec<u8>]),
+    BytesArray(&'a [&'a [u8]]),
+    /// `text[]`
+    TextArray(&'a [&'a str]),
     /// `bigint[]`
     Int8Array(&'a [i64]),
 }
@@ -57,13 +61,12 @@ impl Parameter<'_> {
             Parameter::Int4(number) => out.put_i32(number),
             Parameter::Int8(number) => out.put_i64(number),
             Parameter::BytesArray(elements) => {
-                array_to_sql(
-                    whole(elements),
-                    oid::BYTEA,
-                    elements,
-                    |element, out| write_element(element, out),
-                    out,
-                )?;
+                let write = |element: &&[u8], out: &mut BytesMut| write_element(element, out);
+                array_to_sql(whole(elements), oid::BYTEA, elements, write, out)?;
+            }
+            Parameter::TextArray(elements) => {
+                let write = |element: &&str, out: &mut BytesMut| write_element(element.as_bytes(), out);
+                array_to_sql(whole(elements), oid::TEXT, elements, write, out)?;
             }
             Parameter::Int8Array(numbers) => {
                 let write = |number: &i64, out: &mut BytesMut| write_element(&number.to_be_bytes(), out);

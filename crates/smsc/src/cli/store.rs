@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct StoreArgs {
     /// Where messages live: mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped,
-    /// postgresql-statements [default: mmdb; where there is a store, that one]. Only mmdb has the
+    /// postgresql-batched, postgresql-statements [default: mmdb; where there is a store, that one]. Only mmdb has the
     /// Flusher, which moves final messages to an archive meanwhile.
     #[arg(long, value_parser = kind)]
     pub store: Option<StoreKind>,

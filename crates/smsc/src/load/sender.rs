@@ -13,9 +13,6 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Messages that one claim takes at most: a store's own bookkeeping of a transaction grows with
-/// what it changes.
-const CLAIM_MAX: usize = 16;
 /// How long a sender without work sleeps, at first and at most.
 const IDLE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
 /// From where on an attempt is one that a whole run may be waiting for, µs.
@@ -71,6 +68,7 @@ pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(
     let mut sender = Sender {
         shared,
         number,
+        claim_max: shared.store.claim_max(),
         claims: shared.session(Acknowledge::Early, || format!("sender {number}"))?,
         completions: shared.session(shared.plan.acknowledge, || format!("sender {number}"))?,
         air: BinaryHeap::new(),
@@ -103,6 +101,8 @@ pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(
 struct Sender<'a> {
     shared: &'a Shared<'a>,
     number: usize,
+    /// Messages that one claim takes at most.
+    claim_max: usize,
     claims: Box<dyn Session + 'a>,
     completions: Box<dyn Session + 'a>,
     air: BinaryHeap<Flight>,
@@ -150,7 +150,7 @@ impl Sender<'_> {
     fn claim(&mut self, room: usize) -> Result<usize, LoadError> {
         let mut claimed = 0;
         while claimed < room {
-            let max = (room - claimed).min(CLAIM_MAX);
+            let max = (room - claimed).min(self.claim_max);
             let found = self.claim_some(max)?;
             claimed += found;
             // What its station has taken already is completed while its rows are still in the

@@ -161,6 +161,13 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Messages that a claim should take at most, where many are ready: a store's own bookkeeping
+    /// of a transaction grows with what it changes, and so does a server's share in a call that
+    /// does not.
+    fn claim_max(&self) -> usize {
+        16
+    }
+
     /// A process whose CPU time belongs to the store besides this one's.
     fn server_process(&self) -> Option<u32> {
         None

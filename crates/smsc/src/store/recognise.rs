@@ -43,9 +43,10 @@ impl StoreKind {
         match self {
             StoreKind::Mmdb => StoreKind::Mmdb,
             StoreKind::Sqlite | StoreKind::SqliteNaive => StoreKind::Sqlite,
-            StoreKind::Postgresql | StoreKind::PostgresqlGrouped | StoreKind::PostgresqlStatements => {
-                StoreKind::Postgresql
-            }
+            StoreKind::Postgresql
+            | StoreKind::PostgresqlGrouped
+            | StoreKind::PostgresqlBatched
+            | StoreKind::PostgresqlStatements => StoreKind::Postgresql,
         }
     }
 }

@@ -32,18 +32,21 @@ pub enum StoreKind {
     Postgresql,
     /// PostgreSQL, calls in groups: one commit for those of a client that wait.
     PostgresqlGrouped,
+    /// PostgreSQL, those of a client that wait in one call for each sort of transaction.
+    PostgresqlBatched,
     /// PostgreSQL, statement by statement.
     PostgresqlStatements,
 }
 
 impl StoreKind {
     /// All kinds.
-    pub const ALL: [StoreKind; 6] = [
+    pub const ALL: [StoreKind; 7] = [
         StoreKind::Mmdb,
         StoreKind::Sqlite,
         StoreKind::SqliteNaive,
         StoreKind::Postgresql,
         StoreKind::PostgresqlGrouped,
+        StoreKind::PostgresqlBatched,
         StoreKind::PostgresqlStatements,
     ];
 
@@ -56,6 +59,7 @@ impl StoreKind {
             StoreKind::SqliteNaive => "sqlite-naive",
             StoreKind::Postgresql => "postgresql",
             StoreKind::PostgresqlGrouped => "postgresql-grouped",
+            StoreKind::PostgresqlBatched => "postgresql-batched",
             StoreKind::PostgresqlStatements => "postgresql-statements",
         }
     }
@@ -146,6 +150,7 @@ impl StoreKind {
             StoreKind::SqliteNaive => Ok(Box::new(SqliteStore::open_as(directory, false, rules, opening)?)),
             StoreKind::Postgresql => postgresql(PostgresqlForm::Calls),
             StoreKind::PostgresqlGrouped => postgresql(PostgresqlForm::Grouped),
+            StoreKind::PostgresqlBatched => postgresql(PostgresqlForm::Batched),
             StoreKind::PostgresqlStatements => postgresql(PostgresqlForm::Statements),
         }
     }

@@ -708,6 +708,10 @@ impl Store for SqliteStore {
         Durability::PowerCut
     }
 
+    fn claim_max(&self) -> usize {
+        128
+    }
+
     fn has_flusher(&self) -> bool {
         false
     }

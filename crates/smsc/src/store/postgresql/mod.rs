@@ -1,15 +1,18 @@
 //! PostgreSQL: a private server, started with the store and stopped with it.
 //!
-//! Three forms. *Calls*: each of the three transactions of every message is one prepared call of a
+//! Four forms. *Calls*: each of the three transactions of every message is one prepared call of a
 //! function, pipelined, a commit for each. *Grouped*: the calls of a client that wait are one
 //! transaction with one commit, all locks first and in one order; one that fails takes its group
-//! along, which then runs again. *Statements*: the centre's own transactions, a round trip for each
+//! along, which then runs again. *Batched*: the same, and the calls of one sort are one call, which
+//! has a statement for each table (`batches.sql`). *Statements*: the centre's own transactions, a round trip for each
 //! read and write.
 //!
 //! `fsync`, `synchronous_commit` and `full_page_writes` are on; sessions that acknowledge early
 //! have `synchronous_commit` off. Memory is enough for everything, and checkpoints by size are kept
 //! out of short runs.
 
+mod batch;
+mod part;
 mod session;
 mod statements;
 #[cfg(test)]
@@ -19,7 +22,7 @@ mod wire;
 use super::sql::names;
 use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, scan_all};
 use crate::centre::Rules;
-use crate::model::{FIRST_TABLES, Kind, Record, TABLES, Table};
+use crate::model::{FIRST_TABLES, Kind, Message, Record, TABLES, Table};
 use postgresql_server::{Server, USER};
 use session::PostgresqlSession;
 use std::path::{Path, PathBuf};
@@ -27,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{Wire, Wires};
 
-const PROCEDURES: &str = include_str!("procedures.sql");
+const PROCEDURES: [&str; 2] = [include_str!("procedures.sql"), include_str!("batches.sql")];
 
 /// Sessions that the server is made for at most. Each is a process of the server with some
 /// megabytes of its own.
@@ -69,8 +72,17 @@ pub enum PostgresqlForm {
     Calls,
     /// One call each, one commit for those that wait.
     Grouped,
+    /// One call for those of one sort that wait, one commit for all.
+    Batched,
     /// Statement by statement.
     Statements,
+}
+
+impl PostgresqlForm {
+    /// Whether calls of a client that wait share a commit.
+    fn has_groups(self) -> bool {
+        matches!(self, PostgresqlForm::Grouped | PostgresqlForm::Batched)
+    }
 }
 
 /// The store.
@@ -120,7 +132,7 @@ impl PostgresqlStore {
             return Err(StoreError::foreign(dir));
         }
         let tables: String = TABLES.iter().map(|table| schema(table)).collect();
-        wire.script(&format!("SET client_min_messages = warning; {tables} {PROCEDURES}"))?;
+        wire.script(&format!("SET client_min_messages = warning; {tables} {}", PROCEDURES.concat()))?;
         Ok(store)
     }
 
@@ -157,8 +169,14 @@ fn schema(table: &Table) -> String {
         .map(|column| format!("{} {} NOT NULL", column.name, kind(column.kind)))
         .collect();
     let key = names(table.indexes[0].columns);
-    let mut sql =
-        format!("CREATE TABLE IF NOT EXISTS {}({}, PRIMARY KEY({key}));", table.name, columns.join(", "));
+    // A message is changed once, when it has become final, and then no index of it is: where its
+    // page has room for the new row, they are not written again (HOT).
+    let room = if table.number == Message::TABLE.number { " WITH (fillfactor = 85)" } else { "" };
+    let mut sql = format!(
+        "CREATE TABLE IF NOT EXISTS {}({}, PRIMARY KEY({key})){room};",
+        table.name,
+        columns.join(", ")
+    );
     for index in &table.indexes[1..] {
         let columns = names(index.columns);
         sql.push_str(&format!("CREATE INDEX IF NOT EXISTS {} ON {}({columns});", index.name, table.name));
@@ -171,6 +189,7 @@ impl Store for PostgresqlStore {
         match self.form {
             PostgresqlForm::Calls => "postgresql",
             PostgresqlForm::Grouped => "postgresql-grouped",
+            PostgresqlForm::Batched => "postgresql-batched",
             PostgresqlForm::Statements => "postgresql-statements",
         }
     }
@@ -189,6 +208,10 @@ impl Store for PostgresqlStore {
             wire.script("SET synchronous_commit = off")?;
         }
         Ok(Box::new(PostgresqlSession::new(wire, self.form, self.rules, Arc::clone(&self.again))?))
+    }
+
+    fn claim_max(&self) -> usize {
+        128
     }
 
     fn ran_again(&self) -> Option<u64> {

@@ -1,12 +1,14 @@
 //! A client: pipelined calls, and for all else statements.
 
 use super::PostgresqlForm;
+use super::batch::{self, Batch};
+use super::part;
 use super::statements::{Prepared, retryable, run};
 use super::wire::{Answer, Parameter, Row, Wire, oid};
 use crate::centre::{
     Channel, Completed, Completion, Delivery, Operation, Outcome, Refusal, Rules, Submission, Verdict,
 };
-use crate::model::{Columns, EncodedPart, Message, Record, StationKey, shard_of};
+use crate::model::{Columns, Message, Record, StationKey, shard_of};
 use crate::store::{Session, StoreError};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,8 +20,8 @@ const GROUP_MAX: usize = 256;
 
 /// A call that was sent.
 struct Call {
-    /// None for the one that begins a group.
-    operation: Option<Operation>,
+    /// What it does, each with its place in the group; none for the call that begins a group.
+    operations: Vec<(usize, Operation)>,
     rows: Vec<Row>,
 }
 
@@ -48,6 +50,11 @@ pub(super) struct PostgresqlSession {
     /// Of the store: calls that ran again.
     again: Arc<AtomicU64>,
 }
+
+/// A batch is short and the tables are long, which the planner does not know of arrays, nor of
+/// tables that were empty when it planned: every row is found by its key.
+const PLANS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+    SET plan_cache_mode = force_generic_plan";
 
 const INT: u32 = oid::INT8;
 const TEXT: u32 = oid::TEXT;
@@ -112,6 +119,13 @@ impl PostgresqlSession {
         again: Arc<AtomicU64>,
     ) -> Result<Self, StoreError> {
         wire.script("SET smsc.last_group = 0")?;
+        let names = match form {
+            PostgresqlForm::Batched => ["smsc_receive_batch", "smsc_claim_batch", "smsc_complete_batch"],
+            _ => ["smsc_receive", "smsc_claim", "smsc_complete"],
+        };
+        if form == PostgresqlForm::Batched {
+            wire.script(PLANS)?;
+        }
         let call = |name: &str, parameters: usize| {
             let places: Vec<String> = (1..=parameters).map(|at| format!("${at}")).collect();
             format!("{name}({})", places.join(","))
@@ -130,19 +144,22 @@ impl PostgresqlSession {
         let kinds: Vec<String> = kinds.collect();
         let claim = format!(
             "SELECT * FROM {} AS t(station bigint, claim bigint, failures integer, part_list bytea[], {})",
-            call("smsc_claim", 5),
+            call(names[1], 5),
             kinds.join(", ")
         );
         wire.prepare("begin", &format!("SELECT {}", call("smsc_begin", 2)), &[INT, oid::INT8_ARRAY])?;
-        wire.prepare("receive", &format!("SELECT {}", call("smsc_receive", RECEIVE.len())), &RECEIVE)?;
+        let batched = form == PostgresqlForm::Batched;
+        let of_receive: &[u32] = if batched { &batch::RECEIVE } else { &RECEIVE };
+        let of_complete: &[u32] = if batched { &batch::COMPLETE } else { &COMPLETE };
+        wire.prepare("receive", &format!("SELECT {}", call(names[0], of_receive.len())), of_receive)?;
         for (name, table) in [("schedule_due", "scheduled_msg"), ("retry_due", "retry_timer")] {
             wire.prepare(name, &format!("SELECT 1 FROM {table} WHERE due_us <= $1 LIMIT 1"), &[INT])?;
         }
         wire.prepare("claim", &claim, &[INT; 5])?;
         wire.prepare(
             "complete",
-            &format!("SELECT * FROM {}", call("smsc_complete", COMPLETE.len())),
-            &COMPLETE,
+            &format!("SELECT * FROM {}", call(names[2], of_complete.len())),
+            of_complete,
         )?;
         wire.sync();
         wire.until_ready(&mut |_| Ok(()))?;
@@ -166,7 +183,7 @@ impl PostgresqlSession {
     /// Asks for a call of an operation that has a function.
     fn ask(&mut self, operation: Operation) -> Result<(), StoreError> {
         self.open.push(operation);
-        if self.form != PostgresqlForm::Grouped || self.open.len() >= GROUP_MAX {
+        if !self.form.has_groups() || self.open.len() >= GROUP_MAX {
             self.close_group()?;
         }
         Ok(())
@@ -178,29 +195,59 @@ impl PostgresqlSession {
             return Ok(());
         }
         let before = self.calls.len();
-        if self.form == PostgresqlForm::Grouped {
+        if self.form.has_groups() {
             self.sent += 1;
             let keys = keys(&self.open, &self.rules);
             self.wire.execute("begin", &[int(self.sent), Parameter::Int8Array(&keys)])?;
-            self.calls.push_back(Call { operation: None, rows: Vec::new() });
+            self.calls.push_back(Call { operations: Vec::new(), rows: Vec::new() });
         }
-        for operation in self.open.drain(..) {
-            match &operation {
-                Operation::Receive(submission) => receive(&mut self.wire, submission, &self.rules)?,
-                Operation::Claim { channel, max, now_us, .. } => {
-                    let (first, shards) = channel.shards();
-                    let numbers = [first.into(), shards.into(), *max as i64, *now_us, self.rules.lease_us];
-                    self.wire.execute("claim", &numbers.map(Parameter::Int8))?;
+        let open = std::mem::take(&mut self.open).into_iter();
+        let batches = match self.form {
+            PostgresqlForm::Batched => batch::batches(open),
+            _ => open.enumerate().map(|(place, operation)| Batch::Single(place, operation)).collect(),
+        };
+        for batch in batches {
+            let operations = match batch {
+                Batch::Single(place, operation) => {
+                    self.call(&operation)?;
+                    vec![(place, operation)]
                 }
-                Operation::Complete(completion) => complete(&mut self.wire, completion)?,
-                // None other is asked for: `has_function`.
-                _ => continue,
-            }
-            self.calls.push_back(Call { operation: Some(operation), rows: Vec::new() });
+                Batch::Receive(operations) => {
+                    let submissions = operations.iter().filter_map(|(_, operation)| match operation {
+                        Operation::Receive(submission) => Some(&**submission),
+                        _ => None,
+                    });
+                    batch::receive(&mut self.wire, submissions, &self.rules)?;
+                    operations
+                }
+                Batch::Complete(operations) => {
+                    let completions = operations.iter().filter_map(|(_, operation)| match operation {
+                        Operation::Complete(completion) => Some(&**completion),
+                        _ => None,
+                    });
+                    batch::complete(&mut self.wire, completions)?;
+                    operations
+                }
+            };
+            self.calls.push_back(Call { operations, rows: Vec::new() });
         }
         self.wire.sync();
         self.groups.push_back(self.calls.len() - before);
         Ok(())
+    }
+
+    /// Requests one operation that has a function (`has_function`).
+    fn call(&mut self, operation: &Operation) -> Result<(), StoreError> {
+        match operation {
+            Operation::Receive(submission) => receive(&mut self.wire, submission, &self.rules),
+            Operation::Claim { channel, max, now_us, .. } => {
+                let (first, shards) = channel.shards();
+                let numbers = [first.into(), shards.into(), *max as i64, *now_us, self.rules.lease_us];
+                self.wire.execute("claim", &numbers.map(Parameter::Int8))
+            }
+            Operation::Complete(completion) => complete(&mut self.wire, completion),
+            other => Err(StoreError::protocol(format!("there is no function for {other:?}"))),
+        }
     }
 
     /// Takes one answer.
@@ -223,15 +270,18 @@ impl PostgresqlSession {
                     Some(error) if !retryable(&error) => return Err(error),
                     _ => {}
                 }
-                for Call { operation, rows } in self.calls.drain(..group) {
-                    let Some(operation) = operation else { continue };
-                    self.outcomes.push_back(if failure.is_some() {
-                        self.again.fetch_add(1, Ordering::Relaxed);
-                        Err(operation)
+                let mut done = Vec::with_capacity(group);
+                for Call { operations, rows } in self.calls.drain(..group) {
+                    if failure.is_some() {
+                        self.again.fetch_add(operations.len() as u64, Ordering::Relaxed);
+                        done.extend(operations.into_iter().map(|(place, operation)| (place, Err(operation))));
                     } else {
-                        Ok(outcome(&operation, rows)?)
-                    });
+                        outcomes(operations, rows, &mut done)?;
+                    }
                 }
+                // Calls of one group need not be in the order in which they were asked for.
+                done.sort_unstable_by_key(|(place, _)| *place);
+                self.outcomes.extend(done.into_iter().map(|(_, outcome)| outcome));
             }
         }
         Ok(())
@@ -247,8 +297,8 @@ impl PostgresqlSession {
             self.sent = self.committed;
             for it in from_first {
                 match it {
-                    Err(operation) if self.form == PostgresqlForm::Grouped => self.ask(operation)?,
-                    Ok(_) if self.form == PostgresqlForm::Grouped => {
+                    Err(operation) if self.form.has_groups() => self.ask(operation)?,
+                    Ok(_) if self.form.has_groups() => {
                         return Err(StoreError::protocol("a group committed after one that was rolled back"));
                     }
                     Err(mut operation) => {
@@ -338,8 +388,7 @@ fn keys(operations: &[Operation], rules: &Rules) -> Vec<i64> {
             }
             Operation::Complete(it) => {
                 keys.push(it.station.0);
-                let is_final = matches!(it.verdict, Verdict::Final { .. });
-                keys.extend(it.receipt.as_ref().filter(|_| is_final).map(|receipt| receipt.dst_key.0));
+                keys.extend(batch::receipt(it).map(|receipt| receipt.dst_key.0));
             }
             _ => {}
         }
@@ -378,7 +427,7 @@ impl Session for PostgresqlSession {
     fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, deadline: Instant) -> Result<(), StoreError> {
         // Calls that come while a group is under way share the next one, as those of a client that
         // waits for it would.
-        if self.form != PostgresqlForm::Grouped || self.groups.is_empty() {
+        if !self.form.has_groups() || self.groups.is_empty() {
             self.close_group()?;
         }
         while self.outcomes.is_empty() {
@@ -401,14 +450,8 @@ fn text(text: &str) -> Parameter<'_> {
 
 fn receive(wire: &mut Wire, submission: &Submission, rules: &Rules) -> Result<(), StoreError> {
     let Submission { message: m, parts, shard } = submission;
-    let packed: Vec<Vec<u8>> = parts
-        .iter()
-        .map(|part| {
-            let mut octets = vec![part.alphabet, part.has_header.into(), part.user_data_length];
-            octets.extend_from_slice(&part.octets);
-            octets
-        })
-        .collect();
+    let packed: Vec<Vec<u8>> = parts.iter().map(part::packed).collect();
+    let packed: Vec<&[u8]> = packed.iter().map(Vec::as_slice).collect();
     let parameters: [Parameter<'_>; RECEIVE.len()] = [
         int(rules.queue_max),
         int(if rules.accounts { StationKey::lock_of_account(m.account).0 } else { 0 }),
@@ -440,12 +483,12 @@ fn receive(wire: &mut Wire, submission: &Submission, rules: &Rules) -> Result<()
 }
 
 fn complete(wire: &mut Wire, completion: &Completion) -> Result<(), StoreError> {
-    let Completion { station, epoch, message, verdict, receipt, now_us } = completion;
+    let Completion { station, epoch, message, verdict, now_us, .. } = completion;
     let (is_final, state, error, absent, retry_us) = match *verdict {
         Verdict::Final { state, error } => (1, state as i64, error, false, 0),
         Verdict::Temporary { error, absent, retry_us } => (0, 0, error, absent, retry_us),
     };
-    let receipt = receipt.as_deref().filter(|_| is_final == 1);
+    let receipt = batch::receipt(completion);
     let key = receipt.map_or(StationKey(0), |receipt| receipt.dst_key);
     let number = |of: fn(&Message) -> i64| int(receipt.map_or(0, of));
     let words = |of: fn(&Message) -> &str| text(receipt.map_or("", of));
@@ -476,36 +519,45 @@ fn complete(wire: &mut Wire, completion: &Completion) -> Result<(), StoreError> 
     wire.execute("complete", &parameters)
 }
 
-/// The outcome that the rows of a call tell.
-fn outcome(operation: &Operation, rows: Vec<Row>) -> Result<Outcome, StoreError> {
-    let one = |rows: &[Row]| match rows {
-        [_] => Ok(()),
-        _ => Err(StoreError::protocol(format!("a call gave {} rows instead of one", rows.len()))),
-    };
-    Ok(match operation {
-        Operation::Receive(_) => {
-            one(&rows)?;
-            match rows[0].int(0)? {
-                0 => Outcome::Refused(Refusal::QueueFull),
-                -1 => Outcome::Refused(Refusal::NoSuchAccount),
-                -2 => Outcome::Refused(Refusal::QuotaExceeded),
-                -3 => Outcome::Refused(Refusal::Throttled),
-                id => Outcome::Received(id),
-            }
-        }
-        Operation::Claim { .. } => {
-            Outcome::Claimed(rows.into_iter().map(delivery).collect::<Result<_, _>>()?)
-        }
-        _ => {
-            one(&rows)?;
-            let value = rows[0].int(1)?;
-            Outcome::Completed(match rows[0].int(0)? {
-                0 => Completed::Final(value),
-                1 => Completed::Again(value),
-                _ => Completed::Fenced,
-            })
-        }
-    })
+/// Appends the outcomes that the rows of a call tell: a row for each operation, but for a claim.
+fn outcomes(
+    operations: Vec<(usize, Operation)>,
+    rows: Vec<Row>,
+    done: &mut Vec<(usize, Result<Outcome, Operation>)>,
+) -> Result<(), StoreError> {
+    if let [(place, Operation::Claim { .. })] = operations[..] {
+        let claimed = rows.into_iter().map(delivery).collect::<Result<_, _>>()?;
+        done.push((place, Ok(Outcome::Claimed(claimed))));
+        return Ok(());
+    }
+    // That which begins a group has a row, and no operation.
+    if rows.len() != operations.len().max(1) {
+        let what = format!("a call of {} operations gave {} rows", operations.len(), rows.len());
+        return Err(StoreError::protocol(what));
+    }
+    for ((place, operation), row) in operations.iter().zip(&rows) {
+        done.push((*place, Ok(outcome(operation, row)?)));
+    }
+    Ok(())
+}
+
+/// The outcome that a row tells.
+fn outcome(operation: &Operation, row: &Row) -> Result<Outcome, StoreError> {
+    if matches!(operation, Operation::Receive(_)) {
+        return Ok(match row.int(0)? {
+            0 => Outcome::Refused(Refusal::QueueFull),
+            -1 => Outcome::Refused(Refusal::NoSuchAccount),
+            -2 => Outcome::Refused(Refusal::QuotaExceeded),
+            -3 => Outcome::Refused(Refusal::Throttled),
+            id => Outcome::Received(id),
+        });
+    }
+    let value = row.int(1)?;
+    Ok(Outcome::Completed(match row.int(0)? {
+        0 => Completed::Final(value),
+        1 => Completed::Again(value),
+        _ => Completed::Fenced,
+    }))
 }
 
 /// Station, claim, attempts, parts; then the message.
@@ -513,17 +565,7 @@ fn delivery(row: Row) -> Result<Delivery, StoreError> {
     let (station, epoch, attempts) = (StationKey(row.int(0)?), row.int(1)?, row.small(2)?);
     let packed = row.octets_array(3)?;
     let message = Message::read(&row.seen_from(4))?;
-    let part = |(number, packed): (u8, Vec<u8>)| match packed[..] {
-        [alphabet, has_header, user_data_length, ref octets @ ..] => Ok(EncodedPart {
-            msg_id: message.msg_id,
-            part: number,
-            alphabet,
-            has_header: has_header != 0,
-            user_data_length,
-            octets: octets.to_vec(),
-        }),
-        _ => Err(StoreError::row(3, "part")),
-    };
+    let part = |(number, packed): (u8, Vec<u8>)| part::unpacked(message.msg_id, number, &packed);
     let parts = (1..=u8::MAX).zip(packed).map(part).collect::<Result<_, _>>()?;
     Ok(Delivery { station, epoch, attempts, message: Box::new(message), parts })
 }

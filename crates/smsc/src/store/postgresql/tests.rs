@@ -14,15 +14,16 @@ fn receive(station: usize, body: &[u8]) -> Operation {
     Operation::Receive(Box::new(submission.unwrap()))
 }
 
-/// A grouped store, unless PostgreSQL is not installed.
-fn grouped(with: impl FnOnce(&PostgresqlStore)) {
+/// A store of each form that has groups, unless PostgreSQL is not installed.
+fn grouped(with: impl Fn(&PostgresqlStore)) {
     if let Err(error) = postgresql_server::find_programs(None) {
         eprintln!("skipped: {error}");
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let form = PostgresqlForm::Grouped;
-    with(&PostgresqlStore::open(dir.path(), form, Rules::default(), 4, Opening::OrCreate).unwrap());
+    for form in [PostgresqlForm::Grouped, PostgresqlForm::Batched] {
+        let dir = tempfile::tempdir().unwrap();
+        with(&PostgresqlStore::open(dir.path(), form, Rules::default(), 4, Opening::OrCreate).unwrap());
+    }
 }
 
 /// Submits all, and gives the numbers in the order of submission.
