@@ -32,6 +32,7 @@ mod checkpoint;
 mod codec;
 mod container;
 mod database;
+mod decimal;
 mod engine;
 mod error;
 mod fill;
@@ -80,6 +81,7 @@ pub use checkpoint::CheckpointStats;
 #[doc(hidden)]
 pub use checkpoint::Stepwise;
 pub use database::Database;
+pub use decimal::{Decimal, ParseDecimalError};
 pub use error::{Error, Result};
 pub use fill::{Fill, FillWriter};
 pub use log::Ticket;
