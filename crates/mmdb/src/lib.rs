@@ -50,6 +50,7 @@ pub mod medium;
 mod memory;
 mod moment;
 mod options;
+mod record;
 mod recovery;
 mod register;
 mod retries;
@@ -86,6 +87,7 @@ pub use error::{Error, Result};
 pub use fill::{Fill, FillWriter};
 pub use log::Ticket;
 pub use options::{Durability, LogKind, Options};
+pub use record::{Field, PlainField, Record, RecordColumn, RecordCursor, Records};
 pub use recovery::RecoveryReport;
 pub use row::{Row, RowView};
 #[cfg(feature = "sabotage")]

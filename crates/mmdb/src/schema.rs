@@ -95,7 +95,14 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    fn code(self) -> (u8, u16) {
+    /// Whether it is of the same kind as `other`, whatever their lengths are but the one of bytes
+    /// that have exactly so many.
+    pub(crate) const fn holds_what(self, other: ColumnType) -> bool {
+        let (mine, its) = (self.code(), other.code());
+        mine.0 == its.0 && (mine.1 == its.1 || !matches!(self, ColumnType::FixedBytes(_)))
+    }
+
+    const fn code(self) -> (u8, u16) {
         match self {
             ColumnType::Int16 => (1, 0),
             ColumnType::Int32 => (2, 0),
@@ -109,7 +116,7 @@ impl ColumnType {
             ColumnType::UInt64 => (10, 0),
             ColumnType::Float64 => (11, 0),
             ColumnType::Bool => (12, 0),
-            ColumnType::Decimal(scale) => (13, scale.into()),
+            ColumnType::Decimal(scale) => (13, scale as u16),
         }
     }
 
