@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use mmdb::{ColumnType, Database, Decimal, Error, Locking, LogKind, Options, Row, Schema, Value};
+use mmdb::{
+    ColumnType, Database, Decimal, Error, Locking, LogKind, Options, Row, Schema, Table, Transaction, Value,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -17,6 +19,10 @@ enum Op {
     GetBy(u8),
     Range(u8, u8, bool),
     Scan,
+    /// Every row of a scan, or from a group on, is looked at by a cursor that changes some.
+    Sweep(Option<u8>, bool, u8),
+    /// The rows of the groups from one to another go.
+    DeleteRange(u8, u8),
     Commit,
     Abort,
     Checkpoint,
@@ -40,6 +46,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => g.prop_map(Op::GetBy),
         2 => (k.clone(), k, any::<bool>()).prop_map(|(a, b, c)| Op::Range(a, b, c)),
         1 => Just(Op::Scan),
+        2 => (proptest::option::of(0u8..4), any::<bool>(), any::<u8>()).prop_map(|(g, r, s)| Op::Sweep(g, r, s)),
+        1 => (0u8..4, 0u8..5).prop_map(|(a, b)| Op::DeleteRange(a, b)),
         3 => Just(Op::Commit),
         1 => Just(Op::Abort),
         1 => Just(Op::Checkpoint),
@@ -175,6 +183,16 @@ fn run(ops: Vec<Op>, options: Options, locking: Locking, ordered: bool, kind: Co
                     }
                     assert_eq!(got, m.clone().into_iter().collect::<Vec<_>>());
                 }
+                Op::Sweep(from, rev, seed) => {
+                    sweep(&mut tx, (&table, kind, ordered), (from, rev, seed), &mut m)
+                }
+                Op::DeleteRange(a, b) => {
+                    let (low, high) = ([group(kind, a)], [group(kind, b)]);
+                    let gone = tx.delete_range(&table, "by_grp", low..high).unwrap();
+                    let before = m.len();
+                    m.retain(|_, v| !(a..b).contains(&v.0));
+                    assert_eq!(gone, (before - m.len()) as u64);
+                }
                 last => {
                     end = last;
                     break;
@@ -209,6 +227,68 @@ fn run(ops: Vec<Op>, options: Options, locking: Locking, ordered: bool, kind: Co
     let mut got: Vec<_> = tx.scan(&table).unwrap().map(|r| plain(&r.unwrap())).collect();
     got.sort();
     assert_eq!(got, committed.into_iter().collect::<Vec<_>>());
+}
+
+/// A cursor shows every row once, as it was before the sweep, whatever is done to it there: rows
+/// that stay, go, move ahead or back in the index, or to a larger slot.
+fn sweep(
+    tx: &mut Transaction<'_>,
+    (table, kind, ordered): (&Table, ColumnType, bool),
+    (from, rev, seed): (Option<u8>, bool, u8),
+    m: &mut Model,
+) {
+    let mut want: Vec<_> = m.iter().map(|(k, v)| (*k, v.clone())).collect();
+    if let Some(g) = from {
+        want.retain(|(_, v)| v.0 >= g);
+        want.sort_by_key(|(k, v)| (v.0, *k));
+    }
+    let cursor = match from {
+        Some(g) => tx.range(table, "by_grp", [group(kind, g)]..).unwrap(),
+        None => tx.scan(table).unwrap(),
+    };
+    let cursor = if rev { cursor.rev() } else { cursor };
+    let mut cursor = if seed % 2 == 0 { cursor.for_update() } else { cursor };
+    let mut seen = Vec::new();
+    assert!(cursor.delete().is_err() && cursor.update(&[]).is_err(), "it is before the first row");
+    while let Some((k, v)) = cursor.next_with(|row| plain(kind, &row.to_row())).unwrap() {
+        let to = v.0.wrapping_add(seed) % 4;
+        match (u64::from(k) * 7 + u64::from(seed)) % 6 {
+            0 => {}
+            1 => {
+                assert!(cursor.delete().unwrap());
+                m.remove(&k);
+                assert!(!cursor.delete().unwrap() && !cursor.update(&[("txt", "a".into())]).unwrap());
+            }
+            2 => {
+                assert!(cursor.update(&[("grp", group(kind, to))]).unwrap());
+                m.get_mut(&k).unwrap().0 = to;
+            }
+            3 => {
+                let text = "b".repeat(usize::from(seed));
+                assert!(cursor.update_at(&[(2, text.as_str().into())]).unwrap());
+                m.get_mut(&k).unwrap().1 = text;
+            }
+            4 => {
+                let set = [("grp", group(kind, to)), ("txt", values(kind, 0, 0, "")[2])];
+                assert!(cursor.update(&set).unwrap() && cursor.delete().unwrap());
+                m.remove(&k);
+            }
+            _ => {
+                let refused = cursor.update(&[("id", 1.into())]);
+                assert!(matches!(refused, Err(Error::Operation { .. })), "{refused:?}");
+            }
+        }
+        seen.push((k, v));
+    }
+    assert!(cursor.delete().is_err(), "it is behind the last row");
+    if rev {
+        want.reverse();
+    }
+    if from.is_none() && !ordered {
+        seen.sort();
+        want.sort();
+    }
+    assert_eq!(seen, want);
 }
 
 fn options(streams: usize, after: bool) -> Options {
