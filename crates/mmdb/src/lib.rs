@@ -32,6 +32,7 @@ mod checkpoint;
 mod codec;
 mod container;
 mod database;
+mod decimal;
 mod engine;
 mod error;
 mod fill;
@@ -49,6 +50,7 @@ pub mod medium;
 mod memory;
 mod moment;
 mod options;
+mod record;
 mod recovery;
 mod register;
 mod retries;
@@ -80,10 +82,12 @@ pub use checkpoint::CheckpointStats;
 #[doc(hidden)]
 pub use checkpoint::Stepwise;
 pub use database::Database;
+pub use decimal::{Decimal, ParseDecimalError};
 pub use error::{Error, Result};
 pub use fill::{Fill, FillWriter};
 pub use log::Ticket;
 pub use options::{Durability, LogKind, Options};
+pub use record::{Field, PlainField, Record, RecordColumn, RecordCursor, Records};
 pub use recovery::RecoveryReport;
 pub use row::{Row, RowView};
 #[cfg(feature = "sabotage")]

@@ -1,6 +1,7 @@
 //! What a table looks like and how it is locked and logged.
 
 use crate::codec::{Reader, put_bytes, put_u16, put_varint};
+use crate::decimal::Decimal;
 use crate::error::{Error, Result};
 use crate::generations::Generations;
 
@@ -33,7 +34,34 @@ pub const MAX_COLUMNS: usize = 1024;
 /// assert_eq!(too_long.unwrap_err().to_string(), "table call, column digest: 5 bytes where 4 are declared");
 /// # Ok::<(), mmdb::Error>(())
 /// ```
+///
+/// Each number is kept as it is given, or refused: none is rounded or cut.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Decimal, Schema, Value};
+/// # let db = Database::in_memory()?;
+/// let t = db.create_table(
+///     Schema::new("item")
+///         .column("id", ColumnType::UInt64)
+///         .column("price", ColumnType::Decimal(2))
+///         .column("weight", ColumnType::Float64)
+///         .column("sold", ColumnType::Bool)
+///         .ordered_primary_key(&["id"])
+///         .ordered_index("by_weight", &["weight"]),
+/// )?;
+/// let price: Decimal = "12.5".parse().expect("it is a decimal number");
+/// let mut tx = db.begin()?;
+/// tx.insert(&t, &[u64::MAX.into(), price.into(), 0.25.into(), false.into()])?;
+/// let row = tx.get(&t, &[u64::MAX.into()])?.expect("just inserted");
+/// assert_eq!(row.to_json(), r#"{"id":18446744073709551615,"price":12.50,"weight":0.25,"sold":false}"#);
+///
+/// let third = Decimal::new(333, 3).expect("three digits are possible");
+/// let rounded = tx.insert(&t, &[2.into(), third.into(), 1.0.into(), true.into()]);
+/// assert_eq!(rounded.unwrap_err().to_string(), "table item, column price: 0.333 does not fit Decimal(2)");
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ColumnType {
     /// A signed integer of 2 bytes.
     Int16,
@@ -52,10 +80,29 @@ pub enum ColumnType {
     VarBytes(u16),
     /// Text of at most this many bytes.
     VarText(u16),
+    /// An unsigned integer of 4 bytes.
+    UInt32,
+    /// An unsigned integer of 8 bytes.
+    UInt64,
+    /// A floating-point number of 8 bytes, IEEE 754. Indexes take NaN as the greatest number, equal
+    /// to itself, and -0 as 0; rows keep what they were given.
+    Float64,
+    /// A truth value, 1 byte; false comes before true.
+    Bool,
+    /// A decimal number with this many digits behind the point, at most 18: an integer of 8 bytes.
+    /// See [`Decimal`].
+    Decimal(u8),
 }
 
 impl ColumnType {
-    fn code(self) -> (u8, u16) {
+    /// Whether it is of the same kind as `other`, whatever their lengths are but the one of bytes
+    /// that have exactly so many.
+    pub(crate) const fn holds_what(self, other: ColumnType) -> bool {
+        let (mine, its) = (self.code(), other.code());
+        mine.0 == its.0 && (mine.1 == its.1 || !matches!(self, ColumnType::FixedBytes(_)))
+    }
+
+    const fn code(self) -> (u8, u16) {
         match self {
             ColumnType::Int16 => (1, 0),
             ColumnType::Int32 => (2, 0),
@@ -65,6 +112,11 @@ impl ColumnType {
             ColumnType::FixedText(n) => (6, n),
             ColumnType::VarBytes(n) => (7, n),
             ColumnType::VarText(n) => (8, n),
+            ColumnType::UInt32 => (9, 0),
+            ColumnType::UInt64 => (10, 0),
+            ColumnType::Float64 => (11, 0),
+            ColumnType::Bool => (12, 0),
+            ColumnType::Decimal(scale) => (13, scale as u16),
         }
     }
 
@@ -89,6 +141,11 @@ impl ColumnType {
             6 => ColumnType::FixedText(n),
             7 => ColumnType::VarBytes(n),
             8 => ColumnType::VarText(n),
+            9 => ColumnType::UInt32,
+            10 => ColumnType::UInt64,
+            11 => ColumnType::Float64,
+            12 => ColumnType::Bool,
+            13 => ColumnType::Decimal(u8::try_from(n).ok()?),
             _ => return None,
         })
     }
@@ -433,6 +490,15 @@ impl Schema {
         for (i, c) in self.columns.iter().enumerate() {
             if self.columns[..i].iter().any(|d| d.name == c.name) {
                 return bad(format!("column {} is declared twice", c.name));
+            }
+            if let ColumnType::Decimal(scale) = c.kind
+                && scale > Decimal::MAX_SCALE
+            {
+                let max = Decimal::MAX_SCALE;
+                return bad(format!(
+                    "column {} has {scale} digits behind the point; {max} are possible",
+                    c.name
+                ));
             }
         }
         match self.indexes.first() {

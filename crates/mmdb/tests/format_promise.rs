@@ -10,8 +10,8 @@
 mod tree;
 
 use mmdb::{
-    ColumnType, Database, IndexKind, Locking, Logging, OfflineDatabase, Options, Row, Schema, Transaction,
-    Value,
+    ColumnType, Database, Decimal, IndexKind, Locking, Logging, OfflineDatabase, Options, Row, Schema,
+    Transaction, Value,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ fn the_stores_kept_are_small() {
     }
 }
 
-/// Every column type of 0.1, every kind of index, locking and logging, extreme values, rows that
+/// Every column type, every kind of index, locking and logging, extreme values, rows that
 /// were changed, moved and deleted, some before the checkpoint and some after it.
 #[test]
 #[ignore = "writes a store of the format of today; see the top of the file"]
@@ -161,6 +161,16 @@ fn write_a_store() {
         .locking(Locking::None)
         .logging(Logging::Volatile);
     let session = db.create_table(session).unwrap();
+    let number = Schema::new("number")
+        .column("id", ColumnType::UInt32)
+        .column("large", ColumnType::UInt64)
+        .nullable("float", ColumnType::Float64)
+        .column("truth", ColumnType::Bool)
+        .nullable("decimal", ColumnType::Decimal(4))
+        .ordered_primary_key(&["id"])
+        .ordered_index("by_float", &["float"])
+        .unique_ordered_index("by_large", &["large"]);
+    let number = db.create_table(number).unwrap();
     let text = "grüezi, \"welt\"\u{0}\n".repeat(12);
     let put = |tx: &mut Transaction<'_>, id: i64, n: u32, body: &str| {
         let digest = n.to_be_bytes();
@@ -188,6 +198,13 @@ fn write_a_store() {
     tx.insert(&gone, &[1.into()]).unwrap();
     tx.insert(&count, &["before".into(), 1.into()]).unwrap();
     tx.insert(&session, &[1.into()]).unwrap();
+    for (id, float) in (0u32..).zip([f64::NAN, f64::NEG_INFINITY, -0.0, 0.1, f64::MAX]) {
+        let decimal = Decimal::new([i64::MIN, i64::MAX, 0, -1, 12_345][id as usize], 4);
+        let large = u64::MAX - u64::from(id);
+        let row = [id.into(), large.into(), float.into(), (id > 2).into(), decimal.into()];
+        tx.insert(&number, &row).unwrap();
+    }
+    tx.insert(&number, &[u32::MAX.into(), 0u64.into(), Value::Null, true.into(), Value::Null]).unwrap();
     tx.commit().unwrap().wait().unwrap();
     db.drop_table(&gone).unwrap();
     db.checkpoint().unwrap();

@@ -77,6 +77,40 @@ fn the_tool_shows_checks_dumps_and_salvages() {
     std::fs::remove_dir_all(&base).unwrap();
 }
 
+/// `dump` prints each type as JSON has it; `salvage` and `check` know them, too.
+#[test]
+fn the_tool_knows_every_type_of_number() {
+    let base = std::env::temp_dir().join(format!("mmdb-tool-numbers-{}", std::process::id()));
+    let dir = base.join("db");
+    let db = Database::open(&dir, Options { segment_bytes: 64 << 10, ..Options::default() }).unwrap();
+    let s = Schema::new("number")
+        .column("id", ColumnType::UInt32)
+        .column("large", ColumnType::UInt64)
+        .column("float", ColumnType::Float64)
+        .column("truth", ColumnType::Bool)
+        .column("decimal", ColumnType::Decimal(2));
+    let t = db.create_table(s.ordered_primary_key(&["id"])).unwrap();
+    let price = |text: &str| Value::Decimal(text.parse().unwrap());
+    db.run(|tx| {
+        tx.insert(&t, &[1u32.into(), u64::MAX.into(), f64::NAN.into(), true.into(), price("-0.05")])?;
+        tx.insert(&t, &[u32::MAX.into(), 0u64.into(), 1.5e-7.into(), false.into(), price("7")])
+    })
+    .unwrap();
+    let half = Column { name: "half".into(), kind: ColumnType::Float64, nullable: false };
+    drop(db.add_column(&t, half, 0.5.into()).unwrap());
+    drop((t, db));
+    let (path, new) = (dir.to_str().unwrap(), base.join("new"));
+    let rows = [
+        r#"{"id":1,"large":18446744073709551615,"float":"NaN","truth":true,"decimal":-0.05,"half":0.5}"#,
+        r#"{"id":4294967295,"large":0,"float":1.5e-7,"truth":false,"decimal":7.00,"half":0.5}"#,
+    ];
+    assert_eq!(text(&mmdb(&["dump", path, "number"])).lines().collect::<Vec<_>>(), rows);
+    assert_eq!(text(&mmdb(&["check", path])), "ok: 2 rows in 1 tables, last commit 1\n");
+    assert_eq!(mmdb(&["salvage", path, new.to_str().unwrap()]).status.code(), Some(0));
+    assert_eq!(text(&mmdb(&["dump", new.to_str().unwrap(), "number"])).lines().collect::<Vec<_>>(), rows);
+    std::fs::remove_dir_all(&base).unwrap();
+}
+
 /// What happened: `mmdb stat` of a directory whose name is no UTF-8 was a panic, and so was help
 /// where standard output was full. Names are now taken as the system has them, and whatever cannot
 /// be printed is an error.

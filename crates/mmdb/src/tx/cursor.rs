@@ -1,13 +1,18 @@
 //! Cursors: rows one by one, own changes merged in.
+//!
+//! A cursor shows each row once, as it was when the cursor came to it. What is changed at the cursor
+//! goes to the transaction's own changes, of which the cursor took those of before when it was made:
+//! so a row that an update moves to a place ahead does not come again.
 
 use super::Transaction;
 use super::write_set::own_entries;
 use crate::container::{Rid, Slot};
-use crate::error::Result;
-use crate::key::KeyBuf;
+use crate::error::{Error, Result};
+use crate::key::{self, KeyBuf};
 use crate::lock::{Bounds, Mode, within};
 use crate::row::{Row, RowView};
 use crate::table::TableInner;
+use crate::value::Value;
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -44,8 +49,20 @@ pub struct Cursor<'a, 'db> {
     mode: Mode,
     /// The committed row that was read last.
     row: Vec<u8>,
+    at: At,
     /// It has returned an error, and returns nothing more.
     failed: bool,
+}
+
+/// Where a cursor stands.
+#[derive(Debug)]
+enum At {
+    /// Before the first row, or behind the last.
+    Nowhere,
+    /// On the committed row that it keeps.
+    Committed,
+    /// On a row that its transaction had written before the cursor was made.
+    Own(Range<usize>),
 }
 
 #[derive(Debug)]
@@ -77,7 +94,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
     ) -> Self {
         let (table, own) = (table.clone(), own.into());
         let (reverse, mode, row, failed) = (false, Mode::Shared, Vec::new(), false);
-        Cursor { tx, table, source, own, reverse, mode, row, failed }
+        Cursor { tx, table, source, own, reverse, mode, row, at: At::Nowhere, failed }
     }
 
     pub(super) fn empty(tx: &'a mut Transaction<'db>, table: &Arc<TableInner>) -> Self {
@@ -308,16 +325,20 @@ impl<'a, 'db> Cursor<'a, 'db> {
     /// # Errors
     /// As the iterator's.
     pub fn next_with<T>(&mut self, read: impl FnOnce(RowView<'_>) -> T) -> Result<Option<T>> {
+        self.at = At::Nowhere;
         while !self.failed {
             match self.read_next() {
                 Ok(Some(true)) => {
+                    self.at = At::Committed;
                     return Ok(Some(read(RowView { bytes: &self.row, layout: &self.table.layout })));
                 }
                 Ok(Some(false)) => {}
                 Ok(None) => {
                     let own = if self.reverse { self.own.pop_back() } else { self.own.pop_front() };
-                    let bytes = own.map(|(_, row)| &self.tx.s.arena[row]);
-                    return Ok(bytes.map(|bytes| read(RowView { bytes, layout: &self.table.layout })));
+                    let Some((_, row)) = own else { return Ok(None) };
+                    self.at = At::Own(row.clone());
+                    let bytes = &self.tx.s.arena[row];
+                    return Ok(Some(read(RowView { bytes, layout: &self.table.layout })));
                 }
                 Err(e) => {
                     self.failed = true;
@@ -326,6 +347,123 @@ impl<'a, 'db> Cursor<'a, 'db> {
             }
         }
         Ok(None)
+    }
+
+    /// Changes some columns of the row that the cursor returned last. The iteration goes on behind
+    /// that row, whatever the change does to its place in the index. False if the row is not there
+    /// any more: it was deleted here, or by anybody in a table without locking.
+    ///
+    /// Call [`Cursor::for_update`] where rows are changed: without it a row is locked as for reading
+    /// and then for the change, and of two transactions that do so one has to run again.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema, Value};
+    /// # let db = Database::in_memory()?;
+    /// let t = db.create_table(
+    ///     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64)
+    ///         .primary_key(&["id"]).ordered_index("by_n", &["n"]),
+    /// )?;
+    /// db.run(|tx| (1..=3i64).try_for_each(|id| tx.insert(&t, &[id.into(), id.into()])))?;
+    /// db.run(|tx| {
+    ///     let mut cursor = tx.range(&t, "by_n", [Value::Int(2)]..)?.for_update();
+    ///     while let Some(n) = cursor.next_with(|row| row.at(1).as_int().unwrap_or(0))? {
+    ///         cursor.update(&[("n", (n + 10).into())])?;         // it lies ahead now, and does not come again
+    ///     }
+    ///     Ok::<_, mmdb::Error>(())
+    /// })?;
+    /// let mut tx = db.begin()?;
+    /// let all: Vec<_> = tx.range(&t, "by_n", [Value::Int(0)]..)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(all.iter().map(|row| row.at(1)).collect::<Vec<_>>(), [1.into(), 12.into(), 13.into()]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::update`]; [`Error::Operation`] where the cursor stands on no row, too.
+    pub fn update(&mut self, set: &[(&str, Value<'_>)]) -> Result<bool> {
+        let mut places = Vec::with_capacity(set.len());
+        for &(name, value) in set {
+            let schema = &self.table.schema;
+            let missing = || Error::NoSuchColumn { table: schema.name.clone(), column: name.to_owned() };
+            places.push((schema.columns.iter().position(|c| c.name == name).ok_or_else(missing)?, value));
+        }
+        self.update_at(&places)
+    }
+
+    /// As [`Cursor::update`], with the columns' positions in place of their names.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema, Value};
+    /// # let db = Database::in_memory()?;
+    /// # let s = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
+    /// # let t = db.create_table(s.ordered_primary_key(&["id"]))?;
+    /// db.run(|tx| (1..=3i64).try_for_each(|id| tx.insert(&t, &[id.into(), id.into()])))?;
+    /// let mut tx = db.begin()?;
+    /// let mut cursor = tx.scan(&t)?.for_update();
+    /// while cursor.next_with(|_| ())?.is_some() {
+    ///     assert!(cursor.update_at(&[(1, 0.into())])?);
+    /// }
+    /// assert!(cursor.update_at(&[(1, 0.into())]).is_err(), "it is behind the last row");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cursor::update`].
+    pub fn update_at(&mut self, set: &[(usize, Value<'_>)]) -> Result<bool> {
+        Transaction::may_be_set(&self.table, set)?;
+        let k = self.key("change the row at a cursor")?;
+        self.tx.index_writes();
+        self.tx.charge(false)?;
+        self.tx.update_row(&self.table, (&k, key::hash(&k)), set)
+    }
+
+    /// Removes the row that the cursor returned last. The iteration goes on behind it. False if the
+    /// row is not there any more. What is said of locks at [`Cursor::update`] goes for this, too.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema, Value};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+    /// db.run(|tx| (1..=10i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// db.run(|tx| {
+    ///     let mut cursor = tx.scan(&t)?.for_update();
+    ///     while let Some(row) = cursor.next().transpose()? {
+    ///         if row.at(0).as_int().is_some_and(|id| id % 2 == 0) {
+    ///             cursor.delete()?;
+    ///         }
+    ///     }
+    ///     Ok::<_, mmdb::Error>(())
+    /// })?;
+    /// assert_eq!(db.begin()?.scan(&t)?.count(), 5);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::delete`]; [`Error::Operation`] where the cursor stands on no row, too.
+    pub fn delete(&mut self) -> Result<bool> {
+        let k = self.key("delete the row at a cursor")?;
+        self.tx.index_writes();
+        self.tx.charge(true)?;
+        self.tx.delete_row(&self.table, (&k, key::hash(&k)), || "(the row at a cursor)".into())
+    }
+
+    /// The primary key of the row that was returned last.
+    fn key(&mut self, operation: &'static str) -> Result<Vec<u8>> {
+        let (t, tx) = (&*self.table, &mut *self.tx);
+        tx.goes_on()?;
+        if tx.is_outdated(t) {
+            return Err(tx.outdated(t));
+        }
+        let row = match &self.at {
+            At::Committed => &self.row[..],
+            At::Own(row) => &tx.s.arena[row.clone()],
+            At::Nowhere => {
+                let reason = "it stands on none; take a row first".into();
+                return Err(Error::Operation { table: t.schema.name.clone(), operation, reason });
+            }
+        };
+        let mut k = Vec::new();
+        t.layout.row_key(row, &t.indexes[0].def.columns, &mut k);
+        Ok(k)
     }
 }
 

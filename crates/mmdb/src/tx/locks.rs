@@ -73,7 +73,7 @@ impl Transaction<'_> {
 
     /// Whether this transaction has used the table in another life or with another definition.
     #[inline]
-    fn is_outdated(&self, t: &TableInner) -> bool {
+    pub(super) fn is_outdated(&self, t: &TableInner) -> bool {
         let first = self.s.spans.iter().find(|s| s.0 == t.id);
         first.is_some_and(|first| t.life.now() != Some(first.1))
     }

@@ -890,6 +890,17 @@ impl<'db> Transaction<'db> {
         set: &[(usize, Value<'_>)],
     ) -> Result<bool> {
         let t = self.table(table)?;
+        Self::may_be_set(t, set)?;
+        self.index_writes();
+        self.charge(false)?;
+        let (k, h) = self.user_key(t, 0, key)?;
+        let done = self.update_row(t, (&k, h), set);
+        self.s.key = k;
+        done
+    }
+
+    /// Whether an update may set these columns.
+    fn may_be_set(t: &TableInner, set: &[(usize, Value<'_>)]) -> Result<()> {
         for (col, _) in set {
             let Some(column) = t.schema.columns.get(*col) else {
                 return Err(Error::NoSuchColumn {
@@ -905,12 +916,18 @@ impl<'db> Transaction<'db> {
                 });
             }
         }
-        self.index_writes();
-        self.charge(false)?;
-        let (k, h) = self.user_key(t, 0, key)?;
-        let found = self.locate(t, &k, h, Mode::Exclusive);
-        self.s.key = k;
-        let Some(found) = found? else { return Ok(false) };
+        Ok(())
+    }
+
+    /// Changes columns of the row with the primary key `k`, whose hash is `h`. False if there is
+    /// none.
+    fn update_row(
+        &mut self,
+        t: &TableInner,
+        (k, h): (&[u8], u64),
+        set: &[(usize, Value<'_>)],
+    ) -> Result<bool> {
+        let Some(found) = self.locate(t, k, h, Mode::Exclusive)? else { return Ok(false) };
         let Some(old) = self.fetch(t, found)? else { return Ok(false) };
         let start = self.s.arena.len();
         if !t.layout.patch(set, old.clone(), &mut self.s.arena)? {
@@ -1055,9 +1072,19 @@ impl<'db> Transaction<'db> {
         // Who wants to get below the limit must be able to.
         self.charge(true)?;
         let (k, h) = self.user_key(t, 0, key)?;
-        let found = self.locate(t, &k, h, Mode::Exclusive);
+        let done = self.delete_row(t, (&k, h), || values_text(key));
         self.s.key = k;
-        let Some(found) = found? else { return Ok(false) };
+        done
+    }
+
+    /// Removes the row with the primary key `key`, whose hash is `h`. False if there is none.
+    fn delete_row(
+        &mut self,
+        t: &TableInner,
+        (key, h): (&[u8], u64),
+        what: impl Fn() -> String,
+    ) -> Result<bool> {
+        let Some(found) = self.locate(t, key, h, Mode::Exclusive)? else { return Ok(false) };
         if t.indexes.len() > 1 && t.locking != Locking::None {
             let Some(old) = self.fetch(t, found)? else { return Ok(false) };
             for ix in 1..t.indexes.len() {
@@ -1066,7 +1093,7 @@ impl<'db> Transaction<'db> {
                 k.clear();
                 t.layout.row_key(&self.s.arena[old.clone()], &def.columns, &mut k);
                 let mode = if def.unique { Mode::Exclusive } else { Mode::IntentExclusive };
-                let locked = self.lock(t, name::key(t.id, ix, key::hash(&k)), mode, || values_text(key));
+                let locked = self.lock(t, name::key(t.id, ix, key::hash(&k)), mode, &what);
                 self.s.key = k;
                 locked?;
             }

@@ -260,6 +260,38 @@ impl<'db> Transaction<'db> {
         Cursor::ordered(self, t, ix, (lower, upper))
     }
 
+    /// Removes the rows of a range, with the bounds of [`Transaction::range`], and returns how many.
+    /// The range is locked as one that was read to its end, and the rows as for a change: until the
+    /// transaction ends nobody puts a row there.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, Database, Schema, Value};
+    /// let db = Database::in_memory()?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+    /// db.run(|tx| (0..10i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// let gone = db.run(|tx| tx.delete_range(&t, "primary", [Value::Int(3)]..[Value::Int(6)]))?;
+    /// assert_eq!((gone, db.begin()?.scan(&t)?.count()), (3, 7));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::range`] and [`Transaction::delete`]. After
+    /// [`crate::Error::TransactionTooLarge`] the first rows of the range are removed: the
+    /// transaction can commit that, and another one do the rest.
+    pub fn delete_range<'v, K: AsRef<[Value<'v>]>>(
+        &mut self,
+        table: &Table,
+        index: &str,
+        bounds: impl RangeBounds<K>,
+    ) -> Result<u64> {
+        let mut cursor = self.range(table, index, bounds)?.for_update();
+        let mut count = 0;
+        while cursor.next_with(|_| ())?.is_some() {
+            count += u64::from(cursor.delete()?);
+        }
+        Ok(count)
+    }
+
     /// All rows: in order of the primary key if that is ordered, and then what is read is locked as
     /// with [`Transaction::range`]. Else in no particular order, and the table is locked against
     /// writers.

@@ -11,8 +11,8 @@
 use crate::rng::Rng;
 use mmdb::medium::{CrashKind, CrashMedium, Faults};
 use mmdb::{
-    Column, ColumnType, Database, Durability, Error, IndexKind, LogKind, NewIndex, OfflineDatabase, Options,
-    Row, Sabotage, Schema, Table, Value,
+    Column, ColumnType, Database, Decimal, Durability, Error, IndexKind, LogKind, NewIndex, OfflineDatabase,
+    Options, Row, Sabotage, Schema, Table, Value,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,22 +90,45 @@ fn text(v: i64) -> String {
     format!("{:04}{}", v + 100, "x".repeat(pad))
 }
 
+/// Types of columns that are added.
+const TYPES: [ColumnType; 8] = [
+    ColumnType::Int16,
+    ColumnType::Time,
+    ColumnType::VarText(300),
+    ColumnType::UInt32,
+    ColumnType::UInt64,
+    ColumnType::Float64,
+    ColumnType::Bool,
+    ColumnType::Decimal(2),
+];
+
+fn draw(rng: &mut Rng, kind: ColumnType) -> i64 {
+    rng.below(if kind == ColumnType::Bool { 2 } else { VALUES }) as i64
+}
+
+/// The number of a cell as a column of this type has it, in the same order.
 fn value<'a>(kind: ColumnType, v: i64, text: &'a str) -> Value<'a> {
     match kind {
         ColumnType::VarText(_) => Value::Text(text),
         ColumnType::Time => Value::Time(v),
+        ColumnType::Float64 => Value::Float(v as f64 / 4.0 - 2.0),
+        ColumnType::Bool => Value::Bool(v != 0),
+        ColumnType::Decimal(scale) => Decimal::new(25 * v - 300, scale).map(Value::Decimal).unwrap(),
         _ => Value::Int(v),
     }
 }
 
 /// What stands in a cell; a text that is not whole gives something that nobody expects.
 fn shown(v: Value<'_>) -> i64 {
-    match v.as_text() {
-        None => v.as_int().unwrap_or(i64::MIN),
-        Some(t) => {
+    match v {
+        Value::Float(x) => ((x + 2.0) * 4.0) as i64,
+        Value::Bool(x) => x.into(),
+        Value::Decimal(x) if x.scale() == 2 => (x.unscaled() + 300) / 25,
+        Value::Text(t) => {
             let number = t.get(..4).and_then(|n| n.parse::<i64>().ok()).map_or(i64::MIN, |n| n - 100);
             if number > i64::MIN && text(number) == t { number } else { i64::MIN }
         }
+        _ => v.as_int().unwrap_or(i64::MIN),
     }
 }
 
@@ -285,8 +308,9 @@ impl World {
                 }
                 1 => {
                     let cell = self.rng.of(&now.cells.iter().map(|c| c.number).collect::<Vec<_>>());
-                    let v = self.rng.below(VALUES) as i64;
-                    let (at, text) = (now.place(cell), text(v));
+                    let at = now.place(cell);
+                    let v = draw(&mut self.rng, now.cells[at].kind);
+                    let text = text(v);
                     let view = now.view(&rows);
                     if let Some(row) = after.get_mut(&id) {
                         // It is written anew: what showed so far is in it from now on.
@@ -298,7 +322,7 @@ impl World {
                     tx.update(&table, &[id.into()], &set)
                 }
                 _ => {
-                    let cells: Vec<i64> = now.cells.iter().map(|_| self.rng.below(VALUES) as i64).collect();
+                    let cells: Vec<i64> = now.cells.iter().map(|c| draw(&mut self.rng, c.kind)).collect();
                     let texts: Vec<String> = cells.iter().map(|v| text(*v)).collect();
                     let mut values = vec![Value::Int(id)];
                     for ((c, v), text) in now.cells.iter().zip(&cells).zip(&texts) {
@@ -348,8 +372,8 @@ impl World {
         }
         let done = match self.rng.below(8) {
             0..=1 if before.cells.len() < 12 => {
-                let kind = self.rng.of(&[ColumnType::Int16, ColumnType::Time, ColumnType::VarText(300)]);
-                let (name, default) = (format!("c{number}"), self.rng.below(VALUES) as i64);
+                let kind = self.rng.of(&TYPES);
+                let (name, default) = (format!("c{number}"), draw(&mut self.rng, kind));
                 after.cells.push(Cell { number, name: name.clone(), kind, default });
                 let text = text(default);
                 let column = Column { name, kind, nullable: false };
@@ -393,10 +417,8 @@ impl World {
         match (&done, doubled) {
             (Ok(()), None) => self.now = vec![after],
             (Err(Error::DuplicateKey { key, .. }), Some(least)) => {
-                let plain = key.trim_matches(['(', ')', '"']);
-                let is_least =
-                    if plain.len() > 4 { text(least) == plain } else { least.to_string() == plain };
-                if !is_least {
+                let text = text(least);
+                if *key != format!("({})", value(cell.kind, least, &text)) {
                     return Err(format!("the least doubled key is {least}, not {key}"));
                 }
             }

@@ -384,7 +384,7 @@ fn crowd(tx: &mut Transaction<'_>, tables: &[Table], rng: &mut Rng, seen: &mut S
     let pad = padding(id, len);
     for k in CROWD {
         let tag = rng.below(TAGS) as u8;
-        let row = values(k, (id, len, tag), &pad);
+        let row = values(t, k, (id, len, tag), &pad);
         let before = tx.get(t, &row[..1])?;
         seen.saw((number, k), before.as_ref().map(content));
         match tx.upsert(t, &row) {
@@ -408,7 +408,7 @@ fn act(
     let (at, id, tag) = ((number, k), seen.tx.id, rng.below(TAGS) as u8);
     let len = if is_large { PADS[3] } else { rng.of(&PADS) };
     let pad = padding(id, len);
-    let row = values(k, (id, len, tag), &pad);
+    let row = values(t, k, (id, len, tag), &pad);
     let what = if is_large { 3 } else { rng.below(10) };
     match what {
         0..=2 => {
@@ -437,7 +437,7 @@ fn act(
             }
         }
         7..=8 => {
-            let found = tx.get_by(t, "by_tag", &[Value::Int(tag.into())])?;
+            let found = tx.get_by(t, "by_tag", &row[2..3])?;
             let found: Rows = found.iter().map(|r| (key(r), content(r))).collect();
             found.iter().for_each(|(k, c)| seen.saw((number, *k), Some(*c)));
             // Own rows may be among them, others may be missing.

@@ -173,7 +173,7 @@ impl Keeper {
         for k in (0..KEYS as u8).chain(twice.then_some(0)) {
             // Tags of their own: they may have to be unique.
             let (len, tag) = (self.rng.of(&PADS), k);
-            if let Err(e) = fill.writer().put(&values(k, (id, len, tag), &padding(id, len))) {
+            if let Err(e) = fill.writer().put(&values(&table, k, (id, len, tag), &padding(id, len))) {
                 self.told.complain(format!("fill: {e}"));
             }
             after.insert(k, (id, len, tag));
@@ -222,7 +222,7 @@ impl Keeper {
             for _ in 0..1 + rng.below(3) {
                 let (k, tag, len) = (rng.below(KEYS) as u8, rng.below(TAGS) as u8, rng.of(&PADS));
                 let (at, pad) = ((made.number, k), padding(id, len));
-                let row = values(k, (id, len, tag), &pad);
+                let row = values(&table, k, (id, len, tag), &pad);
                 let before = tx.get(&table, &row[..1])?.as_ref().map(content);
                 seen.saw(at, before);
                 if !logged && before != after.get(&k).copied() {

@@ -5,7 +5,7 @@ use crate::catalogue::{Catalogue, Outcome};
 use crate::history::{Content, History, Key, Tx};
 use crate::older::{self, Older};
 use crate::rng::Rng;
-use crate::table::{PADS, Rows, TAGS, content, key, padding, schema, values};
+use crate::table::{PADS, Rows, TAGS, content, key, padding, schema, tag_value, values};
 use crate::wrong;
 use mmdb::medium::{CrashKind, CrashMedium, Faults, Medium};
 use mmdb::{
@@ -392,7 +392,7 @@ fn look<'a>(db: &'a Database, w: &mut World, open: &mut Vec<Look<'a>>) -> Result
             look.snapshot.scan(table).and_then(|all| all.collect::<mmdb::Result<Vec<Row>>>())
         } else {
             // By the index of tags, which rows leave and come back to.
-            let of_tag = |tag: u64| look.snapshot.get_by(table, "by_tag", &[Value::Int(tag as i64)]);
+            let of_tag = |tag: u64| look.snapshot.get_by(table, "by_tag", &[tag_value(table, tag as u8)]);
             (0..TAGS)
                 .map(of_tag)
                 .collect::<mmdb::Result<Vec<_>>>()
@@ -559,7 +559,7 @@ fn crowd(db: &Database, w: &mut World, tickets: &mut Vec<(u64, Ticket)>) -> Resu
     let mut refused = 0;
     for k in CROWD {
         let tag = w.rng.below(TAGS) as u8;
-        let row = values(k, (id, len, tag), &pad);
+        let row = values(&table, k, (id, len, tag), &pad);
         match client.tx.upsert(&table, &row) {
             Ok(was) => {
                 if was != expect(w, &mut client, (number, k))?.is_some() {
@@ -615,7 +615,7 @@ fn fill(db: &Database, w: &mut World) -> Result<(), String> {
     for k in (0..KEYS as u8).chain(twice.then_some(0)) {
         // Every row has a tag of its own, whether that is asked for or not.
         let content = (id, len, k);
-        writer.put(&values(k, content, &pad)).map_err(|e| format!("fill of {name}: {e}"))?;
+        writer.put(&values(&table, k, content, &pad)).map_err(|e| format!("fill of {name}: {e}"))?;
         log.writes.insert((number, k), Some(content));
     }
     if db.table(&name).is_ok() {
@@ -698,7 +698,7 @@ fn operate(
     let len = len.unwrap_or_else(|| w.rng.of(&PADS));
     let pad = padding(id, len);
     let new = (id, len, tag);
-    let row = values(k, new, &pad);
+    let row = values(t, k, new, &pad);
     let by_key = [row[0]];
     trace!(w, "tx {id}: {what} on {at:?}, tag {tag}");
     // Who has the tag, as this transaction sees the table.
