@@ -2,7 +2,9 @@
 //!
 //! Events are the arrivals of operations, in order of virtual time: the [`Timeline`] says at once
 //! when one is done, and so when what waited for it goes on. A thread that was woken by another
-//! waits until that one has got to the same place.
+//! waits until it is known when that one gets to the same place. That is as soon as it begins, goes
+//! on, or knows when it makes its call, and so before virtual time is there: an event never lies in
+//! the past, where the device would be busy with what comes later.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -104,6 +106,8 @@ struct Loop<'a> {
     free: Vec<usize>,
     events: BinaryHeap<Reverse<(u64, u64, usize, What)>>,
     number: u64,
+    /// The event that is dealt with lies here, ns.
+    now_ns: u64,
     served: Vec<Vec<RequestTimes>>,
     marks: Vec<Mark>,
 }
@@ -131,6 +135,7 @@ pub fn replay(program: &Program, recording: &Recording, model: &Model, seed: u64
         free: Vec::new(),
         events: BinaryHeap::new(),
         number: 0,
+        now_ns: ORIGIN_NS,
         served: recording.served.iter().map(|value| Vec::with_capacity(value.len())).collect(),
         marks: Vec::with_capacity(program.threads.iter().map(|thread| thread.steps.len() + 1).sum()),
     };
@@ -150,6 +155,7 @@ impl Loop<'_> {
         }
         loop {
             while let Some(Reverse((now_ns, _, thread, what))) = self.events.pop() {
+                self.now_ns = now_ns;
                 match what {
                     What::Step => self.begin_step(thread, now_ns),
                     What::Call => self.begin_call(thread, now_ns),
@@ -161,11 +167,12 @@ impl Loop<'_> {
             let all = self.running.iter().enumerate().filter_map(|(of, value)| Some((of, first(value)?)));
             let Some((of, waiter)) = all.min_by_key(|pair| pair.1.1) else { return };
             self.running[of].waiters.retain(|pair| pair.0 != waiter.0);
-            self.woken(waiter.0, waiter.2);
+            self.woken(waiter.0, waiter.2.max(self.now_ns));
         }
     }
 
     fn event(&mut self, at_ns: u64, thread: usize, what: What) {
+        debug_assert!(at_ns >= self.now_ns, "virtual time goes on");
         self.number += 1;
         self.events.push(Reverse((at_ns, self.number, thread, what)));
     }
@@ -174,7 +181,9 @@ impl Loop<'_> {
     fn wait(&mut self, thread: usize, wake: Wake, earliest_ns: u64) {
         let other = &mut self.running[wake.thread];
         if other.ended || other.places.has(wake.at_ns) {
-            let woken_ns = other.places.at(wake.at_ns).unwrap_or(0).max(earliest_ns);
+            // It is known only now where it waited for operations before its call.
+            let least_ns = earliest_ns.max(self.now_ns);
+            let woken_ns = other.places.at(wake.at_ns).unwrap_or(0).max(least_ns);
             self.woken(thread, woken_ns);
         } else {
             other.waiters.push((thread, wake.at_ns, earliest_ns));
@@ -205,8 +214,16 @@ impl Loop<'_> {
         of.until_ns = of.not_before_ns.max(now_ns + step.run_ns);
         if of.chain.is_none() {
             let until_ns = of.until_ns;
-            self.event(until_ns, thread, What::Call);
+            self.will_call(thread, until_ns);
         }
+        self.got_further(thread);
+    }
+
+    /// When the call of its step begins is known.
+    fn will_call(&mut self, thread: usize, call_ns: u64) {
+        let of = &mut self.running[thread];
+        of.places.push(self.program.threads[thread].steps[of.step].recorded[3], call_ns);
+        self.event(call_ns, thread, What::Call);
     }
 
     fn begin_step(&mut self, thread: usize, now_ns: u64) {
@@ -223,7 +240,10 @@ impl Loop<'_> {
                 cpu_ns: first.cpu_ns,
                 queue_ns: 0,
             });
+            // Others may have begun because this one had, and it may soon wait for them.
+            self.got_further(thread);
         }
+        let of = &mut self.running[thread];
         let Some(step) = of_thread.steps.get(of.step) else {
             of.ended = true;
             self.got_further(thread);
@@ -246,7 +266,6 @@ impl Loop<'_> {
     fn begin_call(&mut self, thread: usize, now_ns: u64) {
         let step = &self.program.threads[thread].steps[self.running[thread].step];
         let of = &mut self.running[thread];
-        of.places.push(step.recorded[3], now_ns);
         (of.since_ns, of.until_ns, of.is_in_call) = (now_ns, now_ns + step.call_cpu_ns, true);
         of.chain = None;
         if !step.call.is_empty() {
@@ -256,7 +275,6 @@ impl Loop<'_> {
             let until_ns = self.running[thread].until_ns;
             self.end_step(thread, until_ns);
         }
-        self.got_further(thread);
     }
 
     fn end_step(&mut self, thread: usize, end_ns: u64) {
@@ -352,7 +370,8 @@ impl Loop<'_> {
             self.end_step(thread, end_ns);
         } else if of.until_ns < u64::MAX {
             let call_ns = of.until_ns.max(waited_ns);
-            self.event(call_ns, thread, What::Call);
+            self.will_call(thread, call_ns);
+            self.got_further(thread);
         } else {
             of.not_before_ns = waited_ns;
         }

@@ -222,6 +222,53 @@ fn threads_that_did_not_wait_for_each_other_share_the_device() {
     assert_eq!(parts(&on(&recording, &slow(1)))[0], 30 + 3000);
 }
 
+/// What happened: `fathom simulate` of an application with two threads (the profile `notes`) told
+/// of 92 µs of device time a transaction on a device that takes none. The second thread began while
+/// the first one, which had just begun, was asleep until the second had got to a place. The second
+/// was not let go when the first one began, so that each waited for the other, until nothing else
+/// was left to do; then both went on as of the run's beginning, on a device that was busy up to its
+/// end. And so `fathom advise` named a setting that was 1.8 times as slow as the best.
+#[test]
+fn a_thread_that_began_because_another_had_begun_begins_when_that_one_does() {
+    let mut run = Run::default();
+    // The application's first thread makes a commit of 10,000, and has two others begin.
+    run.begins(0, 0);
+    let call = run.step(0, [0, 0, 100], [9900, 0]);
+    run.op(call, FLUSH);
+    let from = run.now(0);
+    run.begins(1, from);
+    run.begins(2, from + 50);
+    // The later one flushes first; while it does, the other one wakes up.
+    let call = run.step(2, [0, 0, 100], [110, 0]);
+    run.op(call, FLUSH);
+    let slept = call + 50 - from;
+    let call = run.step(1, [slept, 0, 30], [140, 0]);
+    run.op(call, FLUSH);
+    let end = run.now(1);
+    run.step(0, [end - from, 0, 1], [0, 0]);
+    let recording = run.recording(from, end, &[1, 2]);
+    assert_eq!(parts(&on(&recording, preset("none").unwrap())), [130, 130, 0, 0]);
+    assert_eq!(parts(&on(&recording, &slow(1))), [100 + 8000, 130, 7970, 0]);
+}
+
+/// As above; here the one that it began after computes for long, and the later one was let go only
+/// at the end of that. What it asked for came too early by so much, when the device knew of later
+/// requests of a third one.
+#[test]
+fn a_thread_that_began_while_another_computed_asks_the_device_before_later_ones() {
+    let mut run = Run::default();
+    run.begins(0, 0);
+    run.begins(1, 5);
+    run.begins(2, 400);
+    for (thread, ran) in [(0, 1000), (1, 5000), (2, 20)] {
+        let call = run.step(thread, [0, 0, ran], [110, 0]);
+        run.op(call, FLUSH);
+    }
+    let recording = run.recording(400, run.now(2), &[2]);
+    assert_eq!(parts(&on(&recording, preset("none").unwrap())), [20, 20, 0, 0]);
+    assert_eq!(parts(&on(&recording, &slow(1))), [4020, 20, 4000, 0]);
+}
+
 #[test]
 fn what_comes_before_a_phase_is_done_when_it_begins_and_in_none_of_its_numbers() {
     let mut run = Run::default();
@@ -275,6 +322,86 @@ fn any_run() -> impl Strategy<Value = Recording> {
         }
         run.recording(5000, run.now(0), &[0])
     })
+}
+
+/// A turn of a random run of several threads: whose it is, what it computes before and in the call,
+/// its bursts, and whether the next one begins when the call does, rather than when it is over.
+/// Then who begins so much of the way (0 to 100) from the turn before to this one, unless it has: the
+/// turn's own thread, and others.
+type Turn = (u32, u64, u64, Vec<Vec<(u8, u64)>>, bool, Vec<(u32, u64)>);
+
+fn any_turn() -> impl Strategy<Value = Turn> {
+    let burst = prop::collection::vec((0_u8..3, 0_u64..40), 1..4);
+    let bursts = prop::collection::vec(burst, 0..3);
+    let begin = prop::collection::vec((0_u32..5, 0_u64..=100), 0..4);
+    (0_u32..5, 1_u64..3000, 0_u64..30, bursts, any::<bool>(), begin)
+}
+
+/// A run of several threads that take turns; each sleeps until its turn comes. Gives the largest
+/// CPU time of a turn, µs.
+fn taking_turns(turns: &[Turn]) -> (Recording, u64) {
+    let mut run = Run::default();
+    // The turn before this one began, and was over.
+    let (mut before, mut now, mut most) = (1000, 1000, 0);
+    for (thread, ran, call_cpu, bursts, overlaps, begin) in turns {
+        for (thread, share) in begin.iter().chain([&(*thread, 100)]) {
+            // One of which nothing more is known is none.
+            let has_turn = turns.iter().any(|turn| turn.0 == *thread);
+            if has_turn && !run.threads.contains_key(thread) {
+                run.begins(*thread, before + (now - before) * share / 100);
+            }
+        }
+        let from = now.max(run.now(*thread));
+        let slept = from - run.now(*thread);
+        // After a sleep what a call computes cannot be told from what came before it.
+        let call_cpu = if slept > 0 { 0 } else { *call_cpu };
+        let call_at = from + ran;
+        let mut at = call_at + call_cpu;
+        for burst in bursts {
+            for (kind, later) in burst {
+                at += later;
+                run.op(at, *kind);
+            }
+            at += RECORDER_US + 20;
+        }
+        run.step(*thread, [slept, 0, *ran], [at - call_at, call_cpu]);
+        let (start_ns, wall_ns) = (from * US, (at - from) * US);
+        run.executions.push(Execution { window: 0, lane: *thread, start_ns, wall_ns });
+        (before, now, most) = (from, if *overlaps { call_at } else { at }, most.max(ran + call_cpu));
+    }
+    let lanes: Vec<u32> = run.threads.keys().copied().collect();
+    let end = lanes.iter().map(|thread| run.now(*thread)).max().unwrap_or(1000);
+    (run.recording(1000, end, &lanes), most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    /// Where the device costs nothing, nobody waits for it, whoever woke whom: no request takes any
+    /// time, no execution longer than what was computed in it, and the run no longer than what all
+    /// threads computed.
+    #[test]
+    fn on_a_device_that_costs_nothing_nothing_takes_longer_than_was_computed(
+        turns in prop::collection::vec(any_turn(), 1..25)
+    ) {
+        let (recording, most) = taking_turns(&turns);
+        let program = Program::of(&recording).unwrap();
+        let none = preset("none").unwrap();
+        let virtually = replay::replay(&program, &recording, none, 1);
+        prop_assert_eq!(virtually.served[0].len(), recording.served[0].len());
+        for request in &virtually.served[0] {
+            prop_assert_eq!(request.given_ns, request.arrival_ns);
+        }
+        let in_order = virtually.served[0].is_sorted_by_key(|request| request.arrival_ns);
+        prop_assert!(in_order, "virtual time goes on");
+        prop_assert_eq!(virtually.samples.len(), turns.len());
+        let found = on(&recording, none);
+        // A gap that is no longer than this is taken to be computing.
+        let slack = crate::model_time::SLACK_NS / US;
+        let computed: u64 = turns.iter().map(|turn| turn.1 + turn.2 + slack).sum();
+        let (model, slowest) = (found.model_ns / US, found.latency_ns[5] / US);
+        prop_assert!(model <= computed && found.device_ns == 0, "{} {:?}", computed, parts(&found));
+        prop_assert!(slowest <= most + slack, "{} of {}", slowest, most);
+    }
 }
 
 proptest! {

@@ -39,6 +39,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod watermark;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
