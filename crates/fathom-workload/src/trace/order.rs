@@ -5,6 +5,9 @@
 //! before it began may have been the reason that it was made at all, so it waits for them, too, but
 //! only while its thread holds no lock: in another journal mode they may be waiting for that lock.
 //! Where all threads wait, the second kind gives way.
+//!
+//! Whether all wait is looked at and not guessed from the time: on a busy machine a thread may get
+//! no processor for long after what it waits for is done.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::feed::Feed;
 use super::locks::Tie;
 use crate::critical::Path;
+use crate::engine::calls::Pauses;
 
 /// How far the reading and each lane have come. Calls are numbered over all lanes in the order in
 /// which they returned when they were captured.
@@ -24,8 +28,10 @@ pub struct Order {
     stopped: AtomicBool,
     /// Lanes that wait long already, or have ended.
     waiting: Arc<AtomicUsize>,
-    /// Raised whenever one of them goes on.
-    steps: AtomicU64,
+    /// Of each connection: its pauses for locks.
+    pauses: Mutex<Vec<Arc<Pauses>>>,
+    /// Raised whenever one of them goes on, and whenever a wait begins.
+    steps: Arc<AtomicU64>,
     /// Calls that did not wait for all that had returned before them, because nothing would have
     /// gone on.
     gave_way: AtomicU64,
@@ -73,6 +79,8 @@ struct Progress {
     done_below: AtomicU64,
     /// All calls that were handed to the lane have smaller numbers.
     handed_below: AtomicU64,
+    /// What it rests for; none while it works.
+    rests: Mutex<Option<Rest>>,
     /// What it waits for, where it waits for long.
     says: Mutex<Option<String>>,
     /// What its time consisted of up to its last call.
@@ -97,6 +105,26 @@ pub struct Requirements<'a> {
     pub after: u64,
     /// Counters have reached these values.
     pub needs: &'a [Tie],
+}
+
+/// Why a lane does nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Its next call waits for other calls and for counters.
+    Wants(u64, Vec<Tie>),
+    /// Its next calls are not read.
+    Reading,
+    /// It has none.
+    Ended,
+}
+
+/// Since when all have been waiting.
+struct AllWait {
+    since: Instant,
+    /// The steps at that time.
+    steps: u64,
+    /// Each connection's pauses at that time.
+    pauses: Vec<u64>,
 }
 
 /// How a wait ended.
@@ -153,7 +181,8 @@ impl Order {
             counters: (0..counters).map(|_| Counter::default()).collect(),
             stopped: AtomicBool::new(false),
             waiting: Arc::default(),
-            steps: AtomicU64::new(0),
+            pauses: Mutex::default(),
+            steps: Arc::default(),
             gave_way: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             checkpointed: AtomicU64::new(0),
@@ -187,9 +216,9 @@ impl Order {
             spins += 1;
             std::thread::yield_now();
         }
-        self.fall_asleep();
+        self.fall_asleep(lane, Rest::Wants(wanted.after, wanted.needs.to_vec()));
         let waited = self.wait_long(lane, wanted, feed, last, describe);
-        self.wake_up();
+        self.wake_up(lane);
         waited
     }
 
@@ -203,8 +232,7 @@ impl Order {
     ) -> Waited {
         let mut describe = Some(describe);
         let begin = Instant::now();
-        // Since when all have been waiting, and the steps at that time.
-        let mut all: Option<(Instant, u64)> = None;
+        let mut all: Option<AllWait> = None;
         let waited = loop {
             if self.is_stopped() {
                 break Waited::Stopped;
@@ -217,13 +245,13 @@ impl Order {
             let is_met = !matches!(holds_up, Some(HoldsUp::Counter(_)));
             let steps = self.steps.load(Ordering::Acquire);
             let all_wait = self.waiting.load(Ordering::Acquire) >= self.lanes.len();
-            all = if all_wait {
-                all.filter(|(_, then)| *then == steps).or(Some((Instant::now(), steps)))
-            } else {
-                None
-            };
-            let all_for = all.map_or(Duration::ZERO, |(since, _)| since.elapsed());
-            if all_for > GIVES_WAY && !feed.read_on() {
+            all = all.filter(|all| all.steps == steps);
+            if all_wait && all.is_none() {
+                all = Some(AllWait { since: Instant::now(), steps, pauses: self.pauses_now() });
+            }
+            let all_for = all.as_ref().map_or(Duration::ZERO, |all| all.since.elapsed());
+            let is_long = all_wait && all_for > GIVES_WAY && !feed.read_on();
+            if is_long && all.as_ref().is_some_and(|all| self.none_can(all, feed)) {
                 if is_met {
                     self.gave_way.fetch_add(1, Ordering::Relaxed);
                     break Waited::Released(None);
@@ -245,6 +273,39 @@ impl Order {
         waited
     }
 
+    /// Whether no lane can go on: what each waits for is not done, and each that pauses for a lock
+    /// was refused it again since nobody else did anything.
+    fn none_can(&self, all: &AllWait, feed: &Feed) -> bool {
+        let mut working = 0;
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let rests = lane.rests.lock().unwrap_or_else(PoisonError::into_inner);
+            let can = match &*rests {
+                Some(Rest::Wants(after, needs)) => {
+                    self.holds_up(number, Requirements { after: *after, needs }).is_none()
+                }
+                Some(Rest::Reading) => feed.has_ready(number),
+                Some(Rest::Ended) => false,
+                None => {
+                    working += 1;
+                    false
+                }
+            };
+            if can {
+                return false;
+            }
+        }
+        let now = self.pauses_now();
+        let was = |at: usize| all.pauses.get(at).copied().unwrap_or_default();
+        let is_refused = |(at, now): &(usize, &u64)| *now % 2 == 1 && **now > was(*at) + 1;
+        let refused = now.iter().enumerate().filter(is_refused).count();
+        refused >= working && self.steps.load(Ordering::Acquire) == all.steps
+    }
+
+    fn pauses_now(&self) -> Vec<u64> {
+        let pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
+        pauses.iter().map(|pauses| pauses.number()).collect()
+    }
+
     fn says(&self, lane: usize) -> std::sync::MutexGuard<'_, Option<String>> {
         // A text is set whole or not at all.
         self.lanes[lane].says.lock().unwrap_or_else(PoisonError::into_inner)
@@ -257,19 +318,28 @@ impl Order {
     }
 
     /// The lane waits for long, or has ended.
-    pub fn fall_asleep(&self) {
+    pub fn fall_asleep(&self, lane: usize, rests: Rest) {
+        self.rest(lane, Some(rests));
+        self.steps.fetch_add(1, Ordering::AcqRel);
         self.waiting.fetch_add(1, Ordering::AcqRel);
     }
 
     /// It goes on.
-    pub fn wake_up(&self) {
+    pub fn wake_up(&self, lane: usize) {
         self.steps.fetch_add(1, Ordering::AcqRel);
         self.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.rest(lane, None);
     }
 
-    /// Lanes that wait long already: for others' calls, for the reading, or for locks.
-    pub fn waiting(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.waiting)
+    fn rest(&self, lane: usize, rests: Option<Rest>) {
+        *self.lanes[lane].rests.lock().unwrap_or_else(PoisonError::into_inner) = rests;
+    }
+
+    /// For a connection that tells its pauses for locks.
+    pub fn pauses(&self) -> Arc<Pauses> {
+        let pauses = Arc::new(Pauses::new(Arc::clone(&self.waiting), Arc::clone(&self.steps)));
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&pauses));
+        pauses
     }
 
     /// Calls that began before others that had returned before them.
@@ -434,5 +504,52 @@ mod tests {
             told.sort_unstable();
             assert_eq!(told, ["the other", "this"]);
         });
+    }
+
+    /// What happened: on a busy machine a thread got no processor for 20 ms after what it waited for
+    /// was done. Another one took all to be waiting for each other and began before its turn, so
+    /// that replays of one imported application left different contents.
+    #[test]
+    fn a_lane_that_could_go_on_and_gets_no_processor_is_waited_for() {
+        let feed = Feed::new(2, 1 << 20);
+        feed.close();
+        let order = Order::new(2, 0);
+        order.hand(0, 9);
+        order.hand(1, 9);
+        order.handed_all_below(9);
+        order.arrive(0, 5);
+        std::thread::scope(|scope| {
+            // Lane 1 waits for call 4 of lane 0, which is done, and sleeps on.
+            order.fall_asleep(1, Rest::Wants(5, Vec::new()));
+            let own = scope.spawn(|| order.wait(0, after(5), &feed, String::new));
+            std::thread::sleep(GIVES_WAY * 5);
+            assert!(!own.is_finished());
+            order.wake_up(1);
+            order.arrive(1, 5);
+            assert_eq!(own.join().expect("no panic"), Waited::Released(Some(1)));
+        });
+        assert_eq!(order.gave_way(), 0);
+    }
+
+    /// The same of a lane that pauses for a lock: it may be free already.
+    #[test]
+    fn a_lane_that_pauses_for_a_lock_tries_once_more_before_another_gives_way() {
+        let feed = Feed::new(2, 1 << 20);
+        feed.close();
+        let order = Order::new(2, 0);
+        order.hand(0, 9);
+        order.hand(1, 9);
+        order.handed_all_below(9);
+        let pauses = order.pauses();
+        std::thread::scope(|scope| {
+            pauses.begin(true);
+            let own = scope.spawn(|| order.wait(0, after(5), &feed, String::new));
+            std::thread::sleep(GIVES_WAY * 5);
+            assert!(!own.is_finished());
+            pauses.end();
+            pauses.begin(false);
+            assert_eq!(own.join().expect("no panic"), Waited::Released(None));
+        });
+        assert_eq!(order.gave_way(), 1);
     }
 }
