@@ -454,7 +454,9 @@ fn what_is_no_recording_is_told_as_what_it_is_and_bad_statements_have_a_line_eac
     place.write("some.calls", "fathom-file-calls 1\nfile 0 0 a\n0 0 write 0 0 4096\n");
     place.sql("some.db", "CREATE TABLE t(a)");
     place.write_bytes("program", b"\x7fELF\x02\x01\x01\0\0\0SELECT 1;\n");
+    place.write_bytes("day.out.gz", b"\x1f\x8b\x08\0\0\0\0\0");
     for (file, words) in [
+        ("day.out.gz", "is compressed: unpack it first"),
         ("app.trace", "is a trace already"),
         ("some.calls", "is a recording of file calls already"),
         ("some.db", "is a database, and says nothing of what is done with it"),
