@@ -214,6 +214,9 @@ impl Confined {
             for (option, value) in SWITCHES {
                 ffi::sqlite3_db_config(db, option, value, ptr::null_mut::<c_int>());
             }
+            // The SQLite in this program is compiled with foreign keys on; everybody else's has
+            // them off until the application asks for them, and so has a replay.
+            ffi::sqlite3_db_config(db, ffi::SQLITE_DBCONFIG_ENABLE_FKEY, 0, ptr::null_mut::<c_int>());
             for (limit, most) in LIMITS {
                 if ffi::sqlite3_limit(db, limit, -1) > most {
                     ffi::sqlite3_limit(db, limit, most);

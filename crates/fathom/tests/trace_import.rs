@@ -12,7 +12,7 @@
 
 mod place;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 
 use fathom_random::Random;
 use fathom_trace::Reader;
-use fathom_trace::model::{Action, Event, Record, Value};
+use fathom_trace::model::{Action, Content, Event, Record, Start, Value};
 use fathom_trace::sql::Verb;
 use place::Place;
 
@@ -112,6 +112,8 @@ fn application(place: &Place) {
     }
 }
 
+/// What an execution did: its text, the rows that it returned and changed, and whether it failed.
+#[derive(Debug, PartialEq)]
 struct Executed {
     sql: String,
     rows: u64,
@@ -119,9 +121,11 @@ struct Executed {
     fails: bool,
 }
 
-/// What the trace says that is done, in its order.
+/// What the trace says that is done, in its order. A replay steps a query to its first row and then
+/// on, so that its capture has two parts of what is one execution.
 fn executed(place: &Place, trace: &str) -> Vec<Executed> {
-    let (mut texts, mut prepared, mut all) = (HashMap::new(), HashMap::new(), Vec::new());
+    let (mut texts, mut prepared) = (HashMap::new(), HashMap::new());
+    let (mut at, mut all) = (HashMap::new(), Vec::<Executed>::new());
     for record in Reader::open(&place.path(trace)).unwrap() {
         match record.unwrap() {
             Record::Statement(statement) => drop(texts.insert(statement.id, statement.sql)),
@@ -131,15 +135,57 @@ fn executed(place: &Place, trace: &str) -> Vec<Executed> {
                 prepared.insert((connection, handle), statement);
             }
             Record::Event(Event { connection, action: Action::Step(step), .. }) => {
-                assert!(step.is_counted || step.outcome.is_error());
-                let sql = texts[&prepared[&(connection, step.handle)]].clone();
+                let handle = (connection, step.handle);
                 let fails = step.outcome.is_error();
-                all.push(Executed { sql, rows: step.rows, changes: step.changes, fails });
+                assert!(step.is_counted || fails);
+                if step.begins {
+                    at.insert(handle, all.len());
+                    let sql = texts[&prepared[&handle]].clone();
+                    all.push(Executed { sql, rows: step.rows, changes: step.changes, fails });
+                } else {
+                    let begun = &mut all[at[&handle]];
+                    begun.rows += step.rows;
+                    begun.changes += step.changes;
+                    begun.fails |= fails;
+                }
             }
             _ => {}
         }
     }
     all
+}
+
+/// The executions but for PRAGMAs, which are a replay's settings where it was captured.
+fn work(place: &Place, trace: &str) -> Vec<Executed> {
+    let mut all = executed(place, trace);
+    all.retain(|done| Verb::of(&done.sql) != Verb::Pragma);
+    all
+}
+
+/// Puts the database with which a trace begins into the shell's `shell.db`.
+fn begin_in_the_shell(place: &Place, trace: &str) {
+    let (mut start, mut content) = (None, Vec::new());
+    for record in Reader::open(&place.path(trace)).unwrap() {
+        match record.unwrap() {
+            Record::Database(database) => {
+                assert_eq!(start, None, "a recorded application has one database");
+                start = Some(database.start);
+            }
+            Record::Content(Content { offset, bytes, .. }) => {
+                content.resize(usize::try_from(offset).unwrap(), 0);
+                content.extend(bytes);
+            }
+            _ => {}
+        }
+    }
+    match start {
+        Some(Start::Script { .. }) => {
+            place.write_bytes("shell.db", b"");
+            shell(place, "shell.db", &String::from_utf8(content).unwrap());
+        }
+        Some(Start::Image { .. }) => place.write_bytes("shell.db", &content),
+        other => panic!("{trace} begins with {other:?}"),
+    }
 }
 
 /// Whether there is a `sqlite3` shell that computes hashes.
@@ -169,11 +215,10 @@ fn shell(place: &Place, database: &str, script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Imports the folder, and holds each statement, the content, and three replays against the shell.
-fn is_what_the_shell_does(place: &Place, folder: &str, loading: &str) {
-    place.fathom(&["trace", "import", folder, "--out", "app.trace", "--seed", "3"]).exits(0);
-    let all = executed(place, "app.trace");
-    shell(place, "shell.db", &std::fs::read_to_string(loading).unwrap());
+/// Holds each statement of a trace against the shell, which begins with what is in `shell.db`; gives
+/// the hash of what the shell leaves.
+fn is_done_by_the_shell(place: &Place, trace: &str) -> String {
+    let all = work(place, trace);
     let mut script = String::from(".changes on\n");
     for one in &all {
         let _ = writeln!(script, "{};\n.print @@", one.sql);
@@ -192,7 +237,16 @@ fn is_what_the_shell_does(place: &Place, folder: &str, loading: &str) {
             assert_eq!(Some(one.changes), changes, "{}: {told}", one.sql);
         }
     }
-    let hash = shell(place, "shell.db", ".sha3sum --sha3-256\n");
+    shell(place, "shell.db", ".sha3sum --sha3-256\n").trim().to_owned()
+}
+
+/// Imports the folder, and holds each statement, the content, and three replays against the shell.
+fn is_what_the_shell_does(place: &Place, folder: &str, loading: &str) {
+    place.fathom(&["trace", "import", folder, "--out", "app.trace", "--seed", "3"]).exits(0);
+    place.write_bytes("shell.db", b"");
+    shell(place, "shell.db", &std::fs::read_to_string(loading).unwrap());
+    let hash = is_done_by_the_shell(place, "app.trace");
+    let executions = executed(place, "app.trace").len();
     for settings in ["journal_mode=delete", "journal_mode=wal", "journal_mode=wal"] {
         let replay = place.fathom(&[
             "trace",
@@ -205,11 +259,8 @@ fn is_what_the_shell_does(place: &Place, folder: &str, loading: &str) {
             "--set",
             "synchronous=off",
         ]);
-        assert!(replay.exits(0).stdout.contains(hash.trim()), "{replay}");
-        assert!(
-            replay.stdout.contains(&format!("{} executions returned and changed", all.len())),
-            "{replay}"
-        );
+        assert!(replay.exits(0).stdout.contains(&hash), "{replay}");
+        assert!(replay.stdout.contains(&format!("{executions} executions returned and changed")), "{replay}");
     }
 }
 
@@ -241,32 +292,6 @@ fn everything(place: &Place, trace: &str) -> Vec<u8> {
     bytes
 }
 
-/// What a statement did: its text, rows, changes, and whether it failed.
-type Work = Vec<(String, u64, u64, bool)>;
-
-/// The statements of a trace but for PRAGMAs, which are a replay's settings where it was captured.
-fn work(place: &Place, trace: &str) -> Work {
-    let all = executed(place, trace).into_iter().filter(|done| Verb::of(&done.sql) != Verb::Pragma);
-    all.map(|done| (done.sql, done.rows, done.changes, done.fails)).collect()
-}
-
-/// Rows, changes and failures of each text. A replay steps a query to its first row and then on, so
-/// that its capture has two parts of what is one in the import.
-fn by_statement(work: &Work) -> BTreeMap<&str, (u64, u64, usize)> {
-    let mut all: BTreeMap<&str, (u64, u64, usize)> = BTreeMap::new();
-    for (sql, rows, changes, fails) in work {
-        let sum = all.entry(sql).or_default();
-        *sum = (sum.0 + rows, sum.1 + changes, sum.2 + usize::from(*fails));
-    }
-    all
-}
-
-/// The same of all statements, whose texts are others.
-fn sums(work: &Work) -> (u64, u64, usize) {
-    let add = |sum: (u64, u64, usize), one: &(u64, u64, usize)| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2);
-    by_statement(work).values().fold((0, 0, 0), add)
-}
-
 /// Replays a trace, and gives the hash of its database's content. The replay checks each
 /// statement's rows and changes.
 fn content(place: &Place, trace: &str) -> String {
@@ -276,16 +301,21 @@ fn content(place: &Place, trace: &str) -> String {
     line.and_then(|line| line.split(" holds ").nth(1)).unwrap_or_else(|| panic!("{replay}")).to_owned()
 }
 
+/// Holds two traces against each other, execution by execution, whose texts may be others.
+fn do_the_same(was: &[Executed], is: &[Executed]) {
+    assert_eq!(was.len(), is.len());
+    for (was, is) in was.iter().zip(is) {
+        let did = |one: &Executed| (one.rows, one.changes, one.fails);
+        assert_eq!(did(was), did(is), "{}\n{}", was.sql, is.sql);
+    }
+}
+
 /// Holds a trace against the anonymous one that is made of it: each statement returns and changes
 /// as many rows, and none of the words remains.
 fn is_made_anonymous(place: &Place, trace: &str, public: &str, more: &[&str], words: &[&str]) {
     let command = [&["trace", "anonymise", trace, "--out", public, "--seed", "5"], more].concat();
     place.fathom(&command).exits(0);
-    let (was, is) = (work(place, trace), work(place, public));
-    assert_eq!(was.len(), is.len());
-    for (was, is) in was.iter().zip(&is) {
-        assert_eq!((was.1, was.2, was.3), (is.1, is.2, is.3), "{}\n{}", was.0, is.0);
-    }
+    do_the_same(&work(place, trace), &work(place, public));
     let (before, after) = (everything(place, trace), everything(place, public));
     for word in words {
         let is_in = |bytes: &[u8]| bytes.windows(word.len()).any(|part| part == word.as_bytes());
@@ -301,8 +331,9 @@ fn captured(place: &Place, replayed: &str, out: &str) {
     place.fathom(&[&capture[..], &replay].concat()).exits(0);
 }
 
-/// Import, capture, anonymise, replay, capture again: at each step every statement returns and
-/// changes what it did, and the content is that of the step before, or of the shell.
+/// Import, replay, capture of the replay, anonymise, replay, capture again: at each step every
+/// execution returns and changes what it did at the step before, and the content is that of the step
+/// before. Where words are others, it is what the shell comes to with them.
 fn is_the_same_all_the_way_round(place: &Place, folder: &str, words: &[&str]) {
     place.fathom(&["trace", "import", folder, "--out", "app.trace", "--seed", "3"]).exits(0);
     is_made_anonymous(place, "app.trace", "public.trace", &[], words);
@@ -312,13 +343,22 @@ fn is_the_same_all_the_way_round(place: &Place, folder: &str, words: &[&str]) {
         return println!("skipped: no libsqlite3.so.0; apt-get install libsqlite3-0");
     }
     captured(place, "app.trace", "captured.trace");
-    assert_eq!(by_statement(&work(place, "app.trace")), by_statement(&work(place, "captured.trace")));
+    let imported = work(place, "app.trace");
+    assert_eq!(imported, work(place, "captured.trace"));
     assert_eq!(content(place, "app.trace"), content(place, "captured.trace"));
     is_made_anonymous(place, "captured.trace", "public2.trace", &[], words);
     captured(place, "public2.trace", "again.trace");
-    assert_eq!(work(place, "public2.trace"), work(place, "again.trace"));
-    assert_eq!(sums(&work(place, "app.trace")), sums(&work(place, "again.trace")));
+    let again = work(place, "again.trace");
+    assert_eq!(work(place, "public2.trace"), again);
+    do_the_same(&imported, &again);
     assert_eq!(content(place, "public2.trace"), content(place, "again.trace"));
+    if has_shell() {
+        for trace in ["public.trace", "ids.trace", "captured.trace", "public2.trace", "again.trace"] {
+            begin_in_the_shell(place, trace);
+            let hash = is_done_by_the_shell(place, trace);
+            assert!(content(place, trace).contains(&hash), "{trace}: the shell leaves {hash}");
+        }
+    }
 }
 
 /// What happened: Android binds arguments as texts, so statements of its applications compare texts
@@ -414,7 +454,9 @@ fn what_is_no_recording_is_told_as_what_it_is_and_bad_statements_have_a_line_eac
     place.write("some.calls", "fathom-file-calls 1\nfile 0 0 a\n0 0 write 0 0 4096\n");
     place.sql("some.db", "CREATE TABLE t(a)");
     place.write_bytes("program", b"\x7fELF\x02\x01\x01\0\0\0SELECT 1;\n");
+    place.write_bytes("day.out.gz", b"\x1f\x8b\x08\0\0\0\0\0");
     for (file, words) in [
+        ("day.out.gz", "is compressed: unpack it first"),
         ("app.trace", "is a trace already"),
         ("some.calls", "is a recording of file calls already"),
         ("some.db", "is a database, and says nothing of what is done with it"),
@@ -425,7 +467,11 @@ fn what_is_no_recording_is_told_as_what_it_is_and_bad_statements_have_a_line_eac
     }
     place.fathom(&["trace", "info", "some.calls"]).exits(2).says("work of the workload mobibench-file");
     place.write("bad.sql", "SELECT 1;\nSELEC 2;\nSELECT x FROM missing;\n");
-    let end = place.fathom(&["trace", "import", "bad.sql", "--out", "out.trace"]);
+    let import = ["trace", "import", "bad.sql", "--out", "out.trace"];
+    let end = place.fathom(&import);
     end.exits(2).says("\n  bad.sql:2: ").says("\n  bad.sql:3: ");
     assert!(!place.path("out.trace").exists());
+    let end = place.fathom(&[&import[..], &["--skip-bad"]].concat());
+    end.exits(0).says("left out:\n  bad.sql:2: ").says("\n  bad.sql:3: ");
+    assert!(!end.stderr.contains("\\n"), "{end}");
 }

@@ -248,6 +248,41 @@ ln -s \"$(find root -name rpmdb.sqlite)\" rpmdb.sqlite";
     comes_to_the_same(&place, &[("/db/rpmdb.sqlite", "rpmdb.sqlite")]);
 }
 
+/// dnf, from its second call on: the first one fills its history by a backup. It needs a directory
+/// for its log, and reads no plugins of the machine.
+#[test]
+fn dnf_installs_and_removes() {
+    let is_there = |program| has(&[program, "--version"], "dnf createrepo-c rpm");
+    if !is_there("dnf") || !is_there("createrepo_c") || !is_there("rpmbuild") {
+        return;
+    }
+    let prepare = "set -e
+for p in one two; do
+  printf 'Name: %s\\nVersion: 1\\nRelease: 1\\nSummary: x\\nLicense: none\\nBuildArch: noarch\\n%%description\\nx\\n%%install\\nmkdir -p %%{buildroot}/opt/%s\\necho %s > %%{buildroot}/opt/%s/file\\n%%files\\n/opt/%s\\n' $p $p $p $p $p > $p.spec
+  rpmbuild -bb --dbpath $PWD/own --define \"_topdir $PWD/build\" --define \"_rpmdir $PWD/build\" $p.spec > /dev/null 2>&1
+done
+createrepo_c build/noarch > /dev/null
+mkdir root cache log plugins persist
+printf '[main]\\npluginpath=%s\\nlogdir=%s\\ncachedir=%s\\npersistdir=%s\\nreposdir=%s\\nassumeyes=1\\ngpgcheck=0\\n[r]\\nname=r\\nbaseurl=file://%s\\n' $PWD/plugins $PWD/log $PWD/cache $PWD/persist $PWD/plugins $PWD/build/noarch > dnf.conf
+printf 'dnf -c dnf.conf --installroot=%s --releasever=1 -q \"$@\"\\n' $PWD/root > run
+sh run install one > /dev/null
+ln -s \"$(find root -name rpmdb.sqlite)\" rpmdb.sqlite; ln -s \"$(find root persist -name history.sqlite)\" history.sqlite";
+    let place = Place::new();
+    place.write("prepare.sh", prepare);
+    let home = place.path(".").display().to_string();
+    let prepared = Command::new("bash")
+        .arg("prepare.sh")
+        .current_dir(place.path("."))
+        .envs([("HOME", home.as_str()), ("LC_ALL", "C.UTF-8")])
+        .output()
+        .unwrap();
+    assert!(prepared.status.success(), "{}", String::from_utf8_lossy(&prepared.stderr));
+    let script = "sh run install two > /dev/null; sh run remove one > /dev/null";
+    let words = ["trace", "capture", "--out", "app.trace", "--", "sh", "-c", script];
+    place.fathom_with(&words, &[("HOME", &home), ("LC_ALL", "C.UTF-8")]).exits(0);
+    comes_to_the_same(&place, &[("rpmdb.sqlite", "rpmdb.sqlite"), ("history.sqlite", "history.sqlite")]);
+}
+
 /// The metadata that dnf reads.
 #[test]
 fn createrepo_makes_three_databases() {

@@ -1,7 +1,7 @@
 //! Two traces held against each other, call by call: what each statement returned, changed and how
 //! it was planned.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
@@ -62,7 +62,22 @@ pub struct Original {
     /// Tables and views that were looked at.
     tables: HashSet<String>,
     /// Statements that found something else in an anonymous trace.
-    suspects: HashSet<u32>,
+    suspects: Suspects,
+    /// The columns that they read.
+    read: BTreeMap<u32, BTreeSet<String>>,
+}
+
+/// Statements that found something else in an anonymous trace, and what of them stays.
+pub type Suspects = BTreeMap<u32, Stays>;
+
+/// What stays of a statement that found something else: in the columns that it reads, among its
+/// literals and its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stays {
+    /// Numbers, also those that are texts.
+    Numbers,
+    /// All texts without letters as well: telephone numbers, dates.
+    Digits,
 }
 
 impl Original {
@@ -71,7 +86,7 @@ impl Original {
     ///
     /// # Errors
     /// No room for temporary files.
-    pub fn new(with_numbers: bool, suspects: HashSet<u32>) -> Result<Original, TraceError> {
+    pub fn new(with_numbers: bool, suspects: Suspects) -> Result<Original, TraceError> {
         Ok(Original {
             calls: BufWriter::new(temporary()?),
             learnt: Learnt::new(with_numbers),
@@ -79,6 +94,7 @@ impl Original {
             looked_at: HashSet::new(),
             tables: HashSet::new(),
             suspects,
+            read: BTreeMap::new(),
         })
     }
 
@@ -117,23 +133,30 @@ impl Original {
         }
     }
 
-    /// What came of each call, and what was learnt.
+    /// What came of each call, what was learnt, and the columns that each suspect statement reads.
     ///
     /// # Errors
     /// A full disk.
-    pub fn end(self) -> Result<(File, Learnt), TraceError> {
+    pub fn end(self) -> Result<(File, Learnt, BTreeMap<u32, BTreeSet<String>>), TraceError> {
         let file = self.calls.into_inner().map_err(|error| temporary_error(error.into_error()))?;
-        Ok((file, self.learnt))
+        Ok((file, self.learnt, self.read))
     }
-}
 
-/// All numbers that a statement reads stay as they are, also those that are texts.
-fn suspect(found: &mut StatementFlow) {
-    for column in std::mem::take(&mut found.reads) {
-        for use_ in [Use::Number, Use::Sum, Use::Digits] {
+    /// What a suspect statement reads stays; its columns are noted.
+    fn suspect(&mut self, statement: u32, stays: Stays, found: &mut StatementFlow) {
+        let read = self.read.entry(statement).or_default();
+        for column in std::mem::take(&mut found.reads) {
+            match &column {
+                Source::Column(table, name) | Source::Any(table, name) | Source::Numbers(table, name) => {
+                    read.insert(format!("{table}.{name}"));
+                }
+                _ => {}
+            }
             let is_text = matches!(column, Source::Column(..));
-            if !(is_text && use_ == Use::Digits) {
-                found.uses.insert((column.clone(), use_));
+            for use_ in [Use::Number, Use::Sum, Use::Digits] {
+                if use_ != Use::Digits || !is_text || stays == Stays::Digits {
+                    found.uses.insert((column.clone(), use_));
+                }
             }
         }
     }
@@ -169,8 +192,8 @@ impl Watch for Original {
             let roots = Rc::clone(&self.schema_of(connection).roots);
             connection.begin_statement();
             let mut found = findings(connection, sql, &roots);
-            if self.suspects.contains(&statement) {
-                suspect(&mut found);
+            if let Some(stays) = self.suspects.get(&statement).copied() {
+                self.suspect(statement, stays, &mut found);
             }
             self.learnt.add(connection, statement, found);
         }

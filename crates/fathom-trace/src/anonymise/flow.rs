@@ -364,9 +364,34 @@ impl Walk<'_> {
         self.found.writes.extend(values.map(|source| (source.clone(), column.clone())));
     }
 
+    /// An index's columns by which a row is looked up are read, though none of them goes into a
+    /// register.
+    fn look_up(&mut self, op: &Op) {
+        const BY_KEY: [&str; 11] = [
+            "SeekGE",
+            "SeekGT",
+            "SeekLE",
+            "SeekLT",
+            "IdxGE",
+            "IdxGT",
+            "IdxLE",
+            "IdxLT",
+            "Found",
+            "NotFound",
+            "NoConflict",
+        ];
+        if BY_KEY.contains(&op.code.as_str())
+            && let Ok(count) = op.p4.parse::<usize>()
+            && let Some(columns) = self.cursors.get(&op.p1)
+        {
+            self.found.reads.extend(columns.sources.iter().take(count).flatten().cloned());
+        }
+    }
+
     fn step(&mut self, op: &Op, state: &mut State) {
         let Op { code, p1, p2, p3, p4, p5 } = op;
         let (p1, p2, p3) = (*p1, *p2, *p3);
+        self.look_up(op);
         match code.as_str() {
             "String8" | "String" => state.set(p2, Labels::from([Source::Literal(p4.as_str().into())])),
             "Variable" => {
@@ -450,7 +475,7 @@ impl Walk<'_> {
                 }
                 self.meet(&left, &right);
             }
-            "StatementFlow" | "NotFound" | "NoConflict" => {
+            "Found" | "NotFound" | "NoConflict" => {
                 if let Some(held) = self.held.get(&p1).cloned() {
                     for (labels, register) in held.iter().zip(p3..) {
                         self.meet(&state.get(register), labels);
@@ -752,7 +777,7 @@ fn is_jump(code: &str) -> bool {
         "SeekHit",
         "NotExists",
         "NotFound",
-        "StatementFlow",
+        "Found",
         "NoConflict",
         "Last",
         "SorterSort",

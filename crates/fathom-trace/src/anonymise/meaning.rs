@@ -109,6 +109,11 @@ impl Meanings {
         }
     }
 
+    /// All texts without letters of a statement stay: where it finds something else without them.
+    pub fn keep_digits(&mut self, text: &[u8]) {
+        self.add(text, Use::Digits);
+    }
+
     /// How a text is rewritten, the same wherever it occurs.
     pub fn form(&self, text: &str) -> Form {
         let bytes = text.as_bytes();

@@ -11,6 +11,7 @@
 //! or dates (`flow.rs`, `meaning.rs`). Then the anonymous trace is played as well, and held against
 //! the original call by call (`compare.rs`); it gets its name only if both do the same.
 
+mod alias;
 mod compare;
 mod flow;
 mod image;
@@ -26,12 +27,12 @@ mod text;
 mod virtuals;
 mod words;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use compare::{Anonymous, Differences, Original};
+use compare::{Anonymous, Differences, Original, Stays, Suspects};
 use fathom_output::{Access, Output};
 use image::{Image, Visitor};
 use meaning::Learnt;
@@ -72,14 +73,16 @@ pub struct Anonymised {
     pub different: u64,
     /// The first of them.
     pub differences: Vec<String>,
-    /// Statements that found something else at first: the numbers that they read, and those that
-    /// are texts, are as they were.
-    pub suspects: u64,
+    /// Statements that found something else at first, each in words with what of it is as it was.
+    pub suspects: Vec<String>,
 }
 
 /// How often it is tried: with other words, and with more of what looks like a number left as it
 /// is.
-const TRIES: u64 = 4;
+const TRIES: u64 = 10;
+
+/// The first tries, in which nothing stays that another choice of words could replace.
+const FIRST_TRIES: u64 = 2;
 
 /// Digits of numbers that stay as texts wherever they are; twice as many where the first tries do
 /// something else than the original.
@@ -102,30 +105,35 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
         let shown = images.shown(*database);
         Image::open(&file, &shown)?.visit(&mut Collect(&mut vocabulary), false)?;
     }
-    let mut suspects = HashSet::new();
-    let (calls, was) = learn(input, wish, &suspects, &mut vocabulary)?;
+    let mut suspects = Suspects::new();
+    let (calls, was, _) = learn(input, wish, &suspects, &mut vocabulary)?;
     let anonymous = images.directory.path().join("anonymous.trace");
     let mut done = Anonymised::default();
+    let mut read = BTreeMap::new();
     for number in 0..TRIES {
-        vocabulary.meanings.short_digits = if number < TRIES / 2 { SHORT_DIGITS } else { 2 * SHORT_DIGITS };
+        vocabulary.meanings.short_digits = if number < FIRST_TRIES { SHORT_DIGITS } else { 2 * SHORT_DIGITS };
         done.disordered = vocabulary.draw(wish.seed.wrapping_add(number));
         done.events = rewrite(input, &anonymous, &vocabulary, &images)?;
         let play = Play::new(&anonymous)?;
         let mut watch = Anonymous::new(&calls)?;
         play.run(&anonymous, &mut watch)?;
         let differences = watch.end(&was, &play.pages()?);
-        (done.different, done.suspects) = (differences.count, suspects.len() as u64);
+        done.different = differences.count;
         if differences.count == 0 {
             break;
         }
         if number + 1 == TRIES {
             done.differences = in_words(input, &differences)?;
         } else {
-            suspects.extend(differences.told.keys().copied());
-            learn(input, wish, &suspects, &mut vocabulary)?;
-            keep_numbers(input, &suspects, &mut vocabulary)?;
+            for statement in differences.told.keys() {
+                let is_known = suspects.contains_key(statement);
+                suspects.insert(*statement, if is_known { Stays::Digits } else { Stays::Numbers });
+            }
+            (_, _, read) = learn(input, wish, &suspects, &mut vocabulary)?;
+            keep_suspect(input, &suspects, &mut vocabulary)?;
         }
     }
+    done.suspects = what_stays(input, &suspects, &read)?;
     if done.different > 0 && !wish.allow_differences {
         return Err(TraceError::Different {
             what: input.display().to_string(),
@@ -144,22 +152,26 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
     Ok(done)
 }
 
+/// What came of the original: of each call, each database's pages, and the columns that each suspect
+/// statement reads.
+type Learning = (File, Vec<(String, u64)>, BTreeMap<u32, BTreeSet<String>>);
+
 /// Plays the original, and learns what is done with its texts and numbers; of suspect statements
-/// all numbers that they read stay. Gives what came of each call, and each database's pages.
+/// what they read stays.
 fn learn(
     input: &Path,
     wish: &Wish,
-    suspects: &HashSet<u32>,
+    suspects: &Suspects,
     vocabulary: &mut Vocabulary,
-) -> Result<(File, Vec<(String, u64)>), TraceError> {
+) -> Result<Learning, TraceError> {
     let original = Play::new(input)?;
     let mut watch = Original::new(wish.numbers, suspects.clone())?;
     original.run(input, &mut watch)?;
-    let (calls, learnt) = watch.end()?;
+    let (calls, learnt, read) = watch.end()?;
     let Learnt { meanings, staying, .. } = learnt;
     vocabulary.meanings = meanings;
     staying.into_iter().flatten().for_each(|number| vocabulary.add_number(number, true));
-    Ok((calls, original.pages()?))
+    Ok((calls, original.pages()?, read))
 }
 
 /// The anonymous trace, at `out`; gives how many events it has.
@@ -192,52 +204,75 @@ fn rewrite(input: &Path, out: &Path, vocabulary: &Vocabulary, images: &Images) -
 
 /// The differences, each with its statement as it is in the original.
 fn in_words(input: &Path, differences: &Differences) -> Result<Vec<String>, TraceError> {
-    const SHOWN_MAX: usize = 160;
     let texts = compare::statements(input, &differences.told.keys().copied().collect())?;
-    let of = |(statement, what): (&u32, &String)| {
-        let mut sql: String = texts
-            .get(statement)
-            .map(String::as_str)
-            .unwrap_or_default()
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        if let Some((at, _)) = sql.char_indices().nth(SHOWN_MAX) {
-            sql.truncate(at);
-            sql.push('…');
-        }
-        format!("`{sql}` {what}")
-    };
+    let of = |(statement, what): (&u32, &String)| format!("{} {what}", quoted(&texts, *statement));
     Ok(differences.told.iter().map(of).chain(differences.pages.iter().cloned()).collect())
 }
 
-/// What looks like a number in statements that do something else stays as it is, in the next try:
-/// it may have met a number on a way that the statements' programs do not show.
-fn keep_numbers(input: &Path, wanted: &HashSet<u32>, vocabulary: &mut Vocabulary) -> Result<(), TraceError> {
-    for sql in compare::statements(input, wanted)?.values() {
-        for token in tokens(sql) {
-            match value_of(&token) {
-                Some(Value::Text(text)) if token.kind == TokenKind::Text => {
-                    vocabulary.meanings.keep_number(&text);
-                }
-                Some(Value::Integer(number)) => vocabulary.add_number(number, true),
-                _ => {}
+/// Each suspect statement with what of it is as it was.
+fn what_stays(
+    input: &Path,
+    suspects: &Suspects,
+    read: &BTreeMap<u32, BTreeSet<String>>,
+) -> Result<Vec<String>, TraceError> {
+    let texts = compare::statements(input, &suspects.keys().copied().collect())?;
+    let of = |(statement, stays): (&u32, &Stays)| {
+        let what = match stays {
+            Stays::Numbers => "numbers",
+            Stays::Digits => "all texts without letters, as telephone numbers and dates are, and numbers",
+        };
+        let columns: Vec<&str> = read.get(statement).into_iter().flatten().map(String::as_str).collect();
+        let columns =
+            if columns.is_empty() { String::new() } else { format!(" and in {}", columns.join(", ")) };
+        format!("{} keeps {what}, in itself{columns}", quoted(&texts, *statement))
+    };
+    Ok(suspects.iter().map(of).collect())
+}
+
+/// A statement's text in one line, shortened.
+fn quoted(texts: &HashMap<u32, String>, statement: u32) -> String {
+    const SHOWN_MAX: usize = 160;
+    let text = texts.get(&statement).map(String::as_str).unwrap_or_default();
+    let mut sql = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((at, _)) = sql.char_indices().nth(SHOWN_MAX) {
+        sql.truncate(at);
+        sql.push('…');
+    }
+    format!("`{sql}`")
+}
+
+/// What looks like a number, or has no letters, in statements that do something else stays as it is,
+/// in the next try: it may have met what it is compared with on a way that the statements' programs
+/// do not show.
+fn keep_suspect(input: &Path, suspects: &Suspects, vocabulary: &mut Vocabulary) -> Result<(), TraceError> {
+    let keep = |vocabulary: &mut Vocabulary, stays: Stays, value: &Value| match value {
+        Value::Text(text) if stays == Stays::Digits => vocabulary.meanings.keep_digits(text),
+        Value::Text(text) => vocabulary.meanings.keep_number(text),
+        Value::Integer(number) => vocabulary.add_number(*number, true),
+        _ => {}
+    };
+    let texts = compare::statements(input, &suspects.keys().copied().collect())?;
+    for (statement, sql) in &texts {
+        let Some(stays) = suspects.get(statement) else { continue };
+        for token in tokens(sql).filter(|token| matches!(token.kind, TokenKind::Text | TokenKind::Number)) {
+            if let Some(value) = value_of(&token) {
+                keep(vocabulary, *stays, &value);
             }
         }
     }
-    let mut handles: HashSet<(u32, u32)> = HashSet::new();
+    let mut handles: HashMap<(u32, u32), Stays> = HashMap::new();
     for record in Reader::open(input)? {
         let Record::Event(Event { connection, action, .. }) = record? else { continue };
         match action {
-            Action::Prepare { handle, statement, .. } if wanted.contains(&statement) => {
-                handles.insert((connection, handle));
-            }
-            Action::Prepare { handle, .. } => drop(handles.remove(&(connection, handle))),
-            Action::Bind { handle, value, .. } if handles.contains(&(connection, handle)) => match value {
-                Value::Text(text) => vocabulary.meanings.keep_number(&text),
-                Value::Integer(number) => vocabulary.add_number(number, true),
-                _ => {}
+            Action::Prepare { handle, statement, .. } => match suspects.get(&statement) {
+                Some(stays) => drop(handles.insert((connection, handle), *stays)),
+                None => drop(handles.remove(&(connection, handle))),
             },
+            Action::Bind { handle, value, .. } => {
+                if let Some(stays) = handles.get(&(connection, handle)) {
+                    keep(vocabulary, *stays, &value);
+                }
+            }
             _ => {}
         }
     }

@@ -52,6 +52,7 @@ enum Kind {
     Any,
     Blob,
     Id,
+    Phone,
 }
 
 impl Case {
@@ -106,6 +107,10 @@ impl Case {
                 2 => "NULL".into(),
                 _ => format!("'{}'", self.word()),
             },
+            Kind::Phone => match self.below(4) {
+                0 => format!("'+49 {}-{}'", 30 + self.below(9), 123_000 + self.below(400) * 7),
+                _ => format!("'0{}-{}'", 30 + self.below(9), 123_000 + self.below(400) * 7),
+            },
             Kind::Blob => format!("x'{:08x}{:08x}'", self.below(1 << 32), self.below(1 << 32)),
         }
     }
@@ -121,6 +126,7 @@ impl Case {
             Kind::Any,
             Kind::Blob,
             Kind::Id,
+            Kind::Phone,
         ];
         let name = ["people", "my notes", "order", "t'quoted"][number].to_owned();
         let mut columns = vec![("_id".to_owned(), Kind::Key)];
@@ -136,7 +142,7 @@ impl Case {
             definition.push_str(match kind {
                 Kind::Integer | Kind::Id => " INTEGER",
                 Kind::Real => " REAL",
-                Kind::Text | Kind::Json => " TEXT",
+                Kind::Text | Kind::Json | Kind::Phone => " TEXT",
                 Kind::NoCase => " TEXT COLLATE NOCASE",
                 Kind::Date => " DATETIME",
                 Kind::Blob => " BLOB",
@@ -229,6 +235,13 @@ impl Case {
             (Kind::Integer, 0) => format!("{column} + 1 > '{}'", self.below(20)),
             (Kind::Integer, 1) => format!("{column} % 17 = {}", self.below(17)),
             (Kind::Integer, 2) => format!("{column} LIKE '1%'"),
+            (Kind::Phone, 0) => {
+                format!("replace({column}, '-', '') LIKE '0{}{}%'", 30 + self.below(9), 1 + self.below(2))
+            }
+            (Kind::Phone, 1) => format!("{column} LIKE '%{}%'", 12 + self.below(60)),
+            (Kind::Phone, 2) => format!("substr({column}, 1, 3) = '0{}'", 30 + self.below(9)),
+            (Kind::Phone, 3) => format!("{column} GLOB '0[34]{}*'", self.below(9)),
+            (Kind::Phone, 4) => format!("{column} >= '0{}' AND length({column}) > 9", 30 + self.below(9)),
             (Kind::Any, 0) => format!("typeof({column}) IN ('text', 'null', 'real')"),
             (_, 5) => format!("{column} IN ({one}, {other}, {})", self.value(kind)),
             (_, 6) => format!("{column} BETWEEN {one} AND {other}"),
@@ -247,8 +260,20 @@ impl Case {
             self.condition(&column, kind)
         };
         let plain = |sql: String| (sql, Vec::new());
-        match self.below(14) {
+        match self.below(16) {
             0 => plain(self.insert(at)),
+            14 => {
+                let (column, kind) = columns[1 + self.below(columns.len() as u64 - 1) as usize].clone();
+                let (value, other) = (self.value(kind), self.value(kind));
+                let (id, column) = (self.below(30), format!("\"{column}\""));
+                plain(format!(
+                    "INSERT INTO \"{name}\"(_id, {column}) VALUES ({id}, {value}) ON CONFLICT(_id) DO UPDATE SET {column} = excluded.{column} WHERE {column} < {other}"
+                ))
+            }
+            15 => plain(format!(
+                "SELECT name 'Table Name', \"Table Name\" FROM (SELECT name, name 'Table Name' FROM sqlite_master WHERE name LIKE '{}%') ORDER BY \"Table Name\"",
+                ["peo", "my no", "search", "sqlite_", "i"][self.below(5) as usize]
+            )),
             1 => plain(format!(
                 "SELECT *, '_id' FROM \"{name}\" WHERE {condition} ORDER BY \"{column}\" LIMIT '{}'",
                 1 + self.below(9)
@@ -390,14 +415,16 @@ fn asked(variable: &str, default: u64) -> u64 {
 fn random_work_stays_the_same_and_no_word_of_it_remains() {
     let directory = tempfile::tempdir().unwrap();
     let from = asked("FATHOM_ANONYMISE_FROM", 0);
-    let mut wrong = Vec::new();
+    let (mut wrong, mut runs, mut keep) = (Vec::new(), 0, 0);
     for number in from..from + asked("FATHOM_ANONYMISE_CASES", 40) {
         let trace = made(number, directory.path());
         for numbers in [false, true] {
             let out = directory.path().join("b.trace");
             match anonymise(&trace, &out, &Wish { seed: number, numbers, ..Wish::default() }) {
                 Err(error) => wrong.push(format!("case {number}, numbers {numbers}: {error}")),
-                Ok(_) => {
+                Ok(done) => {
+                    runs += 1;
+                    keep += u64::from(!done.suspects.is_empty());
                     let (before, after) = (everything(&trace), everything(&out));
                     for secret in SECRETS {
                         let is_in = |bytes: &[u8]| {
@@ -420,7 +447,8 @@ fn random_work_stays_the_same_and_no_word_of_it_remains() {
                             .map(str::to_owned)
                             .collect()
                     };
-                    if numbers && !ids(&after).is_empty() {
+                    // Where a statement found something else, what stays is told.
+                    if numbers && done.suspects.is_empty() && !ids(&after).is_empty() {
                         wrong.push(format!(
                             "case {number}: ids remain: {:?} of {}",
                             ids(&after),
@@ -431,5 +459,6 @@ fn random_work_stays_the_same_and_no_word_of_it_remains() {
             }
         }
     }
+    println!("{runs} do the same, of which {keep} keep numbers or texts without letters of some statements");
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

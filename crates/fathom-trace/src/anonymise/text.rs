@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use fathom_random::Random;
 
+use super::alias::Aliases;
 use super::meaning::{Form, Meanings};
 use super::numbers::Numbers;
 use super::words::{Blobs, Words};
@@ -326,8 +327,20 @@ impl Vocabulary {
         ["table", "index", "view", "trigger"].contains(&text.as_str())
             || text.starts_with("sqlite_")
             || self.names.contains(&text)
+            || self.is_of_names(&text)
             // What the planner knows of a table that an application sets itself: `8000 20 1`.
             || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b' '))
+    }
+
+    /// Whether a pattern for names (`LIKE 'stor%'`), in lower case, is made of what stands in names.
+    fn is_of_names(&self, pattern: &str) -> bool {
+        let mut words = pattern
+            .split(|letter: char| !letter.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .peekable();
+        pattern.contains(['%', '_', '*', '?'])
+            && words.peek().is_some()
+            && words.all(|word| self.names.iter().any(|name| name.contains(word)))
     }
 
     /// A statement with its literals and comments replaced; as long as before. A PRAGMA stays as it
@@ -338,11 +351,12 @@ impl Vocabulary {
         }
         let is_about_schema = is_about_schema(sql);
         let names_only = has_names_only(sql);
-        let mut before = String::new();
+        let names = Aliases::of(sql);
+        let mut before = None;
         let mut out = String::with_capacity(sql.len());
         for token in tokens(sql) {
             // The name that a column gets, and a collation's, are names however they are quoted.
-            let is_name = names_only || before == "as" || before == "collate";
+            let is_name = names_only || names.is_name(before.as_ref(), &token);
             match token.kind {
                 TokenKind::Text | TokenKind::Blob if !is_name => match value_of(&token) {
                     Some(value) if is_about_schema && self.is_name(&value) => out.push_str(token.text),
@@ -359,7 +373,7 @@ impl Vocabulary {
                 _ => out.push_str(token.text),
             }
             if !token.is_blank() {
-                before = token.text.to_ascii_lowercase();
+                before = Some(token);
             }
         }
         out
@@ -409,7 +423,7 @@ pub fn is_about_schema(sql: &str) -> bool {
 }
 
 /// A quoted name without its quotes.
-fn unquoted(name: &str) -> &str {
+pub fn unquoted(name: &str) -> &str {
     let mut letters = name.chars();
     letters.next();
     letters.next_back();

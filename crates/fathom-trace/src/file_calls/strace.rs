@@ -1,4 +1,4 @@
-//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt` or no times, `-y` or not): `[PID] [TIME]
+//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt`, `-r` or no times, `-y` or not): `[PID] [TIME]
 //! CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted (`<unfinished ...>`) is
 //! put together with its end (`<... CALL resumed>`).
 
@@ -29,6 +29,8 @@ impl Strace {
             return true;
         }
         let at_us = match at {
+            // Of `-r`: since the line before.
+            Some(at_us) if at_us < EPOCH_US && !is_of_the_day(line) => self.last_us + at_us,
             Some(at_us) => {
                 // Past midnight, and not only a line that is a little late.
                 if at_us + self.days_us + HALF_A_DAY_US < self.last_us {
@@ -54,6 +56,15 @@ impl Strace {
 }
 
 const HALF_A_DAY_US: u64 = 43_200_000_000;
+
+/// Seconds since 1970 are more by now, and no two lines are so far apart: three years, µs.
+const EPOCH_US: u64 = 100_000_000_000_000;
+
+/// Whether a line's time is one of the day: what follows the process has colons before it has
+/// anything of a call.
+fn is_of_the_day(line: &str) -> bool {
+    line.find(':').is_some_and(|colon| line.find('(').is_none_or(|call| colon < call))
+}
 
 fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     match recorded(call) {

@@ -71,6 +71,20 @@ fn straces_calls_are_put_together_and_those_on_sockets_are_left_out() {
     assert!(imported.warnings[0].contains("2 calls on descriptors"), "{:?}", imported.warnings);
 }
 
+/// What happened: the times of `strace -r`, which are since the line before, were taken for times of
+/// one clock, and the calls put into their order: a file was written before it was opened.
+#[test]
+fn straces_relative_times_are_added_up() {
+    let recording = "100       0.000000 openat(AT_FDCWD, \"/tmp/a.db\", O_RDWR) = 3\n\
+        100       0.000250 pwrite64(3, \"x\"..., 4096, 0) = 4096\n\
+        [pid   101]      0.000010 fsync(3) = 0\n\
+        100       2.000005 close(3) = 0\n";
+    let imported = imported(recording);
+    let times: Vec<u64> = calls(&imported).iter().map(|(_, at_us, ..)| *at_us).collect();
+    assert_eq!(times, [0, 250, 260, 2_000_265]);
+    assert!(matches!(calls(&imported)[0].3, Call::Open) && matches!(calls(&imported)[3].3, Call::Close));
+}
+
 #[test]
 fn wrong_recordings_are_refused_with_their_line() {
     let directory = tempfile::tempdir().expect("a directory");

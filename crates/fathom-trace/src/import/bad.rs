@@ -45,13 +45,14 @@ impl BadOnes {
     pub fn add(&mut self, file: &Path, line: u64, sql: &str, problem: &str) {
         self.count += 1;
         if self.listed.len() < LISTED_MAX {
-            // One line of the list each.
-            let mut text: String = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+            // One line of the list each; SQLite's message may quote a text of several.
+            let in_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let mut text = in_line(sql);
             if let Some((at, _)) = text.char_indices().nth(SHOWN_MAX) {
                 text.truncate(at);
                 text.push('…');
             }
-            let problem = format!("{problem}{}", super::private::hint(problem));
+            let problem = in_line(&format!("{problem}{}", super::private::hint(problem)));
             self.listed.push(Bad { file: file.display().to_string(), line, problem, text });
         }
     }

@@ -12,6 +12,8 @@ mod checker;
 mod ends;
 mod expanded;
 mod folder;
+#[cfg(test)]
+mod form_tests;
 mod lines;
 mod order;
 mod play;
@@ -244,6 +246,8 @@ fn refuse_other_kinds(path: &Path) -> Result<(), TraceError> {
         "is a recording of file calls already: it is work of the workload mobibench-file (`calls = …`)"
     } else if head.starts_with(b"SQLite format 3\0") {
         "is a database, and says nothing of what is done with it: give it with --start, beside a log or script"
+    } else if head.starts_with(&[0x1f, 0x8b]) || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        "is compressed: unpack it first (gunzip, unzstd)"
     } else if head.contains(&0) {
         "is no text in UTF-8, but some other kind of file"
     } else {

@@ -2,7 +2,7 @@
 //! caller's numbers.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use fathom_trace::model::BlobCall;
 
@@ -95,6 +95,42 @@ pub trait Calls {
     /// Whether statements wait for locks from now on, as the engine's settings say, or are refused
     /// at once.
     fn wait_for_locks(&mut self, waits: bool);
-    /// From now on `waiting` is one higher while a statement pauses for a lock.
-    fn count_waits(&mut self, waiting: Arc<AtomicUsize>);
+    /// From now on `pauses` knows whether a statement pauses for a lock.
+    fn tell_pauses(&mut self, pauses: Arc<Pauses>);
+}
+
+/// The pauses that a connection's statements make for locks, for who looks on.
+#[derive(Debug, Default)]
+pub struct Pauses {
+    /// One higher during a pause.
+    waiting: Arc<AtomicUsize>,
+    /// Raised where the wait for a lock begins.
+    waits: Arc<AtomicU64>,
+    /// Pauses that have begun or ended: odd during one.
+    number: AtomicU64,
+}
+
+impl Pauses {
+    /// None yet; `waiting` is one higher during each, `waits` is raised by the first one for a lock.
+    pub fn new(waiting: Arc<AtomicUsize>, waits: Arc<AtomicU64>) -> Pauses {
+        Pauses { waiting, waits, number: AtomicU64::new(0) }
+    }
+
+    /// An attempt was refused, the first one for this lock or another one, and the statement pauses.
+    pub fn begin(&self, is_first: bool) {
+        self.waits.fetch_add(u64::from(is_first), Ordering::AcqRel);
+        self.number.fetch_add(1, Ordering::AcqRel);
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// It tries again.
+    pub fn end(&self) {
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.number.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Pauses that have begun or ended so far.
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
 }

@@ -431,6 +431,12 @@ impl Feed {
         !store.is_closed
     }
 
+    /// Whether the lane has calls to take, or knows that none follow.
+    pub fn has_ready(&self, lane: usize) -> bool {
+        let ready = lock(&self.queues[lane].ready);
+        !ready.batches.is_empty() || ready.is_closed
+    }
+
     /// All lanes wait: the reading goes on, whatever room it has. False where nothing more comes.
     pub fn read_on(&self) -> bool {
         let mut store = lock(&self.store);

@@ -9,7 +9,7 @@ use fathom_trace::sql::Verb;
 use hdrhistogram::Histogram;
 
 use super::feed::{Batch, BoundValue, Call, Expected, Feed, Place, SHARED, Task};
-use super::order::{Checkpoints, Order, Requirements, Waited};
+use super::order::{Checkpoints, Order, Requirements, Rest, Waited};
 use super::plan::name_of;
 use super::wrong;
 use crate::changed;
@@ -190,7 +190,7 @@ impl Run<'_> {
         state.close_all()?;
         std::mem::forget(ends);
         if let Some(order) = self.order {
-            order.fall_asleep();
+            order.fall_asleep(self.number, Rest::Ended);
         }
         Ok((record, state.report))
     }
@@ -460,7 +460,7 @@ impl State<'_> {
                 if let (Some(order), Some(calls)) =
                     (self.run.order, slot.as_mut().and_then(|slot| slot.calls()))
                 {
-                    calls.count_waits(order.waiting());
+                    calls.tell_pauses(order.pauses());
                 }
                 for (other, database) in self.run.with.get(connection).into_iter().flatten() {
                     let opened = open(self.run.engine, *database)?;
@@ -843,11 +843,11 @@ impl Calls<'_> {
         let (is_behind, before_ns) = (self.run.feed.is_behind(self.run.number), now_ns());
         // Others may wait for the reading, too, which then goes on whatever is read already.
         if let Some(order) = self.run.order {
-            order.fall_asleep();
+            order.fall_asleep(self.run.number, Rest::Reading);
         }
         let next = self.run.feed.take(self.run.number);
         if let Some(order) = self.run.order {
-            order.wake_up();
+            order.wake_up(self.run.number);
         }
         if is_behind && next.is_some() {
             self.starved = (self.starved.0 + 1, self.starved.1 + now_ns() - before_ns);

@@ -9,6 +9,9 @@
 //! A lane that waits is parked, and unparked by the lane that does the last of what it waits for
 //! (`watermark.rs`): what it computed meanwhile would count as its application's. It looks around
 //! by itself only to find out that all wait.
+//!
+//! Whether all wait is looked at and not guessed from the time: on a busy machine a thread may get
+//! no processor for long after what it waits for is done.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -19,6 +22,7 @@ use super::feed::Feed;
 use super::locks::Tie;
 use super::watermark::Watermark;
 use crate::critical::Path;
+use crate::engine::calls::Pauses;
 
 /// How far the reading and each lane have come. Calls are numbered over all lanes in the order in
 /// which they returned when they were captured.
@@ -30,8 +34,10 @@ pub struct Order {
     stopped: AtomicBool,
     /// Lanes that wait long already, or have ended.
     waiting: Arc<AtomicUsize>,
-    /// Raised whenever one of them goes on.
-    steps: AtomicU64,
+    /// Of each connection: its pauses for locks.
+    pauses: Mutex<Vec<Arc<Pauses>>>,
+    /// Raised whenever one of them goes on, and whenever a wait begins.
+    steps: Arc<AtomicU64>,
     /// Calls that did not wait for all that had returned before them, because nothing would have
     /// gone on.
     gave_way: AtomicU64,
@@ -88,6 +94,8 @@ struct Progress {
     done_below: Watermark,
     /// All calls that were handed to the lane have smaller numbers.
     handed_below: AtomicU64,
+    /// What it rests for; none while it works.
+    rests: Mutex<Option<Rest>>,
     /// What it waits for, where it waits for long.
     says: Mutex<Option<String>>,
     /// What its time consisted of up to its last call.
@@ -114,6 +122,26 @@ pub struct Requirements<'a> {
     pub needs: &'a [Tie],
 }
 
+/// Why a lane does nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Its next call waits for other calls and for counters.
+    Wants(u64, Vec<Tie>),
+    /// Its next calls are not read.
+    Reading,
+    /// It has none.
+    Ended,
+}
+
+/// Since when all have been waiting.
+struct AllWait {
+    since: Instant,
+    /// The steps at that time.
+    steps: u64,
+    /// Each connection's pauses at that time.
+    pauses: Vec<u64>,
+}
+
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
@@ -132,8 +160,7 @@ pub enum Waited {
 struct Long {
     lane: usize,
     begin: Instant,
-    /// Since when all have been waiting, and the steps at that time.
-    all: Option<(Instant, u64)>,
+    all: Option<AllWait>,
 }
 
 /// What a call waits for at a moment.
@@ -179,7 +206,8 @@ impl Order {
             counters: (0..counters).map(|_| Counter::default()).collect(),
             stopped: AtomicBool::new(false),
             waiting: Arc::default(),
-            steps: AtomicU64::new(0),
+            pauses: Mutex::default(),
+            steps: Arc::default(),
             gave_way: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             checkpointed: AtomicU64::new(0),
@@ -237,7 +265,7 @@ impl Order {
             };
             last = Some(holds_up);
             let (mark, least) = self.mark(holds_up, wanted);
-            self.fall_asleep();
+            self.fall_asleep(long.lane, Rest::Wants(wanted.after, wanted.needs.to_vec()));
             mark.add_waiter(least);
             let end = loop {
                 // Whoever raises it after this look unparks this thread.
@@ -256,8 +284,9 @@ impl Order {
                 }
             };
             if mark.remove_waiter() {
-                self.wake_up();
+                self.count_awake();
             }
+            self.rest(long.lane, None);
             if let Some(end) = end {
                 break end;
             }
@@ -272,17 +301,18 @@ impl Order {
     /// one for what had returned (`is_met`: its locks are there) gives way, any other is stuck.
     fn all_wait(&self, long: &mut Long, is_met: bool, feed: &Feed) -> Result<Duration, Waited> {
         let steps = self.steps.load(Ordering::Acquire);
-        if self.waiting.load(Ordering::Acquire) < self.lanes.len() {
-            long.all = None;
-            return Ok(self.looks);
+        let all_wait = self.waiting.load(Ordering::Acquire) >= self.lanes.len();
+        // One that pauses for a lock and tries again in between has not gone on.
+        long.all = long.all.take().filter(|all| all.steps == steps);
+        if all_wait && long.all.is_none() {
+            long.all = Some(AllWait { since: Instant::now(), steps, pauses: self.pauses_now() });
         }
-        let all = long.all.filter(|(_, then)| *then == steps).unwrap_or((Instant::now(), steps));
-        long.all = Some(all);
-        let all_for = all.0.elapsed();
+        let Some(all) = &long.all else { return Ok(self.looks) };
+        let all_for = all.since.elapsed();
         if all_for <= GIVES_WAY {
             return Ok(GIVES_WAY.saturating_sub(all_for) + Duration::from_micros(1));
         }
-        if !feed.read_on() {
+        if all_wait && !feed.read_on() && self.none_can(all, feed) {
             if is_met {
                 self.gave_way.fetch_add(1, Ordering::Relaxed);
                 return Err(Waited::Released(None));
@@ -292,6 +322,39 @@ impl Order {
             }
         }
         Ok(self.looks)
+    }
+
+    /// Whether no lane can go on: what each waits for is not done, and each that pauses for a lock
+    /// was refused it again since nobody else did anything.
+    fn none_can(&self, all: &AllWait, feed: &Feed) -> bool {
+        let mut working = 0;
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let rests = lane.rests.lock().unwrap_or_else(PoisonError::into_inner);
+            let can = match &*rests {
+                Some(Rest::Wants(after, needs)) => {
+                    self.holds_up(number, Requirements { after: *after, needs }).is_none()
+                }
+                Some(Rest::Reading) => feed.has_ready(number),
+                Some(Rest::Ended) => false,
+                None => {
+                    working += 1;
+                    false
+                }
+            };
+            if can {
+                return false;
+            }
+        }
+        let now = self.pauses_now();
+        let was = |at: usize| all.pauses.get(at).copied().unwrap_or_default();
+        let is_refused = |(at, now): &(usize, &u64)| *now % 2 == 1 && **now > was(*at) + 1;
+        let refused = now.iter().enumerate().filter(is_refused).count();
+        refused >= working && self.steps.load(Ordering::Acquire) == all.steps
+    }
+
+    fn pauses_now(&self) -> Vec<u64> {
+        let pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
+        pauses.iter().map(|pauses| pauses.number()).collect()
     }
 
     /// The number that must be raised before what holds a call up no longer does, and to what.
@@ -316,7 +379,7 @@ impl Order {
     fn unpark(&self, threads: Vec<Thread>) {
         for thread in threads {
             // For it: as long as it has no processor it would seem to wait.
-            self.wake_up();
+            self.count_awake();
             thread.unpark();
         }
     }
@@ -339,19 +402,32 @@ impl Order {
     }
 
     /// The lane waits for long, or has ended.
-    pub fn fall_asleep(&self) {
+    pub fn fall_asleep(&self, lane: usize, rests: Rest) {
+        self.rest(lane, Some(rests));
+        self.steps.fetch_add(1, Ordering::AcqRel);
         self.waiting.fetch_add(1, Ordering::AcqRel);
     }
 
     /// It goes on.
-    pub fn wake_up(&self) {
+    pub fn wake_up(&self, lane: usize) {
+        self.count_awake();
+        self.rest(lane, None);
+    }
+
+    fn count_awake(&self) {
         self.steps.fetch_add(1, Ordering::AcqRel);
         self.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Lanes that wait long already: for others' calls, for the reading, or for locks.
-    pub fn waiting(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.waiting)
+    fn rest(&self, lane: usize, rests: Option<Rest>) {
+        *self.lanes[lane].rests.lock().unwrap_or_else(PoisonError::into_inner) = rests;
+    }
+
+    /// For a connection that tells its pauses for locks.
+    pub fn pauses(&self) -> Arc<Pauses> {
+        let pauses = Arc::new(Pauses::new(Arc::clone(&self.waiting), Arc::clone(&self.steps)));
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&pauses));
+        pauses
     }
 
     /// Calls that began before others that had returned before them.
@@ -590,9 +666,9 @@ mod tests {
     ) -> usize {
         let mut early = 0;
         loop {
-            order.fall_asleep();
+            order.fall_asleep(number, Rest::Reading);
             let batch = handed.recv();
-            order.wake_up();
+            order.wake_up(number);
             let Ok(batch) = batch else { break };
             for call in &batch {
                 let drawn = &all[*call as usize];
@@ -608,7 +684,7 @@ mod tests {
             batch.last().iter().for_each(|last| order.arrive(number, **last + 1));
         }
         order.arrive(number, u64::MAX);
-        order.fall_asleep();
+        order.fall_asleep(number, Rest::Ended);
         early
     }
 
@@ -651,5 +727,52 @@ mod tests {
             // One that gave way, because no lane had a processor for long, was allowed to.
             assert!(early == 0 || order.gave_way() > 0, "seed {seed}: {early} calls came too early");
         }
+    }
+
+    /// What happened: on a busy machine a thread got no processor for 20 ms after what it waited for
+    /// was done. Another one took all to be waiting for each other and began before its turn, so
+    /// that replays of one imported application left different contents.
+    #[test]
+    fn a_lane_that_could_go_on_and_gets_no_processor_is_waited_for() {
+        let feed = Feed::new(2, 1 << 20);
+        feed.close();
+        let order = Order::new(2, 0);
+        order.hand(0, 9);
+        order.hand(1, 9);
+        order.handed_all_below(9);
+        order.arrive(0, 5);
+        std::thread::scope(|scope| {
+            // Lane 1 waits for call 4 of lane 0, which is done, and sleeps on.
+            order.fall_asleep(1, Rest::Wants(5, Vec::new()));
+            let own = scope.spawn(|| order.wait(0, after(5), &feed, String::new));
+            std::thread::sleep(GIVES_WAY * 5);
+            assert!(!own.is_finished());
+            order.wake_up(1);
+            order.arrive(1, 5);
+            assert_eq!(own.join().expect("no panic"), Waited::Released(Some(1)));
+        });
+        assert_eq!(order.gave_way(), 0);
+    }
+
+    /// The same of a lane that pauses for a lock: it may be free already.
+    #[test]
+    fn a_lane_that_pauses_for_a_lock_tries_once_more_before_another_gives_way() {
+        let feed = Feed::new(2, 1 << 20);
+        feed.close();
+        let order = Order::new(2, 0);
+        order.hand(0, 9);
+        order.hand(1, 9);
+        order.handed_all_below(9);
+        let pauses = order.pauses();
+        std::thread::scope(|scope| {
+            pauses.begin(true);
+            let own = scope.spawn(|| order.wait(0, after(5), &feed, String::new));
+            std::thread::sleep(GIVES_WAY * 5);
+            assert!(!own.is_finished());
+            pauses.end();
+            pauses.begin(false);
+            assert_eq!(own.join().expect("no panic"), Waited::Released(None));
+        });
+        assert_eq!(order.gave_way(), 1);
     }
 }

@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::engine::calls::Pauses;
 
 /// The pauses between two attempts (ms), as in SQLite's own busy timeout
 /// (`sqliteDefaultBusyCallback` in `main.c`), so that an application that uses
@@ -17,8 +18,8 @@ pub(super) struct BusyWaits {
     timeout: Duration,
     /// Nothing is waited for at present.
     pub is_off: bool,
-    /// One higher during a pause.
-    pub waiting: Option<Arc<AtomicUsize>>,
+    /// Who looks on at the pauses.
+    pub pauses: Option<Arc<Pauses>>,
     /// When the present wait began.
     since: Instant,
     /// Time in the waits before the present one, ns.
@@ -34,7 +35,7 @@ impl BusyWaits {
         Box::new(BusyWaits {
             timeout,
             is_off: false,
-            waiting: None,
+            pauses: None,
             since: Instant::now(),
             before_ns: 0,
             waits: 0,
@@ -57,12 +58,12 @@ impl BusyWaits {
             return false;
         };
         let pause = Duration::from_millis(PAUSES_MS[attempt.min(PAUSES_MS.len() - 1)]).min(left);
-        if let Some(waiting) = &self.waiting {
-            waiting.fetch_add(1, Ordering::AcqRel);
+        if let Some(pauses) = &self.pauses {
+            pauses.begin(attempt == 0);
         }
         std::thread::sleep(pause);
-        if let Some(waiting) = &self.waiting {
-            waiting.fetch_sub(1, Ordering::AcqRel);
+        if let Some(pauses) = &self.pauses {
+            pauses.end();
         }
         self.waits += u64::from(attempt == 0);
         self.wait_ns = self.before_ns + u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use fathom_trace::model::BlobCall;
 use libsqlite3_sys::SQLITE_TRANSIENT;
@@ -13,7 +12,7 @@ use libsqlite3_sys::SQLITE_TRANSIENT;
 use super::connection::SqliteConnection;
 use super::library::{DONE, Destructor, OK, ROW, sqlite3_stmt, text};
 use crate::engine::Connection;
-use crate::engine::calls::{Accessed, Bound, Calls, Stepped};
+use crate::engine::calls::{Accessed, Bound, Calls, Pauses, Stepped};
 use crate::engine::{EngineError, abridged};
 
 /// A statement that a caller numbered.
@@ -266,8 +265,8 @@ impl Calls for SqliteConnection {
         self.busy_waits().is_off = !waits;
     }
 
-    fn count_waits(&mut self, waiting: Arc<AtomicUsize>) {
-        self.busy_waits().waiting = Some(waiting);
+    fn tell_pauses(&mut self, pauses: Arc<Pauses>) {
+        self.busy_waits().pauses = Some(pauses);
     }
 
     fn finalize(&mut self, handle: u32) {

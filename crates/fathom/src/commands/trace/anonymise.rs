@@ -1,6 +1,6 @@
 //! `fathom trace anonymise`: a trace in which nothing of its users' texts remains.
 
-use fathom_output::{shown_path, tell};
+use fathom_output::{shown, shown_path, tell};
 use std::hash::{BuildHasher, RandomState};
 
 use fathom_trace::anonymise::{Wish, anonymise};
@@ -24,17 +24,19 @@ pub fn run(asked: &TraceAnonymise) -> super::super::Result {
             done.disordered
         );
     }
-    if done.suspects > 0 {
+    if !done.suspects.is_empty() {
+        let lines: Vec<String> = done.suspects.iter().map(|line| format!("\n  {}", shown(line))).collect();
         tell!(
-            "warning: {} statements found something else by other numbers, so all numbers in the columns that they read are as they were, also those in texts",
-            done.suspects
+            "warning: {} statements found something else with other words, so what follows is as it was, and may tell who somebody is (telephone numbers, dates, ids); look before you pass it on:{}",
+            done.suspects.len(),
+            lines.concat()
         );
     }
     if done.different > 0 {
         tell!(
-            "warning: it does not do what the original does: {} calls or databases differ:\n  {}",
+            "warning: it does not do what the original does: {} calls or databases differ:{}",
             done.different,
-            done.differences.join("\n  ")
+            done.differences.iter().map(|line| format!("\n  {}", shown(line))).collect::<String>()
         );
     }
     if asked.numbers {

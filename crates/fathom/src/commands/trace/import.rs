@@ -42,7 +42,9 @@ pub fn run(asked: &TraceImport) -> super::super::Result {
     };
     let imported = import(&request).map_err(super::asked_or_failed)?;
     for warning in &imported.warnings {
-        tell!("warning: {}", shown(warning));
+        // A list of what is left out has a line each.
+        let lines: Vec<String> = warning.lines().map(shown).collect();
+        tell!("warning: {}", lines.join("\n"));
     }
     if imported.connections == 0 {
         tell!("fathom: {}: {} file calls", shown_path(&asked.out), imported.totals.events);
