@@ -506,9 +506,9 @@ mod tests {
         });
     }
 
-    /// What happened: on a busy machine a thread got no processor for 20 ms after what it waited for
-    /// was done. Another one took all to be waiting for each other and began before its turn, so
-    /// that replays of one imported application left different contents.
+    /// What happened: on a busy machine a thread got no processor for 20 ms after what it waited
+    /// for was done. Another one took all to be waiting for each other and began before its turn,
+    /// so that replays of one imported application left different contents.
     #[test]
     fn a_lane_that_could_go_on_and_gets_no_processor_is_waited_for() {
         let feed = Feed::new(2, 1 << 20);
