@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 
 use fathom_random::Random;
 use fathom_trace::Reader;
-use fathom_trace::model::{Action, Content, Event, Record, Start, Value};
+use fathom_trace::model::{Action, Content, Database, Event, Record, Start, Value};
 use fathom_trace::sql::Verb;
 use place::Place;
 
@@ -167,18 +167,21 @@ fn begin_in_the_shell(place: &Place, trace: &str) {
     let (mut start, mut content) = (None, Vec::new());
     for record in Reader::open(&place.path(trace)).unwrap() {
         match record.unwrap() {
+            // A capture has the empty file, too, on which a replay tries its settings.
+            Record::Database(Database { start: Start::Empty, .. }) => {}
             Record::Database(database) => {
                 assert_eq!(start, None, "a recorded application has one database");
-                start = Some(database.start);
+                start = Some((database.id, database.start));
             }
-            Record::Content(Content { offset, bytes, .. }) => {
+            Record::Content(Content { database, offset, bytes }) => {
+                assert_eq!(start.as_ref().map(|(id, _)| *id), Some(database));
                 content.resize(usize::try_from(offset).unwrap(), 0);
                 content.extend(bytes);
             }
             _ => {}
         }
     }
-    match start {
+    match start.map(|(_, start)| start) {
         Some(Start::Script { .. }) => {
             place.write_bytes("shell.db", b"");
             shell(place, "shell.db", &String::from_utf8(content).unwrap());
@@ -215,11 +218,12 @@ fn shell(place: &Place, database: &str, script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Holds each statement of a trace against the shell, which begins with what is in `shell.db`; gives
-/// the hash of what the shell leaves.
+/// Holds each statement of a trace against the shell, which begins with what is in `shell.db`;
+/// gives the hash of what the shell leaves.
 fn is_done_by_the_shell(place: &Place, trace: &str) -> String {
     let all = work(place, trace);
-    let mut script = String::from(".changes on\n");
+    // A text may hold line ends, so a row has an end of its own.
+    let mut script = String::from(".changes on\n.separator | \"@row@\\n\"\n");
     for one in &all {
         let _ = writeln!(script, "{};\n.print @@", one.sql);
     }
@@ -228,8 +232,8 @@ fn is_done_by_the_shell(place: &Place, trace: &str) -> String {
     assert_eq!(told.len(), all.len() + 1);
     for (one, told) in all.iter().zip(told) {
         let is_changes = |line: &&str| line.starts_with("changes:");
-        let rows = told.lines().filter(|line| !is_changes(line)).count() as u64;
-        let changes = told.lines().find(is_changes).map(|line| {
+        let rows = told.matches("@row@\n").count() as u64;
+        let changes = told.lines().filter(is_changes).next_back().map(|line| {
             line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).unwrap()
         });
         assert_eq!((one.rows, one.fails), (rows, changes.is_none()), "{}: {told}", one.sql);
@@ -332,8 +336,8 @@ fn captured(place: &Place, replayed: &str, out: &str) {
 }
 
 /// Import, replay, capture of the replay, anonymise, replay, capture again: at each step every
-/// execution returns and changes what it did at the step before, and the content is that of the step
-/// before. Where words are others, it is what the shell comes to with them.
+/// execution returns and changes what it did at the step before, and the content is that of the
+/// step before. Where words are others, it is what the shell comes to with them.
 fn is_the_same_all_the_way_round(place: &Place, folder: &str, words: &[&str]) {
     place.fathom(&["trace", "import", folder, "--out", "app.trace", "--seed", "3"]).exits(0);
     is_made_anonymous(place, "app.trace", "public.trace", &[], words);

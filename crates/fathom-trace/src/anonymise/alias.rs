@@ -44,8 +44,8 @@ fn is_quoted(token: &Token<'_>) -> bool {
     matches!(token.kind, TokenKind::Text | TokenKind::Quoted)
 }
 
-/// Whether a quoted word behind this token is a name: behind a point, AS and COLLATE, and behind what
-/// ends an expression or is the name of a table, because two values never stand side by side.
+/// Whether a quoted word behind this token is a name: behind a point, AS and COLLATE, and behind
+/// what ends an expression or is the name of a table, because two values never stand side by side.
 fn gives_name(before: &Token<'_>) -> bool {
     match before.kind {
         TokenKind::Word => !EXPECTS_VALUE.iter().any(|word| before.is(word)),
@@ -129,8 +129,8 @@ mod tests {
         names
     }
 
-    /// What happened: a column's name in single quotes without AS was taken for a text and replaced,
-    /// and so was each place where a statement uses a name that it gives.
+    /// What happened: a column's name in single quotes without AS was taken for a text and
+    /// replaced, and so was each place where a statement uses a name that it gives.
     #[test]
     fn a_name_is_known_however_it_is_quoted_and_a_value_is_none() {
         for (sql, expected) in [

@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use rusqlite::Connection;
 
+use super::rows::in_parts;
 use crate::sql::{TokenKind, tokens};
 
 /// What a register may hold.
@@ -162,7 +163,15 @@ fn add_columns(known: &mut Vec<Labels>, columns: &[Labels]) -> bool {
 /// What a statement does with its texts. Nothing where it does not compile.
 pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> StatementFlow {
     let mut found = StatementFlow::default();
-    let Ok(ops) = listing(connection, sql) else { return found };
+    match in_parts(sql) {
+        None => find(connection, sql, roots, &mut found),
+        Some(parts) => parts.iter().for_each(|part| find(connection, part, roots, &mut found)),
+    }
+    found
+}
+
+fn find(connection: &Connection, sql: &str, roots: &Roots, found: &mut StatementFlow) {
+    let Ok(ops) = listing(connection, sql) else { return };
     let written = arguments_written(sql);
     // What rows are given to triggers, by its place among what is given. SQLite's listing does not
     // say which trigger a `Program` calls, so each gets what any of them is given.
@@ -180,7 +189,7 @@ pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> StatementF
         let program: Vec<&Op> = program.iter().map(|(_, op)| op).collect();
         Walk {
             program: &program,
-            found: &mut found,
+            found,
             given: &mut given,
             cursors: cursors(&program, roots),
             held: HashMap::new(),
@@ -189,7 +198,6 @@ pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> StatementF
         .run();
         rest = after;
     }
-    found
 }
 
 /// What the cursors of a program read. Each number is one cursor throughout a program, and the walk

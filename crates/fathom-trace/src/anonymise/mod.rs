@@ -21,6 +21,7 @@ mod numbers;
 mod play;
 #[cfg(test)]
 mod random_tests;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -152,8 +153,8 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
     Ok(done)
 }
 
-/// What came of the original: of each call, each database's pages, and the columns that each suspect
-/// statement reads.
+/// What came of the original: of each call, each database's pages, and the columns that each
+/// suspect statement reads.
 type Learning = (File, Vec<(String, u64)>, BTreeMap<u32, BTreeSet<String>>);
 
 /// Plays the original, and learns what is done with its texts and numbers; of suspect statements
@@ -241,9 +242,9 @@ fn quoted(texts: &HashMap<u32, String>, statement: u32) -> String {
     format!("`{sql}`")
 }
 
-/// What looks like a number, or has no letters, in statements that do something else stays as it is,
-/// in the next try: it may have met what it is compared with on a way that the statements' programs
-/// do not show.
+/// What looks like a number, or has no letters, in statements that do something else stays as it
+/// is, in the next try: it may have met what it is compared with on a way that the statements'
+/// programs do not show.
 fn keep_suspect(input: &Path, suspects: &Suspects, vocabulary: &mut Vocabulary) -> Result<(), TraceError> {
     let keep = |vocabulary: &mut Vocabulary, stays: Stays, value: &Value| match value {
         Value::Text(text) if stays == Stays::Digits => vocabulary.meanings.keep_digits(text),

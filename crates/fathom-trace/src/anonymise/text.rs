@@ -332,7 +332,8 @@ impl Vocabulary {
             || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b' '))
     }
 
-    /// Whether a pattern for names (`LIKE 'stor%'`), in lower case, is made of what stands in names.
+    /// Whether a pattern for names (`LIKE 'stor%'`), in lower case, is made of what stands in
+    /// names.
     fn is_of_names(&self, pattern: &str) -> bool {
         let mut words = pattern
             .split(|letter: char| !letter.is_alphanumeric())

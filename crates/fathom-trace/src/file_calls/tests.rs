@@ -71,8 +71,8 @@ fn straces_calls_are_put_together_and_those_on_sockets_are_left_out() {
     assert!(imported.warnings[0].contains("2 calls on descriptors"), "{:?}", imported.warnings);
 }
 
-/// What happened: the times of `strace -r`, which are since the line before, were taken for times of
-/// one clock, and the calls put into their order: a file was written before it was opened.
+/// What happened: the times of `strace -r`, which are since the line before, were taken for times
+/// of one clock, and the calls put into their order: a file was written before it was opened.
 #[test]
 fn straces_relative_times_are_added_up() {
     let recording = "100       0.000000 openat(AT_FDCWD, \"/tmp/a.db\", O_RDWR) = 3\n\

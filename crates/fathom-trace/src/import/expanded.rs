@@ -99,8 +99,9 @@ pub fn statement_at(line: &str) -> Option<usize> {
 }
 
 /// A beginning with its digits alike and runs of the same letter as one, so that times and numbers
-/// of other lengths are the same.
+/// of other lengths are the same; without the spaces with which a statement itself may begin.
 fn shape_of(prefix: &str) -> String {
+    let prefix = prefix.trim_end();
     let mut shape: Vec<char> =
         prefix.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { letter }).collect();
     shape.dedup();

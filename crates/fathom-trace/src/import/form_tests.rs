@@ -1,7 +1,7 @@
 //! Random scripts in every form that recordings have: with and without semicolons, one statement a
-//! line or several lines each, comments, literals with line ends, triggers. Import must give exactly
-//! the statements that were generated; where one of them is bad, it must name its file and line, and
-//! leave out that one alone.
+//! line or several lines each, comments, literals with line ends, triggers. Import must give
+//! exactly the statements that were generated; where one of them is bad, it must name its file and
+//! line, and leave out that one alone.
 //!
 //! More cases: `FATHOM_IMPORT_CASES=10000`, from `FATHOM_IMPORT_FROM`.
 

@@ -276,6 +276,7 @@ fn find_out(path: &Path) -> Result<Format, TraceError> {
     const LINES: usize = 1000;
     let mut lines = lines::Lines::open(path)?;
     let mut beginning = String::new();
+    let mut is_first = true;
     for _ in 0..LINES {
         let Some(line) = lines.next_line()? else { break };
         if beginning.len() < 100 {
@@ -293,9 +294,13 @@ fn find_out(path: &Path) -> Result<Format, TraceError> {
         if android::is_log_line(line) {
             return Ok(Format::Android);
         }
-        if expanded::statement_at(line).is_some() {
-            return Ok(Format::Expanded);
+        if let Some(at) = expanded::statement_at(line) {
+            // With nothing before the statements it is a script without semicolons, and where each
+            // ends is decided by compiling.
+            let is_script = is_first && line[..at].trim().is_empty();
+            return Ok(if is_script { Format::Script } else { Format::Expanded });
         }
+        is_first &= line.trim().is_empty();
     }
     Err(TraceError::refused(
         path.display(),

@@ -181,6 +181,32 @@ fn a_log_of_expanded_sql_is_read_whatever_stands_before_the_statements() {
     assert!(error.contains("--format"), "{error}");
 }
 
+/// What happened: in what Django's connection tells a callback of `sqlite3_trace`, statements begin
+/// with spaces or not; those without were glued to the first ones, which have some.
+#[test]
+fn a_log_of_expanded_sql_may_have_statements_with_and_without_spaces_before_them() {
+    let place = Place::new();
+    let log = "\n            SELECT name FROM sqlite_master\n            WHERE name='x'\nPRAGMA foreign_keys = OFF\nBEGIN\n\
+        CREATE TABLE \"t\" (\"a\")\nINSERT INTO t\nSELECT 'one\ntwo'\n\n            SELECT a FROM t\nCOMMIT\n";
+    let start = place.0.path().join("t.db");
+    rusqlite::Connection::open(&start).expect("opens").execute_batch("CREATE TABLE y(a)").expect("made");
+    let expected = [
+        "SELECT name FROM sqlite_master\n            WHERE name='x'",
+        "PRAGMA foreign_keys = OFF",
+        "BEGIN",
+        "CREATE TABLE \"t\" (\"a\")",
+        "INSERT INTO t\nSELECT 'one\ntwo'",
+        "SELECT a FROM t",
+        "COMMIT",
+    ];
+    let (_, records) = place.import_with(&place.write("orm.log", log), None, &[start]).expect("imported");
+    assert_eq!(texts(&records), expected);
+    // With something before each, which is then the same for all.
+    let log = "SQL:             SELECT 1\nSQL: BEGIN\nSQL:  COMMIT\n";
+    let (_, records) = place.import(&place.write("orm.log", log)).expect("imported");
+    assert_eq!(texts(&records), ["SELECT 1", "BEGIN", "COMMIT"]);
+}
+
 #[test]
 fn a_database_file_can_be_given_as_the_start() {
     let place = Place::new();

@@ -111,12 +111,14 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// None yet; `waiting` is one higher during each, `waits` is raised by the first one for a lock.
+    /// None yet; `waiting` is one higher during each, `waits` is raised by the first one for a
+    /// lock.
     pub fn new(waiting: Arc<AtomicUsize>, waits: Arc<AtomicU64>) -> Pauses {
         Pauses { waiting, waits, number: AtomicU64::new(0) }
     }
 
-    /// An attempt was refused, the first one for this lock or another one, and the statement pauses.
+    /// An attempt was refused, the first one for this lock or another one, and the statement
+    /// pauses.
     pub fn begin(&self, is_first: bool) {
         self.waits.fetch_add(u64::from(is_first), Ordering::AcqRel);
         self.number.fetch_add(1, Ordering::AcqRel);
