@@ -604,7 +604,6 @@ mod tests {
         });
     }
 
-<<<<<<< HEAD
     /// What happened: a lane that waited looked every 20 µs whether it was its turn, and what that
     /// computed counted as its application's, so that live runs of several threads had up to 10 %
     /// more CPU time than their recordings. Here it waits for 5,000 calls of another one, half a
@@ -730,14 +729,9 @@ mod tests {
         }
     }
 
-    /// What happened: on a busy machine a thread got no processor for 20 ms after what it waited for
-    /// was done. Another one took all to be waiting for each other and began before its turn, so
-    /// that replays of one imported application left different contents.
-=======
     /// What happened: on a busy machine a thread got no processor for 20 ms after what it waited
     /// for was done. Another one took all to be waiting for each other and began before its turn,
     /// so that replays of one imported application left different contents.
->>>>>>> traces
     #[test]
     fn a_lane_that_could_go_on_and_gets_no_processor_is_waited_for() {
         let feed = Feed::new(2, 1 << 20);
