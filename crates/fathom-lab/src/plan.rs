@@ -41,10 +41,9 @@ impl Needs {
     /// What these cells ask for.
     #[must_use]
     pub fn of(cells: &Cells) -> Needs {
-        let companions = |cell: &Cell| engine_of(cell).is_some_and(|engine| engine.needs.is_some());
         Needs {
             guests: cells.cells.iter().any(|(_, cell)| cell.stack.guest),
-            companions: cells.cells.iter().any(|(_, cell)| companions(cell)),
+            companions: cells.cells.iter().any(|(_, cell)| needed_by_engine(cell).is_some()),
         }
     }
 }
@@ -115,7 +114,7 @@ impl Machine {
                 server.name
             ));
         }
-        needed.extend(engine.and_then(|engine| engine.needs));
+        needed.extend(needed_by_engine(cell));
         for name in needed {
             let capabilities = self.others.get(&cell.on).unwrap_or(&self.capabilities);
             match capabilities.iter().find(|capability| capability.name == name) {
@@ -138,6 +137,12 @@ impl Machine {
 /// What the cell's engine is, if it has one.
 fn engine_of(cell: &Cell) -> Option<&'static EngineKind> {
     engine_named(&cell.engine.as_ref()?.name)
+}
+
+/// The capability that the cell's engine asks of the machine, if any.
+fn needed_by_engine(cell: &Cell) -> Option<&'static str> {
+    let settings = &cell.engine.as_ref()?.settings;
+    (engine_of(cell)?.needs)(settings)
 }
 
 /// Name of the capability of a file system in a guest.

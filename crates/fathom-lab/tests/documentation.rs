@@ -15,7 +15,8 @@ fn check(name: &str, source: &str) -> usize {
     // A look may have fewer variants, which `[quick]` names.
     assert!(!quick.cells.is_empty() && quick.cells.len() <= full.cells.len(), "{name}");
     let fewer = source.contains("[quick]") && source.contains("\nvariants = [");
-    assert!(fewer || full.cells.len() == quick.cells.len(), "{name}");
+    let counts = (full.cells.len(), quick.cells.len());
+    assert!(fewer || counts.0 == counts.1, "{name}: cells in full and with [quick]: {counts:?}");
     assert_eq!(full.warnings, Vec::<String>::new(), "{name}");
     full.cells.len()
 }
@@ -23,14 +24,15 @@ fn check(name: &str, source: &str) -> usize {
 #[test]
 fn every_builtin_experiment_is_right() {
     assert!(builtin().len() >= 5);
-    for it in builtin() {
-        let cells = check(it.name, it.source);
-        println!("{}: {cells} cells", it.name);
-        let experiment = Experiment::parse(it.name, it.source).unwrap();
-        assert_eq!(experiment.name, it.name);
-        assert!(!experiment.headlines.is_empty() && !experiment.figures.is_empty(), "{}", it.name);
-        assert!(experiment.repeats >= 5, "{}", it.name);
-        assert_eq!(it.title(), experiment.title);
+    for builtin in builtin() {
+        let cells = check(builtin.name, builtin.source);
+        println!("{}: {cells} cells", builtin.name);
+        let experiment = Experiment::parse(builtin.name, builtin.source).unwrap();
+        assert_eq!(experiment.name, builtin.name);
+        let shows = !experiment.headlines.is_empty() && !experiment.figures.is_empty();
+        assert!(shows, "{} has no [[headline]], or no [[figure]]", builtin.name);
+        assert!(experiment.repeats >= 5, "{} has fewer than 5 `repeats`", builtin.name);
+        assert_eq!(builtin.title(), experiment.title);
     }
 }
 
@@ -62,9 +64,9 @@ fn every_key_is_documented() {
         let error = Experiment::parse("a.toml", strange).unwrap_err();
         let known = error.hint.strip_prefix("known here: ").unwrap();
         for key in known.split(", ") {
-            let told = [format!("`{key}`"), format!("`[{key}]`"), format!("`[[{key}]]`")];
+            let spellings = [format!("`{key}`"), format!("`[{key}]`"), format!("`[[{key}]]`")];
             assert!(
-                told.iter().any(|caution| text.contains(caution.as_str())),
+                spellings.iter().any(|spelling| text.contains(spelling.as_str())),
                 "`{key}` of [{table}] is not documented"
             );
         }

@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fathom_lab::experiment::{Cells, Experiment, Selection, Vocabulary, builtin, builtin_named};
-use fathom_lab::plan::{Machine, Plan, Turn};
+use fathom_lab::plan::{Machine, Needs, Plan, Turn};
 use fathom_lab::schedule::{EarlyEnd, Ending, Limits, Progress, Summary, WorkError, World, carry_out};
 use fathom_lab::sim::{KIND, Noise, VirtualLab};
 use fathom_lab::store::{ExperimentRow, Results, RunStatus, Writer};
 use fathom_stack::Capability;
+use fathom_workload::spec::EngineSpec;
 use proptest::prelude::*;
+use serde_json::json;
 
 const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0 };
 const LIMITS: Limits = Limits { run: Duration::from_secs(60), ending: NEVER_EARLY, look: None };
@@ -141,6 +143,28 @@ fn a_cell_that_cannot_run_says_why_and_what_brings_it() {
     );
     assert_eq!(skipped(vec![]).as_deref(), Some("ext4 is not here: this machine knows nothing of it."));
     assert_eq!(skipped(vec![Capability { present: true, ..absent }]), None);
+}
+
+/// What happened: `--set engine=sqlcipher --set library=./libsqlcipher.so` was skipped as "sqlcipher
+/// is not here" on a machine where none is installed, and PostgreSQL with `bin_directory` likewise:
+/// the plan asked for the engine's capability, whatever its settings said. The mend: the engine says
+/// what it needs with these settings.
+#[test]
+fn a_library_that_a_setting_names_need_not_be_installed() {
+    let (experiment, mut cells) = experiment(2, 1);
+    let mut skipped = |name: &str, settings: serde_json::Value| {
+        let settings = serde_json::from_value(settings).unwrap();
+        cells.cells[1].1.engine = Some(EngineSpec { name: name.into(), settings });
+        let plan = Plan::new(&experiment, &cells, false, 1, &Machine::default());
+        (Needs::of(&cells).companions, plan.cells[1].skipped.clone())
+    };
+    for (name, setting) in [("sqlcipher", "library"), ("postgresql", "bin_directory")] {
+        let (asked, why) = skipped(name, json!({}));
+        let told = format!("{name} is not here: this machine knows nothing of it.");
+        assert_eq!((asked, why), (true, Some(told)));
+        assert_eq!(skipped(name, json!({ setting: "/opt/there" })), (false, None), "{name}");
+    }
+    assert_eq!(skipped("sqlite", json!({})), (false, None));
 }
 
 struct Bench {

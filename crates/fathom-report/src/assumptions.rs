@@ -91,7 +91,7 @@ pub fn deciding(results: &Results, analysis: &Analysis, phase: &str) -> Vec<Stri
     for model in models(results) {
         let is_on = |cell: i64| {
             let text_is_of =
-                |text: &String| Model::parse("results", text).is_ok_and(|number| number.name == model.name);
+                |text: &String| Model::parse("results", text).is_ok_and(|known| known.name == model.name);
             results.good_runs(cell).next().is_some_and(|run| run.stack.models.iter().any(text_is_of))
         };
         let shares = analysis

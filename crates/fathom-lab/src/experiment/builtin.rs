@@ -16,7 +16,7 @@ impl Builtin {
     #[must_use]
     pub fn title(&self) -> String {
         Experiment::parse("built-in", self.source)
-            .map_or_else(|_| self.name.to_owned(), |number| number.title)
+            .map_or_else(|_| self.name.to_owned(), |experiment| experiment.title)
     }
 
     /// The paper it reproduces, as the file says.
@@ -56,5 +56,5 @@ pub fn builtin() -> &'static [Builtin] {
 /// The built-in experiment called `name`.
 #[must_use]
 pub fn builtin_named(name: &str) -> Option<&'static Builtin> {
-    BUILTIN.iter().find(|kind| kind.name == name)
+    BUILTIN.iter().find(|experiment| experiment.name == name)
 }

@@ -471,8 +471,8 @@ fn read_parameters(
 ) -> Result<(BTreeMap<String, Json>, Params), Problem> {
     let mut given = BTreeMap::new();
     for (&name, &setting) in settings {
-        let Some(parameter) = accepted.iter().find(|kind| kind.name == name) else {
-            let names = || accepted.iter().map(|kind| kind.name);
+        let Some(parameter) = accepted.iter().find(|parameter| parameter.name == name) else {
+            let names = || accepted.iter().map(|parameter| parameter.name);
             let hint = match nearest(name, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),

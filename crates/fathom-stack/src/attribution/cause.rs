@@ -11,7 +11,7 @@ pub enum Cause {
     Database,
     /// The rollback journal, and the super-journal of several databases.
     RollbackJournal,
-    /// The write-ahead log.
+    /// The write-ahead log, whole: its frames are not told apart by transaction, table or page.
     Wal,
     /// Any other file: the WAL's index, temporary files, what is no database's.
     OtherFile,

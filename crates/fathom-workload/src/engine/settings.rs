@@ -32,9 +32,10 @@ pub struct EngineKind {
     /// Whether it runs in the worker's own process. A server has processes of its own, and none is
     /// started in a guest kernel.
     pub is_embedded: bool,
-    /// What the machine must have for it, by the name of the capability in `fathom doctor`; none
-    /// where it is built in.
-    pub needs: Option<&'static str>,
+    /// What the machine must have for it with the settings that a cell gives, by the name of the
+    /// capability in `fathom doctor`; none where it is built in, or where a setting names the
+    /// library or program itself.
+    pub needs: fn(&BTreeMap<String, Json>) -> Option<&'static str>,
     /// Settings whose values its documentation writes in capitals.
     pub capitals: &'static [&'static str],
     /// Looks at the files that settings name, without starting anything: what a plan can know is

@@ -64,7 +64,7 @@ pub fn devices(words: &[String]) -> Result<Vec<Model>, Error> {
     for word in words.iter().flat_map(|word| word.split(',')) {
         let model = fathom_device::device_model(word.trim())
             .map_err(|problem| Error::usage(format!("--device: {problem}")))?;
-        if let Some(same) = found.iter().find(|kind| kind.name == model.name) {
+        if let Some(same) = found.iter().find(|other| other.name == model.name) {
             return Err(Error::usage(format!("--device: {} is given twice", same.name)));
         }
         found.push(model);

@@ -23,8 +23,8 @@ pub fn run(asked: &Stack) -> super::Result {
         StackAction::Down { name: Some(name), .. } => {
             let kept = named_stack::list()
                 .into_iter()
-                .find(|list| list.name == *name)
-                .and_then(|list| list.spec.keep);
+                .find(|stack| stack.name == *name)
+                .and_then(|stack| stack.spec.keep);
             named_stack::down(name).map_err(wrong_or_failed)?;
             match kept {
                 None => say!("{name} is down; its image is gone."),
@@ -134,7 +134,7 @@ fn given(text: Option<&str>) -> Option<String> {
 
 /// Ends this process, whose guard then undoes what there is of the stack.
 fn stopped(name: &str) -> ! {
-    match named_stack::list().iter().any(|list| list.name == name) {
+    match named_stack::list().iter().any(|stack| stack.name == name) {
         true => tell!("Stopped when {name} was up already. Take it down with:  fathom stack down {name}"),
         false => tell!("Stopped: what there was of {name} is being removed."),
     }

@@ -85,7 +85,7 @@ fn its_log(one: &NamedStack) -> NamedStack {
 /// thing that goes.
 fn goes(name: &str) -> bool {
     (0..20).any(|_| {
-        let gone = !named_stack::list().iter().any(|list| list.name == name);
+        let gone = !named_stack::list().iter().any(|stack| stack.name == name);
         if !gone {
             std::thread::sleep(Duration::from_millis(100));
         }

@@ -32,7 +32,7 @@ pub(super) static KIND: EngineKind = EngineKind {
     settings: settings::SETTINGS,
     dialect: Dialect::Postgresql,
     is_embedded: false,
-    needs: Some("postgresql"),
+    needs: |given| (!given.contains_key("bin_directory")).then_some("postgresql"),
     capitals: &[],
     files: |settings| match settings.optional_text("bin_directory") {
         Some(path) if !Path::new(path).join("initdb").is_file() => Err(SettingError {

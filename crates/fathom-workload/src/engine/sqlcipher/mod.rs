@@ -18,7 +18,7 @@ pub(super) static KIND: EngineKind = EngineKind {
     settings: SETTINGS,
     dialect: Dialect::Sqlite,
     is_embedded: true,
-    needs: Some("sqlcipher"),
+    needs: |given| (!given.contains_key("library")).then_some("sqlcipher"),
     capitals: sqlite::KIND.capitals,
     files,
     remarks: sqlite::KIND.remarks,

@@ -33,7 +33,7 @@ pub(super) static KIND: EngineKind = EngineKind {
     settings: SETTINGS,
     dialect: Dialect::Sqlite,
     is_embedded: true,
-    needs: None,
+    needs: |_| None,
     capitals: &["journal_mode", "synchronous"],
     files,
     remarks: settings::remarks,
