@@ -275,8 +275,8 @@ impl Database {
         self.0.engine.expire(now, || false)
     }
 
-    /// One transaction of an expiry, so that tests can do things in between: how many rows went, and
-    /// its ticket.
+    /// One transaction of an expiry, so that tests can do things in between: how many rows went,
+    /// and its ticket.
     #[doc(hidden)]
     pub fn expire_some(&self, table: &Table, now: SystemTime) -> Result<Option<(u64, Ticket)>> {
         let done = self.0.engine.expire_batch(self.0.engine.table_of(table)?, now)?;

@@ -1,6 +1,6 @@
 //! Rows that expire: by every type of column and unit, in bounded parts, beside those who give them
-//! more time, by themselves in the background, and after a restart. The crash schedules expire rows,
-//! too (`crash/schedule.rs`).
+//! more time, by themselves in the background, and after a restart. The crash schedules expire
+//! rows, too (`crash/schedule.rs`).
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Error, Options, Schema, Table, TimeUnit, Value};
