@@ -26,7 +26,9 @@ const TRANSFERS: i64 = 50;
 /// What the tasks did.
 #[derive(Debug)]
 pub struct Report {
+    /// Commits, that of the accounts' creation too.
     pub commits: u64,
+    /// Flushes of the log that made them durable.
     pub flushes: u64,
     /// Most commits that were awaited at once, all by one thread.
     pub most_awaited: usize,
@@ -97,6 +99,7 @@ pub fn run(dir: &Path) -> Result<Report, Box<dyn std::error::Error>> {
     Ok(Report { commits: stats.commits, flushes: stats.flushes, most_awaited, total })
 }
 
+/// Runs the tasks on a database in a directory of its own.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::temp_dir().join(format!("mmdb-tokio-{}", std::process::id()));
     let done = run(&dir);
