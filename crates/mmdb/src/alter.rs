@@ -166,7 +166,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Operation`] if an index has the column; [`Error::NoSuchColumn`]; and as
+    /// [`Error::Operation`] if an index has the column, or rows expire by it;
+    /// [`Error::NoSuchColumn`]; and as
     /// [`Database::add_column`].
     pub fn drop_column(&self, table: &Table, name: &str) -> Result<Table> {
         self.alter(table, |t| {
@@ -181,6 +182,13 @@ impl Database {
                     reason: format!("{name} is a column of {what}, {}; drop that first", index.name),
                 });
             }
+            if schema.expiry.is_some_and(|expiry| expiry.column == at) {
+                return Err(Error::Operation {
+                    table: schema.name.clone(),
+                    operation: "drop a column",
+                    reason: format!("rows expire by {name}"),
+                });
+            }
             if schema.columns.len() == 1 {
                 return Err(Error::Schema { table: schema.name, reason: "no column would be left".into() });
             }
@@ -188,6 +196,7 @@ impl Database {
             schema.columns.remove(at);
             let behind = |column: &mut usize| *column -= usize::from(*column > at);
             schema.indexes.iter_mut().flat_map(|index| &mut index.columns).for_each(behind);
+            schema.expiry.iter_mut().map(|expiry| &mut expiry.column).for_each(behind);
             // An index knows its columns by their positions: those behind it are told the new ones.
             let indexes = t.indexes.iter().zip(&schema.indexes);
             let indexes = indexes.map(|(index, def)| index.renumbered(def)).collect();
@@ -260,8 +269,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Operation`] for the primary key; [`Error::NoSuchIndex`]; [`Error::LockTimeout`];
-    /// [`Error::NoSuchTable`].
+    /// [`Error::Operation`] for the primary key, and for the only index by which rows expire;
+    /// [`Error::NoSuchIndex`]; [`Error::LockTimeout`]; [`Error::NoSuchTable`].
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
         let mut gone = None;
         self.alter(table, |t| {
@@ -275,6 +284,13 @@ impl Database {
             }
             let (mut schema, mut indexes) = (t.schema.clone(), t.indexes.clone());
             schema.indexes.remove(at);
+            if let Some(problem) = schema.expiry_problem() {
+                return Err(Error::Operation {
+                    table: schema.name,
+                    operation: "drop an index",
+                    reason: format!("{problem} any more"),
+                });
+            }
             gone = Some(indexes.remove(at));
             Ok(Changed { schema, indexes, reshaped: false, continues: true })
         })?;
@@ -609,6 +625,13 @@ impl Schema {
         }
         if self.locking != wanted.locking {
             all.push(format!("locking is {:?} and not {:?}", self.locking, wanted.locking));
+        }
+        if self.expiry != wanted.expiry {
+            let words = |s: &Schema| {
+                let column = s.expiry.and_then(|e| s.columns.get(e.column).map(|c| (&c.name, e.unit)));
+                column.map_or("never".to_owned(), |(name, unit)| format!("by {name} in {unit:?}"))
+            };
+            all.push(format!("rows expire {} and not {}", words(self), words(wanted)));
         }
         if self.logging != wanted.logging {
             all.push(format!("it is {:?} and not {:?}", self.logging, wanted.logging));

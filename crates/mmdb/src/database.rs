@@ -53,8 +53,30 @@ pub struct Database(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    expiry: Expirer,
     /// The closing was begun: it is done once.
     is_closing: AtomicBool,
+}
+
+/// The thread that expires rows, if there is one. It commits, so it ends before a closing begins.
+#[derive(Debug)]
+struct Expirer {
+    stop: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Expirer {
+    fn none() -> Expirer {
+        Expirer { stop: Arc::new(AtomicBool::new(false)), thread: Mutex::new(None) }
+    }
+
+    fn end(&self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(t) = self.thread.lock().take() {
+            t.thread().unpark();
+            let _ = t.join();
+        }
+    }
 }
 
 impl Inner {
@@ -78,6 +100,13 @@ impl Inner {
             let (weak, log) = (Arc::downgrade(e), e.log.clone());
             start("mmdb-checkpoint".into(), Box::new(move || Engine::run_checkpoints(&weak, &log)))?;
         }
+        let interval = e.options.expire_interval;
+        if !interval.is_zero() {
+            let (weak, stop) = (Arc::downgrade(e), self.expiry.stop.clone());
+            let run = move || Engine::run_expiry(&weak, &stop, interval);
+            let started = e.options.spawner.spawn("mmdb-expiry".into(), Box::new(run));
+            *self.expiry.thread.lock() = Some(started.map_err(Error::io("start a thread for", &e.path))?);
+        }
         Ok(())
     }
 
@@ -87,6 +116,7 @@ impl Inner {
         if self.is_closing.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.expiry.end();
         let log = &self.engine.log;
         let flushed = log.flush_all();
         log.stop();
@@ -138,7 +168,8 @@ impl Database {
     /// again, and none is left. Recovery makes do with fewer.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let engine = Arc::new(recovery::open(path.as_ref(), options)?);
-        let inner = Inner { engine, threads: Mutex::new(Vec::new()), is_closing: AtomicBool::new(false) };
+        let (threads, is_closing) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        let inner = Inner { engine, threads, expiry: Expirer::none(), is_closing };
         // Should a thread be refused, dropping this ends those that run and closes what was opened.
         inner.start_threads()?;
         Ok(Database(Arc::new(inner)))
@@ -298,7 +329,7 @@ impl Database {
         let age = e.ages.fetch_add(1, Ordering::Relaxed);
         let mut retries = Retries::default();
         loop {
-            let mut tx = self.begin_aged(age)?;
+            let mut tx = e.begin_aged(age)?;
             let Err(error) = tx.lock_table(table, Mode::Exclusive) else { return Ok(tx) };
             // Where nobody waits there is one thread, and nobody would go out of the way.
             let refusal = tx.take_refusal().filter(|_| e.options.background).ok_or(error)?;
@@ -348,26 +379,7 @@ impl Database {
     /// # Errors
     /// [`Error::Poisoned`] after a failed write or sync.
     pub fn begin(&self) -> Result<Transaction<'_>> {
-        self.begin_aged(self.0.engine.ages.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn begin_aged(&self, age: u64) -> Result<Transaction<'_>> {
-        let e = &self.0.engine;
-        // Without background threads there is one thread; spreading its transactions makes tests
-        // see all streams.
-        let (stripe, lane) = match e.options.background {
-            true => (sync::processor(), sync::thread_number()),
-            false => (age as usize, age as usize),
-        };
-        if !e.options.reference {
-            e.log.check()?;
-            let s = &e.log.streams[lane % e.log.streams.len()];
-            s.throttle(&e.log)?;
-            if e.log.is_crowded() {
-                e.log.await_room()?;
-            }
-        }
-        Ok(Transaction::new(e, age, stripe, lane))
+        self.0.engine.begin_aged(self.0.engine.ages.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Runs a transaction until it commits, and waits until it is durable.
@@ -433,27 +445,9 @@ impl Database {
     pub fn run_with<T, E: From<Error>>(
         &self,
         durability: Durability,
-        mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
+        f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<(T, Ticket), E> {
-        let age = self.0.engine.ages.fetch_add(1, Ordering::Relaxed);
-        let mut retries = Retries::default();
-        loop {
-            let mut tx = self.begin_aged(age)?;
-            let done = f(&mut tx);
-            let refusal = match (tx.take_refusal(), done) {
-                (Some(refusal), _) => {
-                    // It must hold nothing while it waits: that is what wait-die is for.
-                    drop(tx);
-                    refusal
-                }
-                (None, Err(e)) => return Err(e),
-                (None, Ok(value)) => match tx.commit_with(durability) {
-                    Ok(ticket) => return Ok((value, ticket)),
-                    Err(e) => Refusal::of(e),
-                },
-            };
-            retries.after(refusal, &self.0.engine)?;
-        }
+        self.0.engine.run_with(durability, f)
     }
 
     /// Number of the last commit such that it and all before it are durable.
@@ -623,5 +617,52 @@ impl Database {
     #[doc(hidden)]
     pub fn verify(&self) -> Result<()> {
         recovery::verify(&self.0.engine)
+    }
+}
+
+impl Engine {
+    pub(crate) fn begin_aged(&self, age: u64) -> Result<Transaction<'_>> {
+        // Without background threads there is one thread; spreading its transactions makes tests
+        // see all streams.
+        let (stripe, lane) = match self.options.background {
+            true => (sync::processor(), sync::thread_number()),
+            false => (age as usize, age as usize),
+        };
+        if !self.options.reference {
+            self.log.check()?;
+            let s = &self.log.streams[lane % self.log.streams.len()];
+            s.throttle(&self.log)?;
+            if self.log.is_crowded() {
+                self.log.await_room()?;
+            }
+        }
+        Ok(Transaction::new(self, age, stripe, lane))
+    }
+
+    /// See [`Database::run_with`].
+    pub(crate) fn run_with<T, E: From<Error>>(
+        &self,
+        durability: Durability,
+        mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<(T, Ticket), E> {
+        let age = self.ages.fetch_add(1, Ordering::Relaxed);
+        let mut retries = Retries::default();
+        loop {
+            let mut tx = self.begin_aged(age)?;
+            let done = f(&mut tx);
+            let refusal = match (tx.take_refusal(), done) {
+                (Some(refusal), _) => {
+                    // It must hold nothing while it waits: that is what wait-die is for.
+                    drop(tx);
+                    refusal
+                }
+                (None, Err(e)) => return Err(e),
+                (None, Ok(value)) => match tx.commit_with(durability) {
+                    Ok(ticket) => return Ok((value, ticket)),
+                    Err(e) => Refusal::of(e),
+                },
+            };
+            retries.after(refusal, self)?;
+        }
     }
 }

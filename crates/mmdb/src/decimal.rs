@@ -197,7 +197,8 @@ mod tests {
 
         #[test]
         fn decimals_are_ordered_as_their_difference(a in decimal(), b in decimal()) {
-            // Whole parts first, then what is behind the point, in as many digits as the longer has.
+            // Whole parts first, then what is behind the point, in as many digits as the longer
+            // has.
             let parts = |d: Decimal| {
                 let by = 10i64.pow(d.scale().into());
                 (d.unscaled().div_euclid(by), i128::from(d.unscaled().rem_euclid(by)) * 10i128.pow((18 - d.scale()).into()))

@@ -31,6 +31,9 @@ pub(crate) struct Counters {
     pub(crate) checkpoints: AtomicU64,
     pub(crate) checkpoint_containers: AtomicU64,
     pub(crate) recycled: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    /// Why the last expiry in the background failed.
+    pub(crate) expiry_error: Mutex<Option<String>>,
     pub(crate) checkpoint_failures: AtomicU64,
     /// Since when no checkpoint succeeds, and why the last one failed.
     pub(crate) failing: Mutex<Option<(Instant, String)>>,

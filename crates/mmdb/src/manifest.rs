@@ -13,7 +13,7 @@
 //!     46   12  the life before the last, while a stream's mark may still name it: number u32, salt u64; else zeros
 //!     58    …  lives varint, each: number u32, salt u64, cut u64 (all ones while open); none before the first opening is done
 //!           4  next table
-//!           …  tables varint, each: id u32, schema (`schema.rs`), generations of its columns (`generations.rs`)
+//!           …  tables varint, each: id u32, schema (`schema.rs`), generations of its columns (`generations.rs`), expiry
 //!           …  each stream: next segment u64, begun u64, segments varint, each: number u64, rising
 //!           …  checkpoint u8 (0 none, 1 side a, 2 side b); if any: G0 u64, G1 u64, containers varint,
 //!              each: table u32, number u32, class u8, image u32, CRC32C u32
@@ -37,13 +37,15 @@ use std::path::Path;
 
 pub(crate) const NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"MMDBMAN1";
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 /// The oldest format that is read.
 const OLDEST: u32 = 2;
 /// The first that tells which segments are begun.
 const BEGUN: u32 = 3;
 /// The first in which tables have generations of columns.
-const GENERATIONS: u32 = 4;
+pub(crate) const GENERATIONS: u32 = 4;
+/// The first in which tables have the column by which rows expire, and all types of numbers.
+pub(crate) const EXPIRY: u32 = 5;
 /// No manifest is longer, bytes: room for more than 200 million images. Whatever states more is
 /// damaged.
 const MAX_BYTES: u64 = 1 << 32;
@@ -205,7 +207,7 @@ impl Manifest {
         let next_table = r.u32()?;
         let mut tables = Vec::new();
         for _ in 0..r.varint()? {
-            tables.push((r.u32()?, Schema::decode(&mut r, format >= GENERATIONS)?));
+            tables.push((r.u32()?, Schema::decode(&mut r, format)?));
         }
         if !(1..=MAX_STREAMS as u32).contains(&streams) {
             return None;
@@ -373,6 +375,24 @@ mod tests {
             m.create(&dir.join(NAME)).unwrap().write_at(0, &bad).unwrap();
             assert!(matches!(Manifest::load(&m, dir), Err(Error::Corrupt { .. })), "bit {bit}");
         }
+    }
+
+    /// Stores of format 4 have no word about expiry: without it they read back as they were.
+    #[test]
+    fn a_manifest_of_format_4_is_read() {
+        let (m, dir) = (crate::medium::MemoryMedium::new(), Path::new("/d"));
+        let sample = sample();
+        let mut table = Vec::new();
+        sample.tables[0].1.encode(&mut table);
+        let mut older = sample.encode();
+        let at = older.windows(table.len()).position(|bytes| bytes == table).unwrap();
+        assert_eq!(older.remove(at + table.len() - 1), 0, "no expiry");
+        older.truncate(older.len() - 4);
+        older[8..12].copy_from_slice(&4u32.to_le_bytes());
+        let crc = crc32c::crc32c(&older);
+        put_u32(&mut older, crc);
+        m.create(&dir.join(NAME)).unwrap().write_at(0, &older).unwrap();
+        assert_eq!(Manifest::load(&m, dir).unwrap(), Some(sample));
     }
 
     #[test]

@@ -132,6 +132,10 @@ pub struct Options {
     /// (see `docs/recovery.md`, R15). While nothing is committed nothing is stored; a manifest of
     /// more than 1 MiB is stored less often, at 100 KiB a second. Default 10 s.
     pub manifest_interval: Duration,
+    /// How often rows that have expired are looked for and deleted, in the background; 0 for never:
+    /// then [`crate::Database::expire`] does it. Only tables that say so have such rows
+    /// ([`crate::Schema::expire_by`]). Default 0.
+    pub expire_interval: Duration,
     /// Whether one flush serves all commits waiting. False is for measuring what that is worth.
     /// Default true.
     pub group_commit: bool,
@@ -173,6 +177,7 @@ impl Default for Options {
             max_log_bytes: 64 << 30,
             lazy_interval: Duration::from_millis(10),
             manifest_interval: Duration::from_secs(10),
+            expire_interval: Duration::ZERO,
             group_commit: true,
             reference: false,
             recovery_threads: std::thread::available_parallelism().map_or(2, usize::from),

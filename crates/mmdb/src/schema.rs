@@ -3,7 +3,9 @@
 use crate::codec::{Reader, put_bytes, put_u16, put_varint};
 use crate::decimal::Decimal;
 use crate::error::{Error, Result};
+use crate::expiry::{Expiry, TimeUnit};
 use crate::generations::Generations;
+use crate::manifest;
 
 /// Largest number of columns of a table.
 ///
@@ -291,6 +293,8 @@ pub struct Schema {
     pub locking: Locking,
     /// What survives a restart.
     pub logging: Logging,
+    /// By which column rows expire, if they do.
+    pub expiry: Option<Expiry>,
     /// Names that no column has, kept until [`crate::Database::create_table`] can report them.
     pub(crate) unknown: Vec<String>,
     /// What columns its rows may have been written with.
@@ -300,7 +304,7 @@ pub struct Schema {
 /// Two definitions are equal if tables look the same by them, however they came to.
 impl PartialEq for Schema {
     fn eq(&self, other: &Schema) -> bool {
-        let parts = |s: &Schema| (s.locking, s.logging);
+        let parts = |s: &Schema| (s.locking, s.logging, s.expiry);
         self.name == other.name
             && self.columns == other.columns
             && self.indexes == other.indexes
@@ -326,6 +330,7 @@ impl Schema {
             indexes: Vec::new(),
             locking: Locking::default(),
             logging: Logging::default(),
+            expiry: None,
             unknown: Vec::new(),
             generations: Generations::default(),
         }
@@ -517,6 +522,9 @@ impl Schema {
                 return bad(format!("index {} has no columns", ix.name));
             }
         }
+        if let Some(problem) = self.expiry_problem() {
+            return bad(problem);
+        }
         Ok(())
     }
 
@@ -547,10 +555,15 @@ impl Schema {
             i.columns.iter().for_each(|&c| put_varint(out, c as u64));
         }
         self.generations.encode(out);
+        out.push(self.expiry.is_some().into());
+        if let Some(Expiry { column, unit }) = self.expiry {
+            put_varint(out, column as u64);
+            out.push(unit.code());
+        }
     }
 
-    /// `altered` says that the format has the generations of columns, which older ones have not.
-    pub(crate) fn decode(r: &mut Reader<'_>, altered: bool) -> Option<Schema> {
+    /// `format` is the manifest's: older ones have no generations of columns, or no expiry.
+    pub(crate) fn decode(r: &mut Reader<'_>, format: u32) -> Option<Schema> {
         let mut s = Schema::new(&r.text()?);
         s.locking = match r.u8()? {
             0 => Locking::Record,
@@ -580,8 +593,12 @@ impl Schema {
             let kind = if flags & 2 == 0 { IndexKind::Hash } else { IndexKind::Ordered };
             s.indexes.push(IndexDef { name, columns, kind, unique: flags & 1 != 0 });
         }
-        if altered {
+        if format >= manifest::GENERATIONS {
             s.generations = Generations::decode(r, s.columns.len())?;
+        }
+        if format >= manifest::EXPIRY && r.u8()? != 0 {
+            let column = usize::try_from(r.varint()?).ok()?;
+            s.expiry = Some(Expiry { column, unit: TimeUnit::from_code(r.u8()?)? });
         }
         s.validate().ok()?;
         Some(s)

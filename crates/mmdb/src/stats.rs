@@ -88,6 +88,10 @@ pub struct Stats {
     pub snapshot_bytes: u64,
     /// Snapshots given up because of [`crate::Options::snapshot_memory`].
     pub snapshot_expiries: u64,
+    /// Rows deleted because they had expired, since the opening.
+    pub expired_rows: u64,
+    /// Why the last expiry in the background failed; `None` if it did not.
+    pub expiry_error: Option<String>,
     /// True after a failed write or sync.
     pub poisoned: bool,
 }
@@ -128,6 +132,8 @@ impl Stats {
             snapshots: e.snapshots().count(),
             snapshot_bytes: e.snapshots().bytes(),
             snapshot_expiries: e.snapshots().expiries(),
+            expired_rows: e.counters.expired.load(Relaxed),
+            expiry_error: e.counters.expiry_error.lock().clone(),
             poisoned: e.log.is_poisoned(),
         }
     }

@@ -52,8 +52,8 @@ fn no_row_comes_into_a_range_that_is_being_deleted() {
     }
 }
 
-/// With the defect that keys are brought into ranges without a look at who has read them, the insert
-/// above goes through: it is the range's lock that refuses it.
+/// With the defect that keys are brought into ranges without a look at who has read them, the
+/// insert above goes through: it is the range's lock that refuses it.
 #[test]
 fn a_range_that_is_deleted_without_its_lock_is_noticed() {
     let options = Options { background: false, sabotage: Sabotage::NoRangeClaims, ..Options::in_memory() };
@@ -139,7 +139,8 @@ fn sweeps_of_many_threads_lose_nothing() {
     db.verify().unwrap();
 }
 
-/// More rows than a segment's frame can hold: the first part can be committed, and the rest follows.
+/// More rows than a segment's frame can hold: the first part can be committed, and the rest
+/// follows.
 #[test]
 fn a_range_that_is_too_much_for_one_transaction_goes_in_parts() {
     let options = Options { segment_bytes: 16 << 10, background: false, ..Options::in_memory() };

@@ -1,7 +1,7 @@
 //! The `mmdb` tool on a real directory.
 #![allow(clippy::unwrap_used)]
 
-use mmdb::{Column, ColumnType, Database, Options, Schema, Value};
+use mmdb::{Column, ColumnType, Database, Options, Schema, TimeUnit, Value};
 use std::process::{Command, Output};
 
 fn mmdb(args: &[&str]) -> Output {
@@ -89,7 +89,8 @@ fn the_tool_knows_every_type_of_number() {
         .column("float", ColumnType::Float64)
         .column("truth", ColumnType::Bool)
         .column("decimal", ColumnType::Decimal(2));
-    let t = db.create_table(s.ordered_primary_key(&["id"])).unwrap();
+    let s = s.ordered_primary_key(&["id"]).expire_by("id", TimeUnit::Seconds);
+    let t = db.create_table(s).unwrap();
     let price = |text: &str| Value::Decimal(text.parse().unwrap());
     db.run(|tx| {
         tx.insert(&t, &[1u32.into(), u64::MAX.into(), f64::NAN.into(), true.into(), price("-0.05")])?;
@@ -105,6 +106,8 @@ fn the_tool_knows_every_type_of_number() {
         r#"{"id":4294967295,"large":0,"float":1.5e-7,"truth":false,"decimal":7.00,"half":0.5}"#,
     ];
     assert_eq!(text(&mmdb(&["dump", path, "number"])).lines().collect::<Vec<_>>(), rows);
+    let stat = text(&mmdb(&["stat", path]));
+    assert!(stat.contains("\n  rows expire by id, which counts Seconds\n"), "{stat}");
     assert_eq!(text(&mmdb(&["check", path])), "ok: 2 rows in 1 tables, last commit 1\n");
     assert_eq!(mmdb(&["salvage", path, new.to_str().unwrap()]).status.code(), Some(0));
     assert_eq!(text(&mmdb(&["dump", new.to_str().unwrap(), "number"])).lines().collect::<Vec<_>>(), rows);

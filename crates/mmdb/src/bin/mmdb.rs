@@ -131,6 +131,9 @@ fn stat(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
             schema.locking,
             schema.logging
         )?;
+        if let Some((column, expiry)) = schema.expiry.and_then(|e| Some((schema.columns.get(e.column)?, e))) {
+            writeln!(out, "  rows expire by {}, which counts {:?}", shown(&column.name), expiry.unit)?;
+        }
         let changes = s.column_changes(&schema.name)?;
         if changes > 0 {
             let earlier = s.earlier_rows(&schema.name)?;

@@ -1,8 +1,8 @@
 //! Cursors: rows one by one, own changes merged in.
 //!
-//! A cursor shows each row once, as it was when the cursor came to it. What is changed at the cursor
-//! goes to the transaction's own changes, of which the cursor took those of before when it was made:
-//! so a row that an update moves to a place ahead does not come again.
+//! A cursor shows each row once, as it was when the cursor came to it. What is changed at the
+//! cursor goes to the transaction's own changes, of which the cursor took those of before when it
+//! was made: so a row that an update moves to a place ahead does not come again.
 
 use super::Transaction;
 use super::write_set::own_entries;

@@ -570,9 +570,13 @@ impl<'db> Transaction<'db> {
     ///
     /// # Errors
     /// [`Error::DuplicateKey`] names the constraint; [`Error::Value`] the column;
-    /// [`Error::MemoryLimit`]; [`Error::TransactionTooLarge`], told by the first change that is too
-    /// much; [`Error::Deadlock`] and [`Error::LockTimeout`]. The transaction goes on after all but
-    /// the last two, after which every call, [`Transaction::commit`] too, returns them again.
+    /// [`Error::Operation`] if there are not as many values as columns; [`Error::RowTooLarge`];
+    /// [`Error::MemoryLimit`], [`Error::OutOfMemory`], [`Error::TableFull`];
+    /// [`Error::TransactionTooLarge`], told by the first change that is too much;
+    /// [`Error::NoSuchTable`] and [`Error::TableChanged`] of the handle; [`Error::Deadlock`],
+    /// [`Error::LockTimeout`] and, if the table's definition has changed, [`Error::Conflict`]. The
+    /// transaction goes on after all but the last three, after which every call,
+    /// [`Transaction::commit`] too, returns them again.
     pub fn insert(&mut self, table: &Table, values: &[Value<'_>]) -> Result<()> {
         let t = self.table(table)?;
         self.index_writes();

@@ -14,6 +14,7 @@ use mmdb::{
 };
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 const KEYS: u64 = 6;
 /// Keys of the rows that make a transaction as large as a segment; nobody else writes them.
@@ -336,6 +337,11 @@ fn live(db: &Database, w: &mut World, options: &Options, locking: Locking) -> Re
                 trace!(w, "a log directory is copied");
                 w.older.push(older::copy(&mut w.rng, options, &medium));
             }
+            16 => {
+                // Who waits for nobody would try again and again.
+                clients.iter_mut().for_each(|c| *c = None);
+                expire(db, w, &mut tickets)?;
+            }
             12..=13 if bursts => burst(db, w, streams)?,
             14 if limits => {
                 let (large, filled) = (w.rng.one_in(2), w.rng.one_in(3));
@@ -586,6 +592,53 @@ fn crowd(db: &Database, w: &mut World, tickets: &mut Vec<(u64, Ticket)>) -> Resu
     }
     let durability = if w.rng.one_in(2) { Durability::Lazy } else { Durability::Durable };
     commit(w, client, durability, tickets)
+}
+
+/// Rows of a table expire, in one transaction or several: those that are due go, and no other.
+fn expire(db: &Database, w: &mut World, tickets: &mut Vec<(u64, Ticket)>) -> Result<(), String> {
+    let expiring = |t: &&crate::catalogue::Known| t.schema.expiry.is_some();
+    let all = w.catalogue.tables.iter().filter(expiring);
+    let all: Vec<(usize, Table)> = all.filter_map(|t| Some((t.number, t.handle.clone()?))).collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let (number, table) = all[w.rng.below(all.len() as u64) as usize].clone();
+    let last = w.rng.below(TAGS) as u8;
+    let now = UNIX_EPOCH + Duration::from_secs(last.into());
+    loop {
+        let before = w.history.rows(number);
+        let mut due: Rows = before.iter().filter(|(_, c)| c.2 <= last).map(|(k, c)| (*k, *c)).collect();
+        let (gone, ticket) = match db.expire_some(&table, now) {
+            Ok(None) if due.is_empty() => return Ok(()),
+            Ok(None) => return Err(format!("{due:?} in {} did not expire", table.name())),
+            Ok(Some(done)) => done,
+            Err(e) => return w.excuse("expire", &e),
+        };
+        trace!(w, "{gone} rows of {} expire in commit {}", table.name(), ticket.gsn());
+        if gone as usize != due.len() {
+            let after = crate::table::rows(db, &table)?;
+            due.retain(|k, _| !after.contains_key(k));
+            if gone as usize != due.len()
+                || before.iter().any(|(k, c)| after.get(k) != Some(c) && !due.contains_key(k))
+            {
+                return Err(format!(
+                    "{gone} rows of {before:?} expired up to tag {last}, left are {after:?}"
+                ));
+            }
+        }
+        let mut log = Tx { id: w.id(), gsn: ticket.gsn(), ..Tx::default() };
+        log.writes = due.keys().map(|k| ((number, *k), None)).collect();
+        let id = log.id;
+        w.history.commit(log);
+        match w.rng.below(3) {
+            0 if ticket.wait_durable().is_ok() => w.history.acknowledge(id),
+            1 => tickets.push((id, ticket)),
+            _ => {}
+        }
+        if is_over(db, &w.medium) {
+            return Ok(());
+        }
+    }
 }
 
 /// Fills an empty volatile table, while calls of the disk fail. A fill that is dropped, or in which

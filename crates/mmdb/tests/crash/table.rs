@@ -1,7 +1,10 @@
 //! The tables that all crash schedules work on: their columns, their indexes, and what stands in
 //! their rows.
 
-use super::engine::{ColumnType, Database, Decimal, Locking, Logging, Row, Schema, Table, Value};
+use super::engine::{
+    Column, ColumnType, Database, Decimal, IndexDef, IndexKind, Locking, Logging, Row, Schema, Table,
+    TimeUnit, Value,
+};
 use super::rng::Rng;
 use std::collections::BTreeMap;
 
@@ -24,7 +27,8 @@ const TAG_TYPES: [ColumnType; 6] = [
     ColumnType::Decimal(2),
 ];
 
-/// A table with a primary key, an index of writers, and one of tags, which may be unique.
+/// A table with a primary key, an index of writers, and one of tags, which may be unique; and rows
+/// may expire by their tags.
 pub fn schema(name: &str, locking: Locking, logging: Logging, rng: &mut Rng) -> Schema {
     let s = Schema::new(name)
         .column("id", ColumnType::Int16)
@@ -42,6 +46,13 @@ pub fn schema(name: &str, locking: Locking, logging: Logging, rng: &mut Rng) -> 
         1 => s.unique_ordered_index("by_tag", &["tag"]),
         2 => s.ordered_index("by_tag", &["tag"]),
         _ => s.hash_index("by_tag", &["tag"]),
+    };
+    let counts = |c: &Column| matches!(c.kind, ColumnType::Int32 | ColumnType::UInt32 | ColumnType::UInt64);
+    let ordered = |i: &IndexDef| i.name == "by_tag" && i.kind == IndexKind::Ordered;
+    let s = if counts(&s.columns[2]) && s.indexes.iter().any(ordered) && rng.one_in(2) {
+        s.expire_by("tag", TimeUnit::Seconds)
+    } else {
+        s
     };
     s.locking(locking).logging(logging)
 }
