@@ -87,8 +87,10 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// The centre's name in the answers to binds.
     pub system_id: String,
-    /// Connections at a time.
+    /// Sessions bound at a time.
     pub connections: usize,
+    /// Connections at a time that are not bound.
+    pub unbound: usize,
     /// How long a message without a validity period is valid.
     pub validity: Duration,
     /// Messages that may be queued for one station.
@@ -122,6 +124,7 @@ struct Written {
     http: Option<Spanned<String>>,
     system_id: Option<Spanned<String>>,
     connections: Option<Spanned<u32>>,
+    unbound: Option<Spanned<u32>>,
     validity_s: Option<Spanned<u32>>,
     queue: Option<Spanned<u32>>,
     store: Option<PathBuf>,
@@ -297,6 +300,7 @@ impl Written {
             http: address(self.http.as_ref())?,
             system_id: name.unwrap_or_else(|| "smsc".into()),
             connections: within(self.connections.as_ref(), 10_000, 1..=1_000_000)? as usize,
+            unbound: within(self.unbound.as_ref(), 1000, 1..=1_000_000)? as usize,
             validity: Duration::from_secs(within(self.validity_s.as_ref(), 86_400, 1..=315_360_000)?.into()),
             queue: within(self.queue.as_ref(), 10_000, 1..=10_000_000)?,
             timers,

@@ -2,14 +2,17 @@
 
 use super::account::{self, AccountEvent};
 use super::config::{AccountConfig, Config, Timers};
+use super::descriptors::{self, Room};
 use super::log::{Level, Log};
 use super::metrics::{Counter, Metrics};
 use super::password::is_password;
 use super::peer::Peers;
+use super::places::{Places, Stranger};
 use super::queues::{Depth, Queues};
 use super::rates::Rates;
 use super::route::Target;
 use super::sessions::Sessions;
+use super::source::Source;
 use crate::centre::ArchiveReader;
 use crate::load::Clock;
 use crate::model::StationKey;
@@ -119,8 +122,12 @@ pub struct Front {
     config: RwLock<Arc<Config>>,
     accounts: RwLock<Accounts>,
     passwords: Semaphore,
-    /// Connections that may still be made.
-    pub(super) connections: Arc<Semaphore>,
+    /// Sessions that may still be bound.
+    connections: Arc<Semaphore>,
+    /// Places of connections that are not bound.
+    unbound: Arc<Places>,
+    /// How many connections there may be.
+    pub(super) room: Room,
     /// Centres to which this one binds.
     pub(super) peers: Peers,
     /// Wakes the route to mobiles.
@@ -152,6 +159,10 @@ impl Front {
         archive: Option<ArchiveReader>,
         log: Arc<Log>,
     ) -> Arc<Front> {
+        let room = Room::of(&config, descriptors::limit());
+        if let Some(complaint) = room.complaint(&config) {
+            log.at(Level::Warn, "few_descriptors").text("message", &complaint);
+        }
         let front = Arc::new(Front {
             store,
             archive: archive.map(Mutex::new),
@@ -160,7 +171,9 @@ impl Front {
             config: RwLock::new(Arc::new(config.clone())),
             accounts: RwLock::default(),
             passwords: Semaphore::new(PASSWORDS),
-            connections: Arc::new(Semaphore::new(config.connections)),
+            connections: Arc::new(Semaphore::new(room.connections)),
+            unbound: Places::new(room.unbound),
+            room,
             peers: Peers::default(),
             mobiles: Notify::new(),
             under_way: Arc::default(),
@@ -235,6 +248,7 @@ impl Front {
             ("listen", before.listen != config.listen),
             ("http", before.http != config.http),
             ("connections", before.connections != config.connections),
+            ("unbound", before.unbound != config.unbound),
             ("queue", before.queue != config.queue),
             ("store", before.store != config.store),
             ("[archive]", before.archive != config.archive),
@@ -275,7 +289,16 @@ impl Front {
         self.config().validity.as_micros() as i64
     }
 
-    /// A place for a connection, if there is one.
+    /// A place for a connection that is not bound yet, if there is one.
+    pub(super) async fn enter(&self, source: Source) -> Option<Stranger> {
+        let stranger = self.unbound.enter(source).await;
+        if stranger.is_none() {
+            self.metrics.connections_refused.add(1);
+        }
+        stranger
+    }
+
+    /// A place for a bound session, if there is one.
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.connections).try_acquire_owned().ok();
         if permit.is_none() {

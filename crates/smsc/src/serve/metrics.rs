@@ -158,6 +158,8 @@ pub struct Metrics {
     pub connections_ended: Counter,
     /// Connections refused, as there were too many.
     pub connections_refused: Counter,
+    /// Connections ended before they were bound, as others wanted their places.
+    pub driven_out: Counter,
     /// PDUs answered with an error of their form.
     pub malformed: Counter,
     /// TLS handshakes that failed, or took too long.
@@ -216,6 +218,7 @@ impl Metrics {
             ("binds_refused_total", "Binds that were refused", &self.binds_refused),
             ("connections_total", "Connections made", &self.connections),
             ("connections_refused_total", "Connections beyond the limit", &self.connections_refused),
+            ("connections_driven_out_total", "Unbound connections that made room", &self.driven_out),
             ("tls_failed_total", "TLS handshakes that failed", &self.tls_failed),
             ("outbinds_total", "Applications called with outbind", &self.outbinds),
             ("alerts_total", "alert_notification sent", &self.alerts),

@@ -2,6 +2,7 @@
 
 use super::account::{AccountEvent, Outlet};
 use super::front::{Account, Front, UnderWay};
+use super::places::Stranger;
 use super::sessions::Place;
 use super::stream::{Reading, Writing};
 use super::submission::{refusal_status, submission, target_of};
@@ -53,12 +54,20 @@ pub(super) enum Out {
     End,
 }
 
-/// Serves a connection until it ends. `permit` is its place among all.
+/// The place that a connection has.
+pub(super) enum Seat {
+    /// Among those that are not bound.
+    Stranger(Stranger),
+    /// Among those that are, or have been called.
+    Bound(#[expect(dead_code, reason = "its end gives the place back")] OwnedSemaphorePermit),
+}
+
+/// Serves a connection until it ends.
 pub(super) async fn run(
     front: Arc<Front>,
     peer: Option<SocketAddr>,
     (read, write): (Reading, Writing),
-    permit: OwnedSemaphorePermit,
+    seat: Seat,
 ) {
     front.metrics.connections.add(1);
     let (out, outs) = mpsc::channel(SPARE + super::config::DELIVERIES_MAX);
@@ -67,10 +76,15 @@ pub(super) async fn run(
     let (number, deliveries) = (front.next_session(), Arc::default());
     let place = Place::new((&front.sessions, &front.log), number, peer, (&window, &deliveries));
     let entry = Arc::clone(&place.entry);
+    let driven_out = match &seat {
+        Seat::Stranger(stranger) => Arc::clone(&stranger.driven_out),
+        Seat::Bound(_) => Arc::default(),
+    };
     let mut session = Session {
         front: Arc::clone(&front),
         number,
         place,
+        seat,
         out,
         window,
         bound: None,
@@ -82,20 +96,36 @@ pub(super) async fn run(
         () = session.read(read) => {}
         // An operator ends it.
         () = entry.kick.notified() => session.unbind().await,
+        // Somebody else wants its place.
+        () = driven_out.notified() => front.metrics.driven_out.add(1),
     }
     session.dead.store(true, Relaxed);
+    let was_bound = session.bound.is_some();
     if let Some(bound) = session.bound.take() {
         if bound.kind.receives() {
             bound.account.tell(AccountEvent::Gone(session.number));
         }
         bound.account.leave();
     }
+    let abort = writer.abort_handle();
     // The writer ends after all that is before this, or with the connection.
-    let _ = session.out.send(Out::End).await;
-    drop(session);
-    let _ = writer.await;
+    let ended = async {
+        let _ = session.out.send(Out::End).await;
+        let _ = writer.await;
+    };
+    if was_bound {
+        ended.await;
+    } else {
+        // Who is not bound is not waited for, least of all while others want its place.
+        tokio::select! {
+            () = ended => {}
+            () = tokio::time::sleep(FAREWELL) => {}
+            () = driven_out.notified() => {}
+        }
+        abort.abort();
+    }
     front.metrics.connections_ended.add(1);
-    drop(permit);
+    drop(session);
 }
 
 /// An application's session.
@@ -111,6 +141,8 @@ struct Session {
     number: u64,
     /// Among all connections.
     place: Place,
+    /// What it takes up.
+    seat: Seat,
     out: mpsc::Sender<Out>,
     /// Submissions that have no answer yet.
     window: Arc<AtomicUsize>,
@@ -325,6 +357,13 @@ impl Session {
                 return Next::End;
             }
         };
+        if !self.take_seat() {
+            account.leave();
+            self.front.metrics.binds_refused.add(1);
+            self.place.refuse(&system_id, Status::BindFailed.name());
+            self.send(|out| bind_response(out, command, Status::BindFailed, sequence, &name)).await;
+            return Next::End;
+        }
         self.front.metrics.binds.add(1);
         self.place.bind(&account, kind);
         let config = account.config();
@@ -343,6 +382,18 @@ impl Session {
         }
         self.bound = Some(Bound { account, kind, window, rate: config.rate });
         sent
+    }
+
+    /// Goes over from the strangers to those that are bound; false if all places there are taken.
+    fn take_seat(&mut self) -> bool {
+        if let Seat::Stranger(stranger) = &self.seat {
+            let Some(permit) = self.front.place() else { return false };
+            if !stranger.settle() {
+                return false;
+            }
+            self.seat = Seat::Bound(permit);
+        }
+        true
     }
 
     /// Whether so many more messages may be submitted now; else how they are refused.

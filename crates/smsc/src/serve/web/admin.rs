@@ -126,6 +126,7 @@ impl Site for Admin {
         if let Err(answer) = self.operators.check(&self.front, &request).await {
             return answer;
         }
+        request.settle();
         match what {
             "state" => Answer::json(StatusCode::OK, &self.state(&request)),
             "messages" => self.messages(&request).await,

@@ -48,6 +48,7 @@ impl Site for Api {
             Ok(account) => account,
             Err(answer) => return answer,
         };
+        request.settle();
         match (below.strip_prefix('/'), &request.method) {
             (None, &Method::POST) if below.is_empty() => self.send(account, &request).await,
             (None, _) if below.is_empty() => Answer::not_allowed("POST"),
