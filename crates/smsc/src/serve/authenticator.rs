@@ -50,6 +50,8 @@ pub(super) enum Verdict {
 struct Job {
     attempt: Attempt,
     digest: String,
+    /// Whether somebody of its source was right before.
+    is_known: bool,
     to: oneshot::Sender<Verdict>,
 }
 
@@ -65,18 +67,27 @@ struct Queue {
     has_ended: bool,
 }
 
+/// Who makes room where too many wait: sources that are not known, then those that have most.
+fn weight(jobs: &VecDeque<Job>) -> (bool, usize) {
+    (jobs.back().is_some_and(|job| !job.is_known), jobs.len())
+}
+
 impl Queue {
     /// Adds a job. Where too many wait, the last of the source that has most of them is refused.
     fn push(&mut self, job: Job) {
         let source = job.attempt.source;
         let of_source = self.waiting.entry(source).or_default();
         if of_source.is_empty() && !self.busy.contains(&source) {
-            self.turns.push_back(source);
+            if job.is_known {
+                self.turns.push_front(source);
+            } else {
+                self.turns.push_back(source);
+            }
         }
         of_source.push_back(job);
         self.count += 1;
         if self.count > WAITING
-            && let Some(heaviest) = self.waiting.values_mut().max_by_key(|jobs| jobs.len())
+            && let Some(heaviest) = self.waiting.values_mut().max_by_key(|jobs| weight(jobs))
             && let Some(last) = heaviest.pop_back()
         {
             self.count -= 1;
@@ -159,7 +170,7 @@ impl Shared {
     fn run(&self) {
         let mut queue = self.queue();
         while !queue.has_ended {
-            let Some(Job { attempt, digest, to }) = queue.next() else {
+            let Some(Job { attempt, digest, to, .. }) = queue.next() else {
                 queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -223,7 +234,8 @@ impl Authenticator {
             return known;
         }
         let (to, verdict) = oneshot::channel();
-        self.shared.queue().push(Job { attempt, digest, to });
+        let is_known = self.shared.brake.is_known(attempt.source);
+        self.shared.queue().push(Job { attempt, digest, is_known, to });
         self.shared.filled.notify_one();
         verdict.await.unwrap_or(Verdict::Busy)
     }
@@ -258,7 +270,7 @@ mod tests {
         let source = Source::of([192, 0, 2, last].into());
         let (owner, hash) = (Owner::Account(1), String::new());
         let attempt = Attempt { source, owner, hash, password: password.into() };
-        (Job { attempt, digest: String::new(), to }, verdict)
+        (Job { attempt, digest: String::new(), is_known: last == 3, to }, verdict)
     }
 
     /// A flood of one source: another is next but one, and of each one is looked at at a time.
@@ -275,10 +287,12 @@ mod tests {
         let (other, mut verdict) = job(2, "right");
         queue.push(other);
         assert_eq!(flood.last_mut().unwrap().try_recv(), Ok(Verdict::Busy));
+        let (known, _verdict) = job(3, "known");
+        queue.push(known);
         assert!(verdict.try_recv().is_err(), "it waits");
+        assert_eq!(queue.next().unwrap().attempt.password, "known");
         assert_eq!(queue.next().unwrap().attempt.password, "guess");
-        let second = queue.next().unwrap();
-        assert_eq!(second.attempt.password, "right");
+        assert_eq!(queue.next().unwrap().attempt.password, "right");
         assert!(queue.next().is_none(), "one of each source");
         queue.done(Source::of([192, 0, 2, 1].into()));
         // Whoever has gone costs nothing.

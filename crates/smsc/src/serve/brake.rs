@@ -55,6 +55,8 @@ struct Table {
     of: HashMap<Source, Guesses>,
     /// When an account was last right at a source.
     right: HashMap<(Source, Owner), Instant>,
+    /// When any was.
+    known: HashMap<Source, Instant>,
 }
 
 /// Makes room for a new key.
@@ -97,6 +99,11 @@ impl Brake {
         Some(at.max(of)).filter(|wait| !wait.is_zero())
     }
 
+    /// Whether anybody was right at a source.
+    pub fn is_known(&self, source: Source) -> bool {
+        self.lock().known.contains_key(&source)
+    }
+
     /// An attempt was wrong.
     pub fn wrong(&self, source: Source, owner: Option<Owner>, now: Instant) {
         let mut table = self.lock();
@@ -113,6 +120,8 @@ impl Brake {
         table.at.remove(&key);
         make_room(&mut table.right, &key, |last| *last);
         table.right.insert(key, now);
+        make_room(&mut table.known, &source, |last| *last);
+        table.known.insert(source, now);
     }
 }
 

@@ -152,6 +152,10 @@ pub struct Metrics {
     pub binds: Counter,
     /// Binds that were refused.
     pub binds_refused: Counter,
+    /// Passwords that were not looked at, after too many wrong ones.
+    pub guesses_braked: Counter,
+    /// Passwords that were not looked at, as too many waited.
+    pub passwords_busy: Counter,
     /// Connections made.
     pub connections: Counter,
     /// Connections ended.
@@ -216,6 +220,8 @@ impl Metrics {
             ("archived_total", "Messages moved to the archive", &self.archived),
             ("binds_total", "Binds that succeeded", &self.binds),
             ("binds_refused_total", "Binds that were refused", &self.binds_refused),
+            ("guesses_braked_total", "Passwords not looked at after wrong ones", &self.guesses_braked),
+            ("passwords_busy_total", "Passwords not looked at as many waited", &self.passwords_busy),
             ("connections_total", "Connections made", &self.connections),
             ("connections_refused_total", "Connections beyond the limit", &self.connections_refused),
             ("connections_driven_out_total", "Unbound connections that made room", &self.driven_out),

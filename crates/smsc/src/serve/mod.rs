@@ -9,6 +9,7 @@
 //! - `session`: one connection; a task that reads, one that writes.
 //! - `places`: of connections whose client is not known yet, by `source`; `descriptors`: how many
 //!   connections there may be at all.
+//! - `authenticator`: passwords; `brake`: guesses at them.
 //! - `account`: what is delivered to an application, over all its sessions.
 //! - `network`: what is delivered to mobiles.
 //! - `peer`: what goes through other centres, and comes from them; `route` says which way.
@@ -20,6 +21,8 @@
 //! not answered, or is delivered again.
 
 mod account;
+mod authenticator;
+mod brake;
 mod config;
 mod descriptors;
 mod front;
@@ -179,7 +182,7 @@ pub async fn serve(
     };
     let tls = tls_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     let smpp = listener.local_addr()?;
-    let front = Front::new(config, (store, kind.name()), reader, log);
+    let front = Front::new(config, (store, kind.name()), reader, log)?;
     let upkeep = upkeep::start(&front, archive)?;
     let route = tokio::spawn(network::run(Arc::clone(&front), network, retry));
     let detour = tokio::spawn(peer::detour(Arc::clone(&front)));
@@ -323,7 +326,7 @@ impl Sites {
             tokio::spawn(web::run(site, listener, places(), front.stopping()));
         }
         if let Some(listener) = self.api {
-            let site = Arc::new(web::Api::new(front).map_err(ServeError::Failed)?);
+            let site = Arc::new(web::Api::new(front));
             tokio::spawn(web::run(site, listener, places(), front.stopping()));
         }
         if let Some(listener) = self.admin {

@@ -4,6 +4,7 @@ use super::account::{AccountEvent, Outlet};
 use super::front::{Account, Front, UnderWay};
 use super::places::Stranger;
 use super::sessions::Place;
+use super::source::Source;
 use super::stream::{Reading, Writing};
 use super::submission::{refusal_status, submission, target_of};
 use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
@@ -83,6 +84,7 @@ pub(super) async fn run(
     let mut session = Session {
         front: Arc::clone(&front),
         number,
+        source: peer.map_or_else(Source::unknown, |peer| Source::of(peer.ip())),
         place,
         seat,
         out,
@@ -139,6 +141,8 @@ struct Bound {
 struct Session {
     front: Arc<Front>,
     number: u64,
+    /// Where it comes from.
+    source: Source,
     /// Among all connections.
     place: Place,
     /// What it takes up.
@@ -340,7 +344,7 @@ impl Session {
         let account = match Bind::read(body) {
             Ok(bind) => {
                 system_id.clone_from(&bind.system_id);
-                self.front.bind(&bind).await
+                self.front.bind(&bind, self.source).await
             }
             Err(status) => {
                 self.front.metrics.malformed.add(1);
@@ -368,6 +372,8 @@ impl Session {
         self.place.bind(&account, kind);
         let config = account.config();
         let window = config.window as usize;
+        // From here on the end of the session gives the account's place back.
+        self.bound = Some(Bound { account: Arc::clone(&account), kind, window, rate: config.rate });
         // The answer comes before the first delivery.
         let sent = self.send(|out| bind_response(out, command, Status::Ok, sequence, &name)).await;
         if kind.receives() {
@@ -380,7 +386,6 @@ impl Session {
             };
             account.tell(AccountEvent::Bound(outlet));
         }
-        self.bound = Some(Bound { account, kind, window, rate: config.rate });
         sent
     }
 

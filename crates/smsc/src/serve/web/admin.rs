@@ -158,7 +158,7 @@ impl Admin {
             Err(answer) => return answer,
         };
         let peer = request.peer.to_string();
-        match self.operators.sign_in(&self.front, &password).await {
+        match self.operators.sign_in(&self.front, request, &password).await {
             Ok(session) => {
                 self.front.log.at(Level::Info, "admin_sign_in").text("peer", &peer);
                 Answer::json(StatusCode::OK, &json!({ "session": session }))

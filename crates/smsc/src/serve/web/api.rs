@@ -27,11 +27,8 @@ pub(in crate::serve) struct Api {
 
 impl Api {
     /// The API of a server.
-    ///
-    /// # Errors
-    /// The system gives no random octets.
-    pub fn new(front: &Arc<Front>) -> Result<Api, String> {
-        Ok(Api { front: Arc::clone(front), accounts: Accounts::new()? })
+    pub fn new(front: &Arc<Front>) -> Api {
+        Api { front: Arc::clone(front), accounts: Accounts::new() }
     }
 }
 

@@ -137,6 +137,12 @@ impl Answer {
         self.headers.push((name, HeaderValue::from_static(value)));
         self
     }
+
+    /// With one more header, a number.
+    pub fn with_number(mut self, name: HeaderName, value: u64) -> Answer {
+        self.headers.push((name, value.into()));
+        self
+    }
 }
 
 /// What answers requests.
