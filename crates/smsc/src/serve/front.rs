@@ -14,12 +14,14 @@ use super::rates::Rates;
 use super::route::Target;
 use super::sessions::Sessions;
 use super::source::Source;
+use super::turns::Turns;
 use crate::centre::ArchiveReader;
 use crate::load::Clock;
 use crate::model::StationKey;
 use crate::smpp::{Bind, Status};
 use crate::store::SharedStore;
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -123,6 +125,8 @@ pub struct Front {
     config: RwLock<Arc<Config>>,
     accounts: RwLock<Accounts>,
     authenticator: Authenticator,
+    /// Who submits next.
+    pub(super) turns: Arc<Turns>,
     /// Sessions that may still be bound.
     connections: Arc<Semaphore>,
     /// Places of connections that are not bound.
@@ -172,6 +176,7 @@ impl Front {
             config: RwLock::new(Arc::new(config.clone())),
             accounts: RwLock::default(),
             authenticator: Authenticator::start()?,
+            turns: Turns::new(std::thread::available_parallelism().map_or(1, NonZero::get)),
             connections: Arc::new(Semaphore::new(room.connections)),
             unbound: Places::new(room.unbound),
             room,

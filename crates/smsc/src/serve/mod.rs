@@ -10,6 +10,7 @@
 //! - `places`: of connections whose client is not known yet, by `source`; `descriptors`: how many
 //!   connections there may be at all.
 //! - `authenticator`: passwords; `brake`: guesses at them.
+//! - `turns`: who submits next.
 //! - `account`: what is delivered to an application, over all its sessions.
 //! - `network`: what is delivered to mobiles.
 //! - `peer`: what goes through other centres, and comes from them; `route` says which way.
@@ -46,6 +47,7 @@ mod stream;
 mod submission;
 mod tls;
 mod token;
+mod turns;
 mod upkeep;
 mod web;
 

@@ -7,6 +7,7 @@ use super::sessions::Place;
 use super::source::Source;
 use super::stream::{Reading, Writing};
 use super::submission::{refusal_status, submission, target_of};
+use super::turns::{SLICE, Turn};
 use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
 use crate::model::StationKey;
 use crate::smpp::{
@@ -17,11 +18,12 @@ use crate::store::{Acknowledge, Started};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Octets that are read at a time.
@@ -93,6 +95,8 @@ pub(super) async fn run(
         enquiry: 0,
         dead: Arc::new(AtomicBool::new(false)),
         deliveries,
+        turn: Mutex::default(),
+        left: AtomicU32::new(0),
     };
     tokio::select! {
         () = session.read(read) => {}
@@ -157,6 +161,9 @@ struct Session {
     dead: Arc<AtomicBool>,
     /// Deliveries without an answer.
     deliveries: Arc<AtomicUsize>,
+    /// The turn to submit that it has, and how many messages that is still good for.
+    turn: Mutex<Option<Turn>>,
+    left: AtomicU32,
 }
 
 /// Whether a session goes on.
@@ -237,6 +244,7 @@ impl Session {
                     }
                 }
             }
+            self.give_turn();
             input.drain(..taken);
             if input.is_empty() && input.capacity() > 4 * CHUNK {
                 input = Vec::new();
@@ -257,7 +265,34 @@ impl Session {
     }
 
     async fn put(&self, out: Out) -> Next {
+        let out = match self.out.try_send(out) {
+            Ok(()) => return Next::On,
+            Err(TrySendError::Closed(_)) => return Next::End,
+            Err(TrySendError::Full(out)) => out,
+        };
+        // Others submit while the client does not take its answers.
+        self.give_turn();
         if self.out.send(out).await.is_ok() { Next::On } else { Next::End }
+    }
+
+    /// Waits until it is the account's turn to submit one more message.
+    async fn take_turn(&self) {
+        let left = self.left.load(Relaxed);
+        if left > 0 {
+            return self.left.store(left - 1, Relaxed);
+        }
+        self.give_turn();
+        let turn = self.front.turns.take(self.account()).await;
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
+        self.left.store(SLICE - 1, Relaxed);
+    }
+
+    /// Others may submit: nothing more is to be submitted, or something is waited for.
+    fn give_turn(&self) {
+        self.left.store(0, Relaxed);
+        // One that is dropped wakes the next.
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(turn);
     }
 
     async fn nack(&self, status: Status, sequence: u32) -> Next {
@@ -310,6 +345,7 @@ impl Session {
         if !bound.kind.submits() {
             return self.answer(command, Status::BindStatus, sequence).await;
         }
+        self.take_turn().await;
         match command {
             Command::SubmitSm => self.submit(command, sequence, Submit::read(body)).await,
             Command::DataSm => self.submit(command, sequence, Submit::read_data(body)).await,
@@ -401,11 +437,20 @@ impl Session {
         true
     }
 
-    /// Whether so many more messages may be submitted now; else how they are refused.
-    fn admit(&self, now_us: i64) -> Result<(), Status> {
+    /// Whether one more message may be under way; else how it is refused.
+    fn admit_window(&self) -> Result<(), Status> {
         let Some(bound) = &self.bound else { return Err(Status::BindStatus) };
-        let fits = self.window.load(Relaxed) < bound.window;
-        if fits && bound.account.may_submit(bound.rate, now_us) {
+        if self.window.load(Relaxed) < bound.window {
+            return Ok(());
+        }
+        self.front.metrics.throttled.add(1);
+        Err(Status::Throttled)
+    }
+
+    /// Whether one more message may be submitted in this second; else how it is refused.
+    fn admit_rate(&self, now_us: i64) -> Result<(), Status> {
+        let Some(bound) = &self.bound else { return Err(Status::BindStatus) };
+        if bound.account.may_submit(bound.rate, now_us) {
             return Ok(());
         }
         self.front.metrics.throttled.add(1);
@@ -430,7 +475,7 @@ impl Session {
                 return self.refuse(command, status, sequence).await;
             }
         };
-        if let Err(status) = self.admit(now_us) {
+        if let Err(status) = self.admit_window().and_then(|()| self.admit_rate(now_us)) {
             return self.refuse(command, status, sequence).await;
         }
         if submit.replaces
@@ -457,7 +502,9 @@ impl Session {
     /// Runs an operation, durably; a store that fails ends the server.
     async fn run(&self, operation: Operation) -> Result<Outcome, Status> {
         let _one = UnderWay::new(&self.front.under_way);
-        self.front.store.start(operation, Acknowledge::Durable).await.map_err(|error| {
+        let started = self.front.store.start(operation, Acknowledge::Durable);
+        self.give_turn();
+        started.await.map_err(|error| {
             self.front.fail(error);
             Status::SystemError
         })
@@ -524,9 +571,12 @@ impl Session {
         }
         let under_way = UnderWay::new(&self.front.under_way);
         let mut messages = Vec::with_capacity(multi.destinations.len());
+        // It is let in where one message is; all of it counts until it is answered.
+        let fits = self.admit_window();
         for destination in multi.destinations {
             let Destination::Address(address) = destination else { continue };
-            let started = self.admit(now_us).and_then(|()| {
+            self.take_turn().await;
+            let started = fits.and_then(|()| self.admit_rate(now_us)).and_then(|()| {
                 let submit = Submit { destination: address.clone(), ..multi.submit.clone() };
                 let submission = submission(&self.front, self.account(), submit, now_us)?;
                 let (to, target) = (submission.message.dst_key, target_of(&submission));
@@ -537,7 +587,7 @@ impl Session {
             });
             messages.push((address, started));
         }
-        self.window.fetch_add(1, Relaxed);
+        self.window.fetch_add(messages.len(), Relaxed);
         self.put(Out::Multi { sequence, messages, since, under_way }).await
     }
 
@@ -672,6 +722,7 @@ async fn write_all(
                     drop(under_way);
                 }
                 Out::Multi { sequence, messages, since, under_way } => {
+                    let count = messages.len();
                     let mut response = MultiResponse::default();
                     for (address, started) in messages {
                         let done = match started {
@@ -689,7 +740,7 @@ async fn write_all(
                     }
                     response.write(&mut octets, sequence);
                     front.metrics.submit.add(since.elapsed().as_micros() as u64);
-                    window.fetch_sub(1, Relaxed);
+                    window.fetch_sub(count, Relaxed);
                     drop(under_way);
                 }
                 Out::End => ends = true,
