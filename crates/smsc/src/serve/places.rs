@@ -6,6 +6,7 @@
 
 use super::source::Source;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -18,6 +19,8 @@ const EMPTYING: Duration = Duration::from_millis(250);
 struct Table {
     next: u64,
     by_source: HashMap<Source, BTreeMap<u64, Arc<Notify>>>,
+    /// How many are settled.
+    settled: usize,
 }
 
 impl Table {
@@ -58,8 +61,8 @@ impl Table {
 /// Places for strangers.
 pub(super) struct Places {
     free: Arc<Semaphore>,
-    /// Of one source at most.
-    of_source: usize,
+    /// Of one source, and settled, at most.
+    half: usize,
     table: Mutex<Table>,
 }
 
@@ -67,7 +70,7 @@ impl Places {
     /// So many places, of which one source has half at most.
     pub fn new(most: usize) -> Arc<Places> {
         let free = Arc::new(Semaphore::new(most));
-        Arc::new(Places { free, of_source: most.div_ceil(2), table: Mutex::default() })
+        Arc::new(Places { free, half: most.div_ceil(2), table: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -79,7 +82,7 @@ impl Places {
     pub async fn enter(self: &Arc<Self>, source: Source) -> Option<Stranger> {
         {
             let mut table = self.lock();
-            if table.by_source.get(&source).is_some_and(|those| those.len() >= self.of_source) {
+            if table.by_source.get(&source).is_some_and(|those| those.len() >= self.half) {
                 table.drive_out(source);
             }
         }
@@ -97,7 +100,8 @@ impl Places {
         };
         let driven_out = Arc::new(Notify::new());
         let number = self.lock().insert(source, &driven_out);
-        Some(Stranger { places: Arc::clone(self), source, number, driven_out, _permit: permit })
+        let (places, is_settled) = (Arc::clone(self), AtomicBool::new(false));
+        Some(Stranger { places, source, number, driven_out, is_settled, _permit: permit })
     }
 }
 
@@ -108,20 +112,33 @@ pub(super) struct Stranger {
     number: u64,
     /// Told when it has to go.
     pub driven_out: Arc<Notify>,
+    is_settled: AtomicBool,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Stranger {
-    /// It has shown who it is, and is not driven out any more; false if it was just before. It
-    /// keeps its place.
-    pub fn settle(&self) -> bool {
+    /// It has shown who it is and goes to another place: it is not driven out any more; false if it
+    /// was just before.
+    pub fn leave(&self) -> bool {
         self.places.lock().remove(self.source, self.number)
+    }
+
+    /// It has shown who it is, and keeps this place, from which it is not driven out any more. Half
+    /// of the places can be settled, so that there is always room for who comes.
+    pub fn settle(&self) {
+        let mut table = self.places.lock();
+        if table.settled < self.places.half && table.remove(self.source, self.number) {
+            table.settled += 1;
+            self.is_settled.store(true, Relaxed);
+        }
     }
 }
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        self.places.lock().remove(self.source, self.number);
+        let mut table = self.places.lock();
+        table.remove(self.source, self.number);
+        table.settled -= usize::from(self.is_settled.load(Relaxed));
     }
 }
 
@@ -160,17 +177,23 @@ mod tests {
         of_one.clear();
         assert!(waits.await.unwrap());
         assert!(!is_driven_out(&third).await && !is_driven_out(&of_two).await);
-        // Who is settled stays, and who was driven out cannot settle.
-        assert!(of_three.settle() && !of_three.settle());
+        // Who was driven out cannot leave for another place.
+        assert!(of_three.leave() && !of_three.leave());
     }
 
     #[tokio::test]
-    async fn nobody_gets_in_where_all_are_settled() {
-        let places = Places::new(1);
-        let only = places.enter(source(1)).await.unwrap();
-        assert!(only.settle());
-        assert!(places.enter(source(2)).await.is_none());
-        drop(only);
+    async fn half_of_the_places_can_be_settled() {
+        let places = Places::new(2);
+        let first = places.enter(source(1)).await.unwrap();
+        first.settle();
+        let second = places.enter(source(1)).await.unwrap();
+        second.settle();
+        assert!(!is_driven_out(&first).await && !is_driven_out(&second).await);
+        // The second could not: it goes for the next.
+        assert!(places.enter(source(2)).await.is_none(), "nobody has gone yet");
+        assert!(!is_driven_out(&first).await && is_driven_out(&second).await);
+        drop((first, second));
+        assert_eq!(places.lock().settled, 0);
         assert!(places.enter(source(2)).await.is_some());
     }
 }

@@ -419,6 +419,7 @@ impl Session {
                 window,
                 dead: Arc::clone(&self.dead),
                 deliveries: Arc::clone(&self.deliveries),
+                silent: (0, Instant::now()),
             };
             account.tell(AccountEvent::Bound(outlet));
         }
@@ -429,7 +430,7 @@ impl Session {
     fn take_seat(&mut self) -> bool {
         if let Seat::Stranger(stranger) = &self.seat {
             let Some(permit) = self.front.place() else { return false };
-            if !stranger.settle() {
+            if !stranger.leave() {
                 return false;
             }
             self.seat = Seat::Bound(permit);
@@ -616,8 +617,11 @@ impl Session {
             Outcome::Status(status) => Ok(status),
             Outcome::Refused(Refusal::NoSuchMessage) => {
                 let archive = self.front.archive.as_ref().ok_or(Status::QueryFailed)?;
-                let archive = archive.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                let found = archive.find(query.msg_id).map_err(|_| Status::SystemError)?;
+                // The file is read in this thread, whose other tasks go elsewhere meanwhile.
+                let found = tokio::task::block_in_place(|| {
+                    let archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
+                    archive.find(query.msg_id).map_err(|_| Status::SystemError)
+                })?;
                 let own = found.filter(|record| record.account == account && record.receipt_of == 0);
                 own.and_then(|record| record.status()).ok_or(Status::QueryFailed)
             }

@@ -164,7 +164,7 @@ impl Admin {
                 Answer::json(StatusCode::OK, &json!({ "session": session }))
             }
             Err(answer) => {
-                self.front.log.at(Level::Warn, "admin_refused").text("peer", &peer);
+                self.front.log.of_stranger(Level::Warn, "admin_refused").text("peer", &peer);
                 answer
             }
         }

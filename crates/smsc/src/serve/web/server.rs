@@ -57,8 +57,7 @@ impl Request {
 
     /// Whoever asks has shown who it is: its connection does not make room for others any more.
     pub fn settle(&self) {
-        // One that was driven out just before ends all the same.
-        let _ = self.place.settle();
+        self.place.settle();
     }
 
     /// Where it comes from, as far as limits go.
