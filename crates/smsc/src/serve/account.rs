@@ -7,10 +7,10 @@
 use super::front::{Account, Front, UnderWay};
 use super::outbind;
 use super::session::Out;
-use super::submission::{are_whole, destination_of, receipt_tlvs, source_of};
+use super::submission::{destination_of, receipt_tlvs, source_of};
 use crate::centre::{Channel, Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{ESME_LANES, Message, State, StationKey};
-use crate::smpp::{Alert, Deliver, Status, deliver};
+use crate::smpp::{Alert, Deliver, Status, Tlvs, deliver, tag};
 use crate::store::Acknowledge;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -392,8 +392,9 @@ fn message_for_application(message: &Message) -> Deliver {
     let mut tlvs = Vec::new();
     if message.receipt_of != 0 {
         receipt_tlvs(message, &mut tlvs);
-    } else if are_whole(&message.tlvs) {
-        tlvs.extend_from_slice(&message.tlvs);
+    } else if let Ok(whole) = Tlvs::new(&message.tlvs) {
+        // Which centres it has passed is theirs to know.
+        tlvs = whole.without(tag::CENTRES_PASSED);
     }
     Deliver {
         service_type: message.service_type.clone(),

@@ -1,10 +1,11 @@
-//! Passwords are looked at by threads of their own: each look takes some milliseconds of a processor
-//! and 19 MiB, which tasks that serve must not wait for, and of which a flood must not have many.
+//! Passwords are looked at by threads of their own: each look takes some milliseconds of a
+//! processor and 19 MiB, which tasks that serve must not wait for, and of which a flood must not
+//! have many.
 //!
 //! What waits is bounded, and taken in turn by source, one of each at a time: a flood from one
-//! source delays nobody else, and each guess finds all before it counted. Whoever has gone meanwhile
-//! costs nothing. A password that was right is remembered by its digest, so that clients that come
-//! back by the hundred are let in at once.
+//! source delays nobody else, and each guess finds all before it counted. Whoever has gone
+//! meanwhile costs nothing. A password that was right is remembered by its digest, so that clients
+//! that come back by the hundred are let in at once.
 
 use super::brake::{Brake, Owner};
 use super::password::is_password;
@@ -240,8 +241,8 @@ impl Authenticator {
         verdict.await.unwrap_or(Verdict::Busy)
     }
 
-    /// An attempt with a name that nobody has, or with a wrong token: counted, or how long it should
-    /// have waited.
+    /// An attempt with a name that nobody has, or with a wrong token: counted, or how long it
+    /// should have waited.
     pub fn stranger(&self, source: Source) -> Verdict {
         let now = Instant::now();
         match self.shared.brake.wait(source, None, now) {

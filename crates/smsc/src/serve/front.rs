@@ -14,6 +14,7 @@ use super::rates::Rates;
 use super::route::Target;
 use super::sessions::Sessions;
 use super::source::Source;
+use super::trace::Centre;
 use super::turns::Turns;
 use crate::centre::ArchiveReader;
 use crate::load::Clock;
@@ -125,6 +126,8 @@ pub struct Front {
     config: RwLock<Arc<Config>>,
     accounts: RwLock<Accounts>,
     authenticator: Authenticator,
+    /// What messages that have been here are known by.
+    pub(super) centre: Centre,
     /// Who submits next.
     pub(super) turns: Arc<Turns>,
     /// Sessions that may still be bound.
@@ -176,6 +179,7 @@ impl Front {
             config: RwLock::new(Arc::new(config.clone())),
             accounts: RwLock::default(),
             authenticator: Authenticator::start()?,
+            centre: Centre::new()?,
             turns: Turns::new(std::thread::available_parallelism().map_or(1, NonZero::get)),
             connections: Arc::new(Semaphore::new(room.connections)),
             unbound: Places::new(room.unbound),

@@ -184,6 +184,8 @@ pub struct Metrics {
     pub peer_receipts: Counter,
     /// Of these, about a message that nobody waits for.
     pub peer_receipts_unmatched: Counter,
+    /// Messages that came back, and were not sent on again.
+    pub loops: Counter,
     /// Messages of peers for applications.
     pub from_peers: Counter,
     /// From the arrival of a submit_sm to its answer.
@@ -234,6 +236,7 @@ impl Metrics {
             ("peer_throttled_total", "Times that a peer wanted less", &self.peer_throttled),
             ("peer_receipts_total", "Receipts of peers", &self.peer_receipts),
             ("peer_receipts_unmatched_total", "Receipts of no message", &self.peer_receipts_unmatched),
+            ("loops_total", "Messages that came back, and were not sent on", &self.loops),
             ("from_peers_total", "Messages of peers for applications", &self.from_peers),
             ("malformed_total", "PDUs answered with an error of their form", &self.malformed),
             ("sessions_kicked_total", "Sessions that an operator ended", &self.kicked),

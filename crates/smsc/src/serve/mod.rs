@@ -13,6 +13,7 @@
 //! - `turns`: who submits next.
 //! - `account`: what is delivered to an application, over all its sessions.
 //! - `network`: what is delivered to mobiles.
+//! - `trace`: the centres that a message has passed.
 //! - `peer`: what goes through other centres, and comes from them; `route` says which way.
 //! - `upkeep`: timers and the Flusher, in threads.
 //! - `web`: metrics, the HTTP API, the admin page; `sections` is their configuration.
@@ -47,6 +48,7 @@ mod stream;
 mod submission;
 mod tls;
 mod token;
+mod trace;
 mod turns;
 mod upkeep;
 mod web;
