@@ -1,9 +1,9 @@
 //! Turns between applications, and patience with those that do not answer.
 //!
 //! Submissions were handled as tasks of sessions came to run, and one submit_multi was 254 messages
-//! at a stroke, of which the window counted one: three sessions of one application that sent nothing
-//! else had 47,000 messages accepted between two of another's, each of which took a second. Now turns
-//! of 16 messages go round the applications, and the window counts all of them.
+//! at a stroke, of which the window counted one. Three sessions of one application that sent
+//! nothing else had 47,000 messages accepted between two of another's, each of which took a second.
+//! Now turns of 16 messages go round the applications, and the window counts all of them.
 //!
 //! A deliver_sm that was not answered in `response_s` went out again at once, to the same session,
 //! for as long as that lasted: whoever did not answer, or did not read, was sent the same window
