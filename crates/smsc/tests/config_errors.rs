@@ -192,6 +192,23 @@ fn addresses_do_not_clash() {
             ),
             "is this centre",
         ),
+        // Reached by another name, where all addresses of the machine are listened at.
+        (
+            format!(
+                "listen = \"0.0.0.0:4001\"\n{}{}",
+                account(),
+                PEER.replace("smsc.example:2775", "127.0.0.1:4001")
+            ),
+            "is this centre",
+        ),
+        (
+            format!(
+                "listen = \"127.0.0.1:4001\"\n{}{}",
+                account(),
+                PEER.replace("smsc.example:2775", "localhost:4001")
+            ),
+            "is this centre",
+        ),
     ] {
         let error = Config::parse("smsc.toml", &text).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

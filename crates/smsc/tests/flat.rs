@@ -39,6 +39,10 @@ fn memory_and_descriptors_stay_flat_while_clients_come_and_go() {
     std::fs::write(dir.path().join("smsc.toml"), config(&sections).replace("sessions = 3", "sessions = 100"))
         .unwrap();
     let server = Server::start(dir.path(), &["--segment-mib", "1"]);
+    // Who was right before goes on behind what strangers at the same address guess.
+    for system_id in ["app", "other"] {
+        drop(Client::bound(&server.address, system_id, Command::BindTransceiver));
+    }
     let (ends, rounds, accepted) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let begin = Instant::now();
     let mut sizes = Vec::new();
@@ -62,9 +66,14 @@ fn memory_and_descriptors_stay_flat_while_clients_come_and_go() {
         });
         scope.spawn(|| {
             while !ends.load(Relaxed) {
-                // Refused, silent, in the middle of a PDU.
+                // Refused: soon it waits for each answer.
                 let mut stranger = Client::connect(&server.address);
                 stranger.bind("nobody", "wrong", Command::BindReceiver);
+            }
+        });
+        scope.spawn(|| {
+            while !ends.load(Relaxed) {
+                // Silent, in the middle of a PDU.
                 let mut half = TcpStream::connect(&server.address).unwrap();
                 half.write_all(&[0, 0, 0, 40, 0]).unwrap();
                 drop(TcpStream::connect(&server.address).unwrap());

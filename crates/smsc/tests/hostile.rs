@@ -76,11 +76,14 @@ fn who_says_nothing_or_little_is_let_go() {
     assert!(is_served(&mut good));
 }
 
-/// A flood of binds, right and wrong: each is answered, and who is in is served.
+/// A flood of binds, right and wrong: each is answered, and who is in is served. After some wrong
+/// ones the next are not looked at.
 #[test]
 fn a_flood_of_binds_is_answered() {
     let (_dir, server) = Server::new("connections = 60\n[timers]\nsession_init_s = 3");
     let mut good = Client::bound(&server.address, "app", Command::BindTransceiver);
+    // Known at this address: guesses at others do not hold it up.
+    drop(Client::bound(&server.address, "other", Command::BindTransmitter));
     let address = server.address.clone();
     let bind = move |at: usize| {
         let Ok(stream) = TcpStream::connect(&address) else { return None };
@@ -109,8 +112,8 @@ fn a_flood_of_binds_is_answered() {
     assert!(answers.len() > 40, "{}", answers.len());
     for (which, status) in &answers {
         let right = match which {
-            0 => *status == Status::Password as u32,
-            1 => *status == Status::SystemId as u32,
+            0 => [Status::Password, Status::Throttled].map(|status| status as u32).contains(status),
+            1 => [Status::SystemId, Status::Throttled].map(|status| status as u32).contains(status),
             _ => *status == 0 || *status == Status::BindFailed as u32,
         };
         assert!(right, "{which} {status:#x}");

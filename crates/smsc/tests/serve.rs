@@ -330,6 +330,50 @@ fn mistakes_are_told_before_anything_is_made() {
     assert!(smsc::serve::is_password(hash.trim(), "secret"));
 }
 
+/// A directory with other things in it became a store, among letters and photographs; where a file
+/// system was not mounted, an empty store was begun on the disk below its mount point, and what was
+/// in the other one seemed to be gone.
+#[test]
+fn a_store_is_made_only_where_nothing_else_is() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("smsc.toml"), config("")).unwrap();
+    std::fs::create_dir_all(dir.path().join("home/photos")).unwrap();
+    std::fs::write(dir.path().join("file"), "x").unwrap();
+    for (store, words) in [
+        ("home", "\"photos\" is in it, and no store"),
+        ("mount/messages", "mount is not there: make it, or mount what it is on"),
+        ("file", "--store file: Not a directory"),
+    ] {
+        let mut command = Process::new(env!("CARGO_BIN_EXE_smsc"));
+        command.args(["serve", "--config", "smsc.toml", "--store", store]).current_dir(dir.path());
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(words), "{store}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path().join("home")).unwrap().count(), 1);
+    assert!(!dir.path().join("mount").exists());
+    // An empty one is taken, also where it is a file system of its own.
+    std::fs::create_dir_all(dir.path().join("store/lost+found")).unwrap();
+    drop(Server::start(dir.path(), &["--segment-mib", "1"]));
+}
+
+/// `--check` says which addresses are taken; it is no mistake, as the centre may serve there
+/// already.
+#[test]
+fn a_check_says_which_addresses_are_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    std::fs::write(dir.path().join("smsc.toml"), config("").replacen("127.0.0.1:0", &address, 1)).unwrap();
+    let mut command = Process::new(env!("CARGO_BIN_EXE_smsc"));
+    let output = command.args(["serve", "--check", "--config", "smsc.toml"]).current_dir(dir.path()).output();
+    let output = output.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains(&format!("listen {address}: Address already in use")), "{said}");
+    assert!(!said.contains("http 127.0.0.1:0"), "{said}");
+}
+
 #[test]
 fn load_is_answered_and_receipted() {
     let (_dir, server) = Server::new("");

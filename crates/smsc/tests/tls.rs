@@ -111,6 +111,25 @@ fn a_certificate_is_read_again_and_half_open_handshakes_end() {
     asks(&address, &dir.path().join("new-ca.pem")).unwrap();
 }
 
+/// A pipe in the place of a certificate: SIGHUP waited for whoever would write into it, and with it
+/// the signals that should have ended the centre.
+#[test]
+fn a_pipe_for_a_certificate_is_refused_and_holds_up_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    certificate(dir.path(), "old");
+    let text = config("") + &tls_table(dir.path(), "old", "");
+    let (mut server, address) = start(dir.path(), &text);
+    let pem = dir.path().join("old.pem");
+    std::fs::remove_file(&pem).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pem).status().unwrap().success());
+    server.signal("-HUP");
+    let line = server.line_with("not_reloaded");
+    assert!(line.contains("it is no regular file") && line.contains("the old configuration holds"), "{line}");
+    asks(&address, &dir.path().join("old-ca.pem")).unwrap();
+    server.signal("-TERM");
+    assert_eq!(server.wait().0, Some(0));
+}
+
 /// Two centres that speak TLS, each of which knows the other by its certificate.
 #[test]
 fn a_peer_is_reached_with_tls() {

@@ -4,13 +4,17 @@ use super::Wrong;
 use clap::Args;
 use smsc::centre::RetryPolicy;
 use smsc::network::NetworkProfile;
-use smsc::serve::{Config, Event, Level, Log, Serve as Server, Wish, serve};
+use smsc::serve::{Config, ConfigError, Event, Level, Log, Serve as Server, Wish, serve};
 use smsc::store::{MmdbOptions, StoreKind};
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Timeout;
 
 /// Serve SMPP 3.4 until SIGTERM or Ctrl-C; SIGHUP reads the configuration again.
 #[derive(Args)]
@@ -38,6 +42,67 @@ pub struct Serve {
     check: bool,
 }
 
+/// How long the files of a configuration may take to be read again: a file system that hangs must
+/// not keep the centre from hearing that it is to end.
+const READING: Duration = Duration::from_secs(10);
+
+/// A configuration that is being read, in a thread of its own.
+type Reading = Pin<Box<Timeout<JoinHandle<Result<Config, ConfigError>>>>>;
+
+fn begin_reading(path: &Path) -> Reading {
+    let path = path.to_owned();
+    Box::pin(tokio::time::timeout(READING, tokio::task::spawn_blocking(move || Config::read(&path))))
+}
+
+/// What was read, or why not; never, while nothing is.
+async fn what_was_read(reading: &mut Option<Reading>) -> Result<Config, String> {
+    let Some(reading) = reading else { return std::future::pending().await };
+    match reading.await {
+        Ok(Ok(read)) => read.map_err(|error| error.to_string()),
+        Ok(Err(failed)) => Err(failed.to_string()),
+        Err(_) => Err(format!("its files were not read in {} s", READING.as_secs())),
+    }
+}
+
+/// Whether a store may be made in a directory: it is empty, or it is not there and what it is to be
+/// in is. One with other things in it was not meant; and what a missing mount point leaves behind
+/// is no place to begin another store in.
+fn check_room(directory: &Path) -> Result<(), Wrong> {
+    let name = directory.display();
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new("."));
+            if parent.is_dir() {
+                return Ok(());
+            }
+            let parent = parent.display();
+            return Err(Wrong(format!(
+                "--store {name}: {parent} is not there: make it, or mount what it is on"
+            )));
+        }
+        Err(error) => return Err(Wrong(format!("--store {name}: {error}"))),
+    };
+    let names: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.file_name()).collect();
+    // A store that has lost its first file, or was killed before it had one: the engine says what
+    // is wrong.
+    let is_own = |name: &std::ffi::OsString| {
+        let own = ["LOCK", "MANIFEST", "log-", "smsc.db", "postgresql"];
+        own.iter().any(|own| name.to_string_lossy().starts_with(own))
+    };
+    if names.iter().any(is_own) {
+        return Ok(());
+    }
+    match names.iter().find(|name| *name != "lost+found") {
+        None => Ok(()),
+        Some(other) => Err(Wrong(format!(
+            "--store {name}: {other:?} is in it, and no store: take a directory that is empty, or \
+             that of a store; nothing was written"
+        ))),
+    }
+}
+
 fn kind(word: &str) -> Result<StoreKind, String> {
     let names: Vec<&str> = StoreKind::ALL.into_iter().map(StoreKind::name).collect();
     StoreKind::named(word).ok_or_else(|| format!("there is no such engine; known are {}", names.join(", ")))
@@ -49,6 +114,12 @@ impl Serve {
         let config = Config::read(&self.config).map_err(|error| Wrong(error.to_string()))?;
         let (network, retry) = self.network()?;
         if self.check {
+            for (name, address) in config.listeners() {
+                if let Err(error) = std::net::TcpListener::bind(address) {
+                    let whose = "where this centre serves already, that is right";
+                    tell!("{}: {name} {address}: {error}; {whose}", self.config.display());
+                }
+            }
             tell!("{}: {} accounts, no mistake", self.config.display(), config.accounts.len());
             return Ok(true);
         }
@@ -71,7 +142,7 @@ impl Serve {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let done = runtime.block_on(self.until_stopped(server, &log));
         // Sessions of a store may still be in a call that nobody waits for.
-        runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+        runtime.shutdown_timeout(Duration::from_secs(2));
         log.flush();
         done
     }
@@ -85,19 +156,26 @@ impl Serve {
         ];
         let (path, of_signals) = (self.config.clone(), Arc::clone(log));
         let signals = tokio::spawn(async move {
-            let mut stops = 0;
+            let (mut stops, mut reading, mut again) = (0, None, false);
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => stops += 1,
                     _ = terminate.recv() => stops += 1,
                     _ = hang_up.recv() => {
-                        match Config::read(&path) {
+                        // One that comes while files are read counts for what they say afterwards.
+                        again = reading.is_some();
+                        reading.get_or_insert_with(|| begin_reading(&path));
+                        continue;
+                    }
+                    read = what_was_read(&mut reading) => {
+                        match read {
                             Ok(config) => _ = to.send(Wish::Reload(Arc::new(config))),
-                            Err(error) => {
-                                let message = format!("{error}; the old configuration holds");
+                            Err(problem) => {
+                                let message = format!("{problem}; the old configuration holds");
                                 of_signals.at(Level::Error, "not_reloaded").text("message", &message);
                             }
                         }
+                        reading = std::mem::take(&mut again).then(|| begin_reading(&path));
                         continue;
                     }
                 }
@@ -145,8 +223,10 @@ impl Serve {
     fn kind(&self, directory: &std::path::Path) -> Result<StoreKind, Box<dyn Error>> {
         let found = StoreKind::found_in(directory)?;
         match (self.engine, found.as_slice()) {
-            (Some(wanted), []) => Ok(wanted),
-            (None, []) => Ok(StoreKind::Mmdb),
+            (wanted, []) => {
+                check_room(directory)?;
+                Ok(wanted.unwrap_or(StoreKind::Mmdb))
+            }
             (None, [found, ..]) => Ok(*found),
             (Some(wanted), found) if found.iter().any(|kind| kind.is_like(wanted)) => Ok(wanted),
             (Some(wanted), [found, ..]) => {

@@ -7,10 +7,10 @@
 use super::front::{Account, Front, UnderWay};
 use super::outbind;
 use super::session::Out;
-use super::submission::{are_whole, destination_of, receipt_tlvs, source_of};
+use super::submission::{destination_of, receipt_tlvs, source_of};
 use crate::centre::{Channel, Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{ESME_LANES, Message, State, StationKey};
-use crate::smpp::{Alert, Deliver, Status, deliver};
+use crate::smpp::{Alert, Deliver, Status, Tlvs, deliver, tag};
 use crate::store::Acknowledge;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -37,6 +37,29 @@ pub(super) struct Outlet {
     pub dead: Arc<AtomicBool>,
     /// Deliveries under way.
     pub deliveries: Arc<AtomicUsize>,
+    /// How often in a row deliveries were not answered in time, and until when it is left alone.
+    pub silent: (u32, Instant),
+}
+
+/// The longest time that a session that answers nothing is left alone.
+const REST_MAX: Duration = Duration::from_secs(300);
+
+impl Outlet {
+    /// How many more deliveries it may have under way now.
+    fn room(&self) -> usize {
+        let rests = self.silent.0 > 0 && Instant::now() < self.silent.1;
+        if rests || self.dead.load(Relaxed) || self.out.capacity() == 0 {
+            return 0;
+        }
+        self.window.saturating_sub(self.deliveries.load(Relaxed))
+    }
+
+    /// It has not answered in time: it gets nothing for as long again, and twice as long each time,
+    /// so that who does not read is not sent the same again and again.
+    fn rest(&mut self, response: Duration) {
+        let wait = response.saturating_mul(1 << self.silent.0.min(10)).min(REST_MAX);
+        self.silent = (self.silent.0 + 1, Instant::now() + wait);
+    }
 }
 
 /// What happens to an account.
@@ -157,6 +180,9 @@ impl Deliverer {
                 }
             }
             AccountEvent::Answered { session, sequence, status } => {
+                if let Some(outlet) = self.outlets.iter_mut().find(|outlet| outlet.session == session) {
+                    outlet.silent.0 = 0;
+                }
                 self.land((session, sequence), Landing::Answered(status));
             }
             AccountEvent::Alert(alert) => self.alert(&alert),
@@ -194,6 +220,10 @@ impl Deliverer {
             .filter(|flight| flight.1.sent.elapsed() >= response)
             .map(|flight| *flight.0)
             .collect();
+        let silent: BTreeSet<u64> = overdue.iter().map(|key| key.0).collect();
+        for outlet in self.outlets.iter_mut().filter(|outlet| silent.contains(&outlet.session)) {
+            outlet.rest(response);
+        }
         for key in overdue {
             self.front.metrics.unanswered.add(1);
             self.land(key, Landing::Lost);
@@ -228,21 +258,13 @@ impl Deliverer {
 
     /// The session with the most room, if any has room.
     fn outlet(&self) -> Option<&Outlet> {
-        let room = |outlet: &&Outlet| outlet.window.saturating_sub(outlet.deliveries.load(Relaxed));
-        self.outlets
-            .iter()
-            .filter(|outlet| !outlet.dead.load(Relaxed) && room(outlet) > 0 && outlet.out.capacity() > 0)
-            .max_by_key(|outlet| room(outlet))
+        self.outlets.iter().filter(|outlet| outlet.room() > 0).max_by_key(|outlet| outlet.room())
     }
 
     /// Claims and sends as much as there is room for.
     async fn deliver(&mut self) {
         while self.outlet().is_some() && !self.waiting.is_empty() {
-            let room: usize = self
-                .outlets
-                .iter()
-                .map(|outlet| outlet.window.saturating_sub(outlet.deliveries.load(Relaxed)))
-                .sum();
+            let room: usize = self.outlets.iter().map(Outlet::room).sum();
             let most = room.min(CLAIM_MAX);
             // Round all lanes, so that the last gets its turn as the first does.
             let after = self.waiting.range(self.turn..).chain(self.waiting.range(..self.turn));
@@ -370,8 +392,9 @@ fn message_for_application(message: &Message) -> Deliver {
     let mut tlvs = Vec::new();
     if message.receipt_of != 0 {
         receipt_tlvs(message, &mut tlvs);
-    } else if are_whole(&message.tlvs) {
-        tlvs.extend_from_slice(&message.tlvs);
+    } else if let Ok(whole) = Tlvs::new(&message.tlvs) {
+        // Which centres it has passed is theirs to know.
+        tlvs = whole.without(tag::CENTRES_PASSED);
     }
     Deliver {
         service_type: message.service_type.clone(),

@@ -14,8 +14,10 @@ use crate::model::ESME_LANES;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
@@ -87,8 +89,10 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// The centre's name in the answers to binds.
     pub system_id: String,
-    /// Connections at a time.
+    /// Sessions bound at a time.
     pub connections: usize,
+    /// Connections at a time that are not bound.
+    pub unbound: usize,
     /// How long a message without a validity period is valid.
     pub validity: Duration,
     /// Messages that may be queued for one station.
@@ -122,6 +126,7 @@ struct Written {
     http: Option<Spanned<String>>,
     system_id: Option<Spanned<String>>,
     connections: Option<Spanned<u32>>,
+    unbound: Option<Spanned<u32>>,
     validity_s: Option<Spanned<u32>>,
     queue: Option<Spanned<u32>>,
     store: Option<PathBuf>,
@@ -170,6 +175,8 @@ struct WrittenAccount {
 /// A place in the text, and what is wrong there.
 pub(super) type Problem = (Range<usize>, String);
 
+/// Octets of a configuration, a certificate or a password file at most.
+const FILE_OCTETS_MAX: u64 = 64 << 20;
 /// Numbers of accounts: a store keeps them, times the lanes of each.
 const NUMBER_MAX: u32 = 0x7fff_ffff;
 /// The longest timer: claims hold a minute, within which a delivery must have ended.
@@ -208,10 +215,25 @@ impl Config {
 /// Reads a text that a running centre reads again at SIGHUP: a pipe or a device might never end,
 /// and the whole centre would wait for it.
 pub(super) fn read_file(path: &Path) -> std::io::Result<String> {
-    if !std::fs::metadata(path)?.is_file() {
+    let octets = read_octets(path)?;
+    String::from_utf8(octets).map_err(|_| std::io::Error::other("it is no text in UTF-8"))
+}
+
+/// As [`read_file`], of what need not be text.
+pub(super) fn read_octets(path: &Path) -> std::io::Result<Vec<u8>> {
+    // Nobody is waited for at the other end of a pipe, and what is looked at is what was opened:
+    // the name may lead elsewhere by then.
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
         return Err(std::io::Error::other("it is no regular file"));
     }
-    std::fs::read_to_string(path)
+    let mut octets = Vec::new();
+    file.take(FILE_OCTETS_MAX + 1).read_to_end(&mut octets)?;
+    if octets.len() as u64 > FILE_OCTETS_MAX {
+        let problem = format!("it has more than {} MiB", FILE_OCTETS_MAX >> 20);
+        return Err(std::io::Error::other(problem));
+    }
+    Ok(octets)
 }
 
 /// A number within limits, or what holds if none is written.
@@ -297,6 +319,7 @@ impl Written {
             http: address(self.http.as_ref())?,
             system_id: name.unwrap_or_else(|| "smsc".into()),
             connections: within(self.connections.as_ref(), 10_000, 1..=1_000_000)? as usize,
+            unbound: within(self.unbound.as_ref(), 1000, 1..=1_000_000)? as usize,
             validity: Duration::from_secs(within(self.validity_s.as_ref(), 86_400, 1..=315_360_000)?.into()),
             queue: within(self.queue.as_ref(), 10_000, 1..=10_000_000)?,
             timers,
@@ -315,16 +338,27 @@ impl Written {
 }
 
 impl Config {
-    /// Refuses what would only be seen when the centre starts, or never: two listeners at one
-    /// address, and a peer that is this centre, to which a message would go round and round.
-    fn without_clashes(self, peers: &[Spanned<WrittenPeer>]) -> Result<Config, Problem> {
-        let listeners = [
+    /// What is listened at, by the name in the file.
+    fn written_listeners(&self) -> [(&'static str, Option<SocketAddr>); 5] {
+        [
             ("listen", Some(self.listen)),
             ("http", self.http),
             ("[api] listen", self.api.as_ref().map(|api| api.listen)),
             ("[admin] listen", self.admin.as_ref().map(|admin| admin.listen)),
             ("[tls] listen", self.tls.as_ref().map(|tls| tls.listen)),
-        ];
+        ]
+    }
+
+    /// Addresses with a port of their own that are listened at, by the name in the file.
+    pub fn listeners(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        let written = self.written_listeners().into_iter();
+        written.filter_map(|(name, at)| Some((name, at.filter(|address| address.port() > 0)?)))
+    }
+
+    /// Refuses what would only be seen when the centre starts, or never: two listeners at one
+    /// address, and a peer that is this centre, to which a message would go round and round.
+    fn without_clashes(self, peers: &[Spanned<WrittenPeer>]) -> Result<Config, Problem> {
+        let listeners = self.written_listeners();
         let listeners = listeners.map(|(name, address)| (name, address.filter(|address| address.port() > 0)));
         for (at, (name, address)) in listeners.iter().enumerate() {
             let same = listeners[..at].iter().find(|other| address.is_some() && other.1 == *address);
@@ -333,10 +367,8 @@ impl Config {
             }
         }
         for (peer, written) in self.peers.iter().zip(peers) {
-            let address = peer.address.parse().ok();
-            if address.is_some()
-                && [Some(self.listen), self.tls.as_ref().map(|tls| tls.listen)].contains(&address)
-            {
+            let mut listeners = [Some(self.listen), self.tls.as_ref().map(|tls| tls.listen)].into_iter();
+            if listeners.any(|listener| listener.is_some_and(|listener| is_at(&peer.address, listener))) {
                 let problem =
                     format!("the peer {} is this centre: it listens at {}", peer.name, peer.address);
                 return Err((written.span(), problem));
@@ -344,6 +376,19 @@ impl Config {
         }
         Ok(self)
     }
+}
+
+/// Whether who connects to this host and port comes to a listener of this machine.
+fn is_at(address: &str, listener: SocketAddr) -> bool {
+    let Some((host, port)) = address.rsplit_once(':') else { return false };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let host = if host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { host };
+    let Ok(host) = host.parse::<IpAddr>() else { return false };
+    let reaches = || {
+        // An address that can be taken is one of this machine's.
+        listener.ip().is_unspecified() && std::net::UdpSocket::bind((host, 0)).is_ok()
+    };
+    listener.port() > 0 && port.parse() == Ok(listener.port()) && (host == listener.ip() || reaches())
 }
 
 impl WrittenAccount {

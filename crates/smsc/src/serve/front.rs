@@ -1,28 +1,35 @@
 //! What all sessions and routes of a server share.
 
 use super::account::{self, AccountEvent};
+use super::authenticator::{Attempt, Authenticator, Verdict};
+use super::brake::Owner;
 use super::config::{AccountConfig, Config, Timers};
+use super::descriptors::{self, Room};
 use super::log::{Level, Log};
 use super::metrics::{Counter, Metrics};
-use super::password::is_password;
 use super::peer::Peers;
+use super::places::{Places, Stranger};
 use super::queues::{Depth, Queues};
 use super::rates::Rates;
 use super::route::Target;
 use super::sessions::Sessions;
+use super::source::Source;
+use super::trace::Centre;
+use super::turns::Turns;
 use crate::centre::ArchiveReader;
 use crate::load::Clock;
 use crate::model::StationKey;
 use crate::smpp::{Bind, Status};
 use crate::store::SharedStore;
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-/// Passwords that are looked at at a time: each takes 19 MiB and a processor for some milliseconds,
-/// and a flood of binds must not take all of both.
-const PASSWORDS: usize = 2;
+/// How long whoever guesses waits at most to hear that it has to wait.
+const BRAKED: Duration = Duration::from_secs(1);
 
 /// An application, while the server runs.
 pub struct Account {
@@ -118,9 +125,17 @@ pub struct Front {
     pub metrics: Metrics,
     config: RwLock<Arc<Config>>,
     accounts: RwLock<Accounts>,
-    passwords: Semaphore,
-    /// Connections that may still be made.
-    pub(super) connections: Arc<Semaphore>,
+    authenticator: Authenticator,
+    /// What messages that have been here are known by.
+    pub(super) centre: Centre,
+    /// Who submits next.
+    pub(super) turns: Arc<Turns>,
+    /// Sessions that may still be bound.
+    connections: Arc<Semaphore>,
+    /// Places of connections that are not bound.
+    unbound: Arc<Places>,
+    /// How many connections there may be.
+    pub(super) room: Room,
     /// Centres to which this one binds.
     pub(super) peers: Peers,
     /// Wakes the route to mobiles.
@@ -151,7 +166,11 @@ impl Front {
         (store, engine): (SharedStore, &'static str),
         archive: Option<ArchiveReader>,
         log: Arc<Log>,
-    ) -> Arc<Front> {
+    ) -> std::io::Result<Arc<Front>> {
+        let room = Room::of(&config, descriptors::limit());
+        if let Some(complaint) = room.complaint(&config) {
+            log.at(Level::Warn, "few_descriptors").text("message", &complaint);
+        }
         let front = Arc::new(Front {
             store,
             archive: archive.map(Mutex::new),
@@ -159,8 +178,12 @@ impl Front {
             metrics: Metrics::default(),
             config: RwLock::new(Arc::new(config.clone())),
             accounts: RwLock::default(),
-            passwords: Semaphore::new(PASSWORDS),
-            connections: Arc::new(Semaphore::new(config.connections)),
+            authenticator: Authenticator::start()?,
+            centre: Centre::new()?,
+            turns: Turns::new(std::thread::available_parallelism().map_or(1, NonZero::get)),
+            connections: Arc::new(Semaphore::new(room.connections)),
+            unbound: Places::new(room.unbound),
+            room,
             peers: Peers::default(),
             mobiles: Notify::new(),
             under_way: Arc::default(),
@@ -177,7 +200,7 @@ impl Front {
         });
         front.set_accounts(&config);
         front.peers.set(&front, &config.peers);
-        front
+        Ok(front)
     }
 
     /// Makes the accounts those of `config`. One that is there already goes on with its new limits.
@@ -235,6 +258,7 @@ impl Front {
             ("listen", before.listen != config.listen),
             ("http", before.http != config.http),
             ("connections", before.connections != config.connections),
+            ("unbound", before.unbound != config.unbound),
             ("queue", before.queue != config.queue),
             ("store", before.store != config.store),
             ("[archive]", before.archive != config.archive),
@@ -275,7 +299,16 @@ impl Front {
         self.config().validity.as_micros() as i64
     }
 
-    /// A place for a connection, if there is one.
+    /// A place for a connection that is not bound yet, if there is one.
+    pub(super) async fn enter(&self, source: Source) -> Option<Stranger> {
+        let stranger = self.unbound.enter(source).await;
+        if stranger.is_none() {
+            self.metrics.connections_refused.add(1);
+        }
+        stranger
+    }
+
+    /// A place for a bound session, if there is one.
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.connections).try_acquire_owned().ok();
         if permit.is_none() {
@@ -289,28 +322,54 @@ impl Front {
         self.next_session.fetch_add(1, Relaxed)
     }
 
-    /// Lets an application in, or says why not.
-    pub(super) async fn bind(&self, bind: &Bind) -> Result<Arc<Account>, Status> {
+    /// Lets an application in that comes from there, or says why not.
+    pub(super) async fn bind(&self, bind: &Bind, source: Source) -> Result<Arc<Account>, Status> {
         let account = self.account_of_system_id(&bind.system_id);
-        let hash = account.as_ref().map(|account| account.config().password);
-        let is_right = self.is_password(hash, &bind.password).await?;
-        let account = account.ok_or(Status::SystemId)?;
-        if !is_right {
-            return Err(Status::Password);
+        match (self.verdict(source, account.as_deref(), &bind.password).await, account) {
+            (Verdict::Right, Some(account)) if !*self.stopping.borrow() && account.enter() => Ok(account),
+            (Verdict::Right, _) => Err(Status::BindFailed),
+            (Verdict::Wrong, Some(_)) => Err(Status::Password),
+            (Verdict::Wrong, None) => Err(Status::SystemId),
+            (Verdict::Braked(wait), _) => {
+                tokio::time::sleep(wait.min(BRAKED)).await;
+                Err(Status::Throttled)
+            }
+            (Verdict::Busy, _) => Err(Status::Throttled),
         }
-        if *self.stopping.borrow() || !account.enter() {
-            return Err(Status::BindFailed);
-        }
-        Ok(account)
     }
 
-    /// Looks at a password; wrong if there is no hash. Only few are looked at at a time.
-    pub(super) async fn is_password(&self, hash: Option<String>, password: &str) -> Result<bool, Status> {
-        let password = password.to_owned();
-        let _one = self.passwords.acquire().await.map_err(|_| Status::SystemError)?;
-        let is_right =
-            tokio::task::spawn_blocking(move || hash.is_some_and(|hash| is_password(&hash, &password)));
-        is_right.await.map_err(|_| Status::SystemError)
+    /// Whether the password of an account is right; `account` is none for a name that nobody has.
+    pub(super) async fn verdict(&self, source: Source, account: Option<&Account>, password: &str) -> Verdict {
+        let Some(account) = account else { return self.stranger(source) };
+        let (owner, hash) = (Owner::Account(account.number), account.config().password);
+        self.look(Attempt { source, owner, hash, password: password.to_owned() }).await
+    }
+
+    /// Whether a password is that of the admin page.
+    pub(super) async fn verdict_of_operator(&self, source: Source, password: &str) -> Verdict {
+        let hash = self.config().admin.as_ref().and_then(|admin| admin.password.clone());
+        let Some(hash) = hash else { return self.stranger(source) };
+        let owner = Owner::Operator;
+        self.look(Attempt { source, owner, hash, password: password.to_owned() }).await
+    }
+
+    async fn look(&self, attempt: Attempt) -> Verdict {
+        let verdict = self.authenticator.verdict(attempt).await;
+        self.count(verdict)
+    }
+
+    /// Somebody came with a name that nobody has, or a wrong token.
+    pub(super) fn stranger(&self, source: Source) -> Verdict {
+        self.count(self.authenticator.stranger(source))
+    }
+
+    fn count(&self, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Right | Verdict::Wrong => {}
+            Verdict::Braked(_) => self.metrics.guesses_braked.add(1),
+            Verdict::Busy => self.metrics.passwords_busy.add(1),
+        }
+        verdict
     }
 
     /// The account of this name.

@@ -1,15 +1,15 @@
 //! The log: one event a line on standard error, for people, as logfmt, or as JSON.
 //!
 //! A thread writes. Whoever logs hands over a line and goes on: a pipe that nobody reads must not
-//! stop the centre. What then does not fit is counted, and the count is logged.
+//! stop the centre. What then does not fit, or cannot be written, is counted, and the count is
+//! logged. So is what strangers cause beyond a few lines at a time.
 
 use super::sections::LogConfig;
 use crate::centre::rfc3339;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Lines that may wait for the thread.
 const WAITING: usize = 8192;
@@ -72,8 +72,16 @@ impl Level {
     }
 }
 
+/// Lines about strangers in [`PERIOD`] at most.
+const STRANGERS: u32 = 20;
+/// How long those lines are counted together.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Letters of a value that are logged at most.
+const LETTERS: usize = 1024;
+
 enum Entry {
-    Line(String),
+    /// A line, and how many lost ones it tells of.
+    Line(String, u64),
     /// All before it is written: tell.
     Flush(mpsc::Sender<()>),
 }
@@ -85,6 +93,20 @@ pub struct Log {
     level: AtomicU8,
     text: AtomicU8,
     lost: Arc<AtomicU64>,
+    strangers: Mutex<Strangers>,
+}
+
+/// Lines about strangers in this period.
+struct Strangers {
+    begin: Instant,
+    lines: u32,
+    left_out: u64,
+}
+
+impl Default for Strangers {
+    fn default() -> Self {
+        Strangers { begin: Instant::now(), lines: 0, left_out: 0 }
+    }
 }
 
 impl Log {
@@ -94,18 +116,26 @@ impl Log {
     /// The thread cannot be started.
     pub fn new(config: LogConfig) -> std::io::Result<Arc<Log>> {
         let (to, entries) = mpsc::sync_channel(WAITING);
+        let lost = Arc::<AtomicU64>::default();
+        let of_thread = Arc::clone(&lost);
         std::thread::Builder::new().name("smsc-log".into()).spawn(move || {
+            let mut writer = Writer { to: std::io::stderr(), is_torn: false };
             // It ends when nobody can log any more.
             for entry in entries {
                 match entry {
-                    // Where standard error is full or closed, there is nobody to tell.
-                    Entry::Line(line) => _ = std::io::stderr().write_all(line.as_bytes()),
+                    // Where standard error is full or closed, it is told once it is not any more.
+                    Entry::Line(line, told) => {
+                        if !writer.write(&line) {
+                            of_thread.fetch_add(told.max(1), Relaxed);
+                        }
+                    }
                     Entry::Flush(done) => _ = done.send(()),
                 }
             }
         })?;
         let zero = || AtomicU8::new(0);
-        let log = Log { to, format: zero(), level: zero(), text: zero(), lost: Arc::default() };
+        let strangers = Mutex::default();
+        let log = Log { to, format: zero(), level: zero(), text: zero(), lost, strangers };
         log.set(config);
         Ok(Arc::new(log))
     }
@@ -130,9 +160,43 @@ impl Log {
         }
         let lost = self.lost.swap(0, Relaxed);
         if lost > 0 {
-            Line::begin(self, Level::Warn, "log_lines_lost").number("count", lost as i64);
+            let mut line = Line::begin(self, Level::Warn, "log_lines_lost").number("count", lost as i64);
+            if let Some(open) = &mut line.0 {
+                open.tells_of = lost;
+            }
         }
         Line::begin(self, level, event)
+    }
+
+    /// As [`Log::at`], about what somebody has caused who is not known: a few lines at a time, and
+    /// the others are counted.
+    pub fn of_stranger(&self, level: Level, event: &'static str) -> Line<'_> {
+        if level as u8 > self.level.load(Relaxed) {
+            return Line(None);
+        }
+        self.tell_left_out();
+        let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        if strangers.lines >= STRANGERS {
+            strangers.left_out += 1;
+            return Line(None);
+        }
+        strangers.lines += 1;
+        drop(strangers);
+        self.at(level, event)
+    }
+
+    /// Logs how many lines about strangers were left out, once their period has ended.
+    pub(super) fn tell_left_out(&self) {
+        let left_out = {
+            let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+            if strangers.begin.elapsed() < PERIOD {
+                return;
+            }
+            std::mem::take(&mut *strangers).left_out
+        };
+        if left_out > 0 {
+            self.at(Level::Warn, "strangers_left_out").number("count", left_out as i64);
+        }
     }
 
     /// Waits until what was logged is written, a short time at most.
@@ -153,6 +217,31 @@ impl Log {
     }
 }
 
+/// Writes lines, whole ones as far as that can be.
+struct Writer<W> {
+    to: W,
+    /// The last line ends in its middle.
+    is_torn: bool,
+}
+
+impl<W: std::io::Write> Writer<W> {
+    /// Whether a line was written.
+    fn write(&mut self, line: &str) -> bool {
+        // What comes behind a part of a line must not look like the rest of it.
+        let begun = if self.is_torn { format!("\n{line}") } else { String::new() };
+        let mut octets = if self.is_torn { begun.as_bytes() } else { line.as_bytes() };
+        while !octets.is_empty() {
+            match self.to.write(octets) {
+                Ok(written @ 1..) => octets = octets.get(written..).unwrap_or_default(),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Ok(_) | Err(_) => return false,
+            }
+            self.is_torn = !octets.is_empty();
+        }
+        true
+    }
+}
+
 /// A line that is being written; it is logged when it is dropped.
 pub struct Line<'a>(Option<Open<'a>>);
 
@@ -161,6 +250,8 @@ struct Open<'a> {
     format: Format,
     out: String,
     fields: usize,
+    /// How many lost lines it tells of.
+    tells_of: u64,
 }
 
 impl<'a> Line<'a> {
@@ -175,11 +266,13 @@ impl<'a> Line<'a> {
                 write!(out, "{{\"time\":\"{}\",\"level\":\"{}\",\"event\":\"{event}\"", now(), level.name())
             }
         };
-        Line(Some(Open { log, format, out, fields: 0 }))
+        Line(Some(Open { log, format, out, fields: 0, tells_of: 0 }))
     }
 
-    /// Adds a text.
+    /// Adds a text; of a long one its beginning.
     pub fn text(mut self, name: &'static str, value: &str) -> Line<'a> {
+        let cut = value.char_indices().nth(LETTERS).map(|end| format!("{}…", &value[..end.0]));
+        let value = cut.as_deref().unwrap_or(value);
         if let Some(open) = &mut self.0 {
             match open.format {
                 // What an event is about, for a person.
@@ -217,15 +310,15 @@ impl<'a> Line<'a> {
 impl Drop for Line<'_> {
     fn drop(&mut self) {
         let Some(open) = self.0.take() else { return };
-        let Open { log, format, mut out, fields } = open;
+        let Open { log, format, mut out, fields, tells_of } = open;
         match format {
             Format::Json => out.push('}'),
             Format::Text if fields == 0 => _ = out.pop(),
             _ => {}
         }
         out.push('\n');
-        if log.to.try_send(Entry::Line(out)).is_err() {
-            log.lost.fetch_add(1, Relaxed);
+        if log.to.try_send(Entry::Line(out, tells_of)).is_err() {
+            log.lost.fetch_add(tells_of.max(1), Relaxed);
         }
     }
 }
@@ -285,10 +378,11 @@ mod tests {
             level,
             text: AtomicU8::new(0),
             lost: Arc::default(),
+            strangers: Mutex::default(),
         };
         drop(fill(log.at(Level::Info, "bind")));
         match entries.try_recv().unwrap() {
-            Entry::Line(line) => line,
+            Entry::Line(line, _) => line,
             Entry::Flush(_) => String::new(),
         }
     }
@@ -319,17 +413,51 @@ mod tests {
     fn what_is_below_the_level_costs_no_line() {
         let (to, entries) = mpsc::sync_channel(1);
         let [format, level, text] = [2, Level::Warn as u8, 0].map(AtomicU8::new);
-        let log = Log { to, format, level, text, lost: Arc::default() };
+        let log = Log { to, format, level, text, lost: Arc::default(), strangers: Mutex::default() };
         drop(log.at(Level::Info, "bind"));
         assert!(entries.try_recv().is_err());
         // One fits; what does not is counted, and told once there is room.
         drop(log.at(Level::Error, "a"));
         drop(log.at(Level::Error, "b"));
         drop(log.at(Level::Error, "c"));
-        assert!(matches!(entries.try_recv(), Ok(Entry::Line(_))));
+        assert!(matches!(entries.try_recv(), Ok(Entry::Line(..))));
         drop(log.at(Level::Error, "d"));
-        let Ok(Entry::Line(told)) = entries.try_recv() else { panic!("a line") };
+        let Ok(Entry::Line(told, 2)) = entries.try_recv() else { panic!("a line") };
         assert!(told.contains("log_lines_lost"), "{told}");
+    }
+
+    /// A disk that is full takes a part of a line: the next begins on a line of its own.
+    #[test]
+    fn what_follows_a_torn_line_is_no_part_of_it() {
+        struct Disk(Vec<u8>, usize);
+        impl std::io::Write for Disk {
+            fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+                if self.1 == 0 {
+                    return Err(std::io::ErrorKind::StorageFull.into());
+                }
+                let taken = octets.len().min(self.1);
+                self.1 -= taken;
+                self.0.extend_from_slice(&octets[..taken]);
+                Ok(taken)
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut writer = Writer { to: Disk(Vec::new(), 8), is_torn: false };
+        assert!(writer.write("one\n"));
+        assert!(!writer.write("twotwo\n") && !writer.write("three\n"));
+        writer.to.1 = 100;
+        assert!(writer.write("four\n") && writer.write("five\n"));
+        assert_eq!(String::from_utf8(writer.to.0).unwrap(), "one\ntwot\nfour\nfive\n");
+    }
+
+    #[test]
+    fn a_long_value_is_cut() {
+        fn filled(line: Line<'_>) -> Line<'_> {
+            line.text("message", &"é".repeat(5000))
+        }
+        assert_eq!(line(Format::Text, filled), format!("bind: {}…\n", "é".repeat(LETTERS)));
     }
 
     #[test]

@@ -152,12 +152,18 @@ pub struct Metrics {
     pub binds: Counter,
     /// Binds that were refused.
     pub binds_refused: Counter,
+    /// Passwords that were not looked at, after too many wrong ones.
+    pub guesses_braked: Counter,
+    /// Passwords that were not looked at, as too many waited.
+    pub passwords_busy: Counter,
     /// Connections made.
     pub connections: Counter,
     /// Connections ended.
     pub connections_ended: Counter,
     /// Connections refused, as there were too many.
     pub connections_refused: Counter,
+    /// Connections ended before they were bound, as others wanted their places.
+    pub driven_out: Counter,
     /// PDUs answered with an error of their form.
     pub malformed: Counter,
     /// TLS handshakes that failed, or took too long.
@@ -178,6 +184,8 @@ pub struct Metrics {
     pub peer_receipts: Counter,
     /// Of these, about a message that nobody waits for.
     pub peer_receipts_unmatched: Counter,
+    /// Messages that came back, and were not sent on again.
+    pub loops: Counter,
     /// Messages of peers for applications.
     pub from_peers: Counter,
     /// From the arrival of a submit_sm to its answer.
@@ -214,8 +222,11 @@ impl Metrics {
             ("archived_total", "Messages moved to the archive", &self.archived),
             ("binds_total", "Binds that succeeded", &self.binds),
             ("binds_refused_total", "Binds that were refused", &self.binds_refused),
+            ("guesses_braked_total", "Passwords not looked at after wrong ones", &self.guesses_braked),
+            ("passwords_busy_total", "Passwords not looked at as many waited", &self.passwords_busy),
             ("connections_total", "Connections made", &self.connections),
             ("connections_refused_total", "Connections beyond the limit", &self.connections_refused),
+            ("connections_driven_out_total", "Unbound connections that made room", &self.driven_out),
             ("tls_failed_total", "TLS handshakes that failed", &self.tls_failed),
             ("outbinds_total", "Applications called with outbind", &self.outbinds),
             ("alerts_total", "alert_notification sent", &self.alerts),
@@ -225,6 +236,7 @@ impl Metrics {
             ("peer_throttled_total", "Times that a peer wanted less", &self.peer_throttled),
             ("peer_receipts_total", "Receipts of peers", &self.peer_receipts),
             ("peer_receipts_unmatched_total", "Receipts of no message", &self.peer_receipts_unmatched),
+            ("loops_total", "Messages that came back, and were not sent on", &self.loops),
             ("from_peers_total", "Messages of peers for applications", &self.from_peers),
             ("malformed_total", "PDUs answered with an error of their form", &self.malformed),
             ("sessions_kicked_total", "Sessions that an operator ended", &self.kicked),

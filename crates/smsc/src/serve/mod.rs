@@ -7,8 +7,13 @@
 //! ```
 //!
 //! - `session`: one connection; a task that reads, one that writes.
+//! - `places`: of connections whose client is not known yet, by `source`; `descriptors`: how many
+//!   connections there may be at all.
+//! - `authenticator`: passwords; `brake`: guesses at them.
+//! - `turns`: who submits next.
 //! - `account`: what is delivered to an application, over all its sessions.
 //! - `network`: what is delivered to mobiles.
+//! - `trace`: the centres that a message has passed.
 //! - `peer`: what goes through other centres, and comes from them; `route` says which way.
 //! - `upkeep`: timers and the Flusher, in threads.
 //! - `web`: metrics, the HTTP API, the admin page; `sections` is their configuration.
@@ -18,7 +23,10 @@
 //! not answered, or is delivered again.
 
 mod account;
+mod authenticator;
+mod brake;
 mod config;
+mod descriptors;
 mod front;
 mod gauges;
 mod log;
@@ -28,16 +36,20 @@ mod network;
 mod outbind;
 mod password;
 mod peer;
+mod places;
 mod queues;
 mod rates;
 mod route;
 mod sections;
 mod session;
 mod sessions;
+mod source;
 mod stream;
 mod submission;
 mod tls;
 mod token;
+mod trace;
+mod turns;
 mod upkeep;
 mod web;
 
@@ -53,6 +65,9 @@ pub use sections::{AdminConfig, ApiConfig, ArchiveConfig, LogConfig};
 pub use tls::{PeerTls, TlsConfig};
 pub use token::{hash_token, is_token, is_token_hash, new_token};
 
+use self::places::{Places, Stranger};
+use self::session::Seat;
+use self::source::Source;
 use crate::centre::{Archive, RetryPolicy, Rules};
 use crate::housekeeping::recover;
 use crate::load::Clock;
@@ -62,7 +77,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 /// How long the end waits for what is under way.
 const GRACE: Duration = Duration::from_secs(10);
@@ -171,7 +186,7 @@ pub async fn serve(
     };
     let tls = tls_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     let smpp = listener.local_addr()?;
-    let front = Front::new(config, (store, kind.name()), reader, log);
+    let front = Front::new(config, (store, kind.name()), reader, log)?;
     let upkeep = upkeep::start(&front, archive)?;
     let route = tokio::spawn(network::run(Arc::clone(&front), network, retry));
     let detour = tokio::spawn(peer::detour(Arc::clone(&front)));
@@ -183,18 +198,19 @@ pub async fn serve(
     let outcome = loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => if let Some(permit) = front.place() {
+                Ok((stream, peer)) => if let Some(stranger) = front.enter(Source::of(peer.ip())).await {
                     // Answers are written whole; without this a small one waits for the other
                     // side's acknowledgement.
                     let _ = stream.set_nodelay(true);
-                    drop(tokio::spawn(session::run(Arc::clone(&front), Some(peer), stream::plain(stream), permit)));
+                    let (front, stream) = (Arc::clone(&front), stream::plain(stream));
+                    drop(tokio::spawn(session::run(front, Some(peer), stream, Seat::Stranger(stranger))));
                 },
                 // No descriptors are left, or the other side has gone: others are served meanwhile.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             accepted = accept(tls_listener.as_ref()) => match accepted {
-                Ok((stream, _)) => if let Some(permit) = front.place() {
-                    drop(tokio::spawn(secured(Arc::clone(&front), stream, permit)));
+                Ok((stream, peer)) => if let Some(stranger) = front.enter(Source::of(peer.ip())).await {
+                    drop(tokio::spawn(secured(Arc::clone(&front), stream, stranger)));
                 },
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
@@ -244,15 +260,23 @@ async fn accept(listener: Option<&TcpListener>) -> std::io::Result<(TcpStream, s
 
 /// Serves a connection with TLS. Its handshake has the time of a bind: half-open ones hold their
 /// place no longer.
-async fn secured(front: Arc<Front>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+async fn secured(front: Arc<Front>, stream: TcpStream, stranger: Stranger) {
     let _ = stream.set_nodelay(true);
     let peer = stream.peer_addr().ok();
     // Each connection has the certificate that holds when it comes.
     let Some(server) = front.config().tls.as_ref().map(|tls| Arc::clone(&tls.server)) else { return };
     let handshake = tokio_rustls::TlsAcceptor::from(server).accept(stream);
-    match tokio::time::timeout(front.timers().session_init, handshake).await {
-        Ok(Ok(stream)) => session::run(front, peer, stream::secured(stream), permit).await,
-        Ok(Err(_)) | Err(_) => front.metrics.tls_failed.add(1),
+    let handshake = tokio::time::timeout(front.timers().session_init, handshake);
+    let driven_out = Arc::clone(&stranger.driven_out);
+    let shaken = tokio::select! {
+        shaken = handshake => shaken.ok().and_then(Result::ok),
+        () = driven_out.notified() => return front.metrics.driven_out.add(1),
+    };
+    match shaken {
+        Some(stream) => {
+            session::run(front, peer, stream::secured(stream), Seat::Stranger(stranger)).await;
+        }
+        None => front.metrics.tls_failed.add(1),
     }
 }
 
@@ -299,17 +323,18 @@ impl Sites {
                 front.log.at(Level::Warn, "not_encrypted").text("message", &message);
             }
         }
+        let places = || Places::new(front.room.http);
         let admin = Arc::new(web::Admin::new(front));
         if let Some(listener) = self.http {
             let site = Arc::new(web::MetricsSite(Arc::clone(front)));
-            tokio::spawn(web::run(site, listener, front.stopping()));
+            tokio::spawn(web::run(site, listener, places(), front.stopping()));
         }
         if let Some(listener) = self.api {
-            let site = Arc::new(web::Api::new(front).map_err(ServeError::Failed)?);
-            tokio::spawn(web::run(site, listener, front.stopping()));
+            let site = Arc::new(web::Api::new(front));
+            tokio::spawn(web::run(site, listener, places(), front.stopping()));
         }
         if let Some(listener) = self.admin {
-            tokio::spawn(web::run(Arc::clone(&admin), listener, front.stopping()));
+            tokio::spawn(web::run(Arc::clone(&admin), listener, places(), front.stopping()));
         }
         Ok(admin)
     }

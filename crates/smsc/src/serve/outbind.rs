@@ -3,7 +3,7 @@
 
 use super::front::{Account, Front};
 use super::log::Level;
-use super::session;
+use super::session::{self, Seat};
 use super::stream::plain;
 use crate::smpp::Outbind;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) async fn call(front: Arc<Front>, account: Arc<Account>, config: Outbi
             let mut out = Vec::new();
             outbind.write(&mut out, 1);
             match stream.write_all(&out).await {
-                Ok(()) => return session::run(front, peer, plain(stream), permit).await,
+                Ok(()) => return session::run(front, peer, plain(stream), Seat::Bound(permit)).await,
                 Err(error) => error.to_string(),
             }
         }

@@ -96,5 +96,6 @@ pub(super) async fn run(front: Arc<Front>) {
     while !front.has_ended() {
         tick.tick().await;
         front.rates.add(&front.metrics);
+        front.log.tell_left_out();
     }
 }

@@ -2,9 +2,12 @@
 
 use super::account::{AccountEvent, Outlet};
 use super::front::{Account, Front, UnderWay};
+use super::places::Stranger;
 use super::sessions::Place;
+use super::source::Source;
 use super::stream::{Reading, Writing};
 use super::submission::{refusal_status, submission, target_of};
+use super::turns::{SLICE, Turn};
 use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
 use crate::model::StationKey;
 use crate::smpp::{
@@ -15,11 +18,12 @@ use crate::store::{Acknowledge, Started};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Octets that are read at a time.
@@ -53,12 +57,20 @@ pub(super) enum Out {
     End,
 }
 
-/// Serves a connection until it ends. `permit` is its place among all.
+/// The place that a connection has.
+pub(super) enum Seat {
+    /// Among those that are not bound.
+    Stranger(Stranger),
+    /// Among those that are, or have been called.
+    Bound(#[expect(dead_code, reason = "its end gives the place back")] OwnedSemaphorePermit),
+}
+
+/// Serves a connection until it ends.
 pub(super) async fn run(
     front: Arc<Front>,
     peer: Option<SocketAddr>,
     (read, write): (Reading, Writing),
-    permit: OwnedSemaphorePermit,
+    seat: Seat,
 ) {
     front.metrics.connections.add(1);
     let (out, outs) = mpsc::channel(SPARE + super::config::DELIVERIES_MAX);
@@ -67,35 +79,59 @@ pub(super) async fn run(
     let (number, deliveries) = (front.next_session(), Arc::default());
     let place = Place::new((&front.sessions, &front.log), number, peer, (&window, &deliveries));
     let entry = Arc::clone(&place.entry);
+    let driven_out = match &seat {
+        Seat::Stranger(stranger) => Arc::clone(&stranger.driven_out),
+        Seat::Bound(_) => Arc::default(),
+    };
     let mut session = Session {
         front: Arc::clone(&front),
         number,
+        source: peer.map_or_else(Source::unknown, |peer| Source::of(peer.ip())),
         place,
+        seat,
         out,
         window,
         bound: None,
         enquiry: 0,
         dead: Arc::new(AtomicBool::new(false)),
         deliveries,
+        turn: Mutex::default(),
+        left: AtomicU32::new(0),
     };
     tokio::select! {
         () = session.read(read) => {}
         // An operator ends it.
         () = entry.kick.notified() => session.unbind().await,
+        // Somebody else wants its place.
+        () = driven_out.notified() => front.metrics.driven_out.add(1),
     }
     session.dead.store(true, Relaxed);
+    let was_bound = session.bound.is_some();
     if let Some(bound) = session.bound.take() {
         if bound.kind.receives() {
             bound.account.tell(AccountEvent::Gone(session.number));
         }
         bound.account.leave();
     }
+    let abort = writer.abort_handle();
     // The writer ends after all that is before this, or with the connection.
-    let _ = session.out.send(Out::End).await;
-    drop(session);
-    let _ = writer.await;
+    let ended = async {
+        let _ = session.out.send(Out::End).await;
+        let _ = writer.await;
+    };
+    if was_bound {
+        ended.await;
+    } else {
+        // Who is not bound is not waited for, least of all while others want its place.
+        tokio::select! {
+            () = ended => {}
+            () = tokio::time::sleep(FAREWELL) => {}
+            () = driven_out.notified() => {}
+        }
+        abort.abort();
+    }
     front.metrics.connections_ended.add(1);
-    drop(permit);
+    drop(session);
 }
 
 /// An application's session.
@@ -109,8 +145,12 @@ struct Bound {
 struct Session {
     front: Arc<Front>,
     number: u64,
+    /// Where it comes from.
+    source: Source,
     /// Among all connections.
     place: Place,
+    /// What it takes up.
+    seat: Seat,
     out: mpsc::Sender<Out>,
     /// Submissions that have no answer yet.
     window: Arc<AtomicUsize>,
@@ -121,6 +161,9 @@ struct Session {
     dead: Arc<AtomicBool>,
     /// Deliveries without an answer.
     deliveries: Arc<AtomicUsize>,
+    /// The turn to submit that it has, and how many messages that is still good for.
+    turn: Mutex<Option<Turn>>,
+    left: AtomicU32,
 }
 
 /// Whether a session goes on.
@@ -201,6 +244,7 @@ impl Session {
                     }
                 }
             }
+            self.give_turn();
             input.drain(..taken);
             if input.is_empty() && input.capacity() > 4 * CHUNK {
                 input = Vec::new();
@@ -221,7 +265,34 @@ impl Session {
     }
 
     async fn put(&self, out: Out) -> Next {
+        let out = match self.out.try_send(out) {
+            Ok(()) => return Next::On,
+            Err(TrySendError::Closed(_)) => return Next::End,
+            Err(TrySendError::Full(out)) => out,
+        };
+        // Others submit while the client does not take its answers.
+        self.give_turn();
         if self.out.send(out).await.is_ok() { Next::On } else { Next::End }
+    }
+
+    /// Waits until it is the account's turn to submit one more message.
+    async fn take_turn(&self) {
+        let left = self.left.load(Relaxed);
+        if left > 0 {
+            return self.left.store(left - 1, Relaxed);
+        }
+        self.give_turn();
+        let turn = self.front.turns.take(self.account()).await;
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
+        self.left.store(SLICE - 1, Relaxed);
+    }
+
+    /// Others may submit: nothing more is to be submitted, or something is waited for.
+    fn give_turn(&self) {
+        self.left.store(0, Relaxed);
+        // One that is dropped wakes the next.
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(turn);
     }
 
     async fn nack(&self, status: Status, sequence: u32) -> Next {
@@ -274,6 +345,7 @@ impl Session {
         if !bound.kind.submits() {
             return self.answer(command, Status::BindStatus, sequence).await;
         }
+        self.take_turn().await;
         match command {
             Command::SubmitSm => self.submit(command, sequence, Submit::read(body)).await,
             Command::DataSm => self.submit(command, sequence, Submit::read_data(body)).await,
@@ -308,7 +380,7 @@ impl Session {
         let account = match Bind::read(body) {
             Ok(bind) => {
                 system_id.clone_from(&bind.system_id);
-                self.front.bind(&bind).await
+                self.front.bind(&bind, self.source).await
             }
             Err(status) => {
                 self.front.metrics.malformed.add(1);
@@ -325,10 +397,19 @@ impl Session {
                 return Next::End;
             }
         };
+        if !self.take_seat() {
+            account.leave();
+            self.front.metrics.binds_refused.add(1);
+            self.place.refuse(&system_id, Status::BindFailed.name());
+            self.send(|out| bind_response(out, command, Status::BindFailed, sequence, &name)).await;
+            return Next::End;
+        }
         self.front.metrics.binds.add(1);
         self.place.bind(&account, kind);
         let config = account.config();
         let window = config.window as usize;
+        // From here on the end of the session gives the account's place back.
+        self.bound = Some(Bound { account: Arc::clone(&account), kind, window, rate: config.rate });
         // The answer comes before the first delivery.
         let sent = self.send(|out| bind_response(out, command, Status::Ok, sequence, &name)).await;
         if kind.receives() {
@@ -338,18 +419,39 @@ impl Session {
                 window,
                 dead: Arc::clone(&self.dead),
                 deliveries: Arc::clone(&self.deliveries),
+                silent: (0, Instant::now()),
             };
             account.tell(AccountEvent::Bound(outlet));
         }
-        self.bound = Some(Bound { account, kind, window, rate: config.rate });
         sent
     }
 
-    /// Whether so many more messages may be submitted now; else how they are refused.
-    fn admit(&self, now_us: i64) -> Result<(), Status> {
+    /// Goes over from the strangers to those that are bound; false if all places there are taken.
+    fn take_seat(&mut self) -> bool {
+        if let Seat::Stranger(stranger) = &self.seat {
+            let Some(permit) = self.front.place() else { return false };
+            if !stranger.leave() {
+                return false;
+            }
+            self.seat = Seat::Bound(permit);
+        }
+        true
+    }
+
+    /// Whether one more message may be under way; else how it is refused.
+    fn admit_window(&self) -> Result<(), Status> {
         let Some(bound) = &self.bound else { return Err(Status::BindStatus) };
-        let fits = self.window.load(Relaxed) < bound.window;
-        if fits && bound.account.may_submit(bound.rate, now_us) {
+        if self.window.load(Relaxed) < bound.window {
+            return Ok(());
+        }
+        self.front.metrics.throttled.add(1);
+        Err(Status::Throttled)
+    }
+
+    /// Whether one more message may be submitted in this second; else how it is refused.
+    fn admit_rate(&self, now_us: i64) -> Result<(), Status> {
+        let Some(bound) = &self.bound else { return Err(Status::BindStatus) };
+        if bound.account.may_submit(bound.rate, now_us) {
             return Ok(());
         }
         self.front.metrics.throttled.add(1);
@@ -374,7 +476,7 @@ impl Session {
                 return self.refuse(command, status, sequence).await;
             }
         };
-        if let Err(status) = self.admit(now_us) {
+        if let Err(status) = self.admit_window().and_then(|()| self.admit_rate(now_us)) {
             return self.refuse(command, status, sequence).await;
         }
         if submit.replaces
@@ -401,7 +503,9 @@ impl Session {
     /// Runs an operation, durably; a store that fails ends the server.
     async fn run(&self, operation: Operation) -> Result<Outcome, Status> {
         let _one = UnderWay::new(&self.front.under_way);
-        self.front.store.start(operation, Acknowledge::Durable).await.map_err(|error| {
+        let started = self.front.store.start(operation, Acknowledge::Durable);
+        self.give_turn();
+        started.await.map_err(|error| {
             self.front.fail(error);
             Status::SystemError
         })
@@ -468,9 +572,12 @@ impl Session {
         }
         let under_way = UnderWay::new(&self.front.under_way);
         let mut messages = Vec::with_capacity(multi.destinations.len());
+        // It is let in where one message is; all of it counts until it is answered.
+        let fits = self.admit_window();
         for destination in multi.destinations {
             let Destination::Address(address) = destination else { continue };
-            let started = self.admit(now_us).and_then(|()| {
+            self.take_turn().await;
+            let started = fits.and_then(|()| self.admit_rate(now_us)).and_then(|()| {
                 let submit = Submit { destination: address.clone(), ..multi.submit.clone() };
                 let submission = submission(&self.front, self.account(), submit, now_us)?;
                 let (to, target) = (submission.message.dst_key, target_of(&submission));
@@ -481,7 +588,7 @@ impl Session {
             });
             messages.push((address, started));
         }
-        self.window.fetch_add(1, Relaxed);
+        self.window.fetch_add(messages.len(), Relaxed);
         self.put(Out::Multi { sequence, messages, since, under_way }).await
     }
 
@@ -510,8 +617,11 @@ impl Session {
             Outcome::Status(status) => Ok(status),
             Outcome::Refused(Refusal::NoSuchMessage) => {
                 let archive = self.front.archive.as_ref().ok_or(Status::QueryFailed)?;
-                let archive = archive.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                let found = archive.find(query.msg_id).map_err(|_| Status::SystemError)?;
+                // The file is read in this thread, whose other tasks go elsewhere meanwhile.
+                let found = tokio::task::block_in_place(|| {
+                    let archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
+                    archive.find(query.msg_id).map_err(|_| Status::SystemError)
+                })?;
                 let own = found.filter(|record| record.account == account && record.receipt_of == 0);
                 own.and_then(|record| record.status()).ok_or(Status::QueryFailed)
             }
@@ -616,6 +726,7 @@ async fn write_all(
                     drop(under_way);
                 }
                 Out::Multi { sequence, messages, since, under_way } => {
+                    let count = messages.len();
                     let mut response = MultiResponse::default();
                     for (address, started) in messages {
                         let done = match started {
@@ -633,7 +744,7 @@ async fn write_all(
                     }
                     response.write(&mut octets, sequence);
                     front.metrics.submit.add(since.elapsed().as_micros() as u64);
-                    window.fetch_sub(1, Relaxed);
+                    window.fetch_sub(count, Relaxed);
                     drop(under_way);
                 }
                 Out::End => ends = true,

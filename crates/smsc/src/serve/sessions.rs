@@ -95,7 +95,9 @@ impl Place {
 
     /// Its bind was refused.
     pub fn refuse(&self, system_id: &str, status: &'static str) {
-        self.line(Level::Warn, "bind_refused").text("system_id", system_id).text("status", status);
+        let line = self.log.of_stranger(Level::Warn, "bind_refused");
+        let line = line.number("session", self.entry.number as i64).text("peer", &self.entry.peer);
+        line.text("system_id", system_id).text("status", status);
     }
 
     fn line(&self, level: Level, event: &'static str) -> super::log::Line<'_> {

@@ -5,7 +5,7 @@ use super::log::Level;
 use super::route::Target;
 use crate::centre::{Refusal, Submission, SubmissionError};
 use crate::model::{Message, SHARDS};
-use crate::smpp::{Address, Status, Submit, Tlvs, tag};
+use crate::smpp::{Address, Status, Submit, tag};
 use crate::text::{Coding, ESM_UDHI, TextError, decode_septets};
 
 /// The longest time that a message may wait, µs: ten years.
@@ -80,6 +80,10 @@ pub(super) fn submission(
     };
     let submission = submission.map_err(|error| refused(&error))?;
     if is_mobile && let Target::Peer(number) = front.target(account, &digits) {
+        if !front.centre.may_send_on(&submission.message.tlvs) {
+            front.metrics.loops.add(1);
+            return Err(Status::DestinationAddress);
+        }
         return Ok(submission.through_peer(number));
     }
     Ok(submission)
@@ -162,11 +166,6 @@ pub(super) fn receipt_tlvs(receipt: &Message, out: &mut Vec<u8>) {
     let [high, low] = error.to_be_bytes();
     // 3: GSM, whose errors these are.
     write_tlv(out, tag::NETWORK_ERROR_CODE, &[3, high, low]);
-}
-
-/// Whether a message's optional parameters can be sent on: they came whole.
-pub(super) fn are_whole(tlvs: &[u8]) -> bool {
-    Tlvs::new(tlvs).is_ok()
 }
 
 /// What a body says, as far as it is text; else its octets. For whoever may see it.

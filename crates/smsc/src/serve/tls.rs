@@ -1,7 +1,7 @@
 //! TLS: `[tls]` of the listener, and `[peer.tls]`. Keys and certificates are read with the
 //! configuration, so that `--check` sees them and SIGHUP brings new ones.
 
-use super::config::Problem;
+use super::config::{Problem, read_octets};
 use serde::Deserialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -80,7 +80,7 @@ type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 /// All certificates of a file of PEM.
 fn certificates(path: &Spanned<PathBuf>, key: &str) -> Result<Vec<CertificateDer<'static>>, Problem> {
     let wrong = |problem: String| (path.span(), format!("{key} {}: {problem}", path.get_ref().display()));
-    let text = std::fs::read(path.get_ref()).map_err(|error| wrong(error.to_string()))?;
+    let text = read_octets(path.get_ref()).map_err(|error| wrong(error.to_string()))?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let certificates = read.map_err(|error| wrong(format!("no PEM: {error}")))?;
     if certificates.is_empty() {
@@ -92,7 +92,7 @@ fn certificates(path: &Spanned<PathBuf>, key: &str) -> Result<Vec<CertificateDer
 fn identity(certificate: &Spanned<PathBuf>, key: &Spanned<PathBuf>) -> Result<Identity, Problem> {
     let chain = certificates(certificate, "certificate")?;
     let wrong = |problem: String| (key.span(), format!("key {}: {problem}", key.get_ref().display()));
-    let text = std::fs::read(key.get_ref()).map_err(|error| wrong(error.to_string()))?;
+    let text = read_octets(key.get_ref()).map_err(|error| wrong(error.to_string()))?;
     let private = PrivateKeyDer::from_pem_slice(&text)
         .map_err(|_| wrong("there is no private key (PEM, not encrypted) in it".into()))?;
     Ok((chain, private))
@@ -167,7 +167,7 @@ impl WrittenPeerTls {
         };
         let mut hasher = DefaultHasher::new();
         for path in [Some(&self.ca), self.certificate.as_ref(), self.key.as_ref()].into_iter().flatten() {
-            std::fs::read(path.get_ref()).unwrap_or_default().hash(&mut hasher);
+            read_octets(path.get_ref()).unwrap_or_default().hash(&mut hasher);
         }
         Ok(PeerTls { name, client: Arc::new(client), files: hasher.finish() })
     }

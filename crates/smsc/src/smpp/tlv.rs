@@ -28,6 +28,9 @@ pub mod tag {
     pub const NETWORK_ERROR_CODE: u16 = 0x0423;
     /// message_payload.
     pub const MESSAGE_PAYLOAD: u16 = 0x0424;
+    /// The centres of this kind that a message has passed, 8 octets each: a parameter of the
+    /// vendor's own (SMPP 3.4 §5.3.2).
+    pub const CENTRES_PASSED: u16 = 0x1590;
     /// message_state: 1 octet.
     pub const MESSAGE_STATE: u16 = 0x0427;
 }

@@ -51,7 +51,13 @@ pub struct Server {
 impl Server {
     /// Starts one on the store in `dir`, with the configuration there.
     pub fn start(dir: &Path, options: &[&str]) -> Server {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_smsc"));
+        Server::start_with(dir, options, "true")
+    }
+
+    /// As [`Server::start`], in a shell after this command.
+    pub fn start_with(dir: &Path, options: &[&str], before: &str) -> Server {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_smsc")]);
         command.args(["serve", "--config"]).arg(dir.join("smsc.toml")).arg("--store").arg(dir.join("store"));
         let mut child = command.args(options).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -132,6 +138,42 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A connection from an address of this machine.
+pub fn connect_from(source: [u8; 4], address: &str) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let connected = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        socket.connect(address.parse().unwrap()).await
+    });
+    let stream = connected.unwrap().into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream
+}
+
+/// A number of `GET /metrics`, by its name.
+pub fn metric(http: &str, name: &str) -> u64 {
+    let mut stream = TcpStream::connect(http).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name}: {answer}")).parse().unwrap()
+}
+
+/// A bind, whole.
+pub fn bind_pdu(system_id: &str, password: &str, command: Smpp) -> Vec<u8> {
+    let bind = Bind {
+        system_id: system_id.into(),
+        password: password.into(),
+        system_type: String::new(),
+        interface_version: 0x34,
+    };
+    let mut out = Vec::new();
+    bind.write(&mut out, command, 1);
+    out
 }
 
 /// A connection to it.

@@ -11,6 +11,7 @@ use crate::serve::front::{Front, UnderWay};
 use crate::serve::log::Level;
 use crate::serve::stream::{Reading, Writing, plain, secured};
 use crate::serve::submission::{destination_of, source_of, submission};
+use crate::serve::trace::Centre;
 use crate::smpp::{
     Alert, Bind, BindKind, Command, Deliver, Framing, HEADER_OCTETS, Header, PeerReceipt, Status, Submit,
     Time, Tlvs, frame, pdu, response_message_id, tag,
@@ -447,7 +448,7 @@ impl Session {
 
     async fn submit(&mut self, delivery: Delivery) {
         let sequence = self.next_sequence();
-        let submit = message_for_peer(&delivery.message, self.peer.config.receipts);
+        let submit = message_for_peer(&delivery.message, self.peer.config.receipts, self.front.centre);
         if self.peer.config.rate > 0 {
             self.tokens.0 -= 1.0;
         }
@@ -720,19 +721,20 @@ fn answer(out: &mut Vec<u8>, command: Command, status: Status, sequence: u32, ha
 }
 
 /// A message as submit_sm takes it to a peer.
-fn message_for_peer(message: &Message, receipts: bool) -> Submit {
+fn message_for_peer(message: &Message, receipts: bool, centre: Centre) -> Submit {
     let has_header = message.esm_class & crate::text::ESM_UDHI != 0;
     let mut tlvs = Vec::new();
     if let Ok(all) = Tlvs::new(&message.tlvs) {
         for (tag, value) in all.iter() {
             // The end of validity is written out, and a part has its place in its header.
-            let is_double = tag == tag::QOS_TIME_TO_LIVE
+            let is_double = [tag::QOS_TIME_TO_LIVE, tag::CENTRES_PASSED].contains(&tag)
                 || has_header && [tag::SAR_REFERENCE, tag::SAR_TOTAL, tag::SAR_NUMBER].contains(&tag);
             if !is_double {
                 crate::smpp::write_tlv(&mut tlvs, tag, value);
             }
         }
     }
+    centre.sign(&message.tlvs, &mut tlvs);
     Submit {
         service_type: message.service_type.clone(),
         source: source_of(message),

@@ -126,6 +126,7 @@ impl Site for Admin {
         if let Err(answer) = self.operators.check(&self.front, &request).await {
             return answer;
         }
+        request.settle();
         match what {
             "state" => Answer::json(StatusCode::OK, &self.state(&request)),
             "messages" => self.messages(&request).await,
@@ -157,13 +158,13 @@ impl Admin {
             Err(answer) => return answer,
         };
         let peer = request.peer.to_string();
-        match self.operators.sign_in(&self.front, &password).await {
+        match self.operators.sign_in(&self.front, request, &password).await {
             Ok(session) => {
                 self.front.log.at(Level::Info, "admin_sign_in").text("peer", &peer);
                 Answer::json(StatusCode::OK, &json!({ "session": session }))
             }
             Err(answer) => {
-                self.front.log.at(Level::Warn, "admin_refused").text("peer", &peer);
+                self.front.log.of_stranger(Level::Warn, "admin_refused").text("peer", &peer);
                 answer
             }
         }

@@ -27,11 +27,8 @@ pub(in crate::serve) struct Api {
 
 impl Api {
     /// The API of a server.
-    ///
-    /// # Errors
-    /// The system gives no random octets.
-    pub fn new(front: &Arc<Front>) -> Result<Api, String> {
-        Ok(Api { front: Arc::clone(front), accounts: Accounts::new()? })
+    pub fn new(front: &Arc<Front>) -> Api {
+        Api { front: Arc::clone(front), accounts: Accounts::new() }
     }
 }
 
@@ -48,6 +45,7 @@ impl Site for Api {
             Ok(account) => account,
             Err(answer) => return answer,
         };
+        request.settle();
         match (below.strip_prefix('/'), &request.method) {
             (None, &Method::POST) if below.is_empty() => self.send(account, &request).await,
             (None, _) if below.is_empty() => Answer::not_allowed("POST"),

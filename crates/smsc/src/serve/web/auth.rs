@@ -1,5 +1,6 @@
 //! Who asks: the account of a password or a token, and the operator.
 
+use super::super::authenticator::Verdict;
 use super::super::front::{Account, Front};
 use super::super::token::{hash_token, is_token, new_token};
 use super::server::{Answer, Request};
@@ -12,9 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// How long a password that was right is not looked at again: a look takes 20 ms and 19 MiB.
-const REMEMBERED: Duration = Duration::from_secs(600);
-/// Passwords that are remembered, and sessions of the admin page, at most.
+/// Sessions of the admin page at most.
 const MANY: usize = 1024;
 /// How long whoever gave a wrong password waits for the answer.
 const WRONG: Duration = Duration::from_secs(1);
@@ -33,23 +32,14 @@ fn credentials<'a>(request: &'a Request, scheme: &str) -> Option<&'a str> {
     name.eq_ignore_ascii_case(scheme).then(|| rest.trim())
 }
 
-/// What an account's password was when it was right.
-struct Right {
-    hash: String,
-    until: Instant,
-}
-
 /// Accounts by what they come with.
 pub(super) struct Accounts {
-    /// By the digest of name and password, with a key of this process.
-    right: Mutex<HashMap<String, Right>>,
-    key: String,
     waiting: Semaphore,
 }
 
 impl Accounts {
-    pub fn new() -> Result<Accounts, String> {
-        Ok(Accounts { right: Mutex::default(), key: new_token()?, waiting: Semaphore::new(WAITING) })
+    pub fn new() -> Accounts {
+        Accounts { waiting: Semaphore::new(WAITING) }
     }
 
     /// The account that asks.
@@ -57,60 +47,50 @@ impl Accounts {
     /// # Errors
     /// The answer that it gets instead.
     pub async fn account(&self, front: &Front, request: &Request) -> Result<Arc<Account>, Answer> {
-        let account = if let Some(token) = credentials(request, "bearer") {
-            front.account_of_token(&hash_token(token))
-        } else if let Some(text) = credentials(request, "basic") {
-            self.of_password(front, text).await?
-        } else {
-            None
-        };
-        match account {
-            Some(account) => Ok(account),
-            None => {
-                front.metrics.api_unauthorized.add(1);
-                Err(self.wrong(request.headers.contains_key(header::AUTHORIZATION)).await)
+        let source = request.source();
+        let verdict = if let Some(token) = credentials(request, "bearer") {
+            match front.account_of_token(&hash_token(token)) {
+                Some(account) => return Ok(account),
+                None => Some(front.stranger(source)),
             }
-        }
-    }
-
-    async fn of_password(&self, front: &Front, text: &str) -> Result<Option<Arc<Account>>, Answer> {
-        let decoded = STANDARD.decode(text).ok().and_then(|octets| String::from_utf8(octets).ok());
-        let Some((system_id, password)) = decoded.as_deref().and_then(|text| text.split_once(':')) else {
-            return Ok(None);
-        };
-        let account = front.account_of_system_id(system_id);
-        let hash = account.as_ref().map(|account| account.config().password);
-        let digest = hash_token(&format!("{}:{text}", self.key));
-        if let Some(hash) = &hash
-            && let Some(right) = lock(&self.right).get(&digest)
-            && right.hash == *hash
-            && Instant::now() < right.until
+        } else if let Some((system_id, password)) = credentials(request, "basic").and_then(name_and_password)
         {
-            return Ok(account);
-        }
-        let is_right =
-            front.is_password(hash.clone(), password).await.map_err(|status| failed(status, ""))?;
-        let (true, Some(hash)) = (is_right, hash) else { return Ok(None) };
-        let mut right = lock(&self.right);
-        let now = Instant::now();
-        if right.len() >= MANY {
-            right.retain(|_, right| now < right.until);
-        }
-        if right.len() < MANY {
-            right.insert(digest, Right { hash, until: now + REMEMBERED });
-        }
-        Ok(account)
-    }
-
-    async fn wrong(&self, gave_something: bool) -> Answer {
+            let account = front.account_of_system_id(&system_id);
+            match (front.verdict(source, account.as_deref(), &password).await, account) {
+                (Verdict::Right, Some(account)) => return Ok(account),
+                (verdict, _) => Some(verdict),
+            }
+        } else {
+            request.headers.contains_key(header::AUTHORIZATION).then(|| front.stranger(source))
+        };
+        front.metrics.api_unauthorized.add(1);
         let message = "give an account's system_id and password (Basic), or a token of it (Bearer)";
         let answer = Answer::error(StatusCode::UNAUTHORIZED, "unauthorized", message)
             .with(header::WWW_AUTHENTICATE, "Basic realm=\"smsc\", charset=\"UTF-8\"");
-        if gave_something {
-            return slowly(&self.waiting, answer).await;
+        match verdict {
+            // Who says nothing is told at once what to say.
+            None => Err(answer),
+            Some(verdict) => Err(refused(&self.waiting, verdict, answer).await),
         }
-        answer
     }
+}
+
+/// What Basic has: a name and a password, in base 64.
+fn name_and_password(text: &str) -> Option<(String, String)> {
+    let text = String::from_utf8(STANDARD.decode(text).ok()?).ok()?;
+    let (name, password) = text.split_once(':')?;
+    Some((name.to_owned(), password.to_owned()))
+}
+
+/// What whoever is not let in is told: `answer` after a while, or when to try again.
+async fn refused(waiting: &Semaphore, verdict: Verdict, answer: Answer) -> Answer {
+    let (wait, message) = match verdict {
+        Verdict::Right | Verdict::Wrong => return slowly(waiting, answer).await,
+        Verdict::Braked(wait) => (wait, "too many wrong passwords or tokens from this address"),
+        Verdict::Busy => (WRONG, "too many passwords wait to be looked at"),
+    };
+    Answer::error(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", message)
+        .with_number(header::RETRY_AFTER, wait.as_secs() + 1)
 }
 
 /// Lets whoever guesses wait, as long as not too many do.
@@ -189,12 +169,12 @@ impl Operators {
     ///
     /// # Errors
     /// The answer that is given instead.
-    pub async fn sign_in(&self, front: &Front, password: &str) -> Result<String, Answer> {
-        let hash = front.config().admin.as_ref().and_then(|admin| admin.password.clone());
-        if !front.is_password(hash, password).await.map_err(|status| failed(status, ""))? {
+    pub async fn sign_in(&self, front: &Front, request: &Request, password: &str) -> Result<String, Answer> {
+        let verdict = front.verdict_of_operator(request.source(), password).await;
+        if verdict != Verdict::Right {
             front.metrics.admin_unauthorized.add(1);
             let answer = Answer::error(StatusCode::UNAUTHORIZED, "unauthorized", "this is not the password");
-            return Err(slowly(&self.waiting, answer).await);
+            return Err(refused(&self.waiting, verdict, answer).await);
         }
         let session = new_token()
             .map_err(|problem| Answer::error(StatusCode::INTERNAL_SERVER_ERROR, "no_random", &problem))?;

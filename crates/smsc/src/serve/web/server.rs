@@ -4,6 +4,8 @@
 //! its share: connections at a time, seconds for the head and for the body, octets of both, and
 //! minutes of a connection are limited.
 
+use super::super::places::{Places, Stranger};
+use super::super::source::Source;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -19,10 +21,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
-/// Connections of a listener at a time.
-const CONNECTIONS: usize = 512;
 /// From a connection, or an answer, to the end of the next request's head.
 const HEAD: Duration = Duration::from_secs(10);
 /// From there to the end of its body.
@@ -46,12 +46,23 @@ pub(in crate::serve) struct Request {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub peer: SocketAddr,
+    place: Arc<Stranger>,
 }
 
 impl Request {
     /// A header, if it is there and text.
     pub fn header(&self, name: HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Whoever asks has shown who it is: its connection does not make room for others any more.
+    pub fn settle(&self) {
+        self.place.settle();
+    }
+
+    /// Where it comes from, as far as limits go.
+    pub fn source(&self) -> Source {
+        Source::of(self.peer.ip())
     }
 
     /// A parameter of the query, decoded.
@@ -125,6 +136,12 @@ impl Answer {
         self.headers.push((name, HeaderValue::from_static(value)));
         self
     }
+
+    /// With one more header, a number.
+    pub fn with_number(mut self, name: HeaderName, value: u64) -> Answer {
+        self.headers.push((name, value.into()));
+        self
+    }
 }
 
 /// What answers requests.
@@ -133,39 +150,42 @@ pub(in crate::serve) trait Site: Send + Sync + 'static {
     fn answer(self: Arc<Self>, request: Request) -> impl Future<Output = Answer> + Send;
 }
 
-/// Serves a site until the server ends.
+/// Serves a site until the server ends, with so many connections at a time as there are places.
 pub(in crate::serve) async fn run(
     site: Arc<impl Site>,
     listener: TcpListener,
+    places: Arc<Places>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let connections = Arc::new(Semaphore::new(CONNECTIONS));
     let until = stopping.clone();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|stops| *stops) => return,
         };
-        match (accepted, Arc::clone(&connections).try_acquire_owned()) {
-            (Ok((stream, peer)), Ok(permit)) => {
-                let (site, until) = (Arc::clone(&site), until.clone());
-                tokio::spawn(async move {
-                    serve(site, stream, peer, until).await;
-                    drop(permit);
-                });
+        match accepted {
+            Ok((stream, peer)) => {
+                // One more than there may be is closed.
+                if let Some(place) = places.enter(Source::of(peer.ip())).await {
+                    tokio::spawn(serve(Arc::clone(&site), stream, (peer, place), until.clone()));
+                }
             }
-            // One more than there may be.
-            (Ok(_), Err(_)) => {}
-            (Err(_), _) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-async fn serve(site: Arc<impl Site>, stream: TcpStream, peer: SocketAddr, mut until: watch::Receiver<bool>) {
+async fn serve(
+    site: Arc<impl Site>,
+    stream: TcpStream,
+    (peer, place): (SocketAddr, Stranger),
+    mut until: watch::Receiver<bool>,
+) {
     let _ = stream.set_nodelay(true);
+    let (driven_out, place) = (Arc::clone(&place.driven_out), Arc::new(place));
     let service = service_fn(move |request| {
-        let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(response(answer(site, request, peer).await)) }
+        let (site, place) = (Arc::clone(&site), Arc::clone(&place));
+        async move { Ok::<_, Infallible>(response(answer(site, request, (peer, place)).await)) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -176,6 +196,8 @@ async fn serve(site: Arc<impl Site>, stream: TcpStream, peer: SocketAddr, mut un
     // How a connection ends is its client's affair.
     tokio::select! {
         _ = connection.as_mut() => return,
+        // Somebody else wants its place.
+        () = driven_out.notified() => return,
         () = tokio::time::sleep(CONNECTION) => {}
         _ = until.wait_for(|stops| *stops) => {}
     }
@@ -183,7 +205,11 @@ async fn serve(site: Arc<impl Site>, stream: TcpStream, peer: SocketAddr, mut un
     let _ = tokio::time::timeout(FAREWELL, connection).await;
 }
 
-async fn answer(site: Arc<impl Site>, request: hyper::Request<Incoming>, peer: SocketAddr) -> Answer {
+async fn answer(
+    site: Arc<impl Site>,
+    request: hyper::Request<Incoming>,
+    (peer, place): (SocketAddr, Arc<Stranger>),
+) -> Answer {
     let (head, body) = request.into_parts();
     let body = match tokio::time::timeout(BODY, Limited::new(body, BODY_OCTETS).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
@@ -208,6 +234,7 @@ async fn answer(site: Arc<impl Site>, request: hyper::Request<Incoming>, peer: S
         headers: head.headers,
         body,
         peer,
+        place,
     };
     site.answer(request).await
 }

@@ -2,6 +2,7 @@
 
 use super::super::super::front::{Account, Front, UnderWay};
 use super::super::super::submission::{refusal_status, submission, target_of};
+use super::super::super::turns::SLICE;
 use super::super::auth::failed;
 use super::super::server::{Answer, Request};
 use super::Api;
@@ -287,7 +288,12 @@ async fn send_all(
     let fits = account.requests.load(Relaxed) <= config.window as usize;
     let since = Instant::now();
     let mut started = Vec::with_capacity(destinations.len());
-    for destination in destinations {
+    let mut turn = None;
+    for (at, destination) in destinations.into_iter().enumerate() {
+        if at % SLICE as usize == 0 {
+            drop(turn.take());
+            turn = Some(front.turns.take(account.number).await);
+        }
         let to = destination.text.clone();
         let now_us = front.clock.now_us();
         let ready = checked(Submit { destination, ..submit.clone() }).and_then(|submit| {
@@ -307,6 +313,7 @@ async fn send_all(
             }),
         ));
     }
+    drop(turn);
     let mut sent = Vec::with_capacity(started.len());
     for (to, started) in started {
         let done = match started {

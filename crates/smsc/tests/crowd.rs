@@ -1,0 +1,118 @@
+//! Connections of strangers: however many there are, whoever is known gets in, and the store has
+//! its descriptors.
+//!
+//! Sixty connections that said nothing were enough to keep every application out where
+//! `connections` was 40, for as long as `session_init_s`, and again after that. Where the system
+//! gave fewer descriptors than the configuration wanted, connections took the last of them: no
+//! client got in, and the next log segment would have ended the centre. One address could have all
+//! 512 connections of the HTTP API. Now whoever is not known has places of their own, of which one
+//! source has half at most; and the oldest of the source that has most goes for the next.
+#![allow(clippy::unwrap_used)]
+
+mod http_client;
+mod smpp_client;
+
+use http_client::{ask, basic};
+use smpp_client::{Client, PASSWORD, Server, config, message, metric};
+use smsc::smpp::{Command, Status};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// So many connections; those that the other side has closed at once count, too.
+fn crowd(address: &str, count: usize, octets: &[u8]) -> Vec<TcpStream> {
+    let connect = |_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // One that was driven out may be closed by now.
+        let _ = stream.write_all(octets);
+        stream
+    };
+    (0..count).map(connect).collect()
+}
+
+/// Whether the other side has closed a connection, or does while nothing is sent.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut octets = [0; 4096];
+    loop {
+        match stream.read(&mut octets) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+fn is_served(client: &mut Client) -> bool {
+    client.submit(&message("491700000001", b"x", 1)).0 == 0 && client.deliver(Status::Ok).esm_class == 4
+}
+
+/// Silent connections, and some that send requests and never read: the one that is bound goes on,
+/// another gets in, and no more are kept than there are places.
+#[test]
+fn strangers_take_no_place_of_an_applications() {
+    let (_dir, server) = Server::new("connections = 3\nunbound = 20");
+    let mut good = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let mut silent = crowd(&server.address, 60, b"");
+    let enquiries = [0, 0, 0, 16, 0, 0, 0, 0x15, 0, 0, 0, 0, 0, 0, 0, 1].repeat(500);
+    let mut deaf = crowd(&server.address, 60, &enquiries);
+    let mut second = Client::bound(&server.address, "other", Command::BindTransceiver);
+    assert!(is_served(&mut good) && is_served(&mut second));
+    let open = metric(&server.http, "smsc_connections");
+    assert!(open <= 2 + 20, "{open}");
+    // One address has half of the places at most, and two of the crowd are gone for good.
+    let kept = silent.iter_mut().chain(&mut deaf).filter_map(|stream| (!is_closed(stream)).then_some(()));
+    let kept = kept.count();
+    assert!(kept <= 10, "{kept}");
+    assert!(metric(&server.http, "smsc_connections_driven_out_total") >= 100);
+    // Places of those that are bound have their own limit.
+    let _third = Client::bound(&server.address, "other", Command::BindTransmitter);
+    let refused = Client::connect(&server.address).bind("other", PASSWORD, Command::BindTransmitter);
+    assert_eq!(refused, Status::BindFailed as u32);
+}
+
+/// A crowd at the HTTP API: a request of an application is answered, and its connection, which is
+/// kept open, outlives the crowd.
+#[test]
+fn a_crowd_at_the_api_keeps_nobody_out() {
+    let (_dir, server) = Server::new("[api]\nlisten = \"127.0.0.1:0\"\n");
+    let authorization = basic("app", PASSWORD);
+    let mut known = TcpStream::connect(&server.api).unwrap();
+    known.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let request = format!("GET /v1/messages/1 HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
+    let mut answered = || {
+        known.write_all(request.as_bytes()).unwrap();
+        let mut octets = [0; 4096];
+        let read = known.read(&mut octets).unwrap();
+        String::from_utf8_lossy(&octets[..read]).starts_with("HTTP/1.1 404")
+    };
+    assert!(answered());
+    let mut crowd = crowd(&server.api, 600, b"GET / HT");
+    assert!(answered());
+    let answer = ask(&server.api, "GET", "/v1/messages/1", &[("Authorization", &authorization)], "");
+    assert_eq!(answer.status, 404);
+    let closed = crowd.iter_mut().take(300).filter_map(|stream| is_closed(stream).then_some(())).count();
+    assert!(closed >= 300, "{closed}: one address has half of the places");
+}
+
+/// Fewer descriptors than the configuration wants: connections get what the store leaves, which is
+/// said. Messages fill log segments meanwhile.
+#[test]
+fn the_store_has_its_descriptors_however_many_connect() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("smsc.toml"), config("")).unwrap();
+    let mut server = Server::start_with(dir.path(), &["--segment-mib", "1"], "ulimit -n 200");
+    assert!(server.said.contains("few_descriptors: "), "{}", server.said);
+    let mut good = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let _crowd = crowd(&server.address, 300, b"");
+    let body = vec![b'x'; 20_000];
+    for _ in 0..150 {
+        let long = smsc::smpp::Submit { data_coding: 4, ..message("1234", &body, 0) };
+        assert_eq!(good.submit(&long).0, 0);
+    }
+    let _second = Client::bound(&server.address, "other", Command::BindTransmitter);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    assert!(open < 190, "{open}");
+    server.kill();
+}

@@ -1,0 +1,147 @@
+//! Passwords that are guessed: what guesses cost the centre, and how many of them there can be.
+//!
+//! A look at a password takes some milliseconds of a processor and 19 MiB. Two were looked at at a
+//! time, in the order in which they came: an application that bound while two thousand others
+//! guessed waited for all of them. A request of HTTP whose client had gone gave its turn to the
+//! next while its password was still being looked at, so that clients that came and went took a
+//! thread and 19 MiB each, without a bound. And nothing counted guesses: a password of SMPP has
+//! eight letters, and whoever guessed went on as fast as the processor could.
+//!
+//! Now threads of their own look, one password of each source at a time, sources that are known
+//! first; and after five wrong guesses each waits longer than the one before.
+#![allow(clippy::unwrap_used)]
+
+mod http_client;
+mod smpp_client;
+
+use http_client::{JSON, ask, basic};
+use smpp_client::{Client, PASSWORD, Server, bind_pdu, connect_from, message, metric};
+use smsc::serve::{hash_admin_password, hash_token, new_token};
+use smsc::smpp::{Command, Status};
+use std::io::{Read, Write};
+
+/// The status with which a bind from an address is answered.
+fn bind_from(last: u8, server: &Server, system_id: &str, password: &str) -> u32 {
+    let mut client = Client::of(connect_from([127, 0, 0, last], &server.address));
+    client.bind(system_id, password, Command::BindTransceiver)
+}
+
+/// Three hundred sources guess at once, each once, so that none is slowed for itself. An
+/// application that nobody has seen yet is let in among the first, since its source is known; and
+/// messages go on.
+#[test]
+fn a_flood_of_guesses_holds_up_no_application() {
+    let (_dir, server) = Server::new("[api]\nlisten = \"127.0.0.1:0\"\n");
+    let mut good = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let guess = bind_pdu("app", "guess", Command::BindTransceiver);
+    let mut flood: Vec<_> = (0..300_u16)
+        .map(|number| {
+            let [high, low] = number.to_be_bytes();
+            let mut stream = connect_from([127, 1, high, low], &server.address);
+            stream.write_all(&guess).unwrap();
+            stream
+        })
+        .collect();
+    // Whoever goes at once costs no more than one that stays.
+    for number in 0..300_u16 {
+        let [high, low] = number.to_be_bytes();
+        let mut stream = connect_from([127, 2, high, low], &server.api);
+        let authorization = basic("app", "guess");
+        let head =
+            format!("GET /v1/messages/1 HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+    }
+    let threads = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().count();
+    let processors = std::thread::available_parallelism().unwrap().get();
+    assert!(threads < processors * 2 + 16, "{threads} threads");
+    let _other = Client::bound(&server.address, "other", Command::BindTransceiver);
+    let refused = metric(&server.http, "smsc_binds_refused_total");
+    assert!(refused < 150, "{refused} were looked at before");
+    for _ in 0..20 {
+        assert_eq!(good.submit(&message("491700000001", b"x", 1)).0, 0);
+        assert_eq!(good.deliver(Status::Ok).esm_class, 4);
+    }
+    // Each of the flood is answered in the end.
+    let mut header = [0; 16];
+    flood.last_mut().unwrap().read_exact(&mut header).unwrap();
+    assert_eq!(header[8..12], (Status::Password as u32).to_be_bytes());
+}
+
+/// Hundreds of sessions of one application at once, whose password is looked at once.
+#[test]
+fn clients_that_come_back_by_the_hundred_are_let_in() {
+    let (_dir, server) = Server::new("unbound = 400");
+    let bind = bind_pdu("other", PASSWORD, Command::BindTransmitter);
+    let mut storm: Vec<_> = (0..150)
+        .map(|_| {
+            let mut client = Client::connect(&server.address);
+            client.stream.write_all(&bind).unwrap();
+            client
+        })
+        .collect();
+    let statuses: Vec<u32> = storm.iter_mut().map(|client| client.next().unwrap().0.status).collect();
+    // Ten sessions are the account's limit; the others are told that, and not that they guess.
+    let count = |wanted: Status| statuses.iter().filter(|status| **status == wanted as u32).count();
+    assert_eq!((count(Status::Ok), count(Status::BindFailed)), (10, 140), "{statuses:?}");
+}
+
+/// Six guesses at an account from one address: the sixth is not looked at, and neither is the right
+/// password there. Its owner elsewhere gets in, by SMPP and HTTP.
+#[test]
+fn guesses_wait_and_lock_nobody_out_elsewhere() {
+    let (_dir, server) = Server::new("[api]\nlisten = \"127.0.0.1:0\"\n");
+    for _ in 0..5 {
+        assert_eq!(bind_from(2, &server, "app", "wrong"), Status::Password as u32);
+    }
+    assert_eq!(bind_from(2, &server, "app", "wrong"), Status::Throttled as u32);
+    // A wait is one second, so that the next guess may be one that is looked at; of ten most are
+    // not.
+    let statuses: Vec<u32> = (0..4).map(|_| bind_from(2, &server, "app", "wrong")).collect();
+    let looked_at = statuses.iter().filter(|status| **status == Status::Password as u32).count();
+    assert!(looked_at <= 3, "{statuses:?}");
+    assert_eq!(bind_from(1, &server, "app", PASSWORD), Status::Ok as u32);
+    let authorization = basic("app", PASSWORD);
+    let headers = [("Authorization", authorization.as_str())];
+    assert_eq!(ask(&server.api, "GET", "/v1/messages/1", &headers, "").status, 404);
+    // Another account from that address is not held up before twenty guesses ...
+    assert_eq!(bind_from(2, &server, "other", PASSWORD), Status::Ok as u32);
+    for _ in 0..30 {
+        let status = bind_from(2, &server, "nobody", PASSWORD);
+        assert!([Status::SystemId, Status::Throttled].map(|status| status as u32).contains(&status));
+    }
+    // ... and one that was right there goes on behind them; one that was not is told to wait.
+    assert_eq!(bind_from(2, &server, "other", PASSWORD), Status::Ok as u32);
+    assert_eq!(bind_from(2, &server, "limited", PASSWORD), Status::Throttled as u32);
+    assert!(metric(&server.http, "smsc_guesses_braked_total") > 0);
+}
+
+/// The same at the HTTP API and at the admin page: 429 with Retry-After, and tokens go on.
+#[test]
+fn guesses_over_http_wait_as_well() {
+    let token = new_token().unwrap();
+    let (_dir, server) = Server::new(&format!(
+        "[api]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\npassword = \"{}\"\ntoken = \"{}\"\n",
+        hash_admin_password("a long one").unwrap(),
+        hash_token(&token)
+    ));
+    let wrong = basic("app", "wrong");
+    let answers: Vec<_> =
+        (0..6).map(|_| ask(&server.api, "GET", "/v1/messages/1", &[("Authorization", &wrong)], "")).collect();
+    assert!(answers[..5].iter().all(|answer| answer.status == 401), "{answers:?}");
+    // The wait after the fifth guess is a second, which its answer has taken.
+    let looked_at = answers[5].status == 401;
+    let seventh = ask(&server.api, "GET", "/v1/messages/1", &[("Authorization", &wrong)], "");
+    assert!(looked_at || answers[5].status == 429, "{answers:?}");
+    assert!(!looked_at || seventh.status == 429, "{seventh:?}");
+    let braked = if looked_at { &seventh } else { &answers[5] };
+    assert!(braked.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1, "{braked:?}");
+    assert_eq!(braked.code(), "too_many_attempts");
+    let sign_in = |password: &str| {
+        let body = format!("{{\"password\":\"{password}\"}}");
+        ask(&server.admin, "POST", "/api/sign-in", &[JSON, ("X-Smsc", "1")], &body).status
+    };
+    let statuses: Vec<u16> = (0..8).map(|_| sign_in("wrong")).collect();
+    assert!(statuses[..5].iter().all(|status| *status == 401) && statuses.contains(&429), "{statuses:?}");
+    let authorization = format!("Bearer {token}");
+    assert_eq!(ask(&server.admin, "GET", "/api/state", &[("Authorization", &authorization)], "").status, 200);
+}
