@@ -63,6 +63,8 @@ pub(crate) struct Log {
     pub(crate) single: bool,
     pub(crate) counters: LogCounters,
     stopping: AtomicBool,
+    /// The process that opened the database.
+    process: u32,
     /// Segments that recovery would read, of all streams, and the most there may be. Read by every
     /// transaction.
     pub(crate) segments: CacheLine<AtomicU64>,
@@ -134,6 +136,7 @@ impl Log {
             single,
             counters: LogCounters::default(),
             stopping: AtomicBool::new(false),
+            process: std::process::id(),
             segments: CacheLine(AtomicU64::new(segments)),
             max_segments: u64::MAX,
             segment_bytes: 0,
@@ -256,6 +259,25 @@ impl Log {
         Ok(())
     }
 
+    /// Whether this is a copy of the log, in a process that was forked from the one that opened the
+    /// database.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
+    /// Refuses what writes, or waits for a background thread, in a process that was forked after
+    /// the opening: it has a copy of the memory and none of the threads, and the files and their
+    /// lock are the other process's, whose commits it would overwrite.
+    pub(crate) fn require_own_process(&self) -> Result<()> {
+        if self.is_forked() {
+            self.poison(&format!(
+                "it was opened by process {}, from which this process was forked; open it after the fork, in one of the two",
+                self.process
+            ));
+        }
+        self.check()
+    }
+
     pub(crate) fn cause(&self) -> String {
         self.poison.lock().clone().unwrap_or_default()
     }
@@ -350,7 +372,7 @@ impl Log {
 
     /// One flush. `None` if there was nothing to do or somebody else does it, else whom it woke.
     fn flush_as(&self, i: usize, guest: bool) -> Result<Option<Woken>> {
-        self.check()?;
+        self.require_own_process()?;
         let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
         let started = Instant::now();
         let unwinds = PoisonIfPanicking::during(self, "a flush");

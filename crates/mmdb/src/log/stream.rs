@@ -294,6 +294,12 @@ impl Stream {
             return Err(self.full(p.why.clone()));
         }
         log.check()?;
+        if log.is_forked() {
+            // Who learns of it takes this lock, too.
+            drop(st);
+            log.require_own_process()?;
+            return Err(Error::Closed);
+        }
         if log.is_stopping() {
             return Err(Error::Closed);
         }
@@ -336,6 +342,7 @@ impl Stream {
     /// Does the next step towards `at_most` segments that are ready. False if there is none to be
     /// done.
     fn step(&self, log: &Log, at_most: usize, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
+        log.require_own_process()?;
         let _one = self.maker.lock();
         let step = self.state.lock().next_step(at_most);
         match step {
@@ -671,7 +678,7 @@ impl Stream {
     /// Holds a new transaction back while the device is behind. No locks are held here.
     pub(crate) fn throttle(&self, log: &Log) -> Result<()> {
         while self.behind.load(Ordering::Relaxed) {
-            log.check()?;
+            log.require_own_process()?;
             if !log.background {
                 return log.flush_all();
             }

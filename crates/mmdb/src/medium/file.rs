@@ -36,12 +36,20 @@ struct OsFile(File);
 
 /// A locked file. A process that another thread has just forked has the file open, too, until it
 /// runs its program; closing ours alone would leave the lock to it for so long.
-struct Locked(File);
+struct Locked {
+    file: File,
+    /// Who has locked it.
+    process: u32,
+}
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // If it fails, closing the file unlocks it.
-        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
+        // A process that was forked shares the lock and must not take it from the one that it is
+        // for: there it ends with the last of the two that closes the file.
+        if std::process::id() == self.process {
+            // If it fails, closing the file unlocks it.
+            let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
+        }
     }
 }
 
