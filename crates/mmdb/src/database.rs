@@ -102,7 +102,11 @@ impl Inner {
         log.stop();
         for t in self.threads.lock().drain(..) {
             t.thread().unpark();
-            let _ = t.join();
+            // A waker may drop the last handle, on a thread of the log: that one ends by itself as
+            // soon as the waker returns.
+            if !sync::is_current(t.thread()) {
+                let _ = t.join();
+            }
         }
         flushed?;
         self.engine.state_closed()

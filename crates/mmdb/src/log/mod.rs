@@ -18,12 +18,15 @@ use crate::register::Register;
 use crate::sabotage::{Defect, has_defect};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 use stream::Stream;
 
 /// Who was let go by a flush.
 struct Woken {
     threads: u64,
+    /// Of futures, still to be woken.
+    wakers: Vec<Waker>,
     /// The last commit number before they were woken.
     last: u64,
 }
@@ -319,7 +322,7 @@ impl Log {
             // The horizon stays: a failed flush's frames are never durable in this life.
             // Whoever poisoned the log wakes everybody.
             lagging.clear();
-            return Woken { threads: 0, last: h };
+            return Woken { threads: 0, wakers: Vec::new(), last: h };
         }
         // Who comes with less than is known already has looked earlier.
         let before = self.horizon.fetch_max(h, Ordering::SeqCst);
@@ -335,7 +338,24 @@ impl Log {
         });
         drop(lagging);
         let last = self.last();
-        Woken { threads: done.iter().map(|&(i, b)| self.streams[i].cell(b).resolve()).sum(), last }
+        let mut wakers = Vec::new();
+        let threads = done.iter().map(|&(i, b)| self.streams[i].cell(b).wake_threads(&mut wakers)).sum();
+        Woken { threads, wakers, last }
+    }
+
+    /// Wakes the futures that a flush has let go. Wakers are the caller's code: one may do the next
+    /// transaction here and wait for it, or drop the last handle on the database. So the thread of
+    /// stream `own` steps aside meanwhile, or it would wait for itself.
+    fn wake_futures(&self, mut woken: Woken, own: Option<usize>) -> Woken {
+        let wakers = std::mem::take(&mut woken.wakers);
+        if wakers.is_empty() {
+            return woken;
+        }
+        let step_aside = |aside| own.iter().for_each(|&i| self.streams[i].step_aside(aside));
+        step_aside(true);
+        cell::wake(wakers);
+        step_aside(false);
+        woken
     }
 
     /// Lets those who were just woken come back with their next commits, so that these share the
@@ -391,7 +411,7 @@ impl Log {
                 let done = Stream::batches(&batch).into_iter();
                 let woken = self.advance(done.map(|(last, batch)| Lagging { last, stream: i, batch }));
                 self.streams[i].recycle_buffers(batch);
-                Ok(Some(woken))
+                Ok(Some(self.wake_futures(woken, (!guest).then_some(i))))
             }
             Err(e) => {
                 self.poison(&e.to_string());
@@ -438,7 +458,7 @@ impl Log {
                 self.check()?;
                 if self.horizon() < target {
                     thread::yield_now();
-                    self.advance(std::iter::empty());
+                    self.wake_futures(self.advance(std::iter::empty()), None);
                 }
             }
         }
