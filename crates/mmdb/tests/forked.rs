@@ -132,7 +132,8 @@ fn a_forked_process_that_polls_or_commits_much_does_not_wait_for_good() {
     let ended = forked(|| {
         // More than the segments that are ready hold.
         (0..20_000i64).any(|id| {
-            let done: Result<_> = db.run_with(mmdb::Durability::Lazy, |tx| tx.insert(&t, &[(100 + id).into()]));
+            let done: Result<_> =
+                db.run_with(mmdb::Durability::Lazy, |tx| tx.insert(&t, &[(100 + id).into()]));
             done.is_err()
         })
     });

@@ -113,7 +113,9 @@ fn require_own(medium: &dyn Medium, path: &Path) -> Result<()> {
                         itself back here, or delete the link if the database is to make a new file";
             Err(Error::file(path, what))
         }
-        Some(Entry::Other) => Err(Error::file(path, "this is no file, and images must be files: move it away")),
+        Some(Entry::Other) => {
+            Err(Error::file(path, "this is no file, and images must be files: move it away"))
+        }
         _ => Ok(()),
     }
 }
