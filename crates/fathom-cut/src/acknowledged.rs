@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use fathom_random::Random;
+use fathom_trace::confine::Confined;
 use rusqlite::Connection;
+use rusqlite::fallible_iterator::FallibleIterator;
 use serde::{Deserialize, Serialize};
 
 use crate::content::content_of;
@@ -59,6 +61,26 @@ pub(crate) fn text(random: &mut Random, bytes: u64) -> String {
     (0..bytes).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
 }
 
+/// Steps of SQLite's virtual machine that a statement may take when it is done again in memory.
+const STEPS_MAX: u64 = 1_000_000_000;
+
+/// A database in memory, whose statements reach nothing else: those of a recording or a trace are
+/// other people's.
+pub(crate) fn confined() -> rusqlite::Result<Confined> {
+    Ok(Confined::over(Connection::open_in_memory()?).limit_steps(STEPS_MAX))
+}
+
+/// Does the statements of a step.
+fn execute(database: &Confined, step: &str) -> rusqlite::Result<()> {
+    let mut statements = rusqlite::Batch::new(database, step);
+    loop {
+        database.begin_statement();
+        let Some(mut statement) = statements.next()? else { return Ok(()) };
+        let mut rows = statement.raw_query();
+        while rows.next()?.is_some() {}
+    }
+}
+
 /// What the database holds after each step, found by doing them in memory.
 #[derive(Clone, Debug)]
 pub struct Acknowledged {
@@ -74,13 +96,22 @@ impl Acknowledged {
     /// # Errors
     /// SQLite's, of a step that it does not take.
     pub fn of(script: &Script) -> Result<Acknowledged, CutError> {
-        let database = Connection::open_in_memory().map_err(CutError::database("a database in memory"))?;
+        let database = confined().map_err(CutError::database("a database in memory"))?;
         let mut after: HashMap<u128, Vec<u64>> = HashMap::new();
         let hash = || content_of(&database).map_err(CutError::database("a database in memory"));
         let mut last = hash()?;
         after.entry(last).or_default().push(0);
         for (number, step) in (1..).zip(&script.steps) {
-            database.execute_batch(step).map_err(CutError::database(format!("step {number}")))?;
+            execute(&database, step).map_err(|error| CutError::Database {
+                what: format!("step {number}"),
+                problem: match (database.take_refusal(), database.steps_exceeded()) {
+                    (Some(refusal), _) => refusal,
+                    (None, Some(most)) => {
+                        format!("a statement is not done after {most} steps of SQLite's virtual machine")
+                    }
+                    (None, None) => error.to_string(),
+                },
+            })?;
             last = hash()?;
             after.entry(last).or_default().push(number);
         }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use fathom_trace::confine::Confined;
 use fathom_workload::clock::{now_ns, origin_ns};
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink, Window};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
@@ -21,7 +22,7 @@ use fathom_workload::workload::Context;
 use rusqlite::{Connection, OpenFlags, ffi};
 use serde_json::Value as Json;
 
-use crate::acknowledged::Script;
+use crate::acknowledged::{Script, confined};
 use crate::content::content_of;
 use crate::error::CutError;
 
@@ -347,7 +348,7 @@ fn left_in(directory: &Path) -> Result<u128, String> {
 /// each further one that commits is one) and what is left at the end.
 fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Script, u128), String> {
     let commits = AtomicU64::new(0);
-    let database = Connection::open_in_memory().map_err(|error| error.to_string())?;
+    let database = confined().map_err(|error| error.to_string())?;
     database.pragma_update(None, "foreign_keys", foreign_keys).map_err(|error| error.to_string())?;
     // SAFETY: the connection is open, and is dropped before what is counted with: it was made
     // later.
@@ -398,7 +399,8 @@ unsafe extern "C" fn on_commit(counted: *mut c_void) -> c_int {
 }
 
 /// Whether SQLite takes a statement.
-fn run(database: &Connection, sql: &str) -> bool {
+fn run(database: &Confined, sql: &str) -> bool {
+    database.begin_statement();
     let done = database.prepare(sql).and_then(|mut statement| {
         let mut rows = statement.raw_query();
         while rows.next()?.is_some() {}

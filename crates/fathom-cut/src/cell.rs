@@ -1,8 +1,9 @@
 //! One cell: a recorded run, and what a power cut leaves of it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use fathom_stack::{Machine, StackSpec};
 use fathom_workload::spec::Durability;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,11 @@ use crate::verdict::{Class, Verdict};
 
 /// Page size of SQLite's where nothing else is set, bytes.
 const PAGE_BYTES: u64 = 4096;
+
+/// Most commits of a run.
+pub const COMMITS_MAX: u64 = 100_000;
+/// Largest device, bytes: as large as an image of a stack may be.
+const LARGEST_BYTES: u64 = 16 << 40;
 
 /// What of a recorded run is needed to judge its states again, but for the log itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,11 +83,45 @@ impl Recorded {
         }
     }
 
+    /// Refuses what no recording of Fathom's says. Recordings are passed on, and what one says is
+    /// mounted, opened and done again by root.
+    ///
+    /// # Errors
+    /// [`CutError::Usage`], which names the key and says what is wrong with it.
+    pub fn check(&self) -> Result<(), CutError> {
+        let wrong =
+            |key: &str, problem: String| Err(CutError::Usage(format!("the recording's {key}: {problem}")));
+        let FileSystem { driver, options, .. } = &self.filesystem;
+        let is_name = driver.bytes().all(|letter| letter.is_ascii_alphanumeric() || b"_-.".contains(&letter));
+        if driver.is_empty() || !is_name {
+            return wrong("driver", format!("{driver:?} is no name of a file system"));
+        }
+        // What harms more than a stack harms it whatever file system is mounted.
+        let mounted =
+            StackSpec { place: "ext4".into(), mount: Some(options.clone()), ..StackSpec::default() };
+        let problems = mounted.check(&Machine::unknown());
+        if let Some(found) = problems.into_iter().find(|found| found.field == "mount") {
+            return wrong("mount options", found.problem);
+        }
+        let mut parts = self.database.components();
+        if self.database.as_os_str().is_empty() || !parts.all(|part| matches!(part, Component::Normal(_))) {
+            return wrong("database", format!("{:?} is no path below a file system's root", self.database));
+        }
+        if self.device_bytes > LARGEST_BYTES {
+            return wrong("size of the device", format!("{} bytes are too many", self.device_bytes));
+        }
+        if self.commits > COMMITS_MAX {
+            return wrong("commits", format!("{} are too many: {COMMITS_MAX} at most", self.commits));
+        }
+        Ok(())
+    }
+
     /// Reads the log again.
     ///
     /// # Errors
-    /// As [`History::read`]; the log is not the one that was recorded.
+    /// As [`Recorded::check`] and [`History::read`]; the log is not the one that was recorded.
     pub fn history(&self, log: &Path) -> Result<History, CutError> {
+        self.check()?;
         let history = History::read(log, self.device_bytes)?;
         if history.answers == self.operations {
             return Ok(history);

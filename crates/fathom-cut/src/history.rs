@@ -3,6 +3,7 @@
 //! log).
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -70,8 +71,9 @@ pub struct History {
     /// In order.
     pub marks: Vec<Mark>,
     data: Vec<u8>,
-    /// Of each block the units that lie in it, in order of answers.
-    of_block: Vec<Vec<u32>>,
+    /// Of each block that anything was written to the units that lie in it, in order of answers. As
+    /// large as the log: the size of the device is only said.
+    of_block: HashMap<u64, Vec<u32>>,
     /// Blocks that something else than zeros was written to, in order: mkfs zeroes many that stay
     /// so.
     with_content: Vec<u64>,
@@ -112,7 +114,7 @@ impl History {
             flushes: Vec::new(),
             marks: log.marks.iter().map(|mark| Mark { number: mark.number, came: mark.after }).collect(),
             data,
-            of_block: vec![Vec::new(); device_bytes.div_ceil(BLOCK_BYTES) as usize],
+            of_block: HashMap::new(),
             with_content: Vec::new(),
         };
         for (answer, record) in (0..).zip(&log.records) {
@@ -168,7 +170,7 @@ impl History {
         }
         let number = u32::try_from(self.units.len()).map_err(|_| "there are too many blocks".to_owned())?;
         for block in unit.blocks() {
-            self.of_block[block as usize].push(number);
+            self.of_block.entry(block).or_default().push(number);
         }
         self.units.push(unit);
         Ok(())
@@ -177,7 +179,7 @@ impl History {
     /// Blocks of the device.
     #[must_use]
     pub fn blocks(&self) -> u64 {
-        self.of_block.len() as u64
+        self.bytes.div_ceil(BLOCK_BYTES)
     }
 
     /// Of some blocks those that may hold something else than zeros in some state.
@@ -198,7 +200,7 @@ impl History {
     /// what is `present`. None: zeros.
     #[must_use]
     pub fn block(&self, block: u64, safe: u64, present: &impl Present) -> Option<Cow<'_, [u8]>> {
-        let units = self.of_block.get(block as usize)?;
+        let units = self.of_block.get(&block)?;
         let first_unsafe =
             units.partition_point(|&partition_point| self.units[partition_point as usize].answer < safe);
         // The last that is there as a whole hides all before it.

@@ -28,7 +28,7 @@ mod verdict;
 mod vfs;
 
 pub use acknowledged::{Acknowledged, Script};
-pub use cell::{Outcome, Recorded, breaks, judge};
+pub use cell::{COMMITS_MAX, Outcome, Recorded, breaks, judge};
 pub use centre_store::store_kind;
 pub use check::{Checker, FoundFile, Subject};
 pub use error::CutError;

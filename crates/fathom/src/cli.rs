@@ -526,7 +526,7 @@ pub struct CutAsked {
     #[arg(long, value_name = "NAME", default_value = "sqlite", value_parser = ["sqlite", "mmdb", "smsc"])]
     pub engine: String,
     /// Commits of each run; of a trace or workload the first ones after its preparation
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=fathom_cut::COMMITS_MAX))]
     pub commits: u64,
     /// States that are judged of each run at most
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]

@@ -29,12 +29,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Refuses a directory that holds anything.
-pub(crate) fn require_empty(medium: &dyn Medium, to: &Path) -> Result<()> {
+fn require_empty(medium: &dyn Medium, to: &Path) -> Result<()> {
     let names = medium.list(to).map_err(Error::io("list", to))?;
     if let Some(n) = names.iter().find(|n| *n != LOCK) {
         return Err(Error::directory(to, format!("it must be empty, and {n} is there")));
     }
     Ok(())
+}
+
+/// Makes directories in which a copy is to lie and locks them until it is done: two that go to one
+/// place would each overwrite what the other has written, and both would report success. They must
+/// be empty, and nothing is made or changed if one is not.
+pub(crate) fn claim(medium: &dyn Medium, to: &Path, logs: &[&Path], locks: &mut Locks) -> Result<()> {
+    let all = || logs.iter().copied().chain([to]);
+    all().try_for_each(|dir| require_empty(medium, dir))?;
+    for dir in [to].into_iter().chain(logs.iter().copied()) {
+        medium.create_dir(dir).map_err(Error::io("create directory", dir))?;
+        locks.take(medium, dir)?;
+    }
+    // Who was faster may have come and gone.
+    all().try_for_each(|dir| require_empty(medium, dir))
 }
 
 /// What a backup did.
@@ -83,10 +97,9 @@ impl Target<'_> {
         Ok((path, file))
     }
 
-    /// Makes the directory of a stream's log.
-    fn create_log(&self, stream: usize, stated: &Stated) -> Result<&Path> {
+    /// Marks the directory of a stream's log.
+    fn mark_log(&self, stream: usize, stated: &Stated) -> Result<&Path> {
         let dir = &*self.dirs[stream];
-        self.medium.create_dir(dir).map_err(Error::io("create directory", dir))?;
         let mark = Mark { identity: self.identity, stream: stream as u32, life: stated.life() };
         mark.store(self.medium, dir).map(|()| dir)
     }
@@ -109,8 +122,8 @@ impl Engine {
         // Keeps checkpoints from recycling segments meanwhile, and tables from coming and going.
         let _admin = self.admin.lock();
         let dirs: Vec<_> = (0..self.log.streams.len()).map(|i| to.join(format!("log-{i}"))).collect();
-        dirs.iter().map(AsRef::as_ref).chain([to]).try_for_each(|dir| require_empty(medium, dir))?;
-        medium.create_dir(to).map_err(Error::io("create directory", to))?;
+        let mut locks = Locks::default();
+        claim(medium, to, &dirs.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &mut locks)?;
         // A database of its own from now on: its log and the original's cannot be mistaken for each
         // other.
         let target = Target { medium, to, dirs, identity: Identity::random() };
@@ -122,7 +135,7 @@ impl Engine {
             Some(copied) => {
                 self.make_durable()?;
                 for stream in 0..streams {
-                    let dir = target.create_log(stream, &stated)?;
+                    let dir = target.mark_log(stream, &stated)?;
                     medium.sync_dir(dir).map_err(Error::io("sync", dir))?;
                 }
                 (copied, vec![Inventory::default(); streams], 0)
@@ -215,7 +228,7 @@ impl Engine {
         let lacking = usize::from(has_defect!(self.log.defect, BackupLacksLog));
         let (mut logs, mut bytes) = (Vec::new(), 0);
         for (i, s) in self.log.streams.iter().enumerate() {
-            let dir = target.create_log(i, stated)?;
+            let dir = target.mark_log(i, stated)?;
             let mut log = Inventory::default();
             for number in s.live_segments().into_iter().skip(lacking) {
                 let mut scanned = scan::read(medium, s.dir(), i, number, &stated.epochs, Buffer::default())?;
@@ -258,7 +271,7 @@ impl Engine {
 /// # Errors
 /// [`Error::Io`]; [`Error::NoDatabase`] if `from` has no manifest; [`Error::Corrupt`] if that is
 /// damaged or a segment is missing; [`Error::Directory`] if a log directory is, or `to` is not
-/// empty.
+/// empty; [`Error::Io`] with `WouldBlock` while another copy is made there.
 pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Options) -> Result<()> {
     let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
     let mut locks = Locks::default();
@@ -271,10 +284,9 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Op
     found.require_whole()?;
     check_places(to, options, m.logs.len(), true)?;
     let targets: Vec<_> = (0..m.logs.len()).map(|i| options.stream_dir(to, i)).collect();
-    targets.iter().map(AsRef::as_ref).chain([to]).try_for_each(|dir| require_empty(medium, dir))?;
+    claim(medium, to, &targets.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &mut locks)?;
     let logs = found.homes.iter().map(|h| h.dir.as_path()).zip(targets.iter().map(AsRef::as_ref));
     for (i, (a, b)) in logs.chain([(from, to)]).enumerate() {
-        medium.create_dir(b).map_err(Error::io("create directory", b))?;
         let names = medium.list(a).map_err(Error::io("list", a))?;
         let ours = [LOCK, mark::NAME, manifest::NAME];
         for n in names.iter().filter(|n| !ours.contains(&n.as_str())) {

@@ -111,7 +111,7 @@ impl Drop for Stepwise<'_> {
 
 impl<'a> Stepwise<'a> {
     pub(crate) fn begin(engine: &'a Engine) -> Result<Stepwise<'a>> {
-        engine.log.check()?;
+        engine.log.require_own_process()?;
         let admin = engine.admin.lock();
         engine.log.register.require_own_manifest(&engine.log)?;
         let same = has_defect!(engine.log.defect, OneSide);

@@ -28,6 +28,11 @@ const SHORTEST_LAZY: Duration = Duration::from_millis(1);
 
 /// An open database. Clones share it; dropping the last one flushes and closes it.
 ///
+/// It belongs to the process that opened it. One that is forked from that has a copy of the memory
+/// and nothing else: it may read, what it commits is refused as soon as it is to become durable,
+/// with [`Error::Indeterminate`] or [`Error::Poisoned`], and dropping its handles changes nothing.
+/// A program that forks to go on in the background opens its database afterwards.
+///
 /// ```
 /// use mmdb::{ColumnType, Database, Schema, Value};
 /// let db = Database::in_memory()?;
@@ -118,11 +123,20 @@ impl Inner {
         }
         self.expiry.end();
         let log = &self.engine.log;
+        if log.is_forked() {
+            // The threads are not here, and nothing here is this process's to write.
+            std::mem::take(&mut *self.threads.lock()).into_iter().for_each(std::mem::forget);
+            return log.require_own_process();
+        }
         let flushed = log.flush_all();
         log.stop();
         for t in self.threads.lock().drain(..) {
             t.thread().unpark();
-            let _ = t.join();
+            // A waker may drop the last handle, on a thread of the log: that one ends by itself as
+            // soon as the waker returns.
+            if !sync::is_current(t.thread()) {
+                let _ = t.join();
+            }
         }
         flushed?;
         self.engine.state_closed()

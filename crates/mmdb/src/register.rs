@@ -164,7 +164,7 @@ impl Register {
             current.stated = next;
             return Ok(manifest);
         };
-        log.check()?;
+        log.require_own_process()?;
         self.require_own(log, &current.stated)?;
         let manifest = Manifest { closed, ..self.manifest(log, &next) };
         current.require_successor(&manifest);

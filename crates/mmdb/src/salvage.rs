@@ -1,6 +1,6 @@
 //! Explicit salvage of a database that refuses to open, and read-only inspection.
 
-use crate::backup::require_empty;
+use crate::backup::claim;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::record::{self, Kind};
@@ -63,13 +63,14 @@ pub struct SalvageReport {
 ///
 /// # Errors
 /// [`Error::NoDatabase`]; [`Error::Corrupt`] if the manifest itself is unreadable; [`Error::Io`];
-/// [`Error::Directory`] if `to` is not empty.
+/// [`Error::Directory`] if `to` is not empty; [`Error::Io`] with `WouldBlock` while another copy is
+/// made there.
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<SalvageReport> {
     let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
     let loaded =
         recovery::read(from, options, true)?.ok_or_else(|| Error::NoDatabase { dir: from.to_owned() })?;
-    require_empty(medium, to)?;
-    medium.create_dir(to).map_err(Error::io("create directory", to))?;
+    let mut locks = Locks::default();
+    claim(medium, to, &[], &mut locks)?;
     let cut = loaded.report.cut;
     let path = to.join(manifest::image_name(0));
     let file = medium.create(&path).map_err(Error::io("create", &path))?;

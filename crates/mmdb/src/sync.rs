@@ -121,6 +121,11 @@ pub(crate) fn processor() -> usize {
     rustix::thread::sched_getcpu()
 }
 
+/// Whether it is the thread that this runs on.
+pub(crate) fn is_current(t: &thread::Thread) -> bool {
+    t.id() == thread::current().id()
+}
+
 /// A small number for this thread, for choosing a stream.
 pub(crate) fn thread_number() -> usize {
     use atomic::{AtomicUsize, Ordering};

@@ -196,3 +196,41 @@ fn a_backup_is_of_one_moment_and_goes_on_with_the_log_where_memory_ends() {
         copy.verify().unwrap();
     }
 }
+
+/// Whether the place of a copy was empty was all that was asked, and nothing held it: two backups
+/// that began at once, of one moment of a script that ran twice, both reported success and left a
+/// directory that no opening accepted. The same for `restore` and `salvage`.
+#[test]
+fn a_place_has_room_for_one_copy_at_a_time() {
+    let disk = Meanwhile::default();
+    let options = Options { medium: Arc::new(disk.clone()), ..Options::in_memory() };
+    let db = Database::open("/db", options.clone()).unwrap();
+    let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    put(&db, &t, 0..9);
+    // Another database, closed, and one that is open.
+    let others = Options { medium: Arc::new(disk.disk.clone()), ..Options::in_memory() };
+    drop(Database::open("/closed", others.clone()).unwrap());
+    let other = Database::open("/other", others.clone()).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    *disk.at_images.lock().unwrap() = Some(Box::new(move || {
+        let opened = Database::open("/copy", others.clone()).map(drop);
+        let restored = mmdb::restore("/closed", "/copy", &others);
+        let saved = mmdb::salvage("/closed", "/copy", &others).map(drop);
+        let backed_up = other.backup("/copy").map(drop);
+        [opened, restored, saved, backed_up].map(|done| tell.send(done).unwrap());
+    }));
+    db.backup("/copy").unwrap();
+    let results: Vec<_> = told.iter().collect();
+    assert_eq!(results.len(), 4);
+    for done in results {
+        assert!(
+            matches!(&done, Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock),
+            "{done:?}"
+        );
+    }
+    let copy = Database::open("/copy", options.clone()).unwrap();
+    assert_eq!(copy.begin().unwrap().scan(&copy.table("t").unwrap()).unwrap().count(), 9);
+    drop(copy);
+    // Afterwards it is a directory like any other, and not empty.
+    assert!(matches!(db.backup("/copy"), Err(Error::Directory { .. })));
+}

@@ -29,14 +29,17 @@ impl Cells {
     }
 }
 
-/// Wakes one future. A waker is the caller's code and may panic: that is neither the end of the
+/// Wakes futures, without any lock: a waker may ask for its ticket again at once, or do the next
+/// transaction. A waker is the caller's code and may panic: that is neither the end of the
 /// thread that flushes, on which all later commits rely, nor a reason not to wake the others. The
 /// panic's message has been printed by its hook.
-fn wake(waker: Waker) {
-    let woken = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
-    if let Err(payload) = woken {
-        // What was thrown is the caller's too, and dropping it might panic again.
-        std::mem::forget(payload);
+pub(super) fn wake(wakers: Vec<Waker>) {
+    for waker in wakers {
+        let woken = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        if let Err(payload) = woken {
+            // What was thrown is the caller's too, and dropping it might panic again.
+            std::mem::forget(payload);
+        }
     }
 }
 
@@ -60,14 +63,20 @@ impl Cell {
         Cell { word: Futex::new(0), sleepers: AtomicBool::new(false), wakers: Mutex::new(Vec::new()) }
     }
 
-    /// Wakes everybody, after the news. Returns how many threads slept.
-    pub(crate) fn resolve(&self) -> u64 {
+    /// Wakes everybody, after the news.
+    pub(crate) fn resolve(&self) {
+        let mut wakers = Vec::new();
+        self.wake_threads(&mut wakers);
+        wake(wakers);
+    }
+
+    /// Wakes all threads, after the news, and takes the wakers of futures, which are to be woken
+    /// next. Returns how many threads slept.
+    pub(crate) fn wake_threads(&self, wakers: &mut Vec<Waker>) -> u64 {
         let any = self.sleepers.swap(false, Ordering::SeqCst);
         self.word.bump();
         let woken = if any { self.word.wake_all() } else { 0 };
-        // Outside of the lock: a waker may ask for its ticket again at once.
-        let wakers = std::mem::take(&mut *self.wakers.lock());
-        wakers.into_iter().for_each(wake);
+        wakers.append(&mut self.wakers.lock());
         woken
     }
 

@@ -18,12 +18,15 @@ use crate::register::Register;
 use crate::sabotage::{Defect, has_defect};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 use stream::Stream;
 
 /// Who was let go by a flush.
 struct Woken {
     threads: u64,
+    /// Of futures, still to be woken.
+    wakers: Vec<Waker>,
     /// The last commit number before they were woken.
     last: u64,
 }
@@ -63,6 +66,8 @@ pub(crate) struct Log {
     pub(crate) single: bool,
     pub(crate) counters: LogCounters,
     stopping: AtomicBool,
+    /// The process that opened the database.
+    process: u32,
     /// Segments that recovery would read, of all streams, and the most there may be. Read by every
     /// transaction.
     pub(crate) segments: CacheLine<AtomicU64>,
@@ -134,6 +139,7 @@ impl Log {
             single,
             counters: LogCounters::default(),
             stopping: AtomicBool::new(false),
+            process: std::process::id(),
             segments: CacheLine(AtomicU64::new(segments)),
             max_segments: u64::MAX,
             segment_bytes: 0,
@@ -256,6 +262,25 @@ impl Log {
         Ok(())
     }
 
+    /// Whether this is a copy of the log, in a process that was forked from the one that opened the
+    /// database.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
+    /// Refuses what writes, or waits for a background thread, in a process that was forked after
+    /// the opening: it has a copy of the memory and none of the threads, and the files and their
+    /// lock are the other process's, whose commits it would overwrite.
+    pub(crate) fn require_own_process(&self) -> Result<()> {
+        if self.is_forked() {
+            self.poison(&format!(
+                "it was opened by process {}, from which this process was forked; open it after the fork, in one of the two",
+                self.process
+            ));
+        }
+        self.check()
+    }
+
     pub(crate) fn cause(&self) -> String {
         self.poison.lock().clone().unwrap_or_default()
     }
@@ -297,7 +322,7 @@ impl Log {
             // The horizon stays: a failed flush's frames are never durable in this life.
             // Whoever poisoned the log wakes everybody.
             lagging.clear();
-            return Woken { threads: 0, last: h };
+            return Woken { threads: 0, wakers: Vec::new(), last: h };
         }
         // Who comes with less than is known already has looked earlier.
         let before = self.horizon.fetch_max(h, Ordering::SeqCst);
@@ -313,7 +338,24 @@ impl Log {
         });
         drop(lagging);
         let last = self.last();
-        Woken { threads: done.iter().map(|&(i, b)| self.streams[i].cell(b).resolve()).sum(), last }
+        let mut wakers = Vec::new();
+        let threads = done.iter().map(|&(i, b)| self.streams[i].cell(b).wake_threads(&mut wakers)).sum();
+        Woken { threads, wakers, last }
+    }
+
+    /// Wakes the futures that a flush has let go. Wakers are the caller's code: one may do the next
+    /// transaction here and wait for it, or drop the last handle on the database. So the thread of
+    /// stream `own` steps aside meanwhile, or it would wait for itself.
+    fn wake_futures(&self, mut woken: Woken, own: Option<usize>) -> Woken {
+        let wakers = std::mem::take(&mut woken.wakers);
+        if wakers.is_empty() {
+            return woken;
+        }
+        let step_aside = |aside| own.iter().for_each(|&i| self.streams[i].step_aside(aside));
+        step_aside(true);
+        cell::wake(wakers);
+        step_aside(false);
+        woken
     }
 
     /// Lets those who were just woken come back with their next commits, so that these share the
@@ -350,7 +392,7 @@ impl Log {
 
     /// One flush. `None` if there was nothing to do or somebody else does it, else whom it woke.
     fn flush_as(&self, i: usize, guest: bool) -> Result<Option<Woken>> {
-        self.check()?;
+        self.require_own_process()?;
         let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
         let started = Instant::now();
         let unwinds = PoisonIfPanicking::during(self, "a flush");
@@ -369,7 +411,7 @@ impl Log {
                 let done = Stream::batches(&batch).into_iter();
                 let woken = self.advance(done.map(|(last, batch)| Lagging { last, stream: i, batch }));
                 self.streams[i].recycle_buffers(batch);
-                Ok(Some(woken))
+                Ok(Some(self.wake_futures(woken, (!guest).then_some(i))))
             }
             Err(e) => {
                 self.poison(&e.to_string());
@@ -416,7 +458,7 @@ impl Log {
                 self.check()?;
                 if self.horizon() < target {
                     thread::yield_now();
-                    self.advance(std::iter::empty());
+                    self.wake_futures(self.advance(std::iter::empty()), None);
                 }
             }
         }

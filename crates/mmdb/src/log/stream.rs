@@ -92,6 +92,8 @@ struct State {
     urgent: bool,
     kicked: bool,
     idle: bool,
+    /// The stream's thread runs wakers: guests need not wait for it.
+    aside: bool,
     ready: VecDeque<Segment>,
     next_number: u64,
     /// Those from this number on may not be used yet: no manifest names them.
@@ -181,6 +183,7 @@ impl Stream {
                 kicked: false,
                 // Until its thread first sleeps, guests may work.
                 idle: true,
+                aside: false,
                 ready: VecDeque::new(),
                 next_number: next,
                 unnamed: next,
@@ -294,6 +297,12 @@ impl Stream {
             return Err(self.full(p.why.clone()));
         }
         log.check()?;
+        if log.is_forked() {
+            // Who learns of it takes this lock, too.
+            drop(st);
+            log.require_own_process()?;
+            return Err(Error::Closed);
+        }
         if log.is_stopping() {
             return Err(Error::Closed);
         }
@@ -336,6 +345,7 @@ impl Stream {
     /// Does the next step towards `at_most` segments that are ready. False if there is none to be
     /// done.
     fn step(&self, log: &Log, at_most: usize, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
+        log.require_own_process()?;
         let _one = self.maker.lock();
         let step = self.state.lock().next_step(at_most);
         match step {
@@ -507,7 +517,7 @@ impl Stream {
         if st.flushing {
             return None;
         }
-        if guest && (!st.idle || st.kicked) {
+        if guest && !st.aside && (!st.idle || st.kicked) {
             // It may be on its way to sleep.
             st.kicked = true;
             return None;
@@ -647,6 +657,12 @@ impl Stream {
         self.busy.store(false, Ordering::Relaxed);
     }
 
+    /// The stream's thread begins or ends to do something else than flush, for as long as that
+    /// takes. What it was asked for meanwhile, and nobody has done, it does afterwards.
+    pub(crate) fn step_aside(&self, aside: bool) {
+        self.state.lock().aside = aside;
+    }
+
     pub(crate) fn wait_for_work(&self, at_most: Duration) {
         let mut st = self.state.lock();
         if !st.kicked {
@@ -661,9 +677,7 @@ impl Stream {
     pub(crate) fn wake_all(&self) {
         // Whoever is about to look at `drained` or `work` holds this.
         drop(self.state.lock());
-        self.cells.all().for_each(|c| {
-            c.resolve();
-        });
+        self.cells.all().for_each(super::cell::Cell::resolve);
         self.drained.notify_all();
         self.work.notify_all();
     }
@@ -671,7 +685,7 @@ impl Stream {
     /// Holds a new transaction back while the device is behind. No locks are held here.
     pub(crate) fn throttle(&self, log: &Log) -> Result<()> {
         while self.behind.load(Ordering::Relaxed) {
-            log.check()?;
+            log.require_own_process()?;
             if !log.background {
                 return log.flush_all();
             }

@@ -140,6 +140,8 @@ impl Ticket {
                 self.log().flush_all().map_err(|_| self.failed())?;
                 continue;
             }
+            // Nobody would wake who sleeps here.
+            self.log().require_own_process().map_err(|_| self.failed())?;
             // Whoever waits first is the one who flushes: one hand-over less than asking a thread
             // to.
             let Some(batch) = self.batch else {
@@ -227,6 +229,7 @@ impl Ticket {
             self.log().flush_all().map_err(|_| self.failed())?;
             return Ok(self.log().horizon() >= self.gsn);
         }
+        self.log().require_own_process().map_err(|_| self.failed())?;
         for s in &self.log().streams {
             if !s.is_busy() && s.needs_flush(self.gsn) {
                 s.kick(false);

@@ -36,18 +36,47 @@ struct OsFile(File);
 
 /// A locked file. A process that another thread has just forked has the file open, too, until it
 /// runs its program; closing ours alone would leave the lock to it for so long.
-struct Locked(File);
+struct Locked {
+    file: File,
+    /// Who has locked it.
+    process: u32,
+}
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // If it fails, closing the file unlocks it.
-        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
+        // A process that was forked shares the lock and must not take it from the one that it is
+        // for: there it ends with the last of the two that closes the file.
+        if std::process::id() == self.process {
+            // If it fails, closing the file unlocks it.
+            let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
+        }
     }
 }
 
 fn locked(f: File) -> io::Result<Box<dyn Send + Sync>> {
     rustix::fs::flock(&f, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-    Ok(Box::new(Locked(f)))
+    Ok(Box::new(Locked { file: f, process: std::process::id() }))
+}
+
+/// Opens a regular file and nothing else. A FIFO would be waited for, and a device written to.
+fn open_file(options: &mut OpenOptions, flags: OFlags, path: &Path) -> io::Result<File> {
+    let file = options.custom_flags((flags | OFlags::NONBLOCK).bits() as i32).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file("it is no regular file")) }
+}
+
+/// As [`open_file`], for writing. Names in a database's directory are its own, but a copy of it may
+/// have come from anywhere: a link there would let the database write what lies elsewhere.
+fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    open_file(options, OFlags::NOFOLLOW, path).map_err(|e| match e.raw_os_error() {
+        Some(errno) if errno == rustix::io::Errno::LOOP.raw_os_error() => {
+            no_file("it is a symbolic link, and what it leads to would be written: move the file itself here")
+        }
+        _ => e,
+    })
+}
+
+fn no_file(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
 /// Makes a directory and all above it that are missing, and makes every new name durable: a power
@@ -121,16 +150,28 @@ impl OsFile {
 
 impl Medium for FileMedium {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
-        Ok(Arc::new(OsFile(OpenOptions::new().read(true).write(true).open(path)?)))
+        Ok(Arc::new(OsFile(open_own(OpenOptions::new().read(true).write(true), path)?)))
     }
 
     fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
-        Ok(Arc::new(OsFile(File::open(path)?)))
+        Ok(Arc::new(OsFile(open_file(OpenOptions::new().read(true), OFlags::empty(), path)?)))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
-        let f = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        Ok(Arc::new(OsFile(f)))
+        let create = || open_own(OpenOptions::new().read(true).write(true).create_new(true), path);
+        let file = match create() {
+            // A file that is there may have other names, and a link leads elsewhere: it is not
+            // written over, but goes, and what it led to stays.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match self.entry(path)? {
+                Some(Entry::File { .. } | Entry::Symlink) => {
+                    std::fs::remove_file(path)?;
+                    create()
+                }
+                _ => Err(no_file("something that is no file has this name")),
+            },
+            created => created,
+        };
+        Ok(Arc::new(OsFile(file?)))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -173,11 +214,11 @@ impl Medium for FileMedium {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        locked(OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?)
+        locked(open_own(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?)
     }
 
     fn lock_existing(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
-        match File::open(path) {
+        match open_file(OpenOptions::new().read(true), OFlags::empty(), path) {
             Ok(f) => match locked(f) {
                 // A network file system may want write access for an exclusive lock.
                 Err(e) if e.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error()) => {

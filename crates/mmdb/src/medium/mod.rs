@@ -70,7 +70,8 @@ pub enum Entry {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait Medium: Send + Sync + Debug {
-    /// Opens an existing file for reading and writing; `NotFound` if there is none.
+    /// Opens an existing file for reading and writing; `NotFound` if there is none. What a link
+    /// leads to, and what is no file, is refused.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
     /// Opens an existing file that is only read, where the file system or the file's mode may
     /// forbid writing; `NotFound` if there is none. The default is for media that forbid nobody to
@@ -78,7 +79,8 @@ pub trait Medium: Send + Sync + Debug {
     fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
         self.open(path)
     }
-    /// Creates an empty file, replacing one of that name.
+    /// Creates an empty file in the place of one of that name, or of a link, neither of which is
+    /// written to.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
     /// Creates a directory and its parents, durably; fine if it is there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;

@@ -104,10 +104,18 @@ fn shared(names: u64) -> String {
 }
 
 /// Refuses a file that is written in place and has other names, in copies that were meant to stay
-/// as they are.
+/// as they are, and a link, which may lead anywhere.
 fn require_own(medium: &dyn Medium, path: &Path) -> Result<()> {
     match medium.entry(path).map_err(Error::io("look at", path))? {
         Some(Entry::File { names }) if names > 1 => Err(Error::file(path, shared(names))),
+        Some(Entry::Symlink) => {
+            let what = "this is a symbolic link, and images must be files of their own: what it leads to would be overwritten. Move the file \
+                        itself back here, or delete the link if the database is to make a new file";
+            Err(Error::file(path, what))
+        }
+        Some(Entry::Other) => {
+            Err(Error::file(path, "this is no file, and images must be files: move it away"))
+        }
         _ => Ok(()),
     }
 }

@@ -247,6 +247,14 @@ impl Futex {
     }
 }
 
+/// Whether it is the thread that this runs on.
+pub(crate) fn is_current(t: &thread::Thread) -> bool {
+    match t {
+        thread::Thread::Explored(t) => explored() && t.id() == shuttle::thread::current().id(),
+        thread::Thread::Real(t) => t.id() == std::thread::current().id(),
+    }
+}
+
 pub(crate) mod thread {
     use super::{Duration, explored};
 

@@ -1,0 +1,78 @@
+//! Recordings of power cuts that somebody else has made: `fathom cut --replay` does as root what
+//! they say.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use fathom_cut::{Acknowledged, CutError, Recorded, Script};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+/// A recording as `cut.json` has it, with one key changed.
+fn recorded(pointer: &str, value: Value) -> Recorded {
+    let mut json = json!({
+        "filesystem": { "driver": "ext4", "options": "data=ordered,noatime", "sector_bytes": 512 },
+        "database": "work/cut.db", "device_bytes": 64 << 20, "operations": 3, "commits": 3, "seed": 1,
+        "behaviour": { "keeps": "flushed", "tear_bytes": 512 },
+        "settings": { "journal_mode": "delete" }, "promise": "power-cut",
+        "script": { "steps": ["CREATE TABLE t(a)"] }
+    });
+    *json.pointer_mut(pointer).unwrap() = value;
+    serde_json::from_value(json).unwrap()
+}
+
+/// A directory of recordings may be another's, and root replays it. What happened: the mount
+/// options that it names were given to the kernel as they stand, `errors=panic` too, which
+/// stops the machine at the first damage of a state, and states are damaged on purpose; its
+/// numbers of commits and bytes were believed, and ended the program.
+#[test]
+fn a_recording_that_asks_for_what_none_does_is_refused() {
+    assert!(recorded("/seed", json!(2)).check().is_ok());
+    for (pointer, value, word) in [
+        ("/filesystem/options", json!("errors=panic"), "stops the whole machine"),
+        ("/filesystem/options", json!("noatime,fatal_errors=panic"), "stops the whole machine"),
+        ("/filesystem/options", json!("logdev=/dev/sda"), "names a path"),
+        ("/filesystem/options", json!("remount"), "remount"),
+        ("/filesystem/options", json!("noatime errors=panic"), "white space"),
+        ("/filesystem/driver", json!("../x"), "driver"),
+        ("/filesystem/driver", json!(""), "driver"),
+        ("/database", json!("../../etc/x.db"), "database"),
+        ("/database", json!("/etc/x.db"), "database"),
+        ("/database", json!(""), "database"),
+        ("/device_bytes", json!(1_u64 << 60), "size of the device"),
+        ("/commits", json!(1_u64 << 60), "commits"),
+    ] {
+        let changed = recorded(pointer, value);
+        let refused = changed.check().unwrap_err();
+        assert!(matches!(&refused, CutError::Usage(_)) && refused.to_string().contains(word), "{refused}");
+        let read = changed.history(Path::new("/nowhere/operations")).unwrap_err();
+        assert_eq!(read.to_string(), refused.to_string(), "it is refused before the log is read");
+    }
+}
+
+/// The SQL of a recording is in its `cut.json`, and a directory of recordings may be another's.
+/// What happened: `fathom cut --replay` did it on a database without a guard, and ATTACH in it
+/// emptied a live database and made files, wherever the SQL said.
+#[test]
+fn sql_of_a_recording_reaches_no_file() {
+    let place = tempfile::tempdir().unwrap();
+    let (precious, new) = (place.path().join("precious.db"), place.path().join("new.db"));
+    let open = Connection::open(&precious).unwrap();
+    open.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1), (2)").unwrap();
+    for sql in [
+        format!("ATTACH '{}' AS v; DELETE FROM v.t; DETACH v", precious.display()),
+        format!("ATTACH 'file:{}?mode=rwc' AS v; CREATE TABLE v.t(a)", new.display()),
+        format!("CREATE TABLE t(a); VACUUM INTO '{}'", new.display()),
+        "SELECT load_extension('x')".into(),
+        format!("PRAGMA temp_store_directory = '{}'", place.path().display()),
+    ] {
+        let refused = Acknowledged::of(&Script { steps: vec![sql.clone()] }).unwrap_err();
+        assert!(refused.to_string().contains("step 1"), "{sql}: {refused}");
+    }
+    let rows: i64 = open.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 2, "the database that was named is as it was");
+    assert!(!new.exists());
+    // What a recording needs is done.
+    let harmless = "CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (1); COMMIT; SELECT * FROM t; -- end\n;";
+    assert!(Acknowledged::of(&Script { steps: vec![harmless.into()] }).is_ok());
+}

@@ -1,0 +1,143 @@
+//! A process that was forked with an open database and dropped its copy of it gave the lock back,
+//! which belonged to both: a third process could open the database, and what the first one then
+//! acknowledged was gone. One that went on committing was told that its commits were durable, and
+//! wrote them into the other process's segments, over its frames.
+#![allow(clippy::unwrap_used)]
+
+mod tree;
+
+use mmdb::{ColumnType, Database, Error, Options, Result, Schema, Table};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tree::Place;
+
+fn options() -> Options {
+    Options { segment_bytes: 64 << 10, ..Options::default() }
+}
+
+fn schema(name: &str) -> Schema {
+    Schema::new(name).column("id", ColumnType::Int64).primary_key(&["id"])
+}
+
+/// Runs `f` in a process that is forked from this one, which has other threads, too. How it ended:
+/// 0 if `f` was true.
+fn forked(f: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child runs `f` and leaves at once. It may take locks that another thread holds at
+    // this moment: then it is killed below, and the test fails; the threads here are asleep.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+        // SAFETY: ends this process without touching what it shares with the other.
+        unsafe { libc::_exit(i32::from(!done.unwrap_or(false))) };
+    }
+    let began = Instant::now();
+    let mut status = 0;
+    // SAFETY: waits for the child that was just made.
+    while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
+        if began.elapsed() > Duration::from_secs(60) {
+            // SAFETY: the child was not waited for yet, so the number is its own.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    status
+}
+
+/// A database with one row, whose threads have come to rest.
+fn opened(name: &str) -> (Place, PathBuf, Database, Table) {
+    let place = Place::new(name);
+    let dir = place.join("db");
+    let db = Database::open(&dir, options()).unwrap();
+    let t = db.create_table(schema("t")).unwrap();
+    insert(&db, &t, 1).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    (place, dir, db, t)
+}
+
+fn insert(db: &Database, t: &Table, id: i64) -> Result<()> {
+    db.run(|tx| tx.insert(t, &[id.into()]))
+}
+
+/// What is there at the next opening, after the copy in memory was lost as a kill loses it.
+fn rows(dir: &Path) -> Vec<i64> {
+    let db = Database::open(dir, options()).unwrap();
+    let t = db.table("t").unwrap();
+    let mut rows: Vec<i64> =
+        db.begin().unwrap().scan(&t).unwrap().map(|row| row.unwrap().at(0).as_int().unwrap()).collect();
+    rows.sort_unstable();
+    rows
+}
+
+#[test]
+fn a_forked_process_that_drops_its_copy_leaves_lock_and_files_alone() {
+    let (_place, dir, db, t) = opened("drop");
+    let ended = forked(|| {
+        // SAFETY: these are the child's copies, the only handles there, and it leaves without using
+        // them again.
+        drop(unsafe { (std::ptr::read(&raw const t), std::ptr::read(&raw const db)) });
+        true
+    });
+    assert_eq!(ended, 0, "the child dropped its copy without a panic and without waiting for anybody");
+    let refused = Database::open(&dir, options()).unwrap_err();
+    assert!(matches!(&refused, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::WouldBlock));
+    insert(&db, &t, 2).unwrap();
+    drop((t, db));
+    assert_eq!(rows(&dir), [1, 2]);
+}
+
+#[test]
+fn a_forked_process_reads_and_makes_nothing_durable() {
+    let (_place, dir, db, t) = opened("commit");
+    let ended = forked(|| {
+        let read = db.begin().unwrap().get(&t, &[1.into()]).unwrap().is_some();
+        let told = match insert(&db, &t, 50) {
+            Err(Error::Indeterminate { cause, .. }) => cause.contains("forked"),
+            _ => false,
+        };
+        let all = [
+            insert(&db, &t, 51).is_err(),
+            db.checkpoint().is_err(),
+            db.create_table(schema("u")).is_err(),
+            db.drop_table(&t).is_err(),
+            db.flush().is_err(),
+        ];
+        read && told && all.iter().all(|refused| *refused)
+    });
+    assert_eq!(ended, 0, "the child read, and learnt of each commit that it is not durable");
+    (2..9).for_each(|id| insert(&db, &t, id).unwrap());
+    db.checkpoint().unwrap();
+    insert(&db, &t, 9).unwrap();
+    drop((t, db));
+    assert_eq!(rows(&dir), (1..10).collect::<Vec<_>>());
+}
+
+/// Who polls or awaits waits for a thread that a forked process does not have.
+#[test]
+fn a_forked_process_that_polls_or_commits_much_does_not_wait_for_good() {
+    let (_place, dir, db, t) = opened("poll");
+    let ended = forked(|| {
+        let mut tx = db.begin().unwrap();
+        tx.insert(&t, &[50.into()]).unwrap();
+        let ticket = tx.commit().unwrap();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(20) {
+            if ticket.poll().is_err() {
+                return true;
+            }
+        }
+        false
+    });
+    assert_eq!(ended, 0);
+    let ended = forked(|| {
+        // More than the segments that are ready hold.
+        (0..20_000i64).any(|id| {
+            let done: Result<_> =
+                db.run_with(mmdb::Durability::Lazy, |tx| tx.insert(&t, &[(100 + id).into()]));
+            done.is_err()
+        })
+    });
+    assert_eq!(ended, 0);
+    drop((t, db));
+    assert_eq!(rows(&dir), [1]);
+}

@@ -1,0 +1,135 @@
+//! What wakers do, which are the application's code and run on the thread that has flushed.
+//!
+//! What happened: a waker that did the next transaction and waited for it, as an executor does that
+//! polls at once, waited for the very thread that it ran on; that thread flushed nothing more, and
+//! every commit of the database waited for good. And a waker that dropped the last handle, as the
+//! last reference to a task of an executor that has ended does, made the thread join itself: a
+//! panic, and a database that was not closed. The mend: a log's thread that runs wakers leaves the
+//! flushing to others, and does not wait for its own end.
+#![allow(clippy::unwrap_used)]
+
+mod tree;
+
+use mmdb::{ColumnType, Database, Options, Schema, Table, Ticket};
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+use tree::Place;
+
+/// For a test that fails: whoever waits longer waits for good.
+const LONG: Duration = Duration::from_secs(60);
+
+fn open(dir: &Path, streams: usize) -> (Database, Table) {
+    let db = Database::open(dir, Options { streams, segment_bytes: 64 << 10, ..Options::default() }).unwrap();
+    let schema = Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]);
+    let t = db.create_table_if_missing(schema).unwrap();
+    (db, t)
+}
+
+/// Commits, and polls the ticket until it waits. The other stream's threads may be faster; then
+/// there is another commit.
+fn waiting(db: &Database, t: &Table, waker: &Waker) -> Ticket {
+    for id in 0..100_000i64 {
+        let mut tx = db.begin().unwrap();
+        tx.insert(t, &[id.into()]).unwrap();
+        let mut ticket = tx.commit().unwrap();
+        if Pin::new(&mut ticket).poll(&mut Context::from_waker(waker)).is_pending() {
+            return ticket;
+        }
+    }
+    panic!("no commit was waited for");
+}
+
+/// Does a transaction when it is woken, and waits for it.
+struct GoesOn {
+    db: Database,
+    t: Table,
+    done: Mutex<Sender<bool>>,
+}
+
+impl Wake for GoesOn {
+    fn wake(self: Arc<Self>) {
+        let done = self.db.run(|tx| tx.insert(&self.t, &[(-1).into()]));
+        let flushed = self.db.flush();
+        let _ = self.done.lock().unwrap().send(done.is_ok() && flushed.is_ok());
+    }
+}
+
+#[test]
+fn a_waker_may_do_the_next_transaction_and_wait_for_it() {
+    for streams in [1, 2] {
+        let p = Place::new("wakers");
+        let (db, t) = open(&p.join("db"), streams);
+        let (done, told) = channel();
+        let waker = Waker::from(Arc::new(GoesOn { db: db.clone(), t: t.clone(), done: Mutex::new(done) }));
+        let ticket = waiting(&db, &t, &waker);
+        assert_eq!(told.recv_timeout(LONG), Ok(true), "{streams} streams");
+        assert!(ticket.wait().is_ok());
+        // The thread goes on afterwards.
+        let mut later = waiting_free(&db, &t);
+        assert!(matches!(later.recv_timeout(LONG), Ok(true)), "{streams} streams");
+        later = waiting_free(&db, &t);
+        assert!(matches!(later.recv_timeout(LONG), Ok(true)), "{streams} streams");
+    }
+}
+
+/// Another thread's commit, which is awaited.
+fn waiting_free(db: &Database, t: &Table) -> Receiver<bool> {
+    let (done, told) = channel();
+    let (db, t) = (db.clone(), t.clone());
+    std::thread::spawn(move || {
+        let _ = done.send(db.run(|tx| tx.upsert(&t, &[(-2).into()])).is_ok());
+    });
+    told
+}
+
+/// A task that nobody but its waker has any more.
+struct Task {
+    future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Tells that it was dropped.
+struct Told(Sender<()>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[test]
+fn a_waker_may_drop_the_last_handle() {
+    let p = Place::new("wakers-last");
+    let dir = p.join("db");
+    for streams in [1, 2] {
+        let (db, t) = open(&dir.join(streams.to_string()), streams);
+        let (gone, told) = channel();
+        let task = Arc::new(Task { future: Mutex::new(None) });
+        let waker = Waker::from(task.clone());
+        let mut ticket = waiting(&db, &t, &waker);
+        drop(t);
+        let mut future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            let _told = Told(gone);
+            let _db = db;
+            let _ = (&mut ticket).await;
+        });
+        if future.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(()) {
+            // The commit was durable meanwhile.
+            continue;
+        }
+        *task.future.lock().unwrap() = Some(future);
+        drop((waker, task));
+        assert_eq!(told.recv_timeout(LONG), Ok(()), "{streams} streams");
+        // `Told` goes last, when the database is closed.
+        let (db, _) = open(&dir.join(streams.to_string()), streams);
+        assert!(db.recovery().is_closed, "{streams} streams");
+    }
+}
