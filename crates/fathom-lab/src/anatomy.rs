@@ -335,8 +335,8 @@ mod tests {
 
     use super::*;
 
-    /// What happened: the report calls a cell `gmail WAL/FULL`, its results `gmail wal/full sd-slow`,
-    /// and only the latter was taken.
+    /// What happened: the report calls a cell `gmail WAL/FULL`, its results call it
+    /// `gmail wal/full sd-slow`, and only the latter was taken.
     #[test]
     fn a_cell_is_called_by_its_label_or_by_words_of_it() {
         let labels = [["gmail wal/full sd-slow", "gmail wal/full"], ["gmail delete/full sd-slow", "x"]];

@@ -7,8 +7,8 @@
 //! the next time.
 //!
 //! The fastest of thirty single runs is the luckiest of those that are as fast: who is more than 5
-//! % behind it is measured with it once more, in paired blocks, until both are known to within 2 % (5
-//! to 40 blocks), and that counts. Where the interval of the paired ratio holds 1.05, it is *not
+//! % behind it is measured with it once more, in paired blocks, until both are known to within 2 %
+//! (5 to 40 blocks), and that counts. Where the interval of the paired ratio holds 1.05, it is *not
 //! decided*: it is counted for itself, and is neither a hit nor a miss.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
@@ -107,8 +107,8 @@ fn experiment(settings: &[String], device: &str, repeats: u32) -> String {
     text
 }
 
-/// What is measured live, in order: the runs' block and model time of one transaction by setting, ns;
-/// a setting with which the application fails is left out.
+/// What is measured live, by setting: block and model time of one transaction of each run, ns. A
+/// setting with which the application fails is left out.
 fn live(
     (place, kept, trace): (&Place, &Path, &str),
     name: &str,

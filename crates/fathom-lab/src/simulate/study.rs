@@ -19,8 +19,8 @@ pub const DRAWS: u64 = 5;
 pub const MOST_DRAWS: u64 = 40;
 const OPERATIONS_ENOUGH: u64 = 100_000;
 
-/// So many runs of a cell are usual. More of them have luck of their own, and take it from the draws
-/// of each.
+/// So many runs of a cell are usual. More of them have luck of their own, so that each is drawn
+/// less often.
 const USUAL_RUNS: u64 = 3;
 
 /// Replays of each of so many recordings of so many operations on a model that draws its times.

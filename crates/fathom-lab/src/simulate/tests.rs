@@ -326,8 +326,8 @@ fn any_run() -> impl Strategy<Value = Recording> {
 
 /// A turn of a random run of several threads: whose it is, what it computes before and in the call,
 /// its bursts, and whether the next one begins when the call does, rather than when it is over.
-/// Then who begins so much of the way (0 to 100) from the turn before to this one, unless it has: the
-/// turn's own thread, and others.
+/// Then who begins so much of the way (0 to 100) from the turn before to this one, unless it has
+/// begun.
 type Turn = (u32, u64, u64, Vec<Vec<(u8, u64)>>, bool, Vec<(u32, u64)>);
 
 fn any_turn() -> impl Strategy<Value = Turn> {
