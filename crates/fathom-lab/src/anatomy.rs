@@ -14,6 +14,7 @@ use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use serde::Serialize;
 
+use crate::naming::labels_without;
 use crate::recording::{Execution, Recording};
 use crate::store::{BlockRow, Results, StoreError, TraceSource};
 
@@ -42,6 +43,9 @@ pub struct Anatomy {
     pub requests: Vec<RequestSpan>,
     /// Whether the owners of blocks are known.
     pub knows_owners: bool,
+    /// Whether the threads that worked for it were seen, so that it made no other calls that may
+    /// have waited.
+    pub knows_calls: bool,
 }
 
 /// A call on a file.
@@ -90,11 +94,12 @@ pub enum AnatomyError {
 /// What is asked for; what is left open is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Label of the cell; the first that has a recording.
+    /// Label of the cell, or words of it; the first that has a recording.
     pub cell: Option<String>,
     /// The phase; the first that was recorded.
     pub phase: Option<String>,
-    /// Number of the execution, from 1; the one of median time.
+    /// Number of the execution, from 1; the one of median time, of those that the device was
+    /// flushed in if there are any.
     pub execution: Option<usize>,
 }
 
@@ -125,7 +130,7 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         .filter(|execution| execution.window as usize == number)
         .copied()
         .collect();
-    let place = chosen(&of_window, wanted.execution)?;
+    let place = chosen(&of_window, wanted.execution, &recording)?;
     let (execution, window) = (of_window[place], &recording.windows[number]);
     let (from, to) = (execution.start_ns, execution.start_ns.saturating_add(execution.wall_ns));
     let since = |ns: u64| i64::try_from(i128::from(ns) - i128::from(from)).unwrap_or(i64::MAX);
@@ -141,7 +146,7 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
     .collect::<Vec<_>>();
     requests.sort_by_key(|request| (request.start_ns, request.end_ns));
     // Of several lanes only the threads that worked for this one.
-    let lane = window.lanes.get(execution.lane as usize);
+    let lane = window.lanes.iter().find(|lane| lane.thread == execution.lane);
     let is_own =
         |thread: u32| lane.is_none_or(|lane| lane.marked.is_empty() || lane.marked.contains(&thread));
     let mut calls = Vec::new();
@@ -159,6 +164,8 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         }
     }
     calls.sort_by_key(|call| (call.start_ns, call.thread));
+    let is_seen = |thread: &u32| recording.threads.contains_key(thread);
+    let knows_calls = lane.is_some_and(|lane| !lane.marked.is_empty() && lane.marked.iter().all(is_seen));
     let cell = results.runs.iter().find(|other| other.id == run).map_or(0, |run| run.cell);
     let unit = results
         .phases
@@ -177,13 +184,17 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         calls,
         requests,
         knows_owners,
+        knows_calls,
     })
 }
 
 /// The first good run with a recording, of the cell if one is asked for.
 fn recorded(results: &Results, cell: Option<&str>) -> Result<(i64, Recording), AnatomyError> {
-    let is_asked = |label: &str| cell.is_none_or(|cell| cell.eq_ignore_ascii_case(label));
-    if !results.cells.iter().any(|cell| is_asked(&cell.label)) {
+    let without = labels_without(results, "stack.device");
+    let shown: Vec<[&str; 2]> =
+        results.cells.iter().zip(&without).map(|(cell, without)| [cell.label.as_str(), without]).collect();
+    let places = called(&shown, cell);
+    if places.is_empty() {
         let labels: Vec<&str> = results.cells.iter().map(|cell| cell.label.as_str()).collect();
         let asked = cell.unwrap_or_default();
         return Err(AnatomyError::Absent(format!(
@@ -191,7 +202,8 @@ fn recorded(results: &Results, cell: Option<&str>) -> Result<(i64, Recording), A
             labels.join(", ")
         )));
     }
-    for cell in results.cells.iter().filter(|cell| is_asked(&cell.label)) {
+    for place in places {
+        let cell = &results.cells[place];
         for run in results.good_runs(cell.id) {
             if let Some(recording) = results.recording(run.id)? {
                 return Ok((run.id, recording));
@@ -206,8 +218,28 @@ fn recorded(results: &Results, cell: Option<&str>) -> Result<(i64, Recording), A
     ))
 }
 
-/// The place of the execution that is asked for, or of that of median time.
-fn chosen(executions: &[Execution], asked: Option<usize>) -> Result<usize, AnatomyError> {
+/// Places of the cells that are called so, each by its two labels; where none is, of those whose
+/// label has all these words. All where nothing is asked.
+fn called(labels: &[[&str; 2]], asked: Option<&str>) -> Vec<usize> {
+    let Some(asked) = asked else { return (0..labels.len()).collect() };
+    let of = |is_called: &dyn Fn(&str) -> bool| -> Vec<usize> {
+        (0..labels.len()).filter(|place| labels[*place].iter().any(|label| is_called(label))).collect()
+    };
+    let exact = of(&|label| label.eq_ignore_ascii_case(asked));
+    if !exact.is_empty() || asked.trim().is_empty() {
+        return exact;
+    }
+    let has = |label: &str, word: &str| label.split(' ').any(|other| other.eq_ignore_ascii_case(word));
+    of(&|label| asked.split_whitespace().all(|word| has(label, word)))
+}
+
+/// The place of the execution that is asked for, or of that of median time: of those that the
+/// device was flushed in, for in many applications most executions only read.
+fn chosen(
+    executions: &[Execution],
+    asked: Option<usize>,
+    recording: &Recording,
+) -> Result<usize, AnatomyError> {
     if let Some(number) = asked {
         return match number.checked_sub(1).filter(|place| *place < executions.len()) {
             Some(place) => Ok(place),
@@ -217,13 +249,27 @@ fn chosen(executions: &[Execution], asked: Option<usize>) -> Result<usize, Anato
             ))),
         };
     }
+    let served = recording.served.iter().flatten();
+    let mut flushes: Vec<u64> =
+        served.filter(|request| request.kind == FLUSH).map(|request| request.arrival_ns).collect();
+    flushes.sort_unstable();
+    let is_flushed = |execution: &Execution| {
+        let next = flushes.partition_point(|at| *at < execution.start_ns);
+        flushes.get(next).is_some_and(|at| *at < execution.start_ns.saturating_add(execution.wall_ns))
+    };
     let mut places: Vec<usize> = (0..executions.len()).collect();
+    if executions.iter().any(is_flushed) {
+        places.retain(|place| is_flushed(&executions[*place]));
+    }
     places.sort_by_key(|place| executions[*place].wall_ns);
     places
-        .get(executions.len() / 2)
+        .get(places.len() / 2)
         .copied()
         .ok_or_else(|| AnatomyError::Absent("the phase has no executions".into()))
 }
+
+/// Of [`fathom_device::RequestTimes::kind`].
+const FLUSH: u8 = 2;
 
 /// A request without times of its own, and its begin and end, CLOCK_MONOTONIC, ns.
 type Timed = (RequestSpan, u64, u64);
@@ -279,4 +325,63 @@ fn of_device(recording: &Recording) -> Vec<Timed> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use fathom_device::RequestTimes;
+
+    use super::*;
+
+    /// What happened: the report calls a cell `gmail WAL/FULL`, its results call it
+    /// `gmail wal/full sd-slow`, and only the latter was taken.
+    #[test]
+    fn a_cell_is_called_by_its_label_or_by_words_of_it() {
+        let labels = [["gmail wal/full sd-slow", "gmail wal/full"], ["gmail delete/full sd-slow", "x"]];
+        let places = |asked| called(&labels, Some(asked));
+        assert_eq!(places("Gmail WAL/FULL"), [0]);
+        assert_eq!(places("gmail wal/full sd-slow"), [0]);
+        assert_eq!(places("DELETE/FULL"), [1]);
+        assert_eq!(places("sd-slow gmail"), [0, 1]);
+        assert_eq!(places("wal"), [0_usize; 0]);
+        assert_eq!(places(" "), [0_usize; 0]);
+        assert_eq!(called(&labels, None), [0, 1]);
+    }
+
+    /// What happened: "what one commit waits for" showed a read, of an application that reads twice
+    /// as often as it writes: the execution of median time was one.
+    #[test]
+    fn the_median_is_that_of_executions_that_flushed_the_device() {
+        let execution = |number: u64| Execution {
+            window: 0,
+            lane: 0,
+            start_ns: number * 1000,
+            // The commits, 6 to 8, take longest.
+            wall_ns: 10 + number * 100,
+        };
+        let flush = |at_ns: u64| RequestTimes {
+            kind: FLUSH,
+            bytes: 0,
+            arrival_ns: at_ns,
+            asked_ns: at_ns + 5,
+            given_ns: at_ns + 5,
+            early_ns: 0,
+            offset: 0,
+        };
+        let executions: Vec<Execution> = (0..9).map(execution).collect();
+        let served = vec![vec![flush(6001), flush(7001), flush(8001), flush(8999)]];
+        let recording = Recording {
+            windows: Vec::new(),
+            executions: executions.clone(),
+            threads: BTreeMap::new(),
+            served,
+        };
+        assert_eq!(chosen(&executions, None, &recording).ok(), Some(7));
+        assert_eq!(chosen(&executions, Some(3), &recording).ok(), Some(2));
+        let quiet = Recording { served: vec![Vec::new()], ..recording };
+        assert_eq!(chosen(&executions, None, &quiet).ok(), Some(4));
+        assert!(chosen(&executions, Some(0), &quiet).is_err());
+    }
 }

@@ -72,25 +72,34 @@ pub fn sentence(anatomy: &Anatomy) -> String {
     let waited: Vec<&CallSpan> = anatomy.calls.iter().filter(|call| !call.requests.is_empty()).collect();
     let waited_ns: i64 = waited.iter().map(|span| span.end_ns - span.start_ns).sum();
     let count = |op: BlockOp| anatomy.requests.iter().filter(|request| request.op == op).count();
-    let written: u64 = anatomy
-        .requests
-        .iter()
-        .filter(|request| request.op == BlockOp::Write)
-        .map(|request| request.bytes)
-        .sum();
+    let bytes = |op: BlockOp| {
+        let of_op = anatomy.requests.iter().filter(|request| request.op == op);
+        of_op.map(|request| request.bytes).sum::<u64>() as f64
+    };
     let plural = |n: usize, word: &str, many: &str| {
         format!("{n} {}", if n == 1 { word.to_owned() } else { format!("{word}{many}") })
     };
-    format!(
-        "{} of {} on files waited for the device, {} of {}; it served {} ({}) and {}.",
-        waited.len(),
-        plural(anatomy.calls.len(), "call", "s"),
-        number::time(waited_ns.max(0) as f64),
-        number::time(anatomy.wall_ns as f64),
-        plural(count(BlockOp::Write), "write", "s"),
-        number::bytes(written as f64),
+    let calls = match anatomy.calls.len() {
+        0 => format!("It took {}", number::time(anatomy.wall_ns as f64)),
+        all => format!(
+            "{} of {} on files waited for the device, {} of {}",
+            waited.len(),
+            plural(all, "call", "s"),
+            number::time(waited_ns.max(0) as f64),
+            number::time(anatomy.wall_ns as f64)
+        ),
+    };
+    let mut served = vec![
+        format!("{} ({})", plural(count(BlockOp::Write), "write", "s"), number::bytes(bytes(BlockOp::Write))),
         plural(count(BlockOp::Flush), "flush", "es"),
-    )
+    ];
+    let reads = count(BlockOp::Read);
+    if reads > 0 {
+        served.insert(0, format!("{} ({})", plural(reads, "read", "s"), number::bytes(bytes(BlockOp::Read))));
+    }
+    let last = served.pop().unwrap_or_default();
+    let device = if anatomy.calls.is_empty() { "the device" } else { "it" };
+    format!("{calls}; {device} served {} and {last}.", served.join(", "))
 }
 
 fn notes(anatomy: &Anatomy) -> Vec<String> {
@@ -103,8 +112,13 @@ fn notes(anatomy: &Anatomy) -> Vec<String> {
             "Whose blocks these are is not known: the run has no block trace of its device (--set instruments.blocks=true).".into(),
         );
     }
-    if anatomy.calls.is_empty() {
+    if !anatomy.knows_calls {
         notes.push("Its calls on files are not known: the threads that worked for it were not seen.".into());
+    } else if anatomy.calls.is_empty() {
+        notes.push("It made no call on a file that may have waited for the device.".into());
+    }
+    if anatomy.requests.iter().any(|request| request.start_ns < 0) {
+        notes.push("What began before it (below 0) was asked for earlier, or by somebody else.".into());
     }
     notes
 }
@@ -361,6 +375,7 @@ mod tests {
                 request(BlockOp::Flush, Some(Cause::Flush), 1_200_000, 4_800_000),
             ],
             knows_owners: true,
+            knows_calls: true,
         }
     }
 
@@ -378,6 +393,26 @@ mod tests {
         }
         let unknown = Anatomy { knows_owners: false, ..commit() };
         assert!(anatomy_terminal(&unknown, &Style::PLAIN).contains("instruments.blocks=true"));
+    }
+
+    /// What happened: of a read that memory served the first line was "0 of 0 calls on files waited
+    /// for the device, 0 ns of 1.26 µs; it served 0 writes (0 B) and 0 flushes", above two reads of
+    /// the device, and the last one that its thread was not seen.
+    #[test]
+    fn of_a_read_the_text_says_what_was_read_and_not_that_nothing_is_known() {
+        let requests = vec![request(BlockOp::Read, None, -200_000, 100_000)];
+        let read = Anatomy { calls: Vec::new(), requests, unit: "query".into(), ..commit() };
+        let text = anatomy_terminal(&read, &Style::PLAIN);
+        for words in [
+            "It took 5 ms; the device served 1 read (8 KiB), 0 writes (0 B) and 0 flushes.",
+            "no call on a file that may have waited",
+            "(below 0)",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains("not seen"), "{text}");
+        let unseen = Anatomy { knows_calls: false, ..read };
+        assert!(anatomy_terminal(&unseen, &Style::PLAIN).contains("were not seen"));
     }
 
     /// As Perfetto reads it: each event has its fields, no time is negative, and no two spans of a

@@ -422,7 +422,8 @@ pub struct Anatomy {
     /// Of this phase [default: the first]
     #[arg(long)]
     pub phase: Option<String>,
-    /// This execution, from 1 [default: the one of median time]
+    /// This execution, from 1 [default: the one of median time of those that
+    /// flushed the device]
     #[arg(long, value_name = "N")]
     pub execution: Option<usize>,
     /// Write the picture
@@ -599,7 +600,8 @@ pub struct Advise {
     /// keep=prefix [default: what the application's own settings promise]
     #[arg(long, value_name = "keep=WHAT", value_parser = must)]
     pub must: Option<Durability>,
-    /// Recorded runs of each setting of the last round [default: 3]
+    /// Recorded runs of each setting of the last round [default: 3, and up to 20 while a minute is
+    /// not over]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: Option<u32>,
     /// Record or measure there: `ssh:[USER@]HOST[:/DIR]` or `adb:SERIAL[:/DIR]`

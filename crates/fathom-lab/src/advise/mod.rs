@@ -13,10 +13,11 @@
 //!    of a slower processor: what the advice rests on.
 //!
 //! The last round alone makes the numbers that are shown: who was fastest among many by luck is
-//! measured once more.
+//! measured once more, as often as there is time for ([`Effort`]).
 
 mod candidate;
 mod choice;
+mod effort;
 mod rounds;
 mod search;
 mod sway;
@@ -24,6 +25,7 @@ mod trial;
 
 pub use candidate::Candidate;
 pub use choice::{ENOUGH, Gain, choose, gain, weaker};
+pub use effort::{ANSWER_WITHIN, Effort, PRECISE, REPEATS};
 pub use rounds::{AppUse, finalists, first, second, third};
 pub use search::{ROUNDS, Recorder, search};
 pub use sway::{CPU_FACTOR, Sway, sways};

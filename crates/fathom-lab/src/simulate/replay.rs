@@ -39,6 +39,8 @@ struct Chain {
     done_ns: u64,
     /// The same of those that the step waits for.
     waited_ns: u64,
+    /// Those of the whole chain that the step waits for and that have not come yet.
+    waited_left: usize,
 }
 
 impl Chain {
@@ -172,7 +174,6 @@ impl Loop<'_> {
     }
 
     fn event(&mut self, at_ns: u64, thread: usize, what: What) {
-        debug_assert!(at_ns >= self.now_ns, "virtual time goes on");
         self.number += 1;
         self.events.push(Reverse((at_ns, self.number, thread, what)));
     }
@@ -270,8 +271,9 @@ impl Loop<'_> {
         of.chain = None;
         if !step.call.is_empty() {
             let chain = self.chain(thread, step.call.clone(), now_ns);
-            self.running[thread].chain = Some(chain);
-        } else {
+            self.running[thread].chain = Some(chain).filter(|number| self.chains[*number].1.waited_left > 0);
+        }
+        if self.running[thread].chain.is_none() {
             let until_ns = self.running[thread].until_ns;
             self.end_step(thread, until_ns);
         }
@@ -297,7 +299,10 @@ impl Loop<'_> {
 
     /// Begins a chain of bursts; gives its number.
     fn chain(&mut self, thread: usize, bursts: Range<usize>, now_ns: u64) -> usize {
-        let chain = Chain { left: bursts, under_way: 0, done_ns: now_ns, waited_ns: now_ns };
+        let program = self.program;
+        let ops = program.bursts[bursts.clone()].iter().flat_map(|burst| &program.ops[burst.ops.clone()]);
+        let waited_left = ops.filter(|op| op.is_waited).count();
+        let chain = Chain { left: bursts, under_way: 0, done_ns: now_ns, waited_ns: now_ns, waited_left };
         let number = match self.free.pop() {
             Some(number) => {
                 self.chains[number] = (thread, chain);
@@ -346,21 +351,21 @@ impl Loop<'_> {
         chain.done_ns = chain.done_ns.max(finish_ns);
         if op.is_waited {
             chain.waited_ns = chain.waited_ns.max(finish_ns);
+            chain.waited_left -= 1;
         }
         chain.under_way -= 1;
-        if chain.under_way > 0 {
-            return;
+        // Who waits goes on after the last of these, and not after what comes later of the chain:
+        // that would be known too late.
+        let goes_on = op.is_waited && chain.waited_left == 0;
+        let (thread, waited_ns, under_way) = (*thread, chain.waited_ns, chain.under_way);
+        if under_way == 0 {
+            self.next_burst(number);
+            if self.chains[number].1.is_over() {
+                self.free.push(number);
+            }
         }
-        let thread = *thread;
-        self.next_burst(number);
-        let (_, chain) = &self.chains[number];
-        if !chain.is_over() {
-            return;
-        }
-        let waited_ns = chain.waited_ns;
-        self.free.push(number);
         let of = &mut self.running[thread];
-        if of.chain != Some(number) {
+        if !goes_on || of.chain != Some(number) {
             return;
         }
         // The thread has waited for it; it may have to run, or to be woken, all the same.

@@ -19,9 +19,14 @@ pub const DRAWS: u64 = 5;
 pub const MOST_DRAWS: u64 = 40;
 const OPERATIONS_ENOUGH: u64 = 100_000;
 
-/// Replays of a recording of so many operations on a model that draws its times.
-fn draws(operations: usize) -> u64 {
-    (OPERATIONS_ENOUGH / (operations as u64).max(1)).clamp(DRAWS, MOST_DRAWS)
+/// So many runs of a cell are usual. More of them have luck of their own, so that each is drawn
+/// less often.
+const USUAL_RUNS: u64 = 3;
+
+/// Replays of each of so many recordings of so many operations on a model that draws its times.
+fn draws(operations: usize, runs: usize) -> u64 {
+    let of_all = OPERATIONS_ENOUGH * USUAL_RUNS / (runs as u64).max(USUAL_RUNS);
+    (of_all / (operations as u64).max(1)).clamp(DRAWS, MOST_DRAWS)
 }
 
 /// What is asked.
@@ -175,7 +180,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         let wanted = |phase: &str| question.phase.as_ref().is_none_or(|other| other == phase);
         for model in &question.devices {
             // One draw is all where the times are always the same.
-            let draws = if model.is_random() { draws(program.operations()) } else { 1 };
+            let draws = if model.is_random() { draws(program.operations(), programs.len()) } else { 1 };
             let mut all: Vec<Vec<PhaseModel>> = Vec::new();
             let started = std::time::Instant::now();
             for (run, recording, program) in &programs {

@@ -269,6 +269,23 @@ fn a_thread_that_began_while_another_computed_asks_the_device_before_later_ones(
     assert_eq!(parts(&on(&recording, &slow(1))), [4020, 20, 4000, 0]);
 }
 
+/// A call went on only when all had come that came in it, even what nobody waited for; by then the
+/// device had that before what the thread asked for next, which had come earlier.
+#[test]
+fn a_call_ends_with_what_it_waits_for_and_not_with_what_comes_later() {
+    let mut run = Run::default();
+    run.begins(0, 0);
+    // The flush is answered in the call; the write comes in it and is answered after it.
+    let call = run.step(0, [0, 0, 10], [260, 0]);
+    run.op(call, FLUSH);
+    run.op(call + 190, WRITE);
+    let call = run.step(0, [0, 0, 20], [110, 0]);
+    run.op(call, READ);
+    let recording = run.recording(0, run.now(0), &[0]);
+    // The read comes at 4030, the write at 4100.
+    assert_eq!(parts(&on(&recording, &slow(1))), [30 + 4300, 30, 4300, 0]);
+}
+
 #[test]
 fn what_comes_before_a_phase_is_done_when_it_begins_and_in_none_of_its_numbers() {
     let mut run = Run::default();
@@ -326,8 +343,8 @@ fn any_run() -> impl Strategy<Value = Recording> {
 
 /// A turn of a random run of several threads: whose it is, what it computes before and in the call,
 /// its bursts, and whether the next one begins when the call does, rather than when it is over.
-/// Then who begins so much of the way (0 to 100) from the turn before to this one, unless it has: the
-/// turn's own thread, and others.
+/// Then who begins so much of the way (0 to 100) from the turn before to this one, unless it has
+/// begun.
 type Turn = (u32, u64, u64, Vec<Vec<(u8, u64)>>, bool, Vec<(u32, u64)>);
 
 fn any_turn() -> impl Strategy<Value = Turn> {

@@ -688,8 +688,8 @@ mod tests {
         early
     }
 
-    /// Lanes that are parked are unparked by what they wait for, and by nothing else here: they look
-    /// around by themselves every hour. Whoever missed it would wait for ever.
+    /// Lanes that are parked are unparked by what they wait for, and by nothing else here: they
+    /// look around by themselves every hour. Whoever missed it would wait for ever.
     #[test]
     fn a_random_order_of_many_lanes_always_ends() {
         const CALLS: u64 = 2000;

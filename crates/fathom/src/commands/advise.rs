@@ -1,10 +1,11 @@
 //! `fathom advise TRACE|PROFILE|RESULTS`: which settings an application should use.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use fathom_device::{Model, RECORDER};
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
-use fathom_lab::advise::{self, Candidate, DeviceAdvice, Trial};
+use fathom_lab::advise::{self, Candidate, DeviceAdvice, Effort, Trial};
 use fathom_lab::analysis::Analysis;
 use fathom_lab::experiment::TraceChoice;
 use fathom_lab::remote::{Remote, Target};
@@ -15,7 +16,7 @@ use fathom_report::{Advice, HTML_MARK};
 use fathom_stack::{Availability, Capability};
 use fathom_workload::spec::Durability;
 
-use super::record::{self, RecordingFile, RecordingRequest};
+use super::record::{self, MoreRuns, RecordingFile, RecordingRequest};
 use super::simulate;
 use crate::cli::Advise;
 use crate::outcome::{Error, Outcome};
@@ -27,9 +28,6 @@ use application::Application;
 
 /// The phase of a trace's replay.
 const PHASE: &str = "replay";
-
-/// Runs of each setting of the last round.
-const REPEAT: u32 = 3;
 
 /// Recordings that are made at the same time.
 const PARTS: usize = 2;
@@ -168,6 +166,7 @@ fn of_trace(
     devices: &[Model],
     interrupt: &Interrupt,
 ) -> Result<Advice, Error> {
+    let begun = Instant::now();
     let word = super::text_path("TRACE", &asked.input)?;
     let mut trace = super::run::trace(word)?;
     let directory = simulate::directory(asked.dir.as_deref())?;
@@ -207,14 +206,26 @@ fn of_trace(
         devices: if is_modelled { vec![RECORDER.into()] } else { Vec::new() },
         variants: Vec::new(),
         repeat: 1,
+        more: None,
         sets: Vec::new(),
         title: title.clone(),
         seed: 1,
         machines: there.iter().flat_map(|_| &asked.on).map(Target::to_string).collect(),
     };
-    let broken = Vec::new();
-    let mut rounds =
-        Rounds { asked, command, what, kept, directory, there, interrupt, devices, is_modelled, broken };
+    let mut rounds = Rounds {
+        asked,
+        command,
+        what,
+        kept,
+        directory,
+        there,
+        interrupt,
+        devices,
+        is_modelled,
+        broken: Vec::new(),
+        begun,
+        effort: Effort::default(),
+    };
     let baseline = &application.baseline;
     let must_of = |own| must(asked, own);
     let (must, last) = advise::search(baseline, application.use_of(), &must_of, &mut rounds)?;
@@ -265,6 +276,10 @@ struct Rounds<'a> {
     is_modelled: bool,
     /// Settings with which the application fails, and why.
     broken: Vec<(String, String)>,
+    /// When all of it began.
+    begun: Instant,
+    /// What the rounds so far have taken.
+    effort: Effort,
 }
 
 impl advise::Recorder for Rounds<'_> {
@@ -275,7 +290,12 @@ impl advise::Recorder for Rounds<'_> {
         // Wall times of this disk would be those of two at once.
         let parts = if self.is_modelled { PARTS } else { 1 };
         let files: Vec<PathBuf> = (0..parts).map(beside).collect();
-        let all = self.make(round, candidates, 1, &files)?;
+        let recording = Instant::now();
+        let all = self.make(round, candidates, (1, None), &files)?;
+        let simulating = Instant::now();
+        // Side by side: one after the other takes that much longer at most.
+        self.effort.recorded += (simulating - recording) * all.len() as u32;
+        self.effort.runs += all.iter().map(|(_, summary)| summary.done as u32).sum::<u32>();
         let mut tried: Vec<Vec<Trial>> = Vec::new();
         for (results, summary) in &all {
             if summary.done == 0 {
@@ -288,6 +308,7 @@ impl advise::Recorder for Rounds<'_> {
                 tried.iter_mut().zip(of_part).for_each(|(all, more)| all.extend(more));
             }
         }
+        self.effort.simulated += simulating.elapsed();
         // Where the first of them could not be made at all, nobody waits for the others.
         if round == 1 && tried.iter().all(Vec::is_empty) {
             let why = self.broken.first().map_or("no run was made", |broken| broken.1.as_str());
@@ -304,9 +325,9 @@ impl advise::Recorder for Rounds<'_> {
 impl Rounds<'_> {
     /// The last round, in one file, which stays where `--out` names it.
     fn finals(&mut self, candidates: Vec<Candidate>) -> Result<(Results, Vec<Vec<Trial>>), Error> {
-        let repeat = self.asked.repeat.unwrap_or(REPEAT);
+        let repeats = self.repeats(candidates.len() * self.what.filesystems.len());
         let file = self.asked.out.clone().unwrap_or_else(|| self.kept.file.with_file_name("last.db"));
-        let mut all = self.make(advise::ROUNDS, candidates, repeat, &[file])?;
+        let mut all = self.make(advise::ROUNDS, candidates, repeats, &[file])?;
         let made = all.pop().filter(|made| made.1.done > 0);
         let (results, _) = made.ok_or_else(|| {
             let why = self.broken.last().map_or("no run was made", |broken| broken.1.as_str());
@@ -317,20 +338,36 @@ impl Rounds<'_> {
         Ok((results, tried))
     }
 
+    /// Runs of each of so many settings of the last round: as many as asked, else as many as there
+    /// is time for.
+    fn repeats(&self, settings: usize) -> (u32, Option<MoreRuns>) {
+        if let Some(repeat) = self.asked.repeat {
+            return (repeat, None);
+        }
+        let left = advise::ANSWER_WITHIN.checked_sub(self.begun.elapsed()).unwrap_or(Duration::ZERO);
+        let most = self.effort.repeats(settings, left);
+        let least = *advise::REPEATS.start();
+        (least, (most > least).then_some(MoreRuns { most, until: advise::PRECISE }))
+    }
+
     /// Makes the runs of a round, and notes which settings break the application.
     fn make(
         &mut self,
         round: u32,
         candidates: Vec<Candidate>,
-        repeat: u32,
+        (repeat, more): (u32, Option<MoreRuns>),
         files: &[PathBuf],
     ) -> Result<Vec<(Results, Summary)>, Error> {
         let mut what = self.what.clone();
-        what.repeat = repeat;
+        (what.repeat, what.more) = (repeat, more);
         what.variants = candidates.iter().map(|candidate| (candidate.key(), candidate.settings())).collect();
-        let runs = candidates.len() * what.filesystems.len() * what.repeat as usize;
+        let cells = candidates.len() * what.filesystems.len();
+        let runs = match more {
+            Some(more) => format!("up to {} runs", cells * more.most as usize),
+            None => format!("{} runs", cells * repeat as usize),
+        };
         tell!(
-            "{}: round {round} of {}, {runs} runs on {}",
+            "{}: round {round} of {}, {runs} on {}",
             shown(&what.title),
             advise::ROUNDS,
             what.filesystems.join(", ")

@@ -32,6 +32,8 @@ pub struct RecordingRequest {
     pub variants: Vec<(String, Vec<(String, String)>)>,
     /// Runs of each cell.
     pub repeat: u32,
+    /// Where these are more: until every value is known to within so much of it.
+    pub more: Option<MoreRuns>,
     /// More `--set`s.
     pub sets: Vec<String>,
     /// Title of the results.
@@ -42,7 +44,21 @@ pub struct RecordingRequest {
     pub machines: Vec<String>,
 }
 
+/// Runs beyond those that are made in any case.
+#[derive(Clone, Copy, Debug)]
+pub struct MoreRuns {
+    /// The most of each cell.
+    pub most: u32,
+    /// Every value is known well enough to within this share of it.
+    pub until: f64,
+}
+
 impl RecordingRequest {
+    /// The most runs of each cell.
+    fn most(&self) -> u32 {
+        self.more.map_or(self.repeat, |more| more.most)
+    }
+
     /// The experiment, as a file would say it.
     fn source(&self) -> String {
         let mut text = format!(
@@ -117,7 +133,7 @@ pub fn record_side_by_side(
     let parts = if remote.is_some() { 1 } else { outs.len().min(what.variants.len()).max(1) };
     let cells = what.filesystems.len() * what.devices.len().max(1) * what.variants.len().max(1);
     let shown =
-        Mutex::new(Shown { bar: Bar::new(cells * what.repeat as usize, false), of_parts: Vec::new() });
+        Mutex::new(Shown { bar: Bar::new(cells * what.most() as usize, false), of_parts: Vec::new() });
     let part = |number: usize, out: &Path, remote: Option<&mut Remote>| {
         let mut own = what.clone();
         own.variants = what.variants.iter().skip(number).step_by(parts).cloned().collect();
@@ -181,7 +197,7 @@ fn record_part(
         source: what.source(),
         selection: Selection {
             quick: false,
-            repeat: None,
+            repeat: what.more.map(|more| more.most),
             sets: what.sets.clone(),
             traces: vec![what.trace.clone()],
             machines: what.machines.clone(),
@@ -191,7 +207,7 @@ fn record_part(
         out: out.to_owned(),
         resume: false,
         time_limit: None,
-        until: None,
+        until: what.more.map(|more| more.until),
         budget: None,
         command: place.command.to_owned(),
     };

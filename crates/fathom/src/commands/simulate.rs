@@ -122,6 +122,7 @@ fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, Recordi
         devices: vec![RECORDER.into()],
         variants: Vec::new(),
         repeat: asked.repeat.unwrap_or(1),
+        more: None,
         sets: asked.set.clone(),
         title: title.clone(),
         seed: 1,
