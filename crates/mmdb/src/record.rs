@@ -31,6 +31,12 @@ pub trait Field: Sized {
     fn value(&self, kind: ColumnType) -> Value<'_>;
 
     /// The field from a column's value; `None` if it has no such value.
+    ///
+    /// ```
+    /// use mmdb::{Field, Value};
+    /// assert_eq!(bool::from_value(Value::Bool(true)), Some(true));
+    /// assert_eq!(bool::from_value(Value::Null), None);
+    /// ```
     fn from_value(value: Value<'_>) -> Option<Self>;
 }
 
@@ -248,9 +254,30 @@ pub trait Record: Sized {
     const COLUMNS: &'static [RecordColumn];
 
     /// Appends the fields' values.
+    ///
+    /// ```
+    /// use mmdb::{Record, Value};
+    /// mmdb::record! {
+    ///     struct Point { id: u64, x: f64 }
+    /// }
+    /// let point = Point { id: 1, x: 0.5 };
+    /// let mut values = Vec::new();
+    /// point.put(&mut values);
+    /// assert_eq!(values, [Value::UInt(1), Value::Float(0.5)]);
+    /// ```
     fn put<'r>(&'r self, values: &mut Vec<Value<'r>>);
 
     /// The struct whose fields have the values that `value` gives, each of the field at a position.
+    ///
+    /// ```
+    /// use mmdb::{Record, Value};
+    /// mmdb::record! {
+    ///     struct Point { id: u64, x: f64 }
+    /// }
+    /// let point = Point::take(|field| [Value::UInt(1), Value::Float(0.5)][field]);
+    /// assert_eq!(point.map(|point| (point.id, point.x)), Ok((1, 0.5)));
+    /// assert_eq!(Point::take(|_| Value::Null).err(), Some(0));
+    /// ```
     ///
     /// # Errors
     /// The position of a field that cannot have its value.
