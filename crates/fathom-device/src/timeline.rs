@@ -66,7 +66,7 @@ impl Streams {
             None => self.ends.truncate(self.most.saturating_sub(1)),
         }
         if self.most > 0 {
-            self.ends.insert(0, offset + bytes);
+            self.ends.insert(0, offset.saturating_add(bytes));
         }
         known.is_some()
     }
@@ -216,7 +216,7 @@ impl Timeline {
         let share = self.random.unit();
         let flush = &self.model.flush;
         let took_ns = flush.base.quantile_ns(share) + dirty_kib * flush.per_dirty_kib_ns;
-        let finish_ns = start_ns + took_ns.round() as u64;
+        let finish_ns = start_ns.saturating_add(took_ns.round() as u64);
         self.free_ns.fill(finish_ns);
         (self.dirty_bytes, self.empty_ns) = (0.0, finish_ns as f64);
         Service { start_ns, finish_ns, sequential: false, stalled: false }
@@ -381,6 +381,17 @@ mod tests {
             .filter(|i| device.submit(*i * 1_000_000_000, Write, i * 8192, 4096).stalled)
             .collect();
         assert_eq!(stalls, [255, 511]);
+    }
+
+    /// The fuzzer's case 8,472,250 of 10,000,000: a model whose times are so long that the clock
+    /// ended, and a flush that began then ended 3 ms after 0.
+    #[test]
+    fn nothing_ends_before_it_began_at_the_end_of_time() {
+        let mut device = Timeline::new(model(PLAIN), 1);
+        for operation in [Flush, Write, Read, Flush, Discard] {
+            let service = device.submit(u64::MAX, operation, u64::MAX - 4095, 4096);
+            assert_eq!((service.start_ns, service.finish_ns), (u64::MAX, u64::MAX), "{operation:?}");
+        }
     }
 
     proptest! {

@@ -78,7 +78,7 @@ fn models_are_read_or_refused() {
                 if !dirty.is_finite() || dirty < 0.0 {
                     return Err(format!("{short}: {dirty} dirty bytes"));
                 }
-                now = if step % 3 == 0 { now + 1000 } else { service.finish_ns };
+                now = if step % 3 == 0 { now.saturating_add(1000) } else { service.finish_ns };
             }
             Ok(())
         },
