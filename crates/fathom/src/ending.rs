@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_output::tell;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -38,15 +38,16 @@ pub fn tell_of_the_limit() -> bool {
     true
 }
 
-/// For a command that has no better way to stop: at Ctrl-C, SIGTERM and SIGHUP what it has made for
-/// a time goes, and then the signal does what it always does. A hangup that is ignored (nohup)
+/// For a command that has no better way to stop: at Ctrl-C, SIGTERM and SIGHUP, and where nobody
+/// reads any more what it prints (SIGPIPE), what it has made for a time goes, and then the signal does what it always does. A hangup that is ignored (nohup)
 /// stays so. To be called before there are other threads.
 ///
 /// # Errors
 /// The system refuses to catch them.
 pub fn tidy_up_on_signals() -> io::Result<()> {
-    let wanted =
-        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(*signal));
+    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGPIPE]
+        .into_iter()
+        .filter(|signal| *signal != SIGHUP || !is_ignored(*signal));
     let mut signals = Signals::new(wanted)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {

@@ -21,13 +21,16 @@ use place::{End, Place, Running};
 const SOON: Duration = Duration::from_secs(100);
 
 /// What a sender of signals means by one wish: the signals, and the time between them in ms.
-const WISHES: [(&[i32], f64); 6] = [
+const WISHES: [(&[i32], f64); 7] = [
     (&[libc::SIGTERM], 0.0),
     (&[libc::SIGTERM, libc::SIGTERM], 0.05),
     (&[libc::SIGTERM, libc::SIGTERM], 1.0),
     (&[libc::SIGHUP, libc::SIGTERM], 20.0),
     (&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], 0.2),
     (&[libc::SIGTERM, libc::SIGINT], 100.0),
+    // Whoever read what is printed has gone (`fathom run … | head -1`): it comes with each line, and
+    // ended the program as kill -9 does.
+    (&[libc::SIGPIPE, libc::SIGPIPE], 1100.0),
 ];
 
 /// One run after the other of each store, for as long as it is left to itself.

@@ -233,7 +233,7 @@ fn is_done_by_the_shell(place: &Place, trace: &str) -> String {
     for (one, told) in all.iter().zip(told) {
         let is_changes = |line: &&str| line.starts_with("changes:");
         let rows = told.matches("@row@\n").count() as u64;
-        let changes = told.lines().filter(is_changes).next_back().map(|line| {
+        let changes = told.lines().rfind(is_changes).map(|line| {
             line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).unwrap()
         });
         assert_eq!((one.rows, one.fails), (rows, changes.is_none()), "{}: {told}", one.sql);

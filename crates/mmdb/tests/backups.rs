@@ -217,7 +217,9 @@ fn a_place_has_room_for_one_copy_at_a_time() {
         let restored = mmdb::restore("/closed", "/copy", &others);
         let saved = mmdb::salvage("/closed", "/copy", &others).map(drop);
         let backed_up = other.backup("/copy").map(drop);
-        [opened, restored, saved, backed_up].map(|done| tell.send(done).unwrap());
+        for done in [opened, restored, saved, backed_up] {
+            tell.send(done).unwrap();
+        }
     }));
     db.backup("/copy").unwrap();
     let results: Vec<_> = told.iter().collect();

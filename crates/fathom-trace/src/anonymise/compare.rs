@@ -64,11 +64,14 @@ pub struct Original {
     /// Statements that found something else in an anonymous trace.
     suspects: Suspects,
     /// The columns that they read.
-    read: BTreeMap<u32, BTreeSet<String>>,
+    read: ColumnsRead,
 }
 
 /// Statements that found something else in an anonymous trace, and what of them stays.
 pub type Suspects = BTreeMap<u32, Stays>;
+
+/// Names of the columns that statements read, by the number of the statement's text.
+pub type ColumnsRead = BTreeMap<u32, BTreeSet<String>>;
 
 /// What stays of a statement that found something else: in the columns that it reads, among its
 /// literals and its parameters.
@@ -137,7 +140,7 @@ impl Original {
     ///
     /// # Errors
     /// A full disk.
-    pub fn end(self) -> Result<(File, Learnt, BTreeMap<u32, BTreeSet<String>>), TraceError> {
+    pub fn end(self) -> Result<(File, Learnt, ColumnsRead), TraceError> {
         let file = self.calls.into_inner().map_err(|error| temporary_error(error.into_error()))?;
         Ok((file, self.learnt, self.read))
     }

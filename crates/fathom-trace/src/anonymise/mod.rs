@@ -28,12 +28,12 @@ mod text;
 mod virtuals;
 mod words;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use compare::{Anonymous, Differences, Original, Stays, Suspects};
+use compare::{Anonymous, ColumnsRead, Differences, Original, Stays, Suspects};
 use fathom_output::{Access, Output};
 use image::{Image, Visitor};
 use meaning::Learnt;
@@ -155,7 +155,7 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
 
 /// What came of the original: of each call, each database's pages, and the columns that each
 /// suspect statement reads.
-type Learning = (File, Vec<(String, u64)>, BTreeMap<u32, BTreeSet<String>>);
+type Learning = (File, Vec<(String, u64)>, ColumnsRead);
 
 /// Plays the original, and learns what is done with its texts and numbers; of suspect statements
 /// what they read stays.
@@ -211,11 +211,7 @@ fn in_words(input: &Path, differences: &Differences) -> Result<Vec<String>, Trac
 }
 
 /// Each suspect statement with what of it is as it was.
-fn what_stays(
-    input: &Path,
-    suspects: &Suspects,
-    read: &BTreeMap<u32, BTreeSet<String>>,
-) -> Result<Vec<String>, TraceError> {
+fn what_stays(input: &Path, suspects: &Suspects, read: &ColumnsRead) -> Result<Vec<String>, TraceError> {
     let texts = compare::statements(input, &suspects.keys().copied().collect())?;
     let of = |(statement, stays): (&u32, &Stays)| {
         let what = match stays {

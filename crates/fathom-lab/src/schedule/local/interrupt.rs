@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fathom_ground::signals::keeping_back;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 
 /// Signals that come within this time after the first are the same wish: `timeout` sends SIGTERM to
 /// its child and at once to its whole group, a shell that ends hands on the hangup that the
@@ -48,15 +48,16 @@ impl Interrupt {
         self.0.raised.load(Ordering::SeqCst)
     }
 
-    /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP. A second signal, a second later or more,
+    /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP, and on SIGPIPE: nobody reads any more what
+    /// is printed. A second signal, a second later or more,
     /// ends the process at once with 128 + its number, and says so: the stack's guard cleans up
-    /// then. Call it before there are other threads: a signal that comes meanwhile is kept back in
+    /// then. A SIGPIPE is never a second one: whatever is printed later brings it again. Call it before there are other threads: a signal that comes meanwhile is kept back in
     /// this one only.
     ///
     /// # Errors
     /// The system refuses to install the handlers.
     pub fn on_signals(&self) -> std::io::Result<()> {
-        let signals = [SIGINT, SIGTERM, SIGHUP];
+        let signals = [SIGINT, SIGTERM, SIGHUP, SIGPIPE];
         // One that came between the system's handler and what it is to do would be lost: it would
         // neither end the process nor be noticed.
         keeping_back(&signals, |_| {
@@ -82,6 +83,9 @@ impl Wish {
         let now_ms = now_ms();
         let first = self.first_ms.compare_exchange(0, now_ms, Ordering::SeqCst, Ordering::SeqCst);
         self.raised.store(true, Ordering::SeqCst);
+        if signal == SIGPIPE {
+            return;
+        }
         if first.is_err_and(|first_ms| now_ms.saturating_sub(first_ms) >= SAME_WISH_MS) {
             // SAFETY: the bytes are valid for their length. That nobody reads them is no reason to
             // stay.
