@@ -147,8 +147,8 @@ fn a_cell_that_cannot_run_says_why_and_what_brings_it() {
 
 /// What happened: `--set engine=sqlcipher --set library=./libsqlcipher.so` was skipped as "sqlcipher
 /// is not here" on a machine where none is installed, and PostgreSQL with `bin_directory` likewise:
-/// the plan asked for the engine's capability, whatever its settings said. The mend: the engine says
-/// what it needs with these settings.
+/// the plan asked for the engine's capability, whatever its settings said. The mend: the engine
+/// says what it needs with these settings.
 #[test]
 fn a_library_that_a_setting_names_need_not_be_installed() {
     let (experiment, mut cells) = experiment(2, 1);

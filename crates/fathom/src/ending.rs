@@ -39,8 +39,9 @@ pub fn tell_of_the_limit() -> bool {
 }
 
 /// For a command that has no better way to stop: at Ctrl-C, SIGTERM and SIGHUP, and where nobody
-/// reads any more what it prints (SIGPIPE), what it has made for a time goes, and then the signal does what it always does. A hangup that is ignored (nohup)
-/// stays so. To be called before there are other threads.
+/// reads any more what it prints (SIGPIPE), what it has made for a time goes, and then the signal
+/// does what it always does. A hangup that is ignored (nohup) stays so. To be called before there
+/// are other threads.
 ///
 /// # Errors
 /// The system refuses to catch them.

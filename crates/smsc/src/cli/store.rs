@@ -12,8 +12,8 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct StoreArgs {
     /// Where messages live: mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped,
-    /// postgresql-batched, postgresql-statements [default: mmdb; where there is a store, that one]. Only mmdb has the
-    /// Flusher, which moves final messages to an archive meanwhile.
+    /// postgresql-batched, postgresql-statements [default: mmdb; where there is a store, that one].
+    /// Only mmdb has the Flusher, which moves final messages to an archive meanwhile.
     #[arg(long, value_parser = kind)]
     pub store: Option<StoreKind>,
     /// mmdb: leave tables out of the log, which are made again from others at the start (selective

@@ -49,10 +49,10 @@ impl Interrupt {
     }
 
     /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP, and on SIGPIPE: nobody reads any more what
-    /// is printed. A second signal, a second later or more,
-    /// ends the process at once with 128 + its number, and says so: the stack's guard cleans up
-    /// then. A SIGPIPE is never a second one: whatever is printed later brings it again. Call it before there are other threads: a signal that comes meanwhile is kept back in
-    /// this one only.
+    /// is printed. A second signal, a second later or more, ends the process at once with 128 + its
+    /// number, and says so: the stack's guard cleans up then. A SIGPIPE is never a second one:
+    /// whatever is printed later brings it again. Call it before there are other threads: a signal
+    /// that comes meanwhile is kept back in this one only.
     ///
     /// # Errors
     /// The system refuses to install the handlers.

@@ -4,8 +4,8 @@
 //! function, pipelined, a commit for each. *Grouped*: the calls of a client that wait are one
 //! transaction with one commit, all locks first and in one order; one that fails takes its group
 //! along, which then runs again. *Batched*: the same, and the calls of one sort are one call, which
-//! has a statement for each table (`batches.sql`). *Statements*: the centre's own transactions, a round trip for each
-//! read and write.
+//! has a statement for each table (`batches.sql`). *Statements*: the centre's own transactions, a
+//! round trip for each read and write.
 //!
 //! `fsync`, `synchronous_commit` and `full_page_writes` are on; sessions that acknowledge early
 //! have `synchronous_commit` off. Memory is enough for everything, and checkpoints by size are kept
