@@ -450,6 +450,9 @@ impl Drop for Endless<'_> {
 }
 
 fn command(place: &Place, words: &[&str]) -> Command {
+    // Under nohup a hangup is ignored, by children too, and the test that sends one hung for ever.
+    // SAFETY: no handler of ours is installed.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
     let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
     command.args(words).current_dir(place.path("")).env("FATHOM_STATE_DIR", place.path("state"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -201,9 +201,12 @@ impl Place {
     }
 
     pub fn start_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Running {
-        // A shell without job control ignores SIGINT for what it puts into the background, and a
-        // child inherits that. SAFETY: no handler of ours is installed.
-        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        // A shell without job control ignores SIGINT for what it puts into the background, nohup
+        // ignores SIGHUP, and a child inherits that.
+        for signal in [libc::SIGINT, libc::SIGHUP] {
+            // SAFETY: no handler of ours is installed.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
         let child = self
             .command(words)
             .envs(variables.iter().copied())
