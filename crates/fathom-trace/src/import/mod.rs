@@ -97,6 +97,8 @@ pub struct Imported {
     pub connections: u32,
     /// What a user must know.
     pub warnings: Vec<String>,
+    /// A line for each text that is left out, as [`Imported::bad`] has them, and how many more.
+    pub left_out: Vec<String>,
     /// What did not compile and is left out (the first thousand).
     pub bad: Vec<Bad>,
 }
@@ -167,11 +169,8 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
         )
     }));
     if bad.count > 0 {
-        imported.warnings.push(format!(
-            "{} texts are no statements and are left out:{}",
-            bad.count,
-            crate::error::list_of(&bad.lines())
-        ));
+        imported.warnings.push(format!("{} texts are no statements and are left out", bad.count));
+        imported.left_out = bad.lines();
     }
     imported.bad = bad.listed;
     imported.connections = assembler.connections();

@@ -42,9 +42,10 @@ pub fn run(asked: &TraceImport) -> super::super::Result {
     };
     let imported = import(&request).map_err(super::asked_or_failed)?;
     for warning in &imported.warnings {
-        // A list of what is left out has a line each.
-        let lines: Vec<String> = warning.lines().map(shown).collect();
-        tell!("warning: {}", lines.join("\n"));
+        tell!("warning: {}", shown(warning));
+    }
+    for line in &imported.left_out {
+        tell!("  {}", shown(line));
     }
     if imported.connections == 0 {
         tell!("fathom: {}: {} file calls", shown_path(&asked.out), imported.totals.events);
