@@ -3,7 +3,7 @@
 //! ```text
 //! offset size
 //!      0    8  magic "MMDBMAN1"
-//!      8    4  format = 4; 2 lacks `begun`, 2 and 3 the generations of columns
+//!      8    4  format = 5; 2 lacks `begun`, 2 and 3 the generations of columns, all before expiry
 //!     12   16  identity of the database
 //!     28    4  container size
 //!     32    4  streams

@@ -159,8 +159,8 @@ fn an_acknowledged_commit_is_stated_by_itself_after_a_while() {
     refused(&p, &p.join("crashed"), &options(&p.join("older")), &["older", "commit 2 is missing"]);
 }
 
-/// Stores of the oldest format, which has no word about begun segments and none about generations
-/// of columns, open as they did.
+/// Stores of the oldest format, which has no word about begun segments, none about generations of
+/// columns and none about expiry, open as they did.
 #[test]
 fn a_manifest_of_the_format_before_is_read_and_replaced() {
     let p = Place::new("before");
@@ -183,13 +183,14 @@ fn a_manifest_of_the_format_before_is_read_and_replaced() {
         .rev()
         .find(|&i| body[i..i + 8] == last.to_le_bytes() && body[i - 8] as u64 > last);
     let at = at.unwrap();
-    // The generation of the only table's columns, two zeros, is right before the stream.
-    assert_eq!(body[at - 10..at - 8], [0, 0]);
-    let mut old = [&body[..at - 10], &body[at - 8..at], &body[at + 8..]].concat();
+    // The generation of the only table's columns, two zeros, and that none of them says when rows
+    // expire, are right before the stream.
+    assert_eq!(body[at - 11..at - 8], [0, 0, 0]);
+    let mut old = [&body[..at - 11], &body[at - 8..at], &body[at + 8..]].concat();
     old[8..12].copy_from_slice(&2u32.to_le_bytes());
     std::fs::write(&path, with_crc(old)).unwrap();
     let db = Database::open(&dir, options(&log)).unwrap();
     assert_eq!(db.recovery().cut, 9);
     db.close().unwrap();
-    assert_eq!(std::fs::read(&path).unwrap()[8], 4);
+    assert_eq!(std::fs::read(&path).unwrap()[8], 5);
 }

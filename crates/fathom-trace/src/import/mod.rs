@@ -169,7 +169,7 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
         )
     }));
     if bad.count > 0 {
-        imported.warnings.push(format!("{} texts are no statements and are left out", bad.count));
+        imported.warnings.push(format!("{} texts are no statements and are left out:", bad.count));
         imported.left_out = bad.lines();
     }
     imported.bad = bad.listed;
