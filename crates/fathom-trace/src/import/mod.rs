@@ -229,6 +229,7 @@ fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Impor
         statements: totals.events,
         connections: merged.connections,
         warnings,
+        left_out: Vec::new(),
         bad: Vec::new(),
     })
 }
