@@ -165,6 +165,10 @@ pub fn metric(http: &str, name: &str) -> u64 {
 
 /// A bind, whole.
 pub fn bind_pdu(system_id: &str, password: &str, command: Smpp) -> Vec<u8> {
+    numbered_bind_pdu(system_id, password, command, 1)
+}
+
+fn numbered_bind_pdu(system_id: &str, password: &str, command: Smpp, sequence: u32) -> Vec<u8> {
     let bind = Bind {
         system_id: system_id.into(),
         password: password.into(),
@@ -172,7 +176,7 @@ pub fn bind_pdu(system_id: &str, password: &str, command: Smpp) -> Vec<u8> {
         interface_version: 0x34,
     };
     let mut out = Vec::new();
-    bind.write(&mut out, command, 1);
+    bind.write(&mut out, command, sequence);
     out
 }
 
@@ -197,10 +201,7 @@ pub fn c_string(body: &[u8]) -> String {
 
 impl Client {
     pub fn connect(address: &str) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Client { stream, input: Vec::new(), sequence: 0, waiting: VecDeque::new() }
+        Client::of(TcpStream::connect(address).unwrap())
     }
 
     /// The other side of a connection that was accepted.
@@ -219,15 +220,8 @@ impl Client {
 
     /// The status that a bind is answered with.
     pub fn bind(&mut self, system_id: &str, password: &str, command: Smpp) -> u32 {
-        let bind = Bind {
-            system_id: system_id.into(),
-            password: password.into(),
-            system_type: String::new(),
-            interface_version: 0x34,
-        };
-        let mut out = Vec::new();
         self.sequence += 1;
-        bind.write(&mut out, command, self.sequence);
+        let out = numbered_bind_pdu(system_id, password, command, self.sequence);
         self.stream.write_all(&out).unwrap();
         let (header, _) = self.next().unwrap();
         assert_eq!((header.command, header.sequence), (command.response() as u32, self.sequence));

@@ -20,7 +20,6 @@ DECLARE
   v_count integer := cardinality(p_state);
   v_queue bigint[];
   v_ids bigint[];
-  v_refused boolean := false;
 BEGIN
   SELECT array_agg(coalesce(s.queue, 0) ORDER BY t.place) INTO v_queue
     FROM unnest(p_stations) WITH ORDINALITY AS t(dst_key, place) LEFT JOIN ms_state s ON s.dst_key = t.dst_key;
@@ -28,7 +27,6 @@ BEGIN
     v_ids := ARRAY(SELECT nextval('msg_id_seq') FROM generate_series(1, v_count));
   ELSE
     v_ids := smsc_admit_batch(p_queue_max, v_queue, p_of_station, p_accounts, p_of_account, p_state, p_submit_us);
-    v_refused := EXISTS (SELECT FROM unnest(v_ids) AS i(id) WHERE id <= 0);
   END IF;
   INSERT INTO message
     SELECT v_ids[m.place], m.state, m.account, m.src, m.src_ton, m.src_npi, m.dst_key, m.dst, m.dst_ton, m.dst_npi,
@@ -40,11 +38,11 @@ BEGIN
       WITH ORDINALITY AS m(state, account, src, src_ton, src_npi, dst_key, dst, dst_ton, dst_npi, service_type,
         esm_class, protocol_id, priority, registered_delivery, data_coding, submit_us, schedule_us, expire_us, parts,
         tlvs, body, place)
-    WHERE NOT v_refused OR v_ids[m.place] > 0;
+    WHERE v_ids[m.place] > 0;
   INSERT INTO encoded_msg
     SELECT v_ids[e.of], e.number, get_byte(e.packed, 0), get_byte(e.packed, 1), get_byte(e.packed, 2), substr(e.packed, 4)
     FROM unnest(p_part_of, p_part_number, p_part) AS e(of, number, packed)
-    WHERE NOT v_refused OR v_ids[e.of] > 0;
+    WHERE v_ids[e.of] > 0;
   IF 0 = ANY (p_state) THEN
     INSERT INTO scheduled_msg
       SELECT m.schedule_us, v_ids[m.place], m.dst_key
