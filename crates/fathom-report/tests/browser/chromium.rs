@@ -6,7 +6,7 @@
 // Not inside a #[test] function, but only there for them: a panic is how a test fails.
 #![allow(clippy::unwrap_used)]
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use serde_json::{Value, json};
 use tungstenite::stream::MaybeTlsStream;
-use tungstenite::{Message, WebSocket};
+use tungstenite::{Error, Message, WebSocket};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -114,7 +114,11 @@ impl Chromium {
         }
         self.socket.send(Message::text(request.to_string())).unwrap();
         loop {
-            let message = self.socket.read().unwrap();
+            let message = match self.socket.read() {
+                // A machine that was frozen and woken ends a read with a time limit so (signal(7)).
+                Err(Error::Io(error)) if error.kind() == ErrorKind::Interrupted => continue,
+                message => message.unwrap(),
+            };
             let Message::Text(text) = message else { continue };
             let message: Value = serde_json::from_str(&text).unwrap();
             if message["id"] == id {

@@ -199,6 +199,17 @@ pub fn c_string(body: &[u8]) -> String {
     String::from_utf8(body[..end].to_vec()).unwrap()
 }
 
+/// Reads what has come. A machine that was frozen and woken ends a read that has a time limit
+/// without any signal handler (signal(7)): such a read is begun again.
+pub fn read(stream: &mut TcpStream, octets: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match stream.read(octets) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
 impl Client {
     pub fn connect(address: &str) -> Client {
         Client::of(TcpStream::connect(address).unwrap())
@@ -247,7 +258,7 @@ impl Client {
                 return Some((header, body));
             }
             let mut chunk = [0; 4096];
-            match self.stream.read(&mut chunk) {
+            match read(&mut self.stream, &mut chunk) {
                 Ok(0) => return None,
                 Ok(read) => self.input.extend_from_slice(&chunk[..read]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
