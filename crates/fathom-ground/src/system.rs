@@ -37,3 +37,13 @@ pub fn now_ns() -> u64 {
     // The clock counts from boot and is never negative.
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
+
+/// Whether this process may make files in a directory.
+///
+/// # Errors
+/// What the kernel says, EROFS and EACCES among it.
+pub fn may_write(directory: &std::path::Path) -> std::io::Result<()> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    accessat(CWD, directory, access, AtFlags::EACCESS).map_err(std::io::Error::from)
+}

@@ -5,6 +5,10 @@
 
 mod place;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
 use place::Place;
 
 /// An experiment file with one thing wrong, what the error must say, and on which line.
@@ -35,6 +39,33 @@ fn what_never_ends_is_no_input() {
         place.fathom(words).fails().says(says);
     }
     assert_eq!(place.files(), ["directory"]);
+}
+
+/// The plan was printed as if all was well, and every run of it failed then.
+#[test]
+fn a_directory_that_takes_nothing_is_refused_at_the_plan() {
+    let place = Place::new();
+    std::fs::write(place.path("file"), "").unwrap();
+    std::fs::create_dir(place.path("full")).unwrap();
+    let look = |directory: &str| place.fathom(&["run", "first-look", "--plan", "--dir", directory]);
+    look("nowhere").exits(2).says("--dir nowhere").says("No such file");
+    look("file").exits(2).says("--dir file: not a directory");
+    look("full").exits(0);
+    if fathom_ground::system::is_root() {
+        // Root may write wherever the file system takes it.
+        let full = place.path("full");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "ro", "none"]).arg(&full).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            println!("skipped: mount -t tmpfs is refused here");
+            return;
+        }
+        let end = look("full");
+        assert!(Command::new("umount").arg(&full).status().unwrap().success());
+        end.exits(2).says("--dir full: it is on a file system that is mounted read-only");
+    } else {
+        std::fs::set_permissions(place.path("full"), Permissions::from_mode(0o555)).unwrap();
+        look("full").exits(2).says("--dir full: you may not write there");
+    }
 }
 
 const GOOD: &str = r#"name = "mine"

@@ -114,6 +114,15 @@ pub enum StoreError {
         /// The results file.
         path: PathBuf,
     },
+    /// Another file, or none, has the name of the one that runs are added to.
+    #[error(
+        "{}: was moved, replaced or deleted while runs were added to it, and what has the name now was left as it is. The file that          had it holds every run up to then: bring it back, and go on with `--resume`",
+        path.display()
+    )]
+    Moved {
+        /// The results file.
+        path: PathBuf,
+    },
     /// The file or its directory cannot be written.
     #[error("{}: cannot be written: {detail}. Choose another place with `--out FILE.db`", path.display())]
     ReadOnly {

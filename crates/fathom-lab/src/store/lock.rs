@@ -1,6 +1,6 @@
 //! One writer at a time: a lock on the results file itself.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::StoreError;
 /// before.
 #[derive(Debug)]
 pub struct Lock {
-    _file: Option<File>,
+    file: File,
 }
 
 impl Lock {
@@ -32,13 +32,19 @@ impl Lock {
     /// Locks an open file.
     pub(super) fn of(path: &Path, file: File) -> Result<Lock, StoreError> {
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: Some(file) }),
+            // A file system without such locks: SQLite's own must do.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock { file }),
             Err(TryLockError::WouldBlock) => {
                 Err(StoreError::Busy { path: path.to_path_buf(), holder: holder(&file) })
             }
-            // A file system without such locks: SQLite's own must do.
-            Err(TryLockError::Error(_)) => Ok(Lock { _file: None }),
         }
+    }
+
+    /// Whether a path leads to the file that is locked.
+    pub(super) fn is_of(&self, path: &Path) -> bool {
+        let number = |of: Metadata| (of.dev(), of.ino());
+        let (Ok(own), Ok(there)) = (self.file.metadata(), path.metadata()) else { return false };
+        number(own) == number(there)
     }
 }
 

@@ -24,6 +24,8 @@ pub use rows::{
     BlockRow, CellRow, CutFinding, CutRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRecord, RunRow,
     RunStatus, TraceOfRun, TraceRecord, TraceSource, VerifiedRow, WarningRow,
 };
+#[cfg(test)]
+use write::beside;
 pub use write::{Writer, check_new};
 
 /// `PRAGMA user_version` of the files this Fathom writes.

@@ -494,6 +494,41 @@ fn a_full_disk_keeps_what_was_finished() {
     assert_eq!((results.good_runs(1).count(), results.failed_runs().count()), (1, 1));
 }
 
+/// A results file was replaced by another database while runs were added to it: the run went on,
+/// with its write-ahead log beside a file that was not its own, and SQLite would have put the one
+/// into the other.
+#[test]
+fn what_takes_the_place_of_the_results_gets_none_of_their_pages() {
+    let place = place();
+    drop(filled(&place));
+    let aside = place.file.with_file_name("aside.db");
+    let foreign = place.file.with_file_name("foreign.db");
+    rusqlite::Connection::open(&foreign)
+        .unwrap()
+        .execute_batch(
+            "PRAGMA journal_mode = wal; CREATE TABLE mine(a); INSERT INTO mine VALUES ('precious')",
+        )
+        .unwrap();
+    let bytes = std::fs::read(&foreign).unwrap();
+    let log = beside(&place.file, "-wal");
+    let mut writer = Writer::resume(Results::load(&place.file).unwrap()).unwrap();
+    writer.warn(&["before".into()]).unwrap();
+    assert_eq!(std::fs::metadata(&log).unwrap().len(), 0, "nothing of the results is beside their file");
+    std::fs::rename(&place.file, &aside).unwrap();
+    std::fs::rename(&foreign, &place.file).unwrap();
+    let moved = |result: Result<(), StoreError>| matches!(result, Err(StoreError::Moved { .. }));
+    assert!(moved(writer.record(&record(1, 1, RunStatus::Done)).map(drop)));
+    assert!(moved(writer.warn(&["after".into()])));
+    assert!(moved(writer.close(None)));
+    assert_eq!(std::fs::read(&place.file).unwrap(), bytes);
+    let there = rusqlite::Connection::open(&place.file).unwrap();
+    let value: String = there.query_row("SELECT a FROM mine", [], |row| row.get(0)).unwrap();
+    assert_eq!(value, "precious");
+    let results = Results::load(&aside).unwrap();
+    assert!(results.warnings.iter().any(|warning| warning.text == "before"));
+    assert_eq!(results.good_runs(1).count(), 1);
+}
+
 #[test]
 fn results_in_a_read_only_directory_can_be_read() {
     use std::os::unix::fs::PermissionsExt;

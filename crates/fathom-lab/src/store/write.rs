@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fathom_probe::Split;
 use fathom_workload::critical::CriticalPath;
-use rusqlite::{Connection, OpenFlags, Statement, ToSql, params, params_from_iter};
+use rusqlite::{Connection, OpenFlags, Statement, ToSql, Transaction, params, params_from_iter};
 
 use super::read;
 use super::rows::{CellRow, CutRow, ExperimentRow, RunRecord, RunStatus, TraceRecord};
@@ -31,7 +31,7 @@ fn int(value: u64) -> i64 {
 /// What SQLite puts beside a database.
 const PARTS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-fn beside(path: &Path, end: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()
@@ -222,8 +222,37 @@ impl Writer {
     /// # Errors
     /// A full disk; a (cell, block) that has a good run already.
     pub fn record(&mut self, record: &RunRecord) -> Result<i64, StoreError> {
-        let path = self.path.clone();
-        self.try_record(record).map_err(|error| StoreError::from_sqlite(&path, error))
+        self.at_its_place(|writer| writer.try_record(record))
+    }
+
+    /// Writes in one transaction, which ends with the checksum of all that is of no single run.
+    fn write_head(
+        &mut self,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        self.at_its_place(|writer| {
+            let transaction = writer.db.transaction()?;
+            write(&transaction)?;
+            checksum::store_head(&transaction)?;
+            transaction.commit()
+        })
+    }
+
+    /// Writes, if the file still has its name. Another file of that name would get our write-ahead
+    /// log, which SQLite would take for its own.
+    fn at_its_place<T>(
+        &mut self,
+        write: impl FnOnce(&mut Writer) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        if !self.lock.is_of(&self.path) {
+            return Err(StoreError::Moved { path: self.path.clone() });
+        }
+        let written = write(self).map_err(|error| StoreError::from_sqlite(&self.path, error))?;
+        // All of it is in the file after every write, so that a file which is moved has it, and one
+        // that takes its place has an empty log beside it. Where a reader is at work, or the disk is
+        // full, it is there with a later one.
+        let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        Ok(written)
     }
 
     fn try_record(&mut self, record: &RunRecord) -> rusqlite::Result<i64> {
@@ -379,17 +408,13 @@ impl Writer {
     /// # Errors
     /// A full disk.
     pub fn skips(&mut self, cells: &[CellRow]) -> Result<(), StoreError> {
-        let path = self.path.clone();
-        let mut write = || {
-            let transaction = self.db.transaction()?;
+        self.write_head(|transaction| {
             for cell in cells {
                 transaction
                     .execute("UPDATE cell SET skipped = ? WHERE id = ?", params![cell.skipped, cell.id])?;
             }
-            checksum::store_head(&transaction)?;
-            transaction.commit()
-        };
-        write().map_err(|error| StoreError::from_sqlite(&path, error))
+            Ok(())
+        })
     }
 
     /// Writes what a power cut leaves of a cell; what was written of it before is replaced.
@@ -397,9 +422,7 @@ impl Writer {
     /// # Errors
     /// A full disk.
     pub fn cut(&mut self, row: &CutRow) -> Result<(), StoreError> {
-        let path = self.path.clone();
-        let mut write = || {
-            let transaction = self.db.transaction()?;
+        self.write_head(|transaction| {
             let found = row.finding.as_ref().ok();
             let tally = found.map(|found| &found.outcome.tally);
             let worst = tally.and_then(|tally| tally.worst.as_ref());
@@ -419,10 +442,8 @@ impl Writer {
                     found.map(json),
                 ],
             )?;
-            checksum::store_head(&transaction)?;
-            transaction.commit()
-        };
-        write().map_err(|error| StoreError::from_sqlite(&path, error))
+            Ok(())
+        })
     }
 
     /// Adds warnings about the whole experiment; one that is there already is not repeated.
@@ -430,9 +451,7 @@ impl Writer {
     /// # Errors
     /// A full disk.
     pub fn warn(&mut self, texts: &[String]) -> Result<(), StoreError> {
-        let path = self.path.clone();
-        let mut write = || {
-            let transaction = self.db.transaction()?;
+        self.write_head(|transaction| {
             for text in texts {
                 transaction.execute(
                     "INSERT INTO warning SELECT NULL, ?1
@@ -440,10 +459,8 @@ impl Writer {
                     params![text],
                 )?;
             }
-            checksum::store_head(&transaction)?;
-            transaction.commit()
-        };
-        write().map_err(|error| StoreError::from_sqlite(&path, error))
+            Ok(())
+        })
     }
 
     /// Sets or replaces one line of the environment.
@@ -451,14 +468,10 @@ impl Writer {
     /// # Errors
     /// A full disk.
     pub fn environment(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
-        let path = self.path.clone();
-        let mut write = || {
-            let transaction = self.db.transaction()?;
+        self.write_head(|transaction| {
             transaction.execute("INSERT OR REPLACE INTO environment VALUES (?, ?)", params![key, value])?;
-            checksum::store_head(&transaction)?;
-            transaction.commit()
-        };
-        write().map_err(|error| StoreError::from_sqlite(&path, error))
+            Ok(())
+        })
     }
 
     /// Sets how many runs of each cell there are to be: a schedule that may end early does not know
@@ -467,14 +480,10 @@ impl Writer {
     /// # Errors
     /// A full disk.
     pub fn repeats(&mut self, repeats: u32) -> Result<(), StoreError> {
-        let path = self.path.clone();
-        let mut write = || {
-            let transaction = self.db.transaction()?;
+        self.write_head(|transaction| {
             transaction.execute("UPDATE experiment SET repeats = ?", params![repeats])?;
-            checksum::store_head(&transaction)?;
-            transaction.commit()
-        };
-        write().map_err(|error| StoreError::from_sqlite(&path, error))
+            Ok(())
+        })
     }
 
     /// Marks the experiment as complete at `finished_ms` (none: runs are missing), brings the WAL
@@ -482,17 +491,14 @@ impl Writer {
     ///
     /// # Errors
     /// A full disk.
-    pub fn close(self, finished_ms: Option<i64>) -> Result<(), StoreError> {
-        // The lock is dropped when the connection is closed.
-        let Writer { mut db, path, lock: _lock } = self;
-        let fail = |error| StoreError::from_sqlite(&path, error);
-        let mut mark = || {
-            let transaction = db.transaction()?;
+    pub fn close(mut self, finished_ms: Option<i64>) -> Result<(), StoreError> {
+        self.write_head(|transaction| {
             transaction.execute("UPDATE experiment SET finished_ms = ?", params![finished_ms])?;
-            checksum::store_head(&transaction)?;
-            transaction.commit()
-        };
-        mark().map_err(fail)?;
+            Ok(())
+        })?;
+        // The lock is dropped when the connection is closed.
+        let Writer { db, path, lock: _lock } = self;
+        let fail = |error| StoreError::from_sqlite(&path, error);
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
         db.close().map_err(|(_, error)| fail(error))
     }

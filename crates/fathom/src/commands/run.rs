@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
+use fathom_ground::system::may_write;
 use fathom_lab::conduct::{self, Preparation, Request, RunError};
 use fathom_lab::estimate::estimate;
 use fathom_lab::experiment::{self, Experiment, Selection, TraceChoice};
@@ -60,6 +61,9 @@ pub fn run(asked: &Run, parsed: &Parsed) -> super::Result {
         command: String::new(),
     };
     text_paths(asked, &request.out)?;
+    if let Some(directory) = &asked.dir {
+        check_directory(directory)?;
+    }
     let interrupt = Interrupt::new();
     let mut machines = connected(asked, &interrupt)?;
     let prepared = match &mut machines {
@@ -268,25 +272,32 @@ pub(super) fn trace(word: &str) -> Result<TraceChoice, Error> {
     )))
 }
 
+/// Refuses a `--dir` in which nothing can be made, before the plan.
+fn check_directory(directory: &Path) -> Result<(), Error> {
+    let refused =
+        |problem: String| Error::usage(format!("--dir {}: {problem}", fathom_output::shown_path(directory)));
+    let kind = std::fs::metadata(directory)
+        .map_err(|error| refused(format!("{error}; it must be a directory on the disk under test")))?;
+    if !kind.is_dir() {
+        return Err(refused("not a directory".into()));
+    }
+    match may_write(directory).map_err(|error| error.raw_os_error()) {
+        Err(Some(libc::EROFS)) => {
+            Err(refused("it is on a file system that is mounted read-only; give another directory".into()))
+        }
+        Err(Some(libc::EACCES)) => {
+            Err(refused("you may not write there; give a directory of your own".into()))
+        }
+        // What else there is to say is said when something is made there.
+        _ => Ok(()),
+    }
+}
+
 /// The disk under test: `--dir`, or where the results are. The directory of the results is made.
 fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let directory = match &asked.dir {
-        Some(directory) => {
-            let kind = std::fs::metadata(directory).map_err(|error| {
-                Error::usage(format!(
-                    "--dir {}: {error}; it must be a directory on the disk under test",
-                    fathom_output::shown_path(directory)
-                ))
-            })?;
-            if !kind.is_dir() {
-                return Err(Error::usage(format!(
-                    "--dir {}: not a directory",
-                    fathom_output::shown_path(directory)
-                )));
-            }
-            directory.clone()
-        }
+        Some(directory) => directory.clone(),
         None => parent.to_path_buf(),
     };
     std::fs::create_dir_all(parent).map_err(|error| {
