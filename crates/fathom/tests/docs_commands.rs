@@ -10,6 +10,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Step {
     line: usize,
@@ -131,9 +132,18 @@ fn the_commands_of_every_page_of_the_guide_work() {
         .collect();
     pages.sort();
     assert!(!pages.is_empty(), "docs/ holds the guide");
-    for page in pages {
-        run_page(&page);
-    }
+    // Two at a time: most of a page's time is that of modelled devices, which compute nothing.
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
+            run_page(page);
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        work();
+        other.join().expect("the commands of each page work");
+    });
 }
 
 /// The commands of a page as they are run: what stands behind ` # ` is for the reader.

@@ -239,8 +239,8 @@ pub struct Locks {
 #[derive(Default)]
 struct Summary {
     read: Option<Pending>,
-    /// The read has ended within the call.
-    read_ended: bool,
+    /// The lock that ended the read within the call.
+    read_end: Option<u64>,
     /// A transaction that was open before has ended.
     outer_ended: bool,
     writes: Vec<(Pending, Option<(bool, u64)>)>,
@@ -424,13 +424,19 @@ impl Locks {
         let mut places: Vec<usize> = list.iter().map(|one| one.place).collect();
         places.sort_unstable();
         places.dedup();
-        if self.is_first && is_again && places.len() > 1 {
-            self.between(&places, list);
+        let of_place = |place| list.iter().filter(move |one| one.place == place);
+        let mut summaries: Vec<(usize, Summary)> =
+            places.into_iter().map(|place| (place, Summary::of(of_place(place)))).collect();
+        if is_again {
+            let written = summaries.iter().filter(|(_, summary)| !summary.writes.is_empty());
+            let counts = written.filter_map(|(_, summary)| Some(summary.read?.number)).min();
+            summaries.retain(|(_, summary)| !summary.is_attempt(counts));
+            if self.is_first && summaries.len() > 1 {
+                self.between(&summaries);
+            }
         }
         let (mut left, mut writes) = (Vec::new(), false);
-        for place in places {
-            let of_place = || list.iter().filter(|one| one.place == place);
-            let summary = Summary::of(of_place());
+        for (place, summary) in summaries {
             writes |= !summary.writes.is_empty();
             ties.ended_a_write |= summary.writes.iter().any(|(_, end)| end.is_some());
             if let Some(read) = &summary.read {
@@ -442,7 +448,7 @@ impl Locks {
             if is_again {
                 self.again(connection, place, &summary, ties);
             } else {
-                self.not_again(connection, place, &summary, of_place(), &mut left);
+                self.not_again(connection, place, &summary, of_place(place), &mut left);
             }
         }
         ties.only_reads &= !writes;
@@ -453,14 +459,10 @@ impl Locks {
     /// A commit to several databases is done to one after the other where they have write-ahead
     /// logs. A call that saw it done to one and not to another one has its snapshot of the latter
     /// taken before: the commit is one call, which waits for that.
-    fn between(&mut self, places: &[usize], list: &[Pending]) {
-        let reads: Vec<Pending> = places
-            .iter()
-            .filter_map(|place| {
-                let summary = Summary::of(list.iter().filter(|one| one.place == *place));
-                summary.read.filter(|read| summary.writes.is_empty() && !read.is_left)
-            })
-            .collect();
+    fn between(&mut self, summaries: &[(usize, Summary)]) {
+        let only_read = summaries.iter().filter(|(_, summary)| summary.writes.is_empty());
+        let reads: Vec<Pending> =
+            only_read.filter_map(|(_, summary)| summary.read.filter(|read| !read.is_left)).collect();
         let (ahead, others): (Vec<&Pending>, Vec<&Pending>) =
             reads.iter().partition(|read| read.lock.commits > self.now[read.place].commits);
         if !ahead.is_empty() {
@@ -477,7 +479,7 @@ impl Locks {
         list: impl Iterator<Item = &'a Pending>,
         left: &mut Vec<Pending>,
     ) {
-        let kept_read = summary.read.filter(|_| !summary.read_ended).map(|one| one.number);
+        let kept_read = summary.read.filter(|_| summary.read_end.is_none()).map(|one| one.number);
         let kept_write = summary.writes.last().filter(|(_, end)| end.is_none()).map(|(one, _)| one.number);
         let is_open = self.open.get(&(connection, place)).is_some_and(|open| open.is_again);
         let (mut depth_read, mut depth_write) = (0, 0);
@@ -532,7 +534,7 @@ impl Locks {
         self.now[place].ended += summary.reads_ended(was_again) as u64;
         // What is open now.
         let is_reading = match &summary.read {
-            Some(_) => !summary.read_ended,
+            Some(_) => summary.read_end.is_none(),
             None => was_open.is_some() && !summary.outer_ended,
         };
         let writes_again = match summary.writes.last() {
@@ -624,10 +626,10 @@ impl Summary {
             match one.lock.change {
                 LockChange::Read => {
                     summary.read = Some(*one);
-                    (is_reading, summary.read_ended) = (true, false);
+                    (is_reading, summary.read_end) = (true, None);
                     summary.drop_attempts();
                 }
-                LockChange::ReadEnd if std::mem::take(&mut is_reading) => summary.read_ended = true,
+                LockChange::ReadEnd if std::mem::take(&mut is_reading) => summary.read_end = Some(one.number),
                 LockChange::ReadEnd => summary.outer_ended = true,
                 LockChange::Write => {
                     summary.drop_attempts();
@@ -646,6 +648,14 @@ impl Summary {
         summary
     }
 
+    /// Whether the call read here only in an attempt, which had ended when the one that counts
+    /// began to read what it writes, with the lock `counts`: it was compiled again meanwhile, and
+    /// did not look here any more.
+    fn is_attempt(&self, counts: Option<u64>) -> bool {
+        let is_only_read = self.writes.is_empty() && self.outer_write.is_none() && !self.outer_ended;
+        is_only_read && self.read_end.is_some_and(|end| counts.is_some_and(|counts| end < counts))
+    }
+
     /// The call begins anew: a write that ended without a commit was an attempt.
     fn drop_attempts(&mut self) {
         self.writes.retain(|(_, end)| !matches!(end, Some((false, _))));
@@ -656,7 +666,7 @@ impl Summary {
     /// another one now (there is one at a time), and its own.
     fn reads_ended(&self, was_again: bool) -> usize {
         let outer = was_again && (self.outer_ended || self.read.is_some());
-        usize::from(outer) + usize::from(self.read.is_some() && self.read_ended)
+        usize::from(outer) + usize::from(self.read_end.is_some())
     }
 
     /// The numbers of its commits.
@@ -864,6 +874,47 @@ mod tests {
         assert_eq!(tell(&reads), (true, vec![0, 1]));
         assert!(!tell(&[(0, Read), (1, Read), (1, Write)]).0);
         assert!(!tell(&[]).0);
+    }
+
+    /// `DROP INDEX IF EXISTS` found no index in two databases; before it could say so, another
+    /// thread made one, and it was compiled again to drop that. Its first look at the other
+    /// database was taken for a read of its own, overtaken by a commit there, and the snapshot
+    /// taken for it kept the index from being dropped ("database table is locked").
+    #[test]
+    fn what_an_attempt_looked_at_is_no_read_of_a_call_that_writes_elsewhere() {
+        let entries: &[(u32, u32, LockChange, u64)] = &[
+            (0, 0, Read, 0),
+            (0, 1, Read, 0),
+            (0, 0, ReadEnd, 0),
+            (0, 1, ReadEnd, 0),
+            (1, 1, Read, 0),
+            (1, 1, Write, 0),
+            (1, 1, COMMIT, 1),
+            (1, 1, ReadEnd, 0),
+            (0, 0, Read, 0),
+            (0, 0, Write, 0),
+            (0, 0, COMMIT, 1),
+            (0, 0, ReadEnd, 0),
+        ];
+        let read = |mut locks: Locks| {
+            let mut held = Vec::new();
+            for (at_ns, (connection, database, change, commits)) in (0..).zip(entries) {
+                let (connection, database, change, commits) = (*connection, *database, *change, *commits);
+                let lock = Lock { thread: connection, connection, database, at_ns, change, commits };
+                held.extend(locks.add(lock).map(|held| held.database));
+            }
+            let other = locks.call(1, 4, true);
+            let ties = locks.call(0, 0, true);
+            (held, other, ties, locks.into_past())
+        };
+        let past = read(Locks::first()).3;
+        let (held, other, ties, _) = read(Locks::second(past, true));
+        assert_eq!(held, [0; 0]);
+        assert!(!ties.is_held && !ties.only_reads);
+        // The commit that came between waits for nobody, nor is it waited for.
+        let begun = Tie { counter: counter(1, Counts::Begun), at_least: 0 };
+        assert_eq!(other.needs, [begun]);
+        assert!(ties.needs.iter().all(|need| need.counter < counter(1, Counts::Commits)), "{:?}", ties.needs);
     }
 
     #[test]
