@@ -4,6 +4,7 @@ use crate::catalog::{Mode, PEERS};
 use crate::cell::{self, CellSpec, Measured, Reopened};
 use crate::{report, server};
 use anyhow::{Context, Result, bail, ensure};
+use fathom_random::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
@@ -260,11 +261,11 @@ fn progress(line: &CellLine, total: usize) {
     }
 }
 
-/// Fisher-Yates with splitmix64.
+/// Fisher-Yates.
 fn shuffle<T>(items: &mut [T], seed: u64) {
-    let mut state = seed;
+    let mut random = Random::new(seed);
     for i in (1..items.len()).rev() {
-        items.swap(i, (report::next_random(&mut state) % (i as u64 + 1)) as usize);
+        items.swap(i, (random.bits() % (i as u64 + 1)) as usize);
     }
 }
 

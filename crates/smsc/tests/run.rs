@@ -181,7 +181,7 @@ fn at_some_pace<T>(run: impl Fn(u32) -> Result<T, LoadError>) -> T {
     let mut failures = Vec::new();
     for slower in [1, 4, 16] {
         match run(slower) {
-            Ok(it) => return it,
+            Ok(outcome) => return outcome,
             Err(error) => failures.push(error.to_string()),
         }
     }
@@ -354,8 +354,8 @@ fn a_standstill_names_what_is_due() {
 /// was it noticed at all where it was the one who watched that the store did not answer.
 #[test]
 fn a_store_that_does_not_answer_is_told_and_given_up() {
-    let receives = |it: &Operation| matches!(it, Operation::Receive(_));
-    let watches = |it: &Operation| matches!(it, Operation::NextDue | Operation::Claim { .. });
+    let receives = |operation: &Operation| matches!(operation, Operation::Receive(_));
+    let watches = |operation: &Operation| matches!(operation, Operation::NextDue | Operation::Claim { .. });
     for (side, silent, what) in [
         (Side::Receiver, receives as fn(&Operation) -> bool, "client 0 has messages to submit or waits for"),
         (Side::Both, watches, "the store does not answer what is due next"),

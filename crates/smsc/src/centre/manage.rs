@@ -150,7 +150,7 @@ pub(super) fn cancel(
     now_us: i64,
 ) -> Result<Outcome, StoreError> {
     let (mut message, station) = match changeable(tx, account, msg_id)? {
-        Ok(it) => it,
+        Ok(found) => found,
         Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
     let mut receipt = receipt(&message, State::Deleted, message.last_error, now_us);
@@ -165,7 +165,7 @@ pub(super) fn cancel(
 
 pub(super) fn replace(tx: &mut impl Transaction, with: &Replacement) -> Result<Outcome, StoreError> {
     let (mut message, _) = match changeable(tx, with.account, with.msg_id)? {
-        Ok(it) => it,
+        Ok(found) => found,
         Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
     let old = message.clone();

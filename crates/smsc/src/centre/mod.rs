@@ -29,9 +29,9 @@ mod sent;
 mod timer;
 mod view;
 
-pub use archive::{Archive, ArchiveError, ArchiveReader, Archived, Rotation, read_archive, write_csv};
+pub use archive::{Archive, ArchiveError, ArchiveReader, ArchivedMessage, Rotation, read_archive, write_csv};
 pub use claim::{Channel, Delivery};
-pub use complete::{Completed, Completion, Verdict};
+pub use complete::{Completion, CompletionResult, Verdict};
 pub use due::{Due, Task};
 pub(crate) use finish::sent_row;
 pub use forward::{Forward, PutBack, Settlement};

@@ -2,7 +2,7 @@
 
 use super::account;
 use super::claim::{self, Channel, Delivery};
-use super::complete::{self, Completed, Completion};
+use super::complete::{self, Completion, CompletionResult};
 use super::due::{self, Due};
 use super::forward::{self, Forward, PutBack, Settlement};
 use super::manage::{self, Refusal, Replacement, Status};
@@ -174,7 +174,7 @@ pub enum Outcome {
     /// Messages in flight now.
     Claimed(Vec<Delivery>),
     /// The flight has ended.
-    Completed(Completed),
+    Completed(CompletionResult),
     /// The receipt was that of a message: the lane that has one of its own now, if any.
     Settled(Option<StationKey>),
     /// Rows that something was done to.

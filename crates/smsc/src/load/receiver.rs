@@ -2,7 +2,7 @@
 //! own pace.
 
 use super::figures::{histogram, is_to_hand_over};
-use super::run::{LoadError, Plan, Shared};
+use super::run::{LoadError, Plan, RunState};
 use super::{LoadProfile, Messages};
 use crate::centre::{Operation, Outcome};
 use crate::store::Session;
@@ -87,7 +87,7 @@ impl Iterator for Arrivals {
 
 /// One client's loop.
 pub(super) fn run(
-    shared: &Shared<'_>,
+    shared: &RunState<'_>,
     number: usize,
     profile: &LoadProfile,
     window: usize,
@@ -119,7 +119,7 @@ pub(super) fn run(
 }
 
 struct Client<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a RunState<'a>,
     session: Box<dyn Session + 'a>,
     messages: Messages<'a>,
     /// When each message under way was (to be) submitted, µs.
@@ -266,8 +266,9 @@ mod tests {
                 due.is_sorted()
                     && due.iter().all(|&arrival_us| (0..=(plan.seconds * 1e6) as i64).contains(&arrival_us))
             );
-            for it in due {
-                counts[usize::from(it as f64 >= begin_us) + usize::from(it as f64 >= end_us)] += 1;
+            for arrival_us in due {
+                counts[usize::from(arrival_us as f64 >= begin_us)
+                    + usize::from(arrival_us as f64 >= end_us)] += 1;
             }
         }
         counts

@@ -1,7 +1,7 @@
 //! One run: so many clients and senders for so long, or for so many messages.
 
 use super::figures::Figures;
-use super::standstill::{Asker, Standstill};
+use super::standstill::{DuePoller, Standstill};
 use super::start::Start;
 use super::{Bodies, Clock, LoadProfile, Pace, housekeeping, receiver, sender};
 use crate::centre::{Archive, ArchiveError, RetryPolicy, Rules, SubmissionError};
@@ -171,7 +171,7 @@ pub enum LoadError {
 }
 
 /// What the threads of a run share.
-pub(super) struct Shared<'a> {
+pub(super) struct RunState<'a> {
     pub store: &'a dyn Store,
     pub plan: &'a Plan,
     pub network: Network,
@@ -200,7 +200,7 @@ pub(super) struct Shared<'a> {
     held: AtomicUsize,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> RunState<'a> {
     /// Waits until all threads are ready. False if one of them failed before that.
     pub fn wait_for_start(&self) -> bool {
         self.start.wait().is_some()
@@ -326,7 +326,7 @@ pub struct Ran {
 
 /// The end of a thread, however it ends: all others end, too, unless it went well.
 struct End<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a RunState<'a>,
     left: Option<&'a AtomicUsize>,
     well: bool,
 }
@@ -334,7 +334,7 @@ struct End<'a> {
 impl<'a> End<'a> {
     /// Does a thread's work; its result, and when it ended.
     fn of(
-        shared: &'a Shared<'a>,
+        shared: &'a RunState<'a>,
         left: Option<&'a AtomicUsize>,
         work: impl FnOnce() -> Result<(), LoadError>,
     ) -> (Result<(), LoadError>, Instant) {
@@ -381,7 +381,7 @@ pub fn run(
     watch: &mut dyn FnMut(Moment) -> bool,
 ) -> Result<Ran, LoadError> {
     let (receivers, senders) = (plan.clients(), plan.sending());
-    let shared = Shared {
+    let shared = RunState {
         store,
         plan,
         network: Network::new(plan.network.clone()),
@@ -424,7 +424,7 @@ pub fn run(
             let mut asker = None;
             if plan.sending() > 0 {
                 let session = shared.session(Acknowledge::Early, || "who asks what is due".into())?;
-                let (who, work) = Asker::new(session);
+                let (who, work) = DuePoller::new(session);
                 background.push(scope.spawn(move || End::of(shared, None, work)));
                 asker = Some(who);
             }
@@ -465,8 +465,8 @@ pub fn run(
 /// The main thread's part of a run: starts it, ends its clients in time, and sees whether it stands
 /// still.
 fn watch_over(
-    shared: &Shared<'_>,
-    asker: Option<Asker>,
+    shared: &RunState<'_>,
+    asker: Option<DuePoller>,
     watch: &mut dyn FnMut(Moment) -> bool,
 ) -> Result<(), LoadError> {
     let plan = shared.plan;

@@ -17,4 +17,4 @@ pub use table::{Column, Columns, Index, Kind, Record, TABLES, Table, Value};
 pub(crate) use timers::PASSWORD_HASH_MAX;
 pub use timers::PEER_ID_MAX;
 pub use timers::{Account, EncodedPart, Forwarded, IdBlock, Queued, RetryTimer, Scheduled, Sent};
-pub use unlogged::{Unlogged, UnloggedError};
+pub use unlogged::{UnloggedError, UnloggedTables};

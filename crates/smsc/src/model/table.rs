@@ -63,7 +63,7 @@ pub struct Table {
     pub indexes: &'static [Index],
     /// Whether its rows follow from other tables, so that a restart can make them again
     /// ([`crate::housekeeping::recover`]) and a store may leave them out of its log
-    /// ([`crate::model::Unlogged`]).
+    /// ([`crate::model::UnloggedTables`]).
     pub derivable: bool,
 }
 

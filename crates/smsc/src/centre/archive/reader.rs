@@ -1,6 +1,6 @@
 //! Finding a record in an archive without reading all of it.
 
-use super::{ArchiveError, Archived, closed};
+use super::{ArchiveError, ArchivedMessage, closed};
 use crate::transaction::StoreError;
 use std::fs::File;
 use std::ops::{Range, RangeInclusive};
@@ -75,7 +75,7 @@ impl ArchiveReader {
     ///
     /// # Errors
     /// I/O, a line that is no record.
-    pub fn find(&self, msg_id: i64) -> Result<Option<Archived>, ArchiveError> {
+    pub fn find(&self, msg_id: i64) -> Result<Option<ArchivedMessage>, ArchiveError> {
         let places: Vec<Stretch> = {
             let stretches = lock(&self.stretches);
             let may_have = stretches.all.iter().rev().filter(|stretch| stretch.ids.contains(&msg_id));
@@ -84,7 +84,7 @@ impl ArchiveReader {
         let beginning = format!("{{\"msg_id\":{msg_id},");
         for place in places {
             let Some(lines) = self.read(&place)? else { continue };
-            // Every record begins with its number: `Archived` has it first.
+            // Every record begins with its number: `ArchivedMessage` has it first.
             let found =
                 lines.split(|&octet| octet == b'\n').find(|line| line.starts_with(beginning.as_bytes()));
             if let Some(line) = found {
@@ -104,7 +104,12 @@ impl ArchiveReader {
     ///
     /// # Errors
     /// I/O.
-    pub fn find_to(&self, digits: &str, max: usize, octets: u64) -> Result<Vec<Archived>, ArchiveError> {
+    pub fn find_to(
+        &self,
+        digits: &str,
+        max: usize,
+        octets: u64,
+    ) -> Result<Vec<ArchivedMessage>, ArchiveError> {
         let stretches = lock(&self.stretches).all.clone();
         let (mut found, mut left) = (Vec::new(), octets);
         let wanted = format!("{digits}\"");
@@ -119,7 +124,7 @@ impl ArchiveReader {
                 // A look at the octets spares reading what has not even the digits.
                 let has_digits = line.windows(wanted.len()).any(|part| part == wanted.as_bytes());
                 if has_digits
-                    && let Ok(record) = serde_json::from_slice::<Archived>(line)
+                    && let Ok(record) = serde_json::from_slice::<ArchivedMessage>(line)
                     && record.dst.trim_start_matches('+') == digits
                 {
                     found.push(record);

@@ -3,10 +3,10 @@
 use super::PostgresqlForm;
 use super::batch::{self, Batch};
 use super::part;
-use super::statements::{Prepared, retryable, run};
+use super::statements::{PreparedStatements, retryable, run};
 use super::wire::{Answer, Parameter, Row, Wire, oid};
 use crate::centre::{
-    Channel, Completed, Completion, Delivery, Operation, Outcome, Refusal, Rules, Submission, Verdict,
+    Channel, Completion, CompletionResult, Delivery, Operation, Outcome, Refusal, Rules, Submission, Verdict,
 };
 use crate::model::{Columns, Message, Record, StationKey, shard_of};
 use crate::store::{Session, StoreError};
@@ -27,7 +27,7 @@ struct Call {
 
 pub(super) struct PostgresqlSession {
     wire: Wire,
-    prepared: Prepared,
+    prepared: PreparedStatements,
     form: PostgresqlForm,
     rules: Rules,
     /// Operations of the group that is still open; they are sent when it is closed, as its locks
@@ -165,7 +165,7 @@ impl PostgresqlSession {
         wire.until_ready(&mut |_| Ok(()))?;
         Ok(PostgresqlSession {
             wire,
-            prepared: Prepared::default(),
+            prepared: PreparedStatements::default(),
             form,
             rules,
             open: Vec::new(),
@@ -295,8 +295,8 @@ impl PostgresqlSession {
             self.await_groups()?;
             let from_first = self.outcomes.split_off(first);
             self.sent = self.committed;
-            for it in from_first {
-                match it {
+            for message in from_first {
+                match message {
                     Err(operation) if self.form.has_groups() => self.ask(operation)?,
                     Ok(_) if self.form.has_groups() => {
                         return Err(StoreError::protocol("a group committed after one that was rolled back"));
@@ -554,9 +554,9 @@ fn outcome(operation: &Operation, row: &Row) -> Result<Outcome, StoreError> {
     }
     let value = row.int(1)?;
     Ok(Outcome::Completed(match row.int(0)? {
-        0 => Completed::Final(value),
-        1 => Completed::Again(value),
-        _ => Completed::Fenced,
+        0 => CompletionResult::Final(value),
+        1 => CompletionResult::Again(value),
+        _ => CompletionResult::Fenced,
     }))
 }
 
