@@ -39,4 +39,4 @@ pub use refuse::RefusesLocks;
 pub use split::Split;
 pub use table::{IoCell, IoTable};
 pub use vfs::{InstallError, Probe};
-pub use watch::{Call, Note, PlainFile, Watch, Watched, WatchedFile, take_watched, watch};
+pub use watch::{Call, FileActivity, Note, PlainFile, Watch, WatchedFile, take_watched, watch};
