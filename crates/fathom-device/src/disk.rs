@@ -19,18 +19,18 @@ use std::time::{Duration, Instant};
 
 use fuser::{Config, Filesystem, InitFlags, KernelConfig, MountOption, Request, Session, SessionUnmounter};
 
-use super::calibrate::target::Room;
+use super::calibrate::target::AlignedBuffer;
 use super::fault::{Fault, Faults, Outcome};
 use super::model::Model;
 use super::oplog::{Mark, OperationLog, Record};
 use super::overhead::{LEAST, Overhead};
 use super::presets::RECORDER;
 use super::request_times::RequestTimes;
-use super::serving::Serving;
+use super::serving::DeviceThread;
 use super::statistics::{SelfTestStep, Statistics, TESTED_FROM_NS, Tally, index};
 use super::timeline::{Operation, Timeline};
 use super::trial;
-use super::waiting::Waiting;
+use super::waiting::ThreadWait;
 use fathom_random::Random;
 
 /// Name of the file.
@@ -115,7 +115,7 @@ pub(super) struct Device {
     /// What CLOCK_MONOTONIC showed then, ns.
     began_ns: u64,
     /// The serving thread's, for a processor.
-    pub waiting: Waiting,
+    pub waiting: ThreadWait,
     state: Mutex<State>,
     /// What it costs to answer late at all: reads, writes, flushes.
     overhead: Mutex<[Overhead; 3]>,
@@ -259,7 +259,7 @@ impl Device {
     }
 }
 
-/// What is asked of the kernel when the file system is mounted; requests are the [`Serving`]'s.
+/// What is asked of the kernel when the file system is mounted; requests are the [`DeviceThread`]'s.
 struct Wishes;
 
 impl Filesystem for Wishes {
@@ -306,22 +306,22 @@ fn io_error(what: &str) -> impl FnOnce(io::Error) -> DiskError + '_ {
 
 /// A view of a device that stays while the device is waited for.
 #[derive(Clone)]
-pub struct Shared(Arc<Device>);
+pub struct DeviceView(Arc<Device>);
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for DeviceView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Shared({} bytes)", self.0.bytes)
     }
 }
 
-impl Shared {
+impl DeviceView {
     /// What has been done so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.0.statistics()
     }
 
-    /// Has each operation kept from now on, for [`Shared::served`].
+    /// Has each operation kept from now on, for [`DeviceView::served`].
     pub fn keep_served(&self) {
         self.0.state().served = Some(Vec::new());
     }
@@ -335,7 +335,7 @@ impl Shared {
         rest[..rest.len().min(most)].to_vec()
     }
 
-    /// Has nothing fail until [`Shared::begin_faults`].
+    /// Has nothing fail until [`DeviceView::begin_faults`].
     pub fn hold_faults(&self) {
         self.0.state().faults.hold();
     }
@@ -375,7 +375,7 @@ impl Disk {
             bytes,
             began: Instant::now(),
             began_ns: fathom_ground::system::now_ns(),
-            waiting: Waiting::default(),
+            waiting: ThreadWait::default(),
             state: Mutex::new(State {
                 timeline: Timeline::new(options.model, options.seed),
                 faults: Faults::new(options.faults),
@@ -394,8 +394,8 @@ impl Disk {
             .map_err(|source| DiskError::Mount { at: at.to_path_buf(), source })?;
         let mount = session.unmount_callable();
         let fuse = session.as_fd().try_clone_to_owned().map_err(io_error("take the connection"))?;
-        let thread =
-            Serving::start(fuse, device.clone(), session).map_err(io_error("start the device's thread"))?;
+        let thread = DeviceThread::start(fuse, device.clone(), session)
+            .map_err(io_error("start the device's thread"))?;
         let disk = Disk { thread: Some(thread), mount, device, at: at.to_path_buf() };
         // A recording keeps when operations came, and its device's own times are replaced: half a
         // second for how exact they are would be half of what a recording takes.
@@ -420,8 +420,8 @@ impl Disk {
 
     /// A view of the device that stays.
     #[must_use]
-    pub fn shared(&self) -> Shared {
-        Shared(self.device.clone())
+    pub fn shared(&self) -> DeviceView {
+        DeviceView(self.device.clone())
     }
 
     /// What has been done so far.
@@ -482,7 +482,7 @@ impl Disk {
     /// The file cannot be read or written.
     pub fn trial(&self, trial: &Trial) -> io::Result<[u64; 3]> {
         let Trial { asked_ns, bytes, count, rest } = *trial;
-        let mut room = Room::new(bytes, &mut Random::new(1));
+        let mut room = AlignedBuffer::new(bytes, &mut Random::new(1));
         self.device.trial_ns.store(asked_ns.max(1), Ordering::Relaxed);
         let times = trial::measure(&self.path(), room.of(bytes), WARM + count, rest);
         self.device.trial_ns.store(0, Ordering::Relaxed);

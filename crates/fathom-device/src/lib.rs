@@ -29,7 +29,7 @@ mod waiting;
 mod wire;
 
 pub use calibrate::{CalibrateError, Calibration};
-pub use disk::{Disk, DiskError, FILE, MARK, Options, SERVED_MAX, STATISTICS, Shared, Trial};
+pub use disk::{DeviceView, Disk, DiskError, FILE, MARK, Options, SERVED_MAX, STATISTICS, Trial};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, Side, Stall};

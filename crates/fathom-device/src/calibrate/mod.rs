@@ -39,8 +39,8 @@ use std::time::Duration;
 use cache::cache_in;
 use channels::{channels, streams};
 use flush::{Flushes, flush_cost};
-use sorted::Sorted;
-use target::{Target, What};
+use sorted::SortedTimes;
+use target::{Direction, Target};
 
 const BLOCK: usize = 4096;
 const LARGEST: usize = 1 << 20;
@@ -147,18 +147,18 @@ type By = Vec<(usize, f64)>;
 
 /// Everything that was measured.
 struct Measured {
-    read: Sorted,
-    read_next: Sorted,
+    read: SortedTimes,
+    read_next: SortedTimes,
     reads: By,
-    write: Sorted,
-    write_next: Sorted,
+    write: SortedTimes,
+    write_next: SortedTimes,
     writes: By,
     /// Of 1 MiB in sequence, read and written, ns.
     mib: [f64; 2],
     rates: By,
     channels: usize,
     streams: usize,
-    cache: Option<cache::Found>,
+    cache: Option<cache::CacheEstimate>,
     flush: Flushes,
     /// What the path to it takes by itself: read, write, flush, ns.
     path: Option<[f64; 3]>,
@@ -193,32 +193,32 @@ impl Calibration {
         };
         let well = !self.quick;
         on_step("4 KiB random reads");
-        let read = target.random_with_quantiles(What::Read, operations, most, well)?;
+        let read = target.random_with_quantiles(Direction::Read, operations, most, well)?;
         on_step("4 KiB sequential reads");
-        let read_next = target.sequential(What::Read, BLOCK, 1, operations, most)?;
+        let read_next = target.sequential(Direction::Read, BLOCK, 1, operations, most)?;
         let mut turns = Vec::new();
         for number in STREAMS {
-            let times = target.sequential(What::Read, BLOCK, number, 10 * sized, most / 8)?;
+            let times = target.sequential(Direction::Read, BLOCK, number, 10 * sized, most / 8)?;
             turns.push((number, times.median()));
         }
         on_step("larger reads");
-        let reads = target.sizes(What::Read, sized, most)?;
-        let read_mib = target.sequential(What::Read, LARGEST, 1, sized, most)?.median();
+        let reads = target.sizes(Direction::Read, sized, most)?;
+        let read_mib = target.sequential(Direction::Read, LARGEST, 1, sized, most)?.median();
         on_step("reads by 1 to 32 threads");
         let each = most / 4 / ROUNDS as u32;
         let rates = target.rates(ROUNDS, (operations / 4 / ROUNDS).max(100), each)?;
 
         on_step("4 KiB random writes");
         target.flush()?;
-        let write = target.random_with_quantiles(What::Write, operations, most, well)?;
+        let write = target.random_with_quantiles(Direction::Write, operations, most, well)?;
         target.flush()?;
         on_step("4 KiB sequential writes");
-        let write_next = target.sequential(What::Write, BLOCK, 1, operations, most)?;
+        let write_next = target.sequential(Direction::Write, BLOCK, 1, operations, most)?;
         target.flush()?;
         on_step("larger writes");
-        let writes = target.sizes(What::Write, sized, most)?;
+        let writes = target.sizes(Direction::Write, sized, most)?;
         target.flush()?;
-        let write_mib = target.sequential(What::Write, LARGEST, 1, sized, most)?.median();
+        let write_mib = target.sequential(Direction::Write, LARGEST, 1, sized, most)?.median();
         let mut cache = cache_in(&target.single((sized / 2).max(3))?);
         if let Some(found) = &mut cache {
             found.write_ns = target.cached(*found, sized)?;
