@@ -21,7 +21,7 @@ use smsc::store::{
     Acknowledge, MmdbOptions, Opening, Row, Session, SqliteStore, Store, StoreError, StoreKind,
 };
 
-use crate::acknowledged::Acknowledged;
+use crate::acknowledged::AcknowledgedContents;
 use crate::check::Found;
 use crate::content::Hasher;
 use crate::error::CutError;
@@ -217,7 +217,7 @@ pub(crate) fn acknowledged(
     settings: &BTreeMap<String, Json>,
     commits: u64,
     seed: u64,
-) -> Result<Acknowledged, CutError> {
+) -> Result<AcknowledgedContents, CutError> {
     let directory = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
     let directory = directory.map_err(CutError::io("make a directory for a model of the store"))?;
     let store = open(model_of(store_kind(settings)?), directory.path(), Opening::OrCreate, 0)
@@ -229,7 +229,7 @@ pub(crate) fn acknowledged(
         Ok(true)
     })?;
     drop(session);
-    Ok(Acknowledged::of_contents(&all))
+    Ok(AcknowledgedContents::of_contents(&all))
 }
 
 /// All rows but those that stores keep for themselves, in one order.

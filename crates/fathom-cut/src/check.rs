@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::acknowledged::Acknowledged;
+use crate::acknowledged::AcknowledgedContents;
 use crate::centre_store;
 use crate::content::{Hasher, content_of};
 use crate::error::CutError;
@@ -54,7 +54,7 @@ pub enum Subject {
 #[derive(Debug)]
 pub struct Checker<'a> {
     history: &'a History,
-    acknowledged: &'a Acknowledged,
+    acknowledged: &'a AcknowledgedContents,
     /// The database's path below the root of the file system.
     database: PathBuf,
     subject: Subject,
@@ -94,7 +94,7 @@ impl<'a> Checker<'a> {
     /// There is no memory, or no loop device to be had.
     pub fn new(
         history: &'a History,
-        acknowledged: &'a Acknowledged,
+        acknowledged: &'a AcknowledgedContents,
         filesystem: &FileSystem,
         database: &Path,
         subject: &Subject,

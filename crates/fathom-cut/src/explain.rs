@@ -165,7 +165,7 @@ pub fn explain(
     lines.truncate(3);
     Ok(Explanation {
         verdict,
-        missing: missing.iter().filter_map(unit).map(|it: &Unit| it.offset).collect(),
+        missing: missing.iter().filter_map(unit).map(|unit: &Unit| unit.offset).collect(),
         torn: torn.and_then(|torn| unit(&torn.0)).map(|unit| unit.offset),
         lines,
     })
@@ -201,7 +201,7 @@ fn differences(here: &[FoundFile], should: &[FoundFile], when: &str) -> Vec<Stri
     let mut found: Vec<(u8, String)> = Vec::new();
     for name in names {
         let directory = name.rsplit_once('/').map_or("/", |parts| parts.0);
-        let is_hot = |it: &FoundFile| name.ends_with("-journal") && it.begins && it.bytes > 0;
+        let is_hot = |file: &FoundFile| name.ends_with("-journal") && file.begins && file.bytes > 0;
         let rolls_back = "SQLite finds a hot journal and rolls its commit back";
         match (of(here, name), of(should, name)) {
             (Some(there), None) if !there.is_directory => {

@@ -11,7 +11,7 @@ use std::path::Path;
 use mmdb::{ColumnType, Database, Error, LogKind, Options, Schema, Table, Value};
 use serde_json::Value as Json;
 
-use crate::acknowledged::{ACCOUNTS, Acknowledged, CHANGED, text};
+use crate::acknowledged::{ACCOUNTS, AcknowledgedContents, CHANGED, text};
 use crate::check::Found;
 use crate::content::Hasher;
 use crate::error::CutError;
@@ -149,7 +149,7 @@ pub(crate) fn work(
 }
 
 /// What the tables hold after each step, by a model of them.
-pub(crate) fn acknowledged(commits: u64, seed: u64) -> Acknowledged {
+pub(crate) fn acknowledged(commits: u64, seed: u64) -> AcknowledgedContents {
     let row = |values: &[Value<'_>]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let account = |id: i64, changed: i64, name: &str| row(&[id.into(), changed.into(), name.into()]);
     let (mut tables, mut names) = ([Rows::new(), Rows::new()], Vec::new());
@@ -171,7 +171,7 @@ pub(crate) fn acknowledged(commits: u64, seed: u64) -> Acknowledged {
         }
         all.push(hash(&tables));
     }
-    Acknowledged::of_contents(&all)
+    AcknowledgedContents::of_contents(&all)
 }
 
 fn hash(tables: &[Rows]) -> u128 {

@@ -15,7 +15,7 @@ mod run;
 
 pub use agent::main;
 pub(crate) use host::Guest;
-pub(crate) use run::{Order, Report, record};
+pub(crate) use run::{Report, RunRequest, record};
 
 use std::path::PathBuf;
 

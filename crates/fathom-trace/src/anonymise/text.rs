@@ -226,8 +226,9 @@ impl Vocabulary {
         while let Some(at) = rest.find('%') {
             self.plain(&rest[..at], out);
             let directive = &rest[at + 1..];
-            let flags =
-                directive.find(|it: char| !"-+ 0123456789.#!,lh*".contains(it)).unwrap_or(directive.len());
+            let flags = directive
+                .find(|letter: char| !"-+ 0123456789.#!,lh*".contains(letter))
+                .unwrap_or(directive.len());
             let length = directive[flags..].chars().next().map_or(0, char::len_utf8);
             out.push_str(&rest[at..at + 1 + flags + length]);
             rest = &directive[flags + length..];
