@@ -38,7 +38,7 @@ use crate::params::{Kind, Parameter, Params, Preset};
 use crate::registry::WorkloadKind;
 use crate::sample::Sink;
 use crate::workload::{Context, Workload, WorkloadError};
-use expected::Expected;
+use expected::ExpectedTable;
 use message::Messages;
 
 /// The workload's entry in the registry.
@@ -131,7 +131,7 @@ impl Workload for Chat {
         let engine = self.engine(context)?;
         let messages =
             Messages::new(context.seed, self.params.count("chats") as usize, self.params.number("zipf"));
-        let mut expected = Expected::new(messages);
+        let mut expected = ExpectedTable::new(messages);
         table::load(engine, self.rows, &mut expected)?;
         let steps = self.phases.len() as f64 + 1.0;
         let mut done = 0.5;

@@ -48,10 +48,10 @@ pub enum Dialect {
 /// What went wrong in an engine: which statement or file, what the engine said, and what to do
 /// where that is known.
 #[derive(Debug, thiserror::Error)]
-#[error("{what}: {message}")]
+#[error("{subject}: {message}")]
 pub struct EngineError {
     /// The statement, file or setting concerned.
-    pub what: String,
+    pub subject: String,
     /// The engine's own words, then what to do.
     pub message: String,
     /// The engine's code (SQLite extended result code, or 0).
@@ -144,7 +144,7 @@ pub trait Connection: Send {
     /// An engine that knows one database per connection; else as [`Engine::connect`].
     fn attach(&mut self, name: &str, schema: &str) -> Result<(), EngineError> {
         Err(EngineError {
-            what: format!("attaching {name} as {schema}"),
+            subject: format!("attaching {name} as {schema}"),
             message: "this engine has one database per connection".into(),
             code: 0,
         })
@@ -157,7 +157,7 @@ pub trait Connection: Send {
     /// An engine that cannot promise it.
     fn confine(&mut self) -> Result<(), EngineError> {
         Err(EngineError {
-            what: "confining a connection".into(),
+            subject: "confining a connection".into(),
             message: "this engine cannot keep other people's SQL to its directory".into(),
             code: 0,
         })
@@ -183,7 +183,7 @@ pub trait Connection: Send {
 /// does not start.
 pub fn start_engine(spec: &EngineSpec, directory: &Path) -> Result<Box<dyn Engine>, EngineError> {
     let (kind, params) = settings::read_settings(&spec.name, &spec.settings).map_err(|error| {
-        EngineError { what: format!("engine {}", spec.name), message: error.to_string(), code: 0 }
+        EngineError { subject: format!("engine {}", spec.name), message: error.to_string(), code: 0 }
     })?;
     (kind.start)(params, directory)
 }

@@ -135,7 +135,7 @@ struct MobibenchFile {
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
     if let Some(file) = params.optional_text("calls") {
         let (file, cold) = (PathBuf::from(file), params.boolean("cold"));
-        return Ok(Box::new(calls::Recorded { params, file, cold }));
+        return Ok(Box::new(calls::RecordedCalls { params, file, cold }));
     }
     let (threads, record_kib) = (params.count("threads"), params.count("record_kib"));
     let records = params.count("file_kib") / threads / record_kib;

@@ -104,8 +104,8 @@ impl<'a> Files<'a> {
             if access.writes() {
                 phase.excluded(|| self.make_records(&orders, first..last, step as u32 + 2));
             }
-            for one in self.run_threads(access, &mut media, &orders, first..last, &mut lanes)? {
-                calls.add(&one);
+            for thread_calls in self.run_threads(access, &mut media, &orders, first..last, &mut lanes)? {
+                calls.add(&thread_calls);
             }
             if !access.writes() {
                 phase.excluded(|| self.check_records(&orders, first..last))?;
@@ -188,7 +188,7 @@ impl<'a> Files<'a> {
                         calls.syncs += 1;
                         calls.sync_ns += wall_ns;
                         let split = Split { wall_ns, sync_ns: wall_ns, sync_calls: 1, ..Split::default() };
-                        lane.record_besides(start_ns, split);
+                        lane.record_auxiliary(start_ns, split);
                         medium.look_at_whole();
                     }
                     Ok(calls)

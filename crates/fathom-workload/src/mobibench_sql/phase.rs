@@ -333,7 +333,8 @@ impl Worker<'_> {
     fn checkpoint(&mut self) -> Result<(), WorkloadError> {
         for &statement in &self.checkpoints {
             let mut answer = Vec::new();
-            self.lane.besides(|| self.connection.query(statement, &[], &mut |row| answer = row.to_vec()))?;
+            self.lane
+                .time_auxiliary(|| self.connection.query(statement, &[], &mut |row| answer = row.to_vec()))?;
             // SQLite answers: 1 if it could not begin, frames in the log, frames in the database. A
             // server answers nothing.
             if let [Value::Integer(busy), Value::Integer(log), Value::Integer(moved)] = answer[..]

@@ -8,14 +8,14 @@ use fathom_trace::model::{Blob, BlobCall, DONE, OK, ROW};
 use fathom_trace::sql::Verb;
 use hdrhistogram::Histogram;
 
-use super::feed::{Batch, BoundValue, Call, Expected, Feed, Place, SHARED, Task};
-use super::order::{Checkpoints, Order, Requirements, Rest, Waited};
+use super::feed::{Batch, BoundValue, Call, Feed, Place, SHARED, StepOutcome, Task};
+use super::order::{Checkpoints, IdleReason, Order, Requirements, WaitResult};
 use super::plan::name_of;
 use super::wrong;
 use crate::changed;
 use crate::clock::{Stopwatch, now_ns};
 use crate::critical::Path;
-use crate::engine::calls::{Accessed, Bound, Stepped};
+use crate::engine::calls::{Argument, BlobResult, StepResult};
 use crate::engine::{Connection, Engine, EngineError, abridged};
 use crate::recorder::Lane;
 use crate::sample::Sink;
@@ -190,7 +190,7 @@ impl Run<'_> {
         state.close_all()?;
         std::mem::forget(ends);
         if let Some(order) = self.order {
-            order.fall_asleep(self.number, Rest::Ended);
+            order.fall_asleep(self.number, IdleReason::Ended);
         }
         Ok((record, state.report))
     }
@@ -245,7 +245,7 @@ impl State<'_> {
                 Unit { has_step: true, .. } => record.end(watch, self.rows),
                 // Setting up the cell's settings is no work of the application.
                 Unit { opens: true, .. } => {}
-                _ => record.end_besides(watch),
+                _ => record.end_auxiliary(watch),
             }
         }
         self.report.starved = calls.starved;
@@ -288,15 +288,15 @@ impl State<'_> {
         }
         let run = self.run;
         match order.wait(lane, wanted, run.feed, || self.describe(calls)) {
-            Waited::Free => Ok(()),
-            Waited::Released(by) => {
+            WaitResult::Free => Ok(()),
+            WaitResult::Released(by) => {
                 if let Some(by) = by {
                     self.path.waited(order.path_of(by), now_ns());
                 }
                 Ok(())
             }
-            Waited::Stopped => Err(stopped()),
-            Waited::Stuck => {
+            WaitResult::Stopped => Err(stopped()),
+            WaitResult::Stuck => {
                 let waits = order.waits(lane).join("; ");
                 let engine = self.run.engine.info().settings.remove("journal_mode").unwrap_or_default();
                 Err(wrong(format!(
@@ -507,12 +507,12 @@ impl State<'_> {
             }
             Task::Bind { handle, index, value } => {
                 let value = match *value {
-                    BoundValue::Null => Bound::Null,
-                    BoundValue::Integer(value) => Bound::Integer(value),
-                    BoundValue::Real(value) => Bound::Real(value),
-                    BoundValue::Text(span) => Bound::Text(batch.bytes(span)),
-                    BoundValue::Blob(span) => Bound::Blob(batch.bytes(span)),
-                    BoundValue::ZeroBlob(length) => Bound::ZeroBlob(length),
+                    BoundValue::Null => Argument::Null,
+                    BoundValue::Integer(value) => Argument::Integer(value),
+                    BoundValue::Real(value) => Argument::Real(value),
+                    BoundValue::Text(span) => Argument::Text(batch.bytes(span)),
+                    BoundValue::Blob(span) => Argument::Blob(batch.bytes(span)),
+                    BoundValue::ZeroBlob(length) => Argument::ZeroBlob(length),
                 };
                 Ok(calls.bind(*handle, u32::from(*index), value)?)
             }
@@ -627,10 +627,10 @@ impl State<'_> {
     #[cold]
     fn differs(
         &self,
-        expected: &Expected,
+        expected: &StepOutcome,
         captured: &str,
         sql: &str,
-        stepped: Stepped,
+        stepped: StepResult,
         message: &str,
     ) -> Result<(), WorkloadError> {
         if stepped.code & 0xff != expected.code & 0xff {
@@ -647,7 +647,7 @@ impl State<'_> {
             }
             let message = message.as_str();
             let error = EngineError {
-                what: format!("`{}`", abridged(sql)),
+                subject: format!("`{}`", abridged(sql)),
                 message: format!(
                     "result {}, captured was {}",
                     told(stepped.code, message),
@@ -719,7 +719,7 @@ impl State<'_> {
 
 /// A call on a blob that did not do what it did when it was captured.
 #[cold]
-fn blob_differs(blob: &Blob, done: Accessed, message: &str) -> WorkloadError {
+fn blob_differs(blob: &Blob, done: BlobResult, message: &str) -> WorkloadError {
     let what = match &blob.call {
         BlobCall::Open { table, column, row, .. } => {
             format!("opening the blob {table}.{column} of row {row}")
@@ -742,7 +742,7 @@ fn blob_differs(blob: &Blob, done: Accessed, message: &str) -> WorkloadError {
     }
     let captured = told(blob.outcome.code, &blob.outcome.message);
     let message = format!("result {}, captured was {captured}", told(done.code, message));
-    EngineError { what, message, code: done.code }.into()
+    EngineError { subject: what, message, code: done.code }.into()
 }
 
 /// SQLITE_BUSY.
@@ -791,8 +791,8 @@ fn in_a_shared_cache(error: WorkloadError) -> WorkloadError {
 fn in_call(error: WorkloadError, place: &Place) -> WorkloadError {
     let place = told(place);
     match error {
-        WorkloadError::Engine(EngineError { what, message, code }) => {
-            WorkloadError::Engine(EngineError { what: format!("{what} ({place})"), message, code })
+        WorkloadError::Engine(EngineError { subject: what, message, code }) => {
+            WorkloadError::Engine(EngineError { subject: format!("{what} ({place})"), message, code })
         }
         WorkloadError::Verification(words) => WorkloadError::Verification(format!("{words} ({place})")),
         other => other,
@@ -843,7 +843,7 @@ impl Calls<'_> {
         let (is_behind, before_ns) = (self.run.feed.is_behind(self.run.number), now_ns());
         // Others may wait for the reading, too, which then goes on whatever is read already.
         if let Some(order) = self.run.order {
-            order.fall_asleep(self.run.number, Rest::Reading);
+            order.fall_asleep(self.run.number, IdleReason::Reading);
         }
         let next = self.run.feed.take(self.run.number);
         if let Some(order) = self.run.order {

@@ -17,7 +17,7 @@
 //! circle; what a thread waits for is never a lock of SQLite's, which has no order.
 //!
 //! A call that has begun to read and returns only after others have committed (a long SELECT on a
-//! write-ahead log) is told apart: its snapshot is taken by a call before it ([`Held`]), so that
+//! write-ahead log) is told apart: its snapshot is taken by a call before it ([`EarlySnapshot`]), so that
 //! the commits need not wait for all of it. So is that of a call which saw a commit to several
 //! databases in one of them and not yet in another.
 //!
@@ -56,7 +56,7 @@ pub struct Ties {
 
 /// A snapshot that is to be taken before its call.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct EarlySnapshot {
     pub database: u32,
     pub ties: Ties,
 }
@@ -77,7 +77,7 @@ pub enum Counts {
 }
 
 impl Tie {
-    /// What is waited for, in words; `databases` are those of [`Past::databases`], by their names.
+    /// What is waited for, in words; `databases` are those of [`LockHistory::databases`], by their names.
     pub fn words(&self, databases: &[String]) -> String {
         let Some(database) = databases.get((self.counter / COUNTERS) as usize) else {
             return "the call before on its connection".into();
@@ -94,8 +94,8 @@ impl Tie {
 
 /// What the first reading has found.
 #[derive(Debug, Default)]
-pub struct Past {
-    databases: Vec<Known>,
+pub struct LockHistory {
+    databases: Vec<DatabaseLocks>,
     numbers: HashMap<u32, u32>,
     /// Reads, by the number of their lock, that others' commits overtook before their call
     /// returned.
@@ -108,7 +108,7 @@ pub struct Past {
 
 /// What is known of one database after the first reading.
 #[derive(Debug, Default)]
-struct Known {
+struct DatabaseLocks {
     /// Its number in the trace.
     number: u32,
     /// Of the commits up to each one, from 0, those that are done again; while reading, whether
@@ -120,7 +120,7 @@ struct Known {
     writes: Vec<bool>,
 }
 
-impl Known {
+impl DatabaseLocks {
     fn at(row: &[u32], place: u64) -> u64 {
         let place = usize::try_from(place).unwrap_or(usize::MAX).min(row.len().wrapping_sub(1));
         row.get(place).copied().unwrap_or(0).into()
@@ -136,10 +136,10 @@ impl Known {
     }
 }
 
-impl Past {
+impl LockHistory {
     /// Of a trace whose locks tell no order.
-    pub fn void() -> Past {
-        Past { is_void: true, ..Past::default() }
+    pub fn void() -> LockHistory {
+        LockHistory { is_void: true, ..LockHistory::default() }
     }
 
     /// Whether the trace tells locks at all.
@@ -161,7 +161,7 @@ impl Past {
         let next = self.databases.len() as u32;
         let place = *self.numbers.entry(database).or_insert(next);
         if place == next {
-            self.databases.push(Known { number: database, ..Known::default() });
+            self.databases.push(DatabaseLocks { number: database, ..DatabaseLocks::default() });
         }
         place as usize
     }
@@ -173,9 +173,9 @@ impl Past {
             for row in [&mut known.commits, &mut known.reads] {
                 row.resize(most, 0);
                 let mut sum = 0_u32;
-                for one in row {
-                    sum = sum.saturating_add(*one);
-                    *one = sum;
+                for count in row {
+                    sum = sum.saturating_add(*count);
+                    *count = sum;
                 }
             }
         }
@@ -222,7 +222,7 @@ struct Open {
 /// Locks as they stand in the trace; the same for both readings.
 #[derive(Debug)]
 pub struct Locks {
-    past: Past,
+    past: LockHistory,
     is_first: bool,
     /// Whether the cell has a write-ahead log, where reads do not stop commits.
     has_log: bool,
@@ -255,15 +255,15 @@ const AHEAD_MAX: u64 = 1 << 16;
 impl Locks {
     /// Before the first reading.
     pub fn first() -> Locks {
-        Locks::new(Past::default(), true, false)
+        Locks::new(LockHistory::default(), true, false)
     }
 
     /// Before the second one, in a cell with a write-ahead log or without.
-    pub fn second(past: Past, has_log: bool) -> Locks {
+    pub fn second(past: LockHistory, has_log: bool) -> Locks {
         Locks::new(past, false, has_log)
     }
 
-    fn new(past: Past, is_first: bool, has_log: bool) -> Locks {
+    fn new(past: LockHistory, is_first: bool, has_log: bool) -> Locks {
         Locks {
             now: vec![Now::default(); past.databases.len()],
             past,
@@ -278,7 +278,7 @@ impl Locks {
     }
 
     /// After the first reading.
-    pub fn into_past(mut self) -> Past {
+    pub fn into_past(mut self) -> LockHistory {
         if self.is_first {
             self.past.sum_up();
         }
@@ -302,7 +302,7 @@ impl Locks {
     }
 
     /// A lock. Gives the snapshot that is to be taken here, before the call itself.
-    pub fn add(&mut self, lock: Lock) -> Option<Held> {
+    pub fn add(&mut self, lock: Lock) -> Option<EarlySnapshot> {
         let place = self.past.place(lock.database);
         if self.now.len() <= place {
             self.now.resize(place + 1, Now::default());
@@ -345,7 +345,7 @@ impl Locks {
         pending.is_held.then(|| {
             let mut ties = Ties::default();
             self.read_ties(&pending, &mut ties);
-            Held { database: lock.database, ties }
+            EarlySnapshot { database: lock.database, ties }
         })
     }
 
@@ -364,7 +364,7 @@ impl Locks {
         {
             // What was locked before the call belongs to one that was not recorded.
             let (mut own, others): (Vec<_>, Vec<_>) =
-                list.into_iter().partition(|one| one.is_left || one.lock.at_ns >= start_ns);
+                list.into_iter().partition(|pending| pending.is_left || pending.lock.at_ns >= start_ns);
             if !others.is_empty() {
                 let mut left = self.locks(connection, &others, false, &mut ties);
                 (ties.only_reads, ties.looks_at, ties.ended_a_write) = Default::default();
@@ -386,12 +386,12 @@ impl Locks {
         let mut open: Vec<_> = self.open.keys().copied().filter(|(of, _)| *of == connection).collect();
         open.sort_unstable();
         for key in open {
-            let Some(one) = self.open.remove(&key) else { continue };
-            self.let_go(one.thread, connection);
-            if one.writes_again {
+            let Some(pending) = self.open.remove(&key) else { continue };
+            self.let_go(pending.thread, connection);
+            if pending.writes_again {
                 ties.gives.push(counter(key.1, Counts::Writes));
             }
-            if one.is_again {
+            if pending.is_again {
                 self.now[key.1].ended += 1;
                 ties.gives.push(counter(key.1, Counts::Ended));
             }
@@ -421,7 +421,7 @@ impl Locks {
 
     /// The locks of a call; gives those that are kept beyond one that is not done again.
     fn locks(&mut self, connection: u32, list: &[Pending], is_again: bool, ties: &mut Ties) -> Vec<Pending> {
-        let mut places: Vec<usize> = list.iter().map(|one| one.place).collect();
+        let mut places: Vec<usize> = list.iter().map(|pending| pending.place).collect();
         places.sort_unstable();
         places.dedup();
         if self.is_first && is_again && places.len() > 1 {
@@ -429,7 +429,7 @@ impl Locks {
         }
         let (mut left, mut writes) = (Vec::new(), false);
         for place in places {
-            let of_place = || list.iter().filter(|one| one.place == place);
+            let of_place = || list.iter().filter(|pending| pending.place == place);
             let summary = Summary::of(of_place());
             writes |= !summary.writes.is_empty();
             ties.ended_a_write |= summary.writes.iter().any(|(_, end)| end.is_some());
@@ -446,7 +446,7 @@ impl Locks {
             }
         }
         ties.only_reads &= !writes;
-        left.sort_unstable_by_key(|one| one.number);
+        left.sort_unstable_by_key(|pending| pending.number);
         left
     }
 
@@ -457,7 +457,7 @@ impl Locks {
         let reads: Vec<Pending> = places
             .iter()
             .filter_map(|place| {
-                let summary = Summary::of(list.iter().filter(|one| one.place == *place));
+                let summary = Summary::of(list.iter().filter(|pending| pending.place == *place));
                 summary.read.filter(|read| summary.writes.is_empty() && !read.is_left)
             })
             .collect();
@@ -477,26 +477,26 @@ impl Locks {
         list: impl Iterator<Item = &'a Pending>,
         left: &mut Vec<Pending>,
     ) {
-        let kept_read = summary.read.filter(|_| !summary.read_ended).map(|one| one.number);
-        let kept_write = summary.writes.last().filter(|(_, end)| end.is_none()).map(|(one, _)| one.number);
+        let kept_read = summary.read.filter(|_| !summary.read_ended).map(|lock| lock.number);
+        let kept_write = summary.writes.last().filter(|(_, end)| end.is_none()).map(|(lock, _)| lock.number);
         let is_open = self.open.get(&(connection, place)).is_some_and(|open| open.is_again);
         let (mut depth_read, mut depth_write) = (0, 0);
-        for one in list {
-            let is_left = match one.lock.change {
+        for pending in list {
+            let is_left = match pending.lock.change {
                 LockChange::Read => {
                     depth_read = 1;
-                    Some(one.number) == kept_read
+                    Some(pending.number) == kept_read
                 }
                 LockChange::Write => {
                     depth_write = 1;
-                    Some(one.number) == kept_write
+                    Some(pending.number) == kept_write
                 }
-                LockChange::Exclusive => kept_write.is_some_and(|write| one.number > write),
+                LockChange::Exclusive => kept_write.is_some_and(|write| pending.number > write),
                 LockChange::ReadEnd => std::mem::take(&mut depth_read) == 0 && is_open,
                 LockChange::WriteEnd { .. } => std::mem::take(&mut depth_write) == 0 && is_open,
             };
             if is_left {
-                left.push(Pending { is_left: true, ..*one });
+                left.push(Pending { is_left: true, ..*pending });
             }
         }
     }
@@ -511,7 +511,7 @@ impl Locks {
             let commits = self.now[place].commits;
             let known = &mut self.past.databases[place];
             if let Some(read) = &summary.read {
-                Known::raise(&mut known.reads, read.lock.commits);
+                DatabaseLocks::raise(&mut known.reads, read.lock.commits);
                 // Nobody commits while another one writes.
                 let is_only_read = summary.writes.is_empty() && summary.outer_write.is_none();
                 if is_only_read && commits > read.lock.commits && !read.is_left {
@@ -524,7 +524,7 @@ impl Locks {
                 }
             }
             for commit in summary.commits() {
-                Known::raise(&mut known.commits, commit);
+                DatabaseLocks::raise(&mut known.commits, commit);
             }
         } else {
             self.tie(place, summary, was_open, ties);
@@ -539,8 +539,8 @@ impl Locks {
             Some((_, end)) => end.is_none(),
             None => was_open.is_some_and(|open| open.writes_again) && summary.outer_write.is_none(),
         };
-        if let Some(one) = self.open.remove(&key) {
-            self.let_go(one.thread, connection);
+        if let Some(pending) = self.open.remove(&key) {
+            self.let_go(pending.thread, connection);
         }
         if is_reading {
             let (thread, is_again) = match (&summary.read, was_open) {
@@ -556,7 +556,7 @@ impl Locks {
 
     fn read_ties(&self, read: &Pending, ties: &mut Ties) {
         let known = &self.past.databases[read.place];
-        let at_least = Known::at(&known.commits, read.lock.commits);
+        let at_least = DatabaseLocks::at(&known.commits, read.lock.commits);
         if at_least > 0 {
             ties.needs.push(Tie { counter: counter(read.place, Counts::Commits), at_least });
         }
@@ -594,12 +594,12 @@ impl Locks {
         let first_commit = summary.commits().min();
         if self.has_log {
             if let Some(commit) = first_commit {
-                let begun = Known::at(&known.reads, commit - 1).saturating_sub(begins_here);
+                let begun = DatabaseLocks::at(&known.reads, commit - 1).saturating_sub(begins_here);
                 ties.needs.push(Tie { counter: counter(place, Counts::Begun), at_least: begun });
             }
         } else if first_commit.is_some() || summary.excludes {
             let before = first_commit.map_or(self.now[place].commits, |commit| commit - 1);
-            let ended = Known::at(&known.reads, before).saturating_sub(own_reads);
+            let ended = DatabaseLocks::at(&known.reads, before).saturating_sub(own_reads);
             ties.needs.push(Tie { counter: counter(place, Counts::Ended), at_least: ended });
         }
         for _ in summary.commits() {
@@ -620,10 +620,10 @@ impl Summary {
     fn of<'a>(list: impl Iterator<Item = &'a Pending>) -> Summary {
         let mut summary = Summary::default();
         let mut is_reading = false;
-        for one in list {
-            match one.lock.change {
+        for pending in list {
+            match pending.lock.change {
                 LockChange::Read => {
-                    summary.read = Some(*one);
+                    summary.read = Some(*pending);
                     (is_reading, summary.read_ended) = (true, false);
                     summary.drop_attempts();
                 }
@@ -631,11 +631,11 @@ impl Summary {
                 LockChange::ReadEnd => summary.outer_ended = true,
                 LockChange::Write => {
                     summary.drop_attempts();
-                    summary.writes.push((*one, None));
+                    summary.writes.push((*pending, None));
                 }
                 LockChange::Exclusive => summary.excludes = true,
                 LockChange::WriteEnd { is_commit } => {
-                    let end = Some((is_commit, one.lock.commits));
+                    let end = Some((is_commit, pending.lock.commits));
                     match summary.writes.last_mut().filter(|(_, end)| end.is_none()) {
                         Some(write) => write.1 = end,
                         None => summary.outer_write = end,

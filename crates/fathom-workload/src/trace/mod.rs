@@ -302,8 +302,8 @@ impl Trace {
         let mut report = Report::default();
         let mut records = Vec::new();
         let mut failed = None;
-        for one in ended {
-            match one {
+        for result in ended {
+            match result {
                 Ok((record, own)) => {
                     report.add(own);
                     records.push(record);

@@ -1,8 +1,8 @@
 //! The phases: each one timed statement by statement, checked, and the table put back.
 
 use super::Update;
-use super::expected::Expected;
-use super::restore::Prepared;
+use super::expected::ExpectedTable;
+use super::restore::LoadedTable;
 use super::table::{self, DATABASE, wrong};
 use crate::engine::{Connection, Engine, Statement, Value};
 use crate::recorder::{Lane, Phase, Unit};
@@ -16,8 +16,8 @@ struct Run<'a> {
     engine: &'a dyn Engine,
     seed: u64,
     sink: &'a mut dyn Sink,
-    expected: Expected,
-    prepared: Prepared,
+    expected: ExpectedTable,
+    prepared: LoadedTable,
     /// Timed statements done, of all.
     done: f64,
 }
@@ -29,8 +29,8 @@ pub fn run(
     seed: u64,
     sink: &mut dyn Sink,
 ) -> Result<(), WorkloadError> {
-    let mut expected = Expected::new(seed, update.rows as usize + update.points as usize);
-    let prepared = Prepared::load(engine, update.rows, &mut expected)?;
+    let mut expected = ExpectedTable::new(seed, update.rows as usize + update.points as usize);
+    let prepared = LoadedTable::load(engine, update.rows, &mut expected)?;
     let mut run = Run { update, engine, seed, sink, expected, prepared, done: 0.0 };
     run.step(1.0);
     if run.wants("insert") {

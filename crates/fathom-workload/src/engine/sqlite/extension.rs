@@ -26,7 +26,7 @@ static OPENING: Mutex<()> = Mutex::new(());
 fn entry_of(path: &Path) -> Result<Entry, EngineError> {
     static LOADED: Mutex<Option<HashMap<PathBuf, Entry>>> = Mutex::new(None);
     let refused = |message: String| EngineError {
-        what: format!("extension {}", path.display()),
+        subject: format!("extension {}", path.display()),
         message: format!("{message}; setting `extension` must be the path of an extension of SQLite"),
         code: 0,
     };
@@ -80,7 +80,7 @@ pub(super) fn opening<T>(
         (functions.sqlite3_auto_extension, functions.sqlite3_cancel_auto_extension)
     else {
         return Err(EngineError {
-            what: format!("extension {}", path.display()),
+            subject: format!("extension {}", path.display()),
             message: format!("SQLite {} cannot load it", library.version()),
             code: 0,
         });
@@ -90,7 +90,7 @@ pub(super) fn opening<T>(
     let code = unsafe { begin(Some(entry)) };
     if code != OK {
         return Err(EngineError {
-            what: format!("extension {}", path.display()),
+            subject: format!("extension {}", path.display()),
             message: library.meaning(code),
             code,
         });

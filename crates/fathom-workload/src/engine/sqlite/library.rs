@@ -219,7 +219,7 @@ impl SqliteLibrary {
     pub fn at(path: &Path) -> Result<&'static Self, EngineError> {
         static LOADED: Mutex<Option<HashMap<PathBuf, &'static SqliteLibrary>>> = Mutex::new(None);
         let refused = |message: String| EngineError {
-            what: format!("library {}", path.display()),
+            subject: format!("library {}", path.display()),
             message: format!("{message}; setting `library` must be the path of a libsqlite3.so"),
             code: 0,
         };
@@ -254,7 +254,7 @@ impl SqliteLibrary {
         api: Result<fathom_probe::Api, fathom_probe::MissingSymbol>,
     ) -> Result<&'static Self, EngineError> {
         let refused = |message: String, code: c_int| EngineError {
-            what: format!(
+            subject: format!(
                 "library {}",
                 self.path.as_ref().map_or("bundled".into(), |p| p.display().to_string())
             ),
@@ -298,7 +298,7 @@ impl SqliteLibrary {
     pub fn vfs_of(&self, directory: &Path) -> Result<&'static CStr, EngineError> {
         let Some(probe) = &self.probe else { return Ok(Probe::VFS_NAME) };
         probe.confined(directory).map_err(|error| EngineError {
-            what: "the directory of the databases".into(),
+            subject: "the directory of the databases".into(),
             message: format!("{error}; does the directory exist, and may this user write there?"),
             // As SQLite itself would say it a moment later.
             code: bundled::SQLITE_CANTOPEN,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use connection::SqliteConnection;
 use library::SqliteLibrary;
-use settings::Applied;
+use settings::EffectiveSettings;
 
 pub(super) use settings::SETTINGS;
 
@@ -72,7 +72,7 @@ pub(super) struct SqliteEngine {
     directory: PathBuf,
     /// Its files are opened through this one, which opens no others.
     vfs: &'static CStr,
-    applied: Applied,
+    applied: EffectiveSettings,
 }
 
 impl SqliteEngine {
@@ -111,7 +111,7 @@ impl SqliteEngine {
 fn file_of(directory: &Path, name: &str) -> Result<PathBuf, EngineError> {
     if name.is_empty() || name.contains(['/', '\0']) {
         return Err(EngineError {
-            what: format!("database name {name:?}"),
+            subject: format!("database name {name:?}"),
             message: "must be a plain file name".into(),
             code: 0,
         });

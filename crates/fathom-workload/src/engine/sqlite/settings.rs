@@ -185,7 +185,7 @@ pub(super) fn encrypted_pages(
 }
 
 /// Settings as read back, by name.
-pub(super) type Applied = BTreeMap<String, String>;
+pub(super) type EffectiveSettings = BTreeMap<String, String>;
 
 /// A PRAGMA: how it is applied and how its answer is read.
 struct Pragma {
@@ -228,8 +228,8 @@ pub(super) fn apply(
     connection: &mut SqliteConnection,
     settings: &Params,
     schema: &str,
-) -> Result<Applied, EngineError> {
-    let mut applied = Applied::new();
+) -> Result<EffectiveSettings, EngineError> {
+    let mut applied = EffectiveSettings::new();
     let schema_name = schema.replace('"', "\"\"");
     for pragma in PRAGMAS.iter().filter(|pragma| pragma.per_database || schema == "main") {
         let name = pragma.name;
