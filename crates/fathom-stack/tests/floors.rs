@@ -258,6 +258,10 @@ fn every_file_takes_from_its_floor_and_from_those_below() {
     }
     for circle in &circles {
         println!("  circle: {}", circle.join(", "));
+        let is_in = |module: &String| circle.contains(&module.as_str());
+        for (from, to) in house.arrows.iter().filter(|(from, to)| is_in(from) && is_in(to)) {
+            println!("    {from} -> {to}");
+        }
     }
     if of.is_none() {
         assert!(house.files.len() > 50 && house.arrows.len() > 100, "the reader of `use` reads something");
