@@ -34,8 +34,8 @@ pub const STATES: u64 = 2000;
 /// Seconds that this takes at most where nothing else is said.
 pub const SECONDS: u64 = 30;
 
-fn is_off(it: &bool) -> bool {
-    !it
+fn is_off(value: &bool) -> bool {
+    !value
 }
 
 impl Instruments {

@@ -151,7 +151,7 @@ impl Metric {
 }
 
 /// Values that an axis must have; an axis that is not named may have any.
-pub type Where = BTreeMap<String, Vec<String>>;
+pub type AxisFilter = BTreeMap<String, Vec<String>>;
 
 /// A comparison to say in words. Either two values of `axis` in one phase, or two phases in one
 /// cell (`against_phase`).
@@ -175,7 +175,7 @@ pub struct Headline {
     pub each: Option<String>,
     /// Only these cells.
     #[serde(rename = "where")]
-    pub filter: Where,
+    pub filter: AxisFilter,
 }
 
 /// The kinds of figure.
@@ -215,7 +215,7 @@ pub struct Figure {
     pub facet: Option<String>,
     /// Only these cells.
     #[serde(rename = "where")]
-    pub filter: Where,
+    pub filter: AxisFilter,
     /// Whether axes are logarithmic; none = as the kind does (`range` is).
     pub log: Option<bool>,
 }

@@ -16,7 +16,7 @@ use fathom_device::{RequestTimes, SERVED_MAX};
 use fathom_probe::{Mark, Marks};
 use fathom_workload::sample::{Sample, Window};
 
-pub use codec::Damaged;
+pub use codec::CodecError;
 
 /// An execution within a [`Recording`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Recording {
     ///
     /// # Errors
     /// Bytes that are no recording, or of a later format.
-    pub fn decode(bytes: &[u8]) -> Result<Recording, Damaged> {
+    pub fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
         codec::decode(bytes)
     }
 }
