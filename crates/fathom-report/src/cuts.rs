@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use fathom_cut::{Class, Keeps, Outcome, Recorded};
+use fathom_cut::{Class, Keeps, Outcome, RecordedRun};
 use serde::Serialize;
 
 use crate::document::promise;
@@ -18,7 +18,7 @@ pub struct Cut {
     pub label: String,
     /// What was recorded.
     #[serde(flatten)]
-    pub recorded: Recorded,
+    pub recorded: RecordedRun,
     /// What became of it.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -40,12 +40,12 @@ pub struct Cuts {
 impl Cut {
     /// Of a judged run.
     #[must_use]
-    pub fn new(number: usize, label: String, recorded: Recorded, outcome: Outcome) -> Cut {
+    pub fn new(number: usize, label: String, recorded: RecordedRun, outcome: Outcome) -> Cut {
         let worst = outcome.tally.worst.as_ref();
         let worst_said = worst.map_or_else(|| "nothing was tried".to_owned(), |pair| pair.1.to_string());
         let states_per_s = outcome.tally.states as f64 / (outcome.wall_ns as f64 / 1e9).max(1e-9);
         // The statements are the recording's affair.
-        let recorded = Recorded { script: None, ..recorded };
+        let recorded = RecordedRun { script: None, ..recorded };
         Cut { number, label, recorded, outcome, worst_said, states_per_s }
     }
 

@@ -1,7 +1,7 @@
 //! Modelled devices in the report: whether they kept their models' times, and the time by the model
 //! beside the measured one.
 
-use fathom_lab::analysis::{Carries, DeviceStudy};
+use fathom_lab::analysis::{DeviceRole, DeviceStudy};
 use maud::{Markup, html};
 
 use crate::document::Document;
@@ -39,8 +39,8 @@ fn self_test(study: &DeviceStudy) -> String {
 /// Follows the cell's name where the device is not the file system's.
 fn part(study: &DeviceStudy) -> &'static str {
     match study.carries {
-        Carries::FileSystem => "",
-        Carries::ExternalLog => ", log device",
+        DeviceRole::FileSystem => "",
+        DeviceRole::ExternalLog => ", log device",
     }
 }
 

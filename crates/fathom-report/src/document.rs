@@ -2,7 +2,7 @@
 //! exports only lay it out.
 
 use fathom_lab::analysis::{
-    Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, unattributed,
+    Analysis, BlockStudy, DeviceRole, DeviceStudy, Finding, block_studies, device_studies, unattributed,
 };
 use fathom_lab::naming::engine_name;
 use fathom_lab::stats::mean_interval;
@@ -172,7 +172,7 @@ fn unmeasured(results: &Results, axis: &ChosenAxis) -> Option<String> {
 impl Document<'_> {
     /// How a cell's modelled device, that which carries this, kept its model's times; none without
     /// one.
-    pub fn device(&self, cell: i64, carries: Carries) -> Option<&DeviceStudy> {
+    pub fn device(&self, cell: i64, carries: DeviceRole) -> Option<&DeviceStudy> {
         self.devices.iter().find(|study| study.cell == cell && study.carries == carries)
     }
 

@@ -34,7 +34,7 @@
 
 use std::io::{self, Write};
 
-use fathom_lab::analysis::{Carries, DeviceStudy, Measure, ModelShare};
+use fathom_lab::analysis::{DeviceRole, DeviceStudy, Measure, ModelShare};
 use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
@@ -154,7 +154,7 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         if cuts {
             fields.extend(power_cut::fields(document.results, measure.cell));
         }
-        let device = device_numbers(document.device(measure.cell, Carries::FileSystem));
+        let device = device_numbers(document.device(measure.cell, DeviceRole::FileSystem));
         fields.extend(numbers(measure).into_iter().chain(device).map(|(_, value)| match value {
             Value::Null => String::new(),
             Value::String(word) => word,
@@ -200,8 +200,8 @@ pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Resu
             "spec": cell.spec,
             "measures": measures.collect::<Vec<Value>>(),
             "blocks": crate::blocks::studies_json(document, cell.id),
-            "device": document.device(cell.id, Carries::FileSystem),
-            "log_device": document.device(cell.id, Carries::ExternalLog),
+            "device": document.device(cell.id, DeviceRole::FileSystem),
+            "log_device": document.device(cell.id, DeviceRole::ExternalLog),
         });
         if samples {
             object["samples"] = samples_of(document, cell.id)?;

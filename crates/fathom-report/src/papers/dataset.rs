@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fathom_lab::analysis::{Analysis, Carries, DeviceStudy, device_studies};
+use fathom_lab::analysis::{Analysis, DeviceRole, DeviceStudy, device_studies};
 use fathom_lab::store::{Results, StoreError};
 use fathom_workload::engine::EngineInfo;
 use serde::Deserialize;
@@ -87,7 +87,7 @@ impl Dataset {
 
     /// Good runs on modelled devices, and how many of them are marked because answers came late.
     pub(super) fn marked(&self) -> (usize, usize) {
-        let of_file_systems = self.devices.iter().filter(|study| study.carries == Carries::FileSystem);
+        let of_file_systems = self.devices.iter().filter(|study| study.carries == DeviceRole::FileSystem);
         of_file_systems
             .fold((0, 0), |(runs, marked), study| (runs + study.runs.len(), marked + study.marked()))
     }

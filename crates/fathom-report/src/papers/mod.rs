@@ -36,7 +36,7 @@ pub struct Papers {
 
 /// What a page consists of.
 #[derive(Debug)]
-pub struct Printed {
+pub struct PrintedPage {
     /// The page, Markdown.
     pub page: String,
     /// Its figures: name of the file, SVG.
@@ -113,7 +113,7 @@ impl Papers {
     /// # Errors
     /// A directive that is not understood or chooses nothing, a finding that no table shows, data
     /// that no directive uses.
-    pub fn print(&self) -> Result<Printed, PapersError> {
+    pub fn print(&self) -> Result<PrintedPage, PapersError> {
         page::Printer::new(self).print()
     }
 

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::directive::Directive;
 use super::finding::Finding;
 use super::select::{Choice, Show, ratio_text};
-use super::{Dataset, Papers, PapersError, Printed, Verdict};
+use super::{Dataset, Papers, PapersError, PrintedPage, Verdict};
 
 /// What stands at the head of the page, for whoever would mend it by hand.
 const GENERATED: &str = "<!-- Printed by `fathom papers` from docs/papers/; change it there. -->\n\n";
@@ -62,7 +62,7 @@ impl<'a> Printer<'a> {
         Printer { papers, figures, verdicts, shown: BTreeSet::new(), used: BTreeSet::new() }
     }
 
-    pub fn print(mut self) -> Result<Printed, PapersError> {
+    pub fn print(mut self) -> Result<PrintedPage, PapersError> {
         let source = self.papers.directory.join("page.md");
         let mut page = GENERATED.to_owned();
         let text = self.papers.page.as_str();
@@ -93,7 +93,7 @@ impl<'a> Printer<'a> {
             page = page.replace(VERDICTS, &self.counted());
         }
         self.check_used(&source)?;
-        Ok(Printed { page, figures: self.figures, verdicts: self.verdicts })
+        Ok(PrintedPage { page, figures: self.figures, verdicts: self.verdicts })
     }
 
     fn directive(&mut self, directive: &Directive) -> Result<String, Failure> {

@@ -66,8 +66,8 @@ fn print(log: &Log, as_json: bool, mut out: impl Write) -> io::Result<()> {
         )?;
     }
     for line in lines(log) {
-        let it = match line {
-            Line::Operation(it) => it,
+        let operation = match line {
+            Line::Operation(operation) => operation,
             Line::Mark(Mark { number, at_ns, .. }) => {
                 let at = *at_ns as f64 / 1e3;
                 if as_json {

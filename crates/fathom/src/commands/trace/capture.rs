@@ -1,7 +1,7 @@
 //! `fathom trace capture`: runs a program and keeps what it asked of SQLite.
 
 use fathom_output::{shown, shown_path, tell};
-use fathom_trace::capture::{Captured, Request, capture};
+use fathom_trace::capture::{CaptureResult, Request, capture};
 use fathom_trace::model::Loss;
 
 use crate::cli::TraceCapture;
@@ -17,7 +17,7 @@ pub fn run(asked: &TraceCapture) -> super::super::Result {
     say(asked, &captured)
 }
 
-fn say(asked: &TraceCapture, captured: &Captured) -> super::super::Result {
+fn say(asked: &TraceCapture, captured: &CaptureResult) -> super::super::Result {
     if let Some(reason) = &captured.unseen {
         return Err(Error::failed(format!("no call of SQLite was seen, and no trace was written: {reason}")));
     }
