@@ -272,7 +272,7 @@ impl Engine {
             }
         };
         // Commits that find the log full say why it is.
-        *self.log.hindrance.lock() = failing.clone();
+        *self.log.checkpoint_failure.lock() = failing.clone();
         let mut since = self.counters.failing.lock();
         let began = since.as_ref().map_or_else(Instant::now, |(began, _)| *began);
         *since = failing.map(|why| (began, why));

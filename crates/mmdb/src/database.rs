@@ -647,7 +647,7 @@ impl Engine {
             let s = &self.log.streams[lane % self.log.streams.len()];
             s.throttle(&self.log)?;
             if self.log.is_crowded() {
-                self.log.await_room()?;
+                self.log.wait_for_space()?;
             }
         }
         Ok(Transaction::new(self, age, stripe, lane))

@@ -56,7 +56,7 @@ impl LockManager {
         &self.shards[(name >> 48) as usize % SHARDS]
     }
 
-    fn patience(&self, usual: ConflictPolicy) -> ConflictPolicy {
+    fn conflict_policy(&self, usual: ConflictPolicy) -> ConflictPolicy {
         if self.may_wait { usual } else { ConflictPolicy::Never }
     }
 
@@ -175,7 +175,7 @@ impl LockManager {
         let (answer, wanted) = {
             let mut shard = self.shard(name).lock();
             let answer = match shard.find_mut(name, |l| l.name == name) {
-                Some(lock) => lock.queue.ask(age, mode, self.patience(usual)),
+                Some(lock) => lock.queue.ask(age, mode, self.conflict_policy(usual)),
                 None => {
                     let lock = Lock { name, table, queue: Queue::held_by(age, mode) };
                     if shard.len() == shard.capacity() {
@@ -214,7 +214,7 @@ impl LockManager {
             if table.wanted() == 0 {
                 return Ok(());
             }
-            gate.queue.ask(age, intent, self.patience(usual))
+            gate.queue.ask(age, intent, self.conflict_policy(usual))
         };
         self.settle(answer, |signal| table.gate.lock().queue.withdraw(signal)).map(|_| ())
     }
@@ -238,7 +238,7 @@ impl LockManager {
                 table.gate.lock().complete = true;
             }
         }
-        let answer = table.gate.lock().queue.ask(age, mode, self.patience(ConflictPolicy::WaitDie));
+        let answer = table.gate.lock().queue.ask(age, mode, self.conflict_policy(ConflictPolicy::WaitDie));
         let held = self.settle(answer, |signal| table.gate.lock().queue.withdraw(signal));
         if held.is_err() && !again {
             table.go(&mut table.gate.lock());

@@ -142,7 +142,7 @@ impl Queue {
     }
 
     /// Answers a request; `waits` and `deaths` are counted by the caller.
-    pub(super) fn ask(&mut self, age: u64, mode: Mode, patience: ConflictPolicy) -> Answer {
+    pub(super) fn ask(&mut self, age: u64, mode: Mode, policy: ConflictPolicy) -> Answer {
         let have = self.holders().find(|h| h.age == age).map(|h| h.mode);
         let mode = have.map_or(mode, |m| m.join(mode));
         if have == Some(mode) {
@@ -155,11 +155,11 @@ impl Queue {
         let holders = self.holders().filter(|h| h.age != age && !h.mode.compatible(mode)).map(|h| h.age);
         let queued = self.waiters.iter().filter(|w| !w.mode.compatible(mode)).map(|w| w.age);
         let oldest = holders.chain(queued).all(|other| age < other);
-        if patience == ConflictPolicy::Never || (!oldest && patience == ConflictPolicy::WaitDie) {
+        if policy == ConflictPolicy::Never || (!oldest && policy == ConflictPolicy::WaitDie) {
             return Answer::LockFailure;
         }
         assert!(
-            oldest || patience == ConflictPolicy::Always,
+            oldest || policy == ConflictPolicy::Always,
             "only the oldest waits, so nobody waits in a circle"
         );
         let signal = Arc::new(Signal { granted: AtomicBool::new(false), thread: thread::current() });

@@ -329,10 +329,10 @@ fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine>
     }
     // Without checkpoints that come by themselves there is nothing to wait for.
     let by_itself = options.background && options.checkpoint_log_bytes > 0;
-    let patience = if by_itself { options.lock_timeout } else { Duration::ZERO };
+    let space_timeout = if by_itself { options.lock_timeout } else { Duration::ZERO };
     let register = Register::new(path, &options, l.space.container_size, stated);
     let log = Log::new(streams, register, cut, options.background, !options.group_commit, options.defect())
-        .bounded(options.max_log_bytes, options.segment_bytes, patience);
+        .bounded(options.max_log_bytes, options.segment_bytes, space_timeout);
     let kind = l.manifest.kind;
     let locks: Box<dyn Send + Sync> = Box::new(l.locks);
     let engine = Engine::new(path.to_path_buf(), options, Arc::new(log), l.space, admin, Some(locks));
