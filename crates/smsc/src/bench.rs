@@ -299,7 +299,7 @@ fn fill(
         messages: plan.messages,
         pace: Pace::Closed,
         load: plan.load.clone(),
-        patience: plan.patience,
+        stuck_timeout: plan.stuck_timeout,
         on_stuck: plan.on_stuck.clone(),
         keep_accepted: plan.keep_accepted,
         on_accepted: plan.on_accepted.clone(),

@@ -40,8 +40,9 @@ fn rows(store: &dyn Store) -> Vec<Row> {
 fn restarted(before: Vec<Row>, unlogged: UnloggedTables, now_us: i64) -> Vec<Row> {
     let lost = |table: &'static Table| unlogged.contains(table);
     let (no_stations, no_timers) = (lost(Station::TABLE), lost(RetryTimer::TABLE));
-    let messages =
-        before.iter().filter_map(|row| if let Row::Message(it) = row { Some(it.clone()) } else { None });
+    let messages = before
+        .iter()
+        .filter_map(|row| if let Row::Message(message) = row { Some(message.clone()) } else { None });
     let messages: Vec<Message> = messages.collect();
     let again = |row| match row {
         // Nothing tells any more which stations waited.
@@ -116,7 +117,7 @@ impl Seen {
                 Row::Scheduled(_) => self.scheduled += 1,
                 Row::Sent(_) => self.sent += 1,
                 Row::RetryTimer(_) => self.timers += 1,
-                Row::Station(it) if it.state == StationState::Busy => self.busy += 1,
+                Row::Station(station) if station.state == StationState::Busy => self.busy += 1,
                 _ => {}
             }
         }
@@ -227,7 +228,8 @@ fn a_station_waits_as_its_timer_tells_whatever_its_messages_tell() {
     {
         let dir = tempfile::tempdir().unwrap();
         let (_, before) = live_and_restart(dir.path(), unlogged, Run::new(Vec::new()), history, false);
-        let absent = |row: &Row| matches!(row, Row::Station(it) if it.state == StationState::Absent);
+        let absent =
+            |row: &Row| matches!(row, Row::Station(station) if station.state == StationState::Absent);
         assert!(before.iter().any(absent), "{before:#?}");
     }
 }

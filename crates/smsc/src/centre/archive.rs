@@ -10,6 +10,7 @@ mod closed;
 mod format;
 mod reader;
 mod record;
+mod stretch;
 
 pub use closed::{Rotation, write_csv};
 pub use reader::ArchiveReader;
@@ -18,12 +19,13 @@ pub use record::ArchivedMessage;
 use crate::model::Message;
 use crate::transaction::StoreError;
 use format::Batch;
-use reader::{Stretches, lock};
+use reader::lock;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use stretch::Stretches;
 
 /// The archive's file in the directory of the store.
 const NAME: &str = "archive.jsonl";

@@ -1,8 +1,8 @@
 //! Sender, second half: what became of a message in flight.
 
 use super::finish::{finish, report};
-use super::operation::Rules;
-use super::receive::{put_outcome, station};
+use super::rows::{put_outcome, station};
+use super::rules::Rules;
 use crate::model::{Message, MessageState, RetryTimer, Station, StationKey, StationState};
 use crate::transaction::{StoreError, Transaction};
 

@@ -1,6 +1,6 @@
 //! What a centre has to do next, and when: whether nothing happens because nothing is due.
 
-use super::receive::primary;
+use super::rows::primary;
 use crate::model::{RetryTimer, SHARDS_ALL, Scheduled, Station, StationKey, StationState, Value};
 use crate::transaction::{StoreError, Transaction};
 

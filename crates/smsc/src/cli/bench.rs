@@ -1,9 +1,9 @@
 //! `smsc bench`
 
-use super::Wrong;
 use super::remarks::remarks;
 use super::stop::Stop;
 use super::store::{Axes, StoreArgs};
+use super::wrong::Wrong;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use smsc::bench::{BenchError, Live, Measurement, Stage, measure};
@@ -174,7 +174,7 @@ impl Bench {
                     None
                 };
                 let told = Arc::new(AtomicBool::new(false));
-                plan.on_stuck = Some(self.on_stuck(&told, made.clone(), plan.patience));
+                plan.on_stuck = Some(self.on_stuck(&told, made.clone(), plan.stuck_timeout));
                 let mut shown = Shown::default();
                 let mut waits = Waits::default();
                 let mut watch = |live: &Live<'_>| {
@@ -413,7 +413,7 @@ impl Bench {
             network,
             retry,
             lease_us: self.kind().rules().lease_us,
-            patience: Duration::from_secs_f64(self.patience),
+            stuck_timeout: Duration::from_secs_f64(self.patience),
             acknowledge: if self.early { Acknowledge::Early } else { Acknowledge::Durable },
             drain: self.seconds.is_none(),
             keep_accepted: !self.no_check,

@@ -1,9 +1,9 @@
 //! `smsc check`
 
-use super::Wrong;
 use super::copy::Copy;
 use super::stop::Stop;
 use super::store::StoreArgs;
+use super::wrong::Wrong;
 use clap::Args;
 use smsc::check::{AcceptedMessages, check_while};
 use smsc::housekeeping::recover;

@@ -1,6 +1,6 @@
 //! The options that choose a store.
 
-use super::Wrong;
+use super::wrong::Wrong;
 use clap::Args;
 use mmdb::{Locking, LogKind};
 use serde::Serialize;

@@ -1,6 +1,7 @@
 //! The centre's own threads: timers and the Flusher.
 
-use super::run::{LoadError, RunState};
+use super::plan::LoadError;
+use super::state::RunState;
 use crate::centre::{Archive, Operation, Outcome, Place};
 use crate::housekeeping::flush;
 use crate::store::{Acknowledge, Session};

@@ -2,7 +2,8 @@
 //! own pace.
 
 use super::figures::{histogram, is_to_hand_over};
-use super::run::{LoadError, Plan, RunState};
+use super::plan::{LoadError, Pace, Plan};
+use super::state::RunState;
 use super::{LoadProfile, Messages};
 use crate::centre::{Operation, Outcome};
 use crate::store::Session;
@@ -10,23 +11,6 @@ use fathom_random::Random;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-
-/// When messages are submitted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
-    /// As fast as they are acknowledged, with a window of messages under way for each client.
-    Closed,
-    /// Poisson arrivals of all clients together, messages/s, whatever the centre does. Latency
-    /// counts from the time at which a message should have been submitted, so that a centre that
-    /// falls behind cannot hide it: that time is the message's submission time, so delivery counts
-    /// from there, too.
-    Open {
-        /// Arrivals in a second.
-        rate: f64,
-        /// The middle tenth of the run brings so many times as many.
-        burst: f64,
-    },
-}
 
 /// The part of an open loop that is its burst.
 const BURST: [f64; 2] = [0.45, 0.55];

@@ -2,7 +2,8 @@
 
 use super::figures::{histogram, is_to_hand_over};
 use super::flights::Flights;
-use super::run::{LoadError, RunState};
+use super::plan::LoadError;
+use super::state::RunState;
 use crate::centre::{Channel, Completion, CompletionResult, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{SHARDS, State, StationKey};
 use crate::network::Attempt;
@@ -254,12 +255,12 @@ impl Sender<'_> {
                         is_receipt,
                         tried,
                     }),
-                    Outcome::Completed(it),
+                    Outcome::Completed(completion),
                 ) => {
                     attempts += u64::from(!is_receipt);
                     self.flights.ended(claim_us, landed_us, now_us);
                     self.flight.saturating_record((now_us - claim_us).max(1) as u64);
-                    match it {
+                    match completion {
                         CompletionResult::Final(_) if is_receipt => receipts += 1,
                         CompletionResult::Final(_) => {
                             finished += 1;

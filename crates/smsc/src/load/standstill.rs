@@ -2,7 +2,8 @@
 //! no fault by itself: retries wait for minutes, messages are scheduled, clients of an open loop
 //! wait for their next arrival.
 
-use super::run::{LoadError, RunState};
+use super::plan::LoadError;
+use super::state::RunState;
 use crate::centre::{Due, Operation, Outcome};
 use crate::store::Session;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -67,7 +68,7 @@ impl<'a> Standstill<'a> {
     /// happened.
     pub fn check(&mut self) -> Result<(), LoadError> {
         let now = Instant::now();
-        let patience = self.shared.plan.patience;
+        let patience = self.shared.plan.stuck_timeout;
         let progress = self.shared.figures.progress();
         if progress != self.progress {
             (self.progress, self.well, self.looked) = (progress, now, now);
@@ -106,7 +107,7 @@ impl<'a> Standstill<'a> {
                 Err(TryRecvError::Disconnected) => Condition::Unknown,
             };
         }
-        if now - self.looked < LOOK.min(shared.plan.patience / 8) {
+        if now - self.looked < LOOK.min(shared.plan.stuck_timeout / 8) {
             return Condition::Unknown;
         }
         self.looked = now;

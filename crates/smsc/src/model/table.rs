@@ -67,24 +67,6 @@ pub struct Table {
     pub derivable: bool,
 }
 
-/// All tables.
-pub static TABLES: [&Table; 10] = [
-    super::Message::TABLE,
-    super::EncodedPart::TABLE,
-    super::Queued::TABLE,
-    super::Scheduled::TABLE,
-    super::Station::TABLE,
-    super::RetryTimer::TABLE,
-    super::Sent::TABLE,
-    super::IdBlock::TABLE,
-    super::Account::TABLE,
-    super::Forwarded::TABLE,
-];
-
-/// Tables that every store has, from the first on. A store that was made by an earlier version
-/// lacks the others, and gets them when it is opened.
-pub(crate) const FIRST_TABLES: usize = 9;
-
 /// A row as a store gives it.
 pub trait Columns {
     /// The number in column `at`.

@@ -1,6 +1,7 @@
 //! Which tables a store leaves out of its log: selective logging, table by table.
 
-use super::table::{TABLES, Table};
+use super::table::Table;
+use super::tables::TABLES;
 use std::fmt;
 use std::str::FromStr;
 

@@ -5,7 +5,7 @@
 //! A closed file may be moved away: its messages are then not found any more. What is beside it is
 //! made again where it is missing.
 
-use super::reader::{Stretch, Stretches};
+use super::stretch::{Stretch, Stretches};
 use super::{ArchiveError, ArchivedMessage, format};
 use crate::transaction::StoreError;
 use serde::{Deserialize, Serialize};

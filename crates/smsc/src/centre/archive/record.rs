@@ -1,6 +1,6 @@
 //! A line of the archive: the call detail record of one message.
 
-use crate::centre::manage::Status;
+use crate::centre::status::Status;
 use crate::model::Message;
 use serde::{Deserialize, Serialize};
 

@@ -380,15 +380,15 @@ fn keys(operations: &[Operation], rules: &Rules) -> Vec<i64> {
     let mut keys = Vec::with_capacity(operations.len() + 1);
     for operation in operations {
         match operation {
-            Operation::Receive(it) => {
-                keys.push(it.message.dst_key.0);
+            Operation::Receive(submission) => {
+                keys.push(submission.message.dst_key.0);
                 if rules.accounts {
-                    keys.push(StationKey::lock_of_account(it.message.account).0);
+                    keys.push(StationKey::lock_of_account(submission.message.account).0);
                 }
             }
-            Operation::Complete(it) => {
-                keys.push(it.station.0);
-                keys.extend(batch::receipt(it).map(|receipt| receipt.dst_key.0));
+            Operation::Complete(completion) => {
+                keys.push(completion.station.0);
+                keys.extend(batch::receipt(completion).map(|receipt| receipt.dst_key.0));
             }
             _ => {}
         }
