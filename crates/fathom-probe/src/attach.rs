@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::{ERROR, File, OK, Vfs, VfsAccess, VfsDelete, VfsOpen, VfsSleep, fcntl};
 use crate::file::{platform_read, wrap_in_place};
+use crate::installed::InstalledVfs;
 use crate::kind::{FileClass, Op};
 use crate::meter::timed;
-use crate::vfs::{InstalledVfs, Probe, find};
+use crate::vfs::{Probe, find};
 
 /// Replaces one function pointer of a registered VFS.
 ///

@@ -17,10 +17,10 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::{BUSY, ERROR, File, IoMethods, OK, fcntl};
+use crate::installed::{InstalledVfs, VFS_NAME};
 use crate::kind::{FileClass, Op};
 use crate::meter::{timed, timed_as};
 use crate::refuse::{is_log_refused, is_refused};
-use crate::vfs::{InstalledVfs, VFS_NAME};
 use crate::watch::TrackedFile;
 
 /// What the probe knows of one open file.

@@ -19,6 +19,7 @@ mod extension;
 mod extents;
 mod file;
 mod histogram;
+mod installed;
 mod kind;
 mod marks;
 mod meter;

@@ -10,9 +10,9 @@ use std::ptr;
 
 use crate::abi::{ERROR, Module, NOMEM, NULL, OK, READONLY, Vtab, VtabCursor};
 use crate::api::Api;
+use crate::installed::InstalledVfs;
 use crate::kind::{FileClass, Op};
 use crate::meter::{ProcessRow, keep_durations, process_rows, reset_process_row};
-use crate::vfs::InstalledVfs;
 
 const NAME: &CStr = c"fathom_io";
 const SCHEMA: &CStr = c"CREATE TABLE fathom_io(\

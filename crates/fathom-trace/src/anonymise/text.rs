@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use fathom_random::Random;
 
-use super::alias::Aliases;
+use super::alias::{Aliases, unquoted};
 use super::meaning::{Form, Meanings};
 use super::numbers::Numbers;
 use super::words::{Blobs, Words};
@@ -422,14 +422,6 @@ pub fn is_about_schema(sql: &str) -> bool {
             && (TABLES.iter().any(|table| token.is(table))
                 || token.text.to_ascii_lowercase().starts_with("pragma_"))
     })
-}
-
-/// A quoted name without its quotes.
-pub fn unquoted(name: &str) -> &str {
-    let mut letters = name.chars();
-    letters.next();
-    letters.next_back();
-    letters.as_str()
 }
 
 /// A text as words to be replaced, and what stays (true): all that is no letter and no digit, and
