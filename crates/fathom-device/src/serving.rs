@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::FallocateFlags;
 
 use super::awake::Awake;
-use super::disk::{Device, FILE, LARGEST, MARK, STATISTICS, Verdict};
+use super::device::{Device, FILE, LARGEST, MARK, STATISTICS, Verdict};
 use super::fault::Outcome;
 use super::oplog::Record;
 use super::timeline::Operation;

@@ -44,7 +44,7 @@ pub(super) fn cache_in(times: &[(usize, f64)]) -> Option<CacheEstimate> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SIZES;
+    use super::super::sizes::SIZES;
     use super::*;
 
     #[test]

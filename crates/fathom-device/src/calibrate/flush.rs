@@ -40,7 +40,7 @@ pub(super) fn flush_cost(points: &[(usize, u64)]) -> Flushes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::DIRTY;
+    use super::super::sizes::DIRTY;
     use super::*;
 
     #[test]

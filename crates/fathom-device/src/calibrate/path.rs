@@ -1,7 +1,7 @@
 //! What the path to a device takes by itself: a device without delays, served through FUSE beside
 //! the target, and measured alike.
 
-use super::BLOCK;
+use super::sizes::BLOCK;
 use super::target::{Direction, Target};
 use crate::disk::{Disk, Options};
 use crate::presets::preset;

@@ -5,9 +5,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::Calibration;
 use super::described::Description;
-use super::target::{AlignedBuffer, Target};
-use super::{CalibrateError, Calibration, LARGEST, SMALLEST_MIB};
+use super::error::CalibrateError;
+use super::sizes::{LARGEST, SMALLEST_MIB};
+use super::target::Target;
+use crate::aligned::AlignedBuffer;
 use fathom_ground::mountinfo::host_of;
 use fathom_random::Random;
 

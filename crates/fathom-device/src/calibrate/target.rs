@@ -9,9 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::cache::CacheEstimate;
+use super::error::CalibrateError;
 use super::flush::flush_cost;
+use super::sizes::{BLOCK, By, DEPTHS, DIRTY, LARGEST, REST, SIZES};
 use super::sorted::{SortedTimes, median};
-use super::{BLOCK, By, CalibrateError, DEPTHS, DIRTY, LARGEST, REST, SIZES};
+use crate::aligned::AlignedBuffer;
 use fathom_random::Random;
 
 /// Operations between two looks whether the quantiles are known well.
@@ -24,37 +26,6 @@ const LONGER: u32 = 5;
 pub(super) enum Direction {
     Read,
     Write,
-}
-
-/// Memory for operations, aligned and where possible in large pages, so that 1 MiB is one request.
-pub(crate) struct AlignedBuffer {
-    memory: Vec<u8>,
-    start: usize,
-}
-
-impl AlignedBuffer {
-    /// Room for so many bytes, filled with what cannot be compressed.
-    pub fn new(bytes: usize, random: &mut Random) -> AlignedBuffer {
-        const LARGE_PAGE: usize = 2 << 20;
-        let align = if bytes > BLOCK { LARGE_PAGE } else { BLOCK };
-        let mut memory = vec![0; bytes.next_multiple_of(align) + align];
-        let start = memory.as_ptr().align_offset(align).min(align);
-        if align == LARGE_PAGE {
-            // SAFETY: the range lies within the vector; the advice changes how it is backed, not
-            // what it holds. Where the kernel has no large pages requests are smaller, no more.
-            unsafe { libc::madvise(memory.as_mut_ptr().add(start).cast(), LARGE_PAGE, libc::MADV_HUGEPAGE) };
-        }
-        // Zeros might be compressed away.
-        memory[start..]
-            .chunks_mut(8)
-            .for_each(|eight| eight.copy_from_slice(&random.bits().to_le_bytes()[..eight.len()]));
-        AlignedBuffer { memory, start }
-    }
-
-    /// The first of it.
-    pub fn of(&mut self, bytes: usize) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + bytes]
-    }
 }
 
 /// A place for `bytes`, aligned to their size, that does not begin at `not`.
@@ -292,7 +263,11 @@ impl Target<'_> {
 
     /// What is dirty, in steps of a block so that equal amounts stay together, and what its flush
     /// takes, ns.
-    fn flush_after(&mut self, bytes: usize, cache: Option<CacheEstimate>) -> Result<(usize, u64), CalibrateError> {
+    fn flush_after(
+        &mut self,
+        bytes: usize,
+        cache: Option<CacheEstimate>,
+    ) -> Result<(usize, u64), CalibrateError> {
         let begin = Instant::now();
         let mut end = u64::MAX;
         for _ in 0..bytes.div_ceil(64 << 10) {

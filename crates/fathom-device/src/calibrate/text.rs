@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::described::Description;
+use super::sizes::{BLOCK, LARGEST};
 use super::sorted::{SortedTimes, us};
-use super::{BLOCK, Calibration, LARGEST, Measured};
+use super::{Calibration, Measured};
 
 impl Calibration {
     /// The model, with what was measured beside what its straight lines make of it.
