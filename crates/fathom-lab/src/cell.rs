@@ -6,6 +6,10 @@ use fathom_stack::StackSpec;
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 
+/// Keys of `[instruments]`.
+pub(crate) const INSTRUMENT_KEYS: [&str; 5] =
+    ["blocks", "operations", "power_cut", "power_cut_states", "power_cut_seconds"];
+
 /// Instruments that a cell switches on; none of them unless an experiment says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -19,10 +19,9 @@ use std::time::Duration;
 use fathom_probe::Split;
 use fathom_stack::{StackRecord, StackSpec};
 use fathom_workload::params::{Kind, Parameter, Params, Preset};
-use fathom_workload::registry::WorkloadKind;
 use fathom_workload::sample::{PhaseSummary, Sample, Sink};
 use fathom_workload::spec::Durability;
-use fathom_workload::workload::{Context, Workload, WorkloadError};
+use fathom_workload::workload::{Context, Workload, WorkloadError, WorkloadKind};
 use serde_json::Value as Json;
 
 use crate::event::{Event, WorkerRequest};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Analysis, Clock, Measure, promise};
+use super::{Analysis, Clock, Measure, durability_words};
 use crate::experiment::{AxisFilter, Headline, Metric};
 use crate::naming::{abscissa_name, value_name};
 use crate::stats::Comparison;
@@ -171,7 +171,8 @@ fn finding(
     finding.sentence = sentence(&finding, (&subject, &object, work), cell, measure, place, is_one_of_two);
     finding.promises = (cell.durability != base_cell.durability)
         .then(|| {
-            let (promised, base_promised) = (promise(cell.durability?), promise(base_cell.durability?));
+            let (promised, base_promised) =
+                (durability_words(cell.durability?), durability_words(base_cell.durability?));
             Some(format!("{subject} {promised}; {object} {base_promised}."))
         })
         .flatten();

@@ -27,7 +27,7 @@ use fathom_workload::spec::Durability;
 
 /// What survives, in words that follow "a power cut keeps" or stand alone in a column.
 #[must_use]
-pub fn promise(durability: Durability) -> &'static str {
+pub fn durability_words(durability: Durability) -> &'static str {
     match durability {
         Durability::None => "promises nothing, not even an intact database after a crash",
         Durability::ProcessCrash => {

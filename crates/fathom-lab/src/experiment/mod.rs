@@ -6,6 +6,7 @@
 //! and checks each of them against what workloads, engines and stacks accept. The built-in
 //! experiments are such files, embedded ([`builtin`]).
 
+mod axes;
 mod builtin;
 mod cells;
 mod diagnostic;
@@ -19,19 +20,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use axes::MACHINE_AXIS;
 pub use builtin::{Builtin, builtin, builtin_named};
-pub use cells::{Cells, MACHINE_AXIS, Selection, TraceChoice};
+pub use cells::{Cells, Selection, TraceChoice};
 pub use fathom_diagnostic::Diagnostic;
 pub use parse::is_name;
 pub use vocabulary::Vocabulary;
 
-pub(crate) use cells::TRACE_AXIS;
+pub(crate) use axes::{TRACE_AXIS, VARIANTS_AXIS};
 
 use diagnostic::{Source, Span};
 use node::Node;
-
-/// The axis of variants, which are named by the experiment's author.
-pub(crate) const VARIANTS_AXIS: &str = "variants";
 
 /// An experiment, read and checked in itself.
 #[derive(Clone, Debug, PartialEq)]

@@ -35,7 +35,23 @@ pub enum CodecError {
     At(usize),
 }
 
-pub fn encode(recording: &Recording) -> Vec<u8> {
+impl Recording {
+    /// As it is kept.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// From what was kept.
+    ///
+    /// # Errors
+    /// Bytes that are no recording, or of a later format.
+    pub fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
+        decode(bytes)
+    }
+}
+
+fn encode(recording: &Recording) -> Vec<u8> {
     let mut out = Out(vec![FORMAT]);
     out.count(recording.windows.len());
     for window in &recording.windows {
@@ -101,7 +117,7 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
     out.0
 }
 
-pub fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
+fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
     let mut from = In { bytes, at: 0 };
     match from.byte()? {
         FORMAT => {}

@@ -88,20 +88,6 @@ impl Recording {
     pub fn operations(&self) -> usize {
         self.served.iter().map(Vec::len).sum()
     }
-
-    /// As it is kept.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        codec::encode(self)
-    }
-
-    /// From what was kept.
-    ///
-    /// # Errors
-    /// Bytes that are no recording, or of a later format.
-    pub fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
-        codec::decode(bytes)
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod counted;
 mod cut;
 mod ending;
 mod local;
+mod machine_load;
 mod record;
 mod trace;
 
@@ -21,7 +22,6 @@ use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
-use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
 use crate::event::{Event, PROTOCOL, WorkerRequest};
@@ -32,6 +32,7 @@ use fathom_random::derive_seed;
 
 pub use ending::{COVERAGE_WHEN_STOPPED, EarlyEnd, Ending, Precision};
 pub use local::{Interrupt, Local, environment};
+pub use machine_load::MachineLoad;
 use record::Collector;
 pub use trace::Observations;
 
@@ -160,19 +161,6 @@ pub struct MountedStack {
     pub directory: PathBuf,
     /// What was made.
     pub record: StackRecord,
-}
-
-/// What the machine is doing. CPU times count from boot, over all CPUs, in ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MachineLoad {
-    /// 1-minute load average.
-    pub load: Option<f64>,
-    /// CPUs that can be used.
-    pub cpus: usize,
-    /// CPU time that the hypervisor gave to others.
-    pub steal_ticks: u64,
-    /// All CPU time.
-    pub total_ticks: u64,
 }
 
 /// Why a worker brought no result.

@@ -7,7 +7,8 @@ use fathom_device::{RequestTimes, SERVED_MAX, Statistics};
 use fathom_stack::StackRecord;
 use fathom_workload::spec::Durability;
 
-use super::{MachineLoad, Observations};
+use super::machine_load::MachineLoad;
+use super::trace::Observations;
 use crate::event::Event;
 use crate::model_time::phase_models;
 use crate::plan::PlannedRun;

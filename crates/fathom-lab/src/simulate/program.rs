@@ -270,19 +270,26 @@ impl Program {
         let first = self.bursts.len();
         // When all so far had their answers, and when the burst began.
         let (mut begun_ns, mut given_ns, mut start_ns) = (0, from_ns, from_ns);
-        for &(device, ref it, is_waited) in all {
+        for &(device, ref request, is_waited) in all {
             let is_first = self.bursts.len() == first;
-            if is_first || it.arrival_ns >= begun_ns + ON_ITS_WAY_NS {
-                let after_ns = it.arrival_ns.saturating_sub(given_ns);
+            if is_first || request.arrival_ns >= begun_ns + ON_ITS_WAY_NS {
+                let after_ns = request.arrival_ns.saturating_sub(given_ns);
                 let after_ns = after_ns.min(if is_first { most_ns } else { BETWEEN_NS });
                 self.bursts.push(Burst { ops: self.ops.len()..self.ops.len(), after_ns });
-                start_ns = it.arrival_ns;
+                start_ns = request.arrival_ns;
             }
-            begun_ns = it.begun_ns().max(begun_ns);
-            given_ns = it.given_ns.max(given_ns);
-            let since_ns = it.arrival_ns - start_ns;
-            let operation = operation(it.kind);
-            self.ops.push(Op { device, operation, offset: it.offset, bytes: it.bytes, since_ns, is_waited });
+            begun_ns = request.begun_ns().max(begun_ns);
+            given_ns = request.given_ns.max(given_ns);
+            let since_ns = request.arrival_ns - start_ns;
+            let operation = operation(request.kind);
+            self.ops.push(Op {
+                device,
+                operation,
+                offset: request.offset,
+                bytes: request.bytes,
+                since_ns,
+                is_waited,
+            });
             if let Some(burst) = self.bursts.last_mut() {
                 burst.ops.end = self.ops.len();
             }

@@ -1,8 +1,8 @@
 //! The table in the engine: made, filled, checked.
 
+use super::error::wrong;
 use super::expected::ExpectedTable;
 use super::schema::{INSERT, SCHEMA};
-use super::wrong;
 use crate::engine::{Connection, Engine, Value};
 use crate::sample::Sink;
 use crate::workload::WorkloadError;

@@ -1,9 +1,9 @@
 //! UPDATE, INSERT and DELETE of single rows, each a transaction.
 
+use super::error::wrong;
 use super::expected::ExpectedTable;
 use super::schema::INSERT;
 use super::table::{self, DATABASE};
-use super::wrong;
 use crate::engine::{Engine, Value};
 use crate::recorder::{Phase, Unit};
 use crate::sample::Sink;

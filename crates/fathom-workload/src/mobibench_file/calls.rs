@@ -19,7 +19,7 @@ use fathom_probe::{PlainFile, Split, mark_call};
 use fathom_stack::ColdMethod;
 use fathom_trace::file_calls::{Call, FileCalls};
 
-use super::{KIND, refused};
+use super::error::{refused, wrong};
 use crate::clock::now_ns;
 use crate::params::Params;
 use crate::recorder::{Phase, Unit};
@@ -315,8 +315,7 @@ impl Files {
             let (path, held) = (self.path(*number), &self.held[number]);
             let file = File::open(&path).map_err(failed(&path))?;
             let length = file.metadata().map_err(failed(&path))?.len();
-            let wrong =
-                |problem: String| WorkloadError::wrong(KIND.name, &format!("{}: {problem}", path.display()));
+            let wrong = |problem: String| wrong(format!("{}: {problem}", path.display()));
             if length != held.bytes {
                 return Err(wrong(format!("has {length} bytes, not {}", held.bytes)));
             }

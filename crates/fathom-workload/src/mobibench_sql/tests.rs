@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::content::{Content, write_value};
-use super::phase::{Operation, Plan};
+use super::plan::{Operation, Plan};
 use crate::engine::{Connection, Dialect, Engine, EngineError, EngineInfo, start_engine};
 use crate::sample::tests::MemorySink;
 use crate::spec::{Durability, EngineSpec, WorkloadSpec};

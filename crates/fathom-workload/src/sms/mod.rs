@@ -25,10 +25,9 @@ use smsc::network::NetworkProfile;
 use smsc::store::{Acknowledge, MmdbOptions, StoreKind};
 
 use crate::params::{Kind, Parameter, Params, Preset};
-use crate::registry::WorkloadKind;
 use crate::sample::{PhaseSummary, Sink};
 use crate::spec::Durability;
-use crate::workload::{Context, Workload, WorkloadError};
+use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
 
 /// The workload's entry in the registry.
 pub static KIND: WorkloadKind = WorkloadKind {

@@ -23,7 +23,7 @@ use fathom_trace::{Reader, TraceError};
 
 use super::changes::Changes;
 use super::locks::Tie;
-use super::order::Order;
+use super::order::{CallSource, Order};
 use super::plan::{Home, Plan};
 use super::translate::{CallKind, PlacedCall, Translator};
 use crate::changed;
@@ -431,24 +431,6 @@ impl Feed {
         !store.is_closed
     }
 
-    /// Whether the lane has calls to take, or knows that none follow.
-    pub fn has_ready(&self, lane: usize) -> bool {
-        let ready = lock(&self.queues[lane].ready);
-        !ready.batches.is_empty() || ready.is_closed
-    }
-
-    /// All lanes wait: the reading goes on, whatever room it has. False where nothing more comes.
-    pub fn read_on(&self) -> bool {
-        let mut store = lock(&self.store);
-        if store.is_closed {
-            return false;
-        }
-        store.reads_on = true;
-        drop(store);
-        self.has_room.notify_all();
-        true
-    }
-
     /// Nothing more comes: at the end, and where something has failed.
     pub fn close(&self) {
         for queue in &self.queues {
@@ -493,6 +475,24 @@ impl Feed {
         };
         fill.reader = Some(Reader::open(&plan.file)?);
         Ok(fill)
+    }
+}
+
+impl CallSource for Feed {
+    fn has_ready(&self, lane: usize) -> bool {
+        let ready = lock(&self.queues[lane].ready);
+        !ready.batches.is_empty() || ready.is_closed
+    }
+
+    fn read_on(&self) -> bool {
+        let mut store = lock(&self.store);
+        if store.is_closed {
+            return false;
+        }
+        store.reads_on = true;
+        drop(store);
+        self.has_room.notify_all();
+        true
     }
 }
 

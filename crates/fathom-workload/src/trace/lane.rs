@@ -9,6 +9,7 @@ use fathom_trace::sql::Verb;
 use hdrhistogram::Histogram;
 
 use super::feed::{Batch, BoundValue, Call, Feed, Place, SHARED, StepOutcome, Task};
+use super::locks::NOT_AGAIN;
 use super::order::{Checkpoints, IdleReason, Order, Requirements, WaitResult};
 use super::plan::name_of;
 use super::wrong;
@@ -752,9 +753,6 @@ const LOCKED: i32 = 6;
 
 /// What brings what an application brought itself.
 const EXTENSION: &str = "; `--set extension=FILE` loads an extension that has it";
-
-/// What is said of a trace that cannot come to the same again.
-pub const NOT_AGAIN: &str = "the trace cannot be done again";
 
 /// Opens a database of the trace.
 pub fn open(engine: &dyn Engine, database: u32) -> Result<Box<dyn Connection>, EngineError> {

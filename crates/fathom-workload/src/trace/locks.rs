@@ -30,6 +30,9 @@ use std::collections::{HashMap, HashSet};
 
 use fathom_trace::model::{Lock, LockChange};
 
+/// What is said of a trace that cannot come to the same again.
+pub const NOT_AGAIN: &str = "the trace cannot be done again";
+
 /// A counter and the value that it must have reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
@@ -350,9 +353,7 @@ impl Locks {
     }
 
     fn refuse(&mut self, database: u32, why: &str) {
-        self.past
-            .refused
-            .get_or_insert_with(|| format!("{}: database {database}: {why}", super::lane::NOT_AGAIN));
+        self.past.refused.get_or_insert_with(|| format!("{}: database {database}: {why}", NOT_AGAIN));
     }
 
     /// A call has returned that began at `start_ns`: what it waits for and gives. `is_again`: it is

@@ -49,9 +49,8 @@ use fathom_trace::content;
 use crate::engine::{Dialect, Engine};
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::recorder::{self, Phase, Unit};
-use crate::registry::WorkloadKind;
 use crate::sample::Sink;
-use crate::workload::{Context, Workload, WorkloadError};
+use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
 
 use feed::Feed;
 use lane::{Report, Timing};

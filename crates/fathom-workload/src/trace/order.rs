@@ -18,11 +18,19 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use super::feed::Feed;
 use super::locks::Tie;
 use super::watermark::Watermark;
 use crate::critical::Path;
 use crate::engine::calls::Pauses;
+
+/// Where lanes get their calls from.
+pub trait CallSource: Sync {
+    /// Whether the lane has calls to take, or knows that none follow.
+    fn has_ready(&self, lane: usize) -> bool;
+
+    /// All lanes wait: the reading goes on, whatever room it has. False where nothing more comes.
+    fn read_on(&self) -> bool;
+}
 
 /// How far the reading and each lane have come. Calls are numbered over all lanes in the order in
 /// which they returned when they were captured.
@@ -226,7 +234,7 @@ impl Order {
         &self,
         lane: usize,
         wanted: Requirements<'_>,
-        feed: &Feed,
+        feed: &dyn CallSource,
         describe: impl FnOnce() -> String,
     ) -> WaitResult {
         let mut spins = 0;
@@ -251,7 +259,7 @@ impl Order {
         &self,
         mut long: Long,
         wanted: Requirements<'_>,
-        feed: &Feed,
+        feed: &dyn CallSource,
         mut last: Option<HoldsUp>,
         describe: impl FnOnce() -> String,
     ) -> WaitResult {
@@ -299,7 +307,7 @@ impl Order {
 
     /// How long a parked lane may sleep before it looks again; or how its wait ends where all wait:
     /// one for what had returned (`is_met`: its locks are there) gives way, any other is stuck.
-    fn all_wait(&self, long: &mut Long, is_met: bool, feed: &Feed) -> Result<Duration, WaitResult> {
+    fn all_wait(&self, long: &mut Long, is_met: bool, feed: &dyn CallSource) -> Result<Duration, WaitResult> {
         let steps = self.steps.load(Ordering::Acquire);
         let all_wait = self.waiting.load(Ordering::Acquire) >= self.lanes.len();
         // One that pauses for a lock and tries again in between has not gone on.
@@ -326,7 +334,7 @@ impl Order {
 
     /// Whether no lane can go on: what each waits for is not done, and each that pauses for a lock
     /// was refused it again since nobody else did anything.
-    fn none_can(&self, all: &AllWait, feed: &Feed) -> bool {
+    fn none_can(&self, all: &AllWait, feed: &dyn CallSource) -> bool {
         let mut working = 0;
         for (number, lane) in self.lanes.iter().enumerate() {
             let rests = lane.rests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -522,6 +530,7 @@ mod tests {
 
     use fathom_random::Random;
 
+    use super::super::feed::Feed;
     use super::*;
 
     fn after(number: u64) -> Requirements<'static> {

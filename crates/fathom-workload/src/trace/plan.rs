@@ -11,8 +11,7 @@ use fathom_trace::sql::Verb;
 use fathom_trace::start::{Layout, Restore};
 use fathom_trace::{Reader, TraceError};
 
-use super::lane::NOT_AGAIN;
-use super::locks::LockHistory;
+use super::locks::{LockHistory, NOT_AGAIN};
 use super::translate::{CallKind, PlacedCall, Reading, Stuck, Translator};
 use crate::engine::{Engine, abridged};
 

@@ -564,7 +564,7 @@ impl<'a> Translator<'a> {
         if ties.ended_a_write
             && let Some(state) = self.connections.get_mut(&connection)
         {
-            // It was refused when it wanted to commit: that has ended it. BEGIN EXCLUSIVE was
+            // It was refused when it wanted to commit: that has ended state. BEGIN EXCLUSIVE was
             // refused its last lock.
             let begins = &self.begins;
             state.refused.retain(|refusal| refusal.step != self.steps || begins.contains(&refusal.statement));

@@ -1,14 +1,26 @@
 //! The phases: each one timed statement by statement, checked, and the table put back.
 
-use super::Update;
+use super::error::wrong;
 use super::expected::ExpectedTable;
 use super::restore::LoadedTable;
-use super::table::{self, DATABASE, wrong};
+use super::table::{self, DATABASE};
 use crate::engine::{Connection, Engine, Statement, Value};
+use crate::params::Params;
 use crate::recorder::{Lane, Phase, Unit};
 use crate::sample::Sink;
 use crate::workload::WorkloadError;
 use fathom_random::Random;
+
+/// The workload, its parameters checked.
+pub struct Update {
+    pub params: Params,
+    pub rows: i64,
+    pub points: u64,
+    /// Sizes of the ranges, each at most `rows`.
+    pub ranges: Vec<i64>,
+    pub range_repeats: u64,
+    pub phases: Vec<String>,
+}
 
 /// One run of the workload.
 struct Run<'a> {

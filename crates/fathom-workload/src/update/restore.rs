@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::error::wrong;
 use super::expected::ExpectedTable;
-use super::table::{self, DATABASE, wrong};
+use super::table::{self, DATABASE};
 use crate::engine::{Connection, Dialect, Engine, Value};
 use crate::workload::WorkloadError;
 

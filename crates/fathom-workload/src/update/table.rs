@@ -1,5 +1,6 @@
 //! The table in the engine: made, filled, asked.
 
+use super::error::wrong;
 use super::expected::{ExpectedTable, Totals};
 use super::record::FIELDS;
 use crate::engine::{Connection, Dialect, Engine, Value};
@@ -161,9 +162,4 @@ pub fn check_integrity(engine: &dyn Engine, connection: &mut dyn Connection) -> 
     } else {
         Err(wrong(format!("integrity_check: {report:?}")))
     }
-}
-
-/// A check that did not pass.
-pub fn wrong(problem: String) -> WorkloadError {
-    WorkloadError::wrong(super::KIND.name, &problem)
 }

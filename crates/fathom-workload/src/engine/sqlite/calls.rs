@@ -3,56 +3,17 @@
 use std::ffi::c_int;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use fathom_trace::model::BlobCall;
-use libsqlite3_sys::SQLITE_TRANSIENT;
 
 use super::connection::SqliteConnection;
-use super::library::{DONE, Destructor, OK, ROW, sqlite3_stmt, text};
+use super::library::{DONE, OK, ROW, sqlite3_stmt, text};
+use super::statement::NumberedStatement;
 use crate::engine::Connection;
 use crate::engine::calls::{Argument, BlobResult, Calls, Pauses, StepResult};
 use crate::engine::{EngineError, abridged};
-
-/// A statement that a caller numbered.
-pub(super) struct NumberedStatement {
-    pub handle: *mut sqlite3_stmt,
-    columns: c_int,
-    changes_rows: bool,
-    /// Whether no step was made since it was prepared or reset.
-    is_at_rest: bool,
-    /// Texts and blobs that are bound, by parameter. SQLite uses them in place.
-    kept: Vec<Vec<u8>>,
-    /// The file that a VACUUM INTO of a confined connection writes.
-    vacuum_into: Option<PathBuf>,
-}
-
-/// Longer values are left to SQLite to copy: memory for them is not kept.
-const KEPT_BYTES_MAX: usize = 64 << 10;
-
-/// So are those of parameters beyond this one.
-const KEPT_MAX: usize = 1 << 10;
-
-impl NumberedStatement {
-    /// A copy of a value that lives until its parameter is bound again, and what SQLite is to be
-    /// told of it: in place (a null destructor is `SQLITE_STATIC`), or to be copied where the
-    /// statement may be using what was bound before. Memory that is used again takes less time than
-    /// SQLite's copy, which is allocated for each value.
-    fn keep(&mut self, index: u32, bytes: &[u8]) -> (*const u8, Destructor) {
-        let place = (index as usize).wrapping_sub(1);
-        if !self.is_at_rest || place >= KEPT_MAX || bytes.len() > KEPT_BYTES_MAX {
-            return (bytes.as_ptr(), SQLITE_TRANSIENT());
-        }
-        if self.kept.len() <= place {
-            self.kept.resize_with(place + 1, Vec::new);
-        }
-        let kept = &mut self.kept[place];
-        kept.clear();
-        kept.extend_from_slice(bytes);
-        (kept.as_ptr(), None)
-    }
-}
 
 impl SqliteConnection {
     fn numbered_at(&self, handle: u32) -> Option<&NumberedStatement> {

@@ -14,10 +14,10 @@ use libsqlite3_sys::{
 };
 
 use super::busy::{BusyWaits, on_busy};
-use super::calls::NumberedStatement;
 use super::extension;
 use super::library::{DONE, OK, ROW, SqliteLibrary, sqlite3, sqlite3_blob, sqlite3_stmt, text};
-use super::settings::{self, EffectiveSettings};
+use super::settings::{self, EffectiveSettings, Pragmas};
+use super::statement::NumberedStatement;
 use crate::changed;
 use crate::engine::calls::Calls;
 use crate::engine::{Connection, EngineError, Statement, Value, abridged};
@@ -355,6 +355,16 @@ impl SqliteConnection {
         }
         self.db = null_mut();
         Ok(())
+    }
+}
+
+impl Pragmas for SqliteConnection {
+    fn ask(&mut self, sql: &str) -> Result<Option<String>, EngineError> {
+        SqliteConnection::ask(self, sql)
+    }
+
+    fn refuse(&self, setting: &str, message: String) -> EngineError {
+        SqliteConnection::refuse(self, setting, message)
     }
 }
 

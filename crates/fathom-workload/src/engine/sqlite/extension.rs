@@ -6,18 +6,12 @@
 //! to forget it afterwards, so that connections of others in this process do not get it.
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use libsqlite3_sys::sqlite3_api_routines;
-
-use super::library::{OK, SqliteLibrary, open_shared_object, sqlite3};
+use super::library::{Entry, OK, SqliteLibrary, open_shared_object};
 use crate::engine::EngineError;
-
-/// The entry point, as `sqlite3_auto_extension` takes it.
-pub(super) type Entry =
-    unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const sqlite3_api_routines) -> c_int;
 
 /// One connection at a time is opened with an extension.
 static OPENING: Mutex<()> = Mutex::new(());

@@ -11,12 +11,15 @@ use libsqlite3_sys as bundled;
 pub(super) use libsqlite3_sys::{sqlite3, sqlite3_blob, sqlite3_stmt};
 
 use super::super::EngineError;
-use super::extension::Entry;
 
 /// `SQLITE_OPEN_*` and result codes are the same in every version.
 pub(super) const OK: c_int = bundled::SQLITE_OK;
 pub(super) const ROW: c_int = bundled::SQLITE_ROW;
 pub(super) const DONE: c_int = bundled::SQLITE_DONE;
+
+/// The entry point, as `sqlite3_auto_extension` takes it.
+pub(super) type Entry =
+    unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const bundled::sqlite3_api_routines) -> c_int;
 
 pub(super) type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 type Authorizer = Option<

@@ -8,6 +8,7 @@ mod connection;
 mod extension;
 mod library;
 mod settings;
+mod statement;
 #[cfg(test)]
 mod tests;
 
