@@ -240,16 +240,16 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
         let of_log = if device > 0 { "log: " } else { "" };
         body.text(LEFT - 8.0, y + 11.0, &format!("{of_log}{name}"), "end", INK, 11, false);
         let rows = rows(own.iter().map(|span| (span.start_ns, span.end_ns)));
-        for (place, (it, row)) in own.iter().zip(&rows).enumerate() {
-            let words = match it.op {
-                BlockOp::Flush => at(it.end_ns - it.start_ns),
-                _ => number::bytes(it.bytes as f64),
+        for (place, (span, row)) in own.iter().zip(&rows).enumerate() {
+            let words = match span.op {
+                BlockOp::Flush => at(span.end_ns - span.start_ns),
+                _ => number::bytes(span.bytes as f64),
             };
             let y = y + *row as f64 * ROW;
-            let (left, right) = (x(it.start_ns as f64), x(it.end_ns as f64));
+            let (left, right) = (x(span.start_ns as f64), x(span.end_ns as f64));
             let fits_inside = right - left > text_width(&words, 10.0) + 6.0;
             let inside = if fits_inside { words.as_str() } else { "" };
-            bar(&mut bars, y, (it.start_ns, it.end_ns), colour, inside, false);
+            bar(&mut bars, y, (span.start_ns, span.end_ns), colour, inside, false);
             // Beside a bar that is too short, as far as the next one of its row leaves room.
             let next = own[place + 1..].iter().zip(&rows[place + 1..]).find(|(_, other)| *other == row);
             let room = next.map_or(WIDTH, |(next, _)| x(next.start_ns as f64)) - right;

@@ -11,8 +11,8 @@ use fathom_lab::naming::{abscissa_name, value_name};
 use fathom_lab::store::{CellRow, Results};
 
 use crate::axis::label_of;
-use crate::document::joined;
 use crate::number;
+use crate::words::joined;
 
 /// Comparisons of one kind that a sentence names before it only counts.
 const NAMED: usize = 8;

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use fathom_cut::{Class, Keeps, Outcome, RecordedRun};
 use serde::Serialize;
 
-use crate::document::promise;
 use crate::style::{Align, Style, Table, tame};
+use crate::words::durability_text;
 
 /// One cell.
 #[derive(Clone, Debug, Serialize)]
@@ -95,7 +95,7 @@ impl Cuts {
             table.row(vec![
                 cell.number.to_string(),
                 tame(&cell.label),
-                promise(Some(cell.recorded.promise)).to_owned(),
+                durability_text(Some(cell.recorded.promise)).to_owned(),
                 cell.worst() + if cell.outcome.breaks_promise { " (!)" } else { "" },
                 cell.outcome.tally.states.to_string(),
                 cell.share(),

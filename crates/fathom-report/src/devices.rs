@@ -5,9 +5,8 @@ use fathom_lab::analysis::{DeviceRole, DeviceStudy};
 use maud::{Markup, html};
 
 use crate::document::Document;
-use crate::html::cell_name;
 use crate::number;
-use crate::page::{column, label, scrolled};
+use crate::page::{cell_name, column, label, scrolled};
 use crate::style::{Align, Style, Table, tame};
 
 /// Stands behind a rate whose runs did not keep the model's times.
@@ -102,7 +101,7 @@ fn row(document: &Document<'_>, study: &DeviceStudy) -> Markup {
     html! {
         tr data-cell=(study.cell) {
             th scope="row" {
-                (cell_name(document, study.cell)) (part(study))
+                (cell_name(document.results, study.cell)) (part(study))
                 @if study.marked() > 0 { (mark()) }
             }
             td { (label(&study.device)) }

@@ -39,6 +39,7 @@ use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
 use crate::ReportError;
+use crate::csv::line;
 use crate::document::Document;
 use crate::figure::{parts_ns, significant};
 use crate::palette;
@@ -165,18 +166,6 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes one line of CSV.
-pub fn line(fields: &[String], out: &mut dyn Write) -> io::Result<()> {
-    let quoted: Vec<String> = fields.iter().map(|field| quote(field)).collect();
-    write!(out, "{}\r\n", quoted.join(","))
-}
-
-fn quote(field: &str) -> String {
-    let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
-    let text = if formula { format!("'{field}") } else { field.to_string() };
-    if text.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-}
-
 /// Writes the JSON; with `samples` every single execution too, as arrays in the order of
 /// `sample_columns`.
 pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Result<(), ReportError> {
@@ -244,17 +233,4 @@ fn samples_of(document: &Document<'_>, cell: i64) -> Result<Value, StoreError> {
         }
     }
     Ok(Value::Array(all))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_quoted_and_formulas_defused() {
-        assert_eq!(quote("a,b\"c"), "\"a,b\"\"c\"");
-        assert_eq!(quote("=1+1"), "'=1+1");
-        assert_eq!(quote("-3.5"), "-3.5");
-        assert_eq!(quote("plain"), "plain");
-    }
 }

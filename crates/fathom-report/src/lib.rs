@@ -18,6 +18,7 @@ mod caution;
 mod chosen;
 mod commits;
 mod compare;
+mod csv;
 mod cuts;
 mod decimate;
 mod devices;
@@ -30,6 +31,7 @@ pub mod number;
 mod page;
 mod palette;
 mod papers;
+mod plotting;
 mod power_cut;
 mod ranking;
 mod recommend;
@@ -39,6 +41,7 @@ mod svg;
 mod terminal;
 mod title;
 mod whole;
+mod words;
 
 use std::io::Write;
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use fathom_lab::stats::Comparison;
 use serde::Deserialize;
 
+use super::PapersError;
+use super::dataset::Datasets;
 use super::select::{Choice, Show, ratio_text, share_text};
 use super::verdict::{AuthorVerdict, Verdict, of as verdict_of};
-use super::{Papers, PapersError};
 
 /// One row of a table of findings, as its source states it.
 #[derive(Clone, Debug, Deserialize)]
@@ -85,7 +86,7 @@ impl Finding {
     }
 
     /// Computes its ratios, and judges.
-    pub fn judge(&self, papers: &Papers) -> Result<FindingResult, PapersError> {
+    pub fn judge(&self, datasets: &Datasets) -> Result<FindingResult, PapersError> {
         let remark = [self.cause.as_deref(), self.remark.as_deref()]
             .into_iter()
             .flatten()
@@ -106,7 +107,7 @@ impl Finding {
         if self.verdict.is_none() && self.holds.is_none() {
             return Err(self.wrong("`holds = [low, high]` states what would bear it out"));
         }
-        let ratios = self.ratios(papers, data)?;
+        let ratios = self.ratios(datasets, data)?;
         let text = |value: &Comparison| match self.show.is_share() {
             true => share_text(value),
             false => ratio_text(value),
@@ -128,8 +129,8 @@ impl Finding {
         Ok(FindingResult { measured, verdict, remark })
     }
 
-    fn ratios(&self, papers: &Papers, data: &str) -> Result<Vec<(String, Comparison)>, PapersError> {
-        let dataset = papers.dataset(data)?;
+    fn ratios(&self, datasets: &Datasets, data: &str) -> Result<Vec<(String, Comparison)>, PapersError> {
+        let dataset = datasets.get(data)?;
         let mut places = vec![(String::new(), self.at.clone())];
         if let Some(axis) = &self.each {
             let values = dataset.values(axis, &self.at.and(&self.of));
