@@ -1,7 +1,7 @@
 //! A run: blocks, and in each block every cell once, in an order of its own.
 
 use crate::catalog::{Mode, PEERS};
-use crate::cell::{self, CellSpec, Measured, Reopened};
+use crate::cell::{self, CellSpec, Measurement, Reopened};
 use crate::{report, server};
 use anyhow::{Context, Result, bail, ensure};
 use fathom_random::Random;
@@ -69,7 +69,7 @@ pub enum Outcome {
     /// It ran, and the reopened store held exactly the acknowledged rows.
     Done {
         /// Of the first process.
-        measured: Measured,
+        measured: Measurement,
         /// Of the second process.
         reopened: Reopened,
     },
@@ -215,7 +215,7 @@ fn plan(options: &Options) -> Result<Vec<(CellSpec, bool)>> {
 /// Both processes of a cell, and the comparison of what was acknowledged with what is there.
 fn run_cell(spec: &CellSpec) -> Outcome {
     let both = || -> Result<Outcome> {
-        let measured: Measured = child("measure", spec)?;
+        let measured: Measurement = child("measure", spec)?;
         let reopened: Reopened = child("reopen", spec)?;
         cell::check(&reopened.digest, &measured)?;
         Ok(Outcome::Done { measured, reopened })

@@ -22,7 +22,7 @@ use smsc::store::{
 };
 
 use crate::acknowledged::AcknowledgedContents;
-use crate::check::Found;
+use crate::check::Inspection;
 use crate::content::Hasher;
 use crate::error::CutError;
 use crate::random::stream;
@@ -247,8 +247,8 @@ fn content(store: &dyn Store) -> Result<u128, StoreError> {
 }
 
 /// Opens a store that a cut left, checks the centre's invariants, and reads it.
-pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Found {
-    let bad = |error: String| Found::Bad(Verdict::CannotBeOpened(error));
+pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Inspection {
+    let bad = |error: String| Inspection::Bad(Verdict::CannotBeOpened(error));
     let opened = store_kind(settings).map(|kind| match kind {
         StoreKind::Mmdb => open(kind, directory, Opening::Existing, 0),
         // What is mounted nowhere is reached by a VFS of its own.
@@ -264,12 +264,12 @@ pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Fo
     };
     match check(&*store, directory, &[]) {
         Ok(report) if report.holds() => {}
-        Ok(report) => return Found::Bad(Verdict::Corrupt(report.violations.join("; "))),
-        Err(error) => return Found::Bad(Verdict::Corrupt(error.to_string())),
+        Ok(report) => return Inspection::Bad(Verdict::Corrupt(report.violations.join("; "))),
+        Err(error) => return Inspection::Bad(Verdict::Corrupt(error.to_string())),
     }
     match content(&*store) {
-        Ok(content) => Found::Content(content),
-        Err(error) => Found::Bad(Verdict::Corrupt(error.to_string())),
+        Ok(content) => Inspection::Content(content),
+        Err(error) => Inspection::Bad(Verdict::Corrupt(error.to_string())),
     }
 }
 
@@ -293,7 +293,9 @@ mod tests {
             assert_eq!(work(&place, &settings, 60, 5, &mut count).unwrap(), Durability::PowerCut);
             assert_eq!(steps, 61);
             vfs::register().unwrap();
-            let Found::Content(content) = recover(&place, &settings) else { panic!("it cannot be read") };
+            let Inspection::Content(content) = recover(&place, &settings) else {
+                panic!("it cannot be read")
+            };
             assert!(model.ends_with(content), "{}", kind.name());
             assert_eq!(model.judge(content, 61), Verdict::Kept);
             assert!(matches!(model.judge(content, 63), Verdict::Lost(_)));
