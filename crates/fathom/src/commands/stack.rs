@@ -25,7 +25,7 @@ pub fn run(asked: &Stack) -> super::Result {
                 .into_iter()
                 .find(|stack| stack.name == *name)
                 .and_then(|stack| stack.spec.keep);
-            named_stack::down(name).map_err(wrong_or_failed)?;
+            named_stack::down(name).map_err(Error::of_stack)?;
             match kept {
                 None => say!("{name} is down; its image is gone."),
                 Some(path) if path.exists() => say!("{name} is down; its image is {}", path.display()),
@@ -54,7 +54,7 @@ fn path_of(name: &str) -> super::Result {
     let stacks = named_stack::list();
     let Some(stack) = stacks.iter().find(|stack| stack.name == name) else {
         let up = stacks.into_iter().map(|stack| stack.name).collect();
-        return Err(wrong_or_failed(StackError::NoSuchName { name: name.to_owned(), up }));
+        return Err(Error::of_stack(StackError::NoSuchName { name: name.to_owned(), up }));
     };
     if !stack.up {
         let why = stack.problem.clone().unwrap_or_else(|| "it is not mounted any more".into());
@@ -277,20 +277,9 @@ fn in_options(error: StackError) -> Error {
             let option = option.map_or_else(|| format!("--{field}"), |option| option.1.to_owned());
             Error::usage(format!("{option}: {}", in_words(problem)))
         }
-        other => match wrong_or_failed(other) {
+        other => match Error::of_stack(other) {
             Error::Usage(text) => Error::Usage(in_words(text)),
             Error::Failed(text) => Error::Failed(in_words(text)),
         },
-    }
-}
-
-/// A request that no machine could fulfil is asked wrongly; all else has failed here.
-pub(super) fn wrong_or_failed(error: StackError) -> Error {
-    match error {
-        StackError::Spec { .. }
-        | StackError::NameTaken { .. }
-        | StackError::NoSuchName { .. }
-        | StackError::BadName { .. } => Error::usage(error),
-        _ => Error::failed(error),
     }
 }

@@ -9,7 +9,6 @@ use fathom_report::number;
 use fathom_stack::named_stack::{self, NamedStack};
 use serde_json::{Value, json};
 
-use super::stack::wrong_or_failed;
 use crate::cli::Status;
 use crate::outcome::{Error, Outcome};
 
@@ -25,7 +24,7 @@ pub fn run(asked: &Status) -> super::Result {
     let chosen: Vec<&NamedStack> = match &asked.name {
         // The error of a wrong name lists those that are up.
         Some(name) => {
-            let statistics = named_stack::device_statistics(name).map_err(wrong_or_failed)?;
+            let statistics = named_stack::device_statistics(name).map_err(Error::of_stack)?;
             if statistics.is_none() {
                 return Err(Error::usage(format!(
                     "{name} lies on the disk that is there, which Fathom does not watch: `fathom stack up --device NAME` makes a modelled device"
@@ -103,7 +102,7 @@ fn watch(stack: &NamedStack, seconds: f64, count: u64, json: bool) -> super::Res
         )));
     }
     let mut before =
-        named_stack::device_statistics(&stack.name).map_err(wrong_or_failed)?.unwrap_or_default();
+        named_stack::device_statistics(&stack.name).map_err(Error::of_stack)?.unwrap_or_default();
     let mut out = std::io::stdout();
     for line in 0..count {
         std::thread::sleep(Duration::from_secs_f64(seconds));
@@ -114,7 +113,7 @@ fn watch(stack: &NamedStack, seconds: f64, count: u64, json: bool) -> super::Res
                 tell!("{} is down.", stack.name);
                 return Ok(Outcome::Good);
             }
-            Err(error) => return Err(wrong_or_failed(error)),
+            Err(error) => return Err(Error::of_stack(error)),
         };
         let part = now.since(&before);
         before = now;

@@ -12,8 +12,7 @@ pub fn run(asked: &TraceCapture) -> super::super::Result {
     super::super::check_output("--out", &asked.out, &[])?;
     let request =
         Request { command: asked.command.clone(), out: asked.out.clone(), spool: asked.spool.clone() };
-    let captured =
-        capture(&request, &mut |words| tell!("fathom: {words}")).map_err(super::asked_or_failed)?;
+    let captured = capture(&request, &mut |words| tell!("fathom: {words}")).map_err(Error::of_trace)?;
     say(asked, &captured)
 }
 

@@ -48,7 +48,7 @@ impl Sink for ReplayOutput {
 pub fn run(asked: &TraceReplay) -> super::super::Result {
     let file = std::path::absolute(&asked.file).map_err(Error::usage)?;
     // Says at once what is wrong with the file, before a directory is made.
-    fathom_trace::Reader::open(&file).map_err(super::asked_or_failed)?;
+    fathom_trace::Reader::open(&file).map_err(Error::of_trace)?;
     let mut params = timing(&asked.timing)?;
     params.insert("file".into(), json!(super::super::text_path("the trace", &file)?));
     let spec = EngineSpec { name: "sqlite".into(), settings: settings(&asked.set)? };
