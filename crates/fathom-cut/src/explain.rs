@@ -194,7 +194,7 @@ fn later(
 /// What differs between the files of a state and those that should be there: first names, then
 /// lengths, then contents.
 fn differences(here: &[FoundFile], should: &[FoundFile], when: &str) -> Vec<String> {
-    let of = |all: &'_ [FoundFile], name: &str| all.iter().find(|str| str.name == name).cloned();
+    let of = |all: &'_ [FoundFile], name: &str| all.iter().find(|file| file.name == name).cloned();
     let mut names: Vec<&str> = here.iter().chain(should).map(|should| should.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();

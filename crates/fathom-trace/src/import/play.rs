@@ -78,7 +78,7 @@ impl<'a> Player<'a> {
             match compiled {
                 Err(problem) => self.bad.add(statements.path(), line, &sql, &problem),
                 Ok(compiled) => {
-                    self.one(connection, *number, &sql, compiled, (statements.path(), line))?;
+                    self.execute(connection, *number, &sql, compiled, (statements.path(), line))?;
                 }
             }
             if connection.is_autocommit() {
@@ -99,7 +99,7 @@ impl<'a> Player<'a> {
     /// # Errors
     /// A transaction that is gone with a statement that was stopped: what follows would be another
     /// thing than in a replay.
-    pub fn one(
+    pub fn execute(
         &mut self,
         connection: &ConfinedConnection,
         number: u32,

@@ -349,7 +349,13 @@ pub fn import_workload(
                 let sql = sql.trim().trim_end_matches(';');
                 match compile(&connection, sql) {
                     Ok(compiled) => {
-                        player.one(&connection, number, sql, compiled, (&place("benchmark"), operation))?;
+                        player.execute(
+                            &connection,
+                            number,
+                            sql,
+                            compiled,
+                            (&place("benchmark"), operation),
+                        )?;
                     }
                     Err(fault) => player.bad.add(&place("benchmark"), operation, sql, &problem_of(fault)),
                 }

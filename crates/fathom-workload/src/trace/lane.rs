@@ -83,7 +83,7 @@ pub struct Report {
     /// Waits for locks: number, ns.
     pub lock_waits: Option<(u64, u64)>,
     /// Calls that did not wait for all that had returned before them.
-    pub gave_way: u64,
+    pub reordered_calls: u64,
     /// The path to the end of the lane that ended last, where there are several.
     pub path: Option<Path>,
     /// Several streams have no order among each other.
@@ -153,10 +153,10 @@ impl Report {
                 ns as f64 / 1e6
             ));
         }
-        if self.gave_way > 0 {
+        if self.reordered_calls > 0 {
             sink.warning(format!(
                 "{} calls began before others that had returned before them: with this cell's locks those were waiting for them",
-                self.gave_way
+                self.reordered_calls
             ));
         }
         if let (waits @ 1.., ns) = self.starved {
@@ -555,7 +555,7 @@ impl State<'_> {
                     let is_refused = stepped.code & 0xff == BUSY && stepped.rows == 0;
                     // A checkpoint is no part of the order, and some hold the lock to write for a
                     // moment.
-                    if !is_refused || is_impatient || !checkpoints.is_some_and(Checkpoints::met_one) {
+                    if !is_refused || is_impatient || !checkpoints.is_some_and(Checkpoints::has_other) {
                         break;
                     }
                 }

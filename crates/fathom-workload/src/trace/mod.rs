@@ -328,7 +328,7 @@ impl Trace {
                 connection.close()?;
             }
         }
-        report.gave_way = order.gave_way();
+        report.reordered_calls = order.reordered_calls();
         report.is_unordered = is_unordered;
         phase.add_lock_waits(report.lock_waits);
         if let Some(path) = report.path {

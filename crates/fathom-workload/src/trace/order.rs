@@ -48,7 +48,7 @@ pub struct Order {
     steps: Arc<AtomicU64>,
     /// Calls that did not wait for all that had returned before them, because nothing would have
     /// gone on.
-    gave_way: AtomicU64,
+    reordered_calls: AtomicU64,
     /// Checkpoints that are being made, and those that were.
     checkpoints: AtomicU64,
     checkpointed: AtomicU64,
@@ -69,7 +69,7 @@ pub struct Checkpoints<'a> {
 
 impl Checkpoints<'_> {
     /// Whether another call made one meanwhile; waits until it has.
-    pub fn met_one(self) -> bool {
+    pub fn has_other(self) -> bool {
         let made = || self.order.checkpointed.load(Ordering::Acquire);
         let being_made = || self.order.checkpoints.load(Ordering::Acquire) > u64::from(self.is_one);
         let is_being_made = being_made();
@@ -216,7 +216,7 @@ impl Order {
             waiting: Arc::default(),
             pauses: Mutex::default(),
             steps: Arc::default(),
-            gave_way: AtomicU64::new(0),
+            reordered_calls: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             checkpointed: AtomicU64::new(0),
             checkpoint_ended: Default::default(),
@@ -322,7 +322,7 @@ impl Order {
         }
         if all_wait && !feed.read_on() && self.none_can(all, feed) {
             if is_met {
-                self.gave_way.fetch_add(1, Ordering::Relaxed);
+                self.reordered_calls.fetch_add(1, Ordering::Relaxed);
                 return Err(WaitResult::Released(None));
             }
             if all_for > STUCK {
@@ -439,8 +439,8 @@ impl Order {
     }
 
     /// Calls that began before others that had returned before them.
-    pub fn gave_way(&self) -> u64 {
-        self.gave_way.load(Ordering::Relaxed)
+    pub fn reordered_calls(&self) -> u64 {
+        self.reordered_calls.load(Ordering::Relaxed)
     }
 
     /// Something that a call has to wait for still: a counter before all else.
@@ -566,14 +566,14 @@ mod tests {
     #[test]
     fn a_call_knows_of_the_checkpoints_that_others_made_meanwhile() {
         let order = Order::new(2, 0);
-        assert!(!order.checkpoints(false).met_one());
+        assert!(!order.checkpoints(false).has_other());
         let (call, checkpoint) = (order.checkpoints(false), order.checkpoints(true));
         drop(checkpoint);
-        assert!(call.met_one());
-        assert!(!order.checkpoints(false).met_one());
+        assert!(call.has_other());
+        assert!(!order.checkpoints(false).has_other());
         let (checkpoint, other) = (order.checkpoints(true), order.checkpoints(true));
         drop(other);
-        assert!(checkpoint.met_one());
+        assert!(checkpoint.has_other());
     }
 
     /// Two lanes that wait for each other: one only for what had returned, which gives way; and
@@ -591,7 +591,7 @@ mod tests {
         std::thread::scope(|scope| {
             let other = scope.spawn(|| order.wait(1, wanted, &feed, String::new));
             assert_eq!(order.wait(0, after(5), &feed, String::new), WaitResult::Released(None));
-            assert_eq!(order.gave_way(), 1);
+            assert_eq!(order.reordered_calls(), 1);
             order.raise(0, 0);
             assert_eq!(other.join().expect("no panic"), WaitResult::Released(Some(0)));
         });
@@ -734,7 +734,7 @@ mod tests {
                 .map(|_| ended.recv_timeout(Duration::from_mins(2)).expect("a lane waits for ever"))
                 .sum();
             // One that gave way, because no lane had a processor for long, was allowed to.
-            assert!(early == 0 || order.gave_way() > 0, "seed {seed}: {early} calls came too early");
+            assert!(early == 0 || order.reordered_calls() > 0, "seed {seed}: {early} calls came too early");
         }
     }
 
@@ -760,7 +760,7 @@ mod tests {
             order.arrive(1, 5);
             assert_eq!(own.join().expect("no panic"), WaitResult::Released(Some(1)));
         });
-        assert_eq!(order.gave_way(), 0);
+        assert_eq!(order.reordered_calls(), 0);
     }
 
     /// The same of a lane that pauses for a lock: it may be free already.
@@ -782,6 +782,6 @@ mod tests {
             pauses.begin(false);
             assert_eq!(own.join().expect("no panic"), WaitResult::Released(None));
         });
-        assert_eq!(order.gave_way(), 1);
+        assert_eq!(order.reordered_calls(), 1);
     }
 }

@@ -210,7 +210,7 @@ impl Bench {
                     tell!("{remark}");
                 }
                 if self.json {
-                    let row = Row { measured: &measured, asked: self.asked(&plan, kind) };
+                    let row = Row { measured: &measured, options: self.options(&plan, kind) };
                     writeln!(std::io::stdout(), "{}", serde_json::to_string(&row)?)?;
                 } else {
                     writeln!(std::io::stdout(), "{}", row(&measured))?;
@@ -248,7 +248,7 @@ impl Bench {
     }
 
     /// What a row was asked for, besides what it was measured with.
-    fn asked(&self, plan: &Plan, kind: StoreKind) -> RowOptions {
+    fn options(&self, plan: &Plan, kind: StoreKind) -> RowOptions {
         RowOptions {
             seed: plan.load.seed,
             messages: plan.messages,
@@ -497,7 +497,7 @@ struct Row<'a> {
     #[serde(flatten)]
     measured: &'a Measurement,
     #[serde(flatten)]
-    asked: RowOptions,
+    options: RowOptions,
 }
 
 /// Options of a row, as they are called.

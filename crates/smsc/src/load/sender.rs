@@ -180,7 +180,7 @@ impl Sender<'_> {
         for delivery in deliveries {
             let attempt = self.shared.network.begin(&delivery, now_us);
             if attempt.done_us > now_us + LONG_US {
-                self.shared.lands(attempt.done_us);
+                self.shared.note_landing(attempt.done_us);
             }
             self.air.push(Flight { claim_us: now_us, done_us: attempt.done_us, delivery, attempt });
         }

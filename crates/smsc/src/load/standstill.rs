@@ -118,7 +118,7 @@ impl<'a> Standstill<'a> {
         }
         match &mut self.asker {
             // Whoever has a message in the air may have no room for others that are due.
-            Some(asker) if !shared.in_the_air(now_us) => {
+            Some(asker) if !shared.is_landing(now_us) => {
                 asker.ask();
                 Condition::Unknown
             }

@@ -87,11 +87,11 @@ impl<'a> RunState<'a> {
     }
 
     /// Tells that a message is in the air for long.
-    pub fn lands(&self, at_us: i64) {
+    pub fn note_landing(&self, at_us: i64) {
         self.lands_us.fetch_max(at_us, Ordering::Relaxed);
     }
 
-    pub fn in_the_air(&self, now_us: i64) -> bool {
+    pub fn is_landing(&self, now_us: i64) -> bool {
         self.lands_us.load(Ordering::Relaxed) > now_us
     }
 
