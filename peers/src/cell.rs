@@ -57,7 +57,7 @@ pub struct Phase {
 
 /// What the first process reports before it is killed.
 #[derive(Clone, Serialize, Deserialize, Debug)]
-pub struct Measured {
+pub struct Measurement {
     /// Receive, and deliver if it was run.
     pub phases: Vec<Phase>,
     /// Messages received by each client.
@@ -80,11 +80,11 @@ pub struct Reopened {
 const WARM_UP: u64 = 10;
 
 /// Opens the store, runs the phases. The caller reports, and is then killed with the store.
-pub fn measure(spec: &CellSpec) -> Result<(Box<dyn Peer>, Measured)> {
+pub fn measure(spec: &CellSpec) -> Result<(Box<dyn Peer>, Measurement)> {
     let peer = catalog::open(spec)?;
     let messages = Messages::new(spec.clients);
     let (phase, received) = run_phase(&*peer, spec, &messages, Transaction::Receive, None)?;
-    let mut measured = Measured { phases: vec![phase], received, delivered: vec![0; spec.clients] };
+    let mut measured = Measurement { phases: vec![phase], received, delivered: vec![0; spec.clients] };
     if spec.deliver_s > 0.0 {
         let limits = Some(&measured.received[..]);
         let (phase, delivered) = run_phase(&*peer, spec, &messages, Transaction::Deliver, limits)?;
@@ -105,7 +105,7 @@ pub fn reopen(spec: &CellSpec) -> Result<(Box<dyn Peer>, Reopened)> {
 }
 
 /// Says where two digests differ.
-pub fn check(found: &Digest, measured: &Measured) -> Result<()> {
+pub fn check(found: &Digest, measured: &Measurement) -> Result<()> {
     let expected = Digest::expected(&measured.received, &measured.delivered);
     ensure!(
         *found == expected,

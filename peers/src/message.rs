@@ -6,6 +6,7 @@
 //! is a function of (client, sequence number), so a process that did not write the store can still
 //! say what it must hold.
 
+use fathom_random::Random;
 use std::collections::HashMap;
 
 /// Longest body, in octets.
@@ -52,12 +53,9 @@ pub struct State {
     pub last_msg: u64,
 }
 
-/// One step of the splitmix64 generator: a well-mixed word for each word.
-fn mix(x: u64) -> u64 {
-    let mut z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+/// A well-mixed word for each word.
+fn mix(word: u64) -> u64 {
+    Random::new(word).bits()
 }
 
 /// Lengths of bodies: 256 equal slices of a log-normal distribution (median 40 octets, σ = 0.6),

@@ -9,20 +9,12 @@ use crate::cell::Phase;
 use crate::peer::Transaction;
 use crate::run::{CellLine, Outcome};
 use anyhow::{Context, Result};
+use fathom_random::Random;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-
-/// One splitmix64 step.
-pub fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// A median with its interval.
 #[derive(Clone, Copy, Serialize, Debug, PartialEq)]
@@ -51,12 +43,12 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
         v.sort_by(f64::total_cmp);
         v
     };
-    let mut state = 42;
+    let mut random = Random::new(42);
     let medians = (0..2000)
         .map(|_| {
             let resample = values
                 .iter()
-                .map(|_| values[(next_random(&mut state) % values.len() as u64) as usize])
+                .map(|_| values[(random.bits() % values.len() as u64) as usize])
                 .collect();
             median(&sorted(resample))
         })

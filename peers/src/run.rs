@@ -1,9 +1,10 @@
 //! A run: blocks, and in each block every cell once, in an order of its own.
 
 use crate::catalog::{Mode, PEERS};
-use crate::cell::{self, CellSpec, Measured, Reopened};
+use crate::cell::{self, CellSpec, Measurement, Reopened};
 use crate::{report, server};
 use anyhow::{Context, Result, bail, ensure};
+use fathom_random::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
@@ -68,7 +69,7 @@ pub enum Outcome {
     /// It ran, and the reopened store held exactly the acknowledged rows.
     Done {
         /// Of the first process.
-        measured: Measured,
+        measured: Measurement,
         /// Of the second process.
         reopened: Reopened,
     },
@@ -214,7 +215,7 @@ fn plan(options: &Options) -> Result<Vec<(CellSpec, bool)>> {
 /// Both processes of a cell, and the comparison of what was acknowledged with what is there.
 fn run_cell(spec: &CellSpec) -> Outcome {
     let both = || -> Result<Outcome> {
-        let measured: Measured = child("measure", spec)?;
+        let measured: Measurement = child("measure", spec)?;
         let reopened: Reopened = child("reopen", spec)?;
         cell::check(&reopened.digest, &measured)?;
         Ok(Outcome::Done { measured, reopened })
@@ -260,11 +261,11 @@ fn progress(line: &CellLine, total: usize) {
     }
 }
 
-/// Fisher-Yates with splitmix64.
+/// Fisher-Yates.
 fn shuffle<T>(items: &mut [T], seed: u64) {
-    let mut state = seed;
+    let mut random = Random::new(seed);
     for i in (1..items.len()).rev() {
-        items.swap(i, (report::next_random(&mut state) % (i as u64 + 1)) as usize);
+        items.swap(i, (random.bits() % (i as u64 + 1)) as usize);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use fathom_random::Random;
-use fathom_trace::confine::Confined;
+use fathom_trace::confine::ConfinedConnection;
 use rusqlite::Connection;
 use rusqlite::fallible_iterator::FallibleIterator;
 use serde::{Deserialize, Serialize};
@@ -66,12 +66,12 @@ const STEPS_MAX: u64 = 1_000_000_000;
 
 /// A database in memory, whose statements reach nothing else: those of a recording or a trace are
 /// other people's.
-pub(crate) fn confined() -> rusqlite::Result<Confined> {
-    Ok(Confined::over(Connection::open_in_memory()?).limit_steps(STEPS_MAX))
+pub(crate) fn confined() -> rusqlite::Result<ConfinedConnection> {
+    Ok(ConfinedConnection::over(Connection::open_in_memory()?).limit_steps(STEPS_MAX))
 }
 
 /// Does the statements of a step.
-fn execute(database: &Confined, step: &str) -> rusqlite::Result<()> {
+fn execute(database: &ConfinedConnection, step: &str) -> rusqlite::Result<()> {
     let mut statements = rusqlite::Batch::new(database, step);
     loop {
         database.begin_statement();
@@ -83,19 +83,19 @@ fn execute(database: &Confined, step: &str) -> rusqlite::Result<()> {
 
 /// What the database holds after each step, found by doing them in memory.
 #[derive(Clone, Debug)]
-pub struct Acknowledged {
+pub struct AcknowledgedContents {
     /// The steps after which it holds this, in order; 0: nothing was done yet.
     after: HashMap<u128, Vec<u64>>,
     /// What it holds at the end.
     last: u128,
 }
 
-impl Acknowledged {
+impl AcknowledgedContents {
     /// Does the steps in memory.
     ///
     /// # Errors
     /// SQLite's, of a step that it does not take.
-    pub fn of(script: &Script) -> Result<Acknowledged, CutError> {
+    pub fn of(script: &Script) -> Result<AcknowledgedContents, CutError> {
         let database = confined().map_err(CutError::database("a database in memory"))?;
         let mut after: HashMap<u128, Vec<u64>> = HashMap::new();
         let hash = || content_of(&database).map_err(CutError::database("a database in memory"));
@@ -115,17 +115,17 @@ impl Acknowledged {
             last = hash()?;
             after.entry(last).or_default().push(number);
         }
-        Ok(Acknowledged { after, last })
+        Ok(AcknowledgedContents { after, last })
     }
 
     /// Of contents that are known: what is there before the first step, and after each.
     #[must_use]
-    pub(crate) fn of_contents(all: &[u128]) -> Acknowledged {
+    pub(crate) fn of_contents(all: &[u128]) -> AcknowledgedContents {
         let mut after: HashMap<u128, Vec<u64>> = HashMap::new();
         for (step, content) in (0..).zip(all) {
             after.entry(*content).or_default().push(step);
         }
-        Acknowledged { after, last: all.last().copied().unwrap_or_default() }
+        AcknowledgedContents { after, last: all.last().copied().unwrap_or_default() }
     }
 
     /// Whether a database in which all of the script was done holds what it holds in memory.
@@ -174,7 +174,7 @@ mod tests {
     fn every_commit_is_told_from_every_other_and_from_half_of_one() {
         let script = Script::built_in(60, 1);
         let all = contents(&script);
-        let acknowledged = Acknowledged::of(&script).unwrap();
+        let acknowledged = AcknowledgedContents::of(&script).unwrap();
         for (step, &content) in (0..).zip(&all) {
             assert_eq!(acknowledged.judge(content, step), Verdict::Kept);
             assert_eq!(acknowledged.judge(content, step + 1), Verdict::Lost(1));
@@ -204,7 +204,7 @@ mod tests {
                 .map(String::from)
                 .to_vec(),
         };
-        let acknowledged = Acknowledged::of(&script).unwrap();
+        let acknowledged = AcknowledgedContents::of(&script).unwrap();
         let all = contents(&script);
         assert_eq!(acknowledged.judge(all[2], 3), Verdict::Kept);
         assert_eq!(acknowledged.judge(all[1], 3), Verdict::Lost(2));

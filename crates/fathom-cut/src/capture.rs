@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use fathom_trace::confine::Confined;
+use fathom_trace::confine::ConfinedConnection;
 use fathom_workload::clock::{now_ns, origin_ns};
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink, Window};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
@@ -399,7 +399,7 @@ unsafe extern "C" fn on_commit(counted: *mut c_void) -> c_int {
 }
 
 /// Whether SQLite takes a statement.
-fn run(database: &Confined, sql: &str) -> bool {
+fn run(database: &ConfinedConnection, sql: &str) -> bool {
     database.begin_statement();
     let done = database.prepare(sql).and_then(|mut statement| {
         let mut rows = statement.raw_query();
@@ -412,7 +412,7 @@ fn run(database: &Confined, sql: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::acknowledged::Acknowledged;
+    use crate::acknowledged::AcknowledgedContents;
     use serde_json::json;
     use std::collections::BTreeMap;
 
@@ -435,7 +435,7 @@ mod tests {
             script.steps[1]
         );
         assert!(script.steps[31].contains("UPDATE"), "{}", script.steps[31]);
-        Acknowledged::of(&script).unwrap();
+        AcknowledgedContents::of(&script).unwrap();
     }
 
     #[test]
@@ -446,7 +446,7 @@ mod tests {
         match script {
             Ok(script) => {
                 assert_eq!(script.steps.len(), 16);
-                Acknowledged::of(&script).unwrap();
+                AcknowledgedContents::of(&script).unwrap();
             }
             Err(error) => panic!("{error}"),
         }

@@ -7,7 +7,7 @@ use fathom_stack::{Machine, StackSpec};
 use fathom_workload::spec::Durability;
 use serde::{Deserialize, Serialize};
 
-use crate::acknowledged::{Acknowledged, Script};
+use crate::acknowledged::{AcknowledgedContents, Script};
 use crate::centre_store;
 use crate::check::{Checker, Subject};
 use crate::error::CutError;
@@ -31,7 +31,7 @@ const LARGEST_BYTES: u64 = 16 << 40;
 
 /// What of a recorded run is needed to judge its states again, but for the log itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct RecordedRun {
     /// How the file system is mounted.
     pub filesystem: FileSystem,
     /// The database's path below its root.
@@ -58,7 +58,7 @@ pub struct Recorded {
     pub promise: Durability,
 }
 
-impl Recorded {
+impl RecordedRun {
     /// Of a recording of the built-in script, or of another.
     #[must_use]
     pub fn of(
@@ -67,8 +67,8 @@ impl Recorded {
         seed: u64,
         script: Option<Script>,
         behaviour: Behaviour,
-    ) -> Recorded {
-        Recorded {
+    ) -> RecordedRun {
+        RecordedRun {
             filesystem: recording.filesystem.clone(),
             database: recording.database.clone(),
             device_bytes: recording.history.bytes,
@@ -119,7 +119,7 @@ impl Recorded {
     /// Reads the log again.
     ///
     /// # Errors
-    /// As [`Recorded::check`] and [`History::read`]; the log is not the one that was recorded.
+    /// As [`RecordedRun::check`] and [`History::read`]; the log is not the one that was recorded.
     pub fn history(&self, log: &Path) -> Result<History, CutError> {
         self.check()?;
         let history = History::read(log, self.device_bytes)?;
@@ -147,9 +147,9 @@ impl Recorded {
     ///
     /// # Errors
     /// SQLite's, of a step that it does not take.
-    pub fn acknowledged(&self) -> Result<Acknowledged, CutError> {
+    pub fn acknowledged(&self) -> Result<AcknowledgedContents, CutError> {
         match &self.subject {
-            Subject::Sqlite => Acknowledged::of(&self.script()),
+            Subject::Sqlite => AcknowledgedContents::of(&self.script()),
             Subject::Mmdb { .. } => Ok(mmdb_store::acknowledged(self.commits, self.seed)),
             Subject::Smsc { settings } => centre_store::acknowledged(settings, self.commits, self.seed),
         }
@@ -182,7 +182,7 @@ impl Recorded {
         number: usize,
         out: &mut dyn std::io::Write,
     ) -> Result<(), CutError> {
-        let acknowledged = Acknowledged::of(&Script { steps: Vec::new() })?;
+        let acknowledged = AcknowledgedContents::of(&Script { steps: Vec::new() })?;
         let states = self.states(history);
         let state = states.get(number).ok_or_else(|| no_such(number, states.len()))?;
         let mut checker =
@@ -230,7 +230,7 @@ pub struct Outcome {
 /// # Errors
 /// A state could not be made.
 pub fn judge(
-    recorded: &Recorded,
+    recorded: &RecordedRun,
     history: &History,
     threads: usize,
     limits: Limits,

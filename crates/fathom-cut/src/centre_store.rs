@@ -21,8 +21,8 @@ use smsc::store::{
     Acknowledge, MmdbOptions, Opening, Row, Session, SqliteStore, Store, StoreError, StoreKind,
 };
 
-use crate::acknowledged::Acknowledged;
-use crate::check::Found;
+use crate::acknowledged::AcknowledgedContents;
+use crate::check::Inspection;
 use crate::content::Hasher;
 use crate::error::CutError;
 use crate::random::stream;
@@ -217,7 +217,7 @@ pub(crate) fn acknowledged(
     settings: &BTreeMap<String, Json>,
     commits: u64,
     seed: u64,
-) -> Result<Acknowledged, CutError> {
+) -> Result<AcknowledgedContents, CutError> {
     let directory = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
     let directory = directory.map_err(CutError::io("make a directory for a model of the store"))?;
     let store = open(model_of(store_kind(settings)?), directory.path(), Opening::OrCreate, 0)
@@ -229,7 +229,7 @@ pub(crate) fn acknowledged(
         Ok(true)
     })?;
     drop(session);
-    Ok(Acknowledged::of_contents(&all))
+    Ok(AcknowledgedContents::of_contents(&all))
 }
 
 /// All rows but those that stores keep for themselves, in one order.
@@ -247,8 +247,8 @@ fn content(store: &dyn Store) -> Result<u128, StoreError> {
 }
 
 /// Opens a store that a cut left, checks the centre's invariants, and reads it.
-pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Found {
-    let bad = |error: String| Found::Bad(Verdict::CannotBeOpened(error));
+pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Inspection {
+    let bad = |error: String| Inspection::Bad(Verdict::CannotBeOpened(error));
     let opened = store_kind(settings).map(|kind| match kind {
         StoreKind::Mmdb => open(kind, directory, Opening::Existing, 0),
         // What is mounted nowhere is reached by a VFS of its own.
@@ -264,12 +264,12 @@ pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Fo
     };
     match check(&*store, directory, &[]) {
         Ok(report) if report.holds() => {}
-        Ok(report) => return Found::Bad(Verdict::Corrupt(report.violations.join("; "))),
-        Err(error) => return Found::Bad(Verdict::Corrupt(error.to_string())),
+        Ok(report) => return Inspection::Bad(Verdict::Corrupt(report.violations.join("; "))),
+        Err(error) => return Inspection::Bad(Verdict::Corrupt(error.to_string())),
     }
     match content(&*store) {
-        Ok(content) => Found::Content(content),
-        Err(error) => Found::Bad(Verdict::Corrupt(error.to_string())),
+        Ok(content) => Inspection::Content(content),
+        Err(error) => Inspection::Bad(Verdict::Corrupt(error.to_string())),
     }
 }
 
@@ -293,7 +293,9 @@ mod tests {
             assert_eq!(work(&place, &settings, 60, 5, &mut count).unwrap(), Durability::PowerCut);
             assert_eq!(steps, 61);
             vfs::register().unwrap();
-            let Found::Content(content) = recover(&place, &settings) else { panic!("it cannot be read") };
+            let Inspection::Content(content) = recover(&place, &settings) else {
+                panic!("it cannot be read")
+            };
             assert!(model.ends_with(content), "{}", kind.name());
             assert_eq!(model.judge(content, 61), Verdict::Kept);
             assert!(matches!(model.judge(content, 63), Verdict::Lost(_)));

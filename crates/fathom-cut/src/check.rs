@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::acknowledged::Acknowledged;
+use crate::acknowledged::AcknowledgedContents;
 use crate::centre_store;
 use crate::content::{Hasher, content_of};
 use crate::error::CutError;
@@ -26,7 +26,7 @@ use crate::vfs;
 /// What SQLite found in the files of a state, whoever acknowledged what.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Found {
+pub(crate) enum Inspection {
     Content(u128),
     Bad(Verdict),
 }
@@ -54,13 +54,13 @@ pub enum Subject {
 #[derive(Debug)]
 pub struct Checker<'a> {
     history: &'a History,
-    acknowledged: &'a Acknowledged,
+    acknowledged: &'a AcknowledgedContents,
     /// The database's path below the root of the file system.
     database: PathBuf,
     subject: Subject,
     place: Place,
     /// Files that were looked at already.
-    known: HashMap<u128, Found>,
+    known: HashMap<u128, Inspection>,
 }
 
 /// Where states are mounted.
@@ -94,7 +94,7 @@ impl<'a> Checker<'a> {
     /// There is no memory, or no loop device to be had.
     pub fn new(
         history: &'a History,
-        acknowledged: &'a Acknowledged,
+        acknowledged: &'a AcknowledgedContents,
         filesystem: &FileSystem,
         database: &Path,
         subject: &Subject,
@@ -156,13 +156,16 @@ impl<'a> Checker<'a> {
 
     /// What is found in the state that the image has, and whether the file system noted an error of
     /// its own.
-    fn find(&mut self) -> Result<(Found, bool), CutError> {
+    fn find(&mut self) -> Result<(Inspection, bool), CutError> {
         match &mut self.place {
             Place::Here(medium) => {
                 let mounted = match medium.mount() {
                     Ok(mounted) => mounted,
                     Err(unmountable) => {
-                        return Ok((Found::Bad(Verdict::CannotBeMounted(unmountable.to_string())), false));
+                        return Ok((
+                            Inspection::Bad(Verdict::CannotBeMounted(unmountable.to_string())),
+                            false,
+                        ));
                     }
                 };
                 let database = mounted.path(&self.database.to_string_lossy());
@@ -175,7 +178,7 @@ impl<'a> Checker<'a> {
             Place::Guest(medium) => {
                 let found = match medium.look(&self.database, &self.subject, false)? {
                     Answer::Found(found) => found,
-                    Answer::Unmountable(said) => Found::Bad(Verdict::CannotBeMounted(said)),
+                    Answer::Unmountable(said) => Inspection::Bad(Verdict::CannotBeMounted(said)),
                     other => return Err(unexpected(&other)),
                 };
                 Ok((found, medium.notes_errors()))
@@ -189,12 +192,16 @@ fn unexpected(answer: &Answer) -> CutError {
 }
 
 /// What is found of a database; files that were looked at already are not looked at again.
-pub(crate) fn find_at(database: &Path, subject: &Subject, known: &mut HashMap<u128, Found>) -> Found {
+pub(crate) fn find_at(
+    database: &Path,
+    subject: &Subject,
+    known: &mut HashMap<u128, Inspection>,
+) -> Inspection {
     let hash = match subject.hash(database) {
         Ok(hash) => hash,
         Err((path, error)) => {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            return Found::Bad(Verdict::CannotBeMounted(format!("{name} cannot be read: {error}")));
+            return Inspection::Bad(Verdict::CannotBeMounted(format!("{name} cannot be read: {error}")));
         }
     };
     if let Some(known) = known.get(&hash) {
@@ -214,8 +221,8 @@ impl Judge for Checker<'_> {
         self.bring_to(epoch, state)?;
         let (found, notes_errors) = self.find()?;
         let verdict = match found {
-            Found::Content(content) => self.acknowledged.judge(content, epoch.acknowledged),
-            Found::Bad(verdict) => verdict,
+            Inspection::Content(content) => self.acknowledged.judge(content, epoch.acknowledged),
+            Inspection::Bad(verdict) => verdict,
         };
         Ok(match verdict {
             Verdict::Kept | Verdict::Lost(_) if notes_errors => {
@@ -264,7 +271,7 @@ fn hash_of(database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
 }
 
 /// Has SQLite recover a database (hot journal or write-ahead log), and reads it.
-fn recover(database: &Path) -> Found {
+fn recover(database: &Path) -> Inspection {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = match database.try_exists() {
         Ok(false) => Connection::open_in_memory(),
@@ -279,18 +286,18 @@ fn recover(database: &Path) -> Found {
     });
     let connection = match opened {
         Ok(connection) => connection,
-        Err(error) => return Found::Bad(Verdict::CannotBeOpened(error.to_string())),
+        Err(error) => return Inspection::Bad(Verdict::CannotBeOpened(error.to_string())),
     };
     let checked: rusqlite::Result<String> =
         connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0));
     match checked {
         Ok(said) if said == "ok" => {}
-        Ok(said) => return Found::Bad(Verdict::Corrupt(said.replace('\n', " "))),
-        Err(error) => return Found::Bad(Verdict::Corrupt(format!("integrity_check: {error}"))),
+        Ok(said) => return Inspection::Bad(Verdict::Corrupt(said.replace('\n', " "))),
+        Err(error) => return Inspection::Bad(Verdict::Corrupt(format!("integrity_check: {error}"))),
     }
     match content_of(&connection) {
-        Ok(content) => Found::Content(content),
-        Err(error) => Found::Bad(Verdict::Corrupt(error.to_string())),
+        Ok(content) => Inspection::Content(content),
+        Err(error) => Inspection::Bad(Verdict::Corrupt(error.to_string())),
     }
 }
 

@@ -165,7 +165,7 @@ pub fn explain(
     lines.truncate(3);
     Ok(Explanation {
         verdict,
-        missing: missing.iter().filter_map(unit).map(|it: &Unit| it.offset).collect(),
+        missing: missing.iter().filter_map(unit).map(|unit: &Unit| unit.offset).collect(),
         torn: torn.and_then(|torn| unit(&torn.0)).map(|unit| unit.offset),
         lines,
     })
@@ -194,14 +194,14 @@ fn later(
 /// What differs between the files of a state and those that should be there: first names, then
 /// lengths, then contents.
 fn differences(here: &[FoundFile], should: &[FoundFile], when: &str) -> Vec<String> {
-    let of = |all: &'_ [FoundFile], name: &str| all.iter().find(|str| str.name == name).cloned();
+    let of = |all: &'_ [FoundFile], name: &str| all.iter().find(|file| file.name == name).cloned();
     let mut names: Vec<&str> = here.iter().chain(should).map(|should| should.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     let mut found: Vec<(u8, String)> = Vec::new();
     for name in names {
         let directory = name.rsplit_once('/').map_or("/", |parts| parts.0);
-        let is_hot = |it: &FoundFile| name.ends_with("-journal") && it.begins && it.bytes > 0;
+        let is_hot = |file: &FoundFile| name.ends_with("-journal") && file.begins && file.bytes > 0;
         let rolls_back = "SQLite finds a hot journal and rolls its commit back";
         match (of(here, name), of(should, name)) {
             (Some(there), None) if !there.is_directory => {

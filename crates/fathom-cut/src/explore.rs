@@ -121,7 +121,7 @@ pub struct Limits {
 
 /// How an exploration ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explored {
+pub struct Exploration {
     /// What was found.
     pub tally: Tally,
     /// Time on the clock, ns.
@@ -141,7 +141,7 @@ pub fn explore<J: Judge + Send>(
     limits: Limits,
     stop: &(dyn Fn() -> bool + Sync),
     on_progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<Explored, CutError> {
+) -> Result<Exploration, CutError> {
     let begin = Instant::now();
     let end = states.len().min(limits.states);
     let next = AtomicUsize::new(limits.from);
@@ -184,5 +184,5 @@ pub fn explore<J: Judge + Send>(
     }
     let mut tally = Tally::default();
     tallies.into_iter().for_each(|for_each| tally.join(for_each));
-    Ok(Explored { tally, wall_ns: begin.elapsed().as_nanos() as u64, interrupted: stop() })
+    Ok(Exploration { tally, wall_ns: begin.elapsed().as_nanos() as u64, interrupted: stop() })
 }

@@ -3,7 +3,7 @@
 //! A device's operation log with marks ([`History`]) tells what was safe at each moment and what
 //! was in flight; [`States`] numbers what a power cut can leave of that; a [`Checker`] mounts a
 //! state with the kernel's own driver, has SQLite recover the database and compares what it holds
-//! with what had been acknowledged ([`Acknowledged`]); [`explore()`] does so for many and counts;
+//! with what had been acknowledged ([`AcknowledgedContents`]); [`explore()`] does so for many and counts;
 //! an [`explanation`](explain()) names the fewest blocks that make a verdict, and whose they are.
 
 mod acknowledged;
@@ -27,13 +27,13 @@ mod states;
 mod verdict;
 mod vfs;
 
-pub use acknowledged::{Acknowledged, Script};
-pub use cell::{COMMITS_MAX, Outcome, Recorded, breaks, judge};
+pub use acknowledged::{AcknowledgedContents, Script};
+pub use cell::{COMMITS_MAX, Outcome, RecordedRun, breaks, judge};
 pub use centre_store::store_kind;
 pub use check::{Checker, FoundFile, Subject};
 pub use error::CutError;
 pub use explain::{Explanation, explain};
-pub use explore::{Explored, Judge, Limits, PARTS, Tally, explore};
+pub use explore::{Exploration, Judge, Limits, PARTS, Tally, explore};
 pub use history::{BLOCK_BYTES, Flush, History, Mark, Present, Unit};
 pub use medium::FileSystem;
 pub use mmdb_store::options as mmdb_options;

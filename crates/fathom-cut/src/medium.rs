@@ -76,7 +76,7 @@ impl FileSystem {
 
 /// A mounted file system. Dropped, it is unmounted.
 #[derive(Debug)]
-pub(crate) struct Mounted(OwnedFd);
+pub(crate) struct MountedFileSystem(OwnedFd);
 
 /// Why it cannot be mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Medium {
         }
     }
 
-    pub fn mount(&self) -> Result<Mounted, Unmountable> {
+    pub fn mount(&self) -> Result<MountedFileSystem, Unmountable> {
         let filesystem = &self.filesystem;
         let attempt = || -> Result<OwnedFd, (rustix::io::Errno, String)> {
             let plain = |error| (error, String::new());
@@ -138,7 +138,7 @@ impl Medium {
             };
             set().map_err(|error| (error, said(&context)))
         };
-        let mounted = attempt().map(Mounted);
+        let mounted = attempt().map(MountedFileSystem);
         mounted.map_err(|(error, said)| Unmountable { error: error.raw_os_error(), said })
     }
 
@@ -223,7 +223,7 @@ impl GuestMedium {
     }
 }
 
-impl Mounted {
+impl MountedFileSystem {
     /// A path to a file in it, as long as it is mounted.
     pub fn path(&self, below: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{below}", self.0.as_raw_fd()))

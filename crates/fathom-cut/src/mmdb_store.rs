@@ -11,8 +11,8 @@ use std::path::Path;
 use mmdb::{ColumnType, Database, Error, LogKind, Options, Schema, Table, Value};
 use serde_json::Value as Json;
 
-use crate::acknowledged::{ACCOUNTS, Acknowledged, CHANGED, text};
-use crate::check::Found;
+use crate::acknowledged::{ACCOUNTS, AcknowledgedContents, CHANGED, text};
+use crate::check::Inspection;
 use crate::content::Hasher;
 use crate::error::CutError;
 use crate::random::stream;
@@ -149,7 +149,7 @@ pub(crate) fn work(
 }
 
 /// What the tables hold after each step, by a model of them.
-pub(crate) fn acknowledged(commits: u64, seed: u64) -> Acknowledged {
+pub(crate) fn acknowledged(commits: u64, seed: u64) -> AcknowledgedContents {
     let row = |values: &[Value<'_>]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let account = |id: i64, changed: i64, name: &str| row(&[id.into(), changed.into(), name.into()]);
     let (mut tables, mut names) = ([Rows::new(), Rows::new()], Vec::new());
@@ -171,7 +171,7 @@ pub(crate) fn acknowledged(commits: u64, seed: u64) -> Acknowledged {
         }
         all.push(hash(&tables));
     }
-    Acknowledged::of_contents(&all)
+    AcknowledgedContents::of_contents(&all)
 }
 
 fn hash(tables: &[Rows]) -> u128 {
@@ -184,14 +184,14 @@ fn hash(tables: &[Rows]) -> u128 {
 }
 
 /// Has mmdb recover a database, check its indexes, and reads it.
-pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Found {
+pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Inspection {
     let options = match options(settings) {
         Ok(options) => Options { checkpoint_log_bytes: 0, ..options },
-        Err(error) => return Found::Bad(Verdict::CannotBeOpened(error.to_string())),
+        Err(error) => return Inspection::Bad(Verdict::CannotBeOpened(error.to_string())),
     };
     let database = match Database::open(directory, options) {
         Ok(database) => database,
-        Err(error) => return Found::Bad(Verdict::CannotBeOpened(error.to_string())),
+        Err(error) => return Inspection::Bad(Verdict::CannotBeOpened(error.to_string())),
     };
     let read = || -> Result<u128, Error> {
         database.verify()?;
@@ -211,8 +211,8 @@ pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Fo
         Ok(hash(&tables))
     };
     match read() {
-        Ok(content) => Found::Content(content),
-        Err(error) => Found::Bad(Verdict::Corrupt(error.to_string())),
+        Ok(content) => Inspection::Content(content),
+        Err(error) => Inspection::Bad(Verdict::Corrupt(error.to_string())),
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(steps, 71);
-        let Found::Content(content) = recover(&place, &settings) else { panic!("it cannot be read") };
+        let Inspection::Content(content) = recover(&place, &settings) else { panic!("it cannot be read") };
         assert!(model.ends_with(content));
         assert_eq!(model.judge(content, 71), Verdict::Kept);
         assert_eq!(model.judge(content, 72), Verdict::Lost(1));

@@ -9,12 +9,12 @@ use fathom_workload::engine::{EngineInfo, start_engine};
 use fathom_workload::spec::{Durability, EngineSpec};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::acknowledged::{Acknowledged, Script};
+use crate::acknowledged::{AcknowledgedContents, Script};
 use crate::centre_store;
 use crate::check::Subject;
 use crate::content::content_of;
 use crate::error::CutError;
-use crate::guest::{self, Order, Report};
+use crate::guest::{self, Report, RunRequest};
 use crate::history::History;
 use crate::medium::FileSystem;
 use crate::mmdb_store;
@@ -80,7 +80,7 @@ impl Recording {
     ///
     /// # Errors
     /// It did not.
-    pub fn check(&self, acknowledged: &Acknowledged) -> Result<(), CutError> {
+    pub fn check(&self, acknowledged: &AcknowledgedContents) -> Result<(), CutError> {
         if self.content.is_none_or(|content| acknowledged.ends_with(content)) {
             return Ok(());
         }
@@ -109,7 +109,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     let marks = Marks::open(&marks)?;
     let marked = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
     let marked = marked.map_err(CutError::io("make a directory for a guest"))?;
-    let order = Order {
+    let order = RunRequest {
         engine: run.engine.clone(),
         steps: run.script.steps.clone(),
         seed: run.seed,
@@ -168,9 +168,12 @@ fn sector_bytes(spec: &StackSpec) -> Result<u32, CutError> {
 
 /// Does the script, step by step; `told` is called with the number of each that was acknowledged,
 /// and says whether to go on.
-pub(crate) fn work(order: &Order, told: &dyn Fn(u64) -> Result<bool, CutError>) -> Result<Report, CutError> {
+pub(crate) fn work(
+    order: &RunRequest,
+    told: &dyn Fn(u64) -> Result<bool, CutError>,
+) -> Result<Report, CutError> {
     let failed = |error: fathom_workload::engine::EngineError| CutError::Database {
-        what: error.what.clone(),
+        what: error.subject.clone(),
         problem: error.message,
     };
     let mut interrupted = false;

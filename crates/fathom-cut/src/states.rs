@@ -281,7 +281,7 @@ fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
     if keeps == Keeps::Answered {
         let mut kept: Vec<Epoch> = Vec::new();
         for epoch in epochs.drain(..).rev() {
-            let told = |it: &Epoch| (it.in_flight.is_empty(), it.acknowledged);
+            let told = |epoch: &Epoch| (epoch.in_flight.is_empty(), epoch.acknowledged);
             if kept.last().is_none_or(|last| !epoch.in_flight.is_empty() || told(last) != told(&epoch)) {
                 kept.push(epoch);
             }

@@ -10,7 +10,7 @@ mod model;
 use std::collections::{BTreeSet, HashSet};
 
 use fathom_cut::{
-    BLOCK_BYTES, Behaviour, Class, EXHAUSTIVE, Explored, History, Keeps, Limits, State, States, explore,
+    BLOCK_BYTES, Behaviour, Class, EXHAUSTIVE, Exploration, History, Keeps, Limits, State, States, explore,
 };
 use model::{Recovery, any_history, right_store, there, truth, wrong};
 use proptest::prelude::*;
@@ -18,7 +18,13 @@ use proptest::prelude::*;
 const FLUSHED: Behaviour = Behaviour { keeps: Keeps::Flushed, tear_bytes: 512 };
 const NO_LIMIT: Limits = Limits { from: 0, states: usize::MAX, time: None };
 
-fn explored(history: &History, behaviour: Behaviour, seed: u64, limits: Limits, threads: usize) -> Explored {
+fn explored(
+    history: &History,
+    behaviour: Behaviour,
+    seed: u64,
+    limits: Limits,
+    threads: usize,
+) -> Exploration {
     let states = States::of(history, behaviour, seed, 0, None);
     let mut judges: Vec<Recovery> = (0..threads).map(|_| Recovery(history)).collect();
     explore(&states, &mut judges, limits, &|| false, &|_, _| {}).unwrap()

@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
-use fathom_cut::{Acknowledged, CutError, Recorded, Script};
+use fathom_cut::{AcknowledgedContents, CutError, RecordedRun, Script};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 /// A recording as `cut.json` has it, with one key changed.
-fn recorded(pointer: &str, value: Value) -> Recorded {
+fn recorded(pointer: &str, value: Value) -> RecordedRun {
     let mut json = json!({
         "filesystem": { "driver": "ext4", "options": "data=ordered,noatime", "sector_bytes": 512 },
         "database": "work/cut.db", "device_bytes": 64 << 20, "operations": 3, "commits": 3, "seed": 1,
@@ -66,7 +66,7 @@ fn sql_of_a_recording_reaches_no_file() {
         "SELECT load_extension('x')".into(),
         format!("PRAGMA temp_store_directory = '{}'", place.path().display()),
     ] {
-        let refused = Acknowledged::of(&Script { steps: vec![sql.clone()] }).unwrap_err();
+        let refused = AcknowledgedContents::of(&Script { steps: vec![sql.clone()] }).unwrap_err();
         assert!(refused.to_string().contains("step 1"), "{sql}: {refused}");
     }
     let rows: i64 = open.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
@@ -74,5 +74,5 @@ fn sql_of_a_recording_reaches_no_file() {
     assert!(!new.exists());
     // What a recording needs is done.
     let harmless = "CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (1); COMMIT; SELECT * FROM t; -- end\n;";
-    assert!(Acknowledged::of(&Script { steps: vec![harmless.into()] }).is_ok());
+    assert!(AcknowledgedContents::of(&Script { steps: vec![harmless.into()] }).is_ok());
 }

@@ -13,7 +13,7 @@ use fathom_diagnostic::suggest::{did_you_mean, nearest};
 
 /// What fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum FaultKind {
     Error(Operation),
     LyingFlush,
     Full,
@@ -25,7 +25,7 @@ const NAMES: [&str; 6] = ["read-error", "write-error", "flush-error", "lying-flu
 /// One failure, as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    what: What,
+    what: FaultKind,
     after: u64,
     times: u64,
 }
@@ -69,12 +69,12 @@ impl FromStr for Fault {
             None => (head, None),
         };
         let what = match name {
-            "read-error" => What::Error(Operation::Read),
-            "write-error" => What::Error(Operation::Write),
-            "flush-error" => What::Error(Operation::Flush),
-            "lying-flush" => What::LyingFlush,
-            "full" => What::Full,
-            "gone" => What::Gone,
+            "read-error" => FaultKind::Error(Operation::Read),
+            "write-error" => FaultKind::Error(Operation::Write),
+            "flush-error" => FaultKind::Error(Operation::Flush),
+            "lying-flush" => FaultKind::LyingFlush,
+            "full" => FaultKind::Full,
+            "gone" => FaultKind::Gone,
             other => {
                 let hint = did_you_mean(nearest(other, NAMES));
                 return Err(format!("there is no fault {other:?}{hint}; there are {}", NAMES.join(", ")));
@@ -83,7 +83,7 @@ impl FromStr for Fault {
         if times == 0 {
             return Err(format!("{text}: a fault that happens 0 times is none: leave it out"));
         }
-        if what == What::Full && after.is_none() {
+        if what == FaultKind::Full && after.is_none() {
             return Err(format!("{text}: full after how many KiB? write e.g. full@65536"));
         }
         Ok(Fault { what, after: after.unwrap_or(1).max(1), times })
@@ -145,10 +145,14 @@ impl Faults {
         let would_be_kib = (self.written_bytes + bytes).div_ceil(1024);
         for fault in &mut self.list {
             let (meets, outcome) = match fault.what {
-                What::Error(kind) => (kind == operation && of_kind >= fault.after, Outcome::Error),
-                What::LyingFlush => (operation == Operation::Flush && of_kind >= fault.after, Outcome::Lied),
-                What::Full => (operation == Operation::Write && would_be_kib > fault.after, Outcome::Full),
-                What::Gone => (all >= fault.after, Outcome::Error),
+                FaultKind::Error(kind) => (kind == operation && of_kind >= fault.after, Outcome::Error),
+                FaultKind::LyingFlush => {
+                    (operation == Operation::Flush && of_kind >= fault.after, Outcome::Lied)
+                }
+                FaultKind::Full => {
+                    (operation == Operation::Write && would_be_kib > fault.after, Outcome::Full)
+                }
+                FaultKind::Gone => (all >= fault.after, Outcome::Error),
             };
             if meets && fault.times > 0 {
                 fault.times -= u64::from(fault.times < u64::MAX);

@@ -9,8 +9,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod aligned;
 mod awake;
 mod calibrate;
+mod device;
 mod disk;
 mod fault;
 mod latency;
@@ -29,7 +31,8 @@ mod waiting;
 mod wire;
 
 pub use calibrate::{CalibrateError, Calibration};
-pub use disk::{Disk, DiskError, FILE, MARK, Options, SERVED_MAX, STATISTICS, Shared, Trial};
+pub use device::{DeviceView, FILE, MARK, SERVED_MAX, STATISTICS};
+pub use disk::{Disk, DiskError, Options, Trial};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, Side, Stall};

@@ -21,11 +21,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::FallocateFlags;
 
 use super::awake::Awake;
-use super::disk::{Device, FILE, LARGEST, MARK, STATISTICS, Verdict};
+use super::device::{Device, FILE, LARGEST, MARK, STATISTICS, Verdict};
 use super::fault::Outcome;
 use super::oplog::Record;
 use super::timeline::Operation;
-use super::wire::{ANSWER_HEAD, Ask, Body, Node, Received, Request, head, receive};
+use super::wire::{ANSWER_HEAD, Ask, Body, Node, ReadResult, Request, head, receive};
 
 const ROOT: u64 = 1;
 const DISK: u64 = 2;
@@ -37,7 +37,7 @@ const SPIN_NS: u64 = 30_000;
 const SPARE: usize = 64;
 
 /// What an answer carries.
-enum Given {
+enum Payload {
     Nothing,
     Written(u32),
     Read(Vec<u8>),
@@ -49,7 +49,7 @@ struct Due {
     number: u64,
     unique: u64,
     outcome: Outcome,
-    given: Given,
+    given: Payload,
     record: Option<Record>,
     early_ns: u64,
 }
@@ -76,7 +76,7 @@ impl Ord for Due {
 }
 
 /// The device's thread.
-pub(super) struct Serving {
+pub(super) struct DeviceThread {
     fuse: OwnedFd,
     device: Arc<Device>,
     due: BinaryHeap<Reverse<Due>>,
@@ -88,7 +88,7 @@ pub(super) struct Serving {
     handle: u64,
 }
 
-impl Serving {
+impl DeviceThread {
     /// Starts the thread on a connection that is set up; `keep` is held until the connection ends.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Serving {
     ) -> io::Result<JoinHandle<io::Result<()>>> {
         let flags = rustix::fs::fcntl_getfl(&fuse)?;
         rustix::fs::fcntl_setfl(&fuse, flags | rustix::fs::OFlags::NONBLOCK)?;
-        let mut serving = Serving {
+        let mut serving = DeviceThread {
             fuse,
             device,
             due: BinaryHeap::new(),
@@ -138,7 +138,7 @@ impl Serving {
                 continue;
             }
             match receive(&self.fuse, &mut buffer)? {
-                Received::Request(bytes) => {
+                ReadResult::Request(bytes) => {
                     let Some(request) = Request::parse(&buffer[..bytes]) else {
                         return Err(io::Error::other("a request of the kernel's is none"));
                     };
@@ -148,8 +148,8 @@ impl Serving {
                     }
                     self.serve(&request);
                 }
-                Received::End => return Ok(()),
-                Received::Nothing => self.wait(now),
+                ReadResult::End => return Ok(()),
+                ReadResult::Nothing => self.wait(now),
             }
         }
     }
@@ -180,7 +180,7 @@ impl Serving {
             Ask::Write { offset, data } if node == DISK => self.write(unique, offset, data),
             Ask::Sync if node == DISK => {
                 let verdict = self.device.operate(Operation::Flush, 0, 0, None, || Ok(()));
-                self.answer_at(unique, verdict, Given::Nothing);
+                self.answer_at(unique, verdict, Payload::Nothing);
             }
             Ask::Allocate { offset, bytes, mode } if node == DISK => {
                 self.discard(unique, offset, bytes, mode);
@@ -259,7 +259,7 @@ impl Serving {
         let verdict = self
             .device
             .operate(Operation::Read, offset, bytes, None, || image.read_exact_at(&mut data, offset));
-        self.answer_at(unique, verdict, Given::Read(data));
+        self.answer_at(unique, verdict, Payload::Read(data));
     }
 
     fn write(&mut self, unique: u64, offset: u64, data: &[u8]) {
@@ -271,7 +271,7 @@ impl Serving {
         }
         let verdict = device
             .operate(Operation::Write, offset, bytes, Some(data), || device.image.write_all_at(data, offset));
-        self.answer_at(unique, verdict, Given::Written(bytes as u32));
+        self.answer_at(unique, verdict, Payload::Written(bytes as u32));
     }
 
     fn discard(&mut self, unique: u64, offset: u64, bytes: u64, mode: i32) {
@@ -286,11 +286,11 @@ impl Serving {
         let verdict = self.device.operate(Operation::Discard, offset, bytes, None, || {
             Ok(rustix::fs::fallocate(image, flags, offset, bytes)?)
         });
-        self.answer_at(unique, verdict, Given::Nothing);
+        self.answer_at(unique, verdict, Payload::Nothing);
     }
 
     /// Gives the answer at once if it is due, and keeps it for its time otherwise.
-    fn answer_at(&mut self, unique: u64, verdict: Verdict, given: Given) {
+    fn answer_at(&mut self, unique: u64, verdict: Verdict, given: Payload) {
         let Verdict { outcome, at, record, early_ns } = verdict;
         self.number += 1;
         let due = Due { at, number: self.number, unique, outcome, given, record, early_ns };
@@ -312,16 +312,16 @@ impl Serving {
         let written;
         let body: &[u8] = match &due.given {
             _ if error != 0 => &[],
-            Given::Nothing => &[],
-            Given::Written(bytes) => {
+            Payload::Nothing => &[],
+            Payload::Written(bytes) => {
                 written = Body::written(*bytes).0;
                 &written
             }
-            Given::Read(data) => data,
+            Payload::Read(data) => data,
         };
         self.answer(due.unique, error, body);
         self.device.answered(due.record, due.early_ns, now);
-        if let Given::Read(data) = due.given
+        if let Payload::Read(data) = due.given
             && self.spare.len() < SPARE
         {
             self.spare.push(data);

@@ -135,7 +135,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.as_file().write_all_at(&[7; 4096], 0).unwrap();
         let mut random = fathom_random::Random::new(1);
-        let mut room = crate::calibrate::target::Room::new(4096, &mut random);
+        let mut room = crate::aligned::AlignedBuffer::new(4096, &mut random);
         let rest = Duration::from_millis(1);
         let begin = Instant::now();
         let times = match measure(file.path(), room.of(4096), 5, rest) {

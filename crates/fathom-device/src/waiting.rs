@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 /// The waiting of one thread of this process, which any thread may ask for, also after it has
 /// ended.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct ThreadWait {
     /// 0 until the thread has said that it is the one.
     thread: AtomicI32,
     /// What was found last.
     found_ns: AtomicU64,
 }
 
-impl Waiting {
+impl ThreadWait {
     /// Counts the calling thread's.
     pub fn is_mine(&self) {
         self.thread.store(rustix::thread::gettid().as_raw_pid(), Ordering::Relaxed);
@@ -46,7 +46,7 @@ mod tests {
         let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|&cpu| here.is_set(cpu)).unwrap();
         let mut one = rustix::thread::CpuSet::new();
         one.set(first);
-        let (waiting, end) = (Waiting::default(), AtomicBool::new(false));
+        let (waiting, end) = (ThreadWait::default(), AtomicBool::new(false));
         assert_eq!(waiting.so_far_ns(), 0, "nobody's");
         std::thread::scope(|scope| {
             for mine in [true, false] {

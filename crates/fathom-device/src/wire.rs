@@ -212,7 +212,7 @@ pub(super) struct Node {
 }
 
 /// What a read of /dev/fuse gave.
-pub(super) enum Received {
+pub(super) enum ReadResult {
     /// So many bytes of a request.
     Request(usize),
     /// There is none just now.
@@ -222,13 +222,13 @@ pub(super) enum Received {
 }
 
 /// Takes a request, if there is one; the descriptor does not block.
-pub(super) fn receive(fuse: impl std::os::fd::AsFd, buffer: &mut [u8]) -> io::Result<Received> {
+pub(super) fn receive(fuse: impl std::os::fd::AsFd, buffer: &mut [u8]) -> io::Result<ReadResult> {
     use rustix::io::Errno;
     match rustix::io::read(fuse, buffer) {
-        Ok(bytes) => Ok(Received::Request(bytes)),
+        Ok(bytes) => Ok(ReadResult::Request(bytes)),
         // ENOENT: the request was taken back before it came.
-        Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => Ok(Received::Nothing),
-        Err(Errno::NODEV) => Ok(Received::End),
+        Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => Ok(ReadResult::Nothing),
+        Err(Errno::NODEV) => Ok(ReadResult::End),
         Err(other) => Err(other.into()),
     }
 }

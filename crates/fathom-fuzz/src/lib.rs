@@ -13,6 +13,7 @@
 //! and the checksums are written anew, so that the damage gets as far as the code that believes
 //! them. The targets are in `tests/fuzz/`; `README.md` says how to run millions of cases.
 
+mod case;
 pub mod memory;
 pub mod mutate;
 mod run;

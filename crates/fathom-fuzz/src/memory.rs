@@ -24,7 +24,7 @@ fn grown(bytes: usize) -> bool {
     PEAK.fetch_max(live, Relaxed);
     if live > MOST {
         LIVE.fetch_sub(bytes, Relaxed);
-        crate::run::last_words("asks for more memory than any case may have");
+        crate::case::last_words("asks for more memory than any case may have");
         return false;
     }
     true

@@ -1,11 +1,11 @@
 //! Runs the cases of a target: numbers, limits, and what to say when one fails.
 
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::case::{CASE, NAME, last_words};
 use crate::{Random, memory};
 
 /// Different failures of one target that are gathered before it ends.
@@ -14,9 +14,6 @@ const FAILURES_MAX: usize = 12;
 /// Longest time of one case; generous, because the machine may be busy with something else.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The target that runs, and its case: for the last words of a program that cannot unwind.
-static NAME: Mutex<String> = Mutex::new(String::new());
-static CASE: AtomicU64 = AtomicU64::new(0);
 /// One test at a time: the memory and the panics are the whole program's.
 static ONE: Mutex<()> = Mutex::new(());
 /// Panics since the case began, those of other threads included, and what the first one said.
@@ -68,25 +65,6 @@ fn repeat(name: &str, case: u64) -> String {
     format!(
         "FATHOM_FUZZ_FROM={case} FATHOM_FUZZ_CASES=1 cargo test -p fathom-fuzz --test fuzz -- --exact {name}"
     )
-}
-
-/// Says which case it was, without memory, before the program ends.
-pub(crate) fn last_words(what: &str) {
-    let mut text = [0_u8; 512];
-    let mut rest = &mut text[..];
-    let name = NAME.try_lock();
-    let name = name.as_ref().map_or("", |name| name.as_str());
-    let case = CASE.load(Relaxed);
-    // What does not fit is cut off.
-    let _ = writeln!(
-        rest,
-        "\nfuzz: case {case} of {name} {what}; again: FATHOM_FUZZ_FROM={case} FATHOM_FUZZ_CASES=1 cargo test -p fathom-fuzz --test fuzz -- --exact {name}"
-    );
-    let left = rest.len();
-    let length = text.len() - left;
-    // SAFETY: the buffer is `length` bytes long. Not through `std`, which may want memory, or a
-    // lock that is held.
-    unsafe { libc::write(2, text.as_ptr().cast(), length) };
 }
 
 impl Fuzz {

@@ -304,8 +304,8 @@ fn owners(results: &Results, run: i64, recording: &Recording) -> Result<Option<V
 fn of_device(recording: &Recording) -> Vec<Timed> {
     let mut all = Vec::new();
     for (device, served) in (0_u8..).zip(&recording.served) {
-        for it in served {
-            let op = match it.kind {
+        for request in served {
+            let op = match request.kind {
                 0 => BlockOp::Read,
                 1 => BlockOp::Write,
                 2 => BlockOp::Flush,
@@ -316,12 +316,12 @@ fn of_device(recording: &Recording) -> Vec<Timed> {
                 device,
                 op,
                 owner: None,
-                offset: it.offset,
-                bytes: u64::from(it.bytes),
+                offset: request.offset,
+                bytes: u64::from(request.bytes),
                 start_ns: 0,
                 end_ns: 0,
             };
-            all.push((span, it.arrival_ns, it.given_ns.max(it.arrival_ns)));
+            all.push((span, request.arrival_ns, request.given_ns.max(request.arrival_ns)));
         }
     }
     all

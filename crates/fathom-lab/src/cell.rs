@@ -6,6 +6,10 @@ use fathom_stack::StackSpec;
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 
+/// Keys of `[instruments]`.
+pub(crate) const INSTRUMENT_KEYS: [&str; 5] =
+    ["blocks", "operations", "power_cut", "power_cut_states", "power_cut_seconds"];
+
 /// Instruments that a cell switches on; none of them unless an experiment says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -34,8 +38,8 @@ pub const STATES: u64 = 2000;
 /// Seconds that this takes at most where nothing else is said.
 pub const SECONDS: u64 = 30;
 
-fn is_off(it: &bool) -> bool {
-    !it
+fn is_off(value: &bool) -> bool {
+    !value
 }
 
 impl Instruments {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::analysis::Analysis;
 use crate::experiment::{Cells, Diagnostic, Experiment, Selection, Vocabulary};
-use crate::plan::{Machine, Needs, Plan, PlanDiffers, Turn};
+use crate::plan::{Machine, Needs, Plan, PlanDiffers, PlannedRun};
 use crate::schedule::{Ending, Limits, Precision, Progress, Summary, World, cut_each, go_on};
 use crate::store::{ExperimentRow, Results, StoreError, Writer};
 
@@ -50,7 +50,7 @@ pub struct Preparation {
     /// What is run here and in which order.
     pub plan: Plan,
     /// The runs to be made: all of the plan, or those that the earlier results lack.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<PlannedRun>,
     /// With `--resume`, the results so far.
     pub earlier: Option<Results>,
     /// What ends it before its last block.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::plan::{Plan, Turn};
+use crate::plan::{Plan, PlannedRun};
 use crate::stats::median;
 use crate::store::{Results, RunStatus};
 
@@ -23,7 +23,7 @@ pub struct Estimate {
 /// lies between two runs (image, mkfs, mount, floor probe). None where no cell was measured before
 /// with the same settings.
 #[must_use]
-pub fn estimate(plan: &Plan, turns: &[Turn], earlier: &Results) -> Option<Estimate> {
+pub fn estimate(plan: &Plan, turns: &[PlannedRun], earlier: &Results) -> Option<Estimate> {
     let mut runs: Vec<_> = earlier.runs.iter().filter(|run| run.status == RunStatus::Done).collect();
     runs.sort_by_key(|run| run.started_ms);
     // The median: results that were gone on with days later have one gap of days.

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
 
-/// The version of [`Order`] and [`Event`]. A worker on another host may be older or newer than the
+/// The version of [`WorkerRequest`] and [`Event`]. A worker on another host may be older or newer than the
 /// one who asks.
 pub const PROTOCOL: u32 = 2;
 
 /// What the worker is asked, one JSON object on stdin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct WorkerRequest {
     /// Protocol version; a worker refuses another one.
     pub protocol: u32,
     /// What to run.

@@ -165,7 +165,7 @@ pub struct PlannedCell {
 
 /// One run of one cell, to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct PlannedRun {
     /// [`PlannedCell::id`].
     pub cell: i64,
     /// Block, from 0.
@@ -231,7 +231,7 @@ impl Plan {
 
     /// Every run of the plan in the order in which it is made.
     #[must_use]
-    pub fn turns(&self) -> Vec<Turn> {
+    pub fn turns(&self) -> Vec<PlannedRun> {
         let mut turns = Vec::with_capacity(self.runs());
         for block in 0..self.repeats {
             // Over all cells, skipped ones too: what can run must not change the order of the rest.
@@ -243,7 +243,7 @@ impl Plan {
             }
             let seed = derive_seed(self.seed, &[DATA, u64::from(block)]);
             let runnable = order.into_iter().filter(|cell| cell.skipped.is_none());
-            turns.extend((0..).zip(runnable).map(|(position, cell)| Turn {
+            turns.extend((0..).zip(runnable).map(|(position, cell)| PlannedRun {
                 cell: cell.id,
                 block,
                 position,
@@ -257,7 +257,7 @@ impl Plan {
     ///
     /// # Errors
     /// Results of another plan, with the first difference.
-    pub fn missing(&self, results: &Results) -> Result<Vec<Turn>, PlanDiffers> {
+    pub fn missing(&self, results: &Results) -> Result<Vec<PlannedRun>, PlanDiffers> {
         if let Some(difference) = self.difference(results) {
             return Err(PlanDiffers { difference });
         }
@@ -266,7 +266,7 @@ impl Plan {
 
     /// The runs of the plan that results of the same cells lack.
     #[must_use]
-    pub fn lacking(&self, results: &Results) -> Vec<Turn> {
+    pub fn lacking(&self, results: &Results) -> Vec<PlannedRun> {
         let done: HashSet<(i64, u32)> = results
             .runs
             .iter()

@@ -19,15 +19,14 @@ use std::time::Duration;
 use fathom_probe::Split;
 use fathom_stack::{StackRecord, StackSpec};
 use fathom_workload::params::{Kind, Parameter, Params, Preset};
-use fathom_workload::registry::WorkloadKind;
 use fathom_workload::sample::{PhaseSummary, Sample, Sink};
 use fathom_workload::spec::Durability;
-use fathom_workload::workload::{Context, Workload, WorkloadError};
+use fathom_workload::workload::{Context, Workload, WorkloadError, WorkloadKind};
 use serde_json::Value as Json;
 
-use crate::event::{Event, Order};
+use crate::event::{Event, WorkerRequest};
 use crate::plan::PlannedCell;
-use crate::schedule::{Mounted, Strain, WorkError, World};
+use crate::schedule::{MachineLoad, MountedStack, WorkError, World};
 use fathom_random::{Random, derive_seed};
 
 /// What a simulated workload asks of clock and device.
@@ -266,7 +265,7 @@ impl World for VirtualLab {
         Ok(())
     }
 
-    fn up(&mut self, _spec: &StackSpec, _label: &str) -> Result<Mounted, String> {
+    fn up(&mut self, _spec: &StackSpec, _label: &str) -> Result<MountedStack, String> {
         // Making a stack takes a while, in which the lab drifts on.
         self.device.clock_ns += 5e9;
         let record = StackRecord {
@@ -274,7 +273,7 @@ impl World for VirtualLab {
             device: "virtual device".into(),
             ..StackRecord::default()
         };
-        Ok(Mounted { directory: PathBuf::from("/virtual"), record })
+        Ok(MountedStack { directory: PathBuf::from("/virtual"), record })
     }
 
     fn floor_ns(&mut self) -> Result<Option<u64>, String> {
@@ -292,7 +291,7 @@ impl World for VirtualLab {
 
     fn work(
         &mut self,
-        order: &Order,
+        order: &WorkerRequest,
         limit: Duration,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError> {
@@ -325,8 +324,13 @@ impl World for VirtualLab {
         Ok(())
     }
 
-    fn strain(&mut self) -> Strain {
-        Strain { load: Some(0.0), cpus: 2, steal_ticks: 0, total_ticks: self.device.now_ns() / 10_000_000 }
+    fn machine_load(&mut self) -> MachineLoad {
+        MachineLoad {
+            load: Some(0.0),
+            cpus: 2,
+            steal_ticks: 0,
+            total_ticks: self.device.now_ns() / 10_000_000,
+        }
     }
 
     fn interrupted(&mut self) -> bool {

@@ -1,6 +1,6 @@
 //! The worker: a fresh process that executes one cell once.
 //!
-//! It takes an [`Order`] as JSON on stdin and writes [`Event`]s, one JSON object a line, on stdout.
+//! It takes an [`WorkerRequest`] as JSON on stdin and writes [`Event`]s, one JSON object a line, on stdout.
 //! All findings stay in memory until the work is done and verified: while something is timed,
 //! nothing is written but a progress line, at most four a second, and only when the workload
 //! reports between two executions. What else this process or a library prints on stdout goes to
@@ -23,7 +23,7 @@ use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink, Window};
 use fathom_workload::spec::Durability;
 use fathom_workload::workload::Context;
 
-use crate::event::{Event, FileCall, Order, PROTOCOL};
+use crate::event::{Event, FileCall, PROTOCOL, WorkerRequest};
 
 /// Smallest time between two progress lines.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
     };
     let mut text = String::new();
     let order = match std::io::stdin().read_to_string(&mut text) {
-        Ok(_) => serde_json::from_str::<Order>(&text).map_err(|error| {
+        Ok(_) => serde_json::from_str::<WorkerRequest>(&text).map_err(|error| {
             format!("the order on stdin is not one: {error}. `fathom run` gives it; see `fathom run --help`")
         }),
         Err(error) => Err(format!("stdin: {error}")),
@@ -77,7 +77,7 @@ fn write_event(to: &mut impl Write, event: &Event) -> std::io::Result<()> {
 }
 
 /// Executes an order; everything but the last event is written to `events`.
-fn execute<W: Write>(order: &Order, events: &mut W) -> Result<Event, String> {
+fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, String> {
     if order.protocol != PROTOCOL {
         return Err(format!(
             "the worker speaks protocol {PROTOCOL}, it was asked in protocol {}: use the same Fathom on both sides",
@@ -166,7 +166,7 @@ fn file_call(call: &fathom_probe::Call) -> FileCall {
 }
 
 /// Starts the engine, runs the workload, stops the engine; gives the event that opens the findings.
-fn work<W: Write>(order: &Order, memory: &mut Memory<'_, W>) -> Result<Event, String> {
+fn work<W: Write>(order: &WorkerRequest, memory: &mut Memory<'_, W>) -> Result<Event, String> {
     let cell = &order.cell;
     let workload = fathom_workload::create(&cell.workload).map_err(|error| error.to_string())?;
     let engine = cell

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fathom_lab::experiment::{Cells, Experiment, Selection, Vocabulary, builtin, builtin_named};
-use fathom_lab::plan::{Machine, Needs, Plan, Turn};
+use fathom_lab::plan::{Machine, Needs, Plan, PlannedRun};
 use fathom_lab::schedule::{EarlyEnd, Ending, Limits, Progress, Summary, WorkError, World, carry_out};
 use fathom_lab::sim::{KIND, Noise, VirtualLab};
 use fathom_lab::store::{ExperimentRow, Results, RunStatus, Writer};
@@ -194,14 +194,14 @@ fn bench(plan: Plan) -> (Bench, Writer) {
 }
 
 impl Bench {
-    fn go(&self, writer: Writer, turns: &[Turn], lab: VirtualLab) -> (Summary, Vec<Progress>) {
+    fn go(&self, writer: Writer, turns: &[PlannedRun], lab: VirtualLab) -> (Summary, Vec<Progress>) {
         self.go_until(writer, turns, lab, NEVER_EARLY)
     }
 
     fn go_until(
         &self,
         mut writer: Writer,
-        turns: &[Turn],
+        turns: &[PlannedRun],
         mut lab: VirtualLab,
         ending: Ending,
     ) -> (Summary, Vec<Progress>) {
@@ -415,16 +415,21 @@ fn a_look_ends_in_time_and_has_measured_what_is_named_first() {
 /// `--resume` there; on a quiet machine, where one takes a second or two, all are made.
 #[test]
 fn the_look_of_every_built_in_experiment_has_few_runs_and_begins_with_its_headline() {
-    for one in builtin() {
-        let experiment = Experiment::parse(one.name, one.source).unwrap();
+    for builtin in builtin() {
+        let experiment = Experiment::parse(builtin.name, builtin.source).unwrap();
         let selection = Selection { quick: true, ..Selection::default() };
         let cells = experiment.cells(&selection, &Vocabulary::here()).unwrap();
         let plan = Plan::new(&experiment, &cells, true, 1, &Machine::here(&cells));
-        println!("{}: {} cells, {} runs", one.name, plan.cells.len(), plan.cells.len() as u32 * plan.repeats);
-        assert!(plan.cells.len() as u32 * plan.repeats <= 90, "{}", one.name);
+        println!(
+            "{}: {} cells, {} runs",
+            builtin.name,
+            plan.cells.len(),
+            plan.cells.len() as u32 * plan.repeats
+        );
+        assert!(plan.cells.len() as u32 * plan.repeats <= 90, "{}", builtin.name);
         let first: Vec<i64> =
             plan.turns().iter().filter(|turn| turn.block == 0).map(|turn| turn.cell).collect();
-        assert!(first.is_sorted(), "{}: {first:?}", one.name);
+        assert!(first.is_sorted(), "{}: {first:?}", builtin.name);
     }
     // Who names variants gets those, and not the look's.
     let experiment = Experiment::parse("sms-centre", builtin_named("sms-centre").unwrap().source).unwrap();

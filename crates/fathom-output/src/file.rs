@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 use tempfile::NamedTempFile;
 
-use crate::held::{self, Held};
 use crate::target::{self, Target, parent};
+use crate::temporary::{self, TemporaryPath};
 use crate::{OutputError, is_stdout_closed};
 
 /// What the hidden name of a new file begins with, where it has to have one.
@@ -46,7 +46,7 @@ enum New {
     /// Without a name, so that nothing stays of it however the program ends (`O_TMPFILE`).
     Nameless(File),
     /// With a hidden name, where the file system has no others. The second one is dropped last.
-    Hidden(NamedTempFile, Held),
+    Hidden(NamedTempFile, TemporaryPath),
 }
 
 impl New {
@@ -60,7 +60,7 @@ impl New {
                 .permissions(Permissions::from_mode(mode))
                 .tempfile_in(directory)
         };
-        let (new, held) = held::hold(hidden, NamedTempFile::path)?;
+        let (new, held) = temporary::hold(hidden, NamedTempFile::path)?;
         Ok(New::Hidden(new, held))
     }
 
@@ -82,7 +82,7 @@ impl New {
         match link(place) {
             // A link never replaces a file, and a renaming does: so there is a second name for a
             // moment.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => held::at_once(|| {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => temporary::uninterrupted(|| {
                 let hidden = tempfile::Builder::new().prefix(HIDDEN).make_in(parent(place), link)?;
                 hidden.persist(place).map(drop).map_err(|error| error.error)
             }),

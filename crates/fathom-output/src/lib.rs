@@ -27,14 +27,14 @@
 
 mod error;
 mod file;
-mod held;
 mod print;
 mod target;
+mod temporary;
 mod text;
 
 pub use error::OutputError;
 pub use file::{Access, Output, check, check_unnamed, is_standard_output, write};
-pub use held::{Held, hold, remove_held};
 pub use print::{end, is_stdout_closed, out_line, raw, tell_line};
 pub use target::is_journal;
-pub use text::{Shown, lines, shown, shown_path};
+pub use temporary::{TemporaryPath, hold, remove_temporary};
+pub use text::{EscapingWriter, lines, shown, shown_path};

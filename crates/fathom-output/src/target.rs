@@ -106,9 +106,9 @@ fn same(a: &Metadata, b: &Metadata) -> bool {
 
 /// Whether `found` is this input, or lies in it where it is a directory.
 fn is_of(input: &Path, found: &Metadata) -> bool {
-    let Ok(it) = fs::metadata(input) else { return false };
-    if !it.is_dir() {
-        return same(&it, found);
+    let Ok(metadata) = fs::metadata(input) else { return false };
+    if !metadata.is_dir() {
+        return same(&metadata, found);
     }
     let files = fs::read_dir(input).into_iter().flatten().flatten();
     files.filter_map(|file| fs::metadata(file.path()).ok()).any(|file| same(&file, found))

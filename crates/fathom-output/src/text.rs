@@ -41,16 +41,16 @@ pub fn lines(text: &str) -> String {
 
 /// Shows all that is written to it as [`lines`] does. Flush it, or its last bytes may be missing.
 #[derive(Debug)]
-pub struct Shown<W> {
+pub struct EscapingWriter<W> {
     out: W,
     /// What may be the begin of a character, or of a line's end.
     held: Vec<u8>,
 }
 
-impl<W: Write> Shown<W> {
+impl<W: Write> EscapingWriter<W> {
     /// Nothing is written yet.
-    pub fn new(out: W) -> Shown<W> {
-        Shown { out, held: Vec::new() }
+    pub fn new(out: W) -> EscapingWriter<W> {
+        EscapingWriter { out, held: Vec::new() }
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -58,7 +58,7 @@ impl<W: Write> Shown<W> {
     }
 }
 
-impl<W: Write> Write for Shown<W> {
+impl<W: Write> Write for EscapingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.held.extend_from_slice(bytes);
         let held = std::mem::take(&mut self.held);
@@ -104,7 +104,7 @@ mod tests {
     fn what_is_written_in_pieces_is_shown_as_if_in_one() {
         let text = "é\u{9b}2J,\x1bc\r\nd\r";
         for size in 1..text.len() {
-            let mut out = Shown::new(Vec::new());
+            let mut out = EscapingWriter::new(Vec::new());
             text.as_bytes().chunks(size).for_each(|piece| out.write_all(piece).unwrap());
             out.flush().unwrap();
             assert_eq!(String::from_utf8(out.out).unwrap(), lines(text), "{size} bytes at a time");

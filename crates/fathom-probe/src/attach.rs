@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::{ERROR, File, OK, Vfs, VfsAccess, VfsDelete, VfsOpen, VfsSleep, fcntl};
 use crate::file::{platform_read, wrap_in_place};
+use crate::installed::InstalledVfs;
 use crate::kind::{FileClass, Op};
 use crate::meter::timed;
-use crate::vfs::{Installed, Probe, find};
+use crate::vfs::{Probe, find};
 
 /// Replaces one function pointer of a registered VFS.
 ///
@@ -107,7 +108,7 @@ unsafe extern "C" fn sleep(vfs: *mut Vfs, microseconds: c_int) -> c_int {
 /// # Safety
 /// `db` must be a connection of the probe's library that no other thread uses meanwhile; SQLite
 /// holds its mutex while it loads an extension.
-pub unsafe fn wrap_open_files(db: *mut c_void, installed: &'static Installed) {
+pub unsafe fn wrap_open_files(db: *mut c_void, installed: &'static InstalledVfs) {
     // SAFETY: passed on.
     for schema in unsafe { schemas(db, installed) } {
         // SAFETY: passed on; the pointers that SQLite gives are those of the schema's files, closed
@@ -150,7 +151,7 @@ unsafe fn is_open(file: *const File) -> bool {
 ///
 /// # Safety
 /// `db` must be a connection and `operation` one that stores a pointer to `T`.
-unsafe fn pointer<T>(db: *mut c_void, installed: &Installed, schema: &CStr, operation: c_int) -> *mut T {
+unsafe fn pointer<T>(db: *mut c_void, installed: &InstalledVfs, schema: &CStr, operation: c_int) -> *mut T {
     let mut pointer: *mut T = ptr::null_mut();
     // SAFETY: the operation writes one pointer to where its argument points.
     let rc = unsafe {
@@ -163,7 +164,7 @@ unsafe fn pointer<T>(db: *mut c_void, installed: &Installed, schema: &CStr, oper
 ///
 /// # Safety
 /// `db` must be a connection of the probe's library.
-unsafe fn column(db: *mut c_void, installed: &Installed, sql: &CStr, number: usize) -> Vec<CString> {
+unsafe fn column(db: *mut c_void, installed: &InstalledVfs, sql: &CStr, number: usize) -> Vec<CString> {
     struct Texts {
         number: usize,
         texts: Vec<CString>,
@@ -198,14 +199,14 @@ unsafe fn column(db: *mut c_void, installed: &Installed, sql: &CStr, number: usi
 
 /// # Safety
 /// As for [`column`].
-unsafe fn schemas(db: *mut c_void, installed: &Installed) -> Vec<CString> {
+unsafe fn schemas(db: *mut c_void, installed: &InstalledVfs) -> Vec<CString> {
     // SAFETY: passed on.
     unsafe { column(db, installed, c"PRAGMA database_list", 1) }
 }
 
 /// # Safety
 /// As for [`column`].
-unsafe fn journal_mode(db: *mut c_void, installed: &Installed, schema: &CStr) -> Option<CString> {
+unsafe fn journal_mode(db: *mut c_void, installed: &InstalledVfs, schema: &CStr) -> Option<CString> {
     let name = schema.to_string_lossy().replace('"', "\"\"");
     let sql = CString::new(format!("PRAGMA \"{name}\".journal_mode")).ok()?;
     // SAFETY: passed on.

@@ -1,14 +1,14 @@
 //! An open file under the probe: SQLite's calls counted, timed and passed on unchanged.
 //!
 //! SQLite finds a file's methods through the pointer at the head of its `sqlite3_file`. The probe
-//! puts a [`Wrapped`] where that pointer leads; its first field is the method table, so the same
+//! puts a [`WrappedFile`] where that pointer leads; its first field is the method table, so the same
 //! pointer leads to everything the probe knows of the file. There are two ways to hold the file
 //! itself:
 //!
 //! - *inside*: opened through the VFS "fathom". SQLite gives one block of memory; the probe's
 //!   [`Head`] comes first and the platform's file follows it.
 //! - *in place*: opened through the platform's VFS. The block is the platform's file; only the
-//!   pointer at its head is replaced and the [`Wrapped`] lives on the heap until the file is
+//!   pointer at its head is replaced and the [`WrappedFile`] lives on the heap until the file is
 //!   closed.
 
 use std::collections::BTreeSet;
@@ -17,15 +17,15 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::{BUSY, ERROR, File, IoMethods, OK, fcntl};
+use crate::installed::{InstalledVfs, VFS_NAME};
 use crate::kind::{FileClass, Op};
 use crate::meter::{timed, timed_as};
 use crate::refuse::{is_log_refused, is_refused};
-use crate::vfs::{Installed, VFS_NAME};
-use crate::watch::Tracked;
+use crate::watch::TrackedFile;
 
 /// What the probe knows of one open file.
 #[repr(C)]
-pub struct Wrapped {
+pub struct WrappedFile {
     /// The table that SQLite calls. Must stay the first field.
     methods: IoMethods,
     /// The platform's file.
@@ -34,9 +34,9 @@ pub struct Wrapped {
     /// `inner`.
     replaced: *const IoMethods,
     class: FileClass,
-    installed: *const Installed,
+    installed: *const InstalledVfs,
     /// Null unless files are watched; a box that is freed when the file is closed.
-    tracked: *mut Tracked,
+    tracked: *mut TrackedFile,
 }
 
 /// What precedes the platform's file in the memory that SQLite gives to a file of the VFS "fathom".
@@ -46,7 +46,7 @@ pub struct Wrapped {
 #[repr(C)]
 pub struct Head {
     base: File,
-    wrapped: Wrapped,
+    wrapped: WrappedFile,
 }
 
 const _: () = assert!(size_of::<Head>().is_multiple_of(8) && align_of::<Head>() <= 8);
@@ -116,7 +116,7 @@ impl Head {
         file: *mut File,
         name: *const c_char,
         class: FileClass,
-        installed: *const Installed,
+        installed: *const InstalledVfs,
     ) {
         // SAFETY: the memory was prepared; SQLite does not move an open file.
         unsafe {
@@ -125,10 +125,10 @@ impl Head {
                 return;
             }
             let methods = methods_over((*inner).methods);
-            let tracked = Tracked::open(name, class).map_or(ptr::null_mut(), Box::into_raw);
+            let tracked = TrackedFile::open(name, class).map_or(ptr::null_mut(), Box::into_raw);
             let wrapped = &raw mut (*file.cast::<Head>()).wrapped;
-            wrapped.write(Wrapped { methods, inner, replaced: ptr::null(), class, installed, tracked });
-            // The pointer to the table must reach the whole of `Wrapped`, hence the cast.
+            wrapped.write(WrappedFile { methods, inner, replaced: ptr::null(), class, installed, tracked });
+            // The pointer to the table must reach the whole of `WrappedFile`, hence the cast.
             (*file).methods = wrapped.cast::<IoMethods>();
         }
     }
@@ -140,7 +140,7 @@ impl Head {
 /// # Safety
 /// `file` must be a file that the platform's VFS of `installed` opened, in use by no other thread
 /// now.
-pub unsafe fn wrap_in_place(file: *mut File, class: FileClass, installed: *const Installed) {
+pub unsafe fn wrap_in_place(file: *mut File, class: FileClass, installed: *const InstalledVfs) {
     // SAFETY: by the caller's promise the pointer and the table behind it are the platform's.
     unsafe {
         let replaced = (*file).methods;
@@ -150,7 +150,7 @@ pub unsafe fn wrap_in_place(file: *mut File, class: FileClass, installed: *const
         }
         let methods = methods_over(replaced);
         let tracked = ptr::null_mut();
-        let wrapped = Wrapped { methods, inner: file, replaced, class, installed, tracked };
+        let wrapped = WrappedFile { methods, inner: file, replaced, class, installed, tracked };
         let wrapped = Box::into_raw(Box::new(wrapped));
         all.insert(wrapped.addr());
         (*file).methods = wrapped.cast::<IoMethods>();
@@ -172,25 +172,25 @@ pub unsafe fn platform_read(
     file: *const File,
 ) -> Option<unsafe extern "C" fn(*mut File, *mut c_void, c_int, i64) -> c_int> {
     // SAFETY: an open file has a method table of at least version 1, and one listed in `IN_PLACE`
-    // is a `Wrapped`.
+    // is a `WrappedFile`.
     unsafe {
         let methods = (*file).methods;
         if in_place().contains(&methods.addr()) {
-            (*(*methods.cast::<Wrapped>()).platform()).read
+            (*(*methods.cast::<WrappedFile>()).platform()).read
         } else {
             (*methods).read
         }
     }
 }
 
-impl Wrapped {
+impl WrappedFile {
     /// What is watched of the file, if it is.
     #[inline]
     #[expect(
         clippy::mut_from_ref,
         reason = "the box is the file's own, behind a raw pointer as all of SQLite's files are"
     )]
-    fn tracked(&self) -> Option<&mut Tracked> {
+    fn tracked(&self) -> Option<&mut TrackedFile> {
         // SAFETY: null, or a box that lives until the file is closed. SQLite calls one method of a
         // file at a time, and no method keeps the reference.
         unsafe { self.tracked.as_mut() }
@@ -215,10 +215,10 @@ impl Wrapped {
 /// `file` must carry the probe's method table, which is so wherever SQLite calls one of the methods
 /// below.
 #[inline]
-unsafe fn wrapped<'a>(file: *mut File) -> &'a Wrapped {
-    // SAFETY: the table is the first field of a `Wrapped`, and the pointer was made from a pointer
+unsafe fn wrapped<'a>(file: *mut File) -> &'a WrappedFile {
+    // SAFETY: the table is the first field of a `WrappedFile`, and the pointer was made from a pointer
     // to all of it.
-    unsafe { &*(*file).methods.cast::<Wrapped>() }
+    unsafe { &*(*file).methods.cast::<WrappedFile>() }
 }
 
 /// Calls the platform's method `$method` of `$wrapped`. It exists: the probe's own stands in the
@@ -226,7 +226,7 @@ unsafe fn wrapped<'a>(file: *mut File) -> &'a Wrapped {
 /// call fails like any other.
 macro_rules! platform {
     ($wrapped:expr, $method:ident ( $($argument:expr),* )) => {{
-        let wrapped: &Wrapped = $wrapped;
+        let wrapped: &WrappedFile = $wrapped;
         // SAFETY: SQLite's arguments are passed on as they came, to the method that they were meant
         // for, with the file that the platform opened.
         match unsafe { (*wrapped.platform()).$method } {
@@ -240,7 +240,7 @@ macro_rules! platform {
 unsafe extern "C" fn close(file: *mut File) -> c_int {
     // SAFETY: see `read`; SQLite closes a file once, and calls nothing on it afterwards.
     let (place, is_in_place) = unsafe {
-        let place = (*file).methods.cast_mut().cast::<Wrapped>();
+        let place = (*file).methods.cast_mut().cast::<WrappedFile>();
         (place, !(*place).replaced.is_null())
     };
     if is_in_place {
@@ -272,7 +272,7 @@ unsafe extern "C" fn read(file: *mut File, to: *mut c_void, bytes: c_int, offset
     let wrapped = unsafe { wrapped(file) };
     let call =
         || timed(wrapped.class, Op::Read, count(bytes), || platform!(wrapped, read(to, bytes, offset)));
-    Tracked::call(wrapped.tracked, Op::Read, offset, count(bytes), call)
+    TrackedFile::call(wrapped.tracked, Op::Read, offset, count(bytes), call)
 }
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, bytes: c_int, offset: i64) -> c_int {
@@ -280,7 +280,7 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, bytes: c_int, o
     let wrapped = unsafe { wrapped(file) };
     let call =
         || timed(wrapped.class, Op::Write, count(bytes), || platform!(wrapped, write(from, bytes, offset)));
-    let rc = Tracked::call(wrapped.tracked, Op::Write, offset, count(bytes), call);
+    let rc = TrackedFile::call(wrapped.tracked, Op::Write, offset, count(bytes), call);
     if let Some(tracked) = wrapped.tracked() {
         tracked.written(u64::try_from(offset).unwrap_or(0), count(bytes));
     }
@@ -294,14 +294,14 @@ unsafe extern "C" fn truncate(file: *mut File, size: i64) -> c_int {
         tracked.truncating(u64::try_from(size).unwrap_or(0));
     }
     let call = || timed(wrapped.class, Op::Truncate, 0, || platform!(wrapped, truncate(size)));
-    Tracked::call(wrapped.tracked, Op::Truncate, size, 0, call)
+    TrackedFile::call(wrapped.tracked, Op::Truncate, size, 0, call)
 }
 
 unsafe extern "C" fn sync(file: *mut File, flags: c_int) -> c_int {
     // SAFETY: see `read`.
     let wrapped = unsafe { wrapped(file) };
     let call = || timed(wrapped.class, Op::Sync, 0, || platform!(wrapped, sync(flags)));
-    let rc = Tracked::call(wrapped.tracked, Op::Sync, 0, 0, call);
+    let rc = TrackedFile::call(wrapped.tracked, Op::Sync, 0, 0, call);
     if let Some(tracked) = wrapped.tracked() {
         tracked.settle();
     }
@@ -366,7 +366,7 @@ unsafe extern "C" fn file_control(file: *mut File, op: c_int, argument: *mut c_v
 ///
 /// # Safety
 /// `name` must point to null or to a string allocated by the SQLite library of `installed`.
-unsafe fn prefix_name(name: *mut *mut c_char, installed: &Installed) {
+unsafe fn prefix_name(name: *mut *mut c_char, installed: &InstalledVfs) {
     let prefix = VFS_NAME.to_bytes();
     // SAFETY: lengths are counted before bytes are copied; the new string has room for prefix,
     // slash, name and NUL. If there is no memory the platform's name stands.

@@ -11,63 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use crate::abi::{AUTH, ERROR, File, OK, Symbol, Vfs, VfsDelete, VfsOpen};
 use crate::api::Api;
 use crate::file::Head;
+use crate::installed::{InstalledVfs, Root, VFS_NAME};
 use crate::kind::{FileClass, Op};
 use crate::meter::timed;
-
-/// Name under which the probe is registered.
-pub const VFS_NAME: &CStr = c"fathom";
-
-/// The probe in one SQLite library. Never freed: SQLite keeps pointers to a VFS for as long as
-/// files are open.
-pub struct Installed {
-    /// What SQLite has registered. Its `app_data` points back here.
-    vfs: Vfs,
-    /// The platform's VFS, as SQLite has it.
-    pub platform: *mut Vfs,
-    /// The platform's methods as they were when the probe was installed.
-    pub methods: Vfs,
-    pub api: Api,
-    /// The directory outside of which it opens nothing; none for "fathom" itself.
-    root: Option<Root>,
-}
-
-/// A directory, in the forms in which SQLite may name what is in it.
-struct Root {
-    /// With a slash at the end: without symbolic links, and as it was given (SQLite did not resolve
-    /// those of directories before 3.39).
-    forms: [Vec<u8>; 2],
-    /// Under which the VFS is registered.
-    name: CString,
-}
-
-impl Root {
-    /// Whether a file lies in the directory itself, where all files of a database lie.
-    fn holds(&self, name: &[u8]) -> bool {
-        let inside = |form: &Vec<u8>| name.strip_prefix(form.as_slice());
-        let is_plain =
-            |rest: &[u8]| !rest.is_empty() && !rest.contains(&b'/') && rest != b"." && rest != b"..";
-        self.forms.iter().filter_map(inside).any(is_plain)
-    }
-}
-
-impl Installed {
-    /// Whether a call on a file of this name is passed on.
-    ///
-    /// # Safety
-    /// `name` must be null or end in NUL.
-    unsafe fn admits(&self, name: *const c_char) -> bool {
-        let Some(root) = &self.root else { return true };
-        // A temporary file has no name: the platform makes one up in the system's directory for
-        // them, and unlinks it. SAFETY: by the caller's promise.
-        name.is_null() || root.holds(unsafe { CStr::from_ptr(name) }.to_bytes())
-    }
-}
-
-// SAFETY: all fields are set before the value is shared and never change, but for `vfs.next`, which
-// belongs to SQLite and is only touched by it under its own mutex.
-unsafe impl Send for Installed {}
-// SAFETY: as above.
-unsafe impl Sync for Installed {}
 
 /// Why the probe could not be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +50,7 @@ impl std::error::Error for InstallError {}
 /// The measuring VFS, registered in one SQLite library.
 #[derive(Clone, Copy)]
 pub struct Probe {
-    pub(crate) installed: &'static Installed,
+    pub(crate) installed: &'static InstalledVfs,
 }
 
 impl std::fmt::Debug for Probe {
@@ -114,10 +60,10 @@ impl std::fmt::Debug for Probe {
 }
 
 /// All that was ever installed: one entry per SQLite library in the process.
-static INSTALLED: Mutex<Vec<&'static Installed>> = Mutex::new(Vec::new());
+static INSTALLED: Mutex<Vec<&'static InstalledVfs>> = Mutex::new(Vec::new());
 
 /// Those of one directory.
-static CONFINED: Mutex<Vec<&'static Installed>> = Mutex::new(Vec::new());
+static CONFINED: Mutex<Vec<&'static InstalledVfs>> = Mutex::new(Vec::new());
 
 /// The probe that was put into a platform's VFS, whose functions are called with `vfs`: the
 /// platform's own, or another that was made as a copy of it and kept some of its functions, as
@@ -126,12 +72,12 @@ static CONFINED: Mutex<Vec<&'static Installed>> = Mutex::new(Vec::new());
 ///
 /// # Safety
 /// `vfs` must be a VFS with which SQLite, or another VFS, calls a function of the platform's.
-pub unsafe fn find(vfs: *const Vfs) -> Option<&'static Installed> {
+pub unsafe fn find(vfs: *const Vfs) -> Option<&'static InstalledVfs> {
     let all = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    let by = |is: &dyn Fn(&Installed) -> bool| all.iter().copied().find(|one| is(one));
-    by(&|one| ptr::eq(one.platform, vfs))
+    let by = |is: &dyn Fn(&InstalledVfs) -> bool| all.iter().copied().find(|installed| is(installed));
+    by(&|installed| ptr::eq(installed.platform, vfs))
         // SAFETY: by the caller's promise it is a VFS; every version has the field.
-        .or_else(|| by(&|one| ptr::eq(one.methods.app_data, unsafe { (*vfs).app_data })))
+        .or_else(|| by(&|installed| ptr::eq(installed.methods.app_data, unsafe { (*vfs).app_data })))
         .or_else(|| all.first().copied())
 }
 
@@ -167,7 +113,7 @@ impl Probe {
         // SAFETY: the functions are the library's; the name ends in NUL.
         let registered = unsafe { (api.vfs_find)(VFS_NAME.as_ptr()) };
         if !registered.is_null() {
-            let own = all.iter().find(|one| ptr::eq(&raw const one.vfs, registered));
+            let own = all.iter().find(|installed| ptr::eq(&raw const installed.vfs, registered));
             return own.map(|installed| Self { installed }).ok_or(InstallError::NameTaken);
         }
         // SAFETY: null asks for the default.
@@ -177,8 +123,8 @@ impl Probe {
         }
         // SAFETY: a registered VFS is valid, and `copy` reads no more than its version has.
         let methods = unsafe { copy(platform) };
-        let installed: &'static mut Installed =
-            Box::leak(Box::new(Installed { vfs: vfs_over(&methods), platform, methods, api, root: None }));
+        let installed: &'static mut InstalledVfs =
+            Box::leak(Box::new(InstalledVfs { vfs: vfs_over(&methods), platform, methods, api, root: None }));
         // SAFETY: it is new, and never freed.
         let installed = unsafe { register(installed, default) }?;
         all.push(installed);
@@ -201,15 +147,17 @@ impl Probe {
         let forms = [form(&real), form(&given)];
         let mut all = CONFINED.lock().unwrap_or_else(PoisonError::into_inner);
         let own = self.installed;
-        let known = all.iter().copied().filter(|one| ptr::eq(one.platform, own.platform));
-        if let Some(root) = known.filter_map(|one| one.root.as_ref()).find(|root| root.forms == forms) {
+        let known = all.iter().copied().filter(|installed| ptr::eq(installed.platform, own.platform));
+        if let Some(root) =
+            known.filter_map(|installed| installed.root.as_ref()).find(|root| root.forms == forms)
+        {
             return Ok(&root.name);
         }
         let number = all.len();
         let Ok(name) = CString::new(format!("fathom-in-{number}")) else {
             return Err(InstallError::NameTaken);
         };
-        let installed: &'static mut Installed = Box::leak(Box::new(Installed {
+        let installed: &'static mut InstalledVfs = Box::leak(Box::new(InstalledVfs {
             vfs: vfs_over(&own.methods),
             platform: own.platform,
             methods: own.methods,
@@ -260,10 +208,10 @@ impl Probe {
 /// # Safety
 /// Nothing else may know `installed` yet.
 unsafe fn register(
-    installed: &'static mut Installed,
+    installed: &'static mut InstalledVfs,
     default: bool,
-) -> Result<&'static Installed, InstallError> {
-    let place: *mut Installed = installed;
+) -> Result<&'static InstalledVfs, InstallError> {
+    let place: *mut InstalledVfs = installed;
     // SAFETY: `place` is valid for ever; it is written here before anything else knows it.
     let (rc, installed) = unsafe {
         (*place).vfs.app_data = place.cast::<c_void>();
@@ -344,16 +292,16 @@ fn vfs_over(platform: &Vfs) -> Vfs {
 ///
 /// # Safety
 /// `vfs` must be the VFS that [`Probe::install_as`] registered, or a copy of it.
-unsafe fn installed<'a>(vfs: *mut Vfs) -> &'a Installed {
+unsafe fn installed<'a>(vfs: *mut Vfs) -> &'a InstalledVfs {
     // SAFETY: `app_data` was set before registration and points to memory that is never freed; a
     // copy that kept the functions with which it is called here keeps what they need.
-    unsafe { &*(*vfs).app_data.cast::<Installed>() }
+    unsafe { &*(*vfs).app_data.cast::<InstalledVfs>() }
 }
 
 /// Calls the platform's method; `$missing` if it has none, which cannot be: see `vfs_over`.
 macro_rules! platform {
     ($installed:expr, $missing:expr, $method:ident ( $($argument:expr),* )) => {{
-        let installed: &Installed = $installed;
+        let installed: &InstalledVfs = $installed;
         match installed.methods.$method {
             // SAFETY: SQLite's arguments are passed on as they came, to the method they were meant
             // for, with the VFS that this method belongs to.

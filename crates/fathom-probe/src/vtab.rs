@@ -10,9 +10,9 @@ use std::ptr;
 
 use crate::abi::{ERROR, Module, NOMEM, NULL, OK, READONLY, Vtab, VtabCursor};
 use crate::api::Api;
+use crate::installed::InstalledVfs;
 use crate::kind::{FileClass, Op};
 use crate::meter::{ProcessRow, keep_durations, process_rows, reset_process_row};
-use crate::vfs::Installed;
 
 const NAME: &CStr = c"fathom_io";
 const SCHEMA: &CStr = c"CREATE TABLE fathom_io(\
@@ -52,7 +52,7 @@ static MODULE: Module = Module {
 ///
 /// # Safety
 /// `db` must be an open connection of the library in which the probe is installed.
-pub unsafe fn register(db: *mut c_void, installed: &'static Installed) -> c_int {
+pub unsafe fn register(db: *mut c_void, installed: &'static InstalledVfs) -> c_int {
     keep_durations();
     let auxiliary = ptr::from_ref(installed).cast_mut().cast::<c_void>();
     // SAFETY: the module and the auxiliary data live for ever, so they need no destructor.
@@ -104,7 +104,7 @@ unsafe extern "C" fn connect(
 ) -> c_int {
     guarded(|| {
         // SAFETY: `register` gave this pointer, and what is installed stays.
-        let api = unsafe { &*auxiliary.cast::<Installed>() }.api;
+        let api = unsafe { &*auxiliary.cast::<InstalledVfs>() }.api;
         // SAFETY: SQLite asks for exactly this call from within xConnect.
         let rc = unsafe { (api.declare_vtab)(db, SCHEMA.as_ptr()) };
         if rc != OK {

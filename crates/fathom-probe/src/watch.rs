@@ -101,7 +101,7 @@ pub struct Call {
 
 /// All that was watched.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct FileActivity {
     /// The files, by their number.
     pub files: Vec<WatchedFile>,
     /// In order of time.
@@ -119,7 +119,7 @@ static MODE: AtomicU8 = AtomicU8::new(OFF);
 
 #[derive(Default)]
 struct State {
-    watched: Watched,
+    watched: FileActivity,
     by_path: HashMap<PathBuf, u32>,
     /// What is noted of each file: extents by their offset in the file.
     known: Vec<BTreeMap<u64, Extent>>,
@@ -141,10 +141,10 @@ pub fn watch(what: Watch) {
 
 /// Ends watching and gives what was seen.
 #[must_use]
-pub fn take_watched() -> Watched {
+pub fn take_watched() -> FileActivity {
     MODE.store(OFF, Ordering::Release);
     let mut state = state();
-    let Some(State { watched, databases, .. }) = state.take() else { return Watched::default() };
+    let Some(State { watched, databases, .. }) = state.take() else { return FileActivity::default() };
     // Other connections may still hold locks through these files.
     databases.into_values().for_each(std::mem::forget);
     watched
@@ -161,7 +161,7 @@ pub(crate) fn now_ns() -> u64 {
 
 /// What is watched of one open file.
 #[derive(Debug)]
-pub struct Tracked {
+pub struct TrackedFile {
     number: u32,
     mode: u8,
     file: Option<Arc<File>>,
@@ -172,12 +172,12 @@ pub struct Tracked {
 /// Written ranges with no more than this between them are asked for as one.
 const NEAR_BYTES: u64 = 1 << 20;
 
-impl Tracked {
+impl TrackedFile {
     /// Watches a file that was just opened, if files are watched and this one has a name.
     ///
     /// # Safety
     /// `name` must be null or end in NUL.
-    pub unsafe fn open(name: *const c_char, class: FileClass) -> Option<Box<Tracked>> {
+    pub unsafe fn open(name: *const c_char, class: FileClass) -> Option<Box<TrackedFile>> {
         let mode = MODE.load(Ordering::Acquire);
         if mode == OFF || name.is_null() {
             return None;
@@ -188,7 +188,7 @@ impl Tracked {
         let state = state.as_mut()?;
         let number = state.number(path, class);
         let file = if mode == EXTENTS { state.descriptor(path, class) } else { None };
-        Some(Box::new(Tracked { number, mode, file, dirty: BTreeMap::new() }))
+        Some(Box::new(TrackedFile { number, mode, file, dirty: BTreeMap::new() }))
     }
 
     /// Bytes were written.
@@ -239,7 +239,13 @@ impl Tracked {
 
     /// Makes a call and keeps it, where calls are watched.
     #[inline]
-    pub fn call<R>(tracked: *const Tracked, op: Op, offset: i64, bytes: u64, call: impl FnOnce() -> R) -> R {
+    pub fn call<R>(
+        tracked: *const TrackedFile,
+        op: Op,
+        offset: i64,
+        bytes: u64,
+        call: impl FnOnce() -> R,
+    ) -> R {
         // SAFETY: null, or a box that lives as long as the file is open.
         let Some(tracked) = (unsafe { tracked.as_ref() }).filter(|file| file.mode == CALLS) else {
             return call();
@@ -260,7 +266,7 @@ impl Tracked {
 /// It counts as a temporary file, that is, as none of a database. Nothing is done where nothing is
 /// watched.
 #[derive(Debug, Default)]
-pub struct PlainFile(Option<Box<Tracked>>);
+pub struct PlainFile(Option<Box<TrackedFile>>);
 
 impl PlainFile {
     /// A file that was just opened or made.
@@ -268,7 +274,7 @@ impl PlainFile {
     pub fn open(path: &Path) -> PlainFile {
         let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return PlainFile(None) };
         // SAFETY: the name ends in NUL.
-        PlainFile(unsafe { Tracked::open(name.as_ptr(), FileClass::Temporary) })
+        PlainFile(unsafe { TrackedFile::open(name.as_ptr(), FileClass::Temporary) })
     }
 
     /// Whether files that are opened now are asked for their extents.
@@ -383,11 +389,11 @@ impl State {
             let overlapping: Vec<Extent> = known
                 .range(..end)
                 .rev()
-                .take_while(|(_, it)| it.offset + it.length > extent.offset)
-                .map(|(_, it)| *it)
+                .take_while(|(_, older)| older.offset + older.length > extent.offset)
+                .map(|(_, older)| *older)
                 .collect();
-            let same = |it: &Extent| {
-                it.physical.wrapping_sub(it.offset) == extent.physical.wrapping_sub(extent.offset)
+            let same = |older: &Extent| {
+                older.physical.wrapping_sub(older.offset) == extent.physical.wrapping_sub(extent.offset)
             };
             // The commonest case: nothing has changed.
             if let [one] = overlapping[..]
@@ -522,7 +528,7 @@ mod tests {
     #[test]
     fn near_ranges_are_asked_for_as_one() {
         let file = Some(Arc::new(File::open("/dev/null").unwrap()));
-        let mut tracked = Tracked { number: 0, mode: EXTENTS, file, dirty: BTreeMap::new() };
+        let mut tracked = TrackedFile { number: 0, mode: EXTENTS, file, dirty: BTreeMap::new() };
         for (offset, bytes) in [(0, 4096), (8192, 4096), (64 << 20, 4096), (512 << 10, 4096), (0, 100)] {
             tracked.written(offset, bytes);
         }

@@ -143,8 +143,13 @@ pub fn anatomy_terminal(anatomy: &Anatomy, style: &Style) -> String {
         table.row(vec![number.to_string(), at(call.start_ns), at(took), work(anatomy, call)]);
     }
     let in_calls = |place: usize| anatomy.calls.iter().any(|call| call.requests.contains(&place));
-    for (_, it) in anatomy.requests.iter().enumerate().filter(|(place, _)| !in_calls(*place)) {
-        table.row(vec![String::new(), at(it.start_ns), at(it.end_ns - it.start_ns), told(it)]);
+    for (_, request) in anatomy.requests.iter().enumerate().filter(|(place, _)| !in_calls(*place)) {
+        table.row(vec![
+            String::new(),
+            at(request.start_ns),
+            at(request.end_ns - request.start_ns),
+            told(request),
+        ]);
     }
     out += &table.text(style);
     if quick > 0 {
@@ -220,8 +225,8 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
     y += call_rows.iter().max().map_or(0.0, |row| (*row + 1) as f64 * ROW) + 4.0;
     // A row for each owner, so that the eye finds whose each write was.
     let mut kinds: Vec<(u8, &'static str, &'static str)> = Vec::new();
-    for it in &anatomy.requests {
-        let kind = (it.device, name_of(it), colour(it));
+    for request in &anatomy.requests {
+        let kind = (request.device, name_of(request), colour(request));
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -235,16 +240,16 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
         let of_log = if device > 0 { "log: " } else { "" };
         body.text(LEFT - 8.0, y + 11.0, &format!("{of_log}{name}"), "end", INK, 11, false);
         let rows = rows(own.iter().map(|span| (span.start_ns, span.end_ns)));
-        for (place, (it, row)) in own.iter().zip(&rows).enumerate() {
-            let words = match it.op {
-                BlockOp::Flush => at(it.end_ns - it.start_ns),
-                _ => number::bytes(it.bytes as f64),
+        for (place, (span, row)) in own.iter().zip(&rows).enumerate() {
+            let words = match span.op {
+                BlockOp::Flush => at(span.end_ns - span.start_ns),
+                _ => number::bytes(span.bytes as f64),
             };
             let y = y + *row as f64 * ROW;
-            let (left, right) = (x(it.start_ns as f64), x(it.end_ns as f64));
+            let (left, right) = (x(span.start_ns as f64), x(span.end_ns as f64));
             let fits_inside = right - left > text_width(&words, 10.0) + 6.0;
             let inside = if fits_inside { words.as_str() } else { "" };
-            bar(&mut bars, y, (it.start_ns, it.end_ns), colour, inside, false);
+            bar(&mut bars, y, (span.start_ns, span.end_ns), colour, inside, false);
             // Beside a bar that is too short, as far as the next one of its row leaves room.
             let next = own[place + 1..].iter().zip(&rows[place + 1..]).find(|(_, other)| *other == row);
             let room = next.map_or(WIDTH, |(next, _)| x(next.start_ns as f64)) - right;
@@ -328,10 +333,17 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
         let process = DEVICE + u32::from(device);
         events.push(name("process_name", process, 0, if device == 0 { "device" } else { "external log" }));
         let rows = rows(own.iter().map(|span| (span.start_ns, span.end_ns)));
-        for (it, row) in own.iter().zip(rows) {
-            let args = json!({ "owner": it.owner.map(cause_name), "offset": it.offset, "bytes": it.bytes });
+        for (request, row) in own.iter().zip(rows) {
+            let args = json!({ "owner": request.owner.map(cause_name), "offset": request.offset, "bytes": request.bytes });
             let track = row as u64 + 1;
-            events.push(span(&told(it), it.op.name(), process, track, (it.start_ns, it.end_ns), args));
+            events.push(span(
+                &told(request),
+                request.op.name(),
+                process,
+                track,
+                (request.start_ns, request.end_ns),
+                args,
+            ));
         }
     }
     json!({ "displayTimeUnit": "ns", "traceEvents": events })
@@ -425,10 +437,10 @@ mod tests {
         let spans: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
         assert_eq!(spans.len(), 1 + 2 + 4);
         let mut tracks: std::collections::BTreeMap<(u64, u64), Vec<(f64, f64)>> = Default::default();
-        for it in &spans {
-            let number = |key: &str| it[key].as_f64().unwrap_or_else(|| panic!("{key}: {it}"));
-            assert!(number("ts") >= 0.0 && number("dur") >= 0.0 && it["name"].is_string(), "{it}");
-            let track = (it["pid"].as_u64().unwrap(), it["tid"].as_u64().unwrap());
+        for span in &spans {
+            let number = |key: &str| span[key].as_f64().unwrap_or_else(|| panic!("{key}: {span}"));
+            assert!(number("ts") >= 0.0 && number("dur") >= 0.0 && span["name"].is_string(), "{span}");
+            let track = (span["pid"].as_u64().unwrap(), span["tid"].as_u64().unwrap());
             tracks.entry(track).or_default().push((number("ts"), number("ts") + number("dur")));
         }
         for (track, mut spans) in tracks {

@@ -4,7 +4,7 @@
 use fathom_lab::analysis::{Analysis, Finding, Weight};
 use fathom_lab::store::{CellRow, Results};
 
-use crate::document::{distinct, joined};
+use crate::words::{distinct, joined};
 
 /// Something to be careful about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,13 +6,13 @@
 //! file systems reads of file systems first, for each journal mode.
 
 use fathom_lab::analysis::{Analysis, Clock, Finding, headlines, times};
-use fathom_lab::experiment::{Experiment, Headline, Metric, Where};
+use fathom_lab::experiment::{AxisFilter, Experiment, Headline, Metric};
 use fathom_lab::naming::{abscissa_name, value_name};
 use fathom_lab::store::{CellRow, Results};
 
 use crate::axis::label_of;
-use crate::document::joined;
 use crate::number;
+use crate::words::joined;
 
 /// Comparisons of one kind that a sentence names before it only counts.
 const NAMED: usize = 8;
@@ -73,7 +73,7 @@ pub fn sentences(results: &Results, analysis: &Analysis, axis: &ChosenAxis, phas
         baseline: Some(baseline.clone()),
         against: Vec::new(),
         each: None,
-        filter: Where::default(),
+        filter: AxisFilter::default(),
     };
     let mut all = headlines(results, analysis, &[headline]);
     // Of a curve its end: what many rows cost is asked more often than what one does.

@@ -27,10 +27,10 @@ pub fn section(results: &Results) -> Markup {
                     code { "fathom anatomy" }
                     " shows any other, and writes it for Perfetto."
                 }
-                @for (number, one) in found.iter().enumerate() {
+                @for (number, finding) in found.iter().enumerate() {
                     details.more open[number == 0] {
-                        summary { (one.label) ", " (one.phase) ": " (sentence(one)) }
-                        div.scroll { (PreEscaped(anatomy_svg(one))) }
+                        summary { (finding.label) ", " (finding.phase) ": " (sentence(finding)) }
+                        div.scroll { (PreEscaped(anatomy_svg(finding))) }
                     }
                 }
             }

@@ -3,11 +3,11 @@
 
 use std::fmt::Write;
 
-use fathom_cut::{Class, Keeps, Outcome, Recorded};
+use fathom_cut::{Class, Keeps, Outcome, RecordedRun};
 use serde::Serialize;
 
-use crate::document::promise;
 use crate::style::{Align, Style, Table, tame};
+use crate::words::durability_text;
 
 /// One cell.
 #[derive(Clone, Debug, Serialize)]
@@ -18,7 +18,7 @@ pub struct Cut {
     pub label: String,
     /// What was recorded.
     #[serde(flatten)]
-    pub recorded: Recorded,
+    pub recorded: RecordedRun,
     /// What became of it.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -40,12 +40,12 @@ pub struct Cuts {
 impl Cut {
     /// Of a judged run.
     #[must_use]
-    pub fn new(number: usize, label: String, recorded: Recorded, outcome: Outcome) -> Cut {
+    pub fn new(number: usize, label: String, recorded: RecordedRun, outcome: Outcome) -> Cut {
         let worst = outcome.tally.worst.as_ref();
         let worst_said = worst.map_or_else(|| "nothing was tried".to_owned(), |pair| pair.1.to_string());
         let states_per_s = outcome.tally.states as f64 / (outcome.wall_ns as f64 / 1e9).max(1e-9);
         // The statements are the recording's affair.
-        let recorded = Recorded { script: None, ..recorded };
+        let recorded = RecordedRun { script: None, ..recorded };
         Cut { number, label, recorded, outcome, worst_said, states_per_s }
     }
 
@@ -95,7 +95,7 @@ impl Cuts {
             table.row(vec![
                 cell.number.to_string(),
                 tame(&cell.label),
-                promise(Some(cell.recorded.promise)).to_owned(),
+                durability_text(Some(cell.recorded.promise)).to_owned(),
                 cell.worst() + if cell.outcome.breaks_promise { " (!)" } else { "" },
                 cell.outcome.tally.states.to_string(),
                 cell.share(),

@@ -1,13 +1,12 @@
 //! Modelled devices in the report: whether they kept their models' times, and the time by the model
 //! beside the measured one.
 
-use fathom_lab::analysis::{Carries, DeviceStudy};
+use fathom_lab::analysis::{DeviceRole, DeviceStudy};
 use maud::{Markup, html};
 
 use crate::document::Document;
-use crate::html::cell_name;
 use crate::number;
-use crate::page::{column, label, scrolled};
+use crate::page::{cell_name, column, label, scrolled};
 use crate::style::{Align, Style, Table, tame};
 
 /// Stands behind a rate whose runs did not keep the model's times.
@@ -39,8 +38,8 @@ fn self_test(study: &DeviceStudy) -> String {
 /// Follows the cell's name where the device is not the file system's.
 fn part(study: &DeviceStudy) -> &'static str {
     match study.carries {
-        Carries::FileSystem => "",
-        Carries::ExternalLog => ", log device",
+        DeviceRole::FileSystem => "",
+        DeviceRole::ExternalLog => ", log device",
     }
 }
 
@@ -102,7 +101,7 @@ fn row(document: &Document<'_>, study: &DeviceStudy) -> Markup {
     html! {
         tr data-cell=(study.cell) {
             th scope="row" {
-                (cell_name(document, study.cell)) (part(study))
+                (cell_name(document.results, study.cell)) (part(study))
                 @if study.marked() > 0 { (mark()) }
             }
             td { (label(&study.device)) }

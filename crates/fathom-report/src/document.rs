@@ -2,12 +2,11 @@
 //! exports only lay it out.
 
 use fathom_lab::analysis::{
-    Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, unattributed,
+    Analysis, BlockStudy, DeviceRole, DeviceStudy, Finding, block_studies, device_studies, unattributed,
 };
 use fathom_lab::naming::engine_name;
 use fathom_lab::stats::mean_interval;
 use fathom_lab::store::{Results, StoreError};
-use fathom_workload::spec::Durability;
 
 use crate::answer::{general, questions};
 use crate::assumptions::deciding;
@@ -16,12 +15,14 @@ use crate::blocks::{Picture, pictures};
 use crate::caution::{Caution, cautions, verdict};
 use crate::chosen::{self, ChosenAxis};
 use crate::ecdf;
-use crate::figure::{Figure, figure};
+use crate::figure::Figure;
 use crate::number;
+use crate::plotting::figure;
 use crate::power_cut;
 use crate::ranking::Ranking;
 use crate::recommend::advice;
 use crate::title::title;
+use crate::words::{distinct, durability_text, joined};
 
 /// A report, ready to be laid out.
 pub struct Document<'a> {
@@ -172,7 +173,7 @@ fn unmeasured(results: &Results, axis: &ChosenAxis) -> Option<String> {
 impl Document<'_> {
     /// How a cell's modelled device, that which carries this, kept its model's times; none without
     /// one.
-    pub fn device(&self, cell: i64, carries: Carries) -> Option<&DeviceStudy> {
+    pub fn device(&self, cell: i64, carries: DeviceRole) -> Option<&DeviceStudy> {
         self.devices.iter().find(|study| study.cell == cell && study.carries == carries)
     }
 
@@ -205,43 +206,6 @@ fn told(findings: Vec<Finding>) -> (Vec<String>, Vec<String>) {
         promises.extend(finding.promises.map(|words| format!("Not the same promise: {words}")));
     }
     (sentences, distinct(promises.into_iter()))
-}
-
-/// What a durability class promises, in the words of all tables.
-pub fn promise(durability: Option<Durability>) -> &'static str {
-    match durability {
-        None => "not known",
-        Some(Durability::None) => "nothing",
-        Some(Durability::ProcessCrash) => "process crash only",
-        Some(Durability::PowerCutPrefix) => "power cut, a prefix",
-        Some(Durability::PowerCutAllButLast) => "power cut, all but the last",
-        Some(Durability::PowerCut) => "power cut, all",
-    }
-}
-
-/// How many comparisons there are besides those that are shown.
-pub fn more_comparisons(number: usize) -> String {
-    format!("{number} more {}", if number == 1 { "comparison" } else { "comparisons" })
-}
-
-/// Joins words as a sentence does: `a, b and c`.
-pub fn joined(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-/// The words without repetitions and empty ones, in order.
-pub fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
-    let mut all = Vec::new();
-    for word in words {
-        if !word.is_empty() && !all.contains(&word) {
-            all.push(word);
-        }
-    }
-    all
 }
 
 fn rests_on(results: &Results) -> String {
@@ -292,7 +256,7 @@ fn rests_on(results: &Results) -> String {
         );
     }
     let promises = distinct(
-        results.cells.iter().filter(|c| c.durability.is_some()).map(|c| promise(c.durability).into()),
+        results.cells.iter().filter(|c| c.durability.is_some()).map(|c| durability_text(c.durability).into()),
     );
     match promises.as_slice() {
         [] => {}
@@ -300,14 +264,4 @@ fn rests_on(results: &Results) -> String {
         _ => text += " The settings do not promise the same: compare within a promise.",
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_comparison_more_is_no_plural() {
-        assert_eq!([1, 2].map(more_comparisons), ["1 more comparison", "2 more comparisons"]);
-    }
 }

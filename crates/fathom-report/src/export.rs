@@ -34,11 +34,12 @@
 
 use std::io::{self, Write};
 
-use fathom_lab::analysis::{Carries, DeviceStudy, Measure, ModelShare};
+use fathom_lab::analysis::{DeviceRole, DeviceStudy, Measure, ModelShare};
 use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
 use crate::ReportError;
+use crate::csv::line;
 use crate::document::Document;
 use crate::figure::{parts_ns, significant};
 use crate::palette;
@@ -154,7 +155,7 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         if cuts {
             fields.extend(power_cut::fields(document.results, measure.cell));
         }
-        let device = device_numbers(document.device(measure.cell, Carries::FileSystem));
+        let device = device_numbers(document.device(measure.cell, DeviceRole::FileSystem));
         fields.extend(numbers(measure).into_iter().chain(device).map(|(_, value)| match value {
             Value::Null => String::new(),
             Value::String(word) => word,
@@ -163,18 +164,6 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         line(&fields, out)?;
     }
     Ok(())
-}
-
-/// Writes one line of CSV.
-pub fn line(fields: &[String], out: &mut dyn Write) -> io::Result<()> {
-    let quoted: Vec<String> = fields.iter().map(|field| quote(field)).collect();
-    write!(out, "{}\r\n", quoted.join(","))
-}
-
-fn quote(field: &str) -> String {
-    let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
-    let text = if formula { format!("'{field}") } else { field.to_string() };
-    if text.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 /// Writes the JSON; with `samples` every single execution too, as arrays in the order of
@@ -200,8 +189,8 @@ pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Resu
             "spec": cell.spec,
             "measures": measures.collect::<Vec<Value>>(),
             "blocks": crate::blocks::studies_json(document, cell.id),
-            "device": document.device(cell.id, Carries::FileSystem),
-            "log_device": document.device(cell.id, Carries::ExternalLog),
+            "device": document.device(cell.id, DeviceRole::FileSystem),
+            "log_device": document.device(cell.id, DeviceRole::ExternalLog),
         });
         if samples {
             object["samples"] = samples_of(document, cell.id)?;
@@ -244,17 +233,4 @@ fn samples_of(document: &Document<'_>, cell: i64) -> Result<Value, StoreError> {
         }
     }
     Ok(Value::Array(all))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_quoted_and_formulas_defused() {
-        assert_eq!(quote("a,b\"c"), "\"a,b\"\"c\"");
-        assert_eq!(quote("=1+1"), "'=1+1");
-        assert_eq!(quote("-3.5"), "-3.5");
-        assert_eq!(quote("plain"), "plain");
-    }
 }

@@ -1,24 +1,12 @@
 //! The figure model: what a figure shows, independent of what draws it. The page's charts, the
 //! static SVG, the tables under the figures and the CSV are made from this one value.
 
-use fathom_lab::analysis::{Analysis, Clock, Measure};
-use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
-use fathom_lab::naming::{abscissa_name, value_name};
+use fathom_lab::analysis::{Clock, Measure};
+use fathom_lab::experiment::{FigureKind as Kind, Metric};
 use fathom_lab::stats::{Interval, mean_interval};
-use fathom_lab::store::{Results, StoreError};
 use serde::Serialize;
 
-use crate::axis::Axis;
-use crate::decimate::decimate;
-use crate::ecdf;
 use crate::number;
-use crate::palette;
-
-/// Points that one figure draws at most; more would only be slower, not clearer.
-const POINTS_PER_FIGURE: usize = 24_000;
-
-/// Points that one line draws at most.
-const POINTS_PER_LINE: usize = 4_000;
 
 /// A figure, ready to be drawn.
 #[derive(Clone, Debug, Serialize)]
@@ -73,7 +61,7 @@ pub struct Series {
     pub name: String,
     /// Its value on the axis `by`, for the filter.
     pub value: Option<String>,
-    /// Index into [`palette::VALUE_COLOURS`].
+    /// Index into [`crate::palette::VALUE_COLOURS`].
     pub colour: usize,
 }
 
@@ -146,159 +134,10 @@ pub fn significant(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// Makes the figure that `definition` describes.
-///
-/// # Errors
-/// Samples that cannot be read (kind `series`).
-pub fn figure(
-    definition: &Definition,
-    results: &Results,
-    axes: &[Axis],
-    analysis: &Analysis,
-) -> Result<Figure, StoreError> {
-    let by = definition.by.as_deref().and_then(|key| axes.iter().find(|axis| axis.key == key));
-    let facet = definition.facet.as_deref().and_then(|key| axes.iter().find(|axis| axis.key == key));
-    let phases = phases_of(definition, analysis);
-    // Bars and splits put phases side by side; where the abscissa is a number, each phase has a
-    // panel of its own.
-    let phase_panels = matches!(definition.kind, Kind::Range | Kind::Series | Kind::Ecdf) && phases.len() > 1;
-    let facet_values: Vec<&str> =
-        facet.map_or_else(Vec::new, |f| f.shown.iter().map(String::as_str).collect());
-    let panels = panels(&facet_values, if phase_panels { &phases } else { &[] });
-    let panel_of = |cell_facet: Option<usize>, phase: usize| {
-        let facet = cell_facet.unwrap_or(0);
-        if phase_panels { facet * phases.len() + phase } else { facet }
-    };
-    // An axis on which all cells of this figure agree tells nothing apart.
-    let cells: Vec<_> = results.cells.iter().filter(|cell| passes(definition, cell)).collect();
-    let cell_of_figure = cells.first().copied();
-    let varying: Vec<&Axis> = axes
-        .iter()
-        .filter(|axis| cells.iter().any(|cell| cell.axes.get(&axis.key) != cells[0].axes.get(&axis.key)))
-        .collect();
-    let mut series: Vec<Series> = Vec::new();
-    let mut series_of_cell = Vec::new();
-    for cell in cells {
-        let made = series_for(cell, by, facet, &varying);
-        let index = series.iter().position(|s| s.name == made.name).unwrap_or_else(|| {
-            series.push(made);
-            series.len() - 1
-        });
-        let panel = facet.and_then(|f| cell.axes.get(&f.key).and_then(|value| f.position(value)));
-        series_of_cell.push((cell.id, index, panel));
-    }
-    let place = |cell: i64| series_of_cell.iter().find(|(id, ..)| *id == cell).copied();
+/// Where a cell stands: its group, series and facet; none where it is not shown.
+pub type PlaceOfCell<'a> = &'a dyn Fn(i64) -> Option<(i64, usize, Option<usize>)>;
 
-    let mut figure = Figure {
-        id: definition.id.clone(),
-        kind: definition.kind,
-        title: definition.title.clone(),
-        see: definition.see.clone(),
-        metric: if definition.kind == Kind::Split { Metric::Time } else { definition.metric },
-        quantity: String::new(),
-        abscissa: String::new(),
-        by: by.map(|axis| axis.key.clone()),
-        panels,
-        series,
-        groups: phases.clone(),
-        marks: Vec::new(),
-        lines: Vec::new(),
-        log_y: false,
-        log_x: false,
-        note: String::new(),
-        description: String::new(),
-    };
-    let mut unit = "execution";
-    let mut clocks: Vec<Clock> = Vec::new();
-    for summary in &analysis.measures {
-        let Some(group) = phases.iter().position(|phase| *phase == summary.phase) else { continue };
-        let Some((_, series, facet)) = place(summary.cell) else { continue };
-        unit = &summary.unit;
-        if matches!(definition.kind, Kind::Series | Kind::Ecdf)
-            || (definition.kind == Kind::Range && summary.x.is_none())
-        {
-            continue;
-        }
-        let over_all_x = definition.kind != Kind::Range && summary.x.is_some();
-        if over_all_x && figure.marks.iter().any(|m| m.cell == summary.cell && m.group == group) {
-            continue;
-        }
-        let curve: Vec<&Measure> =
-            if over_all_x { analysis.curve(summary.cell, &summary.phase).collect() } else { vec![summary] };
-        // The parts of a split are as measured, and so is what they add up to.
-        let is_measured =
-            definition.kind == Kind::Split || curve.iter().any(|curve| curve.clock == Clock::Wall);
-        let clock = if is_measured { Clock::Wall } else { Clock::Model };
-        if !clocks.contains(&clock) {
-            clocks.push(clock);
-        }
-        let Some(value) = mean_over_sizes(&curve, figure.metric, clock) else { continue };
-        figure.marks.push(Mark {
-            cell: summary.cell,
-            panel: panel_of(facet, group),
-            series,
-            group,
-            x: summary.x.filter(|_| !over_all_x),
-            mid: value.mid,
-            low: value.low,
-            high: value.high,
-            runs: value.n,
-            parts: (definition.kind == Kind::Split).then(|| {
-                let n = curve.len() as f64;
-                curve.iter().fold([0.0; 5], |sum, m| {
-                    let parts = parts_ns(m);
-                    [0, 1, 2, 3, 4].map(|i| sum[i] + parts[i] / n)
-                })
-            }),
-        });
-    }
-    if definition.kind == Kind::Series {
-        read_lines(&mut figure, results, &phases, &place, &panel_of)?;
-    }
-    if definition.kind == Kind::Ecdf {
-        ecdf::read(&mut figure, results, &phases, &place, &panel_of)?;
-    }
-    figure.quantity = match figure.metric {
-        _ if figure.kind == Kind::Ecdf => format!("share of {}", plural(unit)),
-        Metric::Rate => format!("{} per second", plural(unit)),
-        Metric::Time => format!("time of one {unit}"),
-    };
-    if figure.kind != Kind::Range
-        && figure.marks.iter().any(|m| {
-            analysis
-                .measures
-                .iter()
-                .any(|s| s.x.is_some() && s.cell == m.cell && s.phase == figure.groups[m.group])
-        })
-    {
-        figure.quantity += ", mean over all sizes";
-    }
-    let shown = |summary: &&Measure| phases.contains(&summary.phase) && place(summary.cell).is_some();
-    let has_model = analysis.measures.iter().filter(shown).any(|measure| measure.clock == Clock::Model);
-    figure.quantity += match clocks.as_slice() {
-        _ if !has_model || figure.kind == Kind::Ecdf => "",
-        [Clock::Model] => ", model time",
-        [_, _] => ", model time where a device was modelled",
-        _ => ", wall time",
-    };
-    figure.abscissa = match definition.kind {
-        Kind::Range => cell_of_figure.map_or("size", abscissa_name).into(),
-        Kind::Series => format!("{unit} number"),
-        // Of single executions only the wall time is kept.
-        Kind::Ecdf if has_model => format!("time of one {unit}, wall time"),
-        Kind::Ecdf => format!("time of one {unit}"),
-        Kind::Bars | Kind::Split => String::new(),
-    };
-    choose_scales(&mut figure);
-    if let Some(log) = definition.log {
-        figure.log_y = log && !matches!(figure.kind, Kind::Split | Kind::Ecdf);
-        figure.log_x = log && matches!(figure.kind, Kind::Range | Kind::Ecdf);
-    }
-    figure.description = describe(&figure);
-    Ok(figure)
-}
-
-/// The parts of one execution's mean time in the order of [`palette::PARTS`], ns.
+/// The parts of one execution's mean time in the order of [`crate::palette::PARTS`], ns.
 pub fn parts_ns(measure: &Measure) -> [f64; 5] {
     [
         measure.each_ns(|s| s.cpu_ns),
@@ -331,149 +170,6 @@ pub fn mean_over_sizes(curve: &[&Measure], metric: Metric, clock: Clock) -> Opti
     mean_interval(&runs)
 }
 
-/// The phases that the figure asks for and the results have; all of them where it asks for none.
-fn phases_of(definition: &Definition, analysis: &Analysis) -> Vec<String> {
-    if !definition.phases.is_empty() {
-        return definition.phases.clone();
-    }
-    analysis.phases()
-}
-
-fn panels(facets: &[&str], phases: &[String]) -> Vec<Panel> {
-    let mut titles: Vec<String> = facets.iter().map(|f| f.to_string()).collect();
-    if titles.is_empty() {
-        titles.push(String::new());
-    }
-    if !phases.is_empty() {
-        titles = titles
-            .iter()
-            .flat_map(|facet| {
-                phases
-                    .iter()
-                    .map(move |p| if facet.is_empty() { p.clone() } else { format!("{facet} · {p}") })
-            })
-            .collect();
-    }
-    titles.into_iter().map(|title| Panel { title }).collect()
-}
-
-/// The series of a cell: its value on `by`, and its values on axes that neither `by` nor `facet`
-/// shows.
-fn series_for(
-    cell: &fathom_lab::store::CellRow,
-    by: Option<&Axis>,
-    facet: Option<&Axis>,
-    varying: &[&Axis],
-) -> Series {
-    let value = by.and_then(|axis| cell.axes.get(&axis.key));
-    let others = varying.iter().filter(|axis| {
-        by.is_none_or(|by| by.key != axis.key) && facet.is_none_or(|facet| facet.key != axis.key)
-    });
-    let mut words: Vec<String> = by.and_then(|axis| value_name(cell, &axis.key)).into_iter().collect();
-    words.extend(others.filter_map(|axis| value_name(cell, &axis.key)));
-    Series {
-        name: if words.is_empty() { cell.title.clone() } else { words.join(" · ") },
-        value: value.cloned(),
-        colour: by
-            .zip(value)
-            .and_then(|(axis, value)| axis.position(value).map(|i| axis.colours[i]))
-            // Without an axis that tells them apart, cells take the colours in turn.
-            .unwrap_or((cell.id.max(1) - 1) as usize % palette::VALUE_COLOURS.len()),
-    }
-}
-
-/// Whether the figure's `where` lets the cell in.
-fn passes(definition: &Definition, cell: &fathom_lab::store::CellRow) -> bool {
-    definition
-        .filter
-        .iter()
-        .all(|(axis, allowed)| cell.axes.get(axis).is_some_and(|value| allowed.contains(value)))
-}
-
-pub type PlaceOfCell<'a> = &'a dyn Fn(i64) -> Option<(i64, usize, Option<usize>)>;
-
-fn read_lines(
-    figure: &mut Figure,
-    results: &Results,
-    phases: &[String],
-    place: PlaceOfCell<'_>,
-    panel_of: &dyn Fn(Option<usize>, usize) -> usize,
-) -> Result<(), StoreError> {
-    let cells = results.cells.iter().filter(|cell| results.good_runs(cell.id).next().is_some()).count();
-    let limit = (POINTS_PER_FIGURE / (cells * phases.len()).max(1)).clamp(200, POINTS_PER_LINE);
-    let (mut drawn, mut total) = (0, 0);
-    for cell in &results.cells {
-        let Some((_, series, facet)) = place(cell.id) else { continue };
-        // One run is shown as it was: a median over runs would smooth away the spikes that a series
-        // is there to show.
-        let Some(run) = results.good_runs(cell.id).next() else { continue };
-        for (group, phase) in phases.iter().enumerate() {
-            let samples = results.samples(run.id, phase)?;
-            if samples.is_empty() {
-                continue;
-            }
-            let points: Vec<(f64, f64)> =
-                samples.iter().enumerate().map(|(i, s)| (i as f64 + 1.0, s.split.wall_ns as f64)).collect();
-            let mut walls: Vec<f64> = points.iter().map(|p| p.1).collect();
-            walls.sort_by(f64::total_cmp);
-            let at = |q: f64| walls[((walls.len() - 1) as f64 * q).round() as usize];
-            let kept = decimate(&points, limit);
-            drawn += kept.len();
-            total += points.len();
-            figure.lines.push(Line {
-                cell: cell.id,
-                panel: panel_of(facet, group),
-                series,
-                run: run.block + 1,
-                total: points.len(),
-                percentiles: [at(0.5), at(0.99), at(1.0)],
-                points: kept,
-            });
-        }
-    }
-    figure.note = if drawn < total {
-        format!(
-            "Drawn with {} of {} executions: each stretch keeps its lowest and its highest. First run of each cell.",
-            number::plain(drawn as f64),
-            number::plain(total as f64)
-        )
-    } else if total > 0 {
-        "Every execution of the first run of each cell.".into()
-    } else {
-        String::new()
-    };
-    Ok(())
-}
-
-/// Logarithmic where a linear axis would hide the small values: lines over a number from a factor
-/// of 30, bars from a factor of 60, series where the highest point is more than 30 times the
-/// median.
-fn choose_scales(figure: &mut Figure) {
-    let spread = |values: &mut dyn Iterator<Item = f64>| {
-        let (mut low, mut high) = (f64::INFINITY, 0.0f64);
-        for v in values.filter(|v| *v > 0.0) {
-            low = low.min(v);
-            high = high.max(v);
-        }
-        if high > 0.0 { high / low } else { 1.0 }
-    };
-    let marks = spread(&mut figure.marks.iter().map(|m| m.mid));
-    match figure.kind {
-        Kind::Range => {
-            figure.log_x = spread(&mut figure.marks.iter().filter_map(|m| m.x)) >= 30.0;
-            figure.log_y = figure.log_x || marks >= 30.0;
-        }
-        Kind::Bars => figure.log_y = marks >= 60.0,
-        Kind::Split => {}
-        // From what is served from memory to what waits for a device there are powers of ten.
-        Kind::Ecdf => figure.log_x = true,
-        Kind::Series => {
-            figure.log_y = figure.lines.iter().any(|l| l.percentiles[2] > 30.0 * l.percentiles[0])
-                || spread(&mut figure.lines.iter().map(|l| l.percentiles[0])) >= 30.0;
-        }
-    }
-}
-
 pub fn plural(unit: &str) -> String {
     unit.strip_suffix('y').map_or_else(|| format!("{unit}s"), |stem| format!("{stem}ies"))
 }
@@ -484,63 +180,4 @@ pub fn value_text(metric: Metric, value: f64) -> String {
         Metric::Rate => format!("{} per second", number::plain(value)),
         Metric::Time => number::time(value),
     }
-}
-
-fn describe(figure: &Figure) -> String {
-    let kind = match figure.kind {
-        Kind::Bars => "Bar chart",
-        Kind::Split => "Stacked bar chart",
-        Kind::Range => "Line chart",
-        Kind::Series => "Line chart of single executions",
-        Kind::Ecdf => "Empirical distribution of single executions",
-    };
-    let mut text = format!("{kind}: {}. {}", figure.title.trim_end_matches('.'), figure.quantity);
-    if figure.panels.len() > 1 {
-        text += &format!(", {} panels", figure.panels.len());
-    }
-    text += ". ";
-    let name = |m: &Mark| {
-        let panel = &figure.panels[m.panel].title;
-        let group = &figure.groups[m.group];
-        let mut words = vec![figure.series[m.series].name.as_str()];
-        if !panel.is_empty() {
-            words.push(panel);
-        }
-        if figure.groups.len() > 1 && !panel.contains(group.as_str()) {
-            words.push(group);
-        }
-        words.join(", ")
-    };
-    let extreme = |greatest: bool| {
-        figure
-            .marks
-            .iter()
-            .max_by(|a, b| if greatest { a.mid.total_cmp(&b.mid) } else { b.mid.total_cmp(&a.mid) })
-    };
-    if let (Some(high), Some(low)) = (extreme(true), extreme(false)) {
-        text += &format!(
-            "Highest: {} at {}. Lowest: {} at {}.",
-            name(high),
-            value_text(figure.metric, high.mid),
-            name(low),
-            value_text(figure.metric, low.mid)
-        );
-    }
-    if figure.kind == Kind::Split {
-        let share = |m: &Mark| m.parts.map_or(0.0, |p| p[palette::FSYNC] / p.iter().sum::<f64>().max(1.0));
-        if let Some(most) = figure.marks.iter().max_by(|a, b| share(a).total_cmp(&share(b))) {
-            text += &format!(" Largest share of fsync: {}, {}.", name(most), number::percent(share(most)));
-        }
-    }
-    for line in figure.lines.iter().take(8) {
-        text += &format!(
-            "{}: median {}, 99th percentile {}, maximum {}. ",
-            figure.series[line.series].name,
-            number::time(line.percentiles[0]),
-            number::time(line.percentiles[1]),
-            number::time(line.percentiles[2])
-        );
-    }
-    text += " The table under the figure holds every value.";
-    text
 }

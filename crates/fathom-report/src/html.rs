@@ -16,13 +16,16 @@ use crate::blocks;
 use crate::caution::Caution;
 use crate::commits;
 use crate::devices;
-use crate::document::{Document, more_comparisons};
+use crate::document::Document;
 use crate::figure::{Figure, Mark, parts_ns, value_text};
 use crate::number;
-use crate::page::{Page, colours, column, folded, json_block, label, script, scrolled, sorting, swatch};
+use crate::page::{
+    Page, cell_name, colours, column, folded, json_block, label, script, scrolled, sorting, swatch,
+};
 use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
 use crate::power_cut;
 use crate::ranking;
+use crate::words::more_comparisons;
 
 const JS: &str = include_str!("page/page.js");
 const BLOCKS_JS: &str = include_str!("page/blocks.js");
@@ -96,7 +99,7 @@ fn main(document: &Document<'_>) -> Markup {
             }
         }
         (blocks::section(document))
-        (power_cut::section(document))
+        (power_cut::page::section(document))
         (devices::section(document))
         (commits::section(document.results))
         (careful(document))
@@ -119,11 +122,6 @@ fn model(document: &Document<'_>) -> serde_json::Value {
         "colours": VALUE_COLOURS.iter().map(colour).collect::<Vec<_>>(),
         "figures": document.figures,
     })
-}
-
-/// The name of a cell by its number.
-pub fn cell_name(document: &Document<'_>, cell: i64) -> Markup {
-    html! { @if let Some(cell) = document.results.cell(cell) { (label(&cell.title)) } }
 }
 
 fn answer(document: &Document<'_>) -> Markup {
@@ -286,7 +284,7 @@ fn lines_table(document: &Document<'_>, figure: &Figure) -> Markup {
         tbody {
             @for line in &figure.lines {
                 tr data-cell=(line.cell) {
-                    th scope="row" { (cell_name(document, line.cell)) }
+                    th scope="row" { (cell_name(document.results, line.cell)) }
                     td.n { (line.run) }
                     td.n { (number::plain(line.total as f64)) }
                     @for ns in line.percentiles { td.n { (number::time(ns)) } }
@@ -319,7 +317,7 @@ fn mark_row(document: &Document<'_>, figure: &Figure, mark: &Mark, has_x: bool) 
     };
     html! {
         tr data-cell=(mark.cell) {
-            th scope="row" { (cell_name(document, mark.cell)) }
+            th scope="row" { (cell_name(document.results, mark.cell)) }
             td { (label(&figure.groups[mark.group])) }
             @if has_x { td.n { @if let Some(x) = mark.x { (number::plain(x)) } } }
             td.n { (value_text(figure.metric, mark.mid)) }
@@ -372,7 +370,7 @@ fn has_model(document: &Document<'_>) -> bool {
 const CELLS_NOTE: &str = "Geometric means over the runs with their 95 % intervals. Percentiles are of single \
     executions, median over the runs. ";
 
-const MODEL_NOTE: &str = "Where a device was modelled, rates and percentiles are of model time: the run's own CPU and \
+const MODEL_NOTE: &str = "AxisFilter a device was modelled, rates and percentiles are of model time: the run's own CPU and \
     other time and the device's time by its model, without what this machine held the run up (waiting for a \
     processor, answers that came late). ";
 
@@ -452,7 +450,7 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
     };
     html! {
         tr data-cell=(measure.cell) {
-            th scope="row" { (cell_name(document, measure.cell)) }
+            th scope="row" { (cell_name(document.results, measure.cell)) }
             td { (label(&measure.phase)) }
             @if has_x { td.n data-v=[measure.x] { @if let Some(x) = measure.x { (number::plain(x)) } } }
             td.n data-v=(rate.mid) {

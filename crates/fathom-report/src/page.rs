@@ -5,6 +5,7 @@
 //! [`json_block`]. A content security policy forbids every request, so that "works offline" is
 //! enforced by the browser and not only intended.
 
+use fathom_lab::store::Results;
 use maud::{Markup, PreEscaped, html};
 
 use crate::palette::Colour;
@@ -125,6 +126,11 @@ pub fn json_block(id: &str, value: &serde_json::Value) -> Markup {
         .replace('\u{2028}', "\\u2028")
         .replace('\u{2029}', "\\u2029");
     html! { script type="application/json" id=(id) { (PreEscaped(json)) } }
+}
+
+/// The name of a cell by its number.
+pub fn cell_name(results: &Results, cell: i64) -> Markup {
+    html! { @if let Some(cell) = results.cell(cell) { (label(&cell.title)) } }
 }
 
 #[cfg(test)]

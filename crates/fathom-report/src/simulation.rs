@@ -158,7 +158,7 @@ impl Simulation {
             ];
             let mut line = Vec::new();
             // Writing to memory cannot fail.
-            let _ = crate::export::line(&fields, &mut line);
+            let _ = crate::csv::line(&fields, &mut line);
             out += &String::from_utf8_lossy(&line);
         }
         out

@@ -10,11 +10,12 @@ use fathom_workload::spec::Durability;
 
 use crate::blocks;
 use crate::devices;
-use crate::document::{Document, joined, more_comparisons};
+use crate::document::Document;
 use crate::number;
 use crate::power_cut;
 use crate::recommend;
 use crate::style::{Align, Style, Table, tame};
+use crate::words::{joined, more_comparisons};
 
 /// The tables, findings and warnings of the results.
 pub fn text(document: &Document<'_>, style: &Style) -> String {
@@ -44,7 +45,7 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
         out += &style.dim(&format!("  … and {more} in the report."));
         out.push('\n');
     }
-    out += &power_cut::terminal(document, style);
+    out += &power_cut::page::terminal(document, style);
     for note in last_commit_notes(results) {
         out += &style.paragraph("  ", &note);
     }

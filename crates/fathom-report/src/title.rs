@@ -4,8 +4,8 @@ use fathom_lab::store::Results;
 
 use crate::axis::Axis;
 use crate::chosen::ChosenAxis;
-use crate::document::{distinct, joined};
 use crate::recommend;
+use crate::words::{distinct, joined};
 
 /// The workload that replays traces.
 const TRACE: &str = "trace";

@@ -8,7 +8,7 @@ mod fixture;
 use std::path::Path;
 
 use fathom_lab::store::{Results, Writer};
-use fathom_report::{FindingVerdict, Papers, Printed};
+use fathom_report::{FindingVerdict, Papers, PrintedPage};
 
 fn excerpt(of: &Path, to: &Path) {
     let mut out = Vec::new();
@@ -129,7 +129,7 @@ const PAGE: &str = "# Papers\n\n{{verdicts}}\n\n{{about modes}}\n\n{{findings T3
 WAL {{ratio modes phase=insert of=journal_mode:wal over=journal_mode:delete where=filesystem:ext4}} at \
 {{value modes phase=insert where=journal_mode:wal,filesystem:ext4}} a second.\n\n{{figure modes P4-T3 file=t3.svg}}\n";
 
-fn print(findings: &str, page: &str) -> Result<Printed, String> {
+fn print(findings: &str, page: &str) -> Result<PrintedPage, String> {
     let directory = tempfile::tempdir().unwrap();
     let whole = directory.path().join("results.db");
     fixture::journal_modes(&whole, 1.0);
@@ -249,7 +249,7 @@ const CHATS_PAGE: &str = "{{about chats}}{{about look}}\n\n{{findings F2}}\n\n\
 {{value look phase=insert show=slower where=variants:wal/full}} {{value look phase=insert show=slower slowed=10 where=variants:wal/full}} \
 {{value look phase=insert show=elapsed where=variants:wal/full}} {{value look phase=insert show=device where=variants:wal/full}}\n";
 
-fn print_chats(findings: &str, page: &str) -> Result<Printed, String> {
+fn print_chats(findings: &str, page: &str) -> Result<PrintedPage, String> {
     let directory = tempfile::tempdir().unwrap();
     let whole = directory.path().join("results.db");
     fixture::time_split(&whole);
@@ -270,7 +270,7 @@ fn print_chats(findings: &str, page: &str) -> Result<Printed, String> {
 fn phases_abscissas_and_shares_are_judged() {
     let printed = print_chats(CHATS, CHATS_PAGE).unwrap();
     use FindingVerdict::{CauseUnknown, Reproduced};
-    let verdicts = |printed: &Printed| -> Vec<FindingVerdict> {
+    let verdicts = |printed: &PrintedPage| -> Vec<FindingVerdict> {
         printed.verdicts.iter().map(|(_, _, verdict)| *verdict).collect()
     };
     assert_eq!(verdicts(&printed)[..2], [Reproduced, Reproduced], "{}", printed.page);

@@ -28,7 +28,7 @@ mod stacks;
 
 pub use ground::loop_device::{BlockDevice, LoopDevice};
 pub use ground::watchdog::{STOOD_STILL, Watchdog};
-pub use instruments::ageing::{Aged, Ageing};
+pub use instruments::ageing::{Ageing, AgeingReport};
 pub use instruments::cold::{ColdMethod, cold};
 pub use instruments::environment::{directory_environment, environment};
 pub use instruments::floor::{FLOOR_WRITE_BYTES, FloorError, FloorProbe, floor_probe};

@@ -177,34 +177,34 @@ unsafe extern "C" fn count_steps(guard: *mut c_void) -> c_int {
 }
 
 /// A connection of the bundled SQLite that other people's SQL may run on.
-pub struct Confined {
+pub struct ConfinedConnection {
     connection: Option<Connection>,
     guard: *mut Guard,
     /// Steps of SQLite's virtual machine that each statement may take; none: as many as it wants.
     steps_max: Option<u64>,
 }
 
-impl std::fmt::Debug for Confined {
+impl std::fmt::Debug for ConfinedConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Confined").finish_non_exhaustive()
     }
 }
 
-impl Confined {
+impl ConfinedConnection {
     /// Opens the database file at `path`, which is created where it is missing. Its name is no URI.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn open(path: &Path) -> rusqlite::Result<Confined> {
+    pub fn open(path: &Path) -> rusqlite::Result<ConfinedConnection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Ok(Confined::over(Connection::open_with_flags(path, flags)?))
+        Ok(ConfinedConnection::over(Connection::open_with_flags(path, flags)?))
     }
 
     /// Puts a guard before an open connection.
     #[must_use]
-    pub fn over(connection: Connection) -> Confined {
+    pub fn over(connection: Connection) -> ConfinedConnection {
         let guard: *mut Guard = Box::into_raw(Box::default());
         // SAFETY: the handle is open, and stays so until `drop`, which frees the guard after it;
         // options and limits take one number, and where a result is wanted a null pointer says that
@@ -224,14 +224,14 @@ impl Confined {
             }
             ffi::sqlite3_set_authorizer(db, Some(authorize), guard.cast());
         }
-        Confined { connection: Some(connection), guard, steps_max: None }
+        ConfinedConnection { connection: Some(connection), guard, steps_max: None }
     }
 
     /// Lets each statement take at most so many steps of SQLite's virtual machine, its compilation
     /// included: what takes more ends with `SQLITE_INTERRUPT`. Steps, because the same statement on
     /// the same rows takes the same number anywhere. [`Self::begin_statement`] begins to count.
     #[must_use]
-    pub fn limit_steps(mut self, most: u64) -> Confined {
+    pub fn limit_steps(mut self, most: u64) -> ConfinedConnection {
         self.steps_max = Some(most);
         self.begin_statement();
         // SAFETY: the handle is open, and the guard outlives it.
@@ -287,7 +287,7 @@ impl Confined {
     }
 }
 
-impl Deref for Confined {
+impl Deref for ConfinedConnection {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -295,7 +295,7 @@ impl Deref for Confined {
     }
 }
 
-impl Drop for Confined {
+impl Drop for ConfinedConnection {
     fn drop(&mut self) {
         // Closing a connection prepares nothing, and one that could not be closed is leaked by
         // rusqlite: then the guard must stay, too.
@@ -328,7 +328,7 @@ mod tests {
         let before = std::fs::read(&precious).expect("read");
         let other = place.path().join("other.db");
         let (precious_text, other_text) = (precious.display().to_string(), other.display().to_string());
-        let confined = Confined::open(&own).expect("opens");
+        let confined = ConfinedConnection::open(&own).expect("opens");
         confined.execute_batch("CREATE TABLE mine(a)").expect("its own tables are its own");
         for sql in [
             "ATTACH 'PRECIOUS' AS p; DELETE FROM p.t",

@@ -14,7 +14,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use sha3::{Digest, Sha3_256};
 
-use crate::confine::Confined;
+use crate::confine::ConfinedConnection;
 
 /// Tables with content of their own (not virtual ones).
 const TABLES: &str = "SELECT lower(name) FROM sqlite_schema WHERE type = 'table' AND coalesce(rootpage, 0) > 1 \
@@ -47,7 +47,7 @@ pub fn integrity(path: &Path) -> rusqlite::Result<String> {
 
 /// Opens the file for reading. Where no write-ahead log is left it is declared to stand still, so
 /// that a file system without locks or shared memory does as well.
-fn open(path: &Path) -> rusqlite::Result<Confined> {
+fn open(path: &Path) -> rusqlite::Result<ConfinedConnection> {
     let mut wal = path.to_owned().into_os_string();
     wal.push("-wal");
     let has_wal = std::fs::metadata(wal).is_ok_and(|file| file.len() > 0);
@@ -66,7 +66,7 @@ fn open(path: &Path) -> rusqlite::Result<Confined> {
         | if has_wal { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
     // What it holds may be anybody's: a generated column or an index on an expression is computed
     // here.
-    Ok(Confined::over(Connection::open_with_flags(uri, flags)?))
+    Ok(ConfinedConnection::over(Connection::open_with_flags(uri, flags)?))
 }
 
 fn add(database: &Connection, query: &str, hash: &mut Sha3_256) -> rusqlite::Result<()> {

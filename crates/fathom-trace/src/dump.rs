@@ -11,7 +11,7 @@ use std::ptr;
 
 use libsqlite3_sys as ffi;
 
-use crate::confine::{Confined, DEFENSIVE};
+use crate::confine::{ConfinedConnection, DEFENSIVE};
 use crate::model::Value;
 use crate::sql::{Token, TokenKind, tokens, value_of};
 
@@ -82,7 +82,7 @@ impl VirtualTable {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn check(&self, connection: &Confined) -> rusqlite::Result<()> {
+    pub fn check(&self, connection: &ConfinedConnection) -> rusqlite::Result<()> {
         let mut words = tokens(&self.create).filter(|token| !token.is_blank());
         let is_create = ["create", "virtual", "table"]
             .iter()
@@ -103,7 +103,7 @@ impl VirtualTable {
     ///
     /// # Errors
     /// What `check` says; a table of this name; a full disk.
-    pub fn restore(&self, connection: &Confined) -> rusqlite::Result<()> {
+    pub fn restore(&self, connection: &ConfinedConnection) -> rusqlite::Result<()> {
         self.check(connection)?;
         let switch = |value: c_int| {
             // SAFETY: the handle is open; the option takes one number, and a null pointer says that
@@ -147,8 +147,8 @@ mod tests {
         )
     }
 
-    fn open(place: &tempfile::TempDir) -> Confined {
-        Confined::open(&place.path().join("a.db")).expect("opens")
+    fn open(place: &tempfile::TempDir) -> ConfinedConnection {
+        ConfinedConnection::open(&place.path().join("a.db")).expect("opens")
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use fathom_output::Held;
+use fathom_output::TemporaryPath;
 use tempfile::TempDir;
 
 use crate::error::TraceError;
@@ -13,7 +13,7 @@ use crate::error::TraceError;
 pub(crate) struct Directory {
     // Dropped in this order: it is held until it is gone.
     made: TempDir,
-    _held: Held,
+    _held: TemporaryPath,
 }
 
 impl Directory {

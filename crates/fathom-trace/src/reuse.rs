@@ -10,7 +10,7 @@ use crate::model::{Action, Event, Record};
 
 /// Two bits for each statement: never prepared, once, more often.
 #[derive(Debug, Default)]
-pub struct Prepared {
+pub struct PreparationCounts {
     bits: Vec<u64>,
     /// Words of numbers that are far beyond the count of preparations: the numbers are the file's,
     /// and one of 2^32 must not cost a gibibyte.
@@ -22,13 +22,13 @@ pub struct Prepared {
 /// be prepared.
 const NEAR: usize = 4;
 
-impl Prepared {
+impl PreparationCounts {
     /// Reads a trace to its end, or to where it is damaged.
     ///
     /// # Errors
     /// A file that is no trace, or of another version.
-    pub fn read(path: &Path) -> Result<Prepared, TraceError> {
-        let mut prepared = Prepared::default();
+    pub fn read(path: &Path) -> Result<PreparationCounts, TraceError> {
+        let mut prepared = PreparationCounts::default();
         for record in Reader::open(path)?.map_while(Result::ok) {
             if let Record::Event(Event { action: Action::Prepare { statement, .. }, .. }) = record {
                 prepared.add(statement);
@@ -85,7 +85,7 @@ mod tests {
         let numbers: Vec<u32> = (0..4000_u32)
             .map(|at| if at % 3 == 0 { at / 2 } else { at.wrapping_mul(0x9e37_79b9) | 1 })
             .collect();
-        let (mut prepared, mut counts) = (Prepared::default(), HashMap::<u32, u32>::new());
+        let (mut prepared, mut counts) = (PreparationCounts::default(), HashMap::<u32, u32>::new());
         for number in numbers.iter().chain(&numbers[..2000]).chain(&[u32::MAX, u32::MAX, 900, 130_000, 900]) {
             prepared.add(*number);
             *counts.entry(*number).or_default() += 1;
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn preparations_are_counted_as_none_one_or_more() {
-        let mut prepared = Prepared::default();
+        let mut prepared = PreparationCounts::default();
         for statement in [0, 31, 32, 31, 1000, 1000, 1000] {
             prepared.add(statement);
         }

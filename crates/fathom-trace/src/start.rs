@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::confine::Confined;
+use crate::confine::ConfinedConnection;
 use crate::dump::VirtualTable;
 use crate::error::TraceError;
 use crate::model::{Content, Database, Start};
@@ -81,7 +81,7 @@ impl Filling {
 }
 
 /// How a database becomes what it was.
-enum Made {
+enum Restoration {
     /// Its file is there.
     Image,
     /// By the script in this file.
@@ -144,11 +144,18 @@ impl Restore {
     /// # Errors
     /// An image that is no database or is encrypted; a script that fails; a full disk.
     pub fn finish(self, layout: Layout) -> Result<(), TraceError> {
-        let images = self.open.into_values().map(|image| Ok::<_, TraceError>((image.whole()?, Made::Image)));
-        let scripts = self.scripts.into_values().map(|(path, it)| Ok((path, Made::Script(it.whole()?))));
-        let generators = self.generators.into_iter().map(|(path, it)| Ok((path, Made::Generator(it))));
-        for one in images.chain(scripts).chain(generators) {
-            let (path, made) = one?;
+        let images =
+            self.open.into_values().map(|image| Ok::<_, TraceError>((image.whole()?, Restoration::Image)));
+        let scripts = self
+            .scripts
+            .into_values()
+            .map(|(path, filling)| Ok((path, Restoration::Script(filling.whole()?))));
+        let generators = self
+            .generators
+            .into_iter()
+            .map(|(path, generator)| Ok((path, Restoration::Generator(generator))));
+        for entry in images.chain(scripts).chain(generators) {
+            let (path, made) = entry?;
             let refused = |error: rusqlite::Error| {
                 let hint = match error.sqlite_error_code() {
                     Some(rusqlite::ErrorCode::NotADatabase) => ": it is encrypted, or no database",
@@ -157,7 +164,7 @@ impl Restore {
                 TraceError::refused(path.display(), format!("the database cannot be put back: {error}{hint}"))
             };
             // A script and a schema are anybody's SQL.
-            let database = Confined::open(&path).map_err(refused)?;
+            let database = ConfinedConnection::open(&path).map_err(refused)?;
             database
                 .execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = DELETE")
                 .map_err(refused)?;
@@ -167,8 +174,8 @@ impl Restore {
                 database.execute_batch(&format!("PRAGMA page_size = {bytes}; VACUUM")).map_err(refused)?;
             }
             match made {
-                Made::Image => {}
-                Made::Script(script) => {
+                Restoration::Image => {}
+                Restoration::Script(script) => {
                     // Statement by statement: it may be longer than memory.
                     crate::import::for_each_statement(&script, |number, sql| {
                         let done = match VirtualTable::of(sql) {
@@ -188,7 +195,7 @@ impl Restore {
                     })?;
                     std::fs::remove_file(&script).map_err(TraceError::io(&script))?;
                 }
-                Made::Generator(generator) => generator.make(&database)?,
+                Restoration::Generator(generator) => generator.make(&database)?,
             }
             drop(database);
             File::open(&path).and_then(|file| file.sync_all()).map_err(TraceError::io(&path))?;

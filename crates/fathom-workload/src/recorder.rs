@@ -81,7 +81,7 @@ pub struct Lane {
     /// All executions, as soon as not all are kept.
     sum: Option<Sum>,
     /// Work inside the phase that belongs to no execution.
-    besides: Sum,
+    auxiliary: Sum,
     /// The numbers that marks give the threads that executed it.
     marked: Vec<u32>,
 }
@@ -168,10 +168,10 @@ impl Lane {
         self.record(start_ns, rows, watch.stop());
     }
 
-    /// Work besides has ended (see [`Lane::besides`]).
-    pub fn end_besides(&mut self, watch: Stopwatch) {
+    /// Auxiliary work has ended (see [`Lane::time_auxiliary`]).
+    pub fn end_auxiliary(&mut self, watch: Stopwatch) {
         let start_ns = watch.start_ns();
-        self.record_besides(start_ns, watch.stop());
+        self.record_auxiliary(start_ns, watch.stop());
     }
 
     /// Times one execution on the calling thread; `work` gives the number of rows. A failed one is
@@ -230,19 +230,19 @@ impl Lane {
     ///
     /// # Errors
     /// That of `work`.
-    pub fn besides<T, E>(&mut self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    pub fn time_auxiliary<T, E>(&mut self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.begin();
         let watch = Stopwatch::start();
         let start_ns = watch.start_ns();
         let result = work();
-        self.record_besides(start_ns, watch.stop());
+        self.record_auxiliary(start_ns, watch.stop());
         result
     }
 
-    /// As [`Lane::besides`], for work that the caller timed itself.
-    pub fn record_besides(&mut self, start_ns: u64, split: Split) {
+    /// As [`Lane::time_auxiliary`], for work that the caller timed itself.
+    pub fn record_auxiliary(&mut self, start_ns: u64, split: Split) {
         self.mark_again();
-        self.besides.add_time(start_ns, &split);
+        self.auxiliary.add_time(start_ns, &split);
     }
 
     /// Number of executions recorded.
@@ -293,7 +293,7 @@ impl Phase {
             kept_max: usize::MAX,
             one_of: 1,
             sum: None,
-            besides: Sum::default(),
+            auxiliary: Sum::default(),
             marked: Vec::new(),
         }
     }
@@ -350,7 +350,7 @@ impl Phase {
                 lane.executions.iter().for_each(|execution| sum.add_execution(execution));
                 sum
             });
-            of_lane.add(&lane.besides);
+            of_lane.add(&lane.auxiliary);
             if let Some((first_ns, last_ns)) = of_lane.span_ns {
                 let (start_ns, end_ns) = (origin_ns + first_ns, origin_ns + last_ns);
                 spans.push(LaneSpan { thread: lane.thread, marked: lane.marked, start_ns, end_ns });
@@ -460,7 +460,7 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::tests::Kept;
+    use crate::sample::tests::MemorySink;
     use proptest::prelude::*;
 
     fn split(wall_ns: u64) -> Split {
@@ -475,12 +475,12 @@ mod tests {
         first.record(1_000, 1, split(500));
         second.record(1_200, 2, split(100));
         first.record(9_000, 3, split(1_000));
-        first.record_besides(10_000, split(2_000));
+        first.record_auxiliary(10_000, split(2_000));
         phase.excluded.push((2_000, 7_000));
         phase.excluded.push((11_500, 99_000)); // ends after the phase: only 500 of it lie within
         phase.add_lock_waits(Some((2, 50)));
         phase.add_lock_waits(Some((0, 20)));
-        let mut kept = Kept::default();
+        let mut kept = MemorySink::default();
         phase.end(vec![first, second], &mut kept);
         assert_eq!(
             kept.samples.iter().map(|s| (s.seq, s.thread, s.rows)).collect::<Vec<_>>(),
@@ -504,7 +504,7 @@ mod tests {
             lanes.1.record(number * 50, number, split(number + 1));
         }
         assert_eq!((lanes.1.len(), lanes.1.one_of()), (1000, 16));
-        let (mut all, mut some) = (Kept::default(), Kept::default());
+        let (mut all, mut some) = (MemorySink::default(), MemorySink::default());
         whole.end(vec![lanes.0], &mut all);
         thinned.end(vec![lanes.1], &mut some);
         assert_eq!(all.phases, some.phases);
@@ -521,7 +521,7 @@ mod tests {
         for waits in [Some((2, 50)), None, Some((1, 1))] {
             phase.add_lock_waits(waits);
         }
-        let mut kept = Kept::default();
+        let mut kept = MemorySink::default();
         phase.end(vec![lane], &mut kept);
         assert_eq!((kept.phases[0].lock_waits, kept.phases[0].lock_wait_ns), (None, None));
     }
@@ -532,7 +532,7 @@ mod tests {
         let mut lane = phase.lane(0, 2);
         assert_eq!(lane.time(|| Ok::<u64, &str>(4)), Ok(4));
         assert_eq!(lane.time(|| Err("disk full")), Err("disk full"));
-        let mut kept = Kept::default();
+        let mut kept = MemorySink::default();
         phase.end(vec![lane], &mut kept);
         assert_eq!((kept.samples.len(), kept.phases[0].count), (1, 1));
     }
@@ -540,7 +540,7 @@ mod tests {
     #[test]
     fn a_phase_of_nothing_gives_nothing() {
         let phase = Phase::begin("insert", None, Unit::Transaction);
-        let mut kept = Kept::default();
+        let mut kept = MemorySink::default();
         let lane = phase.lane(0, 0);
         phase.end(vec![lane], &mut kept);
         assert!(kept.samples.is_empty() && kept.phases.is_empty() && kept.rows.is_empty());

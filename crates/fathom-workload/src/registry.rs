@@ -1,29 +1,9 @@
 //! The workloads by name: what each one is, what it accepts, and how it is made from a cell.
 
-use crate::params::{Parameter, Params};
+use crate::params::Params;
 use crate::spec::WorkloadSpec;
-use crate::workload::{Workload, WorkloadError};
+use crate::workload::{Workload, WorkloadError, WorkloadKind};
 use fathom_diagnostic::suggest::nearest;
-
-/// A workload as it is known by name.
-#[derive(Debug)]
-pub struct WorkloadKind {
-    /// Name in an experiment file.
-    pub name: &'static str,
-    /// One line: what it does and whose it is.
-    pub summary: &'static str,
-    /// What it accepts.
-    pub parameters: &'static [Parameter],
-    /// Whether it works on an engine (`[engine]` is then needed; without, it is refused).
-    pub needs_engine: bool,
-    /// What a phase's abscissa counts, where its phases have one: `rows`; else empty.
-    pub abscissa: &'static str,
-    /// Whether one thread does all its work, one piece after the other, so that it can be kept on
-    /// one processor. Not so where a store of its own has threads or a server.
-    pub one_thread: fn(&Params) -> bool,
-    /// Makes it from checked parameters. An error here is about values that do not go together.
-    pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
-}
 
 /// All workloads, in the order in which they are shown.
 static WORKLOADS: &[&WorkloadKind] = &[

@@ -150,7 +150,7 @@ pub(crate) mod tests {
 
     /// A sink that keeps everything, to be looked at.
     #[derive(Debug, Default)]
-    pub(crate) struct Kept {
+    pub(crate) struct MemorySink {
         pub samples: Vec<Sample>,
         pub phases: Vec<PhaseSummary>,
         pub rows: Vec<IoRow>,
@@ -159,7 +159,7 @@ pub(crate) mod tests {
         pub done: f64,
     }
 
-    impl Sink for Kept {
+    impl Sink for MemorySink {
         fn sample(&mut self, sample: Sample) {
             self.samples.push(sample);
         }

@@ -5,7 +5,28 @@ use std::path::Path;
 use fathom_diagnostic::suggest::did_you_mean;
 
 use crate::engine::{Engine, EngineError};
+use crate::params::{Parameter, Params};
 use crate::sample::Sink;
+
+/// A workload as it is known by name.
+#[derive(Debug)]
+pub struct WorkloadKind {
+    /// Name in an experiment file.
+    pub name: &'static str,
+    /// One line: what it does and whose it is.
+    pub summary: &'static str,
+    /// What it accepts.
+    pub parameters: &'static [Parameter],
+    /// Whether it works on an engine (`[engine]` is then needed; without, it is refused).
+    pub needs_engine: bool,
+    /// What a phase's abscissa counts, where its phases have one: `rows`; else empty.
+    pub abscissa: &'static str,
+    /// Whether one thread does all its work, one piece after the other, so that it can be kept on
+    /// one processor. Not so where a store of its own has threads or a server.
+    pub one_thread: fn(&Params) -> bool,
+    /// Makes it from checked parameters. An error here is about values that do not go together.
+    pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
+}
 
 /// Where and how a workload runs.
 pub struct Context<'a> {

@@ -65,7 +65,7 @@ pub enum Command {
                       fathom papers --check docs/papers.md\n  \
                       fathom papers --list                               the data and the commands that measured them\n  \
                       fathom papers --with p4-cards=new.db             do the verdicts come out again?")]
-    Papers(PapersAsked),
+    Papers(PapersArgs),
     /// What changed between two results, with intervals; ~ where nothing is proven
     #[command(after_help = "Examples:\n  fathom compare before/results.db after/results.db\n  \
                       fathom compare fathom-baseline.toml new.db --fail-if-slower 10%\n  \
@@ -102,7 +102,7 @@ pub enum Command {
                       fathom cut --replay cuts --state 1/17 --image after-the-cut.img\n\n\
                       It exits with 1 where a power cut takes more than the settings promise."
     )]
-    Cut(CutAsked),
+    Cut(CutArgs),
     /// A file system of a chosen kind, mounted, for your own use (needs root or a guest kernel)
     #[command(
         after_help = "Examples:\n  fathom stack up --fs xfs --name lab\n  fathom stack list\n  fathom stack down lab\n  \
@@ -309,7 +309,7 @@ pub struct Report {
 
 /// `fathom papers`
 #[derive(Debug, Args)]
-pub struct PapersAsked {
+pub struct PapersArgs {
     /// The page's sources: `page.md`, findings and data sets in `*.toml`
     #[arg(value_name = "DIR", default_value = "docs/papers")]
     pub source: PathBuf,
@@ -497,7 +497,7 @@ pub struct Simulate {
 
 /// What a device keeps at a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KeepsAsked {
+pub enum KeepsArg {
     /// What it had answered before a flush that was done; of the rest any part
     Flushed,
     /// It lies about flushes: of all that it had answered any part
@@ -508,7 +508,7 @@ pub enum KeepsAsked {
 
 /// `fathom cut`
 #[derive(Debug, Args)]
-pub struct CutAsked {
+pub struct CutArgs {
     /// filesystem=NAME or a setting of SQLite's, e.g. journal_mode=wal; several values with commas
     /// make an axis [default: filesystem=ext4, and first-look's journal modes and synchronous
     /// settings]
@@ -544,7 +544,7 @@ pub struct CutAsked {
     pub device: String,
     /// What the device keeps [default: flushed; protected where its model is]
     #[arg(long, value_enum)]
-    pub keeps: Option<KeepsAsked>,
+    pub keeps: Option<KeepsArg>,
     /// Bytes that the device never tears: 512 or 4096 [default: as its model says]
     #[arg(long, value_name = "BYTES")]
     pub tear: Option<u32>,

@@ -52,7 +52,7 @@ pub fn tidy_up_on_signals() -> io::Result<()> {
     let mut signals = Signals::new(wanted)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
-            fathom_output::remove_held();
+            fathom_output::remove_temporary();
             tell!("Stopped by a signal: what was begun is removed, and what was there before is as it was.");
             // It gives an error for signals that do not exist.
             let _ = emulate_default_handler(signal);

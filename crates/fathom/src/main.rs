@@ -13,12 +13,12 @@ mod repeat;
 
 use cli::Command;
 use outcome::Outcome;
-use repeat::Parsed;
+use repeat::Invocation;
 
 fn main() -> std::process::ExitCode {
     restore_sigpipe();
     ending::outlive_the_limit();
-    let parsed = Parsed::of_process().and_then(|parsed| Ok((parsed.cli()?, parsed)));
+    let parsed = Invocation::of_process().and_then(|parsed| Ok((parsed.cli()?, parsed)));
     let (cli, parsed) = match parsed {
         Ok(both) => both,
         Err(said) => return say_of_the_command_line(&said),

@@ -2,6 +2,8 @@
 //! error that says what to do next.
 
 use fathom_output::tell;
+use fathom_stack::StackError;
+use fathom_trace::TraceError;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -34,6 +36,30 @@ impl Error {
     /// Something failed: exit code 1.
     pub fn failed(message: impl Display) -> Error {
         Error::Failed(message.to_string())
+    }
+
+    /// A stack that no machine could make is asked wrongly; all else has failed here.
+    pub fn of_stack(error: StackError) -> Error {
+        match error {
+            StackError::Spec { .. }
+            | StackError::NameTaken { .. }
+            | StackError::NoSuchName { .. }
+            | StackError::BadName { .. } => Error::usage(error),
+            _ => Error::failed(error),
+        }
+    }
+
+    /// A file that is not there or is no trace was asked for wrongly; all else has failed here.
+    pub fn of_trace(error: TraceError) -> Error {
+        match &error {
+            TraceError::NotATrace { .. } | TraceError::Refused { .. } | TraceError::Parts { .. } => {
+                Error::usage(error)
+            }
+            TraceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Error::usage(error)
+            }
+            _ => Error::failed(error),
+        }
     }
 }
 

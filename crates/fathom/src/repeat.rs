@@ -9,15 +9,15 @@ use clap::{Arg, ArgMatches, CommandFactory};
 use crate::cli::Cli;
 
 /// A command line that was parsed.
-pub struct Parsed(ArgMatches);
+pub struct Invocation(ArgMatches);
 
-impl Parsed {
+impl Invocation {
     /// Parses the program's own command line.
     ///
     /// # Errors
     /// What clap says, of help and version too.
-    pub fn of_process() -> Result<Parsed, clap::Error> {
-        Cli::command().try_get_matches().map(Parsed)
+    pub fn of_process() -> Result<Invocation, clap::Error> {
+        Cli::command().try_get_matches().map(Invocation)
     }
 
     /// As the words of the command line.
@@ -91,8 +91,8 @@ mod tests {
     use crate::cli::Command;
     use crate::commands::run::NOT_REPEATED;
 
-    fn parsed(words: &[String]) -> Result<Parsed, clap::Error> {
-        Cli::command().try_get_matches_from(words).map(Parsed)
+    fn parsed(words: &[String]) -> Result<Invocation, clap::Error> {
+        Cli::command().try_get_matches_from(words).map(Invocation)
     }
 
     fn again(words: &[&str]) -> String {
@@ -100,7 +100,7 @@ mod tests {
         parsed(&words).unwrap().again(NOT_REPEATED, &[("seed", "7".into())])
     }
 
-    fn run_of(parsed: &Parsed) -> String {
+    fn run_of(parsed: &Invocation) -> String {
         match parsed.cli().unwrap().command {
             Command::Run(run) => format!("{run:?}"),
             _ => panic!("another command"),

@@ -107,9 +107,9 @@ fn the_answer_for_a_trace_can_be_pasted_and_a_kept_recording_gives_it_again() {
         let advised = all["advised"].as_array().unwrap();
         // Nobody named a device: all presets.
         assert!(advised.len() > 10, "{advised:?}");
-        for one in advised {
-            let keeps = one["keeps"].as_str().unwrap();
-            assert!(allowed.contains(&keeps), "{must}: {one}");
+        for device in advised {
+            let keeps = device["keeps"].as_str().unwrap();
+            assert!(allowed.contains(&keeps), "{must}: {device}");
         }
     }
 }

@@ -89,11 +89,11 @@ fn experiment(settings: &[String], device: &str, repeats: u32) -> String {
         "name = \"grid\"\ntitle = \"grid\"\nrepeats = {repeats}\n[workload]\nname = \"trace\"\n[engine]\nname = \"sqlite\"\n\
          [stack]\nsize_mib = 512\n[matrix]\n\"stack.filesystem\" = [\"ext4\"]\n\"stack.device\" = [{device:?}]\n"
     );
-    for it in settings {
-        let words: Vec<&str> = it.split('/').collect();
+    for setting in settings {
+        let words: Vec<&str> = setting.split('/').collect();
         write!(
             text,
-            "[[matrix.variants]]\nname = {it:?}\n\"engine.journal_mode\" = {:?}\n\"engine.synchronous\" = {:?}\n\
+            "[[matrix.variants]]\nname = {setting:?}\n\"engine.journal_mode\" = {:?}\n\"engine.synchronous\" = {:?}\n\
              \"engine.page_size\" = {}\n",
             words[0], words[1], words[2]
         )
@@ -171,8 +171,9 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
             let text = place.fathom(&words).exits(0).stdout.clone();
             println!("{stem}, {must}: advised in {:.0} s", started.elapsed().as_secs_f64());
             let advice: Value = serde_json::from_str(&text).unwrap();
-            for one in advice["advised"].as_array().unwrap() {
-                let (device, named) = (one["device"].as_str().unwrap(), one["advised"].as_str().unwrap());
+            for device in advice["advised"].as_array().unwrap() {
+                let (device, named) =
+                    (device["device"].as_str().unwrap(), device["advised"].as_str().unwrap());
                 assert!(promise(named) >= least, "{stem} {device} {must}: {named} breaks the promise");
                 let (_, grid) = grids.iter().find(|grid| grid.0 == device).unwrap();
                 let allowed = grid.iter().filter(|cell| promise(&cell.0) >= least);

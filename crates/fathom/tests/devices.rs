@@ -432,8 +432,8 @@ fn what_a_device_is_doing_can_be_watched() {
         assert!(rest.contains(part), "{part}: {listed}");
     }
     let listed = json(&place.fathom(&["stack", "list", "--json"]).stdout);
-    let it = listed.as_array().unwrap().iter().find(|device| device["name"] == name.as_str()).unwrap();
-    assert_eq!(it["up"], false, "{it:#}");
+    let device = listed.as_array().unwrap().iter().find(|device| device["name"] == name.as_str()).unwrap();
+    assert_eq!(device["up"], false, "{device:#}");
     place.fathom(&["stack", "down", &name]).exits(0);
     assert_eq!(mounts_of(&name), Vec::<String>::new());
 }
@@ -761,9 +761,9 @@ fn a_log_that_could_not_be_written_is_told_of_wherever_it_matters() {
         assert!(printed.stdout.lines().count() > 5, "what there is is printed");
         let data = std::fs::metadata(place.path("small/log.data")).map_or(0, |metadata| metadata.len());
         for line in printed.stdout.lines() {
-            let it: serde_json::Value = serde_json::from_str(line).unwrap();
-            let at = it["data_at"].as_u64();
-            assert!(at.is_none_or(|at| at + it["bytes"].as_u64().unwrap() <= data), "{line}");
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let at = line["data_at"].as_u64();
+            assert!(at.is_none_or(|at| at + line["bytes"].as_u64().unwrap() <= data), "{line}");
         }
         for file in ["small/log", "small/log.data"] {
             let _ = std::fs::remove_file(place.path(file));

@@ -83,11 +83,11 @@ fn where_flushes_take_all_the_time_model_time_is_their_number_times_theirs() {
     place.write("flushes.toml", FLUSHES_ONLY);
     let all = measured(&place, "./flushes.toml", 30, "r.db", &["--repeat", "1"]);
     assert_eq!(all.len(), 4);
-    for (name, it) in &all {
-        let of = |what: &str| number(it, what) / 1e6;
+    for (name, cell) in &all {
+        let of = |what: &str| number(cell, what) / 1e6;
         println!(
             "{name}: {} flushes; model {:.3} ms = cpu {:.3} + device {:.3} + other {:.3}; wall {:.3}, held up {:.3}",
-            it["device_flushes"],
+            cell["device_flushes"],
             of("model_ns"),
             of("model_cpu_ns"),
             of("model_device_ns"),
@@ -95,22 +95,22 @@ fn where_flushes_take_all_the_time_model_time_is_their_number_times_theirs() {
             of("wall_time_ns"),
             of("model_held_ns")
         );
-        assert_eq!(it["clock"], "model", "{name}");
+        assert_eq!(cell["clock"], "model", "{name}");
         // A write before a flush takes 1 us and may add to what is waited for; nobody flushes but
         // for a commit.
-        let by_hand = number(it, "device_flushes") * 20.0;
-        assert!(number(it, "device_flushes") >= 1.0, "{name}: {it}");
+        let by_hand = number(cell, "device_flushes") * 20.0;
+        assert!(number(cell, "device_flushes") >= 1.0, "{name}: {cell}");
         assert!(
             (of("model_device_ns") / by_hand - 1.0).abs() < 0.01,
             "{name}: {} ms, by hand {by_hand}",
             of("model_device_ns")
         );
         // What is left is the program's own, whatever else this machine does.
-        assert!(of("model_ns") < by_hand * 1.15, "{name}: {it}");
+        assert!(of("model_ns") < by_hand * 1.15, "{name}: {cell}");
         let parts = of("model_cpu_ns") + of("model_device_ns") + of("model_other_ns");
-        assert!((parts / of("model_ns") - 1.0).abs() < 0.001, "{name}: {it}");
-        assert!(of("model_ns") <= of("wall_time_ns") * 1.02, "{name}: {it}");
-        assert!((number(it, "rate_per_s") * of("model_ns") / 1000.0 - 1.0).abs() < 0.001, "{name}: {it}");
+        assert!((parts / of("model_ns") - 1.0).abs() < 0.001, "{name}: {cell}");
+        assert!(of("model_ns") <= of("wall_time_ns") * 1.02, "{name}: {cell}");
+        assert!((number(cell, "rate_per_s") * of("model_ns") / 1000.0 - 1.0).abs() < 0.001, "{name}: {cell}");
     }
     // WAL flushes once, and once more while its file grows; DELETE does so four times.
     let flushes = |name: &str| number(&all.iter().find(|pair| pair.0 == name).unwrap().1, "device_flushes");

@@ -1,5 +1,6 @@
 //! How the sources are written, where that can be counted: comments and documentation end at 100
-//! columns, and what a closure takes has a name that says what it is.
+//! columns, what a closure or a loop takes has a name that says what it is, public types are nouns,
+//! and the glossary stays short.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -86,19 +87,99 @@ fn comments_and_documentation_end_at_a_hundred_columns() {
     assert!(wide.is_empty(), "{} lines are too wide:\n{}", wide.len(), wide.join("\n"));
 }
 
-#[test]
-fn what_a_closure_takes_has_a_name() {
-    // Put together here, so that this line is not found.
-    let nameless = ["|", "it|"].concat();
-    let found: Vec<String> = all("rs")
+/// Lines of code for which `is_found` holds, in all sources.
+fn lines_of_code(is_found: impl Fn(&str) -> bool) -> Vec<String> {
+    let is_code = |line: &str| !line.trim_start().starts_with("//");
+    all("rs")
         .iter()
         .flat_map(|(path, text)| {
             let lines: Vec<(usize, &str)> =
-                (1..).zip(text.lines()).filter(|(_, line)| line.contains(&nameless)).collect();
+                (1..).zip(text.lines()).filter(|(_, line)| is_code(line) && is_found(line)).collect();
             named(path, &lines)
         })
+        .collect()
+}
+
+#[test]
+fn what_a_closure_or_a_loop_takes_has_a_name() {
+    // Put together here, so that these lines are not found.
+    let nameless: Vec<String> = ["it", "one"]
+        .iter()
+        .flat_map(|name| {
+            ["|NAME|", "|&NAME|", "|&&NAME|", "for NAME in ", "for &NAME in "].map(|form| (form, *name))
+        })
+        .map(|(form, name)| form.replace("NAME", name))
         .collect();
-    assert!(found.is_empty(), "{} closures:\n{}", found.len(), found.join("\n"));
+    let found = lines_of_code(|line| nameless.iter().any(|form| line.contains(form)));
+    assert!(found.is_empty(), "{} closures and loops:\n{}", found.len(), found.join("\n"));
+}
+
+/// Words that say nothing of a type: pronouns, and participles of what was done with it.
+const NO_NOUNS: [&str; 38] = [
+    "Accepted",
+    "Accessed",
+    "Aged",
+    "Asked",
+    "Believed",
+    "Captured",
+    "Compiled",
+    "Completed",
+    "Damaged",
+    "Described",
+    "Done",
+    "Expected",
+    "Explored",
+    "Found",
+    "Given",
+    "Held",
+    "Imported",
+    "Installed",
+    "It",
+    "Judged",
+    "Kept",
+    "Known",
+    "Laid",
+    "Learnt",
+    "Loaded",
+    "Made",
+    "Measured",
+    "Merged",
+    "Mounted",
+    "One",
+    "Past",
+    "Prepared",
+    "Recorded",
+    "Said",
+    "Stated",
+    "Told",
+    "Watched",
+    "What",
+];
+
+/// The name of a type or trait that this line declares for others.
+fn declared(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub")?;
+    let rest =
+        rest.strip_prefix('(').map_or(rest, |inside| inside.split_once(')').map_or(rest, |both| both.1));
+    let words = ["struct ", "enum ", "trait ", "type "];
+    let name = words.iter().find_map(|word| rest.trim_start().strip_prefix(word))?;
+    name.split(|letter: char| !letter.is_alphanumeric()).next()
+}
+
+#[test]
+fn public_types_are_nouns() {
+    let found = lines_of_code(|line| declared(line).is_some_and(|name| NO_NOUNS.contains(&name)));
+    assert!(found.is_empty(), "{} types:\n{}", found.len(), found.join("\n"));
+    assert_eq!(declared("    pub(crate) struct Held<'a>(u8);"), Some("Held"));
+    assert_eq!(declared("pub enum Direction {"), Some("Direction"));
+    assert_eq!(declared("struct Private;"), None);
+}
+
+#[test]
+fn the_glossary_has_at_most_forty_terms() {
+    let text = std::fs::read_to_string(root().join("docs/glossary.md")).unwrap();
+    let terms = text.lines().filter(|line| line.starts_with("| **")).count();
+    assert!((20..=40).contains(&terms), "{terms} terms");
 }
 
 #[test]

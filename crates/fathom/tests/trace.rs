@@ -127,7 +127,11 @@ c.close()
         _ => None,
     });
     assert_eq!(refused.unwrap().message, "no such table: missing");
-    assert!(records.iter().any(|record| matches!(record, Record::Database(it) if it.start == Start::Empty)));
+    assert!(
+        records
+            .iter()
+            .any(|record| matches!(record, Record::Database(database) if database.start == Start::Empty))
+    );
     place.fathom(&["trace", "info", "a.trace"]).exits(0);
     let json = place.fathom(&["trace", "info", "a.trace", "--json"]);
     let info: serde_json::Value = serde_json::from_str(&json.exits(0).stdout).unwrap();
@@ -246,7 +250,7 @@ work('parent', 5)
     assert_eq!(by_name, expected.map(|(name, count)| (name.to_owned(), count)).into());
     let count = |is: fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
     assert_eq!(count(|record| matches!(record, Record::Process(_))), 4);
-    assert_eq!(count(|record| matches!(record, Record::Process(it) if it.parent.is_some())), 2);
+    assert_eq!(count(|record| matches!(record, Record::Process(process) if process.parent.is_some())), 2);
     assert_eq!(count(|record| matches!(record, Record::Thread(_))), 4 + 2 + 1);
     assert_eq!(
         count(|record| matches!(record, Record::Database(_))),

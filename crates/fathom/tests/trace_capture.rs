@@ -63,10 +63,10 @@ fn executed(records: &[Record]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for record in records {
         match record {
-            Record::Database(it) => {
-                drop(databases.insert(it.id, String::from_utf8_lossy(&it.path).into_owned()))
+            Record::Database(database) => {
+                drop(databases.insert(database.id, String::from_utf8_lossy(&database.path).into_owned()))
             }
-            Record::Statement(it) => drop(texts.insert(it.id, it.sql.clone())),
+            Record::Statement(statement) => drop(texts.insert(statement.id, statement.sql.clone())),
             Record::Event(event) => match &event.action {
                 Action::Open { database, .. } => drop(opened.insert(event.connection, *database)),
                 Action::Prepare { handle, statement, .. } => {

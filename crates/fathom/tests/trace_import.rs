@@ -224,21 +224,21 @@ fn is_done_by_the_shell(place: &Place, trace: &str) -> String {
     let all = work(place, trace);
     // A text may hold line ends, so a row has an end of its own.
     let mut script = String::from(".changes on\n.separator | \"@row@\\n\"\n");
-    for one in &all {
-        let _ = writeln!(script, "{};\n.print @@", one.sql);
+    for statement in &all {
+        let _ = writeln!(script, "{};\n.print @@", statement.sql);
     }
     let told = shell(place, "shell.db", &script);
     let told: Vec<&str> = told.split("@@\n").collect();
     assert_eq!(told.len(), all.len() + 1);
-    for (one, told) in all.iter().zip(told) {
+    for (statement, told) in all.iter().zip(told) {
         let is_changes = |line: &&str| line.starts_with("changes:");
         let rows = told.matches("@row@\n").count() as u64;
         let changes = told.lines().rfind(is_changes).map(|line| {
             line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).unwrap()
         });
-        assert_eq!((one.rows, one.fails), (rows, changes.is_none()), "{}: {told}", one.sql);
-        if Verb::of(&one.sql).changes_rows() && !one.fails {
-            assert_eq!(Some(one.changes), changes, "{}: {told}", one.sql);
+        assert_eq!((statement.rows, statement.fails), (rows, changes.is_none()), "{}: {told}", statement.sql);
+        if Verb::of(&statement.sql).changes_rows() && !statement.fails {
+            assert_eq!(Some(statement.changes), changes, "{}: {told}", statement.sql);
         }
     }
     shell(place, "shell.db", ".sha3sum --sha3-256\n").trim().to_owned()
@@ -309,7 +309,7 @@ fn content(place: &Place, trace: &str) -> String {
 fn do_the_same(was: &[Executed], is: &[Executed]) {
     assert_eq!(was.len(), is.len());
     for (was, is) in was.iter().zip(is) {
-        let did = |one: &Executed| (one.rows, one.changes, one.fails);
+        let did = |statement: &Executed| (statement.rows, statement.changes, statement.fails);
         assert_eq!(did(was), did(is), "{}\n{}", was.sql, is.sql);
     }
 }

@@ -69,19 +69,19 @@ fn read(trace: &Path) -> Story {
     let mut attaching: HashSet<u32> = HashSet::new();
     for record in Reader::open(trace).unwrap() {
         let Event { connection, action, .. } = match record.unwrap() {
-            Record::Database(it) => {
-                let path = String::from_utf8_lossy(&it.path).into_owned();
-                story.databases.insert(it.id, (path, it.start, Vec::new()));
+            Record::Database(database) => {
+                let path = String::from_utf8_lossy(&database.path).into_owned();
+                story.databases.insert(database.id, (path, database.start, Vec::new()));
                 continue;
             }
-            Record::Content(it) => {
-                let bytes = &mut story.databases.get_mut(&it.database).unwrap().2;
-                assert_eq!(bytes.len() as u64, it.offset);
-                bytes.extend(it.bytes);
+            Record::Content(content) => {
+                let bytes = &mut story.databases.get_mut(&content.database).unwrap().2;
+                assert_eq!(bytes.len() as u64, content.offset);
+                bytes.extend(content.bytes);
                 continue;
             }
-            Record::Statement(it) => {
-                texts.insert(it.id, it.sql);
+            Record::Statement(statement) => {
+                texts.insert(statement.id, statement.sql);
                 continue;
             }
             Record::Event(event) => event,

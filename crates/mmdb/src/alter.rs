@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::key::{self, KeyBuf};
-use crate::register::Stated;
+use crate::register::ManifestState;
 use crate::row::Layout;
 use crate::sabotage::has_defect;
 use crate::schema::{Column, IndexDef, IndexKind, Logging, Schema};
@@ -348,7 +348,7 @@ impl Database {
         let filled = fill_index(e, &growing, &fresh);
         let built = filled.and_then(|()| e.keep_rows(&growing, &fresh)).and_then(|()| {
             let mut admin = e.admin.lock();
-            let mut next = Stated::clone(&e.stated());
+            let mut next = ManifestState::clone(&e.stated());
             put_schema(&mut next, growing.id, &schema);
             e.state_altered(&mut admin, next)
         });
@@ -401,7 +401,7 @@ impl Database {
         if renamed && e.names.read().contains_key(&changed.schema.name) {
             return Err(Error::TableExists { table: changed.schema.name });
         }
-        let mut next = Stated::clone(&e.stated());
+        let mut next = ManifestState::clone(&e.stated());
         put_schema(&mut next, mine.id, &changed.schema);
         e.state_altered(&mut admin, next)?;
         let new = Arc::new(mine.redefined(changed.schema, changed.indexes));
@@ -446,7 +446,7 @@ impl Database {
 
 impl Engine {
     /// Makes another definition of a table what the manifest states.
-    fn state_altered(&self, admin: &mut crate::checkpoint::Admin, next: Stated) -> Result<()> {
+    fn state_altered(&self, admin: &mut crate::checkpoint::Admin, next: ManifestState) -> Result<()> {
         let defect = self.options.defect();
         if has_defect!(defect, AltersWithoutManifest) {
             self.log.register.assume(next);
@@ -481,7 +481,7 @@ impl Engine {
 }
 
 /// Puts the definition of the table with this number in the place of the one that is stated.
-fn put_schema(stated: &mut Stated, id: u32, schema: &Schema) {
+fn put_schema(stated: &mut ManifestState, id: u32, schema: &Schema) {
     for (_, there) in stated.schemas.iter_mut().filter(|(number, _)| *number == id) {
         there.clone_from(schema);
     }

@@ -15,12 +15,12 @@ use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::mark::{self, Mark};
 use crate::log::segment;
-use crate::manifest::{self, Image, Inventory, Manifest, Published};
+use crate::manifest::{self, Image, Inventory, Manifest, PublishedCheckpoint};
 use crate::medium::{Entry, Medium, MediumFile};
 use crate::recovery::buffer::Buffer;
 use crate::recovery::scan;
 use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_places};
-use crate::register::Stated;
+use crate::register::ManifestState;
 use crate::sabotage::has_defect;
 use crate::schema::Logging;
 use crate::snapshot::Snapshot;
@@ -98,7 +98,7 @@ impl Target<'_> {
     }
 
     /// Marks the directory of a stream's log.
-    fn mark_log(&self, stream: usize, stated: &Stated) -> Result<&Path> {
+    fn mark_log(&self, stream: usize, stated: &ManifestState) -> Result<&Path> {
         let dir = &*self.dirs[stream];
         let mark = Mark { identity: self.identity, stream: stream as u32, life: stated.life() };
         mark.store(self.medium, dir).map(|()| dir)
@@ -156,7 +156,7 @@ impl Engine {
             horizon: g1,
             before: None,
             logs,
-            checkpoint: Some(Published { side: 0, g0, g1, images }),
+            checkpoint: Some(PublishedCheckpoint { side: 0, g0, g1, images }),
             ..self.log.register.manifest(&self.log, &stated)
         };
         m.store(medium, to).map_err(|e| e.1)?;
@@ -223,7 +223,12 @@ impl Engine {
     }
 
     /// Copies the frames up to `g1`. What the copy has of each stream, and their bytes.
-    fn copy_log(&self, target: &Target<'_>, stated: &Stated, g1: u64) -> Result<(Vec<Inventory>, u64)> {
+    fn copy_log(
+        &self,
+        target: &Target<'_>,
+        stated: &ManifestState,
+        g1: u64,
+    ) -> Result<(Vec<Inventory>, u64)> {
         let medium = target.medium;
         let lacking = usize::from(has_defect!(self.log.defect, BackupLacksLog));
         let (mut logs, mut bytes) = (Vec::new(), 0);

@@ -15,10 +15,10 @@
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::log::Log;
-use crate::manifest::{self, Image, Manifest, Published};
+use crate::manifest::{self, Image, Manifest, PublishedCheckpoint};
 use crate::medium::MediumFile;
 use crate::moment::Moment;
-use crate::register::Stated;
+use crate::register::ManifestState;
 use crate::sabotage::has_defect;
 use crate::schema::Logging;
 use crate::sync::{MutexGuard, atomic::Ordering, thread};
@@ -225,11 +225,11 @@ impl<'a> Stepwise<'a> {
             images.push(Image { table: t.id, number: *n, class: c.class, image: c.image, crc });
         }
         require_places_of_their_own(&images);
-        let published = Some(Published { side: self.side, g0: self.g0, g1, images });
+        let published = Some(PublishedCheckpoint { side: self.side, g0: self.g0, g1, images });
         // What earlier lives logged is all in the images.
         let stated = e.stated();
         let epochs = stated.epochs.last().copied().into_iter().collect();
-        let next = Stated { published, epochs, ..Stated::clone(&stated) };
+        let next = ManifestState { published, epochs, ..ManifestState::clone(&stated) };
         let manifest = e.state(&mut self.admin, next)?;
         let on_disk = manifest.checkpoint.as_ref().map(|c| (c.side, c.g0, c.g1));
         assert_eq!(on_disk, Some((self.side, self.g0, g1)), "the manifest names this checkpoint");
@@ -272,7 +272,7 @@ impl Engine {
             }
         };
         // Commits that find the log full say why it is.
-        *self.log.hindrance.lock() = failing.clone();
+        *self.log.checkpoint_failure.lock() = failing.clone();
         let mut since = self.counters.failing.lock();
         let began = since.as_ref().map_or_else(Instant::now, |(began, _)| *began);
         *since = failing.map(|why| (began, why));
@@ -304,13 +304,13 @@ impl Engine {
     }
 
     /// What the manifest on the disk states. It stays so while `admin` is locked.
-    pub(crate) fn stated(&self) -> Arc<Stated> {
+    pub(crate) fn stated(&self) -> Arc<ManifestState> {
         self.log.register.stated()
     }
 
     /// Makes `next` what the manifest states; see [`crate::register::Register::state`]. Returns the
     /// manifest stored.
-    pub(crate) fn state(&self, _admin: &mut Admin, next: Stated) -> Result<Manifest> {
+    pub(crate) fn state(&self, _admin: &mut Admin, next: ManifestState) -> Result<Manifest> {
         self.log.register.state(&self.log, Some(next), false)
     }
 

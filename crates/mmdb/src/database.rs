@@ -9,7 +9,7 @@ use crate::log::Ticket;
 use crate::manifest::MAX_TABLES;
 use crate::options::{Durability, Options};
 use crate::recovery;
-use crate::register::Stated;
+use crate::register::ManifestState;
 use crate::retries::Retries;
 use crate::sabotage::has_defect;
 use crate::schema::Schema;
@@ -239,7 +239,7 @@ impl Database {
             });
         }
         let table = Arc::new(TableInner::new(id, schema, e.space.clone(), e.options.reference));
-        let mut next = Stated::clone(&e.stated());
+        let mut next = ManifestState::clone(&e.stated());
         next.next_table += 1;
         next.schemas.push((id, table.schema.clone()));
         let defect = e.options.defect();
@@ -361,7 +361,7 @@ impl Database {
         // Commits that are numbered must be durable before their records may become unreadable.
         e.log.flush_all()?;
         let id = table.id;
-        let mut next = Stated::clone(&e.stated());
+        let mut next = ManifestState::clone(&e.stated());
         next.schemas.retain(|s| s.0 != id);
         if let Some(p) = &mut next.published {
             p.images.retain(|i| i.table != id);
@@ -647,7 +647,7 @@ impl Engine {
             let s = &self.log.streams[lane % self.log.streams.len()];
             s.throttle(&self.log)?;
             if self.log.is_crowded() {
-                self.log.await_room()?;
+                self.log.wait_for_space()?;
             }
         }
         Ok(Transaction::new(self, age, stripe, lane))

@@ -26,7 +26,7 @@ pub(crate) struct PastColumn {
 
 /// An earlier generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Past {
+pub(crate) struct PastGeneration {
     pub(crate) number: u16,
     pub(crate) columns: Vec<PastColumn>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Generations {
     /// column alone.
     defaults: Vec<(u32, Vec<u8>)>,
     /// Those that rows may have been written in, rising.
-    pub(crate) past: Vec<Past>,
+    pub(crate) past: Vec<PastGeneration>,
 }
 
 impl Generations {
@@ -72,7 +72,7 @@ impl Generations {
         }
         let past = columns.iter().zip(&self.ids);
         let past = past.map(|(c, &id)| PastColumn { id, kind: c.kind, nullable: c.nullable });
-        self.past.push(Past { number: self.now, columns: past.collect() });
+        self.past.push(PastGeneration { number: self.now, columns: past.collect() });
         self.now += 1;
     }
 
@@ -135,7 +135,7 @@ impl Generations {
             g.defaults.push((number(r)?, r.bytes()?.to_vec()));
         }
         for _ in 0..r.varint()? {
-            let mut past = Past { number: r.u16()?, columns: Vec::new() };
+            let mut past = PastGeneration { number: r.u16()?, columns: Vec::new() };
             for _ in 0..r.varint()? {
                 let (id, kind) = (number(r)?, ColumnType::decode(r)?);
                 past.columns.push(PastColumn { id, kind, nullable: r.u8()? != 0 });

@@ -24,7 +24,7 @@ mod table;
 mod wrong;
 
 use crate as engine;
-use crate::lock::{Held, LockManager, Mode, TableLock};
+use crate::lock::{Grant, LockManager, Mode, TableLock};
 use crate::medium::{CrashMedium, Faults};
 use crate::sync::{self, thread, thread::spawn};
 use crate::{ColumnType, Database, Durability, Error, Locking, Options, Sabotage, Schema, Table, Value};
@@ -473,7 +473,7 @@ impl Arena {
         let take_rows = |mine: &mut [u64; 2], names: &mut Vec<u64>| {
             claim.rows.iter().all(|&row| match self.locks.acquire(&self.table, row, claim.mode, age) {
                 Ok(held) => {
-                    if held == Held::New {
+                    if held == Grant::New {
                         names.push(row);
                         self.enter(row as usize, claim.mode, mine);
                     }

@@ -97,7 +97,7 @@ pub(crate) struct Image {
 
 /// The last good checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Published {
+pub(crate) struct PublishedCheckpoint {
     pub(crate) side: usize,
     pub(crate) g0: u64,
     pub(crate) g1: u64,
@@ -122,7 +122,7 @@ pub(crate) struct Manifest {
     pub(crate) tables: Vec<(u32, Schema)>,
     /// One for each stream.
     pub(crate) logs: Vec<Inventory>,
-    pub(crate) checkpoint: Option<Published>,
+    pub(crate) checkpoint: Option<PublishedCheckpoint>,
 }
 
 impl Manifest {
@@ -235,7 +235,7 @@ impl Manifest {
                         crc: r.u32()?,
                     });
                 }
-                Some(Published { side: usize::from(side) - 1, g0, g1, images })
+                Some(PublishedCheckpoint { side: usize::from(side) - 1, g0, g1, images })
             }
             _ => return None,
         };
@@ -356,7 +356,7 @@ mod tests {
             next_table: 4,
             tables: vec![(3, schema)],
             logs: vec![Inventory { next: 8, begun: 4, segments: vec![3, 4, 7] }, Inventory::default()],
-            checkpoint: Some(Published { side: 1, g0: 1, g1: 2, images: vec![image] }),
+            checkpoint: Some(PublishedCheckpoint { side: 1, g0: 1, g1: 2, images: vec![image] }),
         }
     }
 

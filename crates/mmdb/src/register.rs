@@ -13,7 +13,7 @@
 use crate::error::{Error, Result};
 use crate::identity::{Identity, Life};
 use crate::log::Log;
-use crate::manifest::{Epoch, Manifest, Published};
+use crate::manifest::{Epoch, Manifest, PublishedCheckpoint};
 use crate::medium::Medium;
 use crate::options::{LogKind, Options};
 use crate::sabotage::has_defect;
@@ -31,20 +31,20 @@ const PIECE: u64 = 1 << 20;
 /// place: [`Register::state`] takes the place of it with another one once that is stored. So a
 /// failure leaves behind what was there before, whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Stated {
+pub(crate) struct ManifestState {
     pub(crate) identity: Identity,
     /// The life before this one, until the marks of all streams name this one.
     pub(crate) before: Option<Life>,
     pub(crate) next_table: u32,
     pub(crate) schemas: Vec<(u32, Schema)>,
     pub(crate) epochs: Vec<Epoch>,
-    pub(crate) published: Option<Published>,
+    pub(crate) published: Option<PublishedCheckpoint>,
 }
 
-impl Stated {
+impl ManifestState {
     /// Nothing, for a database without files.
-    pub(crate) fn nothing() -> Stated {
-        Stated {
+    pub(crate) fn nothing() -> ManifestState {
+        ManifestState {
             identity: Identity::random(),
             before: None,
             next_table: 1,
@@ -62,7 +62,7 @@ impl Stated {
 /// The evidence that is on the disk.
 #[derive(Debug)]
 struct Current {
-    stated: Arc<Stated>,
+    stated: Arc<ManifestState>,
     horizon: u64,
     /// Length of the manifest, bytes.
     bytes: u64,
@@ -83,7 +83,7 @@ impl Current {
         );
         assert!(next.next_table >= stated.next_table, "no table's number is given again");
         assert!(next.identity == stated.identity && next.life() == stated.life(), "a life is one database's");
-        let g1 = |p: Option<&Published>| p.map_or(0, |p| p.g1);
+        let g1 = |p: Option<&PublishedCheckpoint>| p.map_or(0, |p| p.g1);
         let (before, now) = (g1(stated.published.as_ref()), g1(next.checkpoint.as_ref()));
         assert!(now >= before, "checkpoints go on: to commit {now} after {before}");
         assert!(
@@ -108,7 +108,12 @@ pub(crate) struct Register {
 impl Register {
     /// The register of the database in directory `path`, whose manifest states `stated` before
     /// anybody uses the log.
-    pub(crate) fn new(path: &Path, options: &Options, container_size: usize, stated: Stated) -> Register {
+    pub(crate) fn new(
+        path: &Path,
+        options: &Options,
+        container_size: usize,
+        stated: ManifestState,
+    ) -> Register {
         let current = Current { stated: Arc::new(stated), horizon: 0, bytes: 0, tried: Instant::now() };
         Register {
             place: (!options.reference).then(|| (options.medium.clone(), path.to_path_buf())),
@@ -119,17 +124,17 @@ impl Register {
         }
     }
 
-    pub(crate) fn stated(&self) -> Arc<Stated> {
+    pub(crate) fn stated(&self) -> Arc<ManifestState> {
         self.current.lock().stated.clone()
     }
 
     /// Takes something for stated that was stored otherwise, or (defects for tests) was not.
-    pub(crate) fn assume(&self, stated: Stated) {
+    pub(crate) fn assume(&self, stated: ManifestState) {
         self.current.lock().stated = Arc::new(stated);
     }
 
     /// The manifest that states this, with what the log holds now.
-    pub(crate) fn manifest(&self, log: &Log, stated: &Stated) -> Manifest {
+    pub(crate) fn manifest(&self, log: &Log, stated: &ManifestState) -> Manifest {
         let too_much = has_defect!(log.defect, RecyclesTooMuch);
         let g0 = stated.published.as_ref().map_or(0, |p| if too_much { p.g1 } else { p.g0 });
         // Before the inventory: a commit that is durable by now is in a segment that the inventory
@@ -155,7 +160,7 @@ impl Register {
     /// may be used. After an error everything is as it was; if it is unknown which of two manifests
     /// is on the disk, the database is poisoned: a further checkpoint might overwrite the side that
     /// the disk's names.
-    pub(crate) fn state(&self, log: &Log, next: Option<Stated>, closed: bool) -> Result<Manifest> {
+    pub(crate) fn state(&self, log: &Log, next: Option<ManifestState>, closed: bool) -> Result<Manifest> {
         let mut current = self.current.lock();
         current.tried = Instant::now();
         let next = next.map_or_else(|| current.stated.clone(), Arc::new);
@@ -208,7 +213,7 @@ impl Register {
         self.require_own(log, &self.stated())
     }
 
-    fn require_own(&self, log: &Log, stated: &Stated) -> Result<()> {
+    fn require_own(&self, log: &Log, stated: &ManifestState) -> Result<()> {
         let Some((medium, path)) = &self.place else { return Ok(()) };
         let there = Manifest::load(&**medium, path)?;
         let is_ours = |m: &Manifest| m.identity == stated.identity && m.life() == stated.life();

@@ -4,11 +4,11 @@ use crate::backup::claim;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::record::{self, Kind};
-use crate::manifest::{self, Image, Inventory, Manifest, Published};
+use crate::manifest::{self, Image, Inventory, Manifest, PublishedCheckpoint};
 use crate::options::Options;
 use crate::recovery::buffer::Buffer;
 use crate::recovery::survey::{Locks, Purpose, Survey};
-use crate::recovery::{self, Loaded, RecoveryReport, scan};
+use crate::recovery::{self, LoadedDatabase, RecoveryReport, scan};
 use crate::row::Row;
 use crate::schema::{Logging, Schema};
 use crate::{codec::Reader, container::Slot};
@@ -97,7 +97,7 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) 
         before: None,
         epochs: Vec::new(),
         logs: vec![Inventory::default(); old.logs.len()],
-        checkpoint: Some(Published { side: 0, g0: cut, g1: cut, images }),
+        checkpoint: Some(PublishedCheckpoint { side: 0, g0: cut, g1: cut, images }),
         ..old.clone()
     };
     m.store(medium, to).map_err(|e| e.1)?;
@@ -120,7 +120,7 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) 
 /// assert_eq!(lines, [r#"{"id":7}"#]);
 /// # Ok::<(), mmdb::Error>(())
 /// ```
-pub struct OfflineDatabase(Loaded);
+pub struct OfflineDatabase(LoadedDatabase);
 
 impl std::fmt::Debug for OfflineDatabase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -53,7 +53,7 @@ impl Spawner {
 
     /// How many threads were asked for, of a spawner that may refuse; 0 of any other.
     #[must_use]
-    pub fn asked(&self) -> usize {
+    pub fn requests(&self) -> usize {
         self.0.as_ref().map_or(0, |r| r.asked.load(Ordering::Relaxed))
     }
 
@@ -135,7 +135,7 @@ mod tests {
                 let s = Spawner::failing(numbers);
                 let done: Vec<usize> = s.share(5, |i| i * i);
                 assert_eq!(done, [0, 1, 4, 9, 16]);
-                assert_eq!(s.asked(), first.min(4));
+                assert_eq!(s.requests(), first.min(4));
             }
         }
         assert!(Spawner::default().share(0, |i| i).is_empty());

@@ -75,10 +75,10 @@ fn copies_of_hard_links_are_refused_until_they_are_copies() {
     let (dir, twin, real) = (p.join("db"), p.join("twin"), p.join("real"));
     make(&dir, &[]);
     link(&dir, &twin);
-    for one in [&dir, &twin] {
-        refused(&p, one, options(&[]), &HARD);
+    for path in [&dir, &twin] {
+        refused(&p, path, options(&[]), &HARD);
         // Reading harms nobody.
-        OfflineDatabase::load(one, &options(&[])).unwrap().check().unwrap();
+        OfflineDatabase::load(path, &options(&[])).unwrap().check().unwrap();
     }
     restore(&twin, p.join("restored"), &options(&[])).unwrap();
     assert_eq!(count(&Database::open(p.join("restored"), options(&[])).unwrap()), 150);

@@ -461,7 +461,7 @@ fn what_salvage_saves_is_a_database_of_its_own_and_missing_directories_are_named
     );
     let mut after = p.picture();
     after.retain(|path, _| before.contains_key(path) && *path != p.join(""));
-    assert!(after.iter().all(|(path, it)| before[path] == *it), "the damaged one is not touched");
+    assert!(after.iter().all(|(path, content)| before[path] == *content), "the damaged one is not touched");
     refused(&p, &p.join("saved"), options(&dirs[..1]), &["another database"]);
     for _ in 0..2 {
         whole(&p.join("saved"), Options { streams: 3, ..options(&[]) }, saved.rows as usize);

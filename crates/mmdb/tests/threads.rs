@@ -81,16 +81,16 @@ fn an_opening_makes_do_with_fewer_threads_or_says_so_and_leaves_none_behind() {
     assert_eq!(count(&db), 600);
     drop(db);
     let background = 3 + 2;
-    assert!(all.asked() > background + 8, "recovery shares its work: {}", all.asked());
+    assert!(all.requests() > background + 8, "recovery shares its work: {}", all.requests());
 
     let (mut opened, mut refused) = (0, 0);
     let mut rows = 600;
-    for (n, only) in (1..=all.asked() + 1).flat_map(|n| [(n, true), (n, false)]) {
+    for (n, only) in (1..=all.requests() + 1).flat_map(|n| [(n, true), (n, false)]) {
         let spawner = if only { Spawner::failing(n..=n) } else { Spawner::failing(n..) };
         match Database::open("/db", Options { spawner: spawner.clone(), ..o.clone() }) {
             Ok(db) => {
                 opened += 1;
-                assert!(only || n > all.asked(), "without background threads nothing would be flushed");
+                assert!(only || n > all.requests(), "without background threads nothing would be flushed");
                 assert_eq!(count(&db), rows, "thread {n}");
                 let t = db.table("t").unwrap();
                 db.run(|tx| tx.insert(&t, &[(rows as i64).into(), 1.into()])).unwrap();
@@ -115,7 +115,7 @@ fn an_opening_makes_do_with_fewer_threads_or_says_so_and_leaves_none_behind() {
     // A fill builds its indexes as a start does, and needs no other thread.
     let all = Spawner::failing(usize::MAX..);
     drop(Database::open("/as many", Options { spawner: all.clone(), ..o.clone() }).unwrap());
-    let spawner = Spawner::failing(all.asked() + 1..);
+    let spawner = Spawner::failing(all.requests() + 1..);
     let db = Database::open("/fill", Options { spawner: spawner.clone(), ..o }).unwrap();
     let t = db.create_table(schema("t").logging(Logging::Volatile)).unwrap();
     let fill = db.fill(&t).unwrap();
@@ -123,7 +123,7 @@ fn an_opening_makes_do_with_fewer_threads_or_says_so_and_leaves_none_behind() {
     (0..600i64).for_each(|id| writer.put(&[id.into(), (id % 9).into()]).unwrap());
     drop(writer);
     fill.finish().unwrap();
-    assert!(spawner.asked() > all.asked(), "it asked");
+    assert!(spawner.requests() > all.requests(), "it asked");
     assert_eq!(count(&db), 600);
     drop((t, db));
     assert_eq!(threads(before), before);

@@ -33,10 +33,10 @@ pub const USER: &str = "fathom";
 
 /// A server that cannot be made or started.
 #[derive(Debug, thiserror::Error)]
-#[error("{what}: {message}")]
+#[error("{subject}: {message}")]
 pub struct ServerError {
     /// The file, directory or program.
-    pub what: String,
+    pub subject: String,
     /// What is wrong, and what helps.
     pub message: String,
 }
@@ -384,7 +384,7 @@ fn check(result: libc::c_int) -> std::io::Result<()> {
 }
 
 fn failed(path: &Path, message: String) -> ServerError {
-    ServerError { what: path.display().to_string(), message }
+    ServerError { subject: path.display().to_string(), message }
 }
 
 /// The directory that has `initdb` and `postgres`: the one given, or on the PATH, or the newest at
@@ -420,7 +420,7 @@ pub fn find_programs(given: Option<&str>) -> Result<PathBuf, ServerError> {
     }
     places.sort();
     places.into_iter().rev().map(|(_, place)| place).find(|place| complete(place)).ok_or_else(|| ServerError {
-        what: "PostgreSQL".into(),
+        subject: "PostgreSQL".into(),
         message: "the PostgreSQL server is not installed; `apt-get install postgresql` brings it, or name the directory \
                   of `initdb` and `postgres` by setting `bin_directory`"
             .into(),
@@ -442,14 +442,14 @@ fn unprivileged_user() -> Result<Option<User>, ServerError> {
     }
     if !users.is_empty() {
         return Err(ServerError {
-            what: "PostgreSQL".into(),
+            subject: "PostgreSQL".into(),
             message: "PostgreSQL does not run as root, and this process, root of a user namespace (`unshare -Ur`, a rootless \
                       container), may not become another user: start it outside of it"
                 .into(),
         });
     }
     Err(ServerError {
-        what: "PostgreSQL".into(),
+        subject: "PostgreSQL".into(),
         message:
             "PostgreSQL does not run as root, and there is neither a user `postgres` nor `nobody` to run it"
                 .into(),

@@ -1,7 +1,7 @@
 //! One measurement: a fresh store, a load, figures, and the invariants.
 
 use crate::centre::{Archive, ArchiveError};
-use crate::check::{Accepted, Report, check_while};
+use crate::check::{AcceptedMessages, Report, check_while};
 use crate::housekeeping::recover;
 use crate::load::{Clock, Figures, LoadError, Moment, Pace, Plan, Ran, Side, Snapshot, run};
 use crate::store::{MmdbOptions, Opening, Store, StoreError, StoreKind};
@@ -18,7 +18,7 @@ const QUANTILES: [(&str, f64); 6] =
 
 /// What was measured. Rates are per second of the run, latencies in milliseconds.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
+pub struct Measurement {
     /// Store, by name.
     pub store: &'static str,
     /// What survives of acknowledged messages.
@@ -170,7 +170,7 @@ pub fn measure(
     plan: &Plan,
     verify: bool,
     watch: &mut dyn FnMut(&Live<'_>) -> bool,
-) -> Result<Measured, BenchError> {
+) -> Result<Measurement, BenchError> {
     // Filling takes its own clients, before the others.
     let sessions = plan.sessions().max(FILL.0 + 3);
     let opening = Opening::OrCreate;
@@ -199,7 +199,8 @@ pub fn measure(
             watch(&Live { stage: Stage::Checking, figures: &figures, side: plan.side, moment })
         });
         // Every client has heard of all that it submitted.
-        let known = if plan.keep_accepted { Accepted::Exactly(&accepted) } else { Accepted::Unknown };
+        let known =
+            if plan.keep_accepted { AcceptedMessages::Exactly(&accepted) } else { AcceptedMessages::Unknown };
         let report = check_while(store, directory, known, &mut goes_on).map_err(LoadError::from)?;
         Some(report.ok_or(BenchError::Interrupted)?)
     } else {
@@ -217,7 +218,7 @@ pub fn measure(
         Pace::Closed => None,
     };
     let final_per_s = (counted.finished + counted.expired) as f64 / ran.seconds;
-    Ok(Measured {
+    Ok(Measurement {
         store: kind.name(),
         durability: plan.durability(store).name(),
         flusher: store.has_flusher() && plan.side != Side::Receiver && plan.housekeeping,
@@ -298,7 +299,7 @@ fn fill(
         messages: plan.messages,
         pace: Pace::Closed,
         load: plan.load.clone(),
-        patience: plan.patience,
+        stuck_timeout: plan.stuck_timeout,
         on_stuck: plan.on_stuck.clone(),
         keep_accepted: plan.keep_accepted,
         on_accepted: plan.on_accepted.clone(),

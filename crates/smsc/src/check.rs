@@ -14,7 +14,7 @@
 //! no more was delivered twice than was in flight, only who counts deliveries around a crash can
 //! say (`tests/kill.rs`). [`Report::not_checked`] says what a check left out.
 
-use crate::centre::{ArchiveError, Archived, encode, read_archive};
+use crate::centre::{ArchiveError, ArchivedMessage, encode, read_archive};
 use crate::model::{EncodedPart, Message, State, Station, StationKey, StationState};
 use crate::store::{Row, Store, StoreError};
 use std::collections::{HashMap, HashSet};
@@ -45,7 +45,7 @@ pub struct Report {
 
 /// What is known of the messages that were accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepted<'a> {
+pub enum AcceptedMessages<'a> {
     /// Nothing: I6 is not checked.
     Unknown,
     /// Numbers of some of them, as after a kill: who accepted others could not tell it any more.
@@ -54,11 +54,11 @@ pub enum Accepted<'a> {
     Exactly(&'a [i64]),
 }
 
-impl<'a> Accepted<'a> {
+impl<'a> AcceptedMessages<'a> {
     fn numbers(self) -> Option<&'a [i64]> {
         match self {
-            Accepted::Unknown => None,
-            Accepted::AtLeast(numbers) | Accepted::Exactly(numbers) => Some(numbers),
+            AcceptedMessages::Unknown => None,
+            AcceptedMessages::AtLeast(numbers) | AcceptedMessages::Exactly(numbers) => Some(numbers),
         }
     }
 }
@@ -173,7 +173,7 @@ struct Tables {
     queues: HashMap<StationKey, Vec<(u8, i64)>>,
     /// Due time and claim by station.
     timers: HashMap<StationKey, Vec<(i64, i64)>>,
-    archived: HashMap<i64, Archived>,
+    archived: HashMap<i64, ArchivedMessage>,
 }
 
 /// Checks a store that nobody is using, and the archive in `directory`. `accepted` are numbers that
@@ -182,7 +182,8 @@ struct Tables {
 /// # Errors
 /// The store or the archive cannot be read. What they hold is no error but in the report.
 pub fn check(store: &dyn Store, directory: &Path, accepted: &[i64]) -> Result<Report, ArchiveError> {
-    let known = if accepted.is_empty() { Accepted::Unknown } else { Accepted::AtLeast(accepted) };
+    let known =
+        if accepted.is_empty() { AcceptedMessages::Unknown } else { AcceptedMessages::AtLeast(accepted) };
     check_accepted(store, directory, known)
 }
 
@@ -193,7 +194,7 @@ pub fn check(store: &dyn Store, directory: &Path, accepted: &[i64]) -> Result<Re
 pub fn check_accepted(
     store: &dyn Store,
     directory: &Path,
-    accepted: Accepted<'_>,
+    accepted: AcceptedMessages<'_>,
 ) -> Result<Report, ArchiveError> {
     let report = check_while(store, directory, accepted, &mut || true)?;
     Ok(report.unwrap_or_else(|| unreachable!("nobody has ended it")))
@@ -210,7 +211,7 @@ const ROWS: u64 = 1024;
 pub fn check_while(
     store: &dyn Store,
     directory: &Path,
-    accepted: Accepted<'_>,
+    accepted: AcceptedMessages<'_>,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Report>, ArchiveError> {
     let count = accepted.numbers().map(|numbers| numbers.len() as u64);
@@ -392,13 +393,13 @@ impl Tables {
     }
 
     /// I6.
-    fn accepted(&self, accepted: Accepted<'_>, report: &mut Report) {
+    fn accepted(&self, accepted: AcceptedMessages<'_>, report: &mut Report) {
         for id in accepted.numbers().unwrap_or_default() {
             if !self.messages.contains_key(id) && !self.archived.contains_key(id) {
                 report.violated(|| format!("I6: message {id} was accepted and is gone"));
             }
         }
-        if let Accepted::Exactly(numbers) = accepted {
+        if let AcceptedMessages::Exactly(numbers) = accepted {
             let numbers: HashSet<&i64> = numbers.iter().collect();
             let live = self
                 .messages
@@ -416,15 +417,18 @@ impl Tables {
     /// I3.
     fn order(&self, report: &mut Report) {
         let mut delivered: Vec<(i64, u8, i64, i64)> = Vec::new();
-        for (&id, it) in &self.messages {
-            if it.state == State::Delivered && !it.scheduled && !went_through_peer(it.dst_key.0, it.parts) {
-                delivered.push((it.dst_key.0, it.rank, id, it.done_us));
+        for (&id, message) in &self.messages {
+            if message.state == State::Delivered
+                && !message.scheduled
+                && !went_through_peer(message.dst_key.0, message.parts)
+            {
+                delivered.push((message.dst_key.0, message.rank, id, message.done_us));
             }
         }
-        for (&id, it) in &self.archived {
-            let by_peer = went_through_peer(it.station, it.parts);
-            if it.delivered() && !it.scheduled() && !by_peer && !self.messages.contains_key(&id) {
-                delivered.push((it.station, it.rank, id, it.done_us));
+        for (&id, record) in &self.archived {
+            let by_peer = went_through_peer(record.station, record.parts);
+            if record.delivered() && !record.scheduled() && !by_peer && !self.messages.contains_key(&id) {
+                delivered.push((record.station, record.rank, id, record.done_us));
             }
         }
         delivered.sort_unstable();
@@ -448,8 +452,11 @@ impl Tables {
         for (&id, record) in self.archived.iter().filter(|record| record.1.receipt_of > 0) {
             receipts.entry(record.receipt_of).or_default().insert(id);
         }
-        let live = self.messages.iter().map(|(&id, it)| (id, it.wants_receipt && it.state.is_final()));
-        let archived = self.archived.iter().map(|(&id, it)| (id, it.receipt_due));
+        let live = self
+            .messages
+            .iter()
+            .map(|(&id, message)| (id, message.wants_receipt && message.state.is_final()));
+        let archived = self.archived.iter().map(|(&id, record)| (id, record.receipt_due));
         let due: HashMap<i64, bool> = archived.chain(live).collect();
         for (id, due) in due {
             let found = receipts.remove(&id).map_or(0, |them| them.len());

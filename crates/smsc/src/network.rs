@@ -10,6 +10,7 @@ pub use fathom_diagnostic::Diagnostic;
 
 use crate::centre::{Delivery, Failure};
 use crate::model::StationKey;
+use fathom_random::Random;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -219,10 +220,7 @@ impl Network {
     }
 }
 
-/// One step of splitmix64: a well-mixed word for each word.
+/// A well-mixed word for each word.
 fn mix(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    Random::new(word).bits()
 }

@@ -32,7 +32,7 @@ fn check_all(store: &dyn Store, archive: &Archive, accepted: &[i64]) -> Vec<Stat
         let mut found = Vec::new();
         for account in 0..ACCOUNTS {
             match status(&mut *session, Some(&reader), account, id).unwrap() {
-                Ok(it) => found.push(it),
+                Ok(record) => found.push(record),
                 Err(refusal) => assert_eq!(refusal, Refusal::NoSuchMessage),
             }
         }

@@ -206,7 +206,7 @@ fn go(course: &mut Course, stores: [&dyn Store; 2], round: &Round) {
             Outcome::Received(id) => course.accepted.push(id),
             Outcome::Refused(refusal) => drop(course.refused.insert(refusal.to_string())),
             Outcome::Claimed(flights) => course.flights.extend(flights),
-            Outcome::Completed(smsc::centre::Completed::Fenced) => course.fenced += 1,
+            Outcome::Completed(smsc::centre::CompletionResult::Fenced) => course.fenced += 1,
             Outcome::Completed(_) => course.ended += 1,
             other => panic!("{other:?}"),
         }

@@ -6,10 +6,10 @@ mod common;
 
 use common::{ACCOUNT, NOW_US, SECOND_US, address, message, receive};
 use smsc::centre::{
-    Channel, Completed, Completion, Delivery, Forward, Operation, Outcome, PutBack, Refusal, Replacement,
-    Settlement, Status, Submission, SubmissionError, Verdict, receipt,
+    Channel, Completion, CompletionResult, Delivery, Forward, Operation, Outcome, PutBack, Refusal,
+    Replacement, Settlement, Status, Submission, SubmissionError, Verdict, receipt,
 };
-use smsc::check::{Accepted, check_accepted};
+use smsc::check::{AcceptedMessages, check_accepted};
 use smsc::model::{Account, Message, State, StationKey, shard_of, shard_of_peer};
 use smsc::store::{Acknowledge, MmdbOptions, Opening, Row, Session, Store, StoreKind};
 use smsc::text::{BODY_OCTETS_MAX, Part, TextError};
@@ -46,7 +46,7 @@ impl Client<'_> {
         self.claim(station(number), now_us)
     }
 
-    fn complete(&mut self, delivery: Delivery, verdict: Verdict, now_us: i64) -> Completed {
+    fn complete(&mut self, delivery: Delivery, verdict: Verdict, now_us: i64) -> CompletionResult {
         let Delivery { station, epoch, message, .. } = delivery;
         let receipt = match verdict {
             Verdict::Final { state, error } => receipt(&message, state, error, now_us),
@@ -61,7 +61,7 @@ impl Client<'_> {
 
     fn deliver(&mut self, delivery: Delivery, now_us: i64) -> i64 {
         match self.complete(delivery, Verdict::Final { state: State::Delivered, error: 0 }, now_us) {
-            Completed::Final(receipt) => receipt,
+            CompletionResult::Final(receipt) => receipt,
             other => panic!("{other:?}"),
         }
     }
@@ -119,11 +119,11 @@ fn station(number: usize) -> StationKey {
 
 /// What a station sees of a delivery.
 fn text(delivery: &Delivery) -> String {
-    let part = |it: &smsc::model::EncodedPart| Part {
-        alphabet: it.alphabet,
-        has_header: it.has_header,
-        user_data_length: it.user_data_length,
-        octets: it.octets.clone(),
+    let part = |part: &smsc::model::EncodedPart| Part {
+        alphabet: part.alphabet,
+        has_header: part.has_header,
+        user_data_length: part.user_data_length,
+        octets: part.octets.clone(),
     };
     delivery.parts.iter().map(|delivered| part(delivered).text().unwrap()).collect()
 }
@@ -143,11 +143,11 @@ fn an_alert_during_an_attempt_is_remembered_for_that_attempt(client: &mut Client
     let delivery = client.claim_of(1, NOW_US).unwrap();
     assert_eq!(client.alert(1, NOW_US + 1), Outcome::Count(1));
     let (now_us, retry_us) = (NOW_US + 2, NOW_US + 300 * SECOND_US);
-    assert_eq!(client.complete(delivery, absent(retry_us), now_us), Completed::Again(now_us));
+    assert_eq!(client.complete(delivery, absent(retry_us), now_us), CompletionResult::Again(now_us));
     let delivery = client.claim_of(1, now_us).expect("ready at once");
     assert_eq!((delivery.message.msg_id, delivery.attempts, delivery.message.attempts), (msg_id, 1, 1));
     // That alert is used up.
-    assert_eq!(client.complete(delivery, absent(retry_us), now_us), Completed::Again(retry_us));
+    assert_eq!(client.complete(delivery, absent(retry_us), now_us), CompletionResult::Again(retry_us));
     assert!(client.claim_of(1, retry_us).is_none(), "waits");
     assert_eq!(client.alert(1, now_us + 1), Outcome::Count(1));
     let delivery = client.claim_of(1, now_us + 1).expect("the alert has made it ready");
@@ -167,7 +167,7 @@ fn a_retry_is_at_its_time_or_at_the_end_of_the_validity(client: &mut Client<'_>)
     let delivery = client.claim_of(2, NOW_US).unwrap();
     let retry_us = NOW_US + 10 * SECOND_US;
     let busy = Verdict::Temporary { error: 31, absent: false, retry_us };
-    assert_eq!(client.complete(delivery, busy, NOW_US + 1), Completed::Again(retry_us));
+    assert_eq!(client.complete(delivery, busy, NOW_US + 1), CompletionResult::Again(retry_us));
     let status = Status { state: State::Enroute, done_us: 0, error: 31 };
     assert_eq!(client.status(ACCOUNT, msg_id), Ok(status));
     for (now_us, count) in [(retry_us - 1, 0), (retry_us, 1), (retry_us, 0)] {
@@ -175,13 +175,13 @@ fn a_retry_is_at_its_time_or_at_the_end_of_the_validity(client: &mut Client<'_>)
     }
     let delivery = client.claim_of(2, retry_us).unwrap();
     let again = client.complete(delivery, absent(NOW_US + 300 * SECOND_US), retry_us + 1);
-    assert_eq!(again, Completed::Again(expire_us), "later it is of no use");
+    assert_eq!(again, CompletionResult::Again(expire_us), "later it is of no use");
     assert_eq!(client.call(Operation::WakeDue { now_us: expire_us - 1, max: 9 }), Outcome::Count(0));
     assert_eq!(client.alert(2, expire_us - 1), Outcome::Count(1));
     // An attempt that ends after the validity.
     let delivery = client.claim_of(2, expire_us - 1).unwrap();
     let again = client.complete(delivery, absent(NOW_US + 300 * SECOND_US), expire_us + 5);
-    assert_eq!(again, Completed::Again(expire_us + 5));
+    assert_eq!(again, CompletionResult::Again(expire_us + 5));
     let expire = Operation::Expire { from: smsc::centre::Place::BEGIN, now_us: expire_us + 5, max: 9 };
     assert_eq!(client.call(expire), Outcome::Swept { count: 1, tried: 1, next: None });
     let status = Status { state: State::Expired, done_us: expire_us + 5, error: ABSENT };
@@ -198,7 +198,7 @@ fn a_station_gets_one_message_at_a_time_by_priority_and_number(client: &mut Clie
         let late = delivery.clone();
         client.deliver(delivery, NOW_US);
         let verdict = Verdict::Final { state: State::Delivered, error: 0 };
-        assert_eq!(client.complete(late, verdict, NOW_US), Completed::Fenced);
+        assert_eq!(client.complete(late, verdict, NOW_US), CompletionResult::Fenced);
     }
     assert!(client.claim_of(3, NOW_US).is_none());
 }
@@ -212,7 +212,7 @@ fn a_query_tells_the_state_to_its_account(client: &mut Client<'_>) {
     let delivery = client.claim_of(4, NOW_US).unwrap();
     assert_eq!(client.status(ACCOUNT, msg_id), Ok(enroute));
     let refused = Verdict::Final { state: State::Undeliverable, error: 1 };
-    assert_eq!(client.complete(delivery, refused, NOW_US + 9), Completed::Final(0));
+    assert_eq!(client.complete(delivery, refused, NOW_US + 9), CompletionResult::Final(0));
     let status = Status { state: State::Undeliverable, done_us: NOW_US + 9, error: 1 };
     assert_eq!(client.status(ACCOUNT, msg_id), Ok(status));
     let due_us = NOW_US + 5 * SECOND_US;
@@ -266,7 +266,7 @@ fn cancel_takes_a_message_back_that_is_not_in_flight(client: &mut Client<'_>) {
     assert_eq!(client.cancel(ACCOUNT, first), Outcome::Refused(Refusal::InFlight));
     assert_eq!(
         client.complete(delivery, absent(NOW_US + SECOND_US), NOW_US),
-        Completed::Again(NOW_US + SECOND_US)
+        CompletionResult::Again(NOW_US + SECOND_US)
     );
     assert_eq!(client.cancel(ACCOUNT, first), Outcome::Count(1), "it waits");
     let status = Status { state: State::Deleted, done_us: NOW_US + 7, error: ABSENT };
@@ -441,7 +441,7 @@ fn does_what_it_must(kind: StoreKind) {
         scenario(&mut client);
         left_clean(&*store);
     }
-    let report = check_accepted(&*store, dir.path(), Accepted::Exactly(&client.accepted)).unwrap();
+    let report = check_accepted(&*store, dir.path(), AcceptedMessages::Exactly(&client.accepted)).unwrap();
     assert!(report.holds() && report.live == 0, "{report:#?}");
 }
 

@@ -58,7 +58,7 @@ fn end(servers: [Server; 2]) {
 /// How often each message came to the centre in `dir`, by its source.
 fn arrived(dir: &Path) -> HashMap<String, usize> {
     let mut arrived: HashMap<String, usize> = HashMap::new();
-    let mut count = |record: smsc::centre::Archived| {
+    let mut count = |record: smsc::centre::ArchivedMessage| {
         if record.receipt_of == 0 {
             *arrived.entry(record.src).or_default() += 1;
         }

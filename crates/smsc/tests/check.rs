@@ -6,7 +6,7 @@ mod common;
 
 use common::{ACCOUNT, NOW_US, SECOND_US, message, receive};
 use smsc::centre::{Archive, Channel, Completion, Operation, Outcome, Rules, Verdict, receipt};
-use smsc::check::{Accepted, Report, check, check_accepted};
+use smsc::check::{AcceptedMessages, Report, check, check_accepted};
 use smsc::model::{Message, SHARDS, State};
 use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Session, SqliteStore, Store};
 use std::path::Path;
@@ -57,8 +57,8 @@ fn made(dir: &Path) -> Ids {
     let mut session = store.session(Acknowledge::Durable).unwrap();
     let session = &mut *session;
     let good = Some(Verdict::Final { state: State::Delivered, error: 0 });
-    let mut delivered = |step: i64, it: Message| {
-        let id = receive(session, it);
+    let mut delivered = |step: i64, message: Message| {
+        let id = receive(session, message);
         send(session, 1, good, NOW_US + step);
         id
     };
@@ -266,15 +266,19 @@ fn what_was_accepted_is_there_and_where_all_is_known_nothing_else() {
     let all = made(dir.path()).all();
     let store = open(dir.path());
     let checked = |accepted| check_accepted(&store, dir.path(), accepted).unwrap();
-    for accepted in [Accepted::Exactly(&all), Accepted::AtLeast(&all[1..]), Accepted::AtLeast(&[])] {
+    for accepted in [
+        AcceptedMessages::Exactly(&all),
+        AcceptedMessages::AtLeast(&all[1..]),
+        AcceptedMessages::AtLeast(&[]),
+    ] {
         let report = checked(accepted);
         assert!(report.holds() && report.checked().contains(&"I6"), "{report:#?}");
     }
-    assert!(!checked(Accepted::Unknown).checked().contains(&"I6"));
-    let report = checked(Accepted::Exactly(&all[1..]));
+    assert!(!checked(AcceptedMessages::Unknown).checked().contains(&"I6"));
+    let report = checked(AcceptedMessages::Exactly(&all[1..]));
     assert_eq!(report.violations, [format!("I6: message {} is in the store and was never accepted", all[0])]);
     let more = [&all[..], &[999_999]].concat();
-    for accepted in [Accepted::Exactly(&more), Accepted::AtLeast(&more)] {
+    for accepted in [AcceptedMessages::Exactly(&more), AcceptedMessages::AtLeast(&more)] {
         assert_eq!(checked(accepted).violations, ["I6: message 999999 was accepted and is gone"]);
     }
 }
@@ -297,23 +301,26 @@ fn what_is_archived_is_checked_too() {
         check_accepted(&store, dir.path(), accepted).unwrap().violations
     };
     let [first, second] = [final_at(1, 5), final_at(2, 6)];
-    assert_eq!(of(&[&[first.clone(), second.clone()]], Accepted::Exactly(&[1, 2])), [""; 0]);
+    assert_eq!(of(&[&[first.clone(), second.clone()]], AcceptedMessages::Exactly(&[1, 2])), [""; 0]);
     assert_eq!(
-        of(&[std::slice::from_ref(&first), std::slice::from_ref(&first)], Accepted::Unknown),
+        of(&[std::slice::from_ref(&first), std::slice::from_ref(&first)], AcceptedMessages::Unknown),
         ["I1: message 1 is in the archive twice"]
     );
-    let said = of(&[&[first.clone(), final_at(2, 4)]], Accepted::Unknown);
+    let said = of(&[&[first.clone(), final_at(2, 4)]], AcceptedMessages::Unknown);
     assert_eq!(said, ["I3: station 491700000001 got message 2 before message 1"]);
     let told = Message { registered_delivery: 1, ..second.clone() };
     assert_eq!(
-        of(&[std::slice::from_ref(&told)], Accepted::Unknown),
+        of(&[std::slice::from_ref(&told)], AcceptedMessages::Unknown),
         ["I5: message 2 has 0 receipts, 1 due"]
     );
     let receipt = Message { receipt_of: 2, ..final_at(3, 7) };
-    assert_eq!(of(&[&[told, receipt.clone()]], Accepted::Exactly(&[2])), [""; 0]);
-    assert_eq!(of(&[&[second.clone(), receipt]], Accepted::Unknown), ["I5: message 2 has 1 receipts, 0 due"]);
+    assert_eq!(of(&[&[told, receipt.clone()]], AcceptedMessages::Exactly(&[2])), [""; 0]);
     assert_eq!(
-        of(&[&[second]], Accepted::Exactly(&[])),
+        of(&[&[second.clone(), receipt]], AcceptedMessages::Unknown),
+        ["I5: message 2 has 1 receipts, 0 due"]
+    );
+    assert_eq!(
+        of(&[&[second]], AcceptedMessages::Exactly(&[])),
         ["I6: message 2 is in the archive and was never accepted"]
     );
 }

@@ -227,9 +227,9 @@ fn limits_are_those_of_smpp() {
     let body = json!({ "to": numbers, "from": "1", "text": "x" });
     let messages = send(&server, "limited", &body).json()["messages"].clone();
     let refused: Vec<&Value> =
-        messages.as_array().unwrap().iter().filter(|one| one["error"].is_object()).collect();
+        messages.as_array().unwrap().iter().filter(|message| message["error"].is_object()).collect();
     assert!((2..=7).contains(&refused.len()), "{messages}");
-    assert!(refused.iter().all(|one| one["error"]["code"] == "ESME_RTHROTTLED"), "{messages}");
+    assert!(refused.iter().all(|message| message["error"]["code"] == "ESME_RTHROTTLED"), "{messages}");
     let answer = to("limited", "491720000");
     assert!(answer.status == 429 && answer.code() == "ESME_RTHROTTLED" || answer.status == 202, "{answer:?}");
 }

@@ -7,7 +7,7 @@ use smsc::centre::{Archive, RetryPolicy};
 use smsc::check::check;
 use smsc::housekeeping::recover;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
-use smsc::model::Unlogged;
+use smsc::model::UnloggedTables;
 use smsc::network::{NetworkProfile, Times};
 use smsc::store::{MmdbOptions, StoreKind};
 use std::collections::{HashMap, HashSet};
@@ -21,14 +21,14 @@ use std::time::Duration;
 const THREADS: usize = 4;
 const WINDOW: usize = 8;
 
-fn options(unlogged: Unlogged) -> MmdbOptions {
+fn options(unlogged: UnloggedTables) -> MmdbOptions {
     // Checkpoints within a test, too, and segments that the log comes to the end of.
     MmdbOptions { unlogged, checkpoint_log_bytes: 1 << 20, segment_mib: 1, ..MmdbOptions::default() }
 }
 
 /// The child: everything at once, until it is killed. Tells what it accepted and what it delivered,
 /// line by line, each written before the next step: a pipe keeps what a killed process wrote.
-fn child(dir: &Path, kind: StoreKind, unlogged: Unlogged, seed: u64) {
+fn child(dir: &Path, kind: StoreKind, unlogged: UnloggedTables, seed: u64) {
     let store = kind.open(dir, &options(unlogged), kind.rules()).unwrap();
     recover(&*store, Clock::default().now_us()).unwrap();
     let mut archive = Archive::open(dir).unwrap();
@@ -82,7 +82,7 @@ fn is_child(kind: StoreKind) -> bool {
     let Ok(dir) = std::env::var("SMSC_KILL_CHILD") else { return false };
     let told = |name| std::env::var(name).unwrap();
     let unlogged = match told("SMSC_KILL_UNLOGGED") {
-        none if none.is_empty() => Unlogged::NONE,
+        none if none.is_empty() => UnloggedTables::NONE,
         names => names.parse().unwrap(),
     };
     child(Path::new(&dir), kind, unlogged, told("SMSC_KILL_SEED").parse().unwrap());
@@ -94,14 +94,14 @@ fn kills() -> u64 {
     std::env::var("SMSC_KILLS").ok().and_then(|number| number.parse().ok()).unwrap_or(3)
 }
 
-fn survives(test: &str, kind: StoreKind, unlogged: Unlogged) {
+fn survives(test: &str, kind: StoreKind, unlogged: UnloggedTables) {
     if !is_child(kind) {
         lives(test, kind, unlogged, 0..kills());
     }
 }
 
 /// Kills one store again and again, once for each seed.
-fn lives(test: &str, kind: StoreKind, unlogged: Unlogged, seeds: Range<u64>) {
+fn lives(test: &str, kind: StoreKind, unlogged: UnloggedTables, seeds: Range<u64>) {
     if kind.name().starts_with("postgresql")
         && let Err(error) = postgresql_server::find_programs(None)
     {
@@ -181,12 +181,12 @@ fn lives(test: &str, kind: StoreKind, unlogged: Unlogged, seeds: Range<u64>) {
 
 #[test]
 fn mmdb_survives_kills() {
-    survives("mmdb_survives_kills", StoreKind::Mmdb, Unlogged::NONE);
+    survives("mmdb_survives_kills", StoreKind::Mmdb, UnloggedTables::NONE);
 }
 
 #[test]
 fn mmdb_with_selective_logging_survives_kills() {
-    survives("mmdb_with_selective_logging_survives_kills", StoreKind::Mmdb, Unlogged::ALL);
+    survives("mmdb_with_selective_logging_survives_kills", StoreKind::Mmdb, UnloggedTables::ALL);
 }
 
 /// Two lives for each of some choices of tables that are not logged.
@@ -196,7 +196,7 @@ fn mmdb_with_any_choice_of_tables_survives_kills() {
     if is_child(StoreKind::Mmdb) {
         return;
     }
-    let every: Vec<Unlogged> = Unlogged::every().collect();
+    let every: Vec<UnloggedTables> = UnloggedTables::every().collect();
     for pair in 0..kills().div_ceil(2) {
         // Other choices in each run of the test.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -222,27 +222,27 @@ fn mmdb_without_a_log_of_timers_survives_kills() {
 
 #[test]
 fn sqlite_survives_kills() {
-    survives("sqlite_survives_kills", StoreKind::Sqlite, Unlogged::NONE);
+    survives("sqlite_survives_kills", StoreKind::Sqlite, UnloggedTables::NONE);
 }
 
 #[test]
 fn naive_sqlite_survives_kills() {
-    survives("naive_sqlite_survives_kills", StoreKind::SqliteNaive, Unlogged::NONE);
+    survives("naive_sqlite_survives_kills", StoreKind::SqliteNaive, UnloggedTables::NONE);
 }
 
 #[test]
 fn postgresql_survives_kills() {
-    survives("postgresql_survives_kills", StoreKind::Postgresql, Unlogged::NONE);
+    survives("postgresql_survives_kills", StoreKind::Postgresql, UnloggedTables::NONE);
 }
 
 #[test]
 fn grouped_postgresql_survives_kills() {
-    survives("grouped_postgresql_survives_kills", StoreKind::PostgresqlGrouped, Unlogged::NONE);
+    survives("grouped_postgresql_survives_kills", StoreKind::PostgresqlGrouped, UnloggedTables::NONE);
 }
 
 #[test]
 fn batched_postgresql_survives_kills() {
-    survives("batched_postgresql_survives_kills", StoreKind::PostgresqlBatched, Unlogged::NONE);
+    survives("batched_postgresql_survives_kills", StoreKind::PostgresqlBatched, UnloggedTables::NONE);
 }
 
 #[test]
@@ -250,6 +250,6 @@ fn postgresql_statement_by_statement_survives_kills() {
     survives(
         "postgresql_statement_by_statement_survives_kills",
         StoreKind::PostgresqlStatements,
-        Unlogged::NONE,
+        UnloggedTables::NONE,
     );
 }

@@ -7,7 +7,7 @@ use smsc::centre::{Archive, RetryPolicy, Rules};
 use smsc::check::check;
 use smsc::housekeeping::recover;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
-use smsc::model::Unlogged;
+use smsc::model::UnloggedTables;
 use smsc::network::{NetworkProfile, Times};
 use smsc::store::{MmdbOptions, MmdbStore, SqliteStore, Store, StoreKind};
 use std::path::Path;
@@ -103,7 +103,7 @@ fn mmdb_holds_with_1_4_16_and_96_threads() {
 
 #[test]
 fn mmdb_holds_with_every_kind_of_logging_and_pipelined_clients() {
-    let selective = MmdbOptions { unlogged: Unlogged::ALL, ..MmdbOptions::default() };
+    let selective = MmdbOptions { unlogged: UnloggedTables::ALL, ..MmdbOptions::default() };
     works(&mmdb(selective.clone()), &[(16, 32, 2000)]);
     let other = MmdbOptions { streams: 2, log_kind: LogKind::AfterImage, group_commit: false, ..selective };
     works(&mmdb(other), &[(4, 8, 1000)]);

@@ -31,9 +31,9 @@ fn attempts(network: &Network, deliveries: &[Delivery], attempt: u32) -> Vec<Att
     let one = |delivery: &Delivery| {
         let mut delivery = delivery.clone();
         delivery.message.attempts = attempt;
-        let it = network.begin(&delivery, 0);
+        let attempt = network.begin(&delivery, 0);
         network.end(delivery.station);
-        it
+        attempt
     };
     deliveries.iter().map(one).collect()
 }
@@ -119,7 +119,8 @@ fn times_are_those_of_the_outcome() {
     // An alert follows where somebody comes back, after the mean absence.
     let alerts: Vec<f64> =
         attempts.iter().filter_map(|attempt| Some((attempt.alert_us? - attempt.done_us) as f64)).collect();
-    let comes_back = |it: &&Attempt| matches!(it.result, Err(Failure::Absent | Failure::MemoryFull));
+    let comes_back =
+        |attempt: &&Attempt| matches!(attempt.result, Err(Failure::Absent | Failure::MemoryFull));
     assert_eq!(alerts.len(), attempts.iter().filter(comes_back).count());
     let mean_us = alerts.iter().sum::<f64>() / alerts.len() as f64;
     assert!((mean_us / 1e6 - 1.0).abs() < 5.0 / (alerts.len() as f64).sqrt(), "{mean_us}");

@@ -51,7 +51,7 @@ fn what_is_asked_for_comes_as_what_is_waited_for() {
                 session.settle_until(&mut outcomes, far).unwrap();
                 assert!(outcomes.len() > before, "{}: came back with nothing", kind.name());
             }
-            let number = |it: &Outcome| match it {
+            let number = |outcome: &Outcome| match outcome {
                 Outcome::Received(msg_id) => *msg_id,
                 other => panic!("{}: {other:?}", kind.name()),
             };

@@ -168,7 +168,7 @@ fn run_with(fault: Fault, plan: &Plan) -> (Result<Ran, LoadError>, Figures) {
     let begin = Instant::now();
     let ran = run(&store, plan, &figures, Some(&mut archive), &mut |_| true);
     // Who waits for what never comes is found out after the plan's patience at the earliest.
-    let is_at_once = begin.elapsed() < plan.patience;
+    let is_at_once = begin.elapsed() < plan.stuck_timeout;
     assert!(is_at_once || !matches!(ran, Err(LoadError::Session { .. })), "{:?}", begin.elapsed());
     assert!(store.sessions.into_inner() <= plan.sessions(), "a plan knows how many sessions it takes");
     (ran, figures)
@@ -181,7 +181,7 @@ fn at_some_pace<T>(run: impl Fn(u32) -> Result<T, LoadError>) -> T {
     let mut failures = Vec::new();
     for slower in [1, 4, 16] {
         match run(slower) {
-            Ok(it) => return it,
+            Ok(outcome) => return outcome,
             Err(error) => failures.push(error.to_string()),
         }
     }
@@ -282,7 +282,7 @@ fn absent_at_first(retry_us: i64, patience: Duration) -> Plan {
             ..NetworkProfile::perfect(1)
         },
         retry: RetryPolicy { absent_us: vec![retry_us], busy_us: vec![retry_us] },
-        patience,
+        stuck_timeout: patience,
         ..Plan::default()
     }
 }
@@ -305,7 +305,13 @@ fn waiting_for_a_retry_is_no_standstill() {
         // As long a wait for the next arrival, one in half a second and more.
         let patience = Duration::from_millis(200) * slower;
         let pace = Pace::Open { rate: 2.0 / f64::from(slower), burst: 1.0 };
-        let plan = Plan { messages: 0, seconds: 3.0 * f64::from(slower), pace, patience, ..Plan::default() };
+        let plan = Plan {
+            messages: 0,
+            seconds: 3.0 * f64::from(slower),
+            pace,
+            stuck_timeout: patience,
+            ..Plan::default()
+        };
         run_with(Fault::None, &plan).0
     });
 }
@@ -342,7 +348,7 @@ fn a_standstill_names_what_is_due() {
         || Fault::None,
         |patience| Plan {
             housekeeping: false,
-            patience,
+            stuck_timeout: patience,
             messages: 20,
             load: LoadProfile { scheduled_permille: 1000, ..LoadProfile::default() },
             ..Plan::default()
@@ -354,8 +360,8 @@ fn a_standstill_names_what_is_due() {
 /// was it noticed at all where it was the one who watched that the store did not answer.
 #[test]
 fn a_store_that_does_not_answer_is_told_and_given_up() {
-    let receives = |it: &Operation| matches!(it, Operation::Receive(_));
-    let watches = |it: &Operation| matches!(it, Operation::NextDue | Operation::Claim { .. });
+    let receives = |operation: &Operation| matches!(operation, Operation::Receive(_));
+    let watches = |operation: &Operation| matches!(operation, Operation::NextDue | Operation::Claim { .. });
     for (side, silent, what) in [
         (Side::Receiver, receives as fn(&Operation) -> bool, "client 0 has messages to submit or waits for"),
         (Side::Both, watches, "the store does not answer what is due next"),
@@ -367,7 +373,7 @@ fn a_store_that_does_not_answer_is_told_and_given_up() {
                 side,
                 messages: 20,
                 window: 4,
-                patience: Duration::from_millis(300) * slower,
+                stuck_timeout: Duration::from_millis(300) * slower,
                 on_stuck: Some(Arc::new(move |error| of_run.lock().unwrap().push(error.to_string()))),
                 ..Plan::default()
             };

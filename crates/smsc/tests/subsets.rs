@@ -9,14 +9,14 @@ use smsc::check::check;
 use smsc::housekeeping::recover;
 use smsc::model::{
     Account, EncodedPart, Forwarded, IdBlock, Message, Queued, Record, RetryTimer, Scheduled, Sent, State,
-    Station, StationState, Table, Unlogged,
+    Station, StationState, Table, UnloggedTables,
 };
 use smsc::store::{MmdbOptions, Row, Store, StoreError, StoreKind};
 use std::cell::RefCell;
 use std::path::Path;
 use steps::{Run, Step, steps};
 
-fn open(dir: &Path, unlogged: Unlogged) -> Result<Box<dyn Store>, StoreError> {
+fn open(dir: &Path, unlogged: UnloggedTables) -> Result<Box<dyn Store>, StoreError> {
     let options = MmdbOptions { unlogged, segment_mib: 1, ..MmdbOptions::default() };
     StoreKind::Mmdb.open(dir, &options, StoreKind::Mmdb.rules())
 }
@@ -37,17 +37,19 @@ fn rows(store: &dyn Store) -> Vec<Row> {
 }
 
 /// What a restart at `now_us` makes of these rows.
-fn restarted(before: Vec<Row>, unlogged: Unlogged, now_us: i64) -> Vec<Row> {
+fn restarted(before: Vec<Row>, unlogged: UnloggedTables, now_us: i64) -> Vec<Row> {
     let lost = |table: &'static Table| unlogged.contains(table);
     let (no_stations, no_timers) = (lost(Station::TABLE), lost(RetryTimer::TABLE));
-    let messages =
-        before.iter().filter_map(|row| if let Row::Message(it) = row { Some(it.clone()) } else { None });
+    let messages = before
+        .iter()
+        .filter_map(|row| if let Row::Message(message) = row { Some(message.clone()) } else { None });
     let messages: Vec<Message> = messages.collect();
     let again = |row| match row {
         // Nothing tells any more which stations waited.
         Row::RetryTimer(_) if no_stations && no_timers => None,
         Row::Station(station) if no_stations => {
-            let is_queued = |it: &&Message| it.dst_key == station.dst_key && it.state == State::Enroute;
+            let is_queued =
+                |message: &&Message| message.dst_key == station.dst_key && message.state == State::Enroute;
             let queue = || messages.iter().filter(is_queued);
             // Nobody needs the row of a station that has nothing to do.
             let first = queue().min_by_key(|message| (message.rank(), message.msg_id))?;
@@ -115,7 +117,7 @@ impl Seen {
                 Row::Scheduled(_) => self.scheduled += 1,
                 Row::Sent(_) => self.sent += 1,
                 Row::RetryTimer(_) => self.timers += 1,
-                Row::Station(it) if it.state == StationState::Busy => self.busy += 1,
+                Row::Station(station) if station.state == StationState::Busy => self.busy += 1,
                 _ => {}
             }
         }
@@ -126,7 +128,7 @@ impl Seen {
 /// is opened again.
 fn live_and_restart(
     dir: &Path,
-    unlogged: Unlogged,
+    unlogged: UnloggedTables,
     run: Run<'static>,
     steps: &[Step],
     checkpoint: bool,
@@ -166,7 +168,7 @@ fn live_and_restart(
 fn all_64_choices_of_tables_come_back_after_a_restart() {
     // By whether stations and timers are lost.
     let seen: [RefCell<Seen>; 4] = Default::default();
-    for unlogged in Unlogged::every() {
+    for unlogged in UnloggedTables::every() {
         let config = Config { cases: 1, max_shrink_iters: 0, failure_persistence: None, ..Config::default() };
         // What was made again must be worth working on, so there is more than one life.
         let lives = (steps(), steps(), steps());
@@ -222,11 +224,12 @@ fn a_station_waits_as_its_timer_tells_whatever_its_messages_tell() {
         vec![receive(0), receive(0), claim, absent, Step::Cancel { which: 0 }],
     ];
     for (history, unlogged) in
-        histories.iter().flat_map(|history| Unlogged::every().map(move |set| (history, set)))
+        histories.iter().flat_map(|history| UnloggedTables::every().map(move |set| (history, set)))
     {
         let dir = tempfile::tempdir().unwrap();
         let (_, before) = live_and_restart(dir.path(), unlogged, Run::new(Vec::new()), history, false);
-        let absent = |row: &Row| matches!(row, Row::Station(it) if it.state == StationState::Absent);
+        let absent =
+            |row: &Row| matches!(row, Row::Station(station) if station.state == StationState::Absent);
         assert!(before.iter().any(absent), "{before:#?}");
     }
 }
@@ -234,10 +237,10 @@ fn a_station_waits_as_its_timer_tells_whatever_its_messages_tell() {
 #[test]
 fn a_store_keeps_to_what_it_was_made_with() {
     let dir = tempfile::tempdir().unwrap();
-    let some: Unlogged = "sent,ms_state".parse().unwrap();
+    let some: UnloggedTables = "sent,ms_state".parse().unwrap();
     drop(open(dir.path(), some).unwrap());
-    drop(open(dir.path(), Unlogged::NONE).unwrap());
-    let error = open(dir.path(), Unlogged::ALL).err().unwrap();
+    drop(open(dir.path(), UnloggedTables::NONE).unwrap());
+    let error = open(dir.path(), UnloggedTables::ALL).err().unwrap();
     assert!(matches!(error, StoreError::Logs { .. }), "{error}");
     assert!(
         error.to_string().contains("leaves out of its log ms_state, sent (asked for: encoded_msg, "),
@@ -246,7 +249,7 @@ fn a_store_keeps_to_what_it_was_made_with() {
     drop(open(dir.path(), some).unwrap());
 
     let dir = tempfile::tempdir().unwrap();
-    drop(open(dir.path(), Unlogged::NONE).unwrap());
+    drop(open(dir.path(), UnloggedTables::NONE).unwrap());
     let error = open(dir.path(), some).err().unwrap().to_string();
     assert!(error.contains("leaves out of its log nothing (asked for: ms_state, sent)"), "{error}");
 }

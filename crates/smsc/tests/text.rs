@@ -64,8 +64,10 @@ fn check_frame(parts: &[Part], reference: Reference) {
         if part.has_header {
             let (count, number) = (parts.len() as u8, i as u8 + 1);
             let expected = match reference {
-                Reference::Eight(it) => vec![5, 0, 3, it, count, number],
-                Reference::Sixteen(it) => vec![6, 8, 4, (it >> 8) as u8, it as u8, count, number],
+                Reference::Eight(reference) => vec![5, 0, 3, reference, count, number],
+                Reference::Sixteen(reference) => {
+                    vec![6, 8, 4, (reference >> 8) as u8, reference as u8, count, number]
+                }
             };
             assert_eq!(part.octets[..expected.len()], expected);
         }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use smsc::centre::Rules;
-use smsc::model::Unlogged;
+use smsc::model::UnloggedTables;
 use smsc::store::{MmdbOptions, StoreKind};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -355,7 +355,7 @@ fn a_store_that_leaves_tables_out_is_checked_as_it_was_made() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("leaves out of its log ms_state, sent (asked for: encoded_msg, "), "{said}");
     let help = text(&smsc(dir.path(), &["bench", "--help"]).stdout);
-    for table in Unlogged::ALL.tables() {
+    for table in UnloggedTables::ALL.tables() {
         assert!(help.contains(table.name), "the help does not name {}", table.name);
     }
 }
@@ -596,13 +596,14 @@ fn state(directory: &Path) -> Vec<FileState> {
     let mut all = Vec::new();
     let mut todo = vec![directory.to_owned()];
     while let Some(path) = todo.pop() {
-        let it = path.symlink_metadata().unwrap();
-        let data = if it.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
-        if it.is_dir() {
+        let metadata = path.symlink_metadata().unwrap();
+        let data = if metadata.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
+        if metadata.is_dir() {
             todo.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }
-        let times = [it.mtime(), it.mtime_nsec(), it.ctime(), it.ctime_nsec()];
-        let numbers = [it.len().cast_signed(), it.mode().into(), times[0], times[1], times[2], times[3]];
+        let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+        let numbers =
+            [metadata.len().cast_signed(), metadata.mode().into(), times[0], times[1], times[2], times[3]];
         all.push((path, numbers, data));
     }
     all.sort();

@@ -13,7 +13,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use super::{Answer, Request};
-use crate::check::{Found, files_below, find_at};
+use crate::check::{Inspection, files_below, find_at};
 use crate::medium::BLKFLSBUF;
 use crate::vfs;
 
@@ -77,7 +77,7 @@ fn serve() -> Result<(), String> {
     };
     say(&Answer::Ready)?;
     let disk = File::open(DISK).map_err(|error| format!("{DISK}: {error}"))?;
-    let mut known: HashMap<u128, Found> = HashMap::new();
+    let mut known: HashMap<u128, Inspection> = HashMap::new();
     for text in BufReader::new(line).lines() {
         let text = text.map_err(wrong)?;
         let answer = match serde_json::from_str::<Request>(&text) {
@@ -89,7 +89,7 @@ fn serve() -> Result<(), String> {
     Ok(())
 }
 
-fn look(request: &Request, disk: &File, known: &mut HashMap<u128, Found>) -> Answer {
+fn look(request: &Request, disk: &File, known: &mut HashMap<u128, Inspection>) -> Answer {
     // The host has changed the disk: whatever is kept of it is not what it holds.
     // SAFETY: this ioctl takes no argument.
     if unsafe { libc::ioctl(disk.as_raw_fd(), BLKFLSBUF, 0) } != 0 {

@@ -15,13 +15,13 @@ mod run;
 
 pub use agent::main;
 pub(crate) use host::Guest;
-pub(crate) use run::{Order, Report, record};
+pub(crate) use run::{Report, RunRequest, record};
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Found, FoundFile, Subject};
+use crate::check::{FoundFile, Inspection, Subject};
 
 /// The word with which `fathom` is this.
 pub(crate) const COMMAND: &str = "cut-guest";
@@ -46,7 +46,7 @@ pub(crate) enum Answer {
     /// It is up.
     Ready,
     /// What the database holds.
-    Found(Found),
+    Found(Inspection),
     /// The files; or why they cannot be read.
     Files(Result<Vec<FoundFile>, String>),
     /// The disk cannot be mounted.

@@ -24,7 +24,7 @@ const SILENCE: Duration = Duration::from_secs(300);
 
 /// What is to be done.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct RunRequest {
     pub engine: EngineSpec,
     pub steps: Vec<String>,
     pub seed: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Report {
 /// What the program there said, or that it said nothing.
 pub(crate) fn record(
     stack: &mut Stack,
-    order: &Order,
+    order: &RunRequest,
     marks: &Marks,
     stop: &dyn Fn() -> bool,
 ) -> Result<Report, CutError> {
@@ -86,7 +86,7 @@ pub(crate) fn record(
 
 /// The program in the guest: the order comes on standard input.
 pub(super) fn main() -> Result<(), String> {
-    let order: Order = serde_json::from_reader(std::io::stdin()).map_err(|error| error.to_string())?;
+    let order: RunRequest = serde_json::from_reader(std::io::stdin()).map_err(|error| error.to_string())?;
     let root = File::open(&order.directory).map_err(|error| error.to_string())?;
     rustix::fs::syncfs(&root).map_err(|error| error.to_string())?;
     let told = |number: u64| said(&order.marked, number);

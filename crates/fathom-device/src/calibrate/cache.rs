@@ -5,7 +5,7 @@ use super::sorted::median;
 
 /// A cache found in the times of single writes by size.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct CacheEstimate {
     /// Its size.
     pub bytes: usize,
     /// A write that fits.
@@ -16,7 +16,7 @@ pub(super) struct Found {
 
 /// A cache, if the times are flat up to a size and rise from there, and a straight line from 4 KiB
 /// is clearly worse.
-pub(super) fn cache_in(times: &[(usize, f64)]) -> Option<Found> {
+pub(super) fn cache_in(times: &[(usize, f64)]) -> Option<CacheEstimate> {
     let (&(least, first), &(most, last)) = (times.first()?, times.last()?);
     let off = |predicted: &dyn Fn(f64) -> f64| -> f64 {
         let each = |&(bytes, ns): &(usize, f64)| (ns / predicted(bytes as f64).max(1.0)).ln().abs();
@@ -35,7 +35,7 @@ pub(super) fn cache_in(times: &[(usize, f64)]) -> Option<Found> {
     let (error, bytes, flat) = inner.iter().map(candidate).min_by(|a, b| a.0.total_cmp(&b.0))?;
     // Three times as long in the end: less is no wait for a cache.
     let real = straight > 0.15 && error < 0.5 * straight && last > 3.0 * flat;
-    real.then(|| Found {
+    real.then(|| CacheEstimate {
         bytes,
         write_ns: flat,
         drain_bytes_per_ns: (most - bytes) as f64 / (last - flat).max(1.0),
@@ -44,7 +44,7 @@ pub(super) fn cache_in(times: &[(usize, f64)]) -> Option<Found> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SIZES;
+    use super::super::sizes::SIZES;
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! How much a device does at once: operations, and streams that it recognises.
 
-use super::DEPTHS;
+use super::sizes::DEPTHS;
 
 /// The number of channels: how many operations are under way in the device when it does as many as
 /// it can (Little's law), by the rates of 1, 2, 4 … threads, a second, and the mean time of a

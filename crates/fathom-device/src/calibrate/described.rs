@@ -8,7 +8,7 @@ use fathom_ground::mountinfo::mount_of;
 
 /// What was measured, in words.
 #[derive(Debug)]
-pub(super) struct Described {
+pub(super) struct Description {
     /// The device.
     pub title: String,
     /// As a model names it.
@@ -17,9 +17,9 @@ pub(super) struct Described {
     pub text: String,
 }
 
-impl Described {
+impl Description {
     /// From what the kernel tells.
-    pub fn of(path: &Path, file: &File) -> Described {
+    pub fn of(path: &Path, file: &File) -> Description {
         let metadata = file.metadata().ok();
         let is_device = metadata.as_ref().is_some_and(|about| about.file_type().is_block_device());
         let number = metadata.map_or(0, |about| if is_device { about.rdev() } else { about.dev() });
@@ -47,6 +47,6 @@ impl Described {
         let title = model.unwrap_or_else(|| if node.is_empty() { "device".into() } else { node });
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
         let text = plain(&format!("{title}: {on}, Linux {kernel}"));
-        Described { title: plain(&title), kind, text }
+        Description { title: plain(&title), kind, text }
     }
 }

@@ -1,13 +1,13 @@
 //! What a flush costs: a part for what is dirty, and a part of its own.
 
-use super::sorted::{Sorted, median};
+use super::sorted::{SortedTimes, median};
 
 /// What a flush costs.
 pub(super) struct Flushes {
     /// For each KiB that is dirty.
     pub per_kib_ns: f64,
     /// Whatever is dirty.
-    pub base: Sorted,
+    pub base: SortedTimes,
     /// What was measured, by what was dirty, bytes.
     pub medians: Vec<(usize, f64)>,
 }
@@ -20,8 +20,8 @@ pub(super) fn flush_cost(points: &[(usize, u64)]) -> Flushes {
     amounts.sort_unstable();
     amounts.dedup();
     let of = |amount| points.iter().filter(|point| point.0 == amount).map(|point| point.1).collect();
-    let all: Vec<(usize, Sorted)> =
-        amounts.into_iter().map(|amount| (amount, Sorted::of(of(amount)))).collect();
+    let all: Vec<(usize, SortedTimes)> =
+        amounts.into_iter().map(|amount| (amount, SortedTimes::of(of(amount)))).collect();
     let quartiles: Vec<(usize, f64)> = all.iter().map(|(amount, times)| (*amount, times.at(25.0))).collect();
     let medians = all.iter().map(|(amount, times)| (*amount, times.median())).collect();
     let mut slopes = Vec::new();
@@ -35,12 +35,12 @@ pub(super) fn flush_cost(points: &[(usize, u64)]) -> Flushes {
     }
     let per_kib_ns = median(slopes).max(0.0);
     let rest = |&(bytes, ns): &(usize, u64)| (ns as f64 - per_kib_ns * bytes as f64 / 1024.0).max(0.0) as u64;
-    Flushes { per_kib_ns, base: Sorted::of(points.iter().map(rest).collect()), medians }
+    Flushes { per_kib_ns, base: SortedTimes::of(points.iter().map(rest).collect()), medians }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::DIRTY;
+    use super::super::sizes::DIRTY;
     use super::*;
 
     #[test]

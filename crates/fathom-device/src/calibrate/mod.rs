@@ -25,39 +25,26 @@
 mod cache;
 mod channels;
 mod described;
+mod error;
 mod flush;
 mod path;
 mod place;
+mod sizes;
 mod sorted;
-pub(crate) mod target;
+mod target;
 mod text;
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use cache::cache_in;
 use channels::{channels, streams};
 use flush::{Flushes, flush_cost};
-use sorted::Sorted;
-use target::{Target, What};
+use sizes::{BLOCK, By, LARGEST, ROUNDS, STREAMS};
+use sorted::SortedTimes;
+use target::{Direction, Target};
 
-const BLOCK: usize = 4096;
-const LARGEST: usize = 1 << 20;
-/// Sizes of single operations.
-const SIZES: [usize; 6] = [BLOCK, 16 << 10, 64 << 10, 128 << 10, 256 << 10, LARGEST];
-/// What is written before a flush.
-const DIRTY: [usize; 6] = [BLOCK, 16 << 10, 64 << 10, 256 << 10, LARGEST, 4 << 20];
-/// Threads that read at once.
-const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
-/// Streams read in turn.
-const STREAMS: [usize; 4] = [1, 2, 4, 8];
-/// Rounds of reads by so many threads.
-const ROUNDS: usize = 5;
-/// Rest before a write that an empty cache is to take.
-const REST: Duration = Duration::from_millis(20);
-/// Least room in which places are random, MiB.
-const SMALLEST_MIB: u64 = 16;
+pub use error::CalibrateError;
 
 /// What is to be measured, and how long it may take.
 #[derive(Clone, Debug)]
@@ -77,62 +64,6 @@ pub struct Calibration {
     pub when: String,
 }
 
-/// Why a device was not measured.
-#[derive(Debug, thiserror::Error)]
-pub enum CalibrateError {
-    /// It must not be overwritten without being told so.
-    #[error("{} {what}: what is on it would be overwritten. Give a directory on it, where a file of Fathom's own is measured, or add --destroy", path.display())]
-    HoldsData {
-        /// The path.
-        path: PathBuf,
-        /// What it is.
-        what: &'static str,
-    },
-    /// There is no such place.
-    #[error("{}: does not exist. Is the card mounted? Give a directory on it, or the block device with --destroy", path.display())]
-    Missing {
-        /// The path.
-        path: PathBuf,
-    },
-    /// Too little is to be used of it.
-    #[error("--size {size_mib} is too small to be random in: give {SMALLEST_MIB} or more")]
-    Small {
-        /// Asked for.
-        size_mib: u64,
-    },
-    /// It cannot be measured.
-    #[error("{}: {problem}", path.display())]
-    Place {
-        /// The path.
-        path: PathBuf,
-        /// Why, and what to do.
-        problem: String,
-    },
-    /// Too little room.
-    #[error("{}: {free_mib} MiB are free, and {size_mib} MiB are to be measured: use a smaller --size (at least {SMALLEST_MIB})", path.display())]
-    NoSpace {
-        /// The path.
-        path: PathBuf,
-        /// Free for this user.
-        free_mib: u64,
-        /// Asked for.
-        size_mib: u64,
-    },
-    /// An operation on it failed.
-    #[error("{}: {what} failed: {source}", path.display())]
-    Io {
-        /// The path.
-        path: PathBuf,
-        /// What was done.
-        what: String,
-        /// The operating system's error.
-        source: io::Error,
-    },
-    /// The user wants to stop.
-    #[error("stopped; nothing was written")]
-    Stopped,
-}
-
 /// How many operations a part makes and how long it may go on.
 #[derive(Clone, Copy)]
 struct Effort {
@@ -142,23 +73,20 @@ struct Effort {
     most: Duration,
 }
 
-/// Something for each number of threads, streams or bytes.
-type By = Vec<(usize, f64)>;
-
 /// Everything that was measured.
 struct Measured {
-    read: Sorted,
-    read_next: Sorted,
+    read: SortedTimes,
+    read_next: SortedTimes,
     reads: By,
-    write: Sorted,
-    write_next: Sorted,
+    write: SortedTimes,
+    write_next: SortedTimes,
     writes: By,
     /// Of 1 MiB in sequence, read and written, ns.
     mib: [f64; 2],
     rates: By,
     channels: usize,
     streams: usize,
-    cache: Option<cache::Found>,
+    cache: Option<cache::CacheEstimate>,
     flush: Flushes,
     /// What the path to it takes by itself: read, write, flush, ns.
     path: Option<[f64; 3]>,
@@ -193,32 +121,32 @@ impl Calibration {
         };
         let well = !self.quick;
         on_step("4 KiB random reads");
-        let read = target.random_with_quantiles(What::Read, operations, most, well)?;
+        let read = target.random_with_quantiles(Direction::Read, operations, most, well)?;
         on_step("4 KiB sequential reads");
-        let read_next = target.sequential(What::Read, BLOCK, 1, operations, most)?;
+        let read_next = target.sequential(Direction::Read, BLOCK, 1, operations, most)?;
         let mut turns = Vec::new();
         for number in STREAMS {
-            let times = target.sequential(What::Read, BLOCK, number, 10 * sized, most / 8)?;
+            let times = target.sequential(Direction::Read, BLOCK, number, 10 * sized, most / 8)?;
             turns.push((number, times.median()));
         }
         on_step("larger reads");
-        let reads = target.sizes(What::Read, sized, most)?;
-        let read_mib = target.sequential(What::Read, LARGEST, 1, sized, most)?.median();
+        let reads = target.sizes(Direction::Read, sized, most)?;
+        let read_mib = target.sequential(Direction::Read, LARGEST, 1, sized, most)?.median();
         on_step("reads by 1 to 32 threads");
         let each = most / 4 / ROUNDS as u32;
         let rates = target.rates(ROUNDS, (operations / 4 / ROUNDS).max(100), each)?;
 
         on_step("4 KiB random writes");
         target.flush()?;
-        let write = target.random_with_quantiles(What::Write, operations, most, well)?;
+        let write = target.random_with_quantiles(Direction::Write, operations, most, well)?;
         target.flush()?;
         on_step("4 KiB sequential writes");
-        let write_next = target.sequential(What::Write, BLOCK, 1, operations, most)?;
+        let write_next = target.sequential(Direction::Write, BLOCK, 1, operations, most)?;
         target.flush()?;
         on_step("larger writes");
-        let writes = target.sizes(What::Write, sized, most)?;
+        let writes = target.sizes(Direction::Write, sized, most)?;
         target.flush()?;
-        let write_mib = target.sequential(What::Write, LARGEST, 1, sized, most)?.median();
+        let write_mib = target.sequential(Direction::Write, LARGEST, 1, sized, most)?.median();
         let mut cache = cache_in(&target.single((sized / 2).max(3))?);
         if let Some(found) = &mut cache {
             found.write_ns = target.cached(*found, sized)?;

@@ -1,8 +1,8 @@
 //! What the path to a device takes by itself: a device without delays, served through FUSE beside
 //! the target, and measured alike.
 
-use super::BLOCK;
-use super::target::{Target, What};
+use super::sizes::BLOCK;
+use super::target::{Direction, Target};
 use crate::disk::{Disk, Options};
 use crate::presets::preset;
 use fathom_ground::mountinfo::mount_of;
@@ -28,11 +28,11 @@ fn measured(target: &mut Target<'_>, at: &std::path::Path, count: usize) -> Opti
         Options { model: preset("none")?.clone(), seed: 1, log: None, capture: false, faults: Vec::new() };
     let disk = Disk::serve(image.into(), at, options).ok()?;
     let times = target.beside(&disk.path(), |other| {
-        let [read, write] = [What::Read, What::Write]
+        let [read, write] = [Direction::Read, Direction::Write]
             .map(|what| other.random(what, BLOCK, count, std::time::Duration::from_secs(2)));
         let mut flushes = Vec::new();
         for _ in 0..count.min(200) {
-            other.operate(What::Write, 0, BLOCK)?;
+            other.operate(Direction::Write, 0, BLOCK)?;
             flushes.push(other.flush()? as f64);
         }
         Ok([read?.median(), write?.median(), super::sorted::median(flushes)])

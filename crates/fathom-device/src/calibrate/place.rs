@@ -5,9 +5,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::described::Described;
-use super::target::{Room, Target};
-use super::{CalibrateError, Calibration, LARGEST, SMALLEST_MIB};
+use super::Calibration;
+use super::described::Description;
+use super::error::CalibrateError;
+use super::sizes::{LARGEST, SMALLEST_MIB};
+use super::target::Target;
+use crate::aligned::AlignedBuffer;
 use fathom_ground::mountinfo::host_of;
 use fathom_random::Random;
 
@@ -17,7 +20,7 @@ impl Calibration {
     pub(super) fn open<'a>(
         &self,
         stopped: &'a dyn Fn() -> bool,
-    ) -> Result<(Target<'a>, Described, u32), CalibrateError> {
+    ) -> Result<(Target<'a>, Description, u32), CalibrateError> {
         let path = &self.path;
         let place = |problem: String| CalibrateError::Place { path: path.clone(), problem };
         if self.size_mib < SMALLEST_MIB {
@@ -91,10 +94,10 @@ impl Calibration {
             return Err(place(format!("holds {} MiB only: at least {SMALLEST_MIB} are needed", bytes >> 20)));
         }
         let mut random = Random::new(1);
-        let mut room = Room::new(LARGEST, &mut random);
+        let mut room = AlignedBuffer::new(LARGEST, &mut random);
         // Whether 512 bytes can be read by themselves is what the sector's size is.
         let sectors = if file.read_exact_at(&mut room.of(512)[..512], 0).is_ok() { 512 } else { 4096 };
-        let described = Described::of(path, &file);
+        let described = Description::of(path, &file);
         Ok((Target { path: path.clone(), file, bytes, random, room, stopped }, described, sectors))
     }
 }

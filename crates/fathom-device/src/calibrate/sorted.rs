@@ -9,12 +9,12 @@ const WELL: f64 = 0.07;
 
 /// Times in rising order, ns.
 #[derive(Clone, Debug)]
-pub(super) struct Sorted(pub Vec<u64>);
+pub(super) struct SortedTimes(pub Vec<u64>);
 
-impl Sorted {
-    pub fn of(mut times: Vec<u64>) -> Sorted {
+impl SortedTimes {
+    pub fn of(mut times: Vec<u64>) -> SortedTimes {
         times.sort_unstable();
-        Sorted(times)
+        SortedTimes(times)
     }
 
     pub fn at(&self, percentile: f64) -> f64 {
@@ -77,23 +77,23 @@ mod tests {
 
     #[test]
     fn quantiles_that_rest_on_too_little_are_left_out() {
-        let times = Sorted::of((1..=100).map(|number| number * 1000).collect());
+        let times = SortedTimes::of((1..=100).map(|number| number * 1000).collect());
         assert_eq!(
             times.written(),
             "[[5, 5], [25, 25], [50, 50], [75, 75], [90, 90], [95, 95], [99, 99], [100, 100]]"
         );
-        assert_eq!(Sorted::of(vec![1500]).written(), "[[100, 1.5]]");
+        assert_eq!(SortedTimes::of(vec![1500]).written(), "[[100, 1.5]]");
     }
 
     #[test]
     fn a_wide_distribution_takes_more_operations_than_a_narrow_one() {
         let spread = |count: u64, powers: f64| {
             let time = |number: u64| (1e5 * 10f64.powf(powers * number as f64 / count as f64)) as u64;
-            Sorted::of((0..count).map(time).collect())
+            SortedTimes::of((0..count).map(time).collect())
         };
         assert!(spread(200, 0.1).is_known_well());
         assert!(!spread(200, 2.0).is_known_well());
         assert!(spread(20_000, 2.0).is_known_well());
-        assert!(!Sorted::of(Vec::new()).is_known_well(), "nothing is known of what was not measured");
+        assert!(!SortedTimes::of(Vec::new()).is_known_well(), "nothing is known of what was not measured");
     }
 }

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::cache::Found;
+use super::cache::CacheEstimate;
+use super::error::CalibrateError;
 use super::flush::flush_cost;
-use super::sorted::{Sorted, median};
-use super::{BLOCK, By, CalibrateError, DEPTHS, DIRTY, LARGEST, REST, SIZES};
+use super::sizes::{BLOCK, By, DEPTHS, DIRTY, LARGEST, REST, SIZES};
+use super::sorted::{SortedTimes, median};
+use crate::aligned::AlignedBuffer;
 use fathom_random::Random;
 
 /// Operations between two looks whether the quantiles are known well.
@@ -21,40 +23,9 @@ const LONGER: u32 = 5;
 
 /// Which operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum What {
+pub(super) enum Direction {
     Read,
     Write,
-}
-
-/// Memory for operations, aligned and where possible in large pages, so that 1 MiB is one request.
-pub(crate) struct Room {
-    memory: Vec<u8>,
-    start: usize,
-}
-
-impl Room {
-    /// Room for so many bytes, filled with what cannot be compressed.
-    pub fn new(bytes: usize, random: &mut Random) -> Room {
-        const LARGE_PAGE: usize = 2 << 20;
-        let align = if bytes > BLOCK { LARGE_PAGE } else { BLOCK };
-        let mut memory = vec![0; bytes.next_multiple_of(align) + align];
-        let start = memory.as_ptr().align_offset(align).min(align);
-        if align == LARGE_PAGE {
-            // SAFETY: the range lies within the vector; the advice changes how it is backed, not
-            // what it holds. Where the kernel has no large pages requests are smaller, no more.
-            unsafe { libc::madvise(memory.as_mut_ptr().add(start).cast(), LARGE_PAGE, libc::MADV_HUGEPAGE) };
-        }
-        // Zeros might be compressed away.
-        memory[start..]
-            .chunks_mut(8)
-            .for_each(|eight| eight.copy_from_slice(&random.bits().to_le_bytes()[..eight.len()]));
-        Room { memory, start }
-    }
-
-    /// The first of it.
-    pub fn of(&mut self, bytes: usize) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + bytes]
-    }
 }
 
 /// A place for `bytes`, aligned to their size, that does not begin at `not`.
@@ -72,7 +43,7 @@ pub(super) struct Target<'a> {
     pub file: File,
     pub bytes: u64,
     pub random: Random,
-    pub room: Room,
+    pub room: AlignedBuffer,
     /// Whether the user wants to stop.
     pub stopped: &'a dyn Fn() -> bool,
 }
@@ -98,15 +69,15 @@ impl Target<'_> {
     }
 
     /// One operation: its time, ns.
-    pub fn operate(&mut self, what: What, at: u64, bytes: usize) -> Result<u64, CalibrateError> {
+    pub fn operate(&mut self, what: Direction, at: u64, bytes: usize) -> Result<u64, CalibrateError> {
         let room = self.room.of(bytes);
         let begin = Instant::now();
         let done = match what {
-            What::Read => self.file.read_exact_at(room, at),
-            What::Write => self.file.write_all_at(room, at),
+            Direction::Read => self.file.read_exact_at(room, at),
+            Direction::Write => self.file.write_all_at(room, at),
         };
         let took = begin.elapsed().as_nanos() as u64;
-        done.map(|()| took).map_err(self.failed(if what == What::Read { "a read" } else { "a write" }))
+        done.map(|()| took).map_err(self.failed(if what == Direction::Read { "a read" } else { "a write" }))
     }
 
     /// A flush: its time, ns.
@@ -121,7 +92,7 @@ impl Target<'_> {
     pub fn prepare(&mut self) -> Result<(), CalibrateError> {
         for at in (0..self.bytes).step_by(LARGEST) {
             self.go_on()?;
-            self.operate(What::Write, at, LARGEST)?;
+            self.operate(Direction::Write, at, LARGEST)?;
         }
         self.file.sync_all().map_err(self.failed("a flush"))
     }
@@ -133,7 +104,7 @@ impl Target<'_> {
         with: impl FnOnce(&mut Target<'_>) -> Result<T, CalibrateError>,
     ) -> Option<T> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
-        let room = Room::new(LARGEST, &mut self.random);
+        let room = AlignedBuffer::new(LARGEST, &mut self.random);
         let (random, stopped) = (Random::new(self.random.bits()), self.stopped);
         let mut other = Target { path: path.to_path_buf(), file, bytes: self.bytes, random, room, stopped };
         with(&mut other).ok()
@@ -142,27 +113,27 @@ impl Target<'_> {
     /// Operations of one size at random places.
     pub fn random(
         &mut self,
-        what: What,
+        what: Direction,
         bytes: usize,
         count: usize,
         most: Duration,
-    ) -> Result<Sorted, CalibrateError> {
+    ) -> Result<SortedTimes, CalibrateError> {
         let (begin, mut end, mut times) = (Instant::now(), u64::MAX, Vec::with_capacity(count));
         while times.len() < count && (begin.elapsed() < most || times.len() < 5) {
             times.push(self.one(what, bytes, &mut end)?);
         }
-        Ok(Sorted::of(times))
+        Ok(SortedTimes::of(times))
     }
 
     /// As [`Target::random`], of 4 KiB, and more of them until their quantiles are known well, if
     /// that is to be had.
     pub fn random_with_quantiles(
         &mut self,
-        what: What,
+        what: Direction,
         count: usize,
         most: Duration,
         well: bool,
-    ) -> Result<Sorted, CalibrateError> {
+    ) -> Result<SortedTimes, CalibrateError> {
         let begin = Instant::now();
         let mut known = self.random(what, BLOCK, count, most)?;
         let mut end = u64::MAX;
@@ -171,13 +142,13 @@ impl Target<'_> {
             for _ in 0..BETWEEN {
                 times.push(self.one(what, BLOCK, &mut end)?);
             }
-            known = Sorted::of(times);
+            known = SortedTimes::of(times);
         }
         Ok(known)
     }
 
     /// One operation at a random place that does not begin where the last one ended.
-    fn one(&mut self, what: What, bytes: usize, end: &mut u64) -> Result<u64, CalibrateError> {
+    fn one(&mut self, what: Direction, bytes: usize, end: &mut u64) -> Result<u64, CalibrateError> {
         self.go_on()?;
         let at = place(&mut self.random, self.bytes, bytes, *end);
         *end = at + bytes as u64;
@@ -187,12 +158,12 @@ impl Target<'_> {
     /// Operations of one size one after the other, in `streams` places in turn.
     pub fn sequential(
         &mut self,
-        what: What,
+        what: Direction,
         bytes: usize,
         streams: usize,
         count: usize,
         most: Duration,
-    ) -> Result<Sorted, CalibrateError> {
+    ) -> Result<SortedTimes, CalibrateError> {
         let (begin, mut times) = (Instant::now(), Vec::with_capacity(count));
         let length = self.bytes / streams as u64 / bytes as u64 * bytes as u64;
         let start = |stream: usize| length * stream as u64;
@@ -217,7 +188,7 @@ impl Target<'_> {
                 times.push(took);
             }
         }
-        Ok(Sorted::of(times))
+        Ok(SortedTimes::of(times))
     }
 
     /// Random reads a second by so many threads.
@@ -227,7 +198,7 @@ impl Target<'_> {
         let seeds: Vec<u64> = (0..threads).map(|_| self.random.bits()).collect();
         let one = |seed: u64| -> io::Result<usize> {
             let mut random = Random::new(seed);
-            let mut room = Room::new(BLOCK, &mut random);
+            let mut room = AlignedBuffer::new(BLOCK, &mut random);
             let (mut end, mut done) = (u64::MAX, 0);
             let take = || {
                 left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1)).is_ok()
@@ -252,7 +223,7 @@ impl Target<'_> {
     /// Medians of single operations of each size at random places.
     pub fn sizes(
         &mut self,
-        what: What,
+        what: Direction,
         count: usize,
         most: Duration,
     ) -> Result<Vec<(usize, f64)>, CalibrateError> {
@@ -267,7 +238,7 @@ impl Target<'_> {
         &mut self,
         rounds: usize,
         most: Duration,
-        cache: Option<Found>,
+        cache: Option<CacheEstimate>,
         well: bool,
     ) -> Result<Vec<(usize, u64)>, CalibrateError> {
         let (start, mut points) = (Instant::now(), Vec::new());
@@ -292,11 +263,15 @@ impl Target<'_> {
 
     /// What is dirty, in steps of a block so that equal amounts stay together, and what its flush
     /// takes, ns.
-    fn flush_after(&mut self, bytes: usize, cache: Option<Found>) -> Result<(usize, u64), CalibrateError> {
+    fn flush_after(
+        &mut self,
+        bytes: usize,
+        cache: Option<CacheEstimate>,
+    ) -> Result<(usize, u64), CalibrateError> {
         let begin = Instant::now();
         let mut end = u64::MAX;
         for _ in 0..bytes.div_ceil(64 << 10) {
-            self.one(What::Write, bytes.min(64 << 10), &mut end)?;
+            self.one(Direction::Write, bytes.min(64 << 10), &mut end)?;
         }
         let drained = cache.map_or(0.0, |cache| cache.drain_bytes_per_ns * begin.elapsed().as_nanos() as f64);
         let took = self.flush()?;
@@ -314,15 +289,15 @@ impl Target<'_> {
                 self.flush()?;
                 thread::sleep(REST);
                 let at = place(&mut self.random, self.bytes, *bytes, u64::MAX);
-                times.push(self.operate(What::Write, at, *bytes)?);
+                times.push(self.operate(Direction::Write, at, *bytes)?);
             }
         }
-        Ok(single.map(|(bytes, times)| (bytes, Sorted::of(times).at(25.0))))
+        Ok(single.map(|(bytes, times)| (bytes, SortedTimes::of(times).at(25.0))))
     }
 
     /// What a write of 4 KiB takes that a cache takes in. A machine that has rested is slow to
     /// begin, so the first after a rest does not count.
-    pub fn cached(&mut self, cache: Found, rounds: usize) -> Result<f64, CalibrateError> {
+    pub fn cached(&mut self, cache: CacheEstimate, rounds: usize) -> Result<f64, CalibrateError> {
         let burst = (cache.bytes / BLOCK / 2).clamp(2, 16);
         let mut times = Vec::new();
         for _ in 0..rounds {
@@ -330,7 +305,7 @@ impl Target<'_> {
             thread::sleep(REST);
             let mut end = u64::MAX;
             for number in 0..burst {
-                let took = self.one(What::Write, BLOCK, &mut end)?;
+                let took = self.one(Direction::Write, BLOCK, &mut end)?;
                 if number > 0 {
                     times.push(took as f64);
                 }

@@ -2,16 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::described::Described;
-use super::sorted::{Sorted, us};
-use super::{BLOCK, Calibration, LARGEST, Measured};
+use super::described::Description;
+use super::sizes::{BLOCK, LARGEST};
+use super::sorted::{SortedTimes, us};
+use super::{Calibration, Measured};
 
 impl Calibration {
     /// The model, with what was measured beside what its straight lines make of it.
     pub(super) fn written(
         &self,
         measured: &Measured,
-        described: &Described,
+        described: &Description,
         used: u64,
         sectors: u32,
     ) -> String {
@@ -90,10 +91,10 @@ impl Calibration {
                 let _ = writeln!(text, "# {what:32} {:>12} {:>15}", us(measured), us(model));
             }
         };
-        let line = |base: &Sorted, bandwidth: f64, bytes: usize| {
+        let line = |base: &SortedTimes, bandwidth: f64, bytes: usize| {
             base.median() + (bytes - BLOCK) as f64 * 1e3 / bandwidth
         };
-        let rows = |sizes: &[(usize, f64)], base: &Sorted, bandwidth: f64| {
+        let rows = |sizes: &[(usize, f64)], base: &SortedTimes, bandwidth: f64| {
             let row = |&(bytes, ns): &(usize, f64)| {
                 (format!("{} KiB", bytes >> 10), ns, line(base, bandwidth, bytes))
             };

@@ -103,9 +103,11 @@ fn judge(body: &Body) -> Result<(), String> {
         }
         if parts.len() > 1 {
             let told: &[u8] = match (part.octets.first(), reference) {
-                (Some(5), Reference::Eight(it)) => &[5, 0, 3, *it, parts.len() as u8, number as u8],
-                (Some(6), Reference::Sixteen(it)) => {
-                    &[6, 8, 4, (*it >> 8) as u8, *it as u8, parts.len() as u8, number as u8]
+                (Some(5), Reference::Eight(reference)) => {
+                    &[5, 0, 3, *reference, parts.len() as u8, number as u8]
+                }
+                (Some(6), Reference::Sixteen(reference)) => {
+                    &[6, 8, 4, (*reference >> 8) as u8, *reference as u8, parts.len() as u8, number as u8]
                 }
                 _ => return Err(format!("part {number} has no header of its own kind")),
             };

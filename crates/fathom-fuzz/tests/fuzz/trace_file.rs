@@ -104,32 +104,32 @@ pub fn chunks(records: &[Record]) -> Vec<Chunk> {
 fn put(out: &mut Vec<u8>, clock: &mut u64, record: &Record) {
     let text = |out: &mut Vec<u8>, text: &str| out.put_bytes(text.as_bytes());
     match record {
-        Record::Origin(it) => {
+        Record::Origin(origin) => {
             out.push(1);
-            text(out, &it.how);
-            text(out, &it.what);
-            out.put_u64(it.unix_s);
-            out.push(u8::from(it.anonymised));
+            text(out, &origin.how);
+            text(out, &origin.what);
+            out.put_u64(origin.unix_s);
+            out.push(u8::from(origin.anonymised));
         }
-        Record::Process(it) => {
+        Record::Process(process) => {
             out.push(2);
-            out.put_u64(it.id.into());
-            out.put_u64(it.pid.into());
-            out.put_u64(it.parent.map_or(0, |parent| u64::from(parent) + 1));
-            text(out, &it.program);
-            text(out, &it.sqlite);
+            out.put_u64(process.id.into());
+            out.put_u64(process.pid.into());
+            out.put_u64(process.parent.map_or(0, |parent| u64::from(parent) + 1));
+            text(out, &process.program);
+            text(out, &process.sqlite);
         }
-        Record::Thread(it) => {
+        Record::Thread(thread) => {
             out.push(3);
-            out.put_u64(it.id.into());
-            out.put_u64(it.process.into());
-            out.put_u64(it.tid.into());
+            out.put_u64(thread.id.into());
+            out.put_u64(thread.process.into());
+            out.put_u64(thread.tid.into());
         }
-        Record::Database(it) => {
+        Record::Database(database) => {
             out.push(4);
-            out.put_u64(it.id.into());
-            out.put_bytes(&it.path);
-            match &it.start {
+            out.put_u64(database.id.into());
+            out.put_bytes(&database.path);
+            match &database.start {
                 Start::Empty => out.push(0),
                 Start::Memory => out.push(1),
                 Start::Image { bytes } => {
@@ -153,30 +153,30 @@ fn put(out: &mut Vec<u8>, clock: &mut u64, record: &Record) {
             }
         }
         Record::Content(_) => {}
-        Record::Statement(it) => {
+        Record::Statement(statement) => {
             out.push(5);
-            out.put_u64(it.id.into());
-            text(out, &it.sql);
+            out.put_u64(statement.id.into());
+            text(out, &statement.sql);
         }
-        Record::Exit(it) => {
+        Record::Exit(exit) => {
             out.push(6);
-            out.put_u64(it.process.into());
-            out.put_u64(it.at_ns);
-            out.push(u8::from(it.clean));
+            out.put_u64(exit.process.into());
+            out.put_u64(exit.at_ns);
+            out.push(u8::from(exit.clean));
         }
-        Record::Loss(it) => {
+        Record::Loss(loss) => {
             out.push(7);
-            out.put_u64(it.process.map_or(0, |process| u64::from(process) + 1));
-            out.put_u64(it.at_ns);
+            out.put_u64(loss.process.map_or(0, |process| u64::from(process) + 1));
+            out.put_u64(loss.at_ns);
         }
-        Record::Event(it) => event(out, clock, it),
-        Record::Lock(it) => {
+        Record::Event(record) => event(out, clock, record),
+        Record::Lock(lock) => {
             out.push(7);
-            out.put_u64(it.thread.into());
-            out.put_u64(it.connection.into());
-            out.put_u64(it.database.into());
-            out.put_i64(it.at_ns.wrapping_sub(*clock) as i64);
-            let number = match it.change {
+            out.put_u64(lock.thread.into());
+            out.put_u64(lock.connection.into());
+            out.put_u64(lock.database.into());
+            out.put_i64(lock.at_ns.wrapping_sub(*clock) as i64);
+            let number = match lock.change {
                 LockChange::Read => 0,
                 LockChange::Write => 1,
                 LockChange::Exclusive => 2,
@@ -185,7 +185,7 @@ fn put(out: &mut Vec<u8>, clock: &mut u64, record: &Record) {
             };
             out.push(number);
             if number == 0 || number == 4 {
-                out.put_u64(it.commits);
+                out.put_u64(lock.commits);
             }
         }
     }
@@ -238,25 +238,25 @@ fn event(out: &mut Vec<u8>, clock: &mut u64, event: &Event) {
             out.put_u64((*index).into());
             match value {
                 Value::Null => out.push(0),
-                Value::Integer(it) => {
+                Value::Integer(integer) => {
                     out.push(1);
-                    out.put_i64(*it);
+                    out.put_i64(*integer);
                 }
-                Value::Real(it) => {
+                Value::Real(real) => {
                     out.push(2);
-                    out.put_f64(*it);
+                    out.put_f64(*real);
                 }
-                Value::Text(it) => {
+                Value::Text(text) => {
                     out.push(3);
-                    out.put_bytes(it);
+                    out.put_bytes(text);
                 }
-                Value::Blob(it) => {
+                Value::Blob(blob) => {
                     out.push(4);
-                    out.put_bytes(it);
+                    out.put_bytes(blob);
                 }
-                Value::ZeroBlob(it) => {
+                Value::ZeroBlob(bytes) => {
                     out.push(5);
-                    out.put_u64(*it);
+                    out.put_u64(*bytes);
                 }
             }
         }
@@ -293,7 +293,7 @@ fn event(out: &mut Vec<u8>, clock: &mut u64, event: &Event) {
             out.put_bytes(schema.as_bytes());
             out.put_u64((*database).into());
         }
-        Action::Foreign(it) => {
+        Action::Foreign(call) => {
             let kinds = [
                 ForeignKind::Function,
                 ForeignKind::Collation,
@@ -302,13 +302,13 @@ fn event(out: &mut Vec<u8>, clock: &mut u64, event: &Event) {
                 ForeignKind::Encryption,
                 ForeignKind::Call,
             ];
-            let number = kinds.iter().position(|kind| *kind == it.kind).unwrap_or(0);
+            let number = kinds.iter().position(|kind| *kind == call.kind).unwrap_or(0);
             out.push(number as u8);
-            out.put_bytes(it.name.as_bytes());
+            out.put_bytes(call.name.as_bytes());
         }
-        Action::Blob(it) => {
-            out.put_u64(it.blob.into());
-            match &it.call {
+        Action::Blob(blob) => {
+            out.put_u64(blob.blob.into());
+            match &blob.call {
                 BlobCall::Open { schema, table, column, row, writes, bytes } => {
                     out.push(0);
                     out.put_bytes(schema.as_bytes());
@@ -335,8 +335,8 @@ fn event(out: &mut Vec<u8>, clock: &mut u64, event: &Event) {
                 }
                 BlobCall::Close => out.push(4),
             }
-            out.push(u8::from(it.in_transaction));
-            outcome(out, &it.outcome);
+            out.push(u8::from(blob.in_transaction));
+            outcome(out, &blob.outcome);
         }
     }
 }

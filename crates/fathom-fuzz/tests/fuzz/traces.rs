@@ -168,17 +168,19 @@ fn words(random: &mut Random, text: &str) -> String {
 /// Changes one record so that its bytes stay a record.
 fn twist(random: &mut Random, record: &mut Record) {
     match record {
-        Record::Origin(it) => it.what = words(random, &it.what),
-        Record::Process(it) => {
-            it.id = id(random);
-            it.parent = Some(id(random));
+        Record::Origin(origin) => origin.what = words(random, &origin.what),
+        Record::Process(process) => {
+            process.id = id(random);
+            process.parent = Some(id(random));
         }
-        Record::Thread(it) => (it.id, it.process, it.tid) = (id(random), id(random), id(random)),
-        Record::Database(it) => match random.below(3) {
-            0 => it.id = id(random),
-            1 => it.path = words(random, &String::from_utf8_lossy(&it.path)).into_bytes(),
+        Record::Thread(thread) => {
+            (thread.id, thread.process, thread.tid) = (id(random), id(random), id(random))
+        }
+        Record::Database(database) => match random.below(3) {
+            0 => database.id = id(random),
+            1 => database.path = words(random, &String::from_utf8_lossy(&database.path)).into_bytes(),
             _ => {
-                it.start = match random.below(6) {
+                database.start = match random.below(6) {
                     0 => Start::Empty,
                     1 => Start::Memory,
                     2 => Start::Image { bytes: mutate::number(random) },
@@ -191,31 +193,31 @@ fn twist(random: &mut Random, record: &mut Record) {
                 }
             }
         },
-        Record::Content(it) => match random.below(3) {
-            0 => it.database = id(random),
-            1 => it.offset = mutate::number(random),
-            _ => mutate::bytes(random, &mut it.bytes, 3, &[]),
+        Record::Content(content) => match random.below(3) {
+            0 => content.database = id(random),
+            1 => content.offset = mutate::number(random),
+            _ => mutate::bytes(random, &mut content.bytes, 3, &[]),
         },
-        Record::Statement(it) => match random.below(2) {
-            0 => it.id = id(random),
-            _ => it.sql = words(random, &it.sql),
+        Record::Statement(statement) => match random.below(2) {
+            0 => statement.id = id(random),
+            _ => statement.sql = words(random, &statement.sql),
         },
-        Record::Loss(it) => (it.process, it.at_ns) = (Some(id(random)), mutate::number(random)),
-        Record::Lock(it) => match random.below(3) {
-            0 => (it.thread, it.connection) = (id(random), id(random)),
-            1 => it.database = id(random),
-            _ => (it.at_ns, it.commits) = (mutate::number(random), mutate::number(random)),
+        Record::Loss(loss) => (loss.process, loss.at_ns) = (Some(id(random)), mutate::number(random)),
+        Record::Lock(lock) => match random.below(3) {
+            0 => (lock.thread, lock.connection) = (id(random), id(random)),
+            1 => lock.database = id(random),
+            _ => (lock.at_ns, lock.commits) = (mutate::number(random), mutate::number(random)),
         },
-        Record::Exit(it) => (it.process, it.at_ns) = (id(random), mutate::number(random)),
-        Record::Event(it) => {
+        Record::Exit(exit) => (exit.process, exit.at_ns) = (id(random), mutate::number(random)),
+        Record::Event(event) => {
             match random.below(6) {
-                0 => it.thread = id(random),
-                1 => it.connection = id(random),
-                2 => it.start_ns = mutate::number(random),
-                3 => it.duration_ns = mutate::number(random),
+                0 => event.thread = id(random),
+                1 => event.connection = id(random),
+                2 => event.start_ns = mutate::number(random),
+                3 => event.duration_ns = mutate::number(random),
                 _ => {}
             }
-            match &mut it.action {
+            match &mut event.action {
                 Action::Open { database, flags, outcome, .. } => {
                     (*database, *flags) = (id(random), id(random));
                     outcome.code = id(random) as i32;
@@ -243,9 +245,9 @@ fn twist(random: &mut Random, record: &mut Record) {
                 Action::Setting { value, .. } => *value = mutate::number(random) as i64,
                 Action::Checkpoint { mode, .. } => *mode = id(random),
                 Action::Attach { database, .. } => *database = id(random),
-                Action::Foreign(it) => it.name = words(random, &it.name),
-                Action::Blob(it) => match (&mut it.call, random.below(3)) {
-                    (_, 0) => it.blob = id(random),
+                Action::Foreign(event) => event.name = words(random, &event.name),
+                Action::Blob(event) => match (&mut event.call, random.below(3)) {
+                    (_, 0) => event.blob = id(random),
                     (BlobCall::Open { table, row, writes, bytes, .. }, _) => {
                         *table = words(random, table);
                         (*row, *bytes) = (mutate::number(random) as i64, mutate::number(random));
@@ -256,7 +258,7 @@ fn twist(random: &mut Random, record: &mut Record) {
                     }
                     (BlobCall::Write { offset, .. }, _) => *offset = mutate::number(random) as i64,
                     (BlobCall::Reopen { row, .. }, _) => *row = mutate::number(random) as i64,
-                    (BlobCall::Close, _) => it.outcome.code = id(random) as i32,
+                    (BlobCall::Close, _) => event.outcome.code = id(random) as i32,
                 },
                 Action::Close { outcome } => outcome.code = id(random) as i32,
             }
@@ -402,10 +404,10 @@ fn images_of_traces_are_made_anonymous_or_refused() {
             records.retain(|record| !matches!(record, Record::Database(Database { id: 4 | 5, .. })));
             for record in &mut records {
                 match record {
-                    Record::Database(it) if it.id == 0 => {
-                        it.start = Start::Image { bytes: image.len() as u64 }
+                    Record::Database(database) if database.id == 0 => {
+                        database.start = Start::Image { bytes: image.len() as u64 }
                     }
-                    Record::Content(it) if it.database == 0 => it.bytes.clone_from(&image),
+                    Record::Content(content) if content.database == 0 => content.bytes.clone_from(&image),
                     _ => {}
                 }
             }

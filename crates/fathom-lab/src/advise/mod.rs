@@ -28,7 +28,7 @@ pub use choice::{ENOUGH, Gain, choose, gain, weaker};
 pub use effort::{ANSWER_WITHIN, Effort, PRECISE, REPEATS};
 pub use rounds::{AppUse, finalists, first, second, third};
 pub use search::{ROUNDS, Recorder, search};
-pub use sway::{CPU_FACTOR, Sway, sways};
+pub use sway::{CPU_FACTOR, Sensitivity, sways};
 pub use trial::{Trial, trials, trials_here};
 
 use fathom_workload::spec::Durability;
@@ -53,7 +53,7 @@ pub struct DeviceAdvice {
     /// than the advised one it is.
     pub weaker: Option<(usize, Gain)>,
     /// What else would be best if numbers of the model, or of this machine, were others.
-    pub sways: Vec<Sway>,
+    pub sways: Vec<Sensitivity>,
     /// Numbers of the model that nobody has published.
     pub assumptions: Vec<String>,
 }

@@ -165,9 +165,9 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
             tried.iter().filter(|tried| tried.durability.is_some_and(|own| own >= must)).collect();
         allowed.sort_by(|a, b| a.ns().total_cmp(&b.ns()));
         let Some(fastest) = allowed.first().copied() else { continue };
-        let is_there = |it: &&Trial| all.contains(&it.candidate) && it.ns() <= fastest.ns() * SLOWER;
+        let is_there = |trial: &&Trial| all.contains(&trial.candidate) && trial.ns() <= fastest.ns() * SLOWER;
         if !allowed.iter().copied().any(|trial| is_there(&trial)) {
-            let near = |it: &&&Trial| it.ns() - it.cpu_ns * CPU_DOUBT <= fastest.ns() * NEAR;
+            let near = |trial: &&&Trial| trial.ns() - trial.cpu_ns * CPU_DOUBT <= fastest.ns() * NEAR;
             for near in allowed.iter().filter(near).take(NEAREST) {
                 push(&mut all, near.candidate.clone());
             }
@@ -235,8 +235,8 @@ fn together(fastest: &Candidate, tried: &[Trial]) -> Candidate {
 
 /// What was tried in the journal mode of a candidate, on the file system that is best for it.
 fn in_mode_of<'a>(tried: &'a [Trial], candidate: &Candidate) -> Vec<&'a Trial> {
-    let is_in_mode = |it: &&Trial| {
-        (&it.candidate.journal_mode, &it.candidate.synchronous)
+    let is_in_mode = |trial: &&Trial| {
+        (&trial.candidate.journal_mode, &trial.candidate.synchronous)
             == (&candidate.journal_mode, &candidate.synchronous)
     };
     let of_mode = || tried.iter().filter(is_in_mode);
@@ -255,8 +255,8 @@ fn sizes<'a>(of_mode: &[&'a Trial]) -> Vec<&'a Trial> {
     of_mode.iter().copied().filter(|trial| trial.candidate.more == plain.candidate.more).collect()
 }
 
-fn push(all: &mut Vec<Candidate>, one: Candidate) {
-    if !all.contains(&one) {
-        all.push(one);
+fn push(all: &mut Vec<Candidate>, candidate: Candidate) {
+    if !all.contains(&candidate) {
+        all.push(candidate);
     }
 }

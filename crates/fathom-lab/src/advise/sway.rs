@@ -14,7 +14,7 @@ pub const CPU_FACTOR: f64 = 4.0;
 
 /// What would be best under another assumption.
 #[derive(Clone, Debug, Serialize)]
-pub struct Sway {
+pub struct Sensitivity {
     /// What is other: `flushes x2`.
     pub what: String,
     /// What would be best then: place in the tried ones.
@@ -59,7 +59,7 @@ pub fn sways(
     phase: &str,
     (base, best): (&[Trial], usize),
     must: Durability,
-) -> Result<Vec<Sway>, StudyError> {
+) -> Result<Vec<Sensitivity>, StudyError> {
     let mut all = Vec::new();
     for (what, other) in variations(model) {
         let (devices, _) = trials(results, &[other], phase, Some(1))?;
@@ -80,10 +80,10 @@ pub fn sways(
     Ok(all)
 }
 
-fn sway(what: String, tried: &[Trial], base: &[Trial], best: usize, must: Durability) -> Option<Sway> {
+fn sway(what: String, tried: &[Trial], base: &[Trial], best: usize, must: Durability) -> Option<Sensitivity> {
     let place = |label: &str| base.iter().position(|cell| cell.label == label);
     let fastest = &tried[choose(tried, must, None)?];
     let named = tried.iter().find(|tried| tried.label == base[best].label)?;
     let behind = named.ns() / fastest.ns();
-    Some(Sway { what, best: place(&fastest.label)?, behind, stands: behind <= ENOUGH })
+    Some(Sensitivity { what, best: place(&fastest.label)?, behind, stands: behind <= ENOUGH })
 }

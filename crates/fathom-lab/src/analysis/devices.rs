@@ -9,16 +9,16 @@ use crate::store::Results;
 /// What a modelled device carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Carries {
+pub enum DeviceRole {
     /// The file system.
     FileSystem,
     /// The file system's external log.
     ExternalLog,
 }
 
-impl Carries {
+impl DeviceRole {
     /// What its number in the run's list says.
-    const ALL: [Carries; 2] = [Carries::FileSystem, Carries::ExternalLog];
+    const ALL: [DeviceRole; 2] = [DeviceRole::FileSystem, DeviceRole::ExternalLog];
 }
 
 /// One good run on a modelled device.
@@ -47,7 +47,7 @@ pub struct DeviceStudy {
     /// Number of the cell.
     pub cell: i64,
     /// What the device carries.
-    pub carries: Carries,
+    pub carries: DeviceRole,
     /// The stack's devices, as it says.
     pub device: String,
     /// The runs in block order, one at least.
@@ -92,8 +92,8 @@ pub fn device_studies(results: &Results) -> Vec<DeviceStudy> {
             elapsed_model_ns: run.devices.iter().fold(run.elapsed_ns, |ns, device| device.by_model_ns(ns)),
             used,
         });
-        Some(DeviceStudy { cell, carries: Carries::ALL[number], device, runs: runs.collect() })
+        Some(DeviceStudy { cell, carries: DeviceRole::ALL[number], device, runs: runs.collect() })
     };
-    let of_cell = |cell: i64| (0..Carries::ALL.len()).filter_map(move |number| study(cell, number));
+    let of_cell = |cell: i64| (0..DeviceRole::ALL.len()).filter_map(move |number| study(cell, number));
     results.cells.iter().flat_map(|cell| of_cell(cell.id)).collect()
 }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Analysis, Clock, Measure, promise};
-use crate::experiment::{Headline, Metric, Where};
+use super::{Analysis, Clock, Measure, durability_words};
+use crate::experiment::{AxisFilter, Headline, Metric};
 use crate::naming::{abscissa_name, value_name};
 use crate::stats::Comparison;
 use crate::store::{CellRow, Results};
@@ -53,7 +53,7 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
             let cells: Vec<&CellRow> = results.cells.iter().filter(fits).filter(both).collect();
             for &cell in &cells {
                 let each = headline.each.as_deref();
-                let place = place(cell, each) + &besides(cell, &cells, &[each]);
+                let place = place(cell, each) + &distinction(cell, &cells, &[each]);
                 for measure in at(analysis, cell, &headline.phase, headline.x) {
                     let Some(base) = analysis.get(cell.id, other, measure.x) else { continue };
                     findings.extend(finding(cell, cell, measure, base, headline.metric, &place, None));
@@ -79,7 +79,7 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
                 });
                 for cell in others {
                     let each = headline.each.as_deref();
-                    let place = place(cell, each) + &besides(cell, &all, &[each, Some(axis)]);
+                    let place = place(cell, each) + &distinction(cell, &all, &[each, Some(axis)]);
                     for measure in at(analysis, cell, &headline.phase, headline.x) {
                         let Some(base) = analysis.get(base_cell.id, &headline.phase, measure.x) else {
                             continue;
@@ -113,7 +113,7 @@ fn at<'a>(
 }
 
 /// Whether a cell has one of the listed values on each named axis.
-pub(super) fn matches(cell: &CellRow, filter: &Where) -> bool {
+pub(super) fn matches(cell: &CellRow, filter: &AxisFilter) -> bool {
     filter.iter().all(|(axis, values)| cell.axes.get(axis).is_some_and(|value| values.contains(value)))
 }
 
@@ -123,7 +123,7 @@ fn place(cell: &CellRow, each: Option<&str>) -> String {
 }
 
 /// ` with WAL`: what else tells this cell from the others that are spoken of, or nothing.
-fn besides(cell: &CellRow, cells: &[&CellRow], told: &[Option<&str>]) -> String {
+fn distinction(cell: &CellRow, cells: &[&CellRow], told: &[Option<&str>]) -> String {
     let differs = |axis: &str, value: &String| cells.iter().any(|other| other.axes.get(axis) != Some(value));
     let values: Vec<String> = cell
         .axes
@@ -171,7 +171,8 @@ fn finding(
     finding.sentence = sentence(&finding, (&subject, &object, work), cell, measure, place, is_one_of_two);
     finding.promises = (cell.durability != base_cell.durability)
         .then(|| {
-            let (promised, base_promised) = (promise(cell.durability?), promise(base_cell.durability?));
+            let (promised, base_promised) =
+                (durability_words(cell.durability?), durability_words(base_cell.durability?));
             Some(format!("{subject} {promised}; {object} {base_promised}."))
         })
         .flatten();

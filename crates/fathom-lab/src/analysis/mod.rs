@@ -18,7 +18,7 @@ pub use baseline::{BaselineError, is_baseline};
 pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio, unattributed};
 pub use cautions::{Caution, Weight, cautions};
 pub use change::{Change, Changes, Judgement, Question, changes, compare};
-pub use devices::{Carries, DeviceRun, DeviceStudy, device_studies};
+pub use devices::{DeviceRole, DeviceRun, DeviceStudy, device_studies};
 pub use headline::{Finding, headlines, times};
 pub use measure::{Analysis, Clock, Measure, ModelShare, OfRun, Shares, WallOfRun};
 pub use side::{CellValues, PhaseValues, Quantity, Side};
@@ -27,7 +27,7 @@ use fathom_workload::spec::Durability;
 
 /// What survives, in words that follow "a power cut keeps" or stand alone in a column.
 #[must_use]
-pub fn promise(durability: Durability) -> &'static str {
+pub fn durability_words(durability: Durability) -> &'static str {
     match durability {
         Durability::None => "promises nothing, not even an intact database after a crash",
         Durability::ProcessCrash => {

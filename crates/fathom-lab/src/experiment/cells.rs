@@ -10,16 +10,13 @@ use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use fathom_workload::workload::WorkloadError;
 use serde_json::Value as Json;
 
+use super::axes::{MACHINE_AXIS, TRACE_AXIS};
 use super::diagnostic::{Problem, Source, Span};
 use super::node::{Node, Value};
 use super::parse::{label_of, points};
 use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
-use crate::cell::{Cell, Instruments};
+use crate::cell::{Cell, INSTRUMENT_KEYS, Instruments};
 use crate::naming::{joined_values, make_unique};
-
-/// Keys of `[instruments]`.
-pub(super) const INSTRUMENT_KEYS: [&str; 5] =
-    ["blocks", "operations", "power_cut", "power_cut_states", "power_cut_seconds"];
 
 /// What the command line asks beyond the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,13 +44,6 @@ pub struct TraceChoice {
     /// Its value.
     pub value: String,
 }
-
-/// The axis of `--trace` where the file's variants are about something else than workloads.
-pub(crate) const TRACE_AXIS: &str = "trace";
-
-/// The axis of `--on`, where that names several machines, and what a cell's setting of it is
-/// called.
-pub const MACHINE_AXIS: &str = "on";
 
 /// The cells of an experiment under a [`Selection`].
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,7 @@
 //! and checks each of them against what workloads, engines and stacks accept. The built-in
 //! experiments are such files, embedded ([`builtin`]).
 
+mod axes;
 mod builtin;
 mod cells;
 mod diagnostic;
@@ -19,19 +20,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use axes::MACHINE_AXIS;
 pub use builtin::{Builtin, builtin, builtin_named};
-pub use cells::{Cells, MACHINE_AXIS, Selection, TraceChoice};
+pub use cells::{Cells, Selection, TraceChoice};
 pub use fathom_diagnostic::Diagnostic;
 pub use parse::is_name;
 pub use vocabulary::Vocabulary;
 
-pub(crate) use cells::TRACE_AXIS;
+pub(crate) use axes::{TRACE_AXIS, VARIANTS_AXIS};
 
 use diagnostic::{Source, Span};
 use node::Node;
-
-/// The axis of variants, which are named by the experiment's author.
-pub(crate) const VARIANTS_AXIS: &str = "variants";
 
 /// An experiment, read and checked in itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,7 +150,7 @@ impl Metric {
 }
 
 /// Values that an axis must have; an axis that is not named may have any.
-pub type Where = BTreeMap<String, Vec<String>>;
+pub type AxisFilter = BTreeMap<String, Vec<String>>;
 
 /// A comparison to say in words. Either two values of `axis` in one phase, or two phases in one
 /// cell (`against_phase`).
@@ -175,7 +174,7 @@ pub struct Headline {
     pub each: Option<String>,
     /// Only these cells.
     #[serde(rename = "where")]
-    pub filter: Where,
+    pub filter: AxisFilter,
 }
 
 /// The kinds of figure.
@@ -215,7 +214,7 @@ pub struct Figure {
     pub facet: Option<String>,
     /// Only these cells.
     #[serde(rename = "where")]
-    pub filter: Where,
+    pub filter: AxisFilter,
     /// Whether axes are logarithmic; none = as the kind does (`range` is).
     pub log: Option<bool>,
 }

@@ -3,11 +3,11 @@
 
 use serde_json::Value as Json;
 
-use super::cells::INSTRUMENT_KEYS;
 use super::diagnostic::{Problem, Span};
 use super::node::{Node, Value, document};
 use super::parse::check_path;
 use super::{Axis, Setting, Vocabulary};
+use crate::cell::INSTRUMENT_KEYS;
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_stack::STACK_KEYS;
 use fathom_workload::params::{Kind, Parameter};

@@ -3,7 +3,7 @@
 use super::diagnostic::{Problem, Source, Span};
 use super::node::{Entry, Node, Value, document, unknown_key};
 use super::{
-    Axis, Exclusion, Experiment, Figure, FigureKind, Headline, Metric, Point, Quick, Setting, Where,
+    Axis, AxisFilter, Exclusion, Experiment, Figure, FigureKind, Headline, Metric, Point, Quick, Setting,
 };
 use fathom_diagnostic::Diagnostic;
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
@@ -202,8 +202,8 @@ fn settings(entries: &[Entry]) -> Result<Vec<Setting>, Problem> {
     for entry in entries {
         match &entry.node.value {
             Value::Table(inner) if SECTIONS.contains(&entry.key.as_str()) => {
-                for it in inner {
-                    add(format!("{}.{}", entry.key, it.key), &it.key_span, &it.node)?;
+                for setting in inner {
+                    add(format!("{}.{}", entry.key, setting.key), &setting.key_span, &setting.node)?;
                 }
             }
             _ => add(entry.key.clone(), &entry.key_span, &entry.node)?,
@@ -411,8 +411,8 @@ impl AxisReader<'_> {
     }
 
     /// `{ "stack.filesystem" = "ext4", variants = ["a", "b"] }`.
-    fn filter(&self, entries: &[Entry]) -> Result<Where, Problem> {
-        let mut found = Where::new();
+    fn filter(&self, entries: &[Entry]) -> Result<AxisFilter, Problem> {
+        let mut found = AxisFilter::new();
         let mut add = |name: &str, span: &Span, node: &Node| -> Result<(), Problem> {
             let axis = self.axis(name, span)?;
             let mut labels = Vec::new();
@@ -427,8 +427,8 @@ impl AxisReader<'_> {
         for entry in entries {
             match &entry.node.value {
                 Value::Table(inner) => {
-                    for it in inner {
-                        add(&format!("{}.{}", entry.key, it.key), &it.key_span, &it.node)?;
+                    for setting in inner {
+                        add(&format!("{}.{}", entry.key, setting.key), &setting.key_span, &setting.node)?;
                     }
                 }
                 _ => add(&entry.key, &entry.key_span, &entry.node)?,
@@ -502,7 +502,8 @@ impl AxisReader<'_> {
             baseline,
             against,
             each: self.optional_axis(get("each"))?,
-            filter: get("where").map_or(Ok(Where::new()), |entry| self.filter(entry.node.table("where")?))?,
+            filter: get("where")
+                .map_or(Ok(AxisFilter::new()), |entry| self.filter(entry.node.table("where")?))?,
         })
     }
 
@@ -552,7 +553,8 @@ impl AxisReader<'_> {
             },
             by: self.optional_axis(get("by"))?,
             facet: self.optional_axis(get("facet"))?,
-            filter: get("where").map_or(Ok(Where::new()), |entry| self.filter(entry.node.table("where")?))?,
+            filter: get("where")
+                .map_or(Ok(AxisFilter::new()), |entry| self.filter(entry.node.table("where")?))?,
             log: get("log").map(|entry| entry.node.boolean("log")).transpose()?,
         })
     }

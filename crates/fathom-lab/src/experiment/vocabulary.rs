@@ -3,7 +3,8 @@
 
 use fathom_stack::Machine;
 use fathom_workload::engine::{EngineKind, engines};
-use fathom_workload::registry::{WorkloadKind, workloads};
+use fathom_workload::registry::workloads;
+use fathom_workload::workload::WorkloadKind;
 
 /// The names an experiment may use. Tests have one of their own.
 #[derive(Clone, Debug)]

@@ -46,12 +46,12 @@ impl Operations {
         let first = self.all.partition_point(|operation| operation.arrival_ns < from);
         let end = self.all.partition_point(|operation| operation.arrival_ns < to).max(first);
         let (mut operations, mut bytes) = ([0; 4], [0; 4]);
-        for it in &self.all[first..end] {
+        for request in &self.all[first..end] {
             if let (Some(count), Some(sum)) =
-                (operations.get_mut(usize::from(it.kind)), bytes.get_mut(usize::from(it.kind)))
+                (operations.get_mut(usize::from(request.kind)), bytes.get_mut(usize::from(request.kind)))
             {
                 *count += 1;
-                *sum += u64::from(it.bytes);
+                *sum += u64::from(request.bytes);
             }
         }
         (operations, bytes)
@@ -83,11 +83,11 @@ impl Operations {
         let (mut own, mut beyond) = (Vec::new(), 0);
         let first = self.begun_ns.partition_point(|&begun| begun <= call.0);
         let counted_ns = first.checked_sub(1).map_or(0, |last| self.asked_ns[last]);
-        for it in self.in_span(call) {
-            let is_answered = it.begun_ns() <= call.1;
-            let asked_ns = if is_answered { it.asked_ns } else { it.asked_ns.min(call.1) };
+        for request in self.in_span(call) {
+            let is_answered = request.begun_ns() <= call.1;
+            let asked_ns = if is_answered { request.asked_ns } else { request.asked_ns.min(call.1) };
             beyond = beyond.max(asked_ns.saturating_sub(call.1));
-            own.push((it.arrival_ns.max(counted_ns), asked_ns));
+            own.push((request.arrival_ns.max(counted_ns), asked_ns));
         }
         let earlier = |ns: u64| ns.saturating_sub(beyond);
         let moved: Vec<Interval> =

@@ -24,7 +24,7 @@ const FORMAT: u8 = 1;
 
 /// Why bytes are no recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Damaged {
+pub enum CodecError {
     /// Of a later format.
     #[error(
         "the recording has format {0}, and this Fathom knows {FORMAT} only: use the Fathom that wrote it"
@@ -35,7 +35,23 @@ pub enum Damaged {
     At(usize),
 }
 
-pub fn encode(recording: &Recording) -> Vec<u8> {
+impl Recording {
+    /// As it is kept.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// From what was kept.
+    ///
+    /// # Errors
+    /// Bytes that are no recording, or of a later format.
+    pub fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
+        decode(bytes)
+    }
+}
+
+fn encode(recording: &Recording) -> Vec<u8> {
     let mut out = Out(vec![FORMAT]);
     out.count(recording.windows.len());
     for window in &recording.windows {
@@ -62,12 +78,12 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
     }
     out.count(recording.executions.len());
     let mut before = 0;
-    for it in &recording.executions {
-        out.number(it.window.into());
-        out.number(it.lane.into());
-        out.change(before, it.start_ns);
-        out.number(it.wall_ns);
-        before = it.start_ns;
+    for execution in &recording.executions {
+        out.number(execution.window.into());
+        out.number(execution.lane.into());
+        out.change(before, execution.start_ns);
+        out.number(execution.wall_ns);
+        before = execution.start_ns;
     }
     out.count(recording.threads.len());
     for (thread, marks) in &recording.threads {
@@ -86,27 +102,27 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
     for of_device in &recording.served {
         out.count(of_device.len());
         let (mut end, mut arrival_ns) = (0_u64, 0);
-        for it in of_device {
-            out.0.push(it.kind);
-            out.number(it.bytes.into());
-            out.change(end, it.offset);
-            out.change(arrival_ns, it.arrival_ns);
-            out.change(it.arrival_ns, it.asked_ns);
-            out.change(it.arrival_ns, it.given_ns);
-            out.number(it.early_ns);
-            end = it.offset.wrapping_add(it.bytes.into());
-            arrival_ns = it.arrival_ns;
+        for request in of_device {
+            out.0.push(request.kind);
+            out.number(request.bytes.into());
+            out.change(end, request.offset);
+            out.change(arrival_ns, request.arrival_ns);
+            out.change(request.arrival_ns, request.asked_ns);
+            out.change(request.arrival_ns, request.given_ns);
+            out.number(request.early_ns);
+            end = request.offset.wrapping_add(request.bytes.into());
+            arrival_ns = request.arrival_ns;
         }
     }
     out.0
 }
 
-pub fn decode(bytes: &[u8]) -> Result<Recording, Damaged> {
+fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
     let mut from = In { bytes, at: 0 };
     match from.byte()? {
         FORMAT => {}
-        later @ FORMAT.. => return Err(Damaged::Later(later)),
-        0 => return Err(Damaged::At(0)),
+        later @ FORMAT.. => return Err(CodecError::Later(later)),
+        0 => return Err(CodecError::At(0)),
     }
     let windows = from.list(|from| {
         let phase = from.text()?;
@@ -210,23 +226,23 @@ struct In<'a> {
 }
 
 impl In<'_> {
-    fn wrong(&self) -> Damaged {
-        Damaged::At(self.at)
+    fn wrong(&self) -> CodecError {
+        CodecError::At(self.at)
     }
 
-    fn byte(&mut self) -> Result<u8, Damaged> {
-        let byte = *self.bytes.get(self.at).ok_or(Damaged::At(self.at))?;
+    fn byte(&mut self) -> Result<u8, CodecError> {
+        let byte = *self.bytes.get(self.at).ok_or(CodecError::At(self.at))?;
         self.at += 1;
         Ok(byte)
     }
 
-    fn array(&mut self) -> Result<[u8; 8], Damaged> {
-        let array = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk).ok_or(Damaged::At(self.at))?;
+    fn array(&mut self) -> Result<[u8; 8], CodecError> {
+        let array = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk).ok_or(CodecError::At(self.at))?;
         self.at += 8;
         Ok(*array)
     }
 
-    fn number(&mut self) -> Result<u64, Damaged> {
+    fn number(&mut self) -> Result<u64, CodecError> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -243,22 +259,22 @@ impl In<'_> {
         Err(self.wrong())
     }
 
-    fn small(&mut self) -> Result<u32, Damaged> {
+    fn small(&mut self) -> Result<u32, CodecError> {
         u32::try_from(self.number()?).map_err(|_| self.wrong())
     }
 
-    fn changed(&mut self, before: u64) -> Result<u64, Damaged> {
+    fn changed(&mut self, before: u64) -> Result<u64, CodecError> {
         let coded = self.number()?;
         let change = (coded >> 1).cast_signed() ^ -(coded & 1).cast_signed();
         Ok(before.wrapping_add(change.cast_unsigned()))
     }
 
-    fn span(&mut self) -> Result<(u64, u64), Damaged> {
+    fn span(&mut self) -> Result<(u64, u64), CodecError> {
         let from = self.number()?;
         Ok((from, self.changed(from)?))
     }
 
-    fn text(&mut self) -> Result<String, Damaged> {
+    fn text(&mut self) -> Result<String, CodecError> {
         let length = usize::try_from(self.number()?).map_err(|_| self.wrong())?;
         let end = self.at.checked_add(length).ok_or_else(|| self.wrong())?;
         let bytes = self.bytes.get(self.at..end).ok_or_else(|| self.wrong())?;
@@ -267,7 +283,10 @@ impl In<'_> {
         Ok(text)
     }
 
-    fn list<T>(&mut self, mut each: impl FnMut(&mut Self) -> Result<T, Damaged>) -> Result<Vec<T>, Damaged> {
+    fn list<T>(
+        &mut self,
+        mut each: impl FnMut(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<Vec<T>, CodecError> {
         let count = self.number()?;
         // Each takes a byte at least: what claims more than there is, is damaged.
         if count > (self.bytes.len() - self.at) as u64 {

@@ -16,7 +16,7 @@ use fathom_device::{RequestTimes, SERVED_MAX};
 use fathom_probe::{Mark, Marks};
 use fathom_workload::sample::{Sample, Window};
 
-pub use codec::Damaged;
+pub use codec::CodecError;
 
 /// An execution within a [`Recording`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,20 +87,6 @@ impl Recording {
     #[must_use]
     pub fn operations(&self) -> usize {
         self.served.iter().map(Vec::len).sum()
-    }
-
-    /// As it is kept.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        codec::encode(self)
-    }
-
-    /// From what was kept.
-    ///
-    /// # Errors
-    /// Bytes that are no recording, or of a later format.
-    pub fn decode(bytes: &[u8]) -> Result<Recording, Damaged> {
-        codec::decode(bytes)
     }
 }
 

@@ -65,7 +65,7 @@ proptest! {
         let cut = usize::from(cut) % bytes.len();
         prop_assert!(Recording::decode(&bytes[..cut]).is_err(), "cut at {}", cut);
         let longer = [&bytes[..], &[0]].concat();
-        prop_assert_eq!(Recording::decode(&longer), Err(Damaged::At(bytes.len())));
+        prop_assert_eq!(Recording::decode(&longer), Err(CodecError::At(bytes.len())));
     }
 
     #[test]
@@ -82,9 +82,9 @@ proptest! {
 #[test]
 fn a_count_that_cannot_be_asks_for_no_memory() {
     let bytes = [1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
-    assert_eq!(Recording::decode(&bytes), Err(Damaged::At(bytes.len())));
-    assert_eq!(Recording::decode(&[9]), Err(Damaged::Later(9)));
-    assert_eq!(Recording::decode(&[]), Err(Damaged::At(0)));
+    assert_eq!(Recording::decode(&bytes), Err(CodecError::At(bytes.len())));
+    assert_eq!(Recording::decode(&[9]), Err(CodecError::Later(9)));
+    assert_eq!(Recording::decode(&[]), Err(CodecError::At(0)));
 }
 
 #[test]

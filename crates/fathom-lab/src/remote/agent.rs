@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use fathom_ground::lines::{self, RAW};
 
 use super::wire::{Answer, Question, VERSION};
-use crate::event::{Event, Order};
+use crate::event::{Event, WorkerRequest};
 use crate::plan::{Machine, PlannedCell};
-use crate::schedule::{Interrupt, Local, Watched, WorkError, World};
+use crate::schedule::{Interrupt, Local, Observations, WorkError, World};
 use crate::store::TraceRecord;
 
 /// After so long without a word the other side is gone, although nobody has said so.
@@ -72,7 +72,7 @@ pub fn main(directory: &Path) -> ExitCode {
     let (reading, raised) = (Arc::clone(&line), interrupt.clone());
     thread::spawn(move || read(&reading, &raised, &sender));
     let mut agent =
-        Agent { world, out, line, interrupt, directory, watched: Watched::default(), is_watched: false };
+        Agent { world, out, line, interrupt, directory, watched: Observations::default(), is_watched: false };
     let served = agent.serve(&asks);
     let down = agent.world.down();
     end_descendants();
@@ -156,7 +156,7 @@ struct Agent<W> {
     interrupt: Interrupt,
     directory: PathBuf,
     /// What the worker under way told for the block trace.
-    watched: Watched,
+    watched: Observations,
     /// Whether a trace is under way.
     is_watched: bool,
 }
@@ -213,7 +213,7 @@ impl<W: Write> Agent<W> {
             }
             Question::Work { order, limit_ms } => self.work(&order, Duration::from_millis(limit_ms)),
             Question::Trace => {
-                (self.watched, self.is_watched) = (Watched::default(), true);
+                (self.watched, self.is_watched) = (Observations::default(), true);
                 Answer::Watch { watch: self.world.trace()? }
             }
             Question::Traced => self.traced()?,
@@ -234,13 +234,13 @@ impl<W: Write> Agent<W> {
                 self.world.down()?;
                 Answer::Done
             }
-            Question::Strain => Answer::Strain(self.world.strain()),
+            Question::MachineLoad => Answer::MachineLoad(self.world.machine_load()),
             Question::Condition => Answer::Condition { remarks: self.world.condition() },
             Question::Replay { words } => self.replay(&words)?,
         })
     }
 
-    fn work(&mut self, order: &Order, limit: Duration) -> Answer {
+    fn work(&mut self, order: &WorkerRequest, limit: Duration) -> Answer {
         let Agent { world, out, watched, is_watched, .. } = self;
         let mut broken = None;
         let worked = world.work(order, limit, &mut |event| {

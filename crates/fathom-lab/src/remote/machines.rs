@@ -10,9 +10,9 @@ use fathom_stack::{Capability, StackSpec};
 
 use super::target::Target;
 use super::world::Remote;
-use crate::event::{Event, Order};
+use crate::event::{Event, WorkerRequest};
 use crate::plan::{Needs, PlannedCell};
-use crate::schedule::{Interrupt, Local, Mounted, Strain, Watched, WorkError, World};
+use crate::schedule::{Interrupt, Local, MachineLoad, MountedStack, Observations, WorkError, World};
 use crate::store::TraceRecord;
 
 /// One machine.
@@ -123,7 +123,7 @@ impl World for Machines {
         Ok(values)
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
         self.now()?.up(spec, label)
     }
 
@@ -137,7 +137,7 @@ impl World for Machines {
 
     fn work(
         &mut self,
-        order: &Order,
+        order: &WorkerRequest,
         limit: Duration,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError> {
@@ -148,7 +148,7 @@ impl World for Machines {
         self.now()?.trace()
     }
 
-    fn traced(&mut self, watched: Watched) -> Result<Option<TraceRecord>, String> {
+    fn traced(&mut self, watched: Observations) -> Result<Option<TraceRecord>, String> {
         self.now()?.traced(watched)
     }
 
@@ -168,8 +168,8 @@ impl World for Machines {
         self.now()?.down()
     }
 
-    fn strain(&mut self) -> Strain {
-        self.now().map_or_else(|_| Strain::default(), |world| world.strain())
+    fn machine_load(&mut self) -> MachineLoad {
+        self.now().map_or_else(|_| MachineLoad::default(), |world| world.machine_load())
     }
 
     fn condition(&mut self) -> Vec<String> {

@@ -16,9 +16,9 @@ use fathom_stack::{Capability, StackRecord, StackSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
-use crate::event::Order;
+use crate::event::WorkerRequest;
 use crate::plan::Needs;
-use crate::schedule::Strain;
+use crate::schedule::MachineLoad;
 use crate::store::{BlockRow, TraceRecord};
 
 /// The version of [`Question`] and [`Answer`]; the program is pushed by its content, so that both
@@ -66,7 +66,7 @@ pub enum Question {
     /// [`World::work`](crate::schedule::World::work): events as raw lines, then [`Answer::Worked`].
     Work {
         /// What is executed.
-        order: Box<Order>,
+        order: Box<WorkerRequest>,
         /// Longest time, ms.
         limit_ms: u64,
     },
@@ -84,8 +84,8 @@ pub enum Question {
     RequestTimes,
     /// [`World::down`](crate::schedule::World::down).
     Down,
-    /// [`World::strain`](crate::schedule::World::strain).
-    Strain,
+    /// [`World::machine_load`](crate::schedule::World::machine_load).
+    MachineLoad,
     /// [`World::condition`](crate::schedule::World::condition).
     Condition,
     /// Replays a trace outside of any experiment: lines of its output as raw lines, then
@@ -199,8 +199,8 @@ pub enum Answer {
         /// How many devices there are.
         devices: usize,
     },
-    /// Of [`Question::Strain`].
-    Strain(Strain),
+    /// Of [`Question::MachineLoad`].
+    MachineLoad(MachineLoad),
     /// Of [`Question::Condition`].
     Condition {
         /// Each a warning.

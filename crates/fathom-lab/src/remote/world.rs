@@ -15,9 +15,9 @@ use super::files::{Content, plain_name, push};
 use super::shell;
 use super::target::Target;
 use super::wire::{Answer, Question};
-use crate::event::{Event, Order};
+use crate::event::{Event, WorkerRequest};
 use crate::plan::{Needs, PlannedCell};
-use crate::schedule::{Interrupt, Mounted, Strain, Watched, WorkError, World};
+use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, WorkError, World};
 use crate::store::TraceRecord;
 
 /// How long what needs no device may take.
@@ -320,7 +320,7 @@ impl Remote {
     }
 
     /// The order as it is executed there.
-    fn order_there(&mut self, order: &Order) -> Result<Order, String> {
+    fn order_there(&mut self, order: &WorkerRequest) -> Result<WorkerRequest, String> {
         let mut order = order.clone();
         for key in [LIBRARY, EXTENSION] {
             if let Some(engine) = &mut order.cell.engine
@@ -415,11 +415,11 @@ impl World for Remote {
         }
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
         self.connected()?;
         let spec = Box::new(self.stack_there(spec)?);
         match self.ask(&Question::Up { spec, label: label.to_owned() }, STACK_LIMIT)? {
-            Answer::Up { directory, record } => Ok(Mounted { directory, record: *record }),
+            Answer::Up { directory, record } => Ok(MountedStack { directory, record: *record }),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -441,7 +441,7 @@ impl World for Remote {
 
     fn work(
         &mut self,
-        order: &Order,
+        order: &WorkerRequest,
         limit: Duration,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError> {
@@ -500,7 +500,7 @@ impl World for Remote {
         }
     }
 
-    fn traced(&mut self, _watched: Watched) -> Result<Option<TraceRecord>, String> {
+    fn traced(&mut self, _watched: Observations) -> Result<Option<TraceRecord>, String> {
         // The agent has kept what the worker told on its way here.
         let mut answer = self.ask(&Question::Traced, STACK_LIMIT)?;
         let mut all = Vec::new();
@@ -563,10 +563,10 @@ impl World for Remote {
         }
     }
 
-    fn strain(&mut self) -> Strain {
-        match self.ask(&Question::Strain, ANSWER_LIMIT) {
-            Ok(Answer::Strain(strain)) => strain,
-            _ => Strain::default(),
+    fn machine_load(&mut self) -> MachineLoad {
+        match self.ask(&Question::MachineLoad, ANSWER_LIMIT) {
+            Ok(Answer::MachineLoad(machine_load)) => machine_load,
+            _ => MachineLoad::default(),
         }
     }
 

@@ -42,7 +42,7 @@ impl fmt::Display for Counted {
 /// The device cannot be asked in the same moment in which a trace begins or ends, and a file system
 /// may write on its own account meanwhile.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Around {
+pub(super) struct DeviceCounts {
     pub before: Vec<Statistics>,
     pub after: Vec<Statistics>,
 }
@@ -52,8 +52,8 @@ pub(super) struct Around {
 /// `begun` and `ended` lie around the trace's two ends.
 pub(super) fn remarks<'a>(
     requests: impl Iterator<Item = &'a Request> + Clone,
-    begun: &Around,
-    ended: &Around,
+    begun: &DeviceCounts,
+    ended: &DeviceCounts,
 ) -> Vec<String> {
     let ends = begun.before.iter().zip(&begun.after).zip(ended.before.iter().zip(&ended.after));
     let each = (0..).zip(ends).map(|(number, ((first, second), (third, fourth)))| {
@@ -129,9 +129,9 @@ mod tests {
         ];
         let at = |operations, bytes| vec![Statistics { operations, bytes, ..Statistics::default() }];
         let exactly =
-            |operations, bytes| Around { before: at(operations, bytes), after: at(operations, bytes) };
+            |operations, bytes| DeviceCounts { before: at(operations, bytes), after: at(operations, bytes) };
         let begun = exactly([1, 1, 1, 0], [512, 512, 0, 0]);
-        let told = |begun: &Around, ended: &Around| {
+        let told = |begun: &DeviceCounts, ended: &DeviceCounts| {
             let [one] = remarks(requests.iter(), begun, ended).try_into().unwrap();
             one
         };
@@ -149,7 +149,7 @@ mod tests {
         // A flush that came between the two questions at the end may be in the trace or not; one
         // that came before them must be.
         for flushes in [0, 1] {
-            let ended = Around {
+            let ended = DeviceCounts {
                 before: at([3, 4, 1 + flushes, 0], [1536, 5120, 0, 0]),
                 after: at([3, 4, 3, 0], [1536, 5120, 0, 0]),
             };
@@ -159,7 +159,7 @@ mod tests {
                 "{near}"
             );
         }
-        let ended = Around {
+        let ended = DeviceCounts {
             before: at([3, 4, 3, 0], [1536, 5120, 0, 0]),
             after: at([3, 4, 4, 0], [1536, 5120, 0, 0]),
         };
@@ -168,7 +168,7 @@ mod tests {
             !lost.contains("the same") && lost.contains("1 flushes") && lost.contains("3 flushes"),
             "{lost}"
         );
-        let late = Around { before: begun.before.clone(), after: at([1, 1, 2, 0], [512, 512, 0, 0]) };
+        let late = DeviceCounts { before: begun.before.clone(), after: at([1, 1, 2, 0], [512, 512, 0, 0]) };
         let near = told(&late, &exactly([3, 4, 3, 0], [1536, 5120, 0, 0]));
         assert!(near.contains("the same as this trace"), "{near}");
     }

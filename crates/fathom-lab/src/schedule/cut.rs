@@ -5,7 +5,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fathom_cut::{Acknowledged, Behaviour, CutError, Keeps, Limits, Recorded, Run, Script, judge, record};
+use fathom_cut::{
+    AcknowledgedContents, Behaviour, CutError, Keeps, Limits, RecordedRun, Run, Script, judge, record,
+};
 use fathom_device::Kind;
 use fathom_stack::{Machine, Place, StackSpec};
 
@@ -43,7 +45,7 @@ pub(super) fn power_cut(
     let begin = Instant::now();
     let time = Duration::from_secs(cell.instruments.power_cut_seconds.unwrap_or(SECONDS));
     let script = Script::of_workload(&cell.workload, &engine.settings, seed, COMMITS).map_err(failed)?;
-    let acknowledged = Acknowledged::of(&script).map_err(failed)?;
+    let acknowledged = AcknowledgedContents::of(&script).map_err(failed)?;
     let logs = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
     let logs = logs.map_err(|error| not_tried(error.to_string()))?;
     let stop = || interrupt.is_raised();
@@ -55,7 +57,7 @@ pub(super) fn power_cut(
     }
     recording.check(&acknowledged).map_err(failed)?;
     let commits = run.script.steps.len() as u64 - 1;
-    let recorded = Recorded::of(&recording, commits, seed, Some(run.script), behaviour);
+    let recorded = RecordedRun::of(&recording, commits, seed, Some(run.script), behaviour);
     let limits = Limits {
         from: 0,
         states: usize::try_from(cell.instruments.power_cut_states.unwrap_or(STATES)).unwrap_or(usize::MAX),

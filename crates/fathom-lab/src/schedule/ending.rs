@@ -191,10 +191,10 @@ mod tests {
                 let mut values: Vec<f64> = Vec::new();
                 let interval = loop {
                     values.push((spread * rng.normal()).exp());
-                    let Some(it) = mean_interval(&values) else { continue };
-                    let is_precise = (it.high / it.low).sqrt() - 1.0 <= 0.05;
+                    let Some(interval) = mean_interval(&values) else { continue };
+                    let is_precise = (interval.high / interval.low).sqrt() - 1.0 <= 0.05;
                     if values.len() >= 5 && is_precise || values.len() == 50 {
-                        break it;
+                        break interval;
                     }
                 };
                 held += u32::from(interval.low <= 1.0 && 1.0 <= interval.high);

@@ -24,10 +24,10 @@ use fathom_workload::is_one_thread;
 pub use interrupt::Interrupt;
 pub use machine::environment;
 
-use super::counted::{self, Around};
-use super::{Mounted, Strain, Watched, WorkError, World};
+use super::counted::{self, DeviceCounts};
+use super::{MachineLoad, MountedStack, Observations, WorkError, World};
 use crate::cell::Cell;
-use crate::event::{Event, Order};
+use crate::event::{Event, WorkerRequest};
 use crate::plan::{Machine, Needs, PlannedCell};
 use crate::store::{CutFinding, TraceRecord};
 
@@ -48,7 +48,7 @@ pub struct Local {
     ups: u64,
     trace: Option<Tracing>,
     /// What the modelled devices had counted when the trace began.
-    counted: Around,
+    counted: DeviceCounts,
     cpus: Vec<usize>,
 }
 
@@ -85,7 +85,7 @@ impl Local {
             stack: None,
             ups: 0,
             trace: None,
-            counted: Around::default(),
+            counted: DeviceCounts::default(),
             cpus,
         }
     }
@@ -146,7 +146,7 @@ impl World for Local {
         Ok(environment(&self.directory))
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
         let mut spec = spec.clone();
         if spec.directory.is_none() {
             spec.directory = Some(self.directory.clone());
@@ -158,7 +158,7 @@ impl World for Local {
             spec.device_seed = self.ups;
         }
         let stack = Stack::up(&spec, label).map_err(|error| error.to_string())?;
-        let mounted = Mounted { directory: stack.path().to_path_buf(), record: stack.record() };
+        let mounted = MountedStack { directory: stack.path().to_path_buf(), record: stack.record() };
         self.stack = Some(stack);
         Ok(mounted)
     }
@@ -182,7 +182,7 @@ impl World for Local {
 
     fn work(
         &mut self,
-        order: &Order,
+        order: &WorkerRequest,
         limit: Duration,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError> {
@@ -247,14 +247,14 @@ impl World for Local {
         Ok(Some(watch))
     }
 
-    fn traced(&mut self, watched: Watched) -> Result<Option<TraceRecord>, String> {
+    fn traced(&mut self, watched: Observations) -> Result<Option<TraceRecord>, String> {
         let (Some(stack), Some(tracing)) = (&mut self.stack, self.trace.take()) else { return Ok(None) };
         match tracing {
             Tracing::Guest => {
                 let before = stack.device_statistics()?;
                 let trace = stack.traced_in_guest(&watched.notes, &watched.causes);
                 let mut trace = trace.map_err(|error| format!("block trace: {error}"))?;
-                let ended = Around { before, after: stack.device_statistics()? };
+                let ended = DeviceCounts { before, after: stack.device_statistics()? };
                 let remarks =
                     counted::remarks(trace.requests.iter().map(|request| &request.0), &self.counted, &ended);
                 trace.remarks.extend(remarks);
@@ -272,7 +272,7 @@ impl World for Local {
                     }))?;
                 let before = stack.device_statistics()?;
                 let recording = trace.stop().map_err(|error| format!("block trace: {error}"))?;
-                let ended = Around { before, after: stack.device_statistics()? };
+                let ended = DeviceCounts { before, after: stack.device_statistics()? };
                 let remarks = counted::remarks(recording.requests.iter(), &self.counted, &ended);
                 let mut record = watched.of_device(stack, recording);
                 record.remarks.extend(remarks);
@@ -309,8 +309,8 @@ impl World for Local {
         self.stack.take().map_or(Ok(()), |stack| stack.down().map_err(|error| error.to_string()))
     }
 
-    fn strain(&mut self) -> Strain {
-        machine::strain(self.cpus.len())
+    fn machine_load(&mut self) -> MachineLoad {
+        machine::machine_load(self.cpus.len())
     }
 
     fn condition(&mut self) -> Vec<String> {

@@ -10,6 +10,7 @@ mod counted;
 mod cut;
 mod ending;
 mod local;
+mod machine_load;
 mod record;
 mod trace;
 
@@ -21,19 +22,19 @@ use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
-use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
-use crate::event::{Event, Order, PROTOCOL};
-use crate::plan::{Needs, Plan, PlannedCell, Turn};
+use crate::event::{Event, PROTOCOL, WorkerRequest};
+use crate::plan::{Needs, Plan, PlannedCell, PlannedRun};
 use crate::remote::LOCAL;
 use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Writer};
 use fathom_random::derive_seed;
 
 pub use ending::{COVERAGE_WHEN_STOPPED, EarlyEnd, Ending, Precision};
 pub use local::{Interrupt, Local, environment};
+pub use machine_load::MachineLoad;
 use record::Collector;
-pub use trace::Watched;
+pub use trace::Observations;
 
 /// What the scheduler needs from the world around it.
 pub trait World {
@@ -70,7 +71,7 @@ pub trait World {
     ///
     /// # Errors
     /// Why it cannot be made, and what to do.
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String>;
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String>;
     /// Median of 4 KiB write + fdatasync on the stack that is up, ns; none where that means
     /// nothing.
     ///
@@ -85,7 +86,7 @@ pub trait World {
     /// [`WorkError`].
     fn work(
         &mut self,
-        order: &Order,
+        order: &WorkerRequest,
         limit: Duration,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError>;
@@ -101,7 +102,7 @@ pub trait World {
     ///
     /// # Errors
     /// What the system said.
-    fn traced(&mut self, watched: Watched) -> Result<Option<TraceRecord>, String> {
+    fn traced(&mut self, watched: Observations) -> Result<Option<TraceRecord>, String> {
         let _ = watched;
         Ok(None)
     }
@@ -143,7 +144,7 @@ pub trait World {
     /// What is left and what to do.
     fn down(&mut self) -> Result<(), String>;
     /// What the machine is doing just now.
-    fn strain(&mut self) -> Strain;
+    fn machine_load(&mut self) -> MachineLoad;
     /// What about the machine makes times doubtful just now: it is hot, or its battery is empty. In
     /// words.
     fn condition(&mut self) -> Vec<String> {
@@ -155,24 +156,11 @@ pub trait World {
 
 /// A stack that is up.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mounted {
+pub struct MountedStack {
     /// An empty directory on it, the worker's alone.
     pub directory: PathBuf,
     /// What was made.
     pub record: StackRecord,
-}
-
-/// What the machine is doing. CPU times count from boot, over all CPUs, in ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Strain {
-    /// 1-minute load average.
-    pub load: Option<f64>,
-    /// CPUs that can be used.
-    pub cpus: usize,
-    /// CPU time that the hypervisor gave to others.
-    pub steal_ticks: u64,
-    /// All CPU time.
-    pub total_ticks: u64,
 }
 
 /// Why a worker brought no result.
@@ -263,7 +251,7 @@ impl Limits {
 /// The results file cannot be written (disk full): finished runs are in it.
 pub fn carry_out(
     plan: &Plan,
-    turns: &[Turn],
+    turns: &[PlannedRun],
     limits: Limits,
     world: &mut dyn World,
     writer: &mut Writer,
@@ -278,7 +266,7 @@ pub fn carry_out(
 /// As [`carry_out`].
 pub(crate) fn go_on(
     plan: &Plan,
-    turns: &[Turn],
+    turns: &[PlannedRun],
     limits: Limits,
     mut precision: Precision,
     world: &mut dyn World,
@@ -398,8 +386,9 @@ pub(crate) fn cut_each(
     writer: &mut Writer,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<bool, StoreError> {
-    let asks =
-        |it: &&PlannedCell| it.cell.instruments.power_cut && it.skipped.is_none() && !tried.contains(&it.id);
+    let asks = |planned: &&PlannedCell| {
+        planned.cell.instruments.power_cut && planned.skipped.is_none() && !tried.contains(&planned.id)
+    };
     let cells: Vec<&PlannedCell> = plan.cells.iter().filter(asks).collect();
     let mut times = Times::default();
     for (number, planned) in cells.iter().enumerate() {
@@ -434,7 +423,7 @@ pub(crate) fn cut_each(
 
 fn one_run(
     planned: &PlannedCell,
-    turn: &Turn,
+    turn: &PlannedRun,
     limits: Limits,
     world: &mut dyn World,
     collector: &mut Collector,
@@ -458,10 +447,10 @@ fn one_run(
 
 fn on_stack(
     planned: &PlannedCell,
-    turn: &Turn,
+    turn: &PlannedRun,
     limits: Limits,
     world: &mut dyn World,
-    mounted: &Mounted,
+    mounted: &MountedStack,
     collector: &mut Collector,
     on_share: &mut dyn FnMut(f64, Option<u64>),
 ) -> Result<(), WorkError> {
@@ -471,8 +460,8 @@ fn on_stack(
     let watch =
         if planned.cell.instruments.blocks { world.trace().map_err(WorkError::Failed)? } else { None };
     let is_kept = world.keep_served().map_err(WorkError::Failed)?;
-    let mut watched = Watched::default();
-    let order = Order {
+    let mut watched = Observations::default();
+    let order = WorkerRequest {
         protocol: PROTOCOL,
         cell: planned.cell.clone(),
         seed: turn.seed,
@@ -482,8 +471,8 @@ fn on_stack(
         marks: is_kept && cell_threads_are_seen(&planned.cell),
     };
     let devices = world.devices().map_err(WorkError::Failed)?;
-    let before = world.strain();
-    collector.strain(before);
+    let before = world.machine_load();
+    collector.machine_load(before);
     let start_ns = world.now_ns();
     let worked = world.work(&order, limits.run, &mut |event| {
         if let Event::Progress { done } = event {
@@ -493,7 +482,7 @@ fn on_stack(
         }
     });
     collector.elapsed(world.now_ns().saturating_sub(start_ns));
-    collector.stolen(before, world.strain());
+    collector.stolen(before, world.machine_load());
     worked?;
     for text in world.condition() {
         collector.event(Event::Warning { text });
@@ -540,7 +529,7 @@ impl Times {
 
     /// The time for `turns`, of the first of which `share` is done: each as long as its cell's
     /// finished runs took on average, or as long as all did where its cell has none yet.
-    fn left(&self, turns: &[Turn], share: f64) -> Option<Duration> {
+    fn left(&self, turns: &[PlannedRun], share: f64) -> Option<Duration> {
         let (sum, runs) =
             self.finished.values().fold((0.0, 0.0), |all, finished| (all.0 + finished.0, all.1 + finished.1));
         let all = if runs > 0.0 { sum / runs } else { return None };
@@ -553,6 +542,6 @@ impl Times {
 
 /// A seed for what is random in a run beside its data.
 #[must_use]
-pub fn run_seed(turn: &Turn) -> u64 {
+pub fn run_seed(turn: &PlannedRun) -> u64 {
     derive_seed(turn.seed, &[turn.cell.cast_unsigned()])
 }

@@ -7,10 +7,11 @@ use fathom_device::{RequestTimes, SERVED_MAX, Statistics};
 use fathom_stack::StackRecord;
 use fathom_workload::spec::Durability;
 
-use super::{Strain, Watched};
+use super::machine_load::MachineLoad;
+use super::trace::Observations;
 use crate::event::Event;
 use crate::model_time::phase_models;
-use crate::plan::Turn;
+use crate::plan::PlannedRun;
 use crate::recording::Recording;
 use crate::store::{RunRecord, RunRow, RunStatus, TraceRecord};
 
@@ -31,7 +32,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub fn new(turn: &Turn, started_ms: i64) -> Collector {
+    pub fn new(turn: &PlannedRun, started_ms: i64) -> Collector {
         let row = RunRow {
             id: 0,
             cell: turn.cell,
@@ -92,24 +93,24 @@ impl Collector {
         }
     }
 
-    pub fn strain(&mut self, strain: Strain) {
-        self.record.row.load = strain.load;
-        let per_cpu = strain.load.map(|load| load / strain.cpus.max(1) as f64);
+    pub fn machine_load(&mut self, machine_load: MachineLoad) {
+        self.record.row.load = machine_load.load;
+        let per_cpu = machine_load.load.map(|load| load / machine_load.cpus.max(1) as f64);
         // Our own worker of the run before keeps one CPU busy.
-        let allowed = BUSY_LOAD.max(1.3 / strain.cpus.max(1) as f64);
+        let allowed = BUSY_LOAD.max(1.3 / machine_load.cpus.max(1) as f64);
         if per_cpu.is_some_and(|per_cpu| per_cpu > allowed) {
             // Without the load itself (the row has it): the report gathers runs with the same
             // warning into one line.
             self.record.warnings.push(format!(
                 "noisy machine: other programs were working when a run began (load average above {:.1} on {} CPUs). Stop \
                  them, or run at a quieter time",
-                allowed * strain.cpus as f64,
-                strain.cpus
+                allowed * machine_load.cpus as f64,
+                machine_load.cpus
             ));
         }
     }
 
-    pub fn stolen(&mut self, before: Strain, after: Strain) {
+    pub fn stolen(&mut self, before: MachineLoad, after: MachineLoad) {
         let total = after.total_ticks.saturating_sub(before.total_ticks);
         let steal = after.steal_ticks.saturating_sub(before.steal_ticks);
         if total > 0 {
@@ -123,13 +124,13 @@ impl Collector {
     }
 
     /// What its devices served and its threads did, phase by phase.
-    pub fn model(&mut self, watched: &Watched, served: &[Vec<RequestTimes>]) {
+    pub fn model(&mut self, watched: &Observations, served: &[Vec<RequestTimes>]) {
         let record = &mut self.record;
         record.models = phase_models(&watched.windows, &record.samples, watched.marks.as_ref(), served);
     }
 
     /// Keeps what is replayed on other models.
-    pub fn recording(&mut self, watched: &Watched, served: &[Vec<RequestTimes>]) {
+    pub fn recording(&mut self, watched: &Observations, served: &[Vec<RequestTimes>]) {
         let record = &mut self.record;
         let recording = Recording::of_run(&watched.windows, &record.samples, watched.marks.as_ref(), served);
         match recording {
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn a_store_without_an_engine_keeps_its_promise_and_plain_files_have_none() {
         let class = |durability| {
-            let turn = Turn { cell: 1, block: 0, position: 0, seed: 1 };
+            let turn = PlannedRun { cell: 1, block: 0, position: 0, seed: 1 };
             let mut collector = Collector::new(&turn, 0);
             let parameters = BTreeMap::new();
             collector.event(Event::Started { engine: None, durability, parameters });
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn a_stack_whose_syncs_flush_nothing_keeps_no_promise_at_a_power_cut() {
         let kept = |mount: &str, durability| {
-            let turn = Turn { cell: 1, block: 0, position: 0, seed: 1 };
+            let turn = PlannedRun { cell: 1, block: 0, position: 0, seed: 1 };
             let mut collector = Collector::new(&turn, 0);
             let record =
                 StackRecord { filesystem: "ext4".into(), mount: mount.into(), ..StackRecord::default() };

@@ -12,7 +12,7 @@ use crate::store::{BlockRow, TraceRecord, TraceSource};
 
 /// What a worker told beside its measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Watched {
+pub struct Observations {
     /// When its phases were.
     pub windows: Vec<Window>,
     /// What the file of each number counts as.
@@ -25,7 +25,7 @@ pub struct Watched {
     pub marks: Option<Marks>,
 }
 
-impl Watched {
+impl Observations {
     /// Keeps what belongs here; gives back any other event.
     pub(crate) fn take(&mut self, event: Event) -> Option<Event> {
         match event {

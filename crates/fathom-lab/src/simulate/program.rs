@@ -18,7 +18,7 @@ const BETWEEN_NS: u64 = 100_000;
 
 /// Why a recording cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotRecorded {
+pub enum ReplayError {
     /// The threads that do the work are not seen.
     #[error(
         "what its threads did is not known: a server, a store with I/O of its own, a kernel without schedstat, or too many \
@@ -123,16 +123,16 @@ impl Program {
     /// Makes the loop.
     ///
     /// # Errors
-    /// [`NotRecorded`].
-    pub fn of(recording: &Recording) -> Result<Program, NotRecorded> {
+    /// [`ReplayError`].
+    pub fn of(recording: &Recording) -> Result<Program, ReplayError> {
         if recording.windows.is_empty() {
-            return Err(NotRecorded::Empty);
+            return Err(ReplayError::Empty);
         }
         let lanes = recording.windows.iter().flat_map(|window| &window.lanes);
         let is_seen = |thread: &u32| recording.threads.get(thread).is_some_and(|marks| marks.len() > 1);
         let mut seen = lanes.map(|lane| !lane.marked.is_empty() && lane.marked.iter().all(is_seen));
         if recording.windows.iter().any(|window| window.lanes.is_empty()) || !seen.all(|value| value) {
-            return Err(NotRecorded::Threads);
+            return Err(ReplayError::Threads);
         }
         let mut threads: Vec<Thread> = Vec::new();
         for (number, marks) in &recording.threads {
@@ -197,19 +197,22 @@ impl Program {
             recording.windows.iter().map(|window| (window.start_ns, window.end_ns)).collect();
         let in_phase = |at: u64| phases.iter().any(|phase| phase.0 <= at && at <= phase.1);
         for (device, served) in recording.served.iter().enumerate() {
-            for it in served {
-                let Some((thread, step)) = self.step_of(it) else { continue };
+            for request in served {
+                let Some((thread, step)) = self.step_of(request) else { continue };
                 let recorded = self.threads[thread].steps[step].recorded;
-                let is_in_call = it.arrival_ns >= recorded[3] && recorded[4] > recorded[3];
-                let is_waited =
-                    if is_in_call { it.begun_ns() <= recorded[4] } else { !in_phase(it.arrival_ns) };
-                if in_phase(it.arrival_ns) {
+                let is_in_call = request.arrival_ns >= recorded[3] && recorded[4] > recorded[3];
+                let is_waited = if is_in_call {
+                    request.begun_ns() <= recorded[4]
+                } else {
+                    !in_phase(request.arrival_ns)
+                };
+                if in_phase(request.arrival_ns) {
                     self.in_phases[0] += 1;
                     self.in_phases[1] += u64::from(!is_waited);
                 }
                 let of_step = &mut loose[thread][step];
                 let list = if is_in_call { &mut of_step.call } else { &mut of_step.before };
-                list.push((device, *it, is_waited));
+                list.push((device, *request, is_waited));
             }
         }
         for (thread, of_thread) in loose.into_iter().enumerate() {
@@ -232,18 +235,21 @@ impl Program {
 
     /// The step in which an operation came: the call that it was answered in, of several the one
     /// that began last; else a call that it came in; else the pause of the thread that is first.
-    fn step_of(&self, it: &RequestTimes) -> Option<(usize, usize)> {
+    fn step_of(&self, request: &RequestTimes) -> Option<(usize, usize)> {
         let mut best: Option<((u8, u64), (usize, usize))> = None;
         for (number, thread) in self.threads.iter().enumerate() {
-            let step = thread.steps.partition_point(|step| step.recorded[4] < it.arrival_ns);
-            let Some(of_thread) = thread.steps.get(step).filter(|step| step.recorded[0] <= it.arrival_ns)
+            let step = thread.steps.partition_point(|step| step.recorded[4] < request.arrival_ns);
+            let Some(of_thread) =
+                thread.steps.get(step).filter(|step| step.recorded[0] <= request.arrival_ns)
             else {
                 continue;
             };
             let [_, _, _, call_ns, end_ns] = of_thread.recorded;
             let rank = match () {
-                () if end_ns > call_ns && it.arrival_ns >= call_ns && it.begun_ns() <= end_ns => (2, call_ns),
-                () if end_ns > call_ns && it.arrival_ns >= call_ns => (1, call_ns),
+                () if end_ns > call_ns && request.arrival_ns >= call_ns && request.begun_ns() <= end_ns => {
+                    (2, call_ns)
+                }
+                () if end_ns > call_ns && request.arrival_ns >= call_ns => (1, call_ns),
                 () => (0, u64::MAX - number as u64),
             };
             if best.is_none_or(|(known, _)| rank > known) {
@@ -264,19 +270,26 @@ impl Program {
         let first = self.bursts.len();
         // When all so far had their answers, and when the burst began.
         let (mut begun_ns, mut given_ns, mut start_ns) = (0, from_ns, from_ns);
-        for &(device, ref it, is_waited) in all {
+        for &(device, ref request, is_waited) in all {
             let is_first = self.bursts.len() == first;
-            if is_first || it.arrival_ns >= begun_ns + ON_ITS_WAY_NS {
-                let after_ns = it.arrival_ns.saturating_sub(given_ns);
+            if is_first || request.arrival_ns >= begun_ns + ON_ITS_WAY_NS {
+                let after_ns = request.arrival_ns.saturating_sub(given_ns);
                 let after_ns = after_ns.min(if is_first { most_ns } else { BETWEEN_NS });
                 self.bursts.push(Burst { ops: self.ops.len()..self.ops.len(), after_ns });
-                start_ns = it.arrival_ns;
+                start_ns = request.arrival_ns;
             }
-            begun_ns = it.begun_ns().max(begun_ns);
-            given_ns = it.given_ns.max(given_ns);
-            let since_ns = it.arrival_ns - start_ns;
-            let operation = operation(it.kind);
-            self.ops.push(Op { device, operation, offset: it.offset, bytes: it.bytes, since_ns, is_waited });
+            begun_ns = request.begun_ns().max(begun_ns);
+            given_ns = request.given_ns.max(given_ns);
+            let since_ns = request.arrival_ns - start_ns;
+            let operation = operation(request.kind);
+            self.ops.push(Op {
+                device,
+                operation,
+                offset: request.offset,
+                bytes: request.bytes,
+                since_ns,
+                is_waited,
+            });
             if let Some(burst) = self.bursts.last_mut() {
                 burst.ops.end = self.ops.len();
             }

@@ -51,7 +51,7 @@ impl Chain {
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum EventKind {
     /// The thread begins its next step.
     Step,
     /// The call of its step begins.
@@ -106,7 +106,7 @@ struct Loop<'a> {
     /// Chains that are under way, with their threads; places of ended ones are used again.
     chains: Vec<(usize, Chain)>,
     free: Vec<usize>,
-    events: BinaryHeap<Reverse<(u64, u64, usize, What)>>,
+    events: BinaryHeap<Reverse<(u64, u64, usize, EventKind)>>,
     number: u64,
     /// The event that is dealt with lies here, ns.
     now_ns: u64,
@@ -149,19 +149,19 @@ impl Loop<'_> {
     fn go(&mut self) {
         let program = self.program;
         let first_ns = program.threads.iter().map(|thread| thread.first.at_ns).min().unwrap_or(0);
-        for (thread, it) in program.threads.iter().enumerate() {
-            match it.wake {
+        for (thread, steps) in program.threads.iter().enumerate() {
+            match steps.wake {
                 Some(wake) => self.wait(thread, wake, ORIGIN_NS),
-                None => self.event(ORIGIN_NS + (it.first.at_ns - first_ns), thread, What::Step),
+                None => self.event(ORIGIN_NS + (steps.first.at_ns - first_ns), thread, EventKind::Step),
             }
         }
         loop {
             while let Some(Reverse((now_ns, _, thread, what))) = self.events.pop() {
                 self.now_ns = now_ns;
                 match what {
-                    What::Step => self.begin_step(thread, now_ns),
-                    What::Call => self.begin_call(thread, now_ns),
-                    What::Comes { op, chain } => self.comes(op, chain, now_ns),
+                    EventKind::Step => self.begin_step(thread, now_ns),
+                    EventKind::Call => self.begin_call(thread, now_ns),
+                    EventKind::Comes { op, chain } => self.comes(op, chain, now_ns),
                 }
             }
             // Threads that seem to have woken each other at the same moment would wait for ever.
@@ -173,7 +173,7 @@ impl Loop<'_> {
         }
     }
 
-    fn event(&mut self, at_ns: u64, thread: usize, what: What) {
+    fn event(&mut self, at_ns: u64, thread: usize, what: EventKind) {
         self.number += 1;
         self.events.push(Reverse((at_ns, self.number, thread, what)));
     }
@@ -207,7 +207,7 @@ impl Loop<'_> {
         let step = &self.program.threads[thread].steps[self.running[thread].step];
         let of = &mut self.running[thread];
         if of.places.0.is_empty() {
-            self.event(now_ns, thread, What::Step);
+            self.event(now_ns, thread, EventKind::Step);
             return;
         }
         of.places.push(step.recorded[1], now_ns);
@@ -224,7 +224,7 @@ impl Loop<'_> {
     fn will_call(&mut self, thread: usize, call_ns: u64) {
         let of = &mut self.running[thread];
         of.places.push(self.program.threads[thread].steps[of.step].recorded[3], call_ns);
-        self.event(call_ns, thread, What::Call);
+        self.event(call_ns, thread, EventKind::Call);
     }
 
     fn begin_step(&mut self, thread: usize, now_ns: u64) {
@@ -293,7 +293,7 @@ impl Loop<'_> {
         });
         of.step += 1;
         of.chain = None;
-        self.event(end_ns, thread, What::Step);
+        self.event(end_ns, thread, EventKind::Step);
         self.got_further(thread);
     }
 
@@ -325,7 +325,7 @@ impl Loop<'_> {
         chain.under_way = burst.ops.len();
         for op in burst.ops.clone() {
             let at_ns = start_ns + self.program.ops[op].since_ns;
-            self.event(at_ns, thread, What::Comes { op, chain: number });
+            self.event(at_ns, thread, EventKind::Comes { op, chain: number });
         }
     }
 
@@ -413,16 +413,18 @@ impl Loop<'_> {
             windows.push(Window { start_ns, end_ns, lanes, excluded, ..window.clone() });
         }
         let mut samples = Vec::with_capacity(recording.executions.len());
-        for it in &recording.executions {
-            let Some(window) = recording.windows.get(it.window as usize) else { continue };
-            let Some(lane) = window.lanes.iter().find(|lane| lane.thread == it.lane) else { continue };
+        for execution in &recording.executions {
+            let Some(window) = recording.windows.get(execution.window as usize) else { continue };
+            let Some(lane) = window.lanes.iter().find(|lane| lane.thread == execution.lane) else { continue };
             let at = |ns| place(&lane.marked, ns);
-            let (Some(start_ns), Some(end_ns)) = (at(it.start_ns), at(it.start_ns + it.wall_ns)) else {
+            let (Some(start_ns), Some(end_ns)) =
+                (at(execution.start_ns), at(execution.start_ns + execution.wall_ns))
+            else {
                 continue;
             };
             let split = Split { wall_ns: end_ns.saturating_sub(start_ns), ..Split::default() };
             let (phase, x, seq) = (window.phase.clone(), window.x, samples.len() as u64);
-            samples.push(Sample { phase, x, seq, thread: it.lane, rows: 0, split, start_ns });
+            samples.push(Sample { phase, x, seq, thread: execution.lane, rows: 0, split, start_ns });
         }
         let marks = Marks { marks: std::mem::take(&mut self.marks), lost: 0, knows_queue: true };
         Virtually { windows, samples, marks, served: self.served }

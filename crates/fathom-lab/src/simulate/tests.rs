@@ -310,11 +310,11 @@ fn what_is_not_seen_is_not_simulated() {
     run.step(0, [0, 0, 10], [0, 0]);
     let seen = run.recording(0, 10, &[0]);
     let unmarked = Recording { threads: BTreeMap::new(), ..seen.clone() };
-    assert_eq!(Program::of(&unmarked), Err(NotRecorded::Threads));
+    assert_eq!(Program::of(&unmarked), Err(ReplayError::Threads));
     let mut no_lanes = seen.clone();
     no_lanes.windows[0].lanes.clear();
-    assert_eq!(Program::of(&no_lanes), Err(NotRecorded::Threads));
-    assert_eq!(Program::of(&Recording { windows: Vec::new(), ..seen }), Err(NotRecorded::Empty));
+    assert_eq!(Program::of(&no_lanes), Err(ReplayError::Threads));
+    assert_eq!(Program::of(&Recording { windows: Vec::new(), ..seen }), Err(ReplayError::Empty));
 }
 
 /// A run of one thread, by random steps: what it computes, and bursts of operations that follow one

@@ -107,7 +107,7 @@ fn without_places(db: &Connection) -> rusqlite::Result<()> {
         for value in engine.settings.values_mut().filter(|value| value.starts_with('/')) {
             *value = value.rsplit('/').next().unwrap_or_default().to_owned();
         }
-        update.execute((super::write::json(&engine), run))?;
+        update.execute((super::json::json(&engine), run))?;
     }
     Ok(())
 }

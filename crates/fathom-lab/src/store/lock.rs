@@ -52,12 +52,12 @@ impl Lock {
 /// does not say.
 fn holder(file: &File) -> String {
     let unknown = || "another process".to_owned();
-    let (Ok(it), Ok(locks)) = (file.metadata(), std::fs::read_to_string("/proc/locks")) else {
+    let (Ok(metadata), Ok(locks)) = (file.metadata(), std::fs::read_to_string("/proc/locks")) else {
         return unknown();
     };
-    let (major, minor) = (rustix::fs::major(it.dev()), rustix::fs::minor(it.dev()));
-    let exact = format!("{major:02x}:{minor:02x}:{}", it.ino());
-    let inode = format!(":{}", it.ino());
+    let (major, minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+    let exact = format!("{major:02x}:{minor:02x}:{}", metadata.ino());
+    let inode = format!(":{}", metadata.ino());
     let holder_of = |is_it: &dyn Fn(&str) -> bool| {
         locks.lines().find_map(|line| {
             // `1: FLOCK  ADVISORY  WRITE 1234 fe:01:5678 0 EOF`

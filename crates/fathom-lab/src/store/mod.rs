@@ -9,6 +9,7 @@
 mod checksum;
 mod error;
 mod excerpt;
+mod json;
 mod lock;
 mod read;
 mod rows;

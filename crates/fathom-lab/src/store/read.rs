@@ -526,11 +526,6 @@ fn from_optional_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> rusql
     text.map(|text| from_json(0, &text)).transpose()
 }
 
-/// The inside of a JSON string without escapes (a word).
-pub(super) fn unquote(text: &str) -> String {
-    text.trim_matches('"').to_owned()
-}
-
 fn read_experiment(db: &Connection) -> rusqlite::Result<ExperimentRow> {
     db.query_row("SELECT * FROM experiment", [], |row| {
         Ok(ExperimentRow {

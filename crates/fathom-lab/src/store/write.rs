@@ -8,7 +8,7 @@ use fathom_probe::Split;
 use fathom_workload::critical::CriticalPath;
 use rusqlite::{Connection, OpenFlags, Statement, ToSql, Transaction, params, params_from_iter};
 
-use super::read;
+use super::json::{json, unquote};
 use super::rows::{CellRow, CutRow, ExperimentRow, RunRecord, RunStatus, TraceRecord};
 use super::{APPLICATION_ID, Lock, Results, SCHEMA, StoreError, VERSION, checksum};
 use crate::model_time::PhaseModel;
@@ -610,12 +610,7 @@ fn insert_with_split(
     insert.execute(params_from_iter(row)).map(drop)
 }
 
-/// JSON of a value whose maps have string keys and which holds no NaN: this cannot fail.
-pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
-}
-
 /// The kebab-case word of a unit variant.
 fn word<T: serde::Serialize>(value: &T) -> String {
-    read::unquote(&json(value))
+    unquote(&json(value))
 }

@@ -6,11 +6,11 @@ use fathom_lab::experiment::Metric;
 use maud::{Markup, html};
 
 use super::{Advice, place};
-use crate::document::promise;
 use crate::number;
 use crate::page::{Page, label};
 use crate::ranking::{self, Bar, Ranking};
 use crate::style::tame;
+use crate::words::durability_text;
 
 impl Advice {
     /// The page: answer and picture first, then a line for each device, then everything that was
@@ -133,7 +133,7 @@ impl Advice {
                     td.n { (named.p99_ns.map_or_else(String::new, number::time)) }
                     td.n { (format!("{:.2}", named.flushes)) }
                     td.n { (number::bytes(named.written_bytes)) }
-                    td { (promise(named.durability)) }
+                    td { (durability_text(named.durability)) }
                     td { (tame(&stands)) }
                 } @else {
                     td colspan="8" { "nothing that was tried keeps it" }
@@ -188,7 +188,7 @@ impl Advice {
                 td.n { (tried.p99_ns.map_or_else(String::new, number::time)) }
                 td.n { (format!("{:.2}", tried.flushes)) }
                 td.n { (number::bytes(tried.written_bytes)) }
-                td { (promise(tried.durability)) }
+                td { (durability_text(tried.durability)) }
             }
         }
     }

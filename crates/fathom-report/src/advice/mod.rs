@@ -8,9 +8,9 @@ use fathom_lab::analysis::times;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
-use crate::document::joined;
 use crate::number;
 use crate::ranking::keeps;
+use crate::words::joined;
 
 /// Devices that are named in a sentence; more are counted.
 const NAMED: usize = 4;

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use fathom_lab::analysis::times;
 
 use super::{Advice, place};
-use crate::document::promise;
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
+use crate::words::durability_text;
 
 impl Advice {
     /// The answer, what to paste, a line for each device, and what it rests on.
@@ -78,7 +78,7 @@ impl Advice {
                 named.p99_ns.map_or_else(String::new, number::time),
                 format!("{:.2}", named.flushes),
                 number::bytes(named.written_bytes),
-                promise(named.durability).to_owned(),
+                durability_text(named.durability).to_owned(),
                 stands,
             ]);
         }

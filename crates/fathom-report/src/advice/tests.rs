@@ -1,4 +1,4 @@
-use fathom_lab::advise::Sway;
+use fathom_lab::advise::Sensitivity;
 use fathom_lab::stats::mean_interval;
 
 use super::*;
@@ -31,8 +31,8 @@ fn advised(device: &str, slowness: f64) -> DeviceAdvice {
     let must = Durability::PowerCutAllButLast;
     let mut found = DeviceAdvice::of(Some(device.into()), "a card".into(), all, &Candidate::default(), must);
     found.sways = vec![
-        Sway { what: "flushes x0.5".into(), best: 1, behind: 1.0, stands: true },
-        Sway { what: "flushes x2".into(), best: 0, behind: 1.31, stands: device != "sd-b" },
+        Sensitivity { what: "flushes x0.5".into(), best: 1, behind: 1.0, stands: true },
+        Sensitivity { what: "flushes x2".into(), best: 0, behind: 1.31, stands: device != "sd-b" },
     ];
     found.assumptions = vec!["flush 4 ms: not published.".into()];
     found

@@ -9,8 +9,8 @@ use fathom_stack::blocks::BlockOp;
 use serde_json::{Value, json};
 
 use crate::ReportError;
+use crate::csv::line;
 use crate::document::Document;
-use crate::export::line;
 use crate::figure::significant;
 
 /// The numbers of a study by name, in the order of the CSV's columns.

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use super::{CAUSE_COLOURS, Picture, cause_name, causes_of, each, factor, files, of_all_phases};
 use crate::document::Document;
-use crate::html::cell_name;
 use crate::number;
-use crate::page::{colours, column, label, scrolled, swatch};
+use crate::page::{cell_name, colours, column, label, scrolled, swatch};
 
 const DEVICE_NOTE: &str = "Every request to the stack's device, from the kernel's block layer, each block with its \
     owner. Numbers are for one transaction, medians over the runs, all phases together.";
@@ -87,7 +86,7 @@ fn two_tables(document: &Document<'_>, about: &str, columns: &[&str], fields: Fi
     let row = |study: &BlockStudy, has_phase: bool| {
         html! {
             tr data-cell=(study.cell) {
-                th scope="row" { (cell_name(document, study.cell)) }
+                th scope="row" { (cell_name(document.results, study.cell)) }
                 @if has_phase { td { (label(&study.phase)) } }
                 (fields(study))
             }
@@ -183,7 +182,7 @@ fn volume(document: &Document<'_>) -> Markup {
     let row = |study: &BlockStudy| {
         html! {
             tr data-cell=(study.cell) {
-                th scope="row" { (cell_name(document, study.cell)) }
+                th scope="row" { (cell_name(document.results, study.cell)) }
                 td {
                     span.volume aria-hidden="true" {
                         @for cause in &causes {
@@ -319,7 +318,7 @@ fn panel(document: &Document<'_>, picture: &Picture, index: usize) -> Markup {
     notes.extend(picture.remarks.iter().map(|remark| format!("{remark}.")));
     html! {
         div.address data-cell=(picture.cell) {
-            h4 { (cell_name(document, picture.cell)) }
+            h4 { (cell_name(document.results, picture.cell)) }
             canvas id={ "address-" (index) } tabindex="0" role="img" aria-label=(description) {}
             @if !notes.is_empty() { p.note { (notes.join(" ")) } }
         }

@@ -1,9 +1,9 @@
 //! A data set: published results, the command that measured them, and how good they are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fathom_lab::analysis::{Analysis, Carries, DeviceStudy, device_studies};
+use fathom_lab::analysis::{Analysis, DeviceRole, DeviceStudy, device_studies};
 use fathom_lab::store::{Results, StoreError};
 use fathom_workload::engine::EngineInfo;
 use serde::Deserialize;
@@ -35,6 +35,35 @@ pub struct Dataset {
     /// Their measures.
     pub(super) analysis: Analysis,
     devices: Vec<DeviceStudy>,
+}
+
+/// Data sets by name.
+#[derive(Debug, Default)]
+pub(super) struct Datasets(BTreeMap<String, Dataset>);
+
+impl Datasets {
+    /// Adds one; whether its name was free.
+    pub fn add(&mut self, dataset: Dataset) -> bool {
+        self.0.insert(dataset.name.clone(), dataset).is_none()
+    }
+
+    pub fn all(&self) -> &BTreeMap<String, Dataset> {
+        &self.0
+    }
+
+    pub fn get(&self, name: &str) -> Result<&Dataset, PapersError> {
+        self.0.get(name).ok_or_else(|| self.no_such(name))
+    }
+
+    /// Puts other results in the place of a data set's.
+    pub fn replace(&mut self, name: &str, results: &Path) -> Result<(), PapersError> {
+        let problem = self.no_such(name);
+        self.0.get_mut(name).ok_or(problem)?.replace(results)
+    }
+
+    fn no_such(&self, name: &str) -> PapersError {
+        PapersError::NoSuchData { name: name.into(), known: self.0.keys().cloned().collect() }
+    }
 }
 
 impl Dataset {
@@ -87,7 +116,7 @@ impl Dataset {
 
     /// Good runs on modelled devices, and how many of them are marked because answers came late.
     pub(super) fn marked(&self) -> (usize, usize) {
-        let of_file_systems = self.devices.iter().filter(|study| study.carries == Carries::FileSystem);
+        let of_file_systems = self.devices.iter().filter(|study| study.carries == DeviceRole::FileSystem);
         of_file_systems
             .fold((0, 0), |(runs, marked), study| (runs + study.runs.len(), marked + study.marked()))
     }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use fathom_lab::stats::Comparison;
 use serde::Deserialize;
 
+use super::PapersError;
+use super::dataset::Datasets;
 use super::select::{Choice, Show, ratio_text, share_text};
-use super::verdict::{Stated, Verdict, of as verdict_of};
-use super::{Papers, PapersError};
+use super::verdict::{AuthorVerdict, Verdict, of as verdict_of};
 
 /// One row of a table of findings, as its source states it.
 #[derive(Clone, Debug, Deserialize)]
@@ -53,7 +54,7 @@ pub(super) struct Finding {
     /// An axis of whose every value there is a ratio.
     pub each: Option<String>,
     /// A verdict that no ratio gives.
-    pub verdict: Option<Stated>,
+    pub verdict: Option<AuthorVerdict>,
     /// The measurement that shows why a finding is not reproduced.
     pub cause: Option<String>,
     /// What is to be known besides.
@@ -65,7 +66,7 @@ pub(super) struct Finding {
 
 /// A finding with what was measured.
 #[derive(Debug)]
-pub(super) struct Judged {
+pub(super) struct FindingResult {
     /// The ratios in words.
     pub measured: String,
     /// What they say.
@@ -85,7 +86,7 @@ impl Finding {
     }
 
     /// Computes its ratios, and judges.
-    pub fn judge(&self, papers: &Papers) -> Result<Judged, PapersError> {
+    pub fn judge(&self, datasets: &Datasets) -> Result<FindingResult, PapersError> {
         let remark = [self.cause.as_deref(), self.remark.as_deref()]
             .into_iter()
             .flatten()
@@ -98,15 +99,15 @@ impl Finding {
             return Err(self.wrong("a stated verdict needs a `remark` that says why"));
         }
         let Some(data) = &self.data else {
-            let Some(Stated::CannotBeTested) = self.verdict else {
+            let Some(AuthorVerdict::CannotBeTested) = self.verdict else {
                 return Err(self.wrong("without `data` its verdict can only be `cannot-be-tested`"));
             };
-            return Ok(Judged { measured: String::new(), verdict: Verdict::CannotBeTested, remark });
+            return Ok(FindingResult { measured: String::new(), verdict: Verdict::CannotBeTested, remark });
         };
         if self.verdict.is_none() && self.holds.is_none() {
             return Err(self.wrong("`holds = [low, high]` states what would bear it out"));
         }
-        let ratios = self.ratios(papers, data)?;
+        let ratios = self.ratios(datasets, data)?;
         let text = |value: &Comparison| match self.show.is_share() {
             true => share_text(value),
             false => ratio_text(value),
@@ -118,18 +119,18 @@ impl Finding {
         let measured = ratios.iter().map(one).collect::<Vec<_>>().join(", ");
         let only: Vec<Comparison> = ratios.iter().map(|(_, ratio)| *ratio).collect();
         let verdict = match self.verdict {
-            Some(Stated::ByConstruction) => Verdict::ByConstruction,
-            Some(Stated::CannotBeTested) => Verdict::CannotBeTested,
+            Some(AuthorVerdict::ByConstruction) => Verdict::ByConstruction,
+            Some(AuthorVerdict::CannotBeTested) => Verdict::CannotBeTested,
             None => verdict_of(&only, self.holds, self.cause.is_some()),
         };
         if verdict == Verdict::Reproduced && self.cause.is_some() {
             return Err(self.wrong("it is reproduced, and needs no `cause` of why it is not"));
         }
-        Ok(Judged { measured, verdict, remark })
+        Ok(FindingResult { measured, verdict, remark })
     }
 
-    fn ratios(&self, papers: &Papers, data: &str) -> Result<Vec<(String, Comparison)>, PapersError> {
-        let dataset = papers.dataset(data)?;
+    fn ratios(&self, datasets: &Datasets, data: &str) -> Result<Vec<(String, Comparison)>, PapersError> {
+        let dataset = datasets.get(data)?;
         let mut places = vec![(String::new(), self.at.clone())];
         if let Some(axis) = &self.each {
             let values = dataset.values(axis, &self.at.and(&self.of));

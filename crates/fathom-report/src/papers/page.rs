@@ -23,10 +23,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::directive::Directive;
 use super::finding::Finding;
 use super::select::{Choice, Show, ratio_text};
-use super::{Dataset, Papers, PapersError, Printed, Verdict};
+use super::{Dataset, Papers, PapersError, Verdict};
 
 /// What stands at the head of the page, for whoever would mend it by hand.
 const GENERATED: &str = "<!-- Printed by `fathom papers` from docs/papers/; change it there. -->\n\n";
+
+/// What a page consists of.
+#[derive(Debug)]
+pub struct PrintedPage {
+    /// The page, Markdown.
+    pub page: String,
+    /// Its figures: name of the file, SVG.
+    pub figures: Vec<(String, String)>,
+    /// Every finding with its verdict, in the order of the page: table, finding, verdict.
+    pub verdicts: Vec<(String, String, Verdict)>,
+}
+
+impl Papers {
+    /// Prints the page.
+    ///
+    /// # Errors
+    /// A directive that is not understood or chooses nothing, a finding that no table shows, data
+    /// that no directive uses.
+    pub fn print(&self) -> Result<PrintedPage, PapersError> {
+        Printer::new(self).print()
+    }
+}
 
 /// How a directive fails: in words that want a line, or already complete.
 enum Failure {
@@ -62,7 +84,7 @@ impl<'a> Printer<'a> {
         Printer { papers, figures, verdicts, shown: BTreeSet::new(), used: BTreeSet::new() }
     }
 
-    pub fn print(mut self) -> Result<Printed, PapersError> {
+    pub fn print(mut self) -> Result<PrintedPage, PapersError> {
         let source = self.papers.directory.join("page.md");
         let mut page = GENERATED.to_owned();
         let text = self.papers.page.as_str();
@@ -93,7 +115,7 @@ impl<'a> Printer<'a> {
             page = page.replace(VERDICTS, &self.counted());
         }
         self.check_used(&source)?;
-        Ok(Printed { page, figures: self.figures, verdicts: self.verdicts })
+        Ok(PrintedPage { page, figures: self.figures, verdicts: self.verdicts })
     }
 
     fn directive(&mut self, directive: &Directive) -> Result<String, Failure> {
@@ -110,7 +132,7 @@ impl<'a> Printer<'a> {
             _ => {}
         }
         let name = directive.arguments.first().ok_or_else(|| format!("{} of what data?", directive.name))?;
-        let dataset = papers.dataset(name)?;
+        let dataset = papers.datasets.get(name)?;
         self.used.insert(name.clone());
         let show = directive.options.get("show").map_or(Ok(Show::default()), |word| Show::parse(word))?;
         let choice = |key: &str| Choice::parse(directive.options.get(key).map_or("", String::as_str));
@@ -185,7 +207,7 @@ impl<'a> Printer<'a> {
         }
         let mut printed = "| figure | finding | paper | reproduced if | measured here | verdict |\n|---|---|---|---|---|---|".to_owned();
         for finding in rows {
-            let judged = finding.judge(papers)?;
+            let judged = finding.judge(&papers.datasets)?;
             let band = finding.holds.map_or(String::new(), |[low, high]| format!("{low} to {high}"));
             let verdict = match judged.remark.is_empty() {
                 true => format!("**{}**", judged.verdict),
@@ -222,7 +244,7 @@ impl<'a> Printer<'a> {
             );
             return Err(PapersError::Unused { path: finding.file.clone(), problem });
         }
-        match self.papers.datasets.keys().find(|name| !self.used.contains(*name)) {
+        match self.papers.datasets.all().keys().find(|name| !self.used.contains(*name)) {
             Some(name) => {
                 let problem = format!("nothing is printed of the data set {name:?}");
                 Err(PapersError::Unused { path: page.to_path_buf(), problem })

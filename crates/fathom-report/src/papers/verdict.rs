@@ -41,7 +41,7 @@ impl fmt::Display for Verdict {
 /// What the author may say instead of what the ratio says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Stated {
+pub(super) enum AuthorVerdict {
     ByConstruction,
     CannotBeTested,
 }

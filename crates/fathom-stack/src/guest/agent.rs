@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::mount::MountFlags;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-use super::protocol::{Answer, Ask, Ending, Known};
+use super::protocol::{Answer, Ask, Ending, FileNotes};
 use super::relay::{self, Terms};
 use crate::attribution::Attribution;
 use crate::blocks::{BUFFER_KIB, BlockTrace, Recording};
@@ -196,7 +196,7 @@ fn traced(
     out: &mut File,
 ) -> Result<Answer, String> {
     let text = fs::read(known).map_err(|error| format!("{}: {error}", known.display()))?;
-    let known: Known = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let known: FileNotes = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     // What the file system still holds back belongs to the run.
     File::open(directory)
         .and_then(|file| Ok(rustix::fs::syncfs(file)?))

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::error::GuestError;
 use super::inherit::inherit;
 use super::kernel::Kernel;
-use super::protocol::{Answer, Ask, Known, milliseconds};
+use super::protocol::{Answer, Ask, FileNotes, milliseconds};
 use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
 use crate::instruments::floor::FloorProbe;
@@ -274,7 +274,7 @@ impl Guest {
         causes: &[Cause],
     ) -> Result<GuestTrace, GuestError> {
         let known = home.join("known.json");
-        let text = serde_json::to_vec(&Known { notes: notes.to_vec(), causes: causes.to_vec() });
+        let text = serde_json::to_vec(&FileNotes { notes: notes.to_vec(), causes: causes.to_vec() });
         let written = text.map_err(std::io::Error::from).and_then(|text| fs::write(&known, text));
         written.map_err(|error| self.error(format!("{}: {error}", known.display())))?;
         let (filesystem, directory) = (filesystem.to_owned(), directory.to_path_buf());

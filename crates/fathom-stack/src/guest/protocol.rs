@@ -31,7 +31,7 @@ pub(super) enum Ask {
     Run { line: CommandLine, directory: PathBuf, input: String },
     /// Traces the blocks of these devices from now on.
     Trace { devices: Vec<PathBuf>, tag: String },
-    /// Ends the trace and attributes what was traced, by the [`Known`] of this file.
+    /// Ends the trace and attributes what was traced, by the [`FileNotes`] of this file.
     Traced { filesystem: String, device: PathBuf, directory: PathBuf, known: PathBuf },
     /// Serves what is mounted at `point` to the host until the host's mount is taken away:
     /// [`Answer::Done`], then one [`Answer::Serving`] after the other, and [`Answer::Unmounted`].
@@ -71,7 +71,7 @@ pub(super) enum Answer {
 /// What the worker's probe knows of files, for the attribution. It is handed over in a file: it may
 /// be large.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct FileNotes {
     pub notes: Vec<Note>,
     pub causes: Vec<Cause>,
 }

@@ -43,7 +43,7 @@ pub struct Ageing {
 
 /// What ageing has made.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct Aged {
+pub struct AgeingReport {
     /// Files that are left.
     pub files: usize,
     /// Files that were written, all rounds together.
@@ -65,7 +65,7 @@ impl Ageing {
     ///
     /// # Errors
     /// It was aged already; a write fails for another reason than that there is no space.
-    pub fn age(self, directory: &Path) -> io::Result<Aged> {
+    pub fn age(self, directory: &Path) -> io::Result<AgeingReport> {
         let place = directory.join(DIRECTORY);
         fs::create_dir(&place)?;
         let mut random = Random::stream(self.seed, "ageing", 0);
@@ -81,7 +81,7 @@ impl Ageing {
             history.delete_until(low, &mut random)?;
         }
         let extents_after = probe(&history.place, &mut random)?;
-        Ok(Aged {
+        Ok(AgeingReport {
             files: history.files.len(),
             written_files: history.written_files,
             written_bytes: history.written_bytes,

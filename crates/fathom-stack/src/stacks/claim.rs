@@ -265,7 +265,7 @@ mod tests {
             (with(Some(docs.clone()), None), "another than was made for it"),
         ] {
             damaged.write(&home).unwrap();
-            let error = Entry::believed(&home).unwrap_err();
+            let error = Entry::read_trusted(&home).unwrap_err();
             assert!(is_disbelief(&error) && error.to_string().contains(why), "{why}: {error}");
             let error = undo(&home, &damaged, busy).unwrap_err().to_string();
             assert!(error.contains(why) && error.contains("rm -r"), "{why}: {error}");
@@ -284,7 +284,7 @@ mod tests {
         std::os::unix::fs::symlink(&docs, work.join("link")).unwrap();
         let whole = Entry { keep_inode: inode(&image), ..with(Some(image.clone()), Some(log.clone())) };
         whole.write(&home).unwrap();
-        undo(&home, &Entry::believed(&home).unwrap(), busy).unwrap();
+        undo(&home, &Entry::read_trusted(&home).unwrap(), busy).unwrap();
         for gone in [&image, &log, &fathom_device::data_of(&log), &work, &home] {
             assert!(gone.symlink_metadata().is_err(), "{gone:?}");
         }

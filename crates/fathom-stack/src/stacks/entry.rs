@@ -101,7 +101,7 @@ impl Entry {
     /// # Errors
     /// As [`Entry::read`]; where it is not believed, one that [`is_disbelief`] knows, with the
     /// reason.
-    pub fn believed(home: &Path) -> io::Result<Entry> {
+    pub fn read_trusted(home: &Path) -> io::Result<Entry> {
         let refused = |problem: String| io::Error::new(io::ErrorKind::PermissionDenied, problem);
         trust::home(home)?;
         let entry = Entry::read(home)?;
@@ -179,7 +179,7 @@ impl Entry {
 
     /// Stands for an entry whose maker died before it was written: nothing but the entry's
     /// directory can exist then.
-    pub fn unwritten(home: &Path) -> Entry {
+    pub fn placeholder(home: &Path) -> Entry {
         let tag = file_name(home);
         let label = label_in(&tag).or_else(|| tag.strip_prefix("named-")).unwrap_or(&tag).to_owned();
         Entry {
@@ -232,7 +232,7 @@ impl Entry {
     }
 }
 
-/// Whether an entry could be read and is not believed, by the error of [`Entry::believed`].
+/// Whether an entry could be read and is not believed, by the error of [`Entry::read_trusted`].
 pub(crate) fn is_disbelief(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
 }

@@ -95,7 +95,7 @@ pub fn main(home: &Path) -> ExitCode {
 
 /// Whether nothing is left to undo.
 fn undo_abandoned(home: &Path) -> bool {
-    let Ok(entry) = Entry::believed(home) else { return false };
+    let Ok(entry) = Entry::read_trusted(home) else { return false };
     // Complete, and its owner died before it could say so.
     if entry.kept {
         return true;

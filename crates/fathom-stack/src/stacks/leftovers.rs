@@ -207,7 +207,7 @@ impl Stacks {
                 Ok(()) => {}
             }
             let lock = abandoned(&home).map(Lock);
-            let entry = match Entry::believed(&home) {
+            let entry = match Entry::read_trusted(&home) {
                 Ok(entry) => entry,
                 Err(error) if entry::is_disbelief(&error) => {
                     all.push(disbelieved(error.to_string()));
@@ -215,7 +215,7 @@ impl Stacks {
                 }
                 // Whole, but of another version of Fathom, which knows what belongs to it.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
-                Err(_) if lock.is_some() => Entry::unwritten(&home),
+                Err(_) if lock.is_some() => Entry::placeholder(&home),
                 Err(_) => continue,
             };
             // A kept stack has no owner, and its lock is for whoever takes it down.

@@ -112,7 +112,7 @@ impl Stacks {
     /// As [`list`], with this state directory.
     #[must_use]
     pub fn named_list(&self) -> Vec<NamedStack> {
-        let entries = homes(&self.state).into_iter().filter_map(|home| Entry::believed(&home).ok());
+        let entries = homes(&self.state).into_iter().filter_map(|home| Entry::read_trusted(&home).ok());
         entries.filter(|e| e.kept).filter_map(|e| Some(named(e.name.clone()?, e, &self.state))).collect()
     }
 
@@ -127,7 +127,7 @@ impl Stacks {
     fn named_statistics(&self, name: &str, which: usize) -> Result<Option<Statistics>, StackError> {
         check_name(name)?;
         let home = home_of(&self.state, name);
-        let entry = Entry::believed(&home).ok().filter(|entry| entry.kept);
+        let entry = Entry::read_trusted(&home).ok().filter(|entry| entry.kept);
         let entry = entry.ok_or_else(|| {
             let up = self.named_list().into_iter().map(|named| named.name).collect();
             StackError::NoSuchName { name: name.to_owned(), up }
@@ -193,7 +193,7 @@ impl Stacks {
             trust::home(&home).map_err(disbelieved)?;
             abandoned(&home)
         };
-        let entry = Entry::believed(&home).map_err(disbelieved)?;
+        let entry = Entry::read_trusted(&home).map_err(disbelieved)?;
         let Some(_lock) = lock else { return Err(StackError::InProgress { name: name.to_owned() }) };
         undo(&home, &entry, BusyMount { wait: self.busy_limit, lazy: false })
     }

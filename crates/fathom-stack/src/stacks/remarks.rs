@@ -8,7 +8,7 @@ use crate::spec::StackSpec;
 
 /// What is laid on a host's file system.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Laid {
+pub(crate) enum Placement {
     /// The databases themselves.
     Directory,
     /// An image, whose times are those of the disk that it lies on.
@@ -19,17 +19,17 @@ pub(crate) enum Laid {
 }
 
 impl StackSpec {
-    pub(crate) fn laid(&self) -> Laid {
-        if self.device.is_some() { Laid::Modelled } else { Laid::Image }
+    pub(crate) fn placement(&self) -> Placement {
+        if self.device.is_some() { Placement::Modelled } else { Placement::Image }
     }
 }
 
 /// What a reader must know of the file system under an image or directory.
-pub(crate) fn place_warnings(filesystem: &str, laid: Laid) -> Vec<String> {
-    let what = match laid {
-        Laid::Directory => "the directory lies on",
-        Laid::Image => "the image lies on",
-        Laid::Modelled => return Vec::new(),
+pub(crate) fn place_warnings(filesystem: &str, placement: Placement) -> Vec<String> {
+    let what = match placement {
+        Placement::Directory => "the directory lies on",
+        Placement::Image => "the image lies on",
+        Placement::Modelled => return Vec::new(),
     };
     let warning = match filesystem {
         "tmpfs" | "ramfs" => format!(
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn memory_under_an_image_is_warned_of_unless_a_model_keeps_the_times() {
-        assert!(place_warnings("tmpfs", Laid::Image)[0].contains("syncs are free"));
-        assert!(place_warnings("tmpfs", Laid::Directory)[0].contains("the directory lies on tmpfs"));
-        assert!(place_warnings("tmpfs", Laid::Modelled).is_empty());
+        assert!(place_warnings("tmpfs", Placement::Image)[0].contains("syncs are free"));
+        assert!(place_warnings("tmpfs", Placement::Directory)[0].contains("the directory lies on tmpfs"));
+        assert!(place_warnings("tmpfs", Placement::Modelled).is_empty());
     }
 }

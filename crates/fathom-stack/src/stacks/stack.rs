@@ -20,7 +20,7 @@ use super::error::StackError;
 use super::guard::Guard;
 use super::images::refused;
 use super::place::MountedBy;
-use super::remarks::{Laid, place_warnings};
+use super::remarks::{Placement, place_warnings};
 use super::teardown::BusyMount;
 use crate::attribution::{Attribution, Cause};
 use crate::blocks::{BUFFER_KIB, BlockTrace, TraceError};
@@ -395,7 +395,7 @@ fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
     DirBuilder::new().mode(0o700).create(&path).map_err(|e| refused(&entry.directory, e))?;
     let host = host_of(&path);
     let record = StackRecord {
-        warnings: place_warnings(&host.filesystem, Laid::Directory),
+        warnings: place_warnings(&host.filesystem, Placement::Directory),
         filesystem: host.filesystem,
         mkfs: String::new(),
         mkfs_version: String::new(),

@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 
-use super::text::unquoted;
 use crate::sql::{Token, TokenKind, tokens};
 
 /// The names of one statement.
@@ -113,6 +112,14 @@ const EXPECTS_VALUE: [&str; 53] = [
     "WHERE",
     "KEY",
 ];
+
+/// A quoted name without its quotes.
+pub fn unquoted(name: &str) -> &str {
+    let mut letters = name.chars();
+    letters.next();
+    letters.next_back();
+    letters.as_str()
+}
 
 #[cfg(test)]
 mod tests {

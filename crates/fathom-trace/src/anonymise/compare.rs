@@ -8,10 +8,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::flow::{Source, StatementFlow, Use, findings};
-use super::meaning::Learnt;
+use super::meaning::StatementUses;
 use super::names::Schema;
 use super::play::{CallResult, Watch, words};
-use crate::confine::Confined;
+use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
 use crate::model::Value;
 use crate::sql::Verb;
@@ -54,7 +54,7 @@ fn decode(bytes: &[u8; DONE_BYTES]) -> CallResult {
 /// with its texts.
 pub struct Original {
     calls: BufWriter<File>,
-    learnt: Learnt,
+    learnt: StatementUses,
     /// Schemas of connections, by their addresses, as long as no schema changes.
     schemas: HashMap<usize, Schema>,
     /// Statements that were looked at since.
@@ -68,7 +68,7 @@ pub struct Original {
 }
 
 /// Statements that found something else in an anonymous trace, and what of them stays.
-pub type Suspects = BTreeMap<u32, Stays>;
+pub type Suspects = BTreeMap<u32, Retention>;
 
 /// Names of the columns that statements read, by the number of the statement's text.
 pub type ColumnsRead = BTreeMap<u32, BTreeSet<String>>;
@@ -76,7 +76,7 @@ pub type ColumnsRead = BTreeMap<u32, BTreeSet<String>>;
 /// What stays of a statement that found something else: in the columns that it reads, among its
 /// literals and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stays {
+pub enum Retention {
     /// Numbers, also those that are texts.
     Numbers,
     /// All texts without letters as well: telephone numbers, dates.
@@ -92,7 +92,7 @@ impl Original {
     pub fn new(with_numbers: bool, suspects: Suspects) -> Result<Original, TraceError> {
         Ok(Original {
             calls: BufWriter::new(temporary()?),
-            learnt: Learnt::new(with_numbers),
+            learnt: StatementUses::new(with_numbers),
             schemas: HashMap::new(),
             looked_at: HashSet::new(),
             tables: HashSet::new(),
@@ -101,7 +101,7 @@ impl Original {
         })
     }
 
-    fn schema_of(&mut self, connection: &Confined) -> &Schema {
+    fn schema_of(&mut self, connection: &ConfinedConnection) -> &Schema {
         let meanings = &mut self.learnt.meanings;
         self.schemas.entry(address(connection)).or_insert_with(|| {
             let schema = Schema::of(connection).unwrap_or_default();
@@ -113,7 +113,7 @@ impl Original {
 
     /// Looks at what the schema itself does with texts (CHECK, DEFAULT, generated columns,
     /// triggers, views), also of tables that no statement writes.
-    fn look_at_schema(&mut self, connection: &Confined) {
+    fn look_at_schema(&mut self, connection: &ConfinedConnection) {
         let schema = self.schema_of(connection);
         let (roots, tables) = (Rc::clone(&schema.roots), schema.tables.clone());
         for (table, is_view) in tables {
@@ -140,13 +140,13 @@ impl Original {
     ///
     /// # Errors
     /// A full disk.
-    pub fn end(self) -> Result<(File, Learnt, ColumnsRead), TraceError> {
+    pub fn end(self) -> Result<(File, StatementUses, ColumnsRead), TraceError> {
         let file = self.calls.into_inner().map_err(|error| temporary_error(error.into_error()))?;
         Ok((file, self.learnt, self.read))
     }
 
     /// What a suspect statement reads stays; its columns are noted.
-    fn suspect(&mut self, statement: u32, stays: Stays, found: &mut StatementFlow) {
+    fn suspect(&mut self, statement: u32, stays: Retention, found: &mut StatementFlow) {
         let read = self.read.entry(statement).or_default();
         for column in std::mem::take(&mut found.reads) {
             match &column {
@@ -157,7 +157,7 @@ impl Original {
             }
             let is_text = matches!(column, Source::Column(..));
             for use_ in [Use::Number, Use::Sum, Use::Digits] {
-                if use_ != Use::Digits || !is_text || stays == Stays::Digits {
+                if use_ != Use::Digits || !is_text || stays == Retention::Digits {
                     found.uses.insert((column.clone(), use_));
                 }
             }
@@ -165,7 +165,7 @@ impl Original {
     }
 }
 
-fn address(connection: &Confined) -> usize {
+fn address(connection: &ConfinedConnection) -> usize {
     // SAFETY: the handle is only looked at as a number.
     unsafe { connection.handle() }.addr()
 }
@@ -179,12 +179,12 @@ fn temporary_error(error: std::io::Error) -> TraceError {
 }
 
 impl Watch for Original {
-    fn schema(&mut self, _: &Confined) {
+    fn schema(&mut self, _: &ConfinedConnection) {
         self.schemas.clear();
         self.looked_at.clear();
     }
 
-    fn statement(&mut self, connection: &Confined, statement: u32, sql: &str) {
+    fn statement(&mut self, connection: &ConfinedConnection, statement: u32, sql: &str) {
         let asks = match Verb::of(sql) {
             Verb::Select | Verb::Insert | Verb::Update | Verb::Delete | Verb::Other => true,
             // CREATE TABLE … AS SELECT.
@@ -214,11 +214,11 @@ impl Watch for Original {
         self.calls.write_all(&encode(&done)).map_err(temporary_error)
     }
 
-    fn closed(&mut self, connection: &Confined) {
+    fn closed(&mut self, connection: &ConfinedConnection) {
         self.look_at_schema(connection);
         self.learnt.read_again(connection);
         self.schemas.remove(&address(connection));
-        self.looked_at.retain(|(it, _)| *it != address(connection));
+        self.looked_at.retain(|(database, _)| *database != address(connection));
     }
 }
 
@@ -264,10 +264,10 @@ impl Anonymous {
 }
 
 impl Watch for Anonymous {
-    fn schema(&mut self, _: &Confined) {}
-    fn statement(&mut self, _: &Confined, _: u32, _: &str) {}
+    fn schema(&mut self, _: &ConfinedConnection) {}
+    fn statement(&mut self, _: &ConfinedConnection, _: u32, _: &str) {}
     fn bound(&mut self, _: u32, _: u32, _: &Value) {}
-    fn closed(&mut self, _: &Confined) {}
+    fn closed(&mut self, _: &ConfinedConnection) {}
 
     fn done(&mut self, is: CallResult) -> Result<(), TraceError> {
         self.number += 1;

@@ -321,7 +321,7 @@ impl Walk<'_> {
     fn next(&self, at: usize, op: &Op) -> Vec<usize> {
         let jump = usize::try_from(op.p2).unwrap_or(usize::MAX);
         let all = |code: &'static str, p1: i64| {
-            self.program.iter().enumerate().filter(move |(_, it)| it.code == code && it.p1 == p1)
+            self.program.iter().enumerate().filter(move |(_, other)| other.code == code && other.p1 == p1)
         };
         match op.code.as_str() {
             "Goto" | "Init" => vec![jump],
@@ -329,8 +329,8 @@ impl Walk<'_> {
             "Gosub" | "InitCoroutine" | "BeginSubrtn" => vec![jump, at + 1],
             "EndCoroutine" => all("Yield", op.p1).map(|(at, _)| at + 1).collect(),
             "Yield" => {
-                let entries =
-                    all("InitCoroutine", op.p1).map(|(_, it)| usize::try_from(it.p3).unwrap_or(usize::MAX));
+                let entries = all("InitCoroutine", op.p1)
+                    .map(|(_, other)| usize::try_from(other.p3).unwrap_or(usize::MAX));
                 let mut next: Vec<usize> = all("Yield", op.p1).map(|(at, _)| at + 1).chain(entries).collect();
                 next.extend((op.p2 > 0).then_some(jump));
                 next

@@ -174,7 +174,7 @@ struct Column {
 /// when the statement is prepared, and with what is written into it from then on, by whatever
 /// statement.
 #[derive(Debug, Default)]
-pub struct Learnt {
+pub struct StatementUses {
     /// What is known of texts.
     pub meanings: Meanings,
     /// What is done with the parameters of statements.
@@ -187,10 +187,10 @@ pub struct Learnt {
     pub staying: Option<BTreeSet<i64>>,
 }
 
-impl Learnt {
+impl StatementUses {
     /// Nothing yet; whether it is asked which numbers something is calculated from.
-    pub fn new(with_numbers: bool) -> Learnt {
-        Learnt { staying: with_numbers.then(BTreeSet::new), ..Learnt::default() }
+    pub fn new(with_numbers: bool) -> StatementUses {
+        StatementUses { staying: with_numbers.then(BTreeSet::new), ..StatementUses::default() }
     }
 
     /// What a statement does. Columns whose texts stay are read on the connection.

@@ -33,15 +33,15 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use compare::{Anonymous, ColumnsRead, Differences, Original, Stays, Suspects};
+use compare::{Anonymous, ColumnsRead, Differences, Original, Retention, Suspects};
 use fathom_output::{Access, Output};
 use image::{Image, Visitor};
-use meaning::Learnt;
+use meaning::StatementUses;
 use play::Play;
 use text::Vocabulary;
 use virtuals::Virtual;
 
-use crate::confine::Confined;
+use crate::confine::ConfinedConnection;
 use crate::dump::VirtualTable;
 use crate::error::TraceError;
 use crate::format::{Reader, Writer};
@@ -63,7 +63,7 @@ pub struct Wish {
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Anonymised {
+pub struct AnonymiseReport {
     /// Events of the trace.
     pub events: u64,
     /// Words that gave up their order among their nearest neighbours, because all words of their
@@ -96,7 +96,7 @@ const SHORT_DIGITS: usize = 2;
 /// # Errors
 /// A trace that is damaged or torn; one of an encrypted database or of a database with a virtual
 /// table; one that would not do what the original does, with the statements; a full disk.
-pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, TraceError> {
+pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<AnonymiseReport, TraceError> {
     // Before the minutes that it may take.
     fathom_output::check(out, &[input])?;
     let mut vocabulary = Vocabulary::new(wish.numbers);
@@ -109,7 +109,7 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
     let mut suspects = Suspects::new();
     let (calls, was, _) = learn(input, wish, &suspects, &mut vocabulary)?;
     let anonymous = images.directory.path().join("anonymous.trace");
-    let mut done = Anonymised::default();
+    let mut done = AnonymiseReport::default();
     let mut read = BTreeMap::new();
     for number in 0..TRIES {
         vocabulary.meanings.short_digits = if number < FIRST_TRIES { SHORT_DIGITS } else { 2 * SHORT_DIGITS };
@@ -128,7 +128,7 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
         } else {
             for statement in differences.told.keys() {
                 let is_known = suspects.contains_key(statement);
-                suspects.insert(*statement, if is_known { Stays::Digits } else { Stays::Numbers });
+                suspects.insert(*statement, if is_known { Retention::Digits } else { Retention::Numbers });
             }
             (_, _, read) = learn(input, wish, &suspects, &mut vocabulary)?;
             keep_suspect(input, &suspects, &mut vocabulary)?;
@@ -169,7 +169,7 @@ fn learn(
     let mut watch = Original::new(wish.numbers, suspects.clone())?;
     original.run(input, &mut watch)?;
     let (calls, learnt, read) = watch.end()?;
-    let Learnt { meanings, staying, .. } = learnt;
+    let StatementUses { meanings, staying, .. } = learnt;
     vocabulary.meanings = meanings;
     staying.into_iter().flatten().for_each(|number| vocabulary.add_number(number, true));
     Ok((calls, original.pages()?, read))
@@ -213,10 +213,10 @@ fn in_words(input: &Path, differences: &Differences) -> Result<Vec<String>, Trac
 /// Each suspect statement with what of it is as it was.
 fn what_stays(input: &Path, suspects: &Suspects, read: &ColumnsRead) -> Result<Vec<String>, TraceError> {
     let texts = compare::statements(input, &suspects.keys().copied().collect())?;
-    let of = |(statement, stays): (&u32, &Stays)| {
+    let of = |(statement, stays): (&u32, &Retention)| {
         let what = match stays {
-            Stays::Numbers => "numbers",
-            Stays::Digits => "all texts without letters, as telephone numbers and dates are, and numbers",
+            Retention::Numbers => "numbers",
+            Retention::Digits => "all texts without letters, as telephone numbers and dates are, and numbers",
         };
         let columns: Vec<&str> = read.get(statement).into_iter().flatten().map(String::as_str).collect();
         let columns =
@@ -242,8 +242,8 @@ fn quoted(texts: &HashMap<u32, String>, statement: u32) -> String {
 /// is, in the next try: it may have met what it is compared with on a way that the statements'
 /// programs do not show.
 fn keep_suspect(input: &Path, suspects: &Suspects, vocabulary: &mut Vocabulary) -> Result<(), TraceError> {
-    let keep = |vocabulary: &mut Vocabulary, stays: Stays, value: &Value| match value {
-        Value::Text(text) if stays == Stays::Digits => vocabulary.meanings.keep_digits(text),
+    let keep = |vocabulary: &mut Vocabulary, stays: Retention, value: &Value| match value {
+        Value::Text(text) if stays == Retention::Digits => vocabulary.meanings.keep_digits(text),
         Value::Text(text) => vocabulary.meanings.keep_number(text),
         Value::Integer(number) => vocabulary.add_number(*number, true),
         _ => {}
@@ -257,7 +257,7 @@ fn keep_suspect(input: &Path, suspects: &Suspects, vocabulary: &mut Vocabulary) 
             }
         }
     }
-    let mut handles: HashMap<(u32, u32), Stays> = HashMap::new();
+    let mut handles: HashMap<(u32, u32), Retention> = HashMap::new();
     for record in Reader::open(input)? {
         let Record::Event(Event { connection, action, .. }) = record? else { continue };
         match action {
@@ -438,7 +438,7 @@ fn check(path: &Path, shown: &Path, virtuals: &[Virtual]) -> Result<(), TraceErr
     let refused = |error: rusqlite::Error| {
         TraceError::refused(shown.display(), format!("the anonymous database cannot be checked: {error}"))
     };
-    let database = Confined::open(path).map_err(refused)?;
+    let database = ConfinedConnection::open(path).map_err(refused)?;
     if virtuals.iter().any(|value| value.rebuild().is_some()) {
         database.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA secure_delete = ON").map_err(refused)?;
         virtuals.iter().try_for_each(|each| each.make_again(&database)).map_err(refused)?;

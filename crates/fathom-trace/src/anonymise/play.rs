@@ -14,7 +14,7 @@ use std::rc::Rc;
 use libsqlite3_sys as ffi;
 use rusqlite::Connection;
 
-use crate::confine::Confined;
+use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
 use crate::format::Reader;
 use crate::model::{Action, DONE, Event, ROW, Record, Setting, Start, Step, Value};
@@ -49,9 +49,9 @@ pub struct CallResult {
 /// Who looks on.
 pub trait Watch {
     /// A database is opened or attached, or has another schema.
-    fn schema(&mut self, connection: &Confined);
+    fn schema(&mut self, connection: &ConfinedConnection);
     /// A statement is prepared.
-    fn statement(&mut self, connection: &Confined, statement: u32, sql: &str);
+    fn statement(&mut self, connection: &ConfinedConnection, statement: u32, sql: &str);
     /// A value is bound to a parameter of a statement.
     fn bound(&mut self, statement: u32, index: u32, value: &Value);
     /// Something came of a call.
@@ -60,7 +60,7 @@ pub trait Watch {
     /// A full disk.
     fn done(&mut self, done: CallResult) -> Result<(), TraceError>;
     /// Nothing follows on this connection.
-    fn closed(&mut self, connection: &Confined);
+    fn closed(&mut self, connection: &ConfinedConnection);
 }
 
 /// A trace's databases, put back as they were.
@@ -90,7 +90,7 @@ impl Drop for Prepared {
 struct Open {
     handles: HashMap<u32, Prepared>,
     attach: Option<(String, u32)>,
-    connection: Confined,
+    connection: ConfinedConnection,
 }
 
 impl Play {
@@ -123,10 +123,10 @@ impl Play {
     }
 
     /// A connection of a database.
-    fn open(&self, database: u32) -> rusqlite::Result<Confined> {
+    fn open(&self, database: u32) -> rusqlite::Result<ConfinedConnection> {
         let confined = match self.files.iter().find(|(id, ..)| *id == database) {
-            Some((_, path, _)) => Confined::open(path)?,
-            None => Confined::over(Connection::open_in_memory()?),
+            Some((_, path, _)) => ConfinedConnection::open(path)?,
+            None => ConfinedConnection::over(Connection::open_in_memory()?),
         };
         confined.busy_timeout(std::time::Duration::ZERO)?;
         confined.execute_batch("PRAGMA synchronous = OFF")?;
@@ -183,7 +183,7 @@ impl Play {
     /// A database that cannot be read.
     pub fn pages(&self) -> Result<Vec<(String, u64)>, TraceError> {
         let of = |(_, path, name): &(u32, PathBuf, String)| {
-            let pages = Confined::open(path)
+            let pages = ConfinedConnection::open(path)
                 .and_then(|database| database.query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0)))
                 .map_err(|error| {
                     TraceError::refused(name, format!("cannot be read after the statements: {error}"))
@@ -258,7 +258,13 @@ impl Play {
         }
     }
 
-    fn prepare(&self, connection: &Confined, handle: u32, statement: u32, sql: &Rc<str>) -> (Prepared, i32) {
+    fn prepare(
+        &self,
+        connection: &ConfinedConnection,
+        handle: u32,
+        statement: u32,
+        sql: &Rc<str>,
+    ) -> (Prepared, i32) {
         let mut prepared = Prepared { raw: ptr::null_mut(), statement, sql: Rc::clone(sql), vacuum: None };
         let is_left_out = pragma(sql).is_some_and(|(name, _)| DURABILITY.contains(&name.as_str()))
             || Attach::of(sql).is_some();
@@ -381,7 +387,7 @@ fn bind(raw: *mut ffi::sqlite3_stmt, index: u32, value: &Value) {
 }
 
 /// A hash of how SQLite would do it; 0 of what has no plan.
-fn plan(connection: &Confined, sql: &str) -> u64 {
+fn plan(connection: &ConfinedConnection, sql: &str) -> u64 {
     if !matches!(Verb::of(sql), Verb::Select | Verb::Insert | Verb::Update | Verb::Delete) {
         return 0;
     }

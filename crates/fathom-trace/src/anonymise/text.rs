@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use fathom_random::Random;
 
-use super::alias::Aliases;
+use super::alias::{Aliases, unquoted};
 use super::meaning::{Form, Meanings};
 use super::numbers::Numbers;
 use super::words::{Blobs, Words};
@@ -226,8 +226,9 @@ impl Vocabulary {
         while let Some(at) = rest.find('%') {
             self.plain(&rest[..at], out);
             let directive = &rest[at + 1..];
-            let flags =
-                directive.find(|it: char| !"-+ 0123456789.#!,lh*".contains(it)).unwrap_or(directive.len());
+            let flags = directive
+                .find(|letter: char| !"-+ 0123456789.#!,lh*".contains(letter))
+                .unwrap_or(directive.len());
             let length = directive[flags..].chars().next().map_or(0, char::len_utf8);
             out.push_str(&rest[at..at + 1 + flags + length]);
             rest = &directive[flags + length..];
@@ -421,14 +422,6 @@ pub fn is_about_schema(sql: &str) -> bool {
             && (TABLES.iter().any(|table| token.is(table))
                 || token.text.to_ascii_lowercase().starts_with("pragma_"))
     })
-}
-
-/// A quoted name without its quotes.
-pub fn unquoted(name: &str) -> &str {
-    let mut letters = name.chars();
-    letters.next();
-    letters.next_back();
-    letters.as_str()
 }
 
 /// A text as words to be replaced, and what stays (true): all that is no letter and no digit, and

@@ -342,8 +342,8 @@ impl Shared {
     fn fits(&self, edges: &Edges, letter: char) -> bool {
         let class = Class::of(letter);
         let all = class.letters();
-        let place_of = |it: char| all.iter().position(|letter| *letter == it).unwrap_or(usize::MAX);
-        self.places.iter().filter(|(_, it)| *it == letter).all(|(node, _)| {
+        let place_of = |wanted: char| all.iter().position(|letter| *letter == wanted).unwrap_or(usize::MAX);
+        self.places.iter().filter(|(_, place)| *place == letter).all(|(node, _)| {
             // The least place that the next letter may have.
             let mut least = 0;
             for edge in edges.of(*node).iter().filter(|edge| Class::of(edge.1) == class) {

@@ -16,7 +16,7 @@ use std::process::{Command, ExitStatus};
 use crate::error::TraceError;
 use crate::format::Writer;
 use crate::model::Origin;
-use crate::spool::{Merged, merge};
+use crate::spool::{MergeReport, merge};
 
 pub use library::write_extension;
 
@@ -39,11 +39,11 @@ pub struct Request {
 
 /// How it ended.
 #[derive(Debug)]
-pub struct Captured {
+pub struct CaptureResult {
     /// How the program ended.
     pub status: ExitStatus,
     /// What the trace holds.
-    pub merged: Merged,
+    pub merged: MergeReport,
     /// Where no call was seen: why that may be. No trace was written.
     pub unseen: Option<String>,
     /// Processes of the program that were still running when the capture was ended.
@@ -55,7 +55,7 @@ pub struct Captured {
 /// # Errors
 /// A program that cannot be started; a directory that cannot be written. What was captured is kept
 /// in the spool's directory when the trace cannot be written, and the error names it.
-pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured, TraceError> {
+pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<CaptureResult, TraceError> {
     let inputs = named_files(&request.command);
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     // Before the program does what cannot be done twice.
@@ -88,13 +88,13 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured,
                 0 => program::why_unseen(program, &notes::CaptureNotes::read(spool.path())),
                 _ => "the disk was full before the first one; give --spool DIR on a larger disk".into(),
             });
-            return Ok(Captured { status, merged, unseen, left });
+            return Ok(CaptureResult { status, merged, unseen, left });
         }
         Ok(merged) => writer.finish().map(|_| merged),
         Err(error) => Err(error),
     };
     match merged {
-        Ok(merged) => Ok(Captured { status, merged, unseen: None, left }),
+        Ok(merged) => Ok(CaptureResult { status, merged, unseen: None, left }),
         Err(error) => {
             let kept = spool.keep();
             let problem = format!(

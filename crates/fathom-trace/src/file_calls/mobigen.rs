@@ -2,7 +2,7 @@
 //! the beginning of its path, without quotes: as Mobibench does, each is taken for a file of its
 //! own.
 
-use super::recording::{Recorded, Recorder};
+use super::recording::{RawCall, Recorder};
 
 /// Whether a line is one.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn line(line: &str, recorder: &mut Recorder) -> bool {
 }
 
 /// Thread, time, and the call, where it succeeded and says something.
-fn line_of(line: &str) -> Option<(u32, u64, Option<Recorded>)> {
+fn line_of(line: &str) -> Option<(u32, u64, Option<RawCall>)> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let (thread, at_us) = (words.first()?.parse().ok()?, words.get(1)?.parse().ok()?);
     let number = |at: usize| words.get(at)?.parse::<i64>().ok();
@@ -38,7 +38,7 @@ fn line_of(line: &str) -> Option<(u32, u64, Option<Recorded>)> {
             if words.len() < 6 {
                 return None;
             }
-            Some(Recorded::Open {
+            Some(RawCall::Open {
                 path: path(3),
                 descriptor: result,
                 appends: flags.contains("O_APPEND"),
@@ -46,32 +46,32 @@ fn line_of(line: &str) -> Option<(u32, u64, Option<Recorded>)> {
             })
             .filter(|_| done)
         }
-        "close" => Some(Recorded::Close { descriptor: number(3)? }),
+        "close" => Some(RawCall::Close { descriptor: number(3)? }),
         "write" => match bytes {
-            Some(bytes) => Some(Recorded::Write { descriptor: number(3)?, at: None, bytes }),
+            Some(bytes) => Some(RawCall::Write { descriptor: number(3)?, at: None, bytes }),
             None => None,
         },
         "read" => match bytes {
-            Some(bytes) => Some(Recorded::Read { descriptor: number(3)?, at: None, bytes }),
+            Some(bytes) => Some(RawCall::Read { descriptor: number(3)?, at: None, bytes }),
             None => None,
         },
         "pwrite" | "pwrite64" => match bytes {
             Some(bytes) => {
-                Some(Recorded::Write { descriptor: number(3)?, at: Some(offset(number(4)?)?), bytes })
+                Some(RawCall::Write { descriptor: number(3)?, at: Some(offset(number(4)?)?), bytes })
             }
             None => None,
         },
         "pread" | "pread64" => match bytes {
             Some(bytes) => {
-                Some(Recorded::Read { descriptor: number(3)?, at: Some(offset(number(4)?)?), bytes })
+                Some(RawCall::Read { descriptor: number(3)?, at: Some(offset(number(4)?)?), bytes })
             }
             None => None,
         },
-        "fsync" => Some(Recorded::Sync { descriptor: number(3)?, is_data: false }).filter(|_| done),
-        "fdatasync" => Some(Recorded::Sync { descriptor: number(3)?, is_data: true }).filter(|_| done),
-        "fstat" | "fstat64" => Some(Recorded::Stat { descriptor: number(3)? }).filter(|_| done),
-        "access" | "stat" | "stat64" | "lstat" | "lstat64" => path(3).map(|path| Recorded::StatPath { path }),
-        "unlink" => path(3).map(|path| Recorded::Unlink { path }).filter(|_| done),
+        "fsync" => Some(RawCall::Sync { descriptor: number(3)?, is_data: false }).filter(|_| done),
+        "fdatasync" => Some(RawCall::Sync { descriptor: number(3)?, is_data: true }).filter(|_| done),
+        "fstat" | "fstat64" => Some(RawCall::Stat { descriptor: number(3)? }).filter(|_| done),
+        "access" | "stat" | "stat64" | "lstat" | "lstat64" => path(3).map(|path| RawCall::StatPath { path }),
+        "unlink" => path(3).map(|path| RawCall::Unlink { path }).filter(|_| done),
         _ => return None,
     };
     Some((thread, at_us, recorded))

@@ -7,7 +7,7 @@ use super::{Call, CalledFile, FileCalls, ImportedCalls, RecordedCall};
 
 /// A call as it is recorded; only such as succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum RawCall {
     /// A descriptor for a path; without a path, for a file of its own.
     Open {
         path: Option<String>,
@@ -77,12 +77,12 @@ struct Descriptor {
 #[derive(Default)]
 pub struct Recorder {
     /// All calls, to be put into the order of their times: mobigen writes thread after thread.
-    recorded: Vec<(u64, u32, Recorded)>,
+    recorded: Vec<(u64, u32, RawCall)>,
 }
 
 impl Recorder {
     /// Takes a call of a thread, at a time in µs.
-    pub fn add(&mut self, at_us: u64, thread: u32, recorded: Recorded) {
+    pub fn add(&mut self, at_us: u64, thread: u32, recorded: RawCall) {
         self.recorded.push((at_us, thread, recorded));
     }
 
@@ -144,9 +144,9 @@ impl Files {
     }
 
     /// What a recorded call is on files; none where it is on none.
-    fn call(&mut self, recorded: Recorded) -> Option<(u32, Call)> {
+    fn call(&mut self, recorded: RawCall) -> Option<(u32, Call)> {
         match recorded {
-            Recorded::Open { path, descriptor, appends, truncates } => {
+            RawCall::Open { path, descriptor, appends, truncates } => {
                 let known = path.as_ref().and_then(|path| self.by_path.get(path)).copied();
                 let file = known.unwrap_or_else(|| self.new_file(path.as_deref().unwrap_or("unnamed")));
                 if let Some(path) = path {
@@ -159,19 +159,19 @@ impl Files {
                 }
                 Some((file, Call::Open))
             }
-            Recorded::NoFile { descriptor } => {
+            RawCall::NoFile { descriptor } => {
                 self.descriptors.insert(descriptor, None);
                 None
             }
-            Recorded::Copy { of, descriptor } => {
+            RawCall::Copy { of, descriptor } => {
                 let known = self.descriptors.get(&of).copied().flatten();
                 self.descriptors.insert(descriptor, known);
                 None
             }
-            Recorded::Close { descriptor } => {
+            RawCall::Close { descriptor } => {
                 Some((self.descriptors.remove(&descriptor).flatten()?.file, Call::Close))
             }
-            Recorded::Write { descriptor, at, bytes } => {
+            RawCall::Write { descriptor, at, bytes } => {
                 let known = *self.descriptor(descriptor, at.is_some())?;
                 let place = known.file as usize;
                 let offset = at.unwrap_or(if known.appends { self.lengths[place] } else { known.offset });
@@ -180,7 +180,7 @@ impl Files {
                 self.lengths[place] = self.lengths[place].max(end);
                 Some((known.file, Call::Write { offset, bytes }))
             }
-            Recorded::Read { descriptor, at, bytes } => {
+            RawCall::Read { descriptor, at, bytes } => {
                 let known = *self.descriptor(descriptor, at.is_some())?;
                 let offset = at.unwrap_or(known.offset);
                 let end = offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64)?;
@@ -194,35 +194,35 @@ impl Files {
                 }
                 Some((known.file, Call::Read { offset, bytes }))
             }
-            Recorded::Seek { descriptor, to } => {
+            RawCall::Seek { descriptor, to } => {
                 self.descriptor(descriptor, true)?.offset = to;
                 None
             }
-            Recorded::Truncate { descriptor, bytes } => {
+            RawCall::Truncate { descriptor, bytes } => {
                 let file = self.descriptor(descriptor, true)?.file;
                 self.lengths[file as usize] = bytes;
                 Some((file, Call::Truncate { bytes }))
             }
-            Recorded::Sync { descriptor, is_data } => {
+            RawCall::Sync { descriptor, is_data } => {
                 let file = self.descriptor(descriptor, true)?.file;
                 Some((file, if is_data { Call::Fdatasync } else { Call::Fsync }))
             }
-            Recorded::Stat { descriptor } => Some((self.descriptor(descriptor, false)?.file, Call::Stat)),
-            Recorded::StatPath { path } => match self.by_path.get(&path) {
+            RawCall::Stat { descriptor } => Some((self.descriptor(descriptor, false)?.file, Call::Stat)),
+            RawCall::StatPath { path } => match self.by_path.get(&path) {
                 Some(file) => Some((*file, Call::Stat)),
                 None => {
                     self.unknown += 1;
                     None
                 }
             },
-            Recorded::Unlink { path } => match self.by_path.remove(&path) {
+            RawCall::Unlink { path } => match self.by_path.remove(&path) {
                 Some(file) => Some((file, Call::Unlink)),
                 None => {
                     self.unknown += 1;
                     None
                 }
             },
-            Recorded::Rename { from, to } => {
+            RawCall::Rename { from, to } => {
                 let file = self.by_path.remove(&from)?;
                 self.by_path.insert(to, file);
                 None

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::recording::{Recorded, Recorder};
+use super::recording::{RawCall, Recorder};
 
 /// Whether a line is one of a call on files.
 #[must_use]
@@ -68,9 +68,9 @@ fn is_of_the_day(line: &str) -> bool {
 
 fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     match recorded(call) {
-        Taken::Call(recorded) => recorder.add(at_us, thread, recorded),
-        Taken::Nothing => {}
-        Taken::NoLine => return false,
+        StraceLine::Call(recorded) => recorder.add(at_us, thread, recorded),
+        StraceLine::Nothing => {}
+        StraceLine::NoLine => return false,
     }
     true
 }
@@ -116,31 +116,31 @@ fn time_us(word: &str) -> Option<u64> {
     seconds.checked_mul(1_000_000)?.checked_add(fraction_us).filter(|at_us| *at_us < 1 << 60)
 }
 
-enum Taken {
-    Call(Recorded),
+enum StraceLine {
+    Call(RawCall),
     /// A call that failed, or is on no file.
     Nothing,
     NoLine,
 }
 
 /// What a call was.
-fn recorded(call: &str) -> Taken {
-    let Some((name, rest)) = call.split_once('(') else { return Taken::NoLine };
+fn recorded(call: &str) -> StraceLine {
+    let Some((name, rest)) = call.split_once('(') else { return StraceLine::NoLine };
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return Taken::NoLine;
+        return StraceLine::NoLine;
     }
     let (arguments, after) = arguments(rest);
-    let Some(result) = after.trim_start().strip_prefix('=') else { return Taken::NoLine };
+    let Some(result) = after.trim_start().strip_prefix('=') else { return StraceLine::NoLine };
     let result = result.trim_start();
-    let end = result.find(|it: char| !(it.is_ascii_digit() || it == '-')).unwrap_or(result.len());
-    let Ok(result) = result[..end].parse::<i64>() else { return Taken::Nothing };
+    let end = result.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(result.len());
+    let Ok(result) = result[..end].parse::<i64>() else { return StraceLine::Nothing };
     match of(name, &arguments, result) {
-        Some(recorded) if result >= 0 => Taken::Call(recorded),
-        _ => Taken::Nothing,
+        Some(recorded) if result >= 0 => StraceLine::Call(recorded),
+        _ => StraceLine::Nothing,
     }
 }
 
-fn of(name: &str, arguments: &[&str], result: i64) -> Option<Recorded> {
+fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
     let number = |at: usize| leading(arguments.get(at)?);
     let size = |at: usize| number(at).and_then(|number| u64::try_from(number).ok());
     let path = |at: usize| Some(arguments.get(at)?.strip_prefix('"')?.strip_suffix('"')?.to_owned());
@@ -150,9 +150,9 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<Recorded> {
         let path = path?;
         let is_no_file = ["/dev/", "/proc/", "/sys/"].iter().any(|place| path.starts_with(place));
         Some(if is_directory || is_no_file {
-            Recorded::NoFile { descriptor: result }
+            RawCall::NoFile { descriptor: result }
         } else {
-            Recorded::Open {
+            RawCall::Open {
                 path: Some(path),
                 descriptor: result,
                 appends: flags.contains("O_APPEND"),
@@ -166,42 +166,43 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<Recorded> {
         "creat" => open(path(0), "O_TRUNC")?,
         "socket" | "accept" | "accept4" | "epoll_create" | "epoll_create1" | "eventfd" | "eventfd2"
         | "timerfd_create" | "memfd_create" | "inotify_init1" | "signalfd4" => {
-            Recorded::NoFile { descriptor: result }
+            RawCall::NoFile { descriptor: result }
         }
-        "dup" | "dup2" | "dup3" => Recorded::Copy { of: number(0)?, descriptor: result },
+        "dup" | "dup2" | "dup3" => RawCall::Copy { of: number(0)?, descriptor: result },
         "fcntl" | "fcntl64" if arguments.get(1)?.starts_with("F_DUPFD") => {
-            Recorded::Copy { of: number(0)?, descriptor: result }
+            RawCall::Copy { of: number(0)?, descriptor: result }
         }
-        "close" => Recorded::Close { descriptor: number(0)? },
-        "write" | "writev" => Recorded::Write { descriptor: number(0)?, at: None, bytes: bytes? },
-        "read" | "readv" => Recorded::Read { descriptor: number(0)?, at: None, bytes: bytes? },
+        "close" => RawCall::Close { descriptor: number(0)? },
+        "write" | "writev" => RawCall::Write { descriptor: number(0)?, at: None, bytes: bytes? },
+        "read" | "readv" => RawCall::Read { descriptor: number(0)?, at: None, bytes: bytes? },
         "pwrite64" | "pwrite" | "pwritev" | "pwritev2" => {
-            Recorded::Write { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
+            RawCall::Write { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
         }
         "pread64" | "pread" | "preadv" | "preadv2" => {
-            Recorded::Read { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
+            RawCall::Read { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
         }
-        "lseek" | "_llseek" => Recorded::Seek { descriptor: number(0)?, to: u64::try_from(result).ok()? },
-        "ftruncate" | "ftruncate64" => Recorded::Truncate { descriptor: number(0)?, bytes: size(1)? },
-        "fsync" => Recorded::Sync { descriptor: number(0)?, is_data: false },
-        "fdatasync" => Recorded::Sync { descriptor: number(0)?, is_data: true },
-        "fstat" | "fstat64" => Recorded::Stat { descriptor: number(0)? },
+        "lseek" | "_llseek" => RawCall::Seek { descriptor: number(0)?, to: u64::try_from(result).ok()? },
+        "ftruncate" | "ftruncate64" => RawCall::Truncate { descriptor: number(0)?, bytes: size(1)? },
+        "fsync" => RawCall::Sync { descriptor: number(0)?, is_data: false },
+        "fdatasync" => RawCall::Sync { descriptor: number(0)?, is_data: true },
+        "fstat" | "fstat64" => RawCall::Stat { descriptor: number(0)? },
         "newfstatat" | "fstatat64" if arguments.get(1) == Some(&"\"\"") => {
-            Recorded::Stat { descriptor: number(0)? }
+            RawCall::Stat { descriptor: number(0)? }
         }
-        "stat" | "stat64" | "lstat" | "lstat64" | "access" => Recorded::StatPath { path: path(0)? },
-        "newfstatat" | "fstatat64" | "faccessat" | "faccessat2" => Recorded::StatPath { path: path(1)? },
-        "unlink" => Recorded::Unlink { path: path(0)? },
-        "unlinkat" => Recorded::Unlink { path: path(1)? },
-        "rename" => Recorded::Rename { from: path(0)?, to: path(1)? },
-        "renameat" | "renameat2" => Recorded::Rename { from: path(1)?, to: path(3)? },
+        "stat" | "stat64" | "lstat" | "lstat64" | "access" => RawCall::StatPath { path: path(0)? },
+        "newfstatat" | "fstatat64" | "faccessat" | "faccessat2" => RawCall::StatPath { path: path(1)? },
+        "unlink" => RawCall::Unlink { path: path(0)? },
+        "unlinkat" => RawCall::Unlink { path: path(1)? },
+        "rename" => RawCall::Rename { from: path(0)?, to: path(1)? },
+        "renameat" | "renameat2" => RawCall::Rename { from: path(1)?, to: path(3)? },
         _ => return None,
     })
 }
 
 /// The number at the beginning of an argument; with `-y` the descriptor's path follows it.
 fn leading(argument: &str) -> Option<i64> {
-    let end = argument.find(|it: char| !(it.is_ascii_digit() || it == '-')).unwrap_or(argument.len());
+    let end =
+        argument.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(argument.len());
     argument[..end].parse().ok()
 }
 

@@ -1,6 +1,5 @@
 //! Chunks: the unit of compression, of checking and of losing.
 
-use super::writer::CONTENT_BYTES;
 use crate::wire::WireError;
 
 /// What every chunk begins with.
@@ -12,6 +11,9 @@ pub const HEADER_BYTES: usize = 24;
 /// Largest content of a chunk before compression: SQLite's largest value (2 GiB) and what stands
 /// around it.
 pub const RAW_MAX: u32 = i32::MAX as u32;
+
+/// Bytes of database content in one chunk.
+pub(crate) const CONTENT_BYTES: usize = 1 << 20;
 
 /// Bytes of a database's content in one chunk, and the two numbers before them.
 pub const CONTENT_RAW_MAX: u32 = CONTENT_BYTES as u32 + 20;

@@ -7,8 +7,8 @@ mod record;
 mod tests;
 mod writer;
 
+pub(crate) use chunk::CONTENT_BYTES;
 pub use reader::Reader;
-pub(crate) use writer::CONTENT_BYTES;
 pub use writer::{Totals, Writer};
 
 /// The format's version that this crate writes, and the newest that it reads.

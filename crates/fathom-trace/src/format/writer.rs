@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fathom_output::{Access, Output};
 use zstd::bulk::Compressor;
 
-use super::chunk::{HEADER_BYTES, Header, Kind, RAW_MAX, Storage, is_in_proportion};
+use super::chunk::{CONTENT_BYTES, HEADER_BYTES, Header, Kind, RAW_MAX, Storage, is_in_proportion};
 use super::record::{Clock, put};
 use super::{MAGIC, VERSION};
 use crate::error::TraceError;
@@ -17,9 +17,6 @@ use crate::wire::{Put, Take, WireError};
 /// torn file loses is less than one chunk; four times as much compresses a few percent better and
 /// half as much a few percent worse.
 const RECORDS_BYTES: usize = 256 << 10;
-
-/// Bytes of database content in one chunk.
-pub(crate) const CONTENT_BYTES: usize = 1 << 20;
 
 /// Level of Zstandard: its default, which writes faster than SQLite can be asked.
 const LEVEL: i32 = 3;

@@ -17,7 +17,7 @@ use std::path::Path;
 use super::bad::BadOnes;
 use super::checker::Checker;
 use super::lines::Lines;
-use super::{Imported, Starts};
+use super::{ImportReport, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
 
@@ -72,7 +72,7 @@ pub fn import(
     starts: &mut Starts,
     bad: &mut BadOnes,
     steps_max: u64,
-) -> Result<Imported, TraceError> {
+) -> Result<ImportReport, TraceError> {
     let mut log = Log {
         assembler,
         starts,
@@ -131,7 +131,7 @@ pub fn import(
     }
     cut += open.len() as u64;
     log.finish()?;
-    let mut imported = Imported { statements: log.statements, ..Imported::default() };
+    let mut imported = ImportReport { statements: log.statements, ..ImportReport::default() };
     if cut > 0 {
         imported
             .warnings

@@ -13,7 +13,7 @@ const SHOWN_MAX: usize = 80;
 
 /// A text that is no statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bad {
+pub struct BadText {
     /// The file.
     pub file: String,
     /// The line on which it begins, from 1.
@@ -24,7 +24,7 @@ pub struct Bad {
     pub text: String,
 }
 
-impl fmt::Display for Bad {
+impl fmt::Display for BadText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if self.text.is_empty() { String::new() } else { format!(": `{}`", self.text) };
         in_line(&self.file, self.line, format!("{}{text}", self.problem)).fmt(f)
@@ -35,7 +35,7 @@ impl fmt::Display for Bad {
 #[derive(Debug, Default)]
 pub struct BadOnes {
     /// The first of them.
-    pub listed: Vec<Bad>,
+    pub listed: Vec<BadText>,
     /// How many there are.
     pub count: u64,
 }
@@ -53,7 +53,7 @@ impl BadOnes {
                 text.push('…');
             }
             let problem = in_line(&format!("{problem}{}", super::private::hint(problem)));
-            self.listed.push(Bad { file: file.display().to_string(), line, problem, text });
+            self.listed.push(BadText { file: file.display().to_string(), line, problem, text });
         }
     }
 
@@ -61,7 +61,7 @@ impl BadOnes {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let more = self.count - self.listed.len() as u64;
-        let listed = self.listed.iter().map(Bad::to_string);
+        let listed = self.listed.iter().map(BadText::to_string);
         listed.chain((more > 0).then(|| format!("and {more} more"))).collect()
     }
 

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::bad::BadOnes;
-use super::private::{Compiled, DUMPED_TABLE, Fault, Private, compile, execute};
-use crate::confine::Confined;
+use super::private::{Compilation, DUMPED_TABLE, Fault, Private, compile, execute};
+use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
 use crate::sql::{Target, Verb};
 
@@ -15,7 +15,7 @@ use crate::sql::{Target, Verb};
 pub struct Checker {
     /// Steps that a statement may take.
     steps_max: u64,
-    databases: HashMap<u32, (Private, Confined)>,
+    databases: HashMap<u32, (Private, ConfinedConnection)>,
     /// Numbers of attached files.
     attached: HashMap<String, u32>,
 }
@@ -41,7 +41,7 @@ impl Checker {
     pub fn is_good(&mut self, database: u32, sql: &str, path: &Path, line: u64, bad: &mut BadOnes) -> bool {
         let Some((private, connection)) = self.databases.get_mut(&database) else { return true };
         let problem = match compile(connection, sql) {
-            Ok(Compiled::Ready(mut statement)) => {
+            Ok(Compilation::Ready(mut statement)) => {
                 let done = (Verb::of(sql) == Verb::Schema)
                     .then(|| execute(connection, &mut statement, Verb::Schema));
                 match done.and_then(|done| done.unfit) {
@@ -49,7 +49,7 @@ impl Checker {
                     Some(unfit) => unfit.to_string(),
                 }
             }
-            Ok(Compiled::Attach { target, schema }) => {
+            Ok(Compilation::Attach { target, schema }) => {
                 let path = match target {
                     Target::File(path) => path,
                     _ => String::new(),
@@ -61,8 +61,8 @@ impl Checker {
                 let _ = private.attach(connection, &schema, number, None);
                 return true;
             }
-            Ok(Compiled::VirtualTable(_)) => DUMPED_TABLE.to_owned(),
-            Ok(Compiled::NotHere | Compiled::Nothing | Compiled::VacuumInto { .. }) => return true,
+            Ok(Compilation::VirtualTable(_)) => DUMPED_TABLE.to_owned(),
+            Ok(Compilation::NotHere | Compilation::Nothing | Compilation::VacuumInto { .. }) => return true,
             Err(Fault::Incomplete) => "is the beginning of a statement (incomplete input)".to_owned(),
             Err(Fault::Wrong(message)) => message,
         };

@@ -12,7 +12,7 @@ use std::path::Path;
 use super::bad::BadOnes;
 use super::checker::Checker;
 use super::lines::Lines;
-use super::{Imported, Starts};
+use super::{ImportReport, Starts};
 use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::sql::{TokenKind, Verb, tokens};
@@ -24,19 +24,19 @@ pub fn import(
     starts: &mut Starts,
     bad: &mut BadOnes,
     steps_max: u64,
-) -> Result<Imported, TraceError> {
+) -> Result<ImportReport, TraceError> {
     let thread = assembler.thread(0, 0, &path.display().to_string())?;
     let (database, start) = starts.database_and_file("log.db", assembler)?;
     let mut checker = Checker::new(steps_max);
     checker.database(database, start)?;
     let connection = assembler.open(thread, database, 0)?;
-    let mut imported = Imported::default();
+    let mut imported = ImportReport::default();
     let mut lines = Lines::open(path)?;
     let mut shape: Option<String> = None;
     let mut open = String::new();
     let mut begin = 0;
     let mut skipped = 0_u64;
-    let mut flush = |open: &mut String, begin: u64, imported: &mut Imported| {
+    let mut flush = |open: &mut String, begin: u64, imported: &mut ImportReport| {
         let sql = open.trim().trim_end_matches(';').trim_end();
         if sql.is_empty() {
             return Ok(());

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use super::bad::BadOnes;
 use super::order::Turns;
 use super::play::{Player, Stream};
-use super::private::{Compiled, Private, execute, message_of};
+use super::private::{Compilation, Private, execute, message_of};
 use super::statements::{Piece, Statements};
-use super::{Imported, Starts};
+use super::{ImportReport, Starts};
 use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::model::Start;
@@ -35,14 +35,14 @@ pub fn import(
     bad: &mut BadOnes,
     turns: &mut Turns,
     steps_max: u64,
-) -> Result<Imported, TraceError> {
+) -> Result<ImportReport, TraceError> {
     let Folder { loading, streams } = find(path)?;
     let mut bytes = Vec::with_capacity(streams.len());
     for file in loading.iter().chain(&streams) {
         bytes.push(std::fs::metadata(file).map_err(TraceError::io(file))?.len());
     }
     let all_bytes = bytes.iter().sum();
-    let mut imported = Imported::default();
+    let mut imported = ImportReport::default();
     let (database, private) = match &loading {
         None => {
             let (database, start) = starts.database_and_file("script.db", assembler)?;
@@ -96,7 +96,7 @@ fn load(
     private: &Private,
     assembler: &mut Assembler,
     bad: &mut BadOnes,
-    imported: &mut Imported,
+    imported: &mut ImportReport,
 ) -> Result<u32, TraceError> {
     let connection = private.open()?;
     let mut statements = Statements::open(file)?;
@@ -107,12 +107,12 @@ fn load(
         let verb = Verb::of(&sql);
         let problem = match compiled {
             Err(problem) => Some(problem),
-            Ok(Compiled::NotHere | Compiled::Nothing) => continue,
-            Ok(Compiled::Attach { .. } | Compiled::VacuumInto { .. }) => Some(ATTACHES.into()),
-            Ok(Compiled::VirtualTable(table)) => {
+            Ok(Compilation::NotHere | Compilation::Nothing) => continue,
+            Ok(Compilation::Attach { .. } | Compilation::VacuumInto { .. }) => Some(ATTACHES.into()),
+            Ok(Compilation::VirtualTable(table)) => {
                 table.restore(&connection).err().map(|error| format!("fails: {}", message_of(&error)))
             }
-            Ok(Compiled::Ready(mut statement)) => execute(&connection, &mut statement, verb).problem(),
+            Ok(Compilation::Ready(mut statement)) => execute(&connection, &mut statement, verb).problem(),
         };
         if let Some(problem) = problem {
             bad.add(file, line, &sql, &problem);

@@ -32,9 +32,9 @@ use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::format::{Totals, Writer};
 use crate::model::{Loss, Origin, Start};
-use crate::spool::{Merged, merge};
+use crate::spool::{MergeReport, merge};
 
-pub use bad::Bad;
+pub use bad::BadText;
 pub use order::Order;
 pub(crate) use script::for_each as for_each_statement;
 
@@ -88,7 +88,7 @@ pub struct Request {
 
 /// What came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportReport {
     /// What the trace holds.
     pub totals: Totals,
     /// Statements read.
@@ -97,17 +97,17 @@ pub struct Imported {
     pub connections: u32,
     /// What a user must know.
     pub warnings: Vec<String>,
-    /// A line for each text that is left out, as [`Imported::bad`] has them, and how many more.
+    /// A line for each text that is left out, as [`ImportReport::bad`] has them, and how many more.
     pub left_out: Vec<String>,
     /// What did not compile and is left out (the first thousand).
-    pub bad: Vec<Bad>,
+    pub bad: Vec<BadText>,
 }
 
 /// Reads the input once and writes the trace; memory: a statement, and the texts of the statements.
 ///
 /// # Errors
 /// Input that cannot be read or is not what it should be, with the line; nothing is written then.
-pub fn import(request: &Request) -> Result<Imported, TraceError> {
+pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
     let path = &request.path;
     let format = match request.format {
         Some(format) => format,
@@ -191,7 +191,7 @@ fn abridged_list(counted: &[(String, u64)]) -> String {
     words.join(", ")
 }
 
-fn import_file_calls(request: &Request) -> Result<Imported, TraceError> {
+fn import_file_calls(request: &Request) -> Result<ImportReport, TraceError> {
     if !request.starts.is_empty() || request.skip_bad {
         return Err(TraceError::refused(
             request.path.display(),
@@ -203,28 +203,30 @@ fn import_file_calls(request: &Request) -> Result<Imported, TraceError> {
     imported.recording.write(&request.out, &inputs)?;
     let events = imported.recording.calls.len() as u64;
     let end_ns = imported.recording.calls.last().map_or(0, |call| call.at_us.saturating_mul(1000));
-    Ok(Imported {
+    Ok(ImportReport {
         totals: Totals { records: events, events, end_ns },
         warnings: imported.warnings,
-        ..Imported::default()
+        ..ImportReport::default()
     })
 }
 
-fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Imported, TraceError> {
-    let merged: Merged = merge(path, origin, &mut writer)?;
+fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<ImportReport, TraceError> {
+    let merged: MergeReport = merge(path, origin, &mut writer)?;
     if merged.events == 0 {
         return Err(TraceError::refused(path.display(), "no process wrote anything there"));
     }
     let mut warnings: Vec<String> = merged
         .unknown
         .iter()
-        .map(|one| format!("{}: its content at the start is not known: {}", one.path, one.reason))
+        .map(|database| {
+            format!("{}: its content at the start is not known: {}", database.path, database.reason)
+        })
         .collect();
     if merged.cut > 0 {
         warnings.push(Loss::sentence(merged.cut.into()));
     }
     let totals = writer.finish()?;
-    Ok(Imported {
+    Ok(ImportReport {
         totals,
         statements: totals.events,
         connections: merged.connections,

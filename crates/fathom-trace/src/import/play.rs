@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use super::bad::BadOnes;
-use super::private::{Compiled, DUMPED_TABLE, ExecutionResult, Private, execute};
+use super::private::{Compilation, DUMPED_TABLE, ExecutionResult, Private, execute};
 use super::statements::{Piece, Statements};
-use super::{Imported, Starts, abridged_list};
+use super::{ImportReport, Starts, abridged_list};
 use crate::assemble::{Assembler, Execution};
-use crate::confine::Confined;
+use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
 use crate::model::{Action, DONE, Outcome, Start};
 use crate::sql::{Target, Verb};
@@ -23,7 +23,7 @@ const MESSAGES_MAX: usize = 100;
 /// A stream, and its connections: the trace's and the private one.
 pub struct Stream {
     pub statements: Statements,
-    pub connection: Confined,
+    pub connection: ConfinedConnection,
     pub number: u32,
     pub bytes: u64,
 }
@@ -78,7 +78,7 @@ impl<'a> Player<'a> {
             match compiled {
                 Err(problem) => self.bad.add(statements.path(), line, &sql, &problem),
                 Ok(compiled) => {
-                    self.one(connection, *number, &sql, compiled, (statements.path(), line))?;
+                    self.execute(connection, *number, &sql, compiled, (statements.path(), line))?;
                 }
             }
             if connection.is_autocommit() {
@@ -99,32 +99,32 @@ impl<'a> Player<'a> {
     /// # Errors
     /// A transaction that is gone with a statement that was stopped: what follows would be another
     /// thing than in a replay.
-    pub fn one(
+    pub fn execute(
         &mut self,
-        connection: &Confined,
+        connection: &ConfinedConnection,
         number: u32,
         sql: &str,
-        compiled: Compiled<'_>,
+        compiled: Compilation<'_>,
         place: (&Path, u64),
     ) -> Result<(), TraceError> {
         let verb = Verb::of(sql);
         let was_autocommit = connection.is_autocommit();
         let at_ns = self.clock_ns.unwrap_or(0);
         let done = match compiled {
-            Compiled::Nothing => return Ok(()),
-            Compiled::VirtualTable(_) => {
+            Compilation::Nothing => return Ok(()),
+            Compilation::VirtualTable(_) => {
                 self.bad.add(place.0, place.1, sql, DUMPED_TABLE);
                 return Ok(());
             }
-            Compiled::NotHere => ExecutionResult { counts: None, outcome: Outcome::of(DONE), unfit: None },
-            Compiled::Ready(mut statement) => {
+            Compilation::NotHere => ExecutionResult { counts: None, outcome: Outcome::of(DONE), unfit: None },
+            Compilation::Ready(mut statement) => {
                 if statement.parameter_count() > 0 {
                     self.with_parameters += 1;
                 }
                 execute(connection, &mut statement, verb)
             }
-            Compiled::VacuumInto { at } => self.private.vacuum_into(connection, sql, at)?,
-            Compiled::Attach { target, schema } => {
+            Compilation::VacuumInto { at } => self.private.vacuum_into(connection, sql, at)?,
+            Compilation::Attach { target, schema } => {
                 let (database, start) = match target {
                     Target::File(path) => {
                         let database = self.starts.attached(&path, self.assembler)?;
@@ -169,7 +169,7 @@ impl<'a> Player<'a> {
     }
 
     /// What came of it, with what a user must know.
-    pub fn finish(self, imported: &mut Imported) {
+    pub fn finish(self, imported: &mut ImportReport) {
         imported.statements += self.statements;
         if self.with_parameters > 0 {
             imported.warnings.push(format!(

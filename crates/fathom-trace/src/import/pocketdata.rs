@@ -23,8 +23,8 @@ use super::bad::BadOnes;
 use super::checker::Checker;
 use super::lines::Lines;
 use super::play::Player;
-use super::private::{Compiled, Fault, Private, compile, execute, message_of};
-use super::{Imported, Starts};
+use super::private::{Compilation, Fault, Private, compile, execute, message_of};
+use super::{ImportReport, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
 use crate::model::{Start, Value};
@@ -116,7 +116,7 @@ impl<'a> LogLine<'a> {
 
     /// Device, process and thread.
     fn place(&self) -> (String, u32, u32) {
-        let is_level = |it: &&str| matches!(*it, "V" | "D" | "I" | "W" | "E");
+        let is_level = |word: &&str| matches!(*word, "V" | "D" | "I" | "W" | "E");
         let number = |name: &str| self.text(name).and_then(|name| name.parse().ok());
         if let Some(level) = self.columns.iter().position(is_level).filter(|at| *at >= 2)
             && let (Ok(process), Ok(thread)) =
@@ -192,7 +192,7 @@ pub fn import(
     starts: &mut Starts,
     bad: &mut BadOnes,
     steps_max: u64,
-) -> Result<Imported, TraceError> {
+) -> Result<ImportReport, TraceError> {
     // Tables are told of whenever a database is opened, often after its first statements: twice
     // through.
     let mut tables: HashMap<String, String> = HashMap::new();
@@ -211,7 +211,7 @@ pub fn import(
             }
         }
     }
-    let mut imported = Imported::default();
+    let mut imported = ImportReport::default();
     let mut checker = Checker::new(steps_max);
     let mut databases: HashMap<String, u32> = HashMap::new();
     let mut connections: HashMap<(String, u32, u32), u32> = HashMap::new();
@@ -303,7 +303,7 @@ pub fn import_workload(
     starts: &mut Starts,
     bad: &mut BadOnes,
     steps_max: u64,
-) -> Result<Imported, TraceError> {
+) -> Result<ImportReport, TraceError> {
     let file = std::fs::File::open(path).map_err(TraceError::io(path))?;
     let workload: Map<String, Json> = serde_json::from_reader(std::io::BufReader::new(file))
         .map_err(|error| TraceError::refused(path.display(), format!("is no JSON object: {error}")))?;
@@ -321,14 +321,16 @@ pub fn import_workload(
     for (number, sql) in (1..).zip(list("init").iter().filter_map(|init| init.get("sql")?.as_str())) {
         let sql = sql.trim().trim_end_matches(';');
         let problem = match compile(&connection, sql) {
-            Ok(Compiled::Ready(mut statement)) => {
+            Ok(Compilation::Ready(mut statement)) => {
                 execute(&connection, &mut statement, Verb::of(sql)).problem()
             }
-            Ok(Compiled::Attach { .. } | Compiled::VacuumInto { .. }) => Some(super::folder::ATTACHES.into()),
-            Ok(Compiled::VirtualTable(table)) => {
+            Ok(Compilation::Attach { .. } | Compilation::VacuumInto { .. }) => {
+                Some(super::folder::ATTACHES.into())
+            }
+            Ok(Compilation::VirtualTable(table)) => {
                 table.restore(&connection).err().map(|error| format!("fails: {}", message_of(&error)))
             }
-            Ok(Compiled::NotHere | Compiled::Nothing) => continue,
+            Ok(Compilation::NotHere | Compilation::Nothing) => continue,
             Err(fault) => Some(problem_of(fault)),
         };
         match problem {
@@ -340,28 +342,36 @@ pub fn import_workload(
     let thread = assembler.thread(0, 0, "PocketData benchmark")?;
     let number = assembler.open(thread, database, 0)?;
     let mut player = Player::new(assembler, starts, private, bad, Some(0));
-    for (operation, it) in (1..).zip(list("benchmark")) {
-        match it.get("op").and_then(Json::as_str) {
+    for (operation, entry) in (1..).zip(list("benchmark")) {
+        match entry.get("op").and_then(Json::as_str) {
             Some("query") => {
-                let sql = it.get("sql").and_then(Json::as_str).unwrap_or_default();
+                let sql = entry.get("sql").and_then(Json::as_str).unwrap_or_default();
                 let sql = sql.trim().trim_end_matches(';');
                 match compile(&connection, sql) {
                     Ok(compiled) => {
-                        player.one(&connection, number, sql, compiled, (&place("benchmark"), operation))?;
+                        player.execute(
+                            &connection,
+                            number,
+                            sql,
+                            compiled,
+                            (&place("benchmark"), operation),
+                        )?;
                     }
                     Err(fault) => player.bad.add(&place("benchmark"), operation, sql, &problem_of(fault)),
                 }
             }
             Some("break") => {
-                let ms = it.get("delta").and_then(Json::as_f64).unwrap_or(0.0).clamp(0.0, 1e12);
+                let ms = entry.get("delta").and_then(Json::as_f64).unwrap_or(0.0).clamp(0.0, 1e12);
                 player.clock_ns = player.clock_ns.map(|at_ns| at_ns.saturating_add((ms * 1e6) as u64));
             }
-            _ => player.bad.add(&place("benchmark"), operation, &it.to_string(), "is no query and no break"),
+            _ => {
+                player.bad.add(&place("benchmark"), operation, &entry.to_string(), "is no query and no break")
+            }
         }
     }
     let at_ns = player.clock_ns.unwrap_or(0);
     player.assembler.close(number, at_ns)?;
-    let mut imported = Imported::default();
+    let mut imported = ImportReport::default();
     player.finish(&mut imported);
     Ok(imported)
 }

@@ -1,7 +1,7 @@
 //! The database on which an import compiles and executes what it reads: private, and nothing of it
 //! outlives the import.
 //!
-//! Its connections are [`Confined`], as those of a replay; ATTACH attaches another private
+//! Its connections are [`ConfinedConnection`], as those of a replay; ATTACH attaches another private
 //! database, VACUUM INTO writes a file that goes at once, and PRAGMAs that name directories are
 //! neither executed nor compiled. Each statement may take a limited number of steps.
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OpenFlags, Statement};
 
-use crate::confine::{Confined, PRAGMAS};
+use crate::confine::{ConfinedConnection, PRAGMAS};
 use crate::dump::VirtualTable;
 use crate::error::TraceError;
 use crate::model::{DONE, Outcome};
@@ -43,7 +43,7 @@ pub struct Private {
     name: String,
     flags: OpenFlags,
     /// Keep databases in memory alive, which go with their last connections.
-    holders: Vec<Confined>,
+    holders: Vec<ConfinedConnection>,
     /// Holds the file, where it is one.
     place: Option<crate::private::Directory>,
     number: u64,
@@ -53,7 +53,7 @@ pub struct Private {
 }
 
 /// What a text became.
-pub enum Compiled<'c> {
+pub enum Compilation<'c> {
     Ready(Statement<'c>),
     /// Not executed here; nothing is known of what it gives.
     NotHere,
@@ -170,7 +170,7 @@ impl Private {
     ///
     /// # Errors
     /// A start that is no database.
-    pub fn open(&self) -> Result<Confined, TraceError> {
+    pub fn open(&self) -> Result<ConfinedConnection, TraceError> {
         let refused = |error: rusqlite::Error| {
             TraceError::refused("the import's private database", format!("cannot be opened: {error}"))
         };
@@ -185,7 +185,7 @@ impl Private {
                 "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA cache_size = -{cache_kib}"
             ))
             .map_err(refused)?;
-        Ok(Confined::over(connection).limit_steps(self.steps_max))
+        Ok(ConfinedConnection::over(connection).limit_steps(self.steps_max))
     }
 
     /// Attaches the private database with this number to a connection: a copy of the file `start`,
@@ -195,7 +195,7 @@ impl Private {
     /// A copy that the disk has no room for.
     pub fn attach(
         &mut self,
-        connection: &Confined,
+        connection: &ConfinedConnection,
         schema: &str,
         database: u32,
         start: Option<&Path>,
@@ -210,7 +210,7 @@ impl Private {
                 format!("file:/fathom-import-{}-{number}-{database}?vfs=memdb", std::process::id())
             };
             if let Ok(holder) = Connection::open_with_flags(&name, self.flags) {
-                self.holders.push(Confined::over(holder));
+                self.holders.push(ConfinedConnection::over(holder));
             }
             self.attached.insert(database, name);
         }
@@ -226,7 +226,7 @@ impl Private {
     /// No directory for temporary files.
     pub fn vacuum_into(
         &mut self,
-        connection: &Confined,
+        connection: &ConfinedConnection,
         sql: &str,
         at: usize,
     ) -> Result<ExecutionResult, TraceError> {
@@ -259,12 +259,12 @@ impl Private {
 ///
 /// # Errors
 /// It does not compile.
-pub fn compile<'c>(connection: &'c Confined, sql: &str) -> Result<Compiled<'c>, Fault> {
+pub fn compile<'c>(connection: &'c ConfinedConnection, sql: &str) -> Result<Compilation<'c>, Fault> {
     let wrong = |problem: &str| Fault::Wrong(problem.to_owned());
     connection.begin_statement();
     let mut words = tokens(sql).filter(|token| !token.is_blank());
     match words.next() {
-        None => return Ok(Compiled::Nothing),
+        None => return Ok(Compilation::Nothing),
         Some(word) if word.is("attach") => {
             return match Attach::of(sql) {
                 Some(Attach { target: Target::File(_) | Target::Memory, schema }) if schema.is_empty() => {
@@ -273,7 +273,7 @@ pub fn compile<'c>(connection: &'c Confined, sql: &str) -> Result<Compiled<'c>, 
                     ))
                 }
                 Some(Attach { target: target @ (Target::File(_) | Target::Memory), schema }) => {
-                    Ok(Compiled::Attach { target, schema })
+                    Ok(Compilation::Attach { target, schema })
                 }
                 _ => Err(wrong(
                     "which file it attaches cannot be told from the text; write the file, or capture the application",
@@ -284,7 +284,7 @@ pub fn compile<'c>(connection: &'c Confined, sql: &str) -> Result<Compiled<'c>, 
             if let Some(at) = target_of_vacuum(sql) {
                 // Without a file of its own it is compiled only.
                 return match connection.prepare(&vacuum_into(sql, at, "")) {
-                    Ok(_) => Ok(Compiled::VacuumInto { at }),
+                    Ok(_) => Ok(Compilation::VacuumInto { at }),
                     Err(error) => Err(fault(connection, &error)),
                 };
             }
@@ -292,7 +292,7 @@ pub fn compile<'c>(connection: &'c Confined, sql: &str) -> Result<Compiled<'c>, 
         Some(word) if word.is("insert") => {
             if let Some(table) = VirtualTable::of(sql) {
                 return match table.check(connection) {
-                    Ok(()) => Ok(Compiled::VirtualTable(table)),
+                    Ok(()) => Ok(Compilation::VirtualTable(table)),
                     Err(error) => Err(fault(connection, &error)),
                 };
             }
@@ -301,19 +301,19 @@ pub fn compile<'c>(connection: &'c Confined, sql: &str) -> Result<Compiled<'c>, 
             if pragma(sql).is_some_and(|(name, _)| {
                 NOT_HERE.contains(&name.as_str()) || PRAGMAS.contains(&name.as_str())
             }) {
-                return Ok(Compiled::NotHere);
+                return Ok(Compilation::NotHere);
             }
         }
         Some(_) => {}
     }
     match connection.prepare(sql) {
-        Ok(statement) => Ok(Compiled::Ready(statement)),
+        Ok(statement) => Ok(Compilation::Ready(statement)),
         Err(error) => Err(fault(connection, &error)),
     }
 }
 
 /// What is wrong with a text.
-fn fault(connection: &Confined, error: &rusqlite::Error) -> Fault {
+fn fault(connection: &ConfinedConnection, error: &rusqlite::Error) -> Fault {
     if let Some(unfit) = unfit(connection, error) {
         return Fault::Wrong(unfit.to_string());
     }
@@ -328,7 +328,7 @@ fn fault(connection: &Confined, error: &rusqlite::Error) -> Fault {
 }
 
 /// Whether it is this database's fault and not the statement's.
-fn unfit(connection: &Confined, error: &rusqlite::Error) -> Option<Unfit> {
+fn unfit(connection: &ConfinedConnection, error: &rusqlite::Error) -> Option<Unfit> {
     match outcome_of(error).code & 0xff {
         INTERRUPT => connection.steps_exceeded().map(Unfit::Steps),
         // A statement may have set the database a limit itself, which a replay keeps, too.
@@ -341,7 +341,11 @@ fn unfit(connection: &Confined, error: &rusqlite::Error) -> Option<Unfit> {
 }
 
 /// Executes a statement to its end.
-pub fn execute(connection: &Confined, statement: &mut Statement<'_>, verb: Verb) -> ExecutionResult {
+pub fn execute(
+    connection: &ConfinedConnection,
+    statement: &mut Statement<'_>,
+    verb: Verb,
+) -> ExecutionResult {
     let mut counted = 0;
     let mut why = None;
     let mut rows = statement.raw_query();

@@ -7,7 +7,7 @@ use super::lines::Lines;
 use super::play::{Player, Stream};
 use super::private::Private;
 use super::statements::Statements;
-use super::{Imported, Starts};
+use super::{ImportReport, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
 use crate::sql::Splitter;
@@ -19,7 +19,7 @@ pub fn import(
     starts: &mut Starts,
     bad: &mut BadOnes,
     steps_max: u64,
-) -> Result<Imported, TraceError> {
+) -> Result<ImportReport, TraceError> {
     let thread = assembler.thread(0, 0, &path.display().to_string())?;
     let (database, start) = starts.database_and_file("script.db", assembler)?;
     let number = assembler.open(thread, database, 0)?;
@@ -30,7 +30,7 @@ pub fn import(
     let mut player = Player::new(assembler, starts, private, bad, None);
     while player.unit(&mut stream)? {}
     player.close(stream)?;
-    let mut imported = Imported::default();
+    let mut imported = ImportReport::default();
     player.finish(&mut imported);
     Ok(imported)
 }

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use super::ends::Ends;
 use super::lines::Lines;
-use super::private::{Compiled, Fault, compile};
-use crate::confine::Confined;
+use super::private::{Compilation, Fault, compile};
+use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
 use crate::model::Value;
 use crate::sql::{TokenKind, Verb, literal, tokens};
@@ -69,7 +69,7 @@ pub struct Piece<'c> {
     /// Its text, without semicolon.
     pub sql: String,
     /// The compiled statement, or why there is none.
-    pub compiled: Result<Compiled<'c>, String>,
+    pub compiled: Result<Compilation<'c>, String>,
 }
 
 impl Statements {
@@ -102,7 +102,7 @@ impl Statements {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn next<'c>(&mut self, connection: &'c Confined) -> Result<Option<Piece<'c>>, TraceError> {
+    pub fn next<'c>(&mut self, connection: &'c ConfinedConnection) -> Result<Option<Piece<'c>>, TraceError> {
         loop {
             let Some(first) = self.pull()? else { return Ok(None) };
             if let Some(piece) = self.statement(first, connection)? {
@@ -115,7 +115,7 @@ impl Statements {
     fn statement<'c>(
         &mut self,
         first: Line,
-        connection: &'c Confined,
+        connection: &'c ConfinedConnection,
     ) -> Result<Option<Piece<'c>>, TraceError> {
         if is_blank(&first.text) {
             // A comment belongs to the statement after it.
@@ -188,7 +188,7 @@ impl Statements {
     /// the rest is read again.
     fn judge<'c>(
         &mut self,
-        connection: &'c Confined,
+        connection: &'c ConfinedConnection,
         taken: Vec<Line>,
         text: &str,
         ends: &Ends,
@@ -203,7 +203,7 @@ impl Statements {
             self.compiled(connection, text, has_bytes)
         };
         let problem = match whole {
-            Ok((_, Compiled::Nothing)) => return Ok(Judged::Piece(None)),
+            Ok((_, Compilation::Nothing)) => return Ok(Judged::Piece(None)),
             Ok((sql, compiled)) => {
                 return Ok(Judged::Piece(Some(Piece {
                     line: begin_of(&taken),
@@ -229,7 +229,7 @@ impl Statements {
             };
             if first_alone
                 && let Ok((sql, compiled)) = self.compiled(connection, &taken[0].text, taken[0].has_bytes)
-                && !matches!(compiled, Compiled::Nothing)
+                && !matches!(compiled, Compilation::Nothing)
             {
                 let line = taken[0].number;
                 self.push_back(taken.split_off(1));
@@ -260,10 +260,10 @@ impl Statements {
     /// The statement's text as it is imported, and compiled.
     fn compiled<'c>(
         &mut self,
-        connection: &'c Confined,
+        connection: &'c ConfinedConnection,
         text: &str,
         has_bytes: bool,
-    ) -> Result<(String, Compiled<'c>), Fault> {
+    ) -> Result<(String, Compilation<'c>), Fault> {
         let mut sql = text.trim().trim_end_matches(';').trim_end().to_owned();
         if has_bytes {
             let (plain, literals) = without_bytes(&sql).map_err(Fault::Wrong)?;

@@ -20,7 +20,7 @@ impl Place {
         path
     }
 
-    fn import(&self, path: &Path) -> Result<(Imported, Vec<Record>), TraceError> {
+    fn import(&self, path: &Path) -> Result<(ImportReport, Vec<Record>), TraceError> {
         self.import_with(path, None, &[])
     }
 
@@ -29,7 +29,7 @@ impl Place {
         path: &Path,
         format: Option<Format>,
         starts: &[PathBuf],
-    ) -> Result<(Imported, Vec<Record>), TraceError> {
+    ) -> Result<(ImportReport, Vec<Record>), TraceError> {
         let out = self.0.path().join("out.trace");
         let imported = import(&Request {
             path: path.into(),

@@ -17,7 +17,7 @@ use distribution::Distribution as D;
 use crate::error::TraceError;
 use crate::format::Reader;
 use crate::model::*;
-use crate::reuse::Prepared;
+use crate::reuse::PreparationCounts;
 use crate::sql::Verb;
 
 /// Tables that are listed; the rest is summed up.
@@ -186,7 +186,7 @@ pub fn info(path: &Path) -> Result<Info, TraceError> {
     match read(path, Count::default())? {
         Some(info) => Ok(info),
         None => {
-            let prepared = Some(Prepared::read(path)?);
+            let prepared = Some(PreparationCounts::read(path)?);
             Ok(read(path, Count { prepared, ..Count::default() })?.unwrap_or_default())
         }
     }
@@ -219,7 +219,7 @@ struct Count {
     /// Texts that may be prepared (again).
     texts: HashMap<u32, Rc<Text>>,
     /// Where there are too many texts to remember: which are prepared again.
-    prepared: Option<Prepared>,
+    prepared: Option<PreparationCounts>,
     connections: HashMap<u32, Connection>,
     /// When each thread's last call returned.
     returned_ns: HashMap<u32, u64>,

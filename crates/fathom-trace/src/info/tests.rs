@@ -97,11 +97,11 @@ fn forgetting_texts_changes_no_number() {
         }
     });
     let whole = info(&path).expect("read");
-    let prepared = Some(Prepared::read(&path).expect("read"));
+    let prepared = Some(PreparationCounts::read(&path).expect("read"));
     let again = read(&path, Count { prepared, ..Count::default() }).expect("read").expect("known");
     assert_eq!(whole, again);
     assert_eq!((whole.executed, whole.texts), (300, 1 + 100 + 10));
-    let few = read(&path, Count { prepared: Some(Prepared::default()), ..Count::default() });
+    let few = read(&path, Count { prepared: Some(PreparationCounts::default()), ..Count::default() });
     assert_eq!(few.expect("read").expect("known").executed, 0, "without texts nothing is counted");
 }
 

@@ -17,7 +17,7 @@ use crate::texts::Texts;
 
 /// What became of a directory of spools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeReport {
     /// Processes that called SQLite.
     pub processes: u32,
     /// Connections that were opened.
@@ -47,7 +47,7 @@ pub struct UnknownStart {
 ///
 /// # Errors
 /// A spool that cannot be read or is damaged, a full disk.
-pub fn merge(directory: &Path, origin: Origin, writer: &mut Writer) -> Result<Merged, TraceError> {
+pub fn merge(directory: &Path, origin: Origin, writer: &mut Writer) -> Result<MergeReport, TraceError> {
     let mut waiting = spools(directory)?;
     let zero_ns = waiting.iter().map(|spool| spool.header.start_ns).min().unwrap_or(0);
     let unix_s = waiting.iter().map(|spool| spool.header.start_unix_s).min().unwrap_or(0);
@@ -61,7 +61,7 @@ pub fn merge(directory: &Path, origin: Origin, writer: &mut Writer) -> Result<Me
         texts: Texts::default(),
         databases: HashMap::new(),
         commits: HashMap::new(),
-        merged: Merged::default(),
+        merged: MergeReport::default(),
     };
     // Latest first, so that the next one is at the end.
     waiting.sort_by_key(|spool| Reverse(spool.header.start_ns));
@@ -120,7 +120,7 @@ struct Merge<'a> {
     databases: HashMap<Vec<u8>, u32>,
     /// Of each database by its number.
     commits: HashMap<u32, Commits>,
-    merged: Merged,
+    merged: MergeReport,
 }
 
 /// One process, and how its numbers become the trace's.

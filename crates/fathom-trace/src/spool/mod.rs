@@ -7,5 +7,5 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use merge::{Merged, UnknownStart, merge};
+pub use merge::{MergeReport, UnknownStart, merge};
 pub(crate) use merge::{WHOLE, copy};

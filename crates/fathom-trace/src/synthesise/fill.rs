@@ -59,7 +59,7 @@ pub(super) fn fill(
             let scope = Scope::new(&fill.values, None);
             for (index, name) in (1..).zip(&names) {
                 let value = scope.value(name, &mut source).map_err(|problem| wrong(&problem))?;
-                insert.raw_bind_parameter(index, Bound(&value)).map_err(|error| wrong(&error))?;
+                insert.raw_bind_parameter(index, BoundValue(&value)).map_err(|error| wrong(&error))?;
             }
             insert.raw_execute().map_err(|error| wrong(&error))?;
         }
@@ -77,9 +77,9 @@ pub(super) fn parameters(statement: &rusqlite::Statement<'_>) -> Vec<String> {
 }
 
 /// A value as rusqlite takes it.
-pub(super) struct Bound<'a>(pub &'a Value);
+pub(super) struct BoundValue<'a>(pub &'a Value);
 
-impl rusqlite::ToSql for Bound<'_> {
+impl rusqlite::ToSql for BoundValue<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         use rusqlite::types::{Value as Owned, ValueRef};
         Ok(match self.0 {

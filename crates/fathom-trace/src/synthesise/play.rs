@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use rusqlite::Connection;
 
 use super::expression::{Counters, Scope, Source};
-use super::fill::{BASE_MS, Bound, counters, fill, mistake, parameters};
+use super::fill::{BASE_MS, BoundValue, counters, fill, mistake, parameters};
 use super::profile::{Item, Profile, Thread, scaled};
 use crate::assemble::Assembler;
 use crate::error::TraceError;
@@ -196,13 +196,15 @@ impl<'p> Play<'p> {
                 vacant.insert(self.assembler.open(id, database as u32, 0)?);
             }
         }
-        let counted = (0..).zip(&thread.all).filter(|(_, it)| it.count > 0);
+        let counted = (0..).zip(&thread.all).filter(|(_, statement)| statement.count > 0);
         self.players.push(Player {
             thread,
             random: Random::stream(self.seed, "thread", u64::from(number)),
             connections,
             handles: HashMap::new(),
-            counted: counted.map(|(place, it)| (place, scaled(it.count, scale_percent))).collect(),
+            counted: counted
+                .map(|(place, statement)| (place, scaled(statement.count, scale_percent)))
+                .collect(),
             drawn: if thread.activities == 0 { 0 } else { scaled(thread.activities, scale_percent) },
             ready_ns: 0,
             queue: VecDeque::new(),
@@ -407,7 +409,7 @@ impl<'p> Play<'p> {
 fn ask(connection: &Connection, sql: &str, values: &[Value]) -> rusqlite::Result<(u64, u64)> {
     let mut statement = connection.prepare_cached(sql)?;
     for (index, value) in (1..).zip(values) {
-        statement.raw_bind_parameter(index, Bound(value))?;
+        statement.raw_bind_parameter(index, BoundValue(value))?;
     }
     let mut returned = statement.raw_query();
     let mut rows = 0;

@@ -6,7 +6,7 @@ use super::message::{COLUMNS, Message, Messages};
 use crate::engine::Value;
 
 /// The table as it must be.
-pub struct Expected {
+pub struct ExpectedTable {
     /// The stream from its start.
     start: Messages,
     /// The stream after the last inserted row.
@@ -20,10 +20,10 @@ pub struct Expected {
     deleted: HashSet<i64>,
 }
 
-impl Expected {
+impl ExpectedTable {
     /// An empty table, to be filled from this stream.
     pub fn new(messages: Messages) -> Self {
-        Expected {
+        ExpectedTable {
             start: messages.clone(),
             rest: messages,
             inserted: 0,
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn changes_show_in_the_rows() {
-        let mut expected = Expected::new(Messages::new(1, 5, 1.0));
+        let mut expected = ExpectedTable::new(Messages::new(1, 5, 1.0));
         let first = expected.insert().expect("endless");
         expected.insert().expect("endless");
         expected.insert().expect("endless");

@@ -26,6 +26,7 @@ pub mod schema;
 pub mod text;
 pub mod zipf;
 
+mod error;
 mod expected;
 mod select;
 mod table;
@@ -35,15 +36,15 @@ use std::collections::BTreeMap;
 
 use crate::engine::{Dialect, Engine};
 use crate::params::{Kind, Parameter, Params, Preset};
-use crate::registry::WorkloadKind;
 use crate::sample::Sink;
-use crate::workload::{Context, Workload, WorkloadError};
-use expected::Expected;
+use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
+use error::{NAME, refused};
+use expected::ExpectedTable;
 use message::Messages;
 
 /// The workload's entry in the registry.
 pub static KIND: WorkloadKind = WorkloadKind {
-    name: "chat",
+    name: NAME,
     summary: "Scans with cold caches and single-row writes on KakaoTalk's chat_logs (P2)",
     parameters: PARAMETERS,
     needs_engine: true,
@@ -117,21 +118,12 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
     Ok(Box::new(Chat { rows, queries: params.count("queries"), writes, phases, params }))
 }
 
-fn refused(parameter: &str, problem: String) -> WorkloadError {
-    WorkloadError::refused(KIND.name, parameter, problem)
-}
-
-/// A check that did not pass.
-fn wrong(problem: String) -> WorkloadError {
-    WorkloadError::wrong(KIND.name, &problem)
-}
-
 impl Workload for Chat {
     fn run(&self, context: &Context<'_>, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
         let engine = self.engine(context)?;
         let messages =
             Messages::new(context.seed, self.params.count("chats") as usize, self.params.number("zipf"));
-        let mut expected = Expected::new(messages);
+        let mut expected = ExpectedTable::new(messages);
         table::load(engine, self.rows, &mut expected)?;
         let steps = self.phases.len() as f64 + 1.0;
         let mut done = 0.5;

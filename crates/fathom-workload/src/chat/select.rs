@@ -2,9 +2,9 @@
 
 use fathom_stack::ColdMethod;
 
+use super::error::wrong;
 use super::message::COLUMN_NAMES;
 use super::table::DATABASE;
-use super::wrong;
 use crate::engine::{Connection, Engine, Statement, Value};
 use crate::recorder::{Phase, Unit};
 use crate::sample::Sink;

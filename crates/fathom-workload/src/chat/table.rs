@@ -1,8 +1,8 @@
 //! The table in the engine: made, filled, checked.
 
-use super::expected::Expected;
+use super::error::wrong;
+use super::expected::ExpectedTable;
 use super::schema::{INSERT, SCHEMA};
-use super::wrong;
 use crate::engine::{Connection, Engine, Value};
 use crate::sample::Sink;
 use crate::workload::WorkloadError;
@@ -12,7 +12,7 @@ pub const DATABASE: &str = "chat";
 
 /// Makes the table with its indexes and inserts the first `rows` messages, in one transaction. No
 /// connection is open afterwards.
-pub fn load(engine: &dyn Engine, rows: u64, expected: &mut Expected) -> Result<(), WorkloadError> {
+pub fn load(engine: &dyn Engine, rows: u64, expected: &mut ExpectedTable) -> Result<(), WorkloadError> {
     let mut connection = engine.connect(DATABASE)?;
     connection.execute_script("BEGIN")?;
     connection.execute_script(SCHEMA)?;
@@ -43,7 +43,11 @@ pub fn count(connection: &mut dyn Connection, must: u64) -> Result<(), WorkloadE
 }
 
 /// Checks every column of every row, and the file.
-pub fn check(engine: &dyn Engine, expected: &Expected, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
+pub fn check(
+    engine: &dyn Engine,
+    expected: &ExpectedTable,
+    sink: &mut dyn Sink,
+) -> Result<(), WorkloadError> {
     let mut connection = engine.connect(DATABASE)?;
     let statement = connection.prepare("SELECT * FROM chat_logs ORDER BY _id")?;
     let mut must = expected.all();

@@ -1,9 +1,9 @@
 //! UPDATE, INSERT and DELETE of single rows, each a transaction.
 
-use super::expected::Expected;
+use super::error::wrong;
+use super::expected::ExpectedTable;
 use super::schema::INSERT;
 use super::table::{self, DATABASE};
-use super::wrong;
 use crate::engine::{Engine, Value};
 use crate::recorder::{Phase, Unit};
 use crate::sample::Sink;
@@ -15,7 +15,7 @@ pub fn updates(
     engine: &dyn Engine,
     writes: u64,
     seed: u64,
-    expected: &mut Expected,
+    expected: &mut ExpectedTable,
     sink: &mut dyn Sink,
 ) -> Result<(), WorkloadError> {
     let (least, most) = bounds(engine)?;
@@ -37,7 +37,7 @@ pub fn updates(
 pub fn inserts(
     engine: &dyn Engine,
     writes: u64,
-    expected: &mut Expected,
+    expected: &mut ExpectedTable,
     sink: &mut dyn Sink,
 ) -> Result<(), WorkloadError> {
     let params: Vec<Vec<Value>> = (0..writes).map_while(|_| expected.insert()).collect();
@@ -49,7 +49,7 @@ pub fn deletes(
     engine: &dyn Engine,
     writes: u64,
     seed: u64,
-    expected: &mut Expected,
+    expected: &mut ExpectedTable,
     sink: &mut dyn Sink,
 ) -> Result<(), WorkloadError> {
     let drawn = Random::stream(seed, "chat delete", 0).distinct(writes, expected.inserted());
@@ -66,7 +66,7 @@ fn run(
     name: &str,
     sql: &str,
     params: &[Vec<Value>],
-    expected: &Expected,
+    expected: &ExpectedTable,
     sink: &mut dyn Sink,
 ) -> Result<(), WorkloadError> {
     let mut connection = engine.connect(DATABASE)?;

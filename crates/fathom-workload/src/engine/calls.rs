@@ -10,7 +10,7 @@ use super::EngineError;
 
 /// A value to bind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound<'a> {
+pub enum Argument<'a> {
     /// SQL NULL.
     Null,
     /// 64-bit integer.
@@ -27,7 +27,7 @@ pub enum Bound<'a> {
 
 /// What steps of a statement came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stepped {
+pub struct StepResult {
     /// Rows that were read, each column of each.
     pub rows: u64,
     /// Rows changed, where the statement ended and changes rows.
@@ -38,7 +38,7 @@ pub struct Stepped {
 
 /// What a call on an incremental blob came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accessed {
+pub struct BlobResult {
     /// The (extended) result code.
     pub code: i32,
     /// Length of the blob, where one was opened.
@@ -56,15 +56,15 @@ pub trait Calls {
     ///
     /// # Errors
     /// No such parameter, a value that is too large.
-    fn bind(&mut self, handle: u32, index: u32, value: Bound<'_>) -> Result<(), EngineError>;
+    fn bind(&mut self, handle: u32, index: u32, value: Argument<'_>) -> Result<(), EngineError>;
     /// Makes all parameters NULL.
     fn clear_bindings(&mut self, handle: u32);
     /// Steps until `rows` rows were read or, where `to_end`, the statement has ended. An error is
     /// told as its code.
-    fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> Stepped;
+    fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> StepResult;
     /// Steps a statement while every lock that it asks for is refused, as if another connection
     /// held it. It stays active until it is reset.
-    fn step_refused(&mut self, handle: u32) -> Stepped;
+    fn step_refused(&mut self, handle: u32) -> StepResult;
     /// The text of a statement.
     fn sql(&self, handle: u32) -> String;
     /// The message of the last call that failed.
@@ -78,7 +78,7 @@ pub trait Calls {
     ///
     /// # Errors
     /// A library without incremental blobs; a table that a confined connection must not write.
-    fn blob(&mut self, blob: u32, call: &BlobCall) -> Result<Accessed, EngineError>;
+    fn blob(&mut self, blob: u32, call: &BlobCall) -> Result<BlobResult, EngineError>;
     /// Begins to read the database attached as `schema`: what later statements read of it is its
     /// state now, until [`Calls::release`].
     ///

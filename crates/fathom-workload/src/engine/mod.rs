@@ -1,179 +1,76 @@
-//! The engine seam: what a workload may ask of a database engine.
+//! The engine seam: what a workload may ask of a database engine, and the engines by name.
 
 pub mod calls;
+mod error;
+mod interface;
 mod postgresql;
 mod settings;
 mod shared_object;
 mod sqlcipher;
 mod sqlite;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::spec::{Durability, EngineSpec};
+use fathom_diagnostic::suggest::nearest;
+use serde_json::Value as Json;
+
+use crate::params::{Parameter, Params};
+use crate::spec::EngineSpec;
+pub use error::EngineError;
+pub(crate) use interface::abridged;
+pub use interface::{Connection, Dialect, Engine, EngineInfo, Statement, Value};
 pub use postgresql::postgresql_programs;
-pub use settings::{EngineKind, SettingError, Start, check_settings, engine_named, engines, settings_of};
+pub use settings::{EngineKind, SettingError, Start};
 
 /// All engines, in the order in which they are shown.
 static ENGINES: &[&EngineKind] = &[&sqlite::KIND, &sqlcipher::KIND, &postgresql::KIND];
 
-/// A value bound to a statement or read from a row.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// SQL NULL.
-    Null,
-    /// A 64-bit integer.
-    Integer(i64),
-    /// A double.
-    Real(f64),
-    /// UTF-8 text.
-    Text(String),
-    /// Bytes.
-    Blob(Vec<u8>),
+/// All engines, in the order in which they are shown.
+#[must_use]
+pub fn engines() -> &'static [&'static EngineKind] {
+    ENGINES
 }
 
-/// A prepared statement of one connection (an index into its list).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statement(pub usize);
-
-/// The SQL dialect where engines differ (types, auto-increment). Parameters are `$1`, `$2` … in
-/// order of first use on all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// SQLite.
-    Sqlite,
-    /// PostgreSQL.
-    Postgresql,
+/// The engine called `name`.
+#[must_use]
+pub fn engine_named(name: &str) -> Option<&'static EngineKind> {
+    ENGINES.iter().find(|kind| kind.name == name).copied()
 }
 
-/// What went wrong in an engine: which statement or file, what the engine said, and what to do
-/// where that is known.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}: {message}")]
-pub struct EngineError {
-    /// The statement, file or setting concerned.
-    pub what: String,
-    /// The engine's own words, then what to do.
-    pub message: String,
-    /// The engine's code (SQLite extended result code, or 0).
-    pub code: i32,
+/// The settings of the engine called `name` with their types, allowed values and defaults; none for
+/// an unknown engine.
+#[must_use]
+pub fn settings_of(name: &str) -> Option<&'static [Parameter]> {
+    engine_named(name).map(|kind| kind.settings)
 }
 
-/// Name, version and build of an engine as it really runs.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct EngineInfo {
-    /// As [`EngineKind::name`] has it.
-    pub name: String,
-    /// E.g. `3.54.1`.
-    pub version: String,
-    /// Source id and compile options, or the server's build line.
-    pub build: Vec<String>,
-    /// Settings as read back from the engine after they were set.
-    pub settings: std::collections::BTreeMap<String, String>,
+/// Checks settings without starting anything.
+///
+/// # Errors
+/// The first setting that is unknown, of the wrong type or out of range; an unknown engine is
+/// reported under the key `name`.
+pub fn check_settings(name: &str, settings: &BTreeMap<String, Json>) -> Result<(), SettingError> {
+    read_settings(name, settings).map(|_| ())
 }
 
-/// One database engine with its settings, working in one directory. Dropping it stops what it
-/// started.
-pub trait Engine: Send + Sync {
-    /// Opens (creates) the database called `name` in the engine's directory with the cell's
-    /// settings, each read back.
-    ///
-    /// # Errors
-    /// A setting that did not take, a file that cannot be opened, a server that does not answer.
-    fn connect(&self, name: &str) -> Result<Box<dyn Connection>, EngineError>;
-    /// What runs, and the settings as read back by the first `connect`.
-    fn info(&self) -> EngineInfo;
-    /// Dialect of the SQL this engine takes.
-    fn dialect(&self) -> Dialect;
-    /// What the settings promise.
-    fn durability(&self) -> Durability;
-    /// The directory in which the engine's files live (evicted or dropped from the page cache for
-    /// cold runs).
-    fn directory(&self) -> &Path;
-    /// Whether the cell (or Fathom's default) says what this setting is.
-    fn sets(&self, setting: &str) -> bool {
-        let _ = setting;
-        false
-    }
-    /// Makes the engine forget what it caches itself (a server is restarted; SQLite caches per
-    /// connection: nothing to do).
-    ///
-    /// # Errors
-    /// A server that cannot be restarted.
-    fn forget_caches(&self) -> Result<(), EngineError>;
-}
-
-/// One connection. Statements run on the calling thread, so that the probe's thread-local clocks
-/// see them.
-pub trait Connection: Send {
-    /// Runs one or more statements without parameters, discarding rows.
-    ///
-    /// # Errors
-    /// The statement that failed, with the engine's message.
-    fn execute_script(&mut self, sql: &str) -> Result<(), EngineError>;
-    /// Prepares one statement.
-    ///
-    /// # Errors
-    /// A syntax error, a missing table.
-    fn prepare(&mut self, sql: &str) -> Result<Statement, EngineError>;
-    /// Executes a prepared statement to its end and gives the number of rows it changed.
-    ///
-    /// # Errors
-    /// The statement with the engine's message; constraint, busy, full, I/O.
-    fn execute(&mut self, statement: Statement, params: &[Value]) -> Result<u64, EngineError>;
-    /// Executes a prepared query, hands each row's values to `on_row`, and gives the number of
-    /// rows.
-    ///
-    /// # Errors
-    /// As [`Connection::execute`].
-    fn query(
-        &mut self,
-        statement: Statement,
-        params: &[Value],
-        on_row: &mut dyn FnMut(&[Value]),
-    ) -> Result<u64, EngineError>;
-    /// Executes a prepared query and reads every column of every row without building values; gives
-    /// (rows, bytes). This is what a timed SELECT uses.
-    ///
-    /// # Errors
-    /// As [`Connection::execute`].
-    fn drain(&mut self, statement: Statement, params: &[Value]) -> Result<(u64, u64), EngineError>;
-    /// Attaches the database called `name` (created if it is not there) as `schema`, with the
-    /// cell's settings, each read back; a transaction then commits in all of them or in none.
-    ///
-    /// # Errors
-    /// An engine that knows one database per connection; else as [`Engine::connect`].
-    fn attach(&mut self, name: &str, schema: &str) -> Result<(), EngineError> {
-        Err(EngineError {
-            what: format!("attaching {name} as {schema}"),
-            message: "this engine has one database per connection".into(),
-            code: 0,
-        })
-    }
-    /// From now on the connection runs SQL that is not the user's own: whatever it says, no file
-    /// but those of the engine's directory is opened, written or loaded (see
-    /// [`fathom_trace::confine`]). There is no way back.
-    ///
-    /// # Errors
-    /// An engine that cannot promise it.
-    fn confine(&mut self) -> Result<(), EngineError> {
-        Err(EngineError {
-            what: "confining a connection".into(),
-            message: "this engine cannot keep other people's SQL to its directory".into(),
-            code: 0,
-        })
-    }
-    /// The connection call by call, for a replay; none where the engine is not SQLite.
-    fn calls(&mut self) -> Option<&mut dyn calls::Calls> {
-        None
-    }
-    /// Waits for locks since the connection was opened: (number, ns); none where the engine does
-    /// not tell the client.
-    fn lock_waits(&self) -> Option<(u64, u64)>;
-    /// Closes the connection, statements first.
-    ///
-    /// # Errors
-    /// What the engine says when it cannot close.
-    fn close(self: Box<Self>) -> Result<(), EngineError>;
+/// Checks settings and fills in Fathom's defaults.
+fn read_settings(
+    name: &str,
+    settings: &BTreeMap<String, Json>,
+) -> Result<(&'static EngineKind, Params), SettingError> {
+    let Some(kind) = engine_named(name) else {
+        let names = ENGINES.iter().map(|kind| kind.name);
+        return Err(SettingError {
+            key: "name".into(),
+            problem: format!(
+                "there is no engine called {name}; known are {}",
+                names.clone().collect::<Vec<_>>().join(", ")
+            ),
+            suggestion: nearest(name, names).map(str::to_owned),
+        });
+    };
+    Params::read(kind.settings, settings).map(|params| (kind, params))
 }
 
 /// Starts the engine of a cell in `directory`, its settings checked.
@@ -182,19 +79,10 @@ pub trait Connection: Send {
 /// A setting that is unknown or wrong, a library that cannot be loaded, a server that is missing or
 /// does not start.
 pub fn start_engine(spec: &EngineSpec, directory: &Path) -> Result<Box<dyn Engine>, EngineError> {
-    let (kind, params) = settings::read_settings(&spec.name, &spec.settings).map_err(|error| {
-        EngineError { what: format!("engine {}", spec.name), message: error.to_string(), code: 0 }
+    let (kind, params) = read_settings(&spec.name, &spec.settings).map_err(|error| EngineError {
+        subject: format!("engine {}", spec.name),
+        message: error.to_string(),
+        code: 0,
     })?;
     (kind.start)(params, directory)
-}
-
-/// A statement's beginning, on one line, for an error message.
-pub(crate) fn abridged(sql: &str) -> String {
-    const LETTERS_MAX: usize = 160;
-    let mut short: String = sql.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = short.char_indices().nth(LETTERS_MAX) {
-        short.truncate(end);
-        short.push('…');
-    }
-    short
 }

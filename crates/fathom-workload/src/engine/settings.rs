@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fathom_diagnostic::suggest::nearest;
 use serde_json::Value as Json;
 
-use super::{Dialect, ENGINES, Engine, EngineError};
+use super::error::EngineError;
+use super::interface::{Dialect, Engine};
 use crate::params::{Parameter, ParameterError, Params};
 
 /// A setting that is unknown or wrong, by its key.
@@ -53,51 +53,4 @@ pub struct EngineKind {
     /// A library that cannot be loaded, a server that is missing or does not start, a setting that
     /// does not take.
     pub start: Start,
-}
-
-/// All engines, in the order in which they are shown.
-#[must_use]
-pub fn engines() -> &'static [&'static EngineKind] {
-    ENGINES
-}
-
-/// The engine called `name`.
-#[must_use]
-pub fn engine_named(name: &str) -> Option<&'static EngineKind> {
-    ENGINES.iter().find(|kind| kind.name == name).copied()
-}
-
-/// The settings of the engine called `name` with their types, allowed values and defaults; none for
-/// an unknown engine.
-#[must_use]
-pub fn settings_of(name: &str) -> Option<&'static [Parameter]> {
-    engine_named(name).map(|kind| kind.settings)
-}
-
-/// Checks settings without starting anything.
-///
-/// # Errors
-/// The first setting that is unknown, of the wrong type or out of range; an unknown engine is
-/// reported under the key `name`.
-pub fn check_settings(name: &str, settings: &BTreeMap<String, Json>) -> Result<(), SettingError> {
-    read_settings(name, settings).map(|_| ())
-}
-
-/// Checks settings and fills in Fathom's defaults.
-pub(super) fn read_settings(
-    name: &str,
-    settings: &BTreeMap<String, Json>,
-) -> Result<(&'static EngineKind, Params), SettingError> {
-    let Some(kind) = engine_named(name) else {
-        let names = ENGINES.iter().map(|kind| kind.name);
-        return Err(SettingError {
-            key: "name".into(),
-            problem: format!(
-                "there is no engine called {name}; known are {}",
-                names.clone().collect::<Vec<_>>().join(", ")
-            ),
-            suggestion: nearest(name, names).map(str::to_owned),
-        });
-    };
-    Params::read(kind.settings, settings).map(|params| (kind, params))
 }

@@ -19,7 +19,7 @@ use fathom_probe::{PlainFile, Split, mark_call};
 use fathom_stack::ColdMethod;
 use fathom_trace::file_calls::{Call, FileCalls};
 
-use super::{KIND, refused};
+use super::error::{refused, wrong};
 use crate::clock::now_ns;
 use crate::params::Params;
 use crate::recorder::{Phase, Unit};
@@ -34,13 +34,13 @@ const PATTERN_BYTES: usize = 1 << 20;
 const SAMPLES_MAX: usize = 1 << 18;
 
 /// The workload, its parameters checked.
-pub struct Recorded {
+pub struct RecordedCalls {
     pub params: Params,
     pub file: PathBuf,
     pub cold: bool,
 }
 
-impl Workload for Recorded {
+impl Workload for RecordedCalls {
     fn run(&self, context: &Context<'_>, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
         let recording = FileCalls::read(&self.file).map_err(|error| refused("calls", error.to_string()))?;
         if recording.calls.is_empty() {
@@ -125,16 +125,16 @@ struct Files {
     /// For the block trace: where files lie that were written.
     watched: HashMap<u32, PlainFile>,
     /// By file: its length, and its bytes that are not zero, from and to.
-    held: HashMap<u32, Held>,
+    held: HashMap<u32, FileRanges>,
 }
 
 #[derive(Default)]
-struct Held {
+struct FileRanges {
     bytes: u64,
     ranges: BTreeMap<u64, u64>,
 }
 
-impl Held {
+impl FileRanges {
     /// Bytes from here to there were written.
     fn add(&mut self, mut from: u64, mut to: u64) {
         self.bytes = self.bytes.max(to);
@@ -315,8 +315,7 @@ impl Files {
             let (path, held) = (self.path(*number), &self.held[number]);
             let file = File::open(&path).map_err(failed(&path))?;
             let length = file.metadata().map_err(failed(&path))?.len();
-            let wrong =
-                |problem: String| WorkloadError::wrong(KIND.name, &format!("{}: {problem}", path.display()));
+            let wrong = |problem: String| wrong(format!("{}: {problem}", path.display()));
             if length != held.bytes {
                 return Err(wrong(format!("has {length} bytes, not {}", held.bytes)));
             }

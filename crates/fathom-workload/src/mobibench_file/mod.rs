@@ -35,6 +35,7 @@ mod access;
 mod block;
 mod buffer;
 mod calls;
+mod error;
 mod medium;
 mod pass;
 mod sync;
@@ -43,15 +44,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::params::{Kind, Parameter, Params, Preset};
-use crate::registry::WorkloadKind;
 use crate::sample::Sink;
-use crate::workload::{Context, Workload, WorkloadError};
+use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
 use access::Access;
+use error::{NAME, refused};
+use pass::MobibenchFile;
 use sync::SyncMode;
 
 /// The workload's entry in the registry.
 pub static KIND: WorkloadKind = WorkloadKind {
-    name: "mobibench-file",
+    name: NAME,
     summary: "Mobibench's file work (P4): sequential and random read and write, append, by sync mode",
     parameters: PARAMETERS,
     needs_engine: false,
@@ -119,23 +121,10 @@ static PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// The workload, its parameters checked.
-struct MobibenchFile {
-    params: Params,
-    accesses: Vec<Access>,
-    sync: SyncMode,
-    threads: u32,
-    /// Records of one thread's file.
-    records: u64,
-    record_bytes: usize,
-    overlap_percent: u64,
-    cold: bool,
-}
-
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
     if let Some(file) = params.optional_text("calls") {
         let (file, cold) = (PathBuf::from(file), params.boolean("cold"));
-        return Ok(Box::new(calls::Recorded { params, file, cold }));
+        return Ok(Box::new(calls::RecordedCalls { params, file, cold }));
     }
     let (threads, record_kib) = (params.count("threads"), params.count("record_kib"));
     let records = params.count("file_kib") / threads / record_kib;
@@ -159,10 +148,6 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
     }))
 }
 
-fn refused(parameter: &str, problem: String) -> WorkloadError {
-    WorkloadError::refused(KIND.name, parameter, problem)
-}
-
 impl Workload for MobibenchFile {
     fn run(&self, context: &Context<'_>, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
         let mut files = pass::Files::prepare(self, context)?;
@@ -177,11 +162,6 @@ impl Workload for MobibenchFile {
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
         self.params.all().clone()
     }
-}
-
-/// The file of a thread.
-fn path_of(context: &Context<'_>, thread: u32) -> PathBuf {
-    context.directory.join(format!("mobibench-file.{thread}"))
 }
 
 #[cfg(test)]

@@ -12,12 +12,31 @@ use super::access::Access;
 use super::block::{self, Stamp};
 use super::buffer::Buffer;
 use super::medium::Medium;
-use super::{MobibenchFile, path_of};
+use super::sync::SyncMode;
 use crate::clock::{now_ns, thread_cpu_ns};
+use crate::params::Params;
 use crate::recorder::{Lane, Phase, Unit};
 use crate::sample::{IoRow, Sink};
 use crate::workload::{Context, WorkloadError};
 use fathom_random::Random;
+
+/// The workload, its parameters checked.
+pub struct MobibenchFile {
+    pub params: Params,
+    pub accesses: Vec<Access>,
+    pub sync: SyncMode,
+    pub threads: u32,
+    /// Records of one thread's file.
+    pub records: u64,
+    pub record_bytes: usize,
+    pub overlap_percent: u64,
+    pub cold: bool,
+}
+
+/// The file of a thread.
+fn path_of(context: &Context<'_>, thread: u32) -> PathBuf {
+    context.directory.join(format!("mobibench-file.{thread}"))
+}
 
 /// Memory for records of all threads together. A pass over more data pauses, untimed, to check or
 /// make the next records.
@@ -104,8 +123,8 @@ impl<'a> Files<'a> {
             if access.writes() {
                 phase.excluded(|| self.make_records(&orders, first..last, step as u32 + 2));
             }
-            for one in self.run_threads(access, &mut media, &orders, first..last, &mut lanes)? {
-                calls.add(&one);
+            for thread_calls in self.run_threads(access, &mut media, &orders, first..last, &mut lanes)? {
+                calls.add(&thread_calls);
             }
             if !access.writes() {
                 phase.excluded(|| self.check_records(&orders, first..last))?;
@@ -188,7 +207,7 @@ impl<'a> Files<'a> {
                         calls.syncs += 1;
                         calls.sync_ns += wall_ns;
                         let split = Split { wall_ns, sync_ns: wall_ns, sync_calls: 1, ..Split::default() };
-                        lane.record_besides(start_ns, split);
+                        lane.record_auxiliary(start_ns, split);
                         medium.look_at_whole();
                     }
                     Ok(calls)

@@ -1,6 +1,6 @@
 //! What one thread's rows must hold, and what its next transaction does to them.
 
-use super::phase::{Operation, Plan};
+use super::plan::{Operation, Plan};
 use fathom_random::Random;
 
 /// A value's number: its text is made from it (see [`write_value`]). 0 = the row is not there.

@@ -33,6 +33,7 @@
 
 mod content;
 mod phase;
+mod plan;
 mod sql;
 #[cfg(test)]
 mod tests;
@@ -41,11 +42,10 @@ mod verify;
 use std::collections::BTreeMap;
 
 use crate::params::{Kind, Parameter, Params, Preset};
-use crate::registry::WorkloadKind;
 use crate::sample::Sink;
-use crate::workload::{Context, Workload, WorkloadError};
+use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
 use content::Content;
-use phase::{Operation, Plan};
+use plan::{Operation, Plan};
 
 /// The workload's entry in the registry.
 pub static KIND: WorkloadKind = WorkloadKind {

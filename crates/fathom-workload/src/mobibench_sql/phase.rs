@@ -3,56 +3,14 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use super::content::{Change, Content, write_value};
+use super::plan::{Operation, Plan};
 use super::sql;
 use crate::engine::{Connection, Dialect, Engine, EngineError, Statement, Value};
 use crate::recorder::{Lane, Phase, Unit};
 use crate::sample::Sink;
 use crate::workload::WorkloadError;
-
-/// What a transaction does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
-    Insert,
-    Update,
-    Delete,
-}
-
-impl Operation {
-    pub const ALL: [Operation; 3] = [Operation::Insert, Operation::Update, Operation::Delete];
-    pub const NAMES: &[&str] = &["insert", "update", "delete"];
-
-    /// The phase's name.
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The parameters, as numbers.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub transactions: u64,
-    pub rows: u64,
-    pub tables: u64,
-    pub databases: u64,
-    pub threads: u64,
-    pub shared: bool,
-    pub value_bytes: usize,
-    pub random_insert: bool,
-    pub autoincrement: bool,
-    pub prepared: bool,
-    pub interval: Duration,
-    pub checkpoint: bool,
-}
-
-impl Plan {
-    /// How many groups of databases there are: one shared by all threads, or one for each.
-    pub fn groups(&self) -> u64 {
-        if self.shared { 1 } else { self.threads }
-    }
-}
 
 /// What the threads of a phase share.
 struct Shared<'a> {
@@ -333,7 +291,8 @@ impl Worker<'_> {
     fn checkpoint(&mut self) -> Result<(), WorkloadError> {
         for &statement in &self.checkpoints {
             let mut answer = Vec::new();
-            self.lane.besides(|| self.connection.query(statement, &[], &mut |row| answer = row.to_vec()))?;
+            self.lane
+                .time_auxiliary(|| self.connection.query(statement, &[], &mut |row| answer = row.to_vec()))?;
             // SQLite answers: 1 if it could not begin, frames in the log, frames in the database. A
             // server answers nothing.
             if let [Value::Integer(busy), Value::Integer(log), Value::Integer(moved)] = answer[..]

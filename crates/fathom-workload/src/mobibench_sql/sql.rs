@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::content::{Change, write_value};
-use super::phase::Operation;
+use super::plan::Operation;
 use crate::engine::Dialect;
 
 /// The name of a thread's database: `mobibench-0`, and those attached to it `mobibench-0-1` …

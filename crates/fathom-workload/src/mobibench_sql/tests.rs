@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::content::{Content, write_value};
-use super::phase::{Operation, Plan};
+use super::plan::{Operation, Plan};
 use crate::engine::{Connection, Dialect, Engine, EngineError, EngineInfo, start_engine};
-use crate::sample::tests::Kept;
+use crate::sample::tests::MemorySink;
 use crate::spec::{Durability, EngineSpec, WorkloadSpec};
 use crate::workload::{Context, Workload, WorkloadError};
 
@@ -19,22 +19,22 @@ fn workload(params: &[(&str, Json)]) -> Result<Box<dyn Workload>, WorkloadError>
     crate::create(&WorkloadSpec { name: "mobibench-sql".into(), params: map(params) })
 }
 
-fn run_on(engine: &dyn Engine, params: &[(&str, Json)]) -> Result<Kept, WorkloadError> {
-    let mut kept = Kept::default();
+fn run_on(engine: &dyn Engine, params: &[(&str, Json)]) -> Result<MemorySink, WorkloadError> {
+    let mut kept = MemorySink::default();
     let context = Context { directory: engine.directory(), engine: Some(engine), seed: 42 };
     workload(params)?.run(&context, &mut kept)?;
     assert!((kept.done - 1.0).abs() < 1e-9);
     Ok(kept)
 }
 
-fn run(settings: &[(&str, Json)], params: &[(&str, Json)]) -> Result<Kept, WorkloadError> {
+fn run(settings: &[(&str, Json)], params: &[(&str, Json)]) -> Result<MemorySink, WorkloadError> {
     let directory = tempfile::tempdir().unwrap();
     let engine =
         start_engine(&EngineSpec { name: "sqlite".into(), settings: map(settings) }, directory.path())?;
     run_on(engine.as_ref(), params)
 }
 
-fn checksums(kept: &Kept) -> Vec<String> {
+fn checksums(kept: &MemorySink) -> Vec<String> {
     kept.checks.iter().filter(|check| check.contains("checksum")).cloned().collect()
 }
 
@@ -68,7 +68,7 @@ fn the_checkpoint_is_in_the_phase_but_in_no_transaction() {
         [("transactions", json!(20)), ("phases", json!("insert")), ("checkpoint", json!(checkpoint))]
     };
     // Splits are the thread's own; the I/O rows are the process's, in which other tests run too.
-    let besides = |kept: &Kept| {
+    let besides = |kept: &MemorySink| {
         let in_transactions: u64 = kept.samples.iter().map(|sample| sample.split.write_calls).sum();
         kept.phases[0].split.write_calls - in_transactions
     };
@@ -181,7 +181,7 @@ fn parameters_that_do_not_go_together_are_refused() {
     assert!(message(&[("table", json!(1))]).contains("did you mean `tables`?"));
     let directory = tempfile::tempdir().unwrap();
     let context = Context { directory: directory.path(), engine: None, seed: 1 };
-    let error = workload(&[]).unwrap().run(&context, &mut Kept::default()).unwrap_err().to_string();
+    let error = workload(&[]).unwrap().run(&context, &mut MemorySink::default()).unwrap_err().to_string();
     assert!(error.contains("needs one"), "{error}");
 }
 

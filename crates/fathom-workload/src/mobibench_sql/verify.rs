@@ -1,7 +1,7 @@
 //! Checks of the work, outside the timed window.
 
 use super::content::{Content, write_value};
-use super::phase::Plan;
+use super::plan::Plan;
 use super::sql;
 use crate::engine::{Dialect, Engine, Value};
 use crate::sample::Sink;

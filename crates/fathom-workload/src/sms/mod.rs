@@ -18,17 +18,16 @@ use std::collections::BTreeMap;
 
 use fathom_probe::Split;
 use mmdb::{Locking, LogKind};
-use smsc::bench::{Measured, measure};
+use smsc::bench::{Measurement, measure};
 use smsc::load::{LoadProfile, Plan, Side};
-use smsc::model::Unlogged;
+use smsc::model::UnloggedTables;
 use smsc::network::NetworkProfile;
 use smsc::store::{Acknowledge, MmdbOptions, StoreKind};
 
 use crate::params::{Kind, Parameter, Params, Preset};
-use crate::registry::WorkloadKind;
 use crate::sample::{PhaseSummary, Sink};
 use crate::spec::Durability;
-use crate::workload::{Context, Workload, WorkloadError};
+use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
 
 /// The workload's entry in the registry.
 pub static KIND: WorkloadKind = WorkloadKind {
@@ -189,15 +188,16 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
 }
 
 /// The tables that are left out of the log.
-fn unlogged(params: &Params) -> Result<Unlogged, WorkloadError> {
+fn unlogged(params: &Params) -> Result<UnloggedTables, WorkloadError> {
     let refused = |problem| WorkloadError::refused(KIND.name, "unlogged", problem);
     match (params.text("logging") == "selective", params.is_set("unlogged")) {
-        (false, false) => Ok(Unlogged::NONE),
+        (false, false) => Ok(UnloggedTables::NONE),
         (false, true) => Err(refused("is for logging = \"selective\" only: set that as well".into())),
-        (true, false) => Ok(Unlogged::ALL),
+        (true, false) => Ok(UnloggedTables::ALL),
         (true, true) => {
             let names = params.texts("unlogged");
-            Unlogged::named(names.iter().map(String::as_str)).map_err(|error| refused(error.to_string()))
+            UnloggedTables::named(names.iter().map(String::as_str))
+                .map_err(|error| refused(error.to_string()))
         }
     }
 }
@@ -276,7 +276,7 @@ impl Workload for Sms {
     }
 }
 
-fn summary(phase: &str, threads: i64, side: Side, measured: &Measured) -> PhaseSummary {
+fn summary(phase: &str, threads: i64, side: Side, measured: &Measurement) -> PhaseSummary {
     let ns = |ms: f64| (ms * 1e6) as u64;
     let count = if side == Side::Receiver { measured.figures.accepted } else { measured.figures.finished };
     let wall_ns = (measured.seconds * 1e9) as u64;

@@ -2,12 +2,12 @@ use super::*;
 use crate::sample::{IoRow, Sample};
 
 #[derive(Default)]
-struct Kept {
+struct MemorySink {
     phases: Vec<PhaseSummary>,
     verified: usize,
 }
 
-impl Sink for Kept {
+impl Sink for MemorySink {
     fn sample(&mut self, _: Sample) {}
     fn phase(&mut self, summary: PhaseSummary) {
         self.phases.push(summary);
@@ -22,11 +22,11 @@ impl Sink for Kept {
     }
 }
 
-fn run(pairs: &[(&str, serde_json::Value)]) -> Kept {
+fn run(pairs: &[(&str, serde_json::Value)]) -> MemorySink {
     let given = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let workload = create(Params::read(PARAMETERS, &given).unwrap()).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let mut kept = Kept::default();
+    let mut kept = MemorySink::default();
     let context = Context { directory: directory.path(), engine: None, seed: 5 };
     workload.run(&context, &mut kept).unwrap();
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "stores are left behind");
@@ -83,8 +83,8 @@ fn selective_logging_leaves_out_all_tables_or_those_named() {
     };
     let selective = ("logging", "selective".into());
     let some = ("unlogged", vec!["sent", "ms_state"].into());
-    assert_eq!(of(&[]).unwrap(), Unlogged::NONE);
-    assert_eq!(of(std::slice::from_ref(&selective)).unwrap(), Unlogged::ALL);
+    assert_eq!(of(&[]).unwrap(), UnloggedTables::NONE);
+    assert_eq!(of(std::slice::from_ref(&selective)).unwrap(), UnloggedTables::ALL);
     assert_eq!(of(&[selective, some.clone()]).unwrap().to_string(), "ms_state, sent");
     let refused = of(&[some]).unwrap_err().to_string();
     assert!(refused.contains("logging = \"selective\" only"), "{refused}");
@@ -109,5 +109,5 @@ fn who_does_not_wait_for_commits_is_promised_less() {
 #[test]
 fn the_stores_are_those_of_the_centre() {
     assert_eq!(STORES, StoreKind::ALL.map(StoreKind::name));
-    assert_eq!(DERIVABLE.join(", "), smsc::model::Unlogged::ALL.to_string());
+    assert_eq!(DERIVABLE.join(", "), smsc::model::UnloggedTables::ALL.to_string());
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use fathom_trace::model::{Blob, BlobCall, DONE, Value};
 use fathom_trace::sql::Verb;
 
-use super::translate::{PlacedCall, What};
+use super::translate::{CallKind, PlacedCall};
 use crate::changed::{integer_bytes, literal_bytes};
 
 /// The statements that are prepared and change rows, by connection and handle.
@@ -30,15 +30,15 @@ impl Changes {
     /// Takes note of a call, and gives the bytes that it changes.
     pub fn of(&mut self, made: &PlacedCall) -> u64 {
         let connection = self.0.entry(made.connection).or_default();
-        match &made.what {
-            What::Prepare { handle, sql, outcome } => {
+        match &made.kind {
+            CallKind::Prepare { handle, sql, outcome } => {
                 connection.remove(handle);
                 if !outcome.is_error() && Verb::of(sql).changes_rows() {
                     let literal_bytes = literal_bytes(sql.as_bytes());
                     connection.insert(*handle, Values { literal_bytes, ..Values::default() });
                 }
             }
-            What::Bind { handle, index, value } => {
+            CallKind::Bind { handle, index, value } => {
                 if let Some(values) = connection.get_mut(handle) {
                     let place = (*index as usize).saturating_sub(1);
                     // SQLite has at most 32,766 parameters (SQLITE_MAX_VARIABLE_NUMBER); what lies
@@ -51,32 +51,34 @@ impl Changes {
                     }
                 }
             }
-            What::ClearBindings { handle } => {
+            CallKind::ClearBindings { handle } => {
                 if let Some(values) = connection.get_mut(handle) {
                     values.bound_bytes.clear();
                 }
             }
-            What::Step { step, .. } => {
+            CallKind::Step { step, .. } => {
                 let changed = step.outcome.code == DONE && (!step.is_counted || step.changes > 0);
                 if changed && let Some(values) = connection.get(&step.handle) {
                     return values.literal_bytes + values.bound_bytes.iter().sum::<u64>();
                 }
             }
-            What::Finalize { handle } => drop(connection.remove(handle)),
-            What::Blob(Blob { call: BlobCall::Write { data, .. }, outcome, .. }) if !outcome.is_error() => {
+            CallKind::Finalize { handle } => drop(connection.remove(handle)),
+            CallKind::Blob(Blob { call: BlobCall::Write { data, .. }, outcome, .. })
+                if !outcome.is_error() =>
+            {
                 return data.len() as u64;
             }
-            What::Blob(_) => {}
-            What::Close => drop(self.0.remove(&made.connection)),
-            What::Open(_)
-            | What::Reset { .. }
-            | What::Script(_)
-            | What::Checkpoint(_)
-            | What::Attach { .. }
-            | What::Hold { .. }
-            | What::Release
-            | What::Rollback
-            | What::Refuse { .. } => {}
+            CallKind::Blob(_) => {}
+            CallKind::Close => drop(self.0.remove(&made.connection)),
+            CallKind::Open(_)
+            | CallKind::Reset { .. }
+            | CallKind::Script(_)
+            | CallKind::Checkpoint(_)
+            | CallKind::Attach { .. }
+            | CallKind::Hold { .. }
+            | CallKind::Release
+            | CallKind::Rollback
+            | CallKind::Refuse { .. } => {}
         }
         0
     }
@@ -99,42 +101,43 @@ mod tests {
     use super::*;
     use fathom_trace::model::{Outcome, Step};
 
-    fn step(handle: u32, is_counted: bool, changes: u64, code: i32) -> What {
+    fn step(handle: u32, is_counted: bool, changes: u64, code: i32) -> CallKind {
         let outcome = Outcome::of(code);
         let step =
             Step { handle, begins: true, is_counted, rows: 0, changes, in_transaction: false, outcome };
-        What::Step { step, is_checkpoint: false }
+        CallKind::Step { step, is_checkpoint: false }
     }
 
     #[test]
     fn each_execution_that_changed_rows_counts_its_literals_and_what_is_bound_then() {
         let mut changes = Changes::default();
-        let mut of = |connection, what| {
+        let mut of = |connection, kind| {
             let ties = Ties::default();
-            changes.of(&PlacedCall { number: 0, after: 0, ties, start_ns: 0, thread: 0, connection, what })
+            changes.of(&PlacedCall { number: 0, after: 0, ties, start_ns: 0, thread: 0, connection, kind })
         };
-        let prepare = |handle, sql: &str| What::Prepare { handle, sql: sql.into(), outcome: Outcome::of(0) };
-        let bind = |index, value| What::Bind { handle: 3, index, value };
+        let prepare =
+            |handle, sql: &str| CallKind::Prepare { handle, sql: sql.into(), outcome: Outcome::of(0) };
+        let bind = |index, value| CallKind::Bind { handle: 3, index, value };
         of(0, prepare(3, "INSERT INTO t VALUES (?, ?, 'four', 300)"));
         of(0, prepare(4, "SELECT 'not counted'"));
         of(1, prepare(3, "DELETE FROM t WHERE a = 70000"));
         of(0, bind(1, Value::Integer(128)));
         of(0, bind(2, Value::Text(b"twelve chars".to_vec())));
         assert_eq!(of(0, step(3, true, 1, DONE)), 4 + 2 + 2 + 12);
-        of(0, What::Reset { handle: 3 });
+        of(0, CallKind::Reset { handle: 3 });
         of(0, bind(1, Value::Null));
         assert_eq!(of(0, step(3, true, 1, DONE)), 4 + 2 + 12, "the text is bound still");
         assert_eq!(of(0, step(3, true, 0, DONE)), 0, "it changed nothing");
         assert_eq!(of(0, step(3, true, 0, 19)), 0, "it failed");
         assert_eq!(of(0, step(3, false, 0, DONE)), 4 + 2 + 12, "a log does not tell changes");
-        of(0, What::ClearBindings { handle: 3 });
+        of(0, CallKind::ClearBindings { handle: 3 });
         of(0, bind(2, Value::ZeroBlob(1000)));
         assert_eq!(of(0, step(3, true, 1, DONE)), 4 + 2 + 1000);
         assert_eq!(of(0, step(4, true, 0, DONE)), 0);
         assert_eq!(of(1, step(3, true, 5, DONE)), 3, "another connection's statement with the same number");
-        of(0, What::Finalize { handle: 3 });
+        of(0, CallKind::Finalize { handle: 3 });
         assert_eq!(of(0, step(3, true, 1, DONE)), 0);
-        of(1, What::Close);
+        of(1, CallKind::Close);
         assert!(!changes.0.contains_key(&1));
     }
 }

@@ -23,9 +23,9 @@ use fathom_trace::{Reader, TraceError};
 
 use super::changes::Changes;
 use super::locks::Tie;
-use super::order::Order;
+use super::order::{CallSource, Order};
 use super::plan::{Home, Plan};
-use super::translate::{PlacedCall, Translator, What};
+use super::translate::{CallKind, PlacedCall, Translator};
 use crate::changed;
 use crate::engine::Engine;
 
@@ -91,7 +91,7 @@ pub struct Place {
     pub message: Span,
 }
 
-/// As [`What`], with texts and values in the batch's bytes.
+/// As [`CallKind`], with texts and values in the batch's bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
     Open {
@@ -118,7 +118,7 @@ pub enum Task {
         begins: bool,
         is_counted: bool,
         in_transaction: bool,
-        expected: Expected,
+        expected: StepOutcome,
     },
     Hold {
         schema: Span,
@@ -164,7 +164,7 @@ pub enum BoundValue {
 
 /// What came of steps.
 #[derive(Clone, Copy, Debug)]
-pub struct Expected {
+pub struct StepOutcome {
     pub rows: u64,
     /// As `sqlite3_changes` gives it, so it fits; more than that (a damaged trace) is never
     /// reached.
@@ -248,12 +248,12 @@ impl Batch {
 
     fn add(&mut self, made: &PlacedCall, connection: u32) {
         let mut message = Span { at: 0, length: 0 };
-        let task = match &made.what {
-            What::Open(database) => Task::Open { database: *database, connection: made.connection },
-            What::Prepare { handle, sql, outcome } => {
+        let task = match &made.kind {
+            CallKind::Open(database) => Task::Open { database: *database, connection: made.connection },
+            CallKind::Prepare { handle, sql, outcome } => {
                 Task::Prepare { handle: *handle, sql: self.put(sql.as_bytes()), code: outcome.code }
             }
-            What::Bind { handle, index, value } => {
+            CallKind::Bind { handle, index, value } => {
                 let value = match value {
                     Value::Null => BoundValue::Null,
                     Value::Integer(value) => BoundValue::Integer(*value),
@@ -264,31 +264,31 @@ impl Batch {
                 };
                 Task::Bind { handle: *handle, index: u16::try_from(*index).unwrap_or(u16::MAX), value }
             }
-            What::ClearBindings { handle } => Task::ClearBindings { handle: *handle },
-            What::Step { step, .. } => {
+            CallKind::ClearBindings { handle } => Task::ClearBindings { handle: *handle },
+            CallKind::Step { step, .. } => {
                 let Step { handle, begins, is_counted, rows, changes, in_transaction, outcome } = step;
                 message = self.put(outcome.message.as_bytes());
                 let (begins, is_counted, in_transaction) = (*begins, *is_counted, *in_transaction);
                 let changes = u32::try_from(*changes).unwrap_or(u32::MAX);
-                let expected = Expected { rows: *rows, changes, code: outcome.code };
+                let expected = StepOutcome { rows: *rows, changes, code: outcome.code };
                 Task::Step { handle: *handle, begins, is_counted, in_transaction, expected }
             }
-            What::Hold { schema } => Task::Hold { schema: self.put(schema.as_bytes()) },
-            What::Release => Task::Release,
-            What::Rollback => Task::Rollback,
-            What::Refuse { handle } => Task::Refuse { handle: *handle },
-            What::Reset { handle } => Task::Reset { handle: *handle },
-            What::Finalize { handle } => Task::Finalize { handle: *handle },
-            What::Checkpoint(sql) => Task::Checkpoint { sql: self.put(sql.as_bytes()) },
-            What::Script(sql) => Task::Script { sql: self.put(sql.as_bytes()) },
-            What::Attach { database, schema } => {
+            CallKind::Hold { schema } => Task::Hold { schema: self.put(schema.as_bytes()) },
+            CallKind::Release => Task::Release,
+            CallKind::Rollback => Task::Rollback,
+            CallKind::Refuse { handle } => Task::Refuse { handle: *handle },
+            CallKind::Reset { handle } => Task::Reset { handle: *handle },
+            CallKind::Finalize { handle } => Task::Finalize { handle: *handle },
+            CallKind::Checkpoint(sql) => Task::Checkpoint { sql: self.put(sql.as_bytes()) },
+            CallKind::Script(sql) => Task::Script { sql: self.put(sql.as_bytes()) },
+            CallKind::Attach { database, schema } => {
                 Task::Attach { database: *database, schema: self.put(schema.as_bytes()) }
             }
-            What::Blob(blob) => {
+            CallKind::Blob(blob) => {
                 message = self.put(blob.outcome.message.as_bytes());
                 Task::Blob { at: self.put_blob(blob) }
             }
-            What::Close => Task::Close,
+            CallKind::Close => Task::Close,
         };
         let span = |at: usize, length: usize| Span { at: at as u32, length: length as u32 };
         let needs = span(self.needs.len(), made.ties.needs.len());
@@ -297,7 +297,7 @@ impl Batch {
         self.gives.extend_from_slice(&made.ties.gives);
         let PlacedCall { number, after, start_ns, thread, .. } = *made;
         self.calls.push(Call { task, connection });
-        let is_checkpoint = matches!(made.what, What::Step { is_checkpoint: true, .. });
+        let is_checkpoint = matches!(made.kind, CallKind::Step { is_checkpoint: true, .. });
         self.places.push(Place { number, after, needs, gives, thread, is_checkpoint, start_ns, message });
     }
 }
@@ -431,24 +431,6 @@ impl Feed {
         !store.is_closed
     }
 
-    /// Whether the lane has calls to take, or knows that none follow.
-    pub fn has_ready(&self, lane: usize) -> bool {
-        let ready = lock(&self.queues[lane].ready);
-        !ready.batches.is_empty() || ready.is_closed
-    }
-
-    /// All lanes wait: the reading goes on, whatever room it has. False where nothing more comes.
-    pub fn read_on(&self) -> bool {
-        let mut store = lock(&self.store);
-        if store.is_closed {
-            return false;
-        }
-        store.reads_on = true;
-        drop(store);
-        self.has_room.notify_all();
-        true
-    }
-
     /// Nothing more comes: at the end, and where something has failed.
     pub fn close(&self) {
         for queue in &self.queues {
@@ -493,6 +475,24 @@ impl Feed {
         };
         fill.reader = Some(Reader::open(&plan.file)?);
         Ok(fill)
+    }
+}
+
+impl CallSource for Feed {
+    fn has_ready(&self, lane: usize) -> bool {
+        let ready = lock(&self.queues[lane].ready);
+        !ready.batches.is_empty() || ready.is_closed
+    }
+
+    fn read_on(&self) -> bool {
+        let mut store = lock(&self.store);
+        if store.is_closed {
+            return false;
+        }
+        store.reads_on = true;
+        drop(store);
+        self.has_room.notify_all();
+        true
     }
 }
 
@@ -609,7 +609,7 @@ impl Fill<'_> {
         // The first reading has met every connection and thread.
         let (lane, place) = match self.homes.get(&made.connection) {
             Some(&Home::Lane(lane)) => {
-                let is_closed = matches!(made.what, What::Close);
+                let is_closed = matches!(made.kind, CallKind::Close);
                 (lane, self.places[lane as usize].of(made.connection, is_closed))
             }
             Some(&Home::Shared(number)) => {

@@ -8,14 +8,15 @@ use fathom_trace::model::{Blob, BlobCall, DONE, OK, ROW};
 use fathom_trace::sql::Verb;
 use hdrhistogram::Histogram;
 
-use super::feed::{Batch, BoundValue, Call, Expected, Feed, Place, SHARED, Task};
-use super::order::{Checkpoints, Order, Requirements, Rest, Waited};
+use super::feed::{Batch, BoundValue, Call, Feed, Place, SHARED, StepOutcome, Task};
+use super::locks::NOT_AGAIN;
+use super::order::{Checkpoints, IdleReason, Order, Requirements, WaitResult};
 use super::plan::name_of;
 use super::wrong;
 use crate::changed;
 use crate::clock::{Stopwatch, now_ns};
 use crate::critical::Path;
-use crate::engine::calls::{Accessed, Bound, Stepped};
+use crate::engine::calls::{Argument, BlobResult, StepResult};
 use crate::engine::{Connection, Engine, EngineError, abridged};
 use crate::recorder::Lane;
 use crate::sample::Sink;
@@ -82,7 +83,7 @@ pub struct Report {
     /// Waits for locks: number, ns.
     pub lock_waits: Option<(u64, u64)>,
     /// Calls that did not wait for all that had returned before them.
-    pub gave_way: u64,
+    pub reordered_calls: u64,
     /// The path to the end of the lane that ended last, where there are several.
     pub path: Option<Path>,
     /// Several streams have no order among each other.
@@ -152,10 +153,10 @@ impl Report {
                 ns as f64 / 1e6
             ));
         }
-        if self.gave_way > 0 {
+        if self.reordered_calls > 0 {
             sink.warning(format!(
                 "{} calls began before others that had returned before them: with this cell's locks those were waiting for them",
-                self.gave_way
+                self.reordered_calls
             ));
         }
         if let (waits @ 1.., ns) = self.starved {
@@ -190,7 +191,7 @@ impl Run<'_> {
         state.close_all()?;
         std::mem::forget(ends);
         if let Some(order) = self.order {
-            order.fall_asleep(self.number, Rest::Ended);
+            order.fall_asleep(self.number, IdleReason::Ended);
         }
         Ok((record, state.report))
     }
@@ -245,7 +246,7 @@ impl State<'_> {
                 Unit { has_step: true, .. } => record.end(watch, self.rows),
                 // Setting up the cell's settings is no work of the application.
                 Unit { opens: true, .. } => {}
-                _ => record.end_besides(watch),
+                _ => record.end_auxiliary(watch),
             }
         }
         self.report.starved = calls.starved;
@@ -288,15 +289,15 @@ impl State<'_> {
         }
         let run = self.run;
         match order.wait(lane, wanted, run.feed, || self.describe(calls)) {
-            Waited::Free => Ok(()),
-            Waited::Released(by) => {
+            WaitResult::Free => Ok(()),
+            WaitResult::Released(by) => {
                 if let Some(by) = by {
                     self.path.waited(order.path_of(by), now_ns());
                 }
                 Ok(())
             }
-            Waited::Stopped => Err(stopped()),
-            Waited::Stuck => {
+            WaitResult::Stopped => Err(stopped()),
+            WaitResult::Stuck => {
                 let waits = order.waits(lane).join("; ");
                 let engine = self.run.engine.info().settings.remove("journal_mode").unwrap_or_default();
                 Err(wrong(format!(
@@ -507,12 +508,12 @@ impl State<'_> {
             }
             Task::Bind { handle, index, value } => {
                 let value = match *value {
-                    BoundValue::Null => Bound::Null,
-                    BoundValue::Integer(value) => Bound::Integer(value),
-                    BoundValue::Real(value) => Bound::Real(value),
-                    BoundValue::Text(span) => Bound::Text(batch.bytes(span)),
-                    BoundValue::Blob(span) => Bound::Blob(batch.bytes(span)),
-                    BoundValue::ZeroBlob(length) => Bound::ZeroBlob(length),
+                    BoundValue::Null => Argument::Null,
+                    BoundValue::Integer(value) => Argument::Integer(value),
+                    BoundValue::Real(value) => Argument::Real(value),
+                    BoundValue::Text(span) => Argument::Text(batch.bytes(span)),
+                    BoundValue::Blob(span) => Argument::Blob(batch.bytes(span)),
+                    BoundValue::ZeroBlob(length) => Argument::ZeroBlob(length),
                 };
                 Ok(calls.bind(*handle, u32::from(*index), value)?)
             }
@@ -554,7 +555,7 @@ impl State<'_> {
                     let is_refused = stepped.code & 0xff == BUSY && stepped.rows == 0;
                     // A checkpoint is no part of the order, and some hold the lock to write for a
                     // moment.
-                    if !is_refused || is_impatient || !checkpoints.is_some_and(Checkpoints::met_one) {
+                    if !is_refused || is_impatient || !checkpoints.is_some_and(Checkpoints::has_other) {
                         break;
                     }
                 }
@@ -627,10 +628,10 @@ impl State<'_> {
     #[cold]
     fn differs(
         &self,
-        expected: &Expected,
+        expected: &StepOutcome,
         captured: &str,
         sql: &str,
-        stepped: Stepped,
+        stepped: StepResult,
         message: &str,
     ) -> Result<(), WorkloadError> {
         if stepped.code & 0xff != expected.code & 0xff {
@@ -647,7 +648,7 @@ impl State<'_> {
             }
             let message = message.as_str();
             let error = EngineError {
-                what: format!("`{}`", abridged(sql)),
+                subject: format!("`{}`", abridged(sql)),
                 message: format!(
                     "result {}, captured was {}",
                     told(stepped.code, message),
@@ -719,7 +720,7 @@ impl State<'_> {
 
 /// A call on a blob that did not do what it did when it was captured.
 #[cold]
-fn blob_differs(blob: &Blob, done: Accessed, message: &str) -> WorkloadError {
+fn blob_differs(blob: &Blob, done: BlobResult, message: &str) -> WorkloadError {
     let what = match &blob.call {
         BlobCall::Open { table, column, row, .. } => {
             format!("opening the blob {table}.{column} of row {row}")
@@ -742,7 +743,7 @@ fn blob_differs(blob: &Blob, done: Accessed, message: &str) -> WorkloadError {
     }
     let captured = told(blob.outcome.code, &blob.outcome.message);
     let message = format!("result {}, captured was {captured}", told(done.code, message));
-    EngineError { what, message, code: done.code }.into()
+    EngineError { subject: what, message, code: done.code }.into()
 }
 
 /// SQLITE_BUSY.
@@ -752,9 +753,6 @@ const LOCKED: i32 = 6;
 
 /// What brings what an application brought itself.
 const EXTENSION: &str = "; `--set extension=FILE` loads an extension that has it";
-
-/// What is said of a trace that cannot come to the same again.
-pub const NOT_AGAIN: &str = "the trace cannot be done again";
 
 /// Opens a database of the trace.
 pub fn open(engine: &dyn Engine, database: u32) -> Result<Box<dyn Connection>, EngineError> {
@@ -791,8 +789,8 @@ fn in_a_shared_cache(error: WorkloadError) -> WorkloadError {
 fn in_call(error: WorkloadError, place: &Place) -> WorkloadError {
     let place = told(place);
     match error {
-        WorkloadError::Engine(EngineError { what, message, code }) => {
-            WorkloadError::Engine(EngineError { what: format!("{what} ({place})"), message, code })
+        WorkloadError::Engine(EngineError { subject: what, message, code }) => {
+            WorkloadError::Engine(EngineError { subject: format!("{what} ({place})"), message, code })
         }
         WorkloadError::Verification(words) => WorkloadError::Verification(format!("{words} ({place})")),
         other => other,
@@ -843,7 +841,7 @@ impl Calls<'_> {
         let (is_behind, before_ns) = (self.run.feed.is_behind(self.run.number), now_ns());
         // Others may wait for the reading, too, which then goes on whatever is read already.
         if let Some(order) = self.run.order {
-            order.fall_asleep(self.run.number, Rest::Reading);
+            order.fall_asleep(self.run.number, IdleReason::Reading);
         }
         let next = self.run.feed.take(self.run.number);
         if let Some(order) = self.run.order {

@@ -17,7 +17,7 @@
 //! circle; what a thread waits for is never a lock of SQLite's, which has no order.
 //!
 //! A call that has begun to read and returns only after others have committed (a long SELECT on a
-//! write-ahead log) is told apart: its snapshot is taken by a call before it ([`Held`]), so that
+//! write-ahead log) is told apart: its snapshot is taken by a call before it ([`EarlySnapshot`]), so that
 //! the commits need not wait for all of it. So is that of a call which saw a commit to several
 //! databases in one of them and not yet in another.
 //!
@@ -29,6 +29,9 @@
 use std::collections::{HashMap, HashSet};
 
 use fathom_trace::model::{Lock, LockChange};
+
+/// What is said of a trace that cannot come to the same again.
+pub const NOT_AGAIN: &str = "the trace cannot be done again";
 
 /// A counter and the value that it must have reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ pub struct Ties {
 
 /// A snapshot that is to be taken before its call.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct EarlySnapshot {
     pub database: u32,
     pub ties: Ties,
 }
@@ -77,7 +80,7 @@ pub enum Counts {
 }
 
 impl Tie {
-    /// What is waited for, in words; `databases` are those of [`Past::databases`], by their names.
+    /// What is waited for, in words; `databases` are those of [`LockHistory::databases`], by their names.
     pub fn words(&self, databases: &[String]) -> String {
         let Some(database) = databases.get((self.counter / COUNTERS) as usize) else {
             return "the call before on its connection".into();
@@ -94,8 +97,8 @@ impl Tie {
 
 /// What the first reading has found.
 #[derive(Debug, Default)]
-pub struct Past {
-    databases: Vec<Known>,
+pub struct LockHistory {
+    databases: Vec<DatabaseLocks>,
     numbers: HashMap<u32, u32>,
     /// Reads, by the number of their lock, that others' commits overtook before their call
     /// returned.
@@ -108,7 +111,7 @@ pub struct Past {
 
 /// What is known of one database after the first reading.
 #[derive(Debug, Default)]
-struct Known {
+struct DatabaseLocks {
     /// Its number in the trace.
     number: u32,
     /// Of the commits up to each one, from 0, those that are done again; while reading, whether
@@ -120,7 +123,7 @@ struct Known {
     writes: Vec<bool>,
 }
 
-impl Known {
+impl DatabaseLocks {
     fn at(row: &[u32], place: u64) -> u64 {
         let place = usize::try_from(place).unwrap_or(usize::MAX).min(row.len().wrapping_sub(1));
         row.get(place).copied().unwrap_or(0).into()
@@ -136,10 +139,10 @@ impl Known {
     }
 }
 
-impl Past {
+impl LockHistory {
     /// Of a trace whose locks tell no order.
-    pub fn void() -> Past {
-        Past { is_void: true, ..Past::default() }
+    pub fn void() -> LockHistory {
+        LockHistory { is_void: true, ..LockHistory::default() }
     }
 
     /// Whether the trace tells locks at all.
@@ -161,7 +164,7 @@ impl Past {
         let next = self.databases.len() as u32;
         let place = *self.numbers.entry(database).or_insert(next);
         if place == next {
-            self.databases.push(Known { number: database, ..Known::default() });
+            self.databases.push(DatabaseLocks { number: database, ..DatabaseLocks::default() });
         }
         place as usize
     }
@@ -173,9 +176,9 @@ impl Past {
             for row in [&mut known.commits, &mut known.reads] {
                 row.resize(most, 0);
                 let mut sum = 0_u32;
-                for one in row {
-                    sum = sum.saturating_add(*one);
-                    *one = sum;
+                for count in row {
+                    sum = sum.saturating_add(*count);
+                    *count = sum;
                 }
             }
         }
@@ -222,7 +225,7 @@ struct Open {
 /// Locks as they stand in the trace; the same for both readings.
 #[derive(Debug)]
 pub struct Locks {
-    past: Past,
+    past: LockHistory,
     is_first: bool,
     /// Whether the cell has a write-ahead log, where reads do not stop commits.
     has_log: bool,
@@ -255,15 +258,15 @@ const AHEAD_MAX: u64 = 1 << 16;
 impl Locks {
     /// Before the first reading.
     pub fn first() -> Locks {
-        Locks::new(Past::default(), true, false)
+        Locks::new(LockHistory::default(), true, false)
     }
 
     /// Before the second one, in a cell with a write-ahead log or without.
-    pub fn second(past: Past, has_log: bool) -> Locks {
+    pub fn second(past: LockHistory, has_log: bool) -> Locks {
         Locks::new(past, false, has_log)
     }
 
-    fn new(past: Past, is_first: bool, has_log: bool) -> Locks {
+    fn new(past: LockHistory, is_first: bool, has_log: bool) -> Locks {
         Locks {
             now: vec![Now::default(); past.databases.len()],
             past,
@@ -278,7 +281,7 @@ impl Locks {
     }
 
     /// After the first reading.
-    pub fn into_past(mut self) -> Past {
+    pub fn into_past(mut self) -> LockHistory {
         if self.is_first {
             self.past.sum_up();
         }
@@ -302,7 +305,7 @@ impl Locks {
     }
 
     /// A lock. Gives the snapshot that is to be taken here, before the call itself.
-    pub fn add(&mut self, lock: Lock) -> Option<Held> {
+    pub fn add(&mut self, lock: Lock) -> Option<EarlySnapshot> {
         let place = self.past.place(lock.database);
         if self.now.len() <= place {
             self.now.resize(place + 1, Now::default());
@@ -345,14 +348,12 @@ impl Locks {
         pending.is_held.then(|| {
             let mut ties = Ties::default();
             self.read_ties(&pending, &mut ties);
-            Held { database: lock.database, ties }
+            EarlySnapshot { database: lock.database, ties }
         })
     }
 
     fn refuse(&mut self, database: u32, why: &str) {
-        self.past
-            .refused
-            .get_or_insert_with(|| format!("{}: database {database}: {why}", super::lane::NOT_AGAIN));
+        self.past.refused.get_or_insert_with(|| format!("{}: database {database}: {why}", NOT_AGAIN));
     }
 
     /// A call has returned that began at `start_ns`: what it waits for and gives. `is_again`: it is
@@ -364,7 +365,7 @@ impl Locks {
         {
             // What was locked before the call belongs to one that was not recorded.
             let (mut own, others): (Vec<_>, Vec<_>) =
-                list.into_iter().partition(|one| one.is_left || one.lock.at_ns >= start_ns);
+                list.into_iter().partition(|pending| pending.is_left || pending.lock.at_ns >= start_ns);
             if !others.is_empty() {
                 let mut left = self.locks(connection, &others, false, &mut ties);
                 (ties.only_reads, ties.looks_at, ties.ended_a_write) = Default::default();
@@ -386,12 +387,12 @@ impl Locks {
         let mut open: Vec<_> = self.open.keys().copied().filter(|(of, _)| *of == connection).collect();
         open.sort_unstable();
         for key in open {
-            let Some(one) = self.open.remove(&key) else { continue };
-            self.let_go(one.thread, connection);
-            if one.writes_again {
+            let Some(pending) = self.open.remove(&key) else { continue };
+            self.let_go(pending.thread, connection);
+            if pending.writes_again {
                 ties.gives.push(counter(key.1, Counts::Writes));
             }
-            if one.is_again {
+            if pending.is_again {
                 self.now[key.1].ended += 1;
                 ties.gives.push(counter(key.1, Counts::Ended));
             }
@@ -421,10 +422,10 @@ impl Locks {
 
     /// The locks of a call; gives those that are kept beyond one that is not done again.
     fn locks(&mut self, connection: u32, list: &[Pending], is_again: bool, ties: &mut Ties) -> Vec<Pending> {
-        let mut places: Vec<usize> = list.iter().map(|one| one.place).collect();
+        let mut places: Vec<usize> = list.iter().map(|pending| pending.place).collect();
         places.sort_unstable();
         places.dedup();
-        let of_place = |place| list.iter().filter(move |one| one.place == place);
+        let of_place = |place| list.iter().filter(move |pending| pending.place == place);
         let mut summaries: Vec<(usize, Summary)> =
             places.into_iter().map(|place| (place, Summary::of(of_place(place)))).collect();
         if is_again {
@@ -452,7 +453,7 @@ impl Locks {
             }
         }
         ties.only_reads &= !writes;
-        left.sort_unstable_by_key(|one| one.number);
+        left.sort_unstable_by_key(|pending| pending.number);
         left
     }
 
@@ -479,26 +480,26 @@ impl Locks {
         list: impl Iterator<Item = &'a Pending>,
         left: &mut Vec<Pending>,
     ) {
-        let kept_read = summary.read.filter(|_| summary.read_end.is_none()).map(|one| one.number);
-        let kept_write = summary.writes.last().filter(|(_, end)| end.is_none()).map(|(one, _)| one.number);
+        let kept_read = summary.read.filter(|_| summary.read_end.is_none()).map(|lock| lock.number);
+        let kept_write = summary.writes.last().filter(|(_, end)| end.is_none()).map(|(lock, _)| lock.number);
         let is_open = self.open.get(&(connection, place)).is_some_and(|open| open.is_again);
         let (mut depth_read, mut depth_write) = (0, 0);
-        for one in list {
-            let is_left = match one.lock.change {
+        for pending in list {
+            let is_left = match pending.lock.change {
                 LockChange::Read => {
                     depth_read = 1;
-                    Some(one.number) == kept_read
+                    Some(pending.number) == kept_read
                 }
                 LockChange::Write => {
                     depth_write = 1;
-                    Some(one.number) == kept_write
+                    Some(pending.number) == kept_write
                 }
-                LockChange::Exclusive => kept_write.is_some_and(|write| one.number > write),
+                LockChange::Exclusive => kept_write.is_some_and(|write| pending.number > write),
                 LockChange::ReadEnd => std::mem::take(&mut depth_read) == 0 && is_open,
                 LockChange::WriteEnd { .. } => std::mem::take(&mut depth_write) == 0 && is_open,
             };
             if is_left {
-                left.push(Pending { is_left: true, ..*one });
+                left.push(Pending { is_left: true, ..*pending });
             }
         }
     }
@@ -513,7 +514,7 @@ impl Locks {
             let commits = self.now[place].commits;
             let known = &mut self.past.databases[place];
             if let Some(read) = &summary.read {
-                Known::raise(&mut known.reads, read.lock.commits);
+                DatabaseLocks::raise(&mut known.reads, read.lock.commits);
                 // Nobody commits while another one writes.
                 let is_only_read = summary.writes.is_empty() && summary.outer_write.is_none();
                 if is_only_read && commits > read.lock.commits && !read.is_left {
@@ -526,7 +527,7 @@ impl Locks {
                 }
             }
             for commit in summary.commits() {
-                Known::raise(&mut known.commits, commit);
+                DatabaseLocks::raise(&mut known.commits, commit);
             }
         } else {
             self.tie(place, summary, was_open, ties);
@@ -541,8 +542,8 @@ impl Locks {
             Some((_, end)) => end.is_none(),
             None => was_open.is_some_and(|open| open.writes_again) && summary.outer_write.is_none(),
         };
-        if let Some(one) = self.open.remove(&key) {
-            self.let_go(one.thread, connection);
+        if let Some(pending) = self.open.remove(&key) {
+            self.let_go(pending.thread, connection);
         }
         if is_reading {
             let (thread, is_again) = match (&summary.read, was_open) {
@@ -558,7 +559,7 @@ impl Locks {
 
     fn read_ties(&self, read: &Pending, ties: &mut Ties) {
         let known = &self.past.databases[read.place];
-        let at_least = Known::at(&known.commits, read.lock.commits);
+        let at_least = DatabaseLocks::at(&known.commits, read.lock.commits);
         if at_least > 0 {
             ties.needs.push(Tie { counter: counter(read.place, Counts::Commits), at_least });
         }
@@ -596,12 +597,12 @@ impl Locks {
         let first_commit = summary.commits().min();
         if self.has_log {
             if let Some(commit) = first_commit {
-                let begun = Known::at(&known.reads, commit - 1).saturating_sub(begins_here);
+                let begun = DatabaseLocks::at(&known.reads, commit - 1).saturating_sub(begins_here);
                 ties.needs.push(Tie { counter: counter(place, Counts::Begun), at_least: begun });
             }
         } else if first_commit.is_some() || summary.excludes {
             let before = first_commit.map_or(self.now[place].commits, |commit| commit - 1);
-            let ended = Known::at(&known.reads, before).saturating_sub(own_reads);
+            let ended = DatabaseLocks::at(&known.reads, before).saturating_sub(own_reads);
             ties.needs.push(Tie { counter: counter(place, Counts::Ended), at_least: ended });
         }
         for _ in summary.commits() {
@@ -622,22 +623,24 @@ impl Summary {
     fn of<'a>(list: impl Iterator<Item = &'a Pending>) -> Summary {
         let mut summary = Summary::default();
         let mut is_reading = false;
-        for one in list {
-            match one.lock.change {
+        for pending in list {
+            match pending.lock.change {
                 LockChange::Read => {
-                    summary.read = Some(*one);
+                    summary.read = Some(*pending);
                     (is_reading, summary.read_end) = (true, None);
                     summary.drop_attempts();
                 }
-                LockChange::ReadEnd if std::mem::take(&mut is_reading) => summary.read_end = Some(one.number),
+                LockChange::ReadEnd if std::mem::take(&mut is_reading) => {
+                    summary.read_end = Some(pending.number)
+                }
                 LockChange::ReadEnd => summary.outer_ended = true,
                 LockChange::Write => {
                     summary.drop_attempts();
-                    summary.writes.push((*one, None));
+                    summary.writes.push((*pending, None));
                 }
                 LockChange::Exclusive => summary.excludes = true,
                 LockChange::WriteEnd { is_commit } => {
-                    let end = Some((is_commit, one.lock.commits));
+                    let end = Some((is_commit, pending.lock.commits));
                     match summary.writes.last_mut().filter(|(_, end)| end.is_none()) {
                         Some(write) => write.1 = end,
                         None => summary.outer_write = end,

@@ -49,9 +49,8 @@ use fathom_trace::content;
 use crate::engine::{Dialect, Engine};
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::recorder::{self, Phase, Unit};
-use crate::registry::WorkloadKind;
 use crate::sample::Sink;
-use crate::workload::{Context, Workload, WorkloadError};
+use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
 
 use feed::Feed;
 use lane::{Report, Timing};
@@ -302,8 +301,8 @@ impl Trace {
         let mut report = Report::default();
         let mut records = Vec::new();
         let mut failed = None;
-        for one in ended {
-            match one {
+        for result in ended {
+            match result {
                 Ok((record, own)) => {
                     report.add(own);
                     records.push(record);
@@ -329,7 +328,7 @@ impl Trace {
                 connection.close()?;
             }
         }
-        report.gave_way = order.gave_way();
+        report.reordered_calls = order.reordered_calls();
         report.is_unordered = is_unordered;
         phase.add_lock_waits(report.lock_waits);
         if let Some(path) = report.path {

@@ -18,11 +18,19 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use super::feed::Feed;
 use super::locks::Tie;
 use super::watermark::Watermark;
 use crate::critical::Path;
 use crate::engine::calls::Pauses;
+
+/// Where lanes get their calls from.
+pub trait CallSource: Sync {
+    /// Whether the lane has calls to take, or knows that none follow.
+    fn has_ready(&self, lane: usize) -> bool;
+
+    /// All lanes wait: the reading goes on, whatever room it has. False where nothing more comes.
+    fn read_on(&self) -> bool;
+}
 
 /// How far the reading and each lane have come. Calls are numbered over all lanes in the order in
 /// which they returned when they were captured.
@@ -40,7 +48,7 @@ pub struct Order {
     steps: Arc<AtomicU64>,
     /// Calls that did not wait for all that had returned before them, because nothing would have
     /// gone on.
-    gave_way: AtomicU64,
+    reordered_calls: AtomicU64,
     /// Checkpoints that are being made, and those that were.
     checkpoints: AtomicU64,
     checkpointed: AtomicU64,
@@ -61,7 +69,7 @@ pub struct Checkpoints<'a> {
 
 impl Checkpoints<'_> {
     /// Whether another call made one meanwhile; waits until it has.
-    pub fn met_one(self) -> bool {
+    pub fn has_other(self) -> bool {
         let made = || self.order.checkpointed.load(Ordering::Acquire);
         let being_made = || self.order.checkpoints.load(Ordering::Acquire) > u64::from(self.is_one);
         let is_being_made = being_made();
@@ -95,7 +103,7 @@ struct Progress {
     /// All calls that were handed to the lane have smaller numbers.
     handed_below: AtomicU64,
     /// What it rests for; none while it works.
-    rests: Mutex<Option<Rest>>,
+    rests: Mutex<Option<IdleReason>>,
     /// What it waits for, where it waits for long.
     says: Mutex<Option<String>>,
     /// What its time consisted of up to its last call.
@@ -124,7 +132,7 @@ pub struct Requirements<'a> {
 
 /// Why a lane does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rest {
+pub enum IdleReason {
     /// Its next call waits for other calls and for counters.
     Wants(u64, Vec<Tie>),
     /// Its next calls are not read.
@@ -144,7 +152,7 @@ struct AllWait {
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
+pub enum WaitResult {
     /// The call may begin at once.
     Free,
     /// It may begin after a wait, which this lane's call has ended; none where the reading did, or
@@ -208,7 +216,7 @@ impl Order {
             waiting: Arc::default(),
             pauses: Mutex::default(),
             steps: Arc::default(),
-            gave_way: AtomicU64::new(0),
+            reordered_calls: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             checkpointed: AtomicU64::new(0),
             checkpoint_ended: Default::default(),
@@ -226,18 +234,18 @@ impl Order {
         &self,
         lane: usize,
         wanted: Requirements<'_>,
-        feed: &Feed,
+        feed: &dyn CallSource,
         describe: impl FnOnce() -> String,
-    ) -> Waited {
+    ) -> WaitResult {
         let mut spins = 0;
         let mut last: Option<HoldsUp> = None;
         while spins < SPINS {
             if self.is_stopped() {
-                return Waited::Stopped;
+                return WaitResult::Stopped;
             }
             match self.holds_up(lane, wanted) {
-                None if spins == 0 => return Waited::Free,
-                None => return Waited::Released(last.unwrap_or_default().lane(self)),
+                None if spins == 0 => return WaitResult::Free,
+                None => return WaitResult::Released(last.unwrap_or_default().lane(self)),
                 holds_up => last = holds_up,
             }
             spins += 1;
@@ -251,21 +259,21 @@ impl Order {
         &self,
         mut long: Long,
         wanted: Requirements<'_>,
-        feed: &Feed,
+        feed: &dyn CallSource,
         mut last: Option<HoldsUp>,
         describe: impl FnOnce() -> String,
-    ) -> Waited {
+    ) -> WaitResult {
         let mut describe = Some(describe);
         let waited = loop {
             if self.is_stopped() {
-                break Waited::Stopped;
+                break WaitResult::Stopped;
             }
             let Some(holds_up) = self.holds_up(long.lane, wanted) else {
-                break Waited::Released(last.unwrap_or_default().lane(self));
+                break WaitResult::Released(last.unwrap_or_default().lane(self));
             };
             last = Some(holds_up);
             let (mark, least) = self.mark(holds_up, wanted);
-            self.fall_asleep(long.lane, Rest::Wants(wanted.after, wanted.needs.to_vec()));
+            self.fall_asleep(long.lane, IdleReason::Wants(wanted.after, wanted.needs.to_vec()));
             mark.add_waiter(least);
             let end = loop {
                 // Whoever raises it after this look unparks this thread.
@@ -291,7 +299,7 @@ impl Order {
                 break end;
             }
         };
-        if waited != Waited::Stuck {
+        if waited != WaitResult::Stuck {
             *self.says(long.lane) = None;
         }
         waited
@@ -299,7 +307,7 @@ impl Order {
 
     /// How long a parked lane may sleep before it looks again; or how its wait ends where all wait:
     /// one for what had returned (`is_met`: its locks are there) gives way, any other is stuck.
-    fn all_wait(&self, long: &mut Long, is_met: bool, feed: &Feed) -> Result<Duration, Waited> {
+    fn all_wait(&self, long: &mut Long, is_met: bool, feed: &dyn CallSource) -> Result<Duration, WaitResult> {
         let steps = self.steps.load(Ordering::Acquire);
         let all_wait = self.waiting.load(Ordering::Acquire) >= self.lanes.len();
         // One that pauses for a lock and tries again in between has not gone on.
@@ -314,11 +322,11 @@ impl Order {
         }
         if all_wait && !feed.read_on() && self.none_can(all, feed) {
             if is_met {
-                self.gave_way.fetch_add(1, Ordering::Relaxed);
-                return Err(Waited::Released(None));
+                self.reordered_calls.fetch_add(1, Ordering::Relaxed);
+                return Err(WaitResult::Released(None));
             }
             if all_for > STUCK {
-                return Err(Waited::Stuck);
+                return Err(WaitResult::Stuck);
             }
         }
         Ok(self.looks)
@@ -326,16 +334,16 @@ impl Order {
 
     /// Whether no lane can go on: what each waits for is not done, and each that pauses for a lock
     /// was refused it again since nobody else did anything.
-    fn none_can(&self, all: &AllWait, feed: &Feed) -> bool {
+    fn none_can(&self, all: &AllWait, feed: &dyn CallSource) -> bool {
         let mut working = 0;
         for (number, lane) in self.lanes.iter().enumerate() {
             let rests = lane.rests.lock().unwrap_or_else(PoisonError::into_inner);
             let can = match &*rests {
-                Some(Rest::Wants(after, needs)) => {
+                Some(IdleReason::Wants(after, needs)) => {
                     self.holds_up(number, Requirements { after: *after, needs }).is_none()
                 }
-                Some(Rest::Reading) => feed.has_ready(number),
-                Some(Rest::Ended) => false,
+                Some(IdleReason::Reading) => feed.has_ready(number),
+                Some(IdleReason::Ended) => false,
                 None => {
                     working += 1;
                     false
@@ -402,7 +410,7 @@ impl Order {
     }
 
     /// The lane waits for long, or has ended.
-    pub fn fall_asleep(&self, lane: usize, rests: Rest) {
+    pub fn fall_asleep(&self, lane: usize, rests: IdleReason) {
         self.rest(lane, Some(rests));
         self.steps.fetch_add(1, Ordering::AcqRel);
         self.waiting.fetch_add(1, Ordering::AcqRel);
@@ -419,7 +427,7 @@ impl Order {
         self.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn rest(&self, lane: usize, rests: Option<Rest>) {
+    fn rest(&self, lane: usize, rests: Option<IdleReason>) {
         *self.lanes[lane].rests.lock().unwrap_or_else(PoisonError::into_inner) = rests;
     }
 
@@ -431,8 +439,8 @@ impl Order {
     }
 
     /// Calls that began before others that had returned before them.
-    pub fn gave_way(&self) -> u64 {
-        self.gave_way.load(Ordering::Relaxed)
+    pub fn reordered_calls(&self) -> u64 {
+        self.reordered_calls.load(Ordering::Relaxed)
     }
 
     /// Something that a call has to wait for still: a counter before all else.
@@ -522,6 +530,7 @@ mod tests {
 
     use fathom_random::Random;
 
+    use super::super::feed::Feed;
     use super::*;
 
     fn after(number: u64) -> Requirements<'static> {
@@ -550,21 +559,21 @@ mod tests {
         assert!(order.not_done_below(0, 5).is_none());
         order.stop();
         let feed = Feed::new(2, 1 << 20);
-        assert_eq!(order.wait(0, after(5), &feed, String::new), Waited::Stopped);
+        assert_eq!(order.wait(0, after(5), &feed, String::new), WaitResult::Stopped);
     }
 
     /// A call beside which no checkpoint was made was refused its lock for another reason.
     #[test]
     fn a_call_knows_of_the_checkpoints_that_others_made_meanwhile() {
         let order = Order::new(2, 0);
-        assert!(!order.checkpoints(false).met_one());
+        assert!(!order.checkpoints(false).has_other());
         let (call, checkpoint) = (order.checkpoints(false), order.checkpoints(true));
         drop(checkpoint);
-        assert!(call.met_one());
-        assert!(!order.checkpoints(false).met_one());
+        assert!(call.has_other());
+        assert!(!order.checkpoints(false).has_other());
         let (checkpoint, other) = (order.checkpoints(true), order.checkpoints(true));
         drop(other);
-        assert!(checkpoint.met_one());
+        assert!(checkpoint.has_other());
     }
 
     /// Two lanes that wait for each other: one only for what had returned, which gives way; and
@@ -581,17 +590,17 @@ mod tests {
         let wanted = Requirements { after: 0, needs: &needs };
         std::thread::scope(|scope| {
             let other = scope.spawn(|| order.wait(1, wanted, &feed, String::new));
-            assert_eq!(order.wait(0, after(5), &feed, String::new), Waited::Released(None));
-            assert_eq!(order.gave_way(), 1);
+            assert_eq!(order.wait(0, after(5), &feed, String::new), WaitResult::Released(None));
+            assert_eq!(order.reordered_calls(), 1);
             order.raise(0, 0);
-            assert_eq!(other.join().expect("no panic"), Waited::Released(Some(0)));
+            assert_eq!(other.join().expect("no panic"), WaitResult::Released(Some(0)));
         });
         let needs = [Tie { counter: 0, at_least: 2 }];
         let wanted = Requirements { after: 0, needs: &needs };
         // Whoever finds it out first says so and stops the other one.
         let wait = |lane, name: &'static str| {
             let waited = order.wait(lane, wanted, &feed, || name.into());
-            let waits = (waited == Waited::Stuck).then(|| order.waits(lane));
+            let waits = (waited == WaitResult::Stuck).then(|| order.waits(lane));
             order.stop();
             waits
         };
@@ -617,7 +626,7 @@ mod tests {
         let waited_ns = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 let before_ns = crate::clock::thread_cpu_ns();
-                assert_eq!(order.wait(0, after(5000), &feed, String::new), Waited::Released(Some(1)));
+                assert_eq!(order.wait(0, after(5000), &feed, String::new), WaitResult::Released(Some(1)));
                 crate::clock::thread_cpu_ns() - before_ns
             });
             for number in 1..=5000 {
@@ -666,7 +675,7 @@ mod tests {
     ) -> usize {
         let mut early = 0;
         loop {
-            order.fall_asleep(number, Rest::Reading);
+            order.fall_asleep(number, IdleReason::Reading);
             let batch = handed.recv();
             order.wake_up(number);
             let Ok(batch) = batch else { break };
@@ -675,7 +684,7 @@ mod tests {
                 order.arrive(number, *call);
                 let wanted = Requirements { after: drawn.after, needs: &drawn.needs };
                 let waited = order.wait(number, wanted, feed, String::new);
-                assert!(matches!(waited, Waited::Free | Waited::Released(_)), "{waited:?}");
+                assert!(matches!(waited, WaitResult::Free | WaitResult::Released(_)), "{waited:?}");
                 let before = &done[..drawn.after as usize];
                 early += before.iter().filter(|done| !done.load(Ordering::Acquire)).count();
                 done[*call as usize].store(true, Ordering::Release);
@@ -684,7 +693,7 @@ mod tests {
             batch.last().iter().for_each(|last| order.arrive(number, **last + 1));
         }
         order.arrive(number, u64::MAX);
-        order.fall_asleep(number, Rest::Ended);
+        order.fall_asleep(number, IdleReason::Ended);
         early
     }
 
@@ -725,7 +734,7 @@ mod tests {
                 .map(|_| ended.recv_timeout(Duration::from_mins(2)).expect("a lane waits for ever"))
                 .sum();
             // One that gave way, because no lane had a processor for long, was allowed to.
-            assert!(early == 0 || order.gave_way() > 0, "seed {seed}: {early} calls came too early");
+            assert!(early == 0 || order.reordered_calls() > 0, "seed {seed}: {early} calls came too early");
         }
     }
 
@@ -743,15 +752,15 @@ mod tests {
         order.arrive(0, 5);
         std::thread::scope(|scope| {
             // Lane 1 waits for call 4 of lane 0, which is done, and sleeps on.
-            order.fall_asleep(1, Rest::Wants(5, Vec::new()));
+            order.fall_asleep(1, IdleReason::Wants(5, Vec::new()));
             let own = scope.spawn(|| order.wait(0, after(5), &feed, String::new));
             std::thread::sleep(GIVES_WAY * 5);
             assert!(!own.is_finished());
             order.wake_up(1);
             order.arrive(1, 5);
-            assert_eq!(own.join().expect("no panic"), Waited::Released(Some(1)));
+            assert_eq!(own.join().expect("no panic"), WaitResult::Released(Some(1)));
         });
-        assert_eq!(order.gave_way(), 0);
+        assert_eq!(order.reordered_calls(), 0);
     }
 
     /// The same of a lane that pauses for a lock: it may be free already.
@@ -771,8 +780,8 @@ mod tests {
             assert!(!own.is_finished());
             pauses.end();
             pauses.begin(false);
-            assert_eq!(own.join().expect("no panic"), Waited::Released(None));
+            assert_eq!(own.join().expect("no panic"), WaitResult::Released(None));
         });
-        assert_eq!(order.gave_way(), 1);
+        assert_eq!(order.reordered_calls(), 1);
     }
 }

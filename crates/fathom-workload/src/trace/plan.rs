@@ -6,14 +6,13 @@ use std::collections::{BinaryHeap, HashMap};
 use std::path::{Path, PathBuf};
 
 use fathom_trace::model::{Loss, Record, Start};
-use fathom_trace::reuse::Prepared;
+use fathom_trace::reuse::PreparationCounts;
 use fathom_trace::sql::Verb;
 use fathom_trace::start::{Layout, Restore};
 use fathom_trace::{Reader, TraceError};
 
-use super::lane::NOT_AGAIN;
-use super::locks::Past;
-use super::translate::{PlacedCall, Reading, Stuck, Translator, What};
+use super::locks::{LockHistory, NOT_AGAIN};
+use super::translate::{CallKind, PlacedCall, Reading, Stuck, Translator};
 use crate::engine::{Engine, abridged};
 
 /// What the second reading and the threads need.
@@ -75,7 +74,7 @@ pub fn name_of(database: u32) -> String {
 
 /// Reads a trace and puts its databases into `directory`.
 pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, TraceError> {
-    let mut translator = Translator::new(engine, Reading::First(Prepared::default()));
+    let mut translator = Translator::new(engine, Reading::First(PreparationCounts::default()));
     let mut restore = Restore::default();
     let mut databases = Vec::new();
     let mut lost = 0;
@@ -168,7 +167,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
     {
         return Err(TraceError::Refused { what: file.display().to_string(), problem });
     }
-    let counters = past.map_or(0, Past::counters);
+    let counters = past.map_or(0, LockHistory::counters);
     let path_of = |number: u32| {
         let known = databases.iter().find(|(id, _)| *id == number);
         known.map_or_else(|| name_of(number), |(_, path)| path.clone())
@@ -205,13 +204,13 @@ fn unresolved(file: &Path, stuck: &[Stuck]) -> Result<Option<String>, TraceError
     for record in Reader::open(file)? {
         if let Record::Statement(statement) = record?
             && Verb::of(&statement.sql) != Verb::Select
-            && let Some(it) = stuck.iter().find(|stuck| stuck.statement == statement.id)
+            && let Some(refused) = stuck.iter().find(|stuck| stuck.statement == statement.id)
         {
             return Ok(Some(format!(
                 "{NOT_AGAIN}: `{}` of thread {} was refused a lock and not reset before call {} of the same connection; until it was, SQLite left open what others of its statements changed, and the lock that refused it is not there again",
                 abridged(&statement.sql),
-                it.thread,
-                it.number
+                refused.thread,
+                refused.number
             )));
         }
     }
@@ -246,8 +245,8 @@ struct Opened {
 
 impl Openings {
     fn add(&mut self, made: &PlacedCall) {
-        match made.what {
-            What::Open(database) => {
+        match made.kind {
+            CallKind::Open(database) => {
                 let known = self.databases.entry(database).or_default();
                 if known.open == 0 {
                     known.count = 0;
@@ -265,11 +264,11 @@ impl Openings {
                     Some(first) => self.with.entry(first).or_default().push((made.connection, database)),
                 }
             }
-            What::Attach { database, .. } => {
+            CallKind::Attach { database, .. } => {
                 self.databases.entry(database).or_default().open += 1;
                 self.databases_of.entry(made.connection).or_default().push(database);
             }
-            What::Close => {
+            CallKind::Close => {
                 for database in self.databases_of.remove(&made.connection).unwrap_or_default() {
                     let Some(known) = self.databases.get_mut(&database) else { continue };
                     known.open = known.open.saturating_sub(1);
@@ -357,8 +356,8 @@ mod tests {
     use super::*;
     use crate::trace::locks::Ties;
 
-    fn made(connection: u32, what: What) -> PlacedCall {
-        PlacedCall { number: 0, after: 0, ties: Ties::default(), start_ns: 0, thread: 0, connection, what }
+    fn made(connection: u32, kind: CallKind) -> PlacedCall {
+        PlacedCall { number: 0, after: 0, ties: Ties::default(), start_ns: 0, thread: 0, connection, kind }
     }
 
     /// A database that is attached elsewhere is open: whoever opens it within the window can find
@@ -367,13 +366,13 @@ mod tests {
     fn what_is_attached_is_not_closed_by_the_last_connection_to_it() {
         let all = |is_attached: bool| {
             let mut openings = Openings::default();
-            openings.add(&made(0, What::Open(0)));
-            openings.add(&made(1, What::Open(1)));
+            openings.add(&made(0, CallKind::Open(0)));
+            openings.add(&made(1, CallKind::Open(1)));
             if is_attached {
-                openings.add(&made(0, What::Attach { database: 1, schema: "other".into() }));
+                openings.add(&made(0, CallKind::Attach { database: 1, schema: "other".into() }));
             }
-            openings.add(&made(1, What::Close));
-            openings.add(&made(2, What::Open(1)));
+            openings.add(&made(1, CallKind::Close));
+            openings.add(&made(2, CallKind::Open(1)));
             openings.before
         };
         assert_eq!(all(true), [(0, 0), (1, 1), (2, 1)]);

@@ -396,11 +396,11 @@ fn a_trace_longer_than_what_is_read_ahead_takes_no_more_memory_than_that() {
 #[test]
 fn texts_are_forgotten_after_their_last_preparation() {
     use fathom_trace::model::{Action, Event, Statement};
-    use fathom_trace::reuse::Prepared;
+    use fathom_trace::reuse::PreparationCounts;
     use translate::{Reading, Translator};
     let directory = tempfile::tempdir().expect("a directory");
     let engine = sqlite(json!({}), directory.path());
-    let mut reading = Reading::First(Prepared::default());
+    let mut reading = Reading::First(PreparationCounts::default());
     for round in 0..2 {
         let mut translator = Translator::new(&*engine, reading);
         let event = |action| Event { thread: 0, connection: 0, start_ns: 0, duration_ns: 0, action };

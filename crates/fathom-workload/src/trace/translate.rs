@@ -13,10 +13,10 @@ use fathom_trace::model::{
     Action, Blob, BlobCall, Database, Event, Exit, Foreign, ForeignKind, Lock, Outcome, Process, Setting,
     Start, Statement, Step, Thread, UNFINISHED, Value,
 };
-use fathom_trace::reuse::Prepared;
+use fathom_trace::reuse::PreparationCounts;
 use fathom_trace::sql::{Attach, Target, Verb, pragma, tokens};
 
-use super::locks::{Locks, Past, Ties};
+use super::locks::{LockHistory, Locks, Ties};
 use crate::engine::Engine;
 
 /// `SQLITE_OPEN_SHAREDCACHE`.
@@ -54,12 +54,12 @@ pub struct PlacedCall {
     /// The trace's number of the connection.
     pub connection: u32,
     /// What is done.
-    pub what: What,
+    pub kind: CallKind,
 }
 
 /// What is done. Handles number the statements that are prepared on a connection at the same time.
 #[derive(Debug)]
-pub enum What {
+pub enum CallKind {
     /// Opens the database with this number.
     Open(u32),
     Prepare {
@@ -113,23 +113,23 @@ pub enum What {
     Close,
 }
 
-impl What {
+impl CallKind {
     /// Whether it only gives something back.
     pub fn is_an_end(&self) -> bool {
         matches!(
             self,
-            What::Close
-                | What::Finalize { .. }
-                | What::Reset { .. }
-                | What::ClearBindings { .. }
-                | What::Blob(Blob { call: BlobCall::Close, .. })
+            CallKind::Close
+                | CallKind::Finalize { .. }
+                | CallKind::Reset { .. }
+                | CallKind::ClearBindings { .. }
+                | CallKind::Blob(Blob { call: BlobCall::Close, .. })
         )
     }
 }
 
 /// A statement that got SQLITE_BUSY and was not reset is still active. If it is one that writes,
 /// SQLite commits nothing of other statements of its connection by itself until it is reset, and
-/// then rolls back what they changed. So it is refused again ([`What::Refuse`]). Where a trace
+/// then rolls back what they changed. So it is refused again ([`CallKind::Refuse`]). Where a trace
 /// tells no locks, it is not known whether it was refused when it began or when it had ended, after
 /// which it is active no longer.
 #[derive(Clone, Copy, Debug)]
@@ -156,15 +156,15 @@ const STUCK_MAX: usize = 100;
 /// Whether texts that are prepared once are known already.
 pub enum Reading {
     /// The first: counts preparations, and keeps no texts.
-    First(Prepared),
+    First(PreparationCounts),
     /// The second: forgets a text after its only preparation, and knows whether the trace tells
     /// times and locks, and which steps (by their numbers) are refused again.
-    Second { prepared: Prepared, has_times: bool, past: Box<Past>, refused: HashSet<u64> },
+    Second { prepared: PreparationCounts, has_times: bool, past: Box<LockHistory>, refused: HashSet<u64> },
 }
 
 impl Reading {
     /// What the first one has found of locks.
-    pub fn past(&self) -> Option<&Past> {
+    pub fn past(&self) -> Option<&LockHistory> {
         match self {
             Reading::First(_) => None,
             Reading::Second { past, .. } => Some(past),
@@ -359,7 +359,7 @@ impl<'a> Translator<'a> {
     /// What the second reading needs of the first.
     pub fn into_second(self) -> Reading {
         let has_times = self.has_times;
-        let void = self.shares_cache.then(Past::void);
+        let void = self.shares_cache.then(LockHistory::void);
         let past = Box::new(void.unwrap_or_else(|| self.locks.into_past()));
         let refused = self.refused_steps;
         match self.reading {
@@ -395,8 +395,8 @@ impl<'a> Translator<'a> {
         let held = self.locks.add(lock)?;
         let schemas = &self.connections.get(&lock.connection)?.schemas;
         let schema = schemas.iter().find(|(database, _)| *database == held.database)?.1.clone();
-        let what = What::Hold { schema };
-        Some(self.make(lock.thread, lock.connection, lock.at_ns, lock.at_ns, false, what, held.ties))
+        let kind = CallKind::Hold { schema };
+        Some(self.make(lock.thread, lock.connection, lock.at_ns, lock.at_ns, false, kind, held.ties))
     }
 
     /// A process has ended: the system has closed what it left open.
@@ -413,14 +413,14 @@ impl<'a> Translator<'a> {
         let mut open: Vec<(u32, u32)> = self
             .connections
             .iter()
-            .filter(|(_, it)| self.processes.get(&it.thread) == Some(&exit.process))
-            .map(|(connection, it)| (*connection, it.thread))
+            .filter(|(_, state)| self.processes.get(&state.thread) == Some(&exit.process))
+            .map(|(connection, state)| (*connection, state.thread))
             .collect();
         open.sort_unstable();
         for (connection, thread) in open {
             self.connections.remove(&connection);
             let ties = self.locks.close(connection);
-            let made = self.make(thread, connection, exit.at_ns, exit.at_ns, false, What::Close, ties);
+            let made = self.make(thread, connection, exit.at_ns, exit.at_ns, false, CallKind::Close, ties);
             self.more.push_back(made);
         }
     }
@@ -433,7 +433,7 @@ impl<'a> Translator<'a> {
         start_ns: u64,
         return_ns: u64,
         writes: bool,
-        what: What,
+        kind: CallKind,
         ties: Ties,
     ) -> PlacedCall {
         let number = self.calls;
@@ -446,10 +446,10 @@ impl<'a> Translator<'a> {
             _ => 0,
         };
         // Whoever holds a lock waits for what locks tell, and for no other's time.
-        if has_locks && (matches!(what, What::Hold { .. } | What::Release) || what.is_an_end()) {
+        if has_locks && (matches!(kind, CallKind::Hold { .. } | CallKind::Release) || kind.is_an_end()) {
             after = 0;
         }
-        PlacedCall { number, after, ties, start_ns, thread, connection, what }
+        PlacedCall { number, after, ties, start_ns, thread, connection, kind }
     }
 
     /// Whether the trace tells locks; known after the first reading.
@@ -539,13 +539,13 @@ impl<'a> Translator<'a> {
                 | Action::Checkpoint { .. }
         );
         let user = self.connections.get(&connection).map(|connection| connection.thread);
-        let what = self.what(connection, action);
-        let is_an_end = what.as_ref().is_some_and(What::is_an_end);
+        let kind = self.kind(connection, action);
+        let is_an_end = kind.as_ref().is_some_and(CallKind::is_an_end);
         let is_checkpoint =
-            matches!(&what, Some(What::Step { is_checkpoint: true, .. } | What::Checkpoint(_)));
+            matches!(&kind, Some(CallKind::Step { is_checkpoint: true, .. } | CallKind::Checkpoint(_)));
         let thread = user.filter(|_| is_an_end).unwrap_or(thread);
-        if let Some(it) = self.connections.get_mut(&connection) {
-            it.thread = thread;
+        if let Some(state) = self.connections.get_mut(&connection) {
+            state.thread = thread;
         }
         // What a call waits for is found before its locks are the thread's.
         let held_before = self.locks.holds(thread, connection);
@@ -555,27 +555,28 @@ impl<'a> Translator<'a> {
             // takes them one after the other, while others go on between. So it has no place in
             // their order.
             (_, true) => {
-                let is_again = what.is_some() && !is_checkpoint && !matches!(what, Some(What::Refuse { .. }));
+                let is_again =
+                    kind.is_some() && !is_checkpoint && !matches!(kind, Some(CallKind::Refuse { .. }));
                 self.locks.call(connection, start_ns, is_again)
             }
             _ => Ties::default(),
         };
         if ties.ended_a_write
-            && let Some(it) = self.connections.get_mut(&connection)
+            && let Some(state) = self.connections.get_mut(&connection)
         {
-            // It was refused when it wanted to commit: that has ended it. BEGIN EXCLUSIVE was
+            // It was refused when it wanted to commit: that has ended state. BEGIN EXCLUSIVE was
             // refused its last lock.
             let begins = &self.begins;
-            it.refused.retain(|one| one.step != self.steps || begins.contains(&one.statement));
+            state.refused.retain(|refusal| refusal.step != self.steps || begins.contains(&refusal.statement));
         }
-        let what = what?;
+        let kind = kind?;
         if is_checkpoint {
             self.locks.checkpoint(&mut ties);
         }
-        let mut before = self.compiled_again(thread, connection, start_ns, &what, &mut ties);
+        let mut before = self.compiled_again(thread, connection, start_ns, &kind, &mut ties);
         let is_held = ties.is_held;
         let return_ns = start_ns.saturating_add(duration_ns);
-        let mut made = self.make(thread, connection, start_ns, return_ns, writes, what, ties);
+        let mut made = self.make(thread, connection, start_ns, return_ns, writes, kind, ties);
         if held_before {
             made.after = 0;
         }
@@ -587,7 +588,7 @@ impl<'a> Translator<'a> {
             self.more.extend(before);
         }
         if is_held {
-            let release = What::Release;
+            let release = CallKind::Release;
             let made = self.make(thread, connection, return_ns, return_ns, false, release, Ties::default());
             self.more.push_back(made);
         }
@@ -603,25 +604,26 @@ impl<'a> Translator<'a> {
         thread: u32,
         connection: u32,
         start_ns: u64,
-        what: &What,
+        kind: &CallKind,
         ties: &mut Ties,
     ) -> Vec<PlacedCall> {
-        let What::Step { step, .. } = what else { return Vec::new() };
+        let CallKind::Step { step, .. } = kind else { return Vec::new() };
         let known = self.connections.get(&connection).filter(|_| ties.only_reads && step.begins);
         let Some(known) = known else { return Vec::new() };
         let mut ours = known.handles.values().filter(|handle| handle.number == Some(step.handle));
         let Some(sql) = ours.find_map(|sql| sql.schema_sql.clone()) else { return Vec::new() };
         let schema = |looked: &u32| known.schemas.iter().find(|(database, _)| database == looked);
         let schemas = ties.looks_at.iter().filter_map(schema);
-        let mut all: Vec<What> = schemas.map(|(_, name)| What::Hold { schema: name.clone() }).collect();
+        let mut all: Vec<CallKind> =
+            schemas.map(|(_, name)| CallKind::Hold { schema: name.clone() }).collect();
         if !all.is_empty() && !ties.is_held {
-            all.push(What::Release);
+            all.push(CallKind::Release);
         }
-        all.push(What::Prepare { handle: step.handle, sql, outcome: Outcome::of(0) });
+        all.push(CallKind::Prepare { handle: step.handle, sql, outcome: Outcome::of(0) });
         let mut needs = std::mem::take(&mut ties.needs);
-        let mut made = |what| {
+        let mut made = |kind| {
             let ties = Ties { needs: std::mem::take(&mut needs), ..Ties::default() };
-            self.make(thread, connection, start_ns, start_ns, false, what, ties)
+            self.make(thread, connection, start_ns, start_ns, false, kind, ties)
         };
         all.into_iter().map(&mut made).collect()
     }
@@ -657,7 +659,7 @@ impl<'a> Translator<'a> {
     }
 
     /// What is to be done for an action; none where nothing is.
-    fn what(&mut self, connection: u32, action: Action) -> Option<What> {
+    fn kind(&mut self, connection: u32, action: Action) -> Option<CallKind> {
         match action {
             Action::Open { database, flags, outcome, .. } => {
                 if self.in_memory.contains(&database) || outcome.is_error() {
@@ -667,7 +669,7 @@ impl<'a> Translator<'a> {
                 self.shares_cache |= flags & SHARED_CACHE != 0;
                 let schemas = vec![(database, "main".to_owned())];
                 self.connections.insert(connection, Connection { schemas, ..Connection::default() });
-                Some(What::Open(database))
+                Some(CallKind::Open(database))
             }
             Action::Prepare { handle, statement, outcome } => {
                 let text = self.text(statement)?;
@@ -686,7 +688,7 @@ impl<'a> Translator<'a> {
                     handle.schema_sql = changes_schema(&text.sql).then(|| Arc::clone(&text.sql));
                 }
                 let number = number?;
-                Some(What::Prepare { handle: number, sql: text.sql, outcome })
+                Some(CallKind::Prepare { handle: number, sql: text.sql, outcome })
             }
             Action::Attach { schema, database } => {
                 self.attaching.insert(connection, (schema, database));
@@ -695,28 +697,28 @@ impl<'a> Translator<'a> {
             Action::Step(step) => self.step(connection, step),
             Action::Bind { handle, index, value } => {
                 let handle = self.number(connection, handle)?;
-                Some(What::Bind { handle, index, value })
+                Some(CallKind::Bind { handle, index, value })
             }
             Action::ClearBindings { handle } => {
-                self.number(connection, handle).map(|handle| What::ClearBindings { handle })
+                self.number(connection, handle).map(|handle| CallKind::ClearBindings { handle })
             }
             Action::Reset { handle } => {
                 self.connections.get_mut(&connection)?.refused.retain(|refused| refused.handle != handle);
-                self.number(connection, handle).map(|handle| What::Reset { handle })
+                self.number(connection, handle).map(|handle| CallKind::Reset { handle })
             }
             Action::Finalize { handle } => {
                 let entry = self.connections.get_mut(&connection)?;
                 entry.refused.retain(|refused| refused.handle != handle);
                 let number = entry.handles.remove(&handle)?.number?;
                 entry.free.push(number);
-                Some(What::Finalize { handle: number })
+                Some(CallKind::Finalize { handle: number })
             }
             Action::Close { outcome } => {
                 if outcome.is_error() {
                     return None;
                 }
                 self.connections.remove(&connection);
-                Some(What::Close)
+                Some(CallKind::Close)
             }
             Action::Setting { setting, value } => {
                 let (name, value) = match setting {
@@ -726,7 +728,7 @@ impl<'a> Translator<'a> {
                     Setting::DbConfig(_) => return None,
                 };
                 (name == "foreign_keys" || !self.engine.sets(name))
-                    .then(|| What::Script(format!("PRAGMA {name} = {value}")))
+                    .then(|| CallKind::Script(format!("PRAGMA {name} = {value}")))
             }
             Action::Checkpoint { schema, mode, outcome } => {
                 // SQLITE_BUSY: it did what it could. Else it did nothing.
@@ -740,7 +742,7 @@ impl<'a> Translator<'a> {
                 } else {
                     format!("\"{}\".", schema.replace('"', "\"\""))
                 };
-                Some(What::Checkpoint(format!("PRAGMA {schema}wal_checkpoint({mode})")))
+                Some(CallKind::Checkpoint(format!("PRAGMA {schema}wal_checkpoint({mode})")))
             }
             Action::Blob(blob) => self.blob(connection, blob),
             Action::Foreign(Foreign { kind, name }) => {
@@ -756,7 +758,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn step(&mut self, connection: u32, step: Step) -> Option<What> {
+    fn step(&mut self, connection: u32, step: Step) -> Option<CallKind> {
         let entry = self.connections.get_mut(&connection)?;
         let was_in_transaction = std::mem::replace(&mut entry.in_transaction, step.in_transaction);
         entry.refused.retain(|refused| refused.handle != step.handle);
@@ -780,10 +782,10 @@ impl<'a> Translator<'a> {
             entry.refused.push(refused);
         }
         if let Some((schema, database)) = self.attaching.remove(&connection) {
-            if let Some(it) = self.connections.get_mut(&connection) {
-                it.schemas.push((database, schema.clone()));
+            if let Some(state) = self.connections.get_mut(&connection) {
+                state.schemas.push((database, schema.clone()));
             }
-            return Some(What::Attach { database, schema });
+            return Some(CallKind::Attach { database, schema });
         }
         let Some(handle) = handle else {
             match attaches {
@@ -809,20 +811,20 @@ impl<'a> Translator<'a> {
                 && let Reading::Second { refused, .. } = &self.reading
                 && refused.contains(&self.steps)
             {
-                return Some(What::Refuse { handle });
+                return Some(CallKind::Refuse { handle });
             }
             // An interrupt ends a statement, and the transaction with it where the statement was
             // writing.
             return if was_in_transaction && !step.in_transaction {
-                Some(What::Rollback)
+                Some(CallKind::Rollback)
             } else {
-                (!step.begins).then_some(What::Reset { handle })
+                (!step.begins).then_some(CallKind::Reset { handle })
             };
         }
-        Some(What::Step { step: Step { handle, ..step }, is_checkpoint })
+        Some(CallKind::Step { step: Step { handle, ..step }, is_checkpoint })
     }
 
-    fn blob(&mut self, connection: u32, blob: Blob) -> Option<What> {
+    fn blob(&mut self, connection: u32, blob: Blob) -> Option<CallKind> {
         // SQLITE_ABORT is no chance here: the blob's row has changed.
         if blob.outcome.is_error() && blob.outcome.code != 4 && is_by_chance(blob.outcome.code) {
             self.skip("calls on blobs that another connection's lock or an interrupt refused");
@@ -842,7 +844,7 @@ impl<'a> Translator<'a> {
             BlobCall::Close => known.remove(&blob.blob).is_some(),
             _ => known.contains_key(&blob.blob),
         };
-        is_there.then_some(What::Blob(blob))
+        is_there.then_some(CallKind::Blob(blob))
     }
 
     fn number(&self, connection: u32, handle: u32) -> Option<u32> {

@@ -4,7 +4,7 @@ use super::record::{FIELDS, Record};
 use crate::engine::Value;
 
 /// The table as it must be: the loaded records, some with raises, some deleted.
-pub struct Expected {
+pub struct ExpectedTable {
     seed: u64,
     /// For id `i`, at `i - 1`.
     rows: Vec<Row>,
@@ -34,10 +34,10 @@ pub struct Totals {
     pub salaries: f64,
 }
 
-impl Expected {
+impl ExpectedTable {
     /// An empty table of this seed.
     pub fn new(seed: u64, capacity: usize) -> Self {
-        Expected { seed, rows: Vec::with_capacity(capacity) }
+        ExpectedTable { seed, rows: Vec::with_capacity(capacity) }
     }
 
     /// The next record to insert.
@@ -112,7 +112,7 @@ mod tests {
     proptest! {
         #[test]
         fn totals_are_the_sums_of_the_rows(seed: u64, rows in 1_i64..300, a in 1_i64..300, b in 1_i64..300) {
-            let mut expected = Expected::new(seed, 300);
+            let mut expected = ExpectedTable::new(seed, 300);
             for _ in 0..rows {
                 expected.append();
             }
@@ -132,15 +132,16 @@ mod tests {
 
     #[test]
     fn raises_show_in_the_rows_and_a_reset_takes_them_back() {
-        let mut expected = Expected::new(1, 4);
+        let mut expected = ExpectedTable::new(1, 4);
         let loaded: Vec<_> = (0..4).map(|_| expected.append()).collect();
         expected.raise(2, 3);
         expected.raise(3, 3);
-        let salary = |expected: &Expected, position: usize| match expected.row(position).expect("a row")[6] {
-            Value::Real(salary) => salary,
-            ref other => panic!("{other:?}"),
-        };
-        let base = Expected { seed: 1, rows: vec![Row { bonus: 0, salary: 0, raises: 0 }; 4] };
+        let salary =
+            |expected: &ExpectedTable, position: usize| match expected.row(position).expect("a row")[6] {
+                Value::Real(salary) => salary,
+                ref other => panic!("{other:?}"),
+            };
+        let base = ExpectedTable { seed: 1, rows: vec![Row { bonus: 0, salary: 0, raises: 0 }; 4] };
         let raised: Vec<f64> = (0..4).map(|p| salary(&expected, p) - salary(&base, p)).collect();
         assert_eq!(raised, [0.0, 1.0, 2.0, 0.0]);
         expected.reset(3);

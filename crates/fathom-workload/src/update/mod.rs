@@ -35,6 +35,7 @@
 
 pub mod record;
 
+mod error;
 mod expected;
 mod phases;
 mod restore;
@@ -43,13 +44,14 @@ mod table;
 use std::collections::BTreeMap;
 
 use crate::params::{Kind, Parameter, Params, Preset};
-use crate::registry::WorkloadKind;
 use crate::sample::Sink;
-use crate::workload::{Context, Workload, WorkloadError};
+use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
+use error::{NAME, refused};
+use phases::Update;
 
 /// The workload's entry in the registry.
 pub static KIND: WorkloadKind = WorkloadKind {
-    name: "update",
+    name: NAME,
     summary: "INSERT, UPDATE and DELETE of points, ranges and a whole table of 88-byte records (P1)",
     parameters: PARAMETERS,
     needs_engine: true,
@@ -102,17 +104,6 @@ static PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// The workload, its parameters checked.
-struct Update {
-    params: Params,
-    rows: i64,
-    points: u64,
-    /// Sizes of the ranges, each at most `rows`.
-    ranges: Vec<i64>,
-    range_repeats: u64,
-    phases: Vec<String>,
-}
-
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
     let (rows, points) = (params.integer("rows"), params.count("points"));
     if points > rows.unsigned_abs() {
@@ -135,10 +126,6 @@ fn ranges_within(ranges: &[i64], rows: i64) -> Vec<i64> {
         fitting.push(rows);
     }
     fitting
-}
-
-fn refused(parameter: &str, problem: String) -> WorkloadError {
-    WorkloadError::refused(KIND.name, parameter, problem)
 }
 
 impl Workload for Update {

@@ -1,14 +1,26 @@
 //! The phases: each one timed statement by statement, checked, and the table put back.
 
-use super::Update;
-use super::expected::Expected;
-use super::restore::Prepared;
-use super::table::{self, DATABASE, wrong};
+use super::error::wrong;
+use super::expected::ExpectedTable;
+use super::restore::LoadedTable;
+use super::table::{self, DATABASE};
 use crate::engine::{Connection, Engine, Statement, Value};
+use crate::params::Params;
 use crate::recorder::{Lane, Phase, Unit};
 use crate::sample::Sink;
 use crate::workload::WorkloadError;
 use fathom_random::Random;
+
+/// The workload, its parameters checked.
+pub struct Update {
+    pub params: Params,
+    pub rows: i64,
+    pub points: u64,
+    /// Sizes of the ranges, each at most `rows`.
+    pub ranges: Vec<i64>,
+    pub range_repeats: u64,
+    pub phases: Vec<String>,
+}
 
 /// One run of the workload.
 struct Run<'a> {
@@ -16,8 +28,8 @@ struct Run<'a> {
     engine: &'a dyn Engine,
     seed: u64,
     sink: &'a mut dyn Sink,
-    expected: Expected,
-    prepared: Prepared,
+    expected: ExpectedTable,
+    prepared: LoadedTable,
     /// Timed statements done, of all.
     done: f64,
 }
@@ -29,8 +41,8 @@ pub fn run(
     seed: u64,
     sink: &mut dyn Sink,
 ) -> Result<(), WorkloadError> {
-    let mut expected = Expected::new(seed, update.rows as usize + update.points as usize);
-    let prepared = Prepared::load(engine, update.rows, &mut expected)?;
+    let mut expected = ExpectedTable::new(seed, update.rows as usize + update.points as usize);
+    let prepared = LoadedTable::load(engine, update.rows, &mut expected)?;
     let mut run = Run { update, engine, seed, sink, expected, prepared, done: 0.0 };
     run.step(1.0);
     if run.wants("insert") {

@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::expected::Expected;
-use super::table::{self, DATABASE, wrong};
+use super::error::wrong;
+use super::expected::ExpectedTable;
+use super::table::{self, DATABASE};
 use crate::engine::{Connection, Dialect, Engine, Value};
 use crate::workload::WorkloadError;
 
@@ -14,7 +15,7 @@ use crate::workload::WorkloadError;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The loaded table, kept to be put back.
-pub enum Prepared {
+pub enum LoadedTable {
     /// SQLite: a copy of the database's file.
     File {
         /// The database.
@@ -26,9 +27,9 @@ pub enum Prepared {
     Table,
 }
 
-impl Prepared {
+impl LoadedTable {
     /// Loads the table and keeps a copy of it. No connection is open afterwards.
-    pub fn load(engine: &dyn Engine, rows: i64, expected: &mut Expected) -> Result<Self, WorkloadError> {
+    pub fn load(engine: &dyn Engine, rows: i64, expected: &mut ExpectedTable) -> Result<Self, WorkloadError> {
         let mut connection = engine.connect(DATABASE)?;
         match engine.dialect() {
             Dialect::Sqlite => {
@@ -37,12 +38,12 @@ impl Prepared {
                 connection.close()?;
                 let copy = with_suffix(&database, ".prepared");
                 copy_file(&database, &copy)?;
-                Ok(Prepared::File { database, copy })
+                Ok(LoadedTable::File { database, copy })
             }
             Dialect::Postgresql => {
                 table::load(&mut *connection, "prepared", Dialect::Postgresql, rows, expected)?;
                 connection.close()?;
-                let prepared = Prepared::Table;
+                let prepared = LoadedTable::Table;
                 prepared.restore(engine)?;
                 Ok(prepared)
             }
@@ -52,17 +53,17 @@ impl Prepared {
     /// Whether an UPDATE makes the table another one to work on, so that it must be put back before
     /// the next: PostgreSQL keeps the old versions of rows in the table, SQLite does not.
     pub fn is_worn_by_updates(&self) -> bool {
-        matches!(self, Prepared::Table)
+        matches!(self, LoadedTable::Table)
     }
 
     /// Puts the table back as it was loaded. No connection may be open, and none is afterwards.
     pub fn restore(&self, engine: &dyn Engine) -> Result<(), WorkloadError> {
         match self {
-            Prepared::File { database, copy } => {
+            LoadedTable::File { database, copy } => {
                 refuse_unfinished(database)?;
                 rewrite(database, copy)
             }
-            Prepared::Table => {
+            LoadedTable::Table => {
                 let mut connection = engine.connect(DATABASE)?;
                 // One at a time: VACUUM and CHECKPOINT refuse to be part of a transaction, which
                 // several statements in one message would be.

@@ -1,6 +1,7 @@
 //! The table in the engine: made, filled, asked.
 
-use super::expected::{Expected, Totals};
+use super::error::wrong;
+use super::expected::{ExpectedTable, Totals};
 use super::record::FIELDS;
 use crate::engine::{Connection, Dialect, Engine, Value};
 use crate::workload::WorkloadError;
@@ -59,7 +60,7 @@ pub fn load(
     name: &str,
     dialect: Dialect,
     rows: i64,
-    expected: &mut Expected,
+    expected: &mut ExpectedTable,
 ) -> Result<(), WorkloadError> {
     connection.execute_script("BEGIN")?;
     connection.execute_script(&definition(name, dialect))?;
@@ -123,7 +124,7 @@ pub fn check_totals(connection: &mut dyn Connection, must: Totals) -> Result<(),
 /// Checks every field of every row from `first` on.
 pub fn check_rows(
     connection: &mut dyn Connection,
-    expected: &Expected,
+    expected: &ExpectedTable,
     first: i64,
 ) -> Result<(), WorkloadError> {
     let statement = connection.prepare("SELECT * FROM records WHERE id >= $1 ORDER BY id")?;
@@ -161,9 +162,4 @@ pub fn check_integrity(engine: &dyn Engine, connection: &mut dyn Connection) -> 
     } else {
         Err(wrong(format!("integrity_check: {report:?}")))
     }
-}
-
-/// A check that did not pass.
-pub fn wrong(problem: String) -> WorkloadError {
-    WorkloadError::wrong(super::KIND.name, &problem)
 }

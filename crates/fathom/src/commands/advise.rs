@@ -20,7 +20,7 @@ use super::record::{self, MoreRuns, RecordingFile, RecordingRequest};
 use super::simulate;
 use crate::cli::Advise;
 use crate::outcome::{Error, Outcome};
-use crate::repeat::Parsed;
+use crate::repeat::Invocation;
 
 mod application;
 
@@ -33,7 +33,7 @@ const PHASE: &str = "replay";
 const PARTS: usize = 2;
 
 /// Answers.
-pub fn run(asked: &Advise, parsed: &Parsed) -> super::Result {
+pub fn run(asked: &Advise, parsed: &Invocation) -> super::Result {
     let command = parsed.again(&["json"], &[]);
     let devices = simulate::devices(&asked.device)?;
     check_outputs(asked)?;
@@ -492,13 +492,16 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
                     "--fs dir: a directory is no file system that can be chosen; leave it out",
                 ));
             }
-            Some(it) if it.present && !it.in_guest => here.push(name),
-            Some(it) if it.present => missing
+            Some(capability) if capability.present && !capability.in_guest => here.push(name),
+            Some(capability) if capability.present => missing
                 .push(format!("{name}: only the guest kernel has it here, and runs in it keep no recording")),
-            Some(it) => {
-                let remedy =
-                    if it.remedy.is_empty() { String::new() } else { format!("; to get it: {}", it.remedy) };
-                missing.push(format!("{name}: {}{remedy}", it.detail));
+            Some(capability) => {
+                let remedy = if capability.remedy.is_empty() {
+                    String::new()
+                } else {
+                    format!("; to get it: {}", capability.remedy)
+                };
+                missing.push(format!("{name}: {}{remedy}", capability.detail));
             }
             None => {
                 let names = available.iter().map(|available| available.filesystem.as_str());

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_cut::{
-    Acknowledged, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, Recorded, Run, SMSC,
-    Script, has_own_work, judge, record,
+    AcknowledgedContents, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, RecordedRun, Run,
+    SMSC, Script, has_own_work, judge, record,
 };
 use fathom_device::{Kind, Model};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
@@ -21,7 +21,7 @@ use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::cli::{CutAsked, KeepsAsked};
+use crate::cli::{CutArgs, KeepsArg};
 use crate::outcome::{Error, Outcome};
 
 /// Smallest image that every file system of a kind takes, beyond its own smallest, MiB.
@@ -45,11 +45,11 @@ struct Index {
     /// Version of this file's form.
     version: u32,
     /// By the number of the cell.
-    cells: BTreeMap<usize, Recorded>,
+    cells: BTreeMap<usize, RecordedRun>,
 }
 
 /// Does what was asked.
-pub fn run(asked: &CutAsked) -> super::Result {
+pub fn run(asked: &CutArgs) -> super::Result {
     if let Some(directory) = &asked.replay {
         return replay(asked, directory);
     }
@@ -103,7 +103,7 @@ pub fn run(asked: &CutAsked) -> super::Result {
 /// Records a cell and judges its states; none if it was interrupted.
 #[expect(clippy::too_many_arguments, reason = "each is one thing that a cell takes")]
 fn tried(
-    asked: &CutAsked,
+    asked: &CutArgs,
     cell: &Cell,
     workload: Option<&WorkloadSpec>,
     behaviour: Behaviour,
@@ -112,7 +112,7 @@ fn tried(
     directory: &Path,
     time: Duration,
     interrupt: &Interrupt,
-) -> Result<Option<(Recorded, fathom_cut::Outcome)>, CutError> {
+) -> Result<Option<(RecordedRun, fathom_cut::Outcome)>, CutError> {
     let machine = Machine::here();
     let smallest = machine.filesystem(&cell.filesystem).map_or(0, |filesystem| filesystem.min_mib);
     let commits = usize::try_from(asked.commits).unwrap_or(usize::MAX);
@@ -120,7 +120,8 @@ fn tried(
         Some(workload) => Script::of_workload(workload, &cell.settings, asked.seed, commits)?,
         None => Script::built_in(asked.commits, asked.seed),
     };
-    let acknowledged = if has_own_work(&asked.engine) { None } else { Some(Acknowledged::of(&script)?) };
+    let acknowledged =
+        if has_own_work(&asked.engine) { None } else { Some(AcknowledgedContents::of(&script)?) };
     let run = Run {
         script,
         engine: EngineSpec { name: asked.engine.clone(), settings: cell.settings.clone() },
@@ -148,7 +149,7 @@ fn tried(
         recording.check(&acknowledged)?;
     }
     let script = workload.map(|_| run.script);
-    let recorded = Recorded::of(&recording, asked.commits, asked.seed, script, behaviour);
+    let recorded = RecordedRun::of(&recording, asked.commits, asked.seed, script, behaviour);
     let left = time.saturating_sub(begin.elapsed());
     let outcome = judged(asked, &recorded, &recording.history, left, interrupt)?;
     logs.done(number);
@@ -165,7 +166,7 @@ fn index(directory: &Path) -> Result<Index, Error> {
 }
 
 /// The states of recorded runs again, all or a piece.
-fn judge_again(asked: &CutAsked, directory: &Path) -> super::Result {
+fn judge_again(asked: &CutArgs, directory: &Path) -> super::Result {
     if asked.image.is_some() {
         return Err(Error::usage("--image is of one state: --state CELL/STATE, as the table names it"));
     }
@@ -197,7 +198,7 @@ fn judge_again(asked: &CutAsked, directory: &Path) -> super::Result {
     show(asked, &cuts, &interrupt)
 }
 
-fn check_piece(asked: &CutAsked) -> Result<(), Error> {
+fn check_piece(asked: &CutArgs) -> Result<(), Error> {
     if asked.from < asked.states {
         return Ok(());
     }
@@ -206,8 +207,8 @@ fn check_piece(asked: &CutAsked) -> Result<(), Error> {
 
 /// Judges what was asked for of a recording, within its share of the time.
 fn judged(
-    asked: &CutAsked,
-    recorded: &Recorded,
+    asked: &CutArgs,
+    recorded: &RecordedRun,
     history: &History,
     time: Duration,
     interrupt: &Interrupt,
@@ -222,7 +223,7 @@ fn judged(
 }
 
 /// Prints what was found, and says whether it is as promised.
-fn show(asked: &CutAsked, cuts: &Cuts, interrupt: &Interrupt) -> super::Result {
+fn show(asked: &CutArgs, cuts: &Cuts, interrupt: &Interrupt) -> super::Result {
     if asked.json {
         super::print_json(cuts)?;
     } else if !cuts.cells.is_empty() || !cuts.without.is_empty() {
@@ -241,7 +242,7 @@ fn show(asked: &CutAsked, cuts: &Cuts, interrupt: &Interrupt) -> super::Result {
 }
 
 /// One state of a recorded run again.
-fn replay(asked: &CutAsked, directory: &Path) -> super::Result {
+fn replay(asked: &CutArgs, directory: &Path) -> super::Result {
     let Some(state) = &asked.state else {
         return judge_again(asked, directory);
     };
@@ -339,11 +340,11 @@ fn note(line: &str) {
 }
 
 /// How the device behaves at a cut: as told, else as its model says.
-fn behaviour(asked: &CutAsked, model: &Model) -> Result<Behaviour, Error> {
+fn behaviour(asked: &CutArgs, model: &Model) -> Result<Behaviour, Error> {
     let keeps = match asked.keeps {
-        Some(KeepsAsked::Flushed) => Keeps::Flushed,
-        Some(KeepsAsked::Lying) => Keeps::Lies,
-        Some(KeepsAsked::Protected) => Keeps::Answered,
+        Some(KeepsArg::Flushed) => Keeps::Flushed,
+        Some(KeepsArg::Lying) => Keeps::Lies,
+        Some(KeepsArg::Protected) => Keeps::Answered,
         None if model.kind == Kind::Protected => Keeps::Answered,
         None => Keeps::Flushed,
     };
@@ -356,7 +357,7 @@ fn behaviour(asked: &CutAsked, model: &Model) -> Result<Behaviour, Error> {
 }
 
 /// What is done instead of the built-in script.
-fn workload(asked: &CutAsked) -> Result<Option<WorkloadSpec>, Error> {
+fn workload(asked: &CutArgs) -> Result<Option<WorkloadSpec>, Error> {
     let mut params = BTreeMap::new();
     for (key, value) in asked.set.iter().filter_map(|word| word.strip_prefix("workload.")?.split_once('=')) {
         if params.insert(key.trim().to_owned(), typed(value.trim())).is_some() {
@@ -402,7 +403,7 @@ fn typed(value: &str) -> Json {
 }
 
 /// The cells of `--set`, each setting checked.
-fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
+fn cells(asked: &CutArgs) -> Result<Vec<Cell>, Error> {
     let mut axes: Vec<(String, Vec<String>)> = Vec::new();
     for word in asked.set.iter().filter(|word| !word.starts_with("workload.")) {
         let Some((key, values)) = word.split_once('=') else {

@@ -14,15 +14,15 @@ pub fn run(asked: &Doctor) -> super::Result {
     if asked.json {
         return super::print_json(&capabilities);
     }
-    let width = capabilities.iter().map(|one| one.name.len()).max().unwrap_or(0);
-    for one in &capabilities {
-        let mark = if one.present { "yes" } else { "no " };
-        say!("  {mark}  {:width$}  {}", shown(&one.name), shown(&one.detail));
-        if !one.present && !one.remedy.is_empty() {
-            say!("       {:width$}  to get it:  {}", "", shown(&one.remedy));
+    let width = capabilities.iter().map(|capability| capability.name.len()).max().unwrap_or(0);
+    for capability in &capabilities {
+        let mark = if capability.present { "yes" } else { "no " };
+        say!("  {mark}  {:width$}  {}", shown(&capability.name), shown(&capability.detail));
+        if !capability.present && !capability.remedy.is_empty() {
+            say!("       {:width$}  to get it:  {}", "", shown(&capability.remedy));
         }
     }
-    let absent = capabilities.iter().filter(|one| !one.present).count();
+    let absent = capabilities.iter().filter(|capability| !capability.present).count();
     say!();
     if absent == 0 {
         say!("Everything Fathom can use is here.");

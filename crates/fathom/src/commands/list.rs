@@ -61,9 +61,9 @@ fn source_of(name: &str) -> Option<&'static str> {
 }
 
 fn unknown(name: &str) -> Error {
-    let experiments = experiment::builtin().iter().map(|one| one.name.to_owned());
-    let devices = fathom_device::presets().iter().map(|one| one.name.clone());
-    let applications = profiles().iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+    let experiments = experiment::builtin().iter().map(|builtin| builtin.name.to_owned());
+    let devices = fathom_device::presets().iter().map(|preset| preset.name.clone());
+    let applications = profiles().iter().map(|profile| profile.name.clone()).collect::<Vec<_>>();
     let names: Vec<String> = experiments.chain(devices).chain(applications).collect();
     let hint = did_you_mean(nearest(name, names.iter().map(String::as_str)));
     Error::usage(format!(
@@ -74,8 +74,8 @@ fn unknown(name: &str) -> Error {
 
 /// The built-in files are read by a test of the lab, so what cannot be read here is only shown
 /// without a title.
-fn title_and_paper(one: &Builtin) -> (String, Option<String>) {
-    Experiment::parse(one.name, one.source)
+fn title_and_paper(builtin: &Builtin) -> (String, Option<String>) {
+    Experiment::parse(builtin.name, builtin.source)
         .map_or_else(|_| (String::new(), None), |number| (number.title, number.paper))
 }
 
@@ -83,53 +83,55 @@ fn print_kind(kind: Kind, detail: bool) {
     match kind {
         Kind::Experiments => {
             say!("Experiments  (fathom run NAME)");
-            print_rows(experiment::builtin().iter().map(|one: &Builtin| {
-                let (title, paper) = title_and_paper(one);
+            print_rows(experiment::builtin().iter().map(|builtin: &Builtin| {
+                let (title, paper) = title_and_paper(builtin);
                 let paper = paper.map_or_else(String::new, |paper| format!(" [{paper}]"));
-                (one.name.to_owned(), format!("{title}{paper}"))
+                (builtin.name.to_owned(), format!("{title}{paper}"))
             }));
         }
         Kind::Workloads => {
             say!("Workloads  ([workload] of an experiment file)");
-            for one in fathom_workload::registry::workloads() {
-                print_rows([(one.name.to_owned(), one.summary.to_owned())]);
+            for workload in fathom_workload::registry::workloads() {
+                print_rows([(workload.name.to_owned(), workload.summary.to_owned())]);
                 if detail {
-                    print_parameters(one.parameters);
+                    print_parameters(workload.parameters);
                 }
             }
         }
         Kind::Engines => {
             say!("Engines  ([engine] of an experiment file)");
-            for one in fathom_workload::engine::engines() {
-                print_rows([(one.name.to_owned(), one.summary.to_owned())]);
+            for engine in fathom_workload::engine::engines() {
+                print_rows([(engine.name.to_owned(), engine.summary.to_owned())]);
                 if detail {
-                    print_parameters(one.settings);
+                    print_parameters(engine.settings);
                 }
             }
         }
         Kind::Filesystems => {
             say!("File systems  ([stack] of an experiment file)");
-            print_rows(fathom_stack::available_filesystems().into_iter().map(|one| {
-                let text = match (one.present, one.remedy.is_empty()) {
-                    (true, _) => one.detail,
-                    (false, true) => format!("not here: {}", one.detail),
-                    (false, false) => format!("not here: {}; to get it: {}", one.detail, one.remedy),
+            print_rows(fathom_stack::available_filesystems().into_iter().map(|filesystem| {
+                let text = match (filesystem.present, filesystem.remedy.is_empty()) {
+                    (true, _) => filesystem.detail,
+                    (false, true) => format!("not here: {}", filesystem.detail),
+                    (false, false) => {
+                        format!("not here: {}; to get it: {}", filesystem.detail, filesystem.remedy)
+                    }
                 };
-                (one.filesystem, text)
+                (filesystem.filesystem, text)
             }));
         }
         Kind::Profiles => {
             say!(
                 "Made-up traces  (profile of the workload trace; fathom trace synthesise PROFILE; fathom run … --trace PROFILE)"
             );
-            for one in profiles() {
-                print_rows([(one.name.clone(), one.title.clone())]);
+            for profile in profiles() {
+                print_rows([(profile.name.clone(), profile.title.clone())]);
                 if detail {
-                    say!("      stands for {}", one.stands_for);
-                    for source in &one.sources {
+                    say!("      stands for {}", profile.stands_for);
+                    for source in &profile.sources {
                         say!("      from: {source}");
                     }
-                    for assumption in &one.assumed {
+                    for assumption in &profile.assumed {
                         say!("      assumed: {assumption}");
                     }
                 }
@@ -137,10 +139,10 @@ fn print_kind(kind: Kind, detail: bool) {
         }
         Kind::Devices => {
             say!("Modelled devices  (`device` of [stack]; fathom stack up --device NAME)");
-            for one in fathom_device::presets() {
-                print_rows([(one.name.clone(), one.title.clone())]);
+            for preset in fathom_device::presets() {
+                print_rows([(preset.name.clone(), preset.title.clone())]);
                 if detail {
-                    print_device(one);
+                    print_device(preset);
                 }
             }
         }
@@ -165,20 +167,20 @@ fn print_rows(rows: impl IntoIterator<Item = (String, String)>) {
 }
 
 fn print_parameters(parameters: &[Parameter]) {
-    for one in parameters {
-        let default = one.default.json().map_or_else(String::new, |value| format!("; default {value}"));
-        let unit = if one.unit.is_empty() { String::new() } else { format!(" {}", one.unit) };
-        say!("      {:22}  {}{unit}{default}", one.name, one.kind.describe());
-        say!("      {:22}  {}", "", one.description);
+    for parameter in parameters {
+        let default = parameter.default.json().map_or_else(String::new, |value| format!("; default {value}"));
+        let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };
+        say!("      {:22}  {}{unit}{default}", parameter.name, parameter.kind.describe());
+        say!("      {:22}  {}", "", parameter.description);
     }
 }
 
 fn parameters_json(parameters: &[Parameter]) -> Value {
     parameters
         .iter()
-        .map(|one| {
-            json!({ "name": one.name, "accepts": one.kind.describe(), "allowed": one.kind.allowed(), "unit": one.unit,
-                    "default": one.default.json(), "description": one.description })
+        .map(|parameter| {
+            json!({ "name": parameter.name, "accepts": parameter.kind.describe(), "allowed": parameter.kind.allowed(), "unit": parameter.unit,
+                    "default": parameter.default.json(), "description": parameter.description })
         })
         .collect()
 }
@@ -189,9 +191,9 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
             "experiments",
             experiment::builtin()
                 .iter()
-                .map(|one| {
-                    let (title, paper) = title_and_paper(one);
-                    json!({ "name": one.name, "title": title, "paper": paper })
+                .map(|builtin| {
+                    let (title, paper) = title_and_paper(builtin);
+                    json!({ "name": builtin.name, "title": title, "paper": paper })
                 })
                 .collect(),
         ),
@@ -199,9 +201,9 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
             "workloads",
             fathom_workload::registry::workloads()
                 .iter()
-                .map(|one| {
-                    json!({ "name": one.name, "summary": one.summary, "needs_engine": one.needs_engine,
-                            "parameters": parameters_json(one.parameters) })
+                .map(|workload| {
+                    json!({ "name": workload.name, "summary": workload.summary, "needs_engine": workload.needs_engine,
+                            "parameters": parameters_json(workload.parameters) })
                 })
                 .collect(),
         ),
@@ -209,7 +211,7 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
             "engines",
             fathom_workload::engine::engines()
                 .iter()
-                .map(|one| json!({ "name": one.name, "summary": one.summary, "settings": parameters_json(one.settings) }))
+                .map(|engine| json!({ "name": engine.name, "summary": engine.summary, "settings": parameters_json(engine.settings) }))
                 .collect(),
         ),
         Kind::Filesystems => ("filesystems", json!(fathom_stack::available_filesystems())),
@@ -217,10 +219,10 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
             "profiles",
             profiles()
                 .iter()
-                .map(|one| {
-                    json!({ "name": one.name, "version": one.version, "title": one.title, "stands_for": one.stands_for,
-                            "sources": one.sources, "assumed": one.assumed,
-                            "profile": fathom_trace::synthesise::text_of(&one.name) })
+                .map(|filesystem| {
+                    json!({ "name": filesystem.name, "version": filesystem.version, "title": filesystem.title, "stands_for": filesystem.stands_for,
+                            "sources": filesystem.sources, "assumed": filesystem.assumed,
+                            "profile": fathom_trace::synthesise::text_of(&filesystem.name) })
                 })
                 .collect(),
         ),
@@ -228,9 +230,9 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
             "devices",
             fathom_device::presets()
                 .iter()
-                .map(|one| {
-                    json!({ "name": one.name, "title": one.title, "sources": one.sources, "assumptions": one.assumptions,
-                            "model": fathom_device::text_of(&one.name) })
+                .map(|profile| {
+                    json!({ "name": profile.name, "title": profile.title, "sources": profile.sources, "assumptions": profile.assumptions,
+                            "model": fathom_device::text_of(&profile.name) })
                 })
                 .collect(),
         ),

@@ -66,8 +66,8 @@ fn print(log: &Log, as_json: bool, mut out: impl Write) -> io::Result<()> {
         )?;
     }
     for line in lines(log) {
-        let it = match line {
-            Line::Operation(it) => it,
+        let record = match line {
+            Line::Operation(record) => record,
             Line::Mark(Mark { number, at_ns, .. }) => {
                 let at = *at_ns as f64 / 1e3;
                 if as_json {
@@ -78,16 +78,17 @@ fn print(log: &Log, as_json: bool, mut out: impl Write) -> io::Result<()> {
                 continue;
             }
         };
-        let [arrival, asked, given] = [it.arrival_ns, it.asked_ns, it.given_ns].map(|ns| ns as f64 / 1e3);
-        let (operation, outcome) = (it.operation_name(), it.outcome_name());
+        let [arrival, asked, given] =
+            [record.arrival_ns, record.asked_ns, record.given_ns].map(|ns| ns as f64 / 1e3);
+        let (operation, outcome) = (record.operation_name(), record.outcome_name());
         if as_json {
-            let line = json!({ "arrival_us": arrival, "asked_us": asked, "given_us": given, "operation": operation, "offset": it.offset,
-                "bytes": it.bytes, "outcome": outcome, "sequential": it.sequential, "stalled": it.stalled, "data_at": it.data_at });
+            let line = json!({ "arrival_us": arrival, "asked_us": asked, "given_us": given, "operation": operation, "offset": record.offset,
+                "bytes": record.bytes, "outcome": outcome, "sequential": record.sequential, "stalled": record.stalled, "data_at": record.data_at });
             writeln!(out, "{line}")?;
         } else {
-            let (offset, bytes) = (it.offset, it.bytes);
-            let [sequential, stalled] = [it.sequential, it.stalled].map(u8::from);
-            let data_at = it.data_at.map_or_else(String::new, |at| at.to_string());
+            let (offset, bytes) = (record.offset, record.bytes);
+            let [sequential, stalled] = [record.sequential, record.stalled].map(u8::from);
+            let data_at = record.data_at.map_or_else(String::new, |at| at.to_string());
             writeln!(
                 out,
                 "{arrival:.3},{asked:.3},{given:.3},{operation},{offset},{bytes},{outcome},{sequential},{stalled},{data_at}"

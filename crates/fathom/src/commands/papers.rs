@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use fathom_output::{say, shown_path, tell};
-use fathom_report::{Papers, PapersError, Printed};
+use fathom_report::{Papers, PapersError, PrintedPage};
 
-use crate::cli::PapersAsked;
+use crate::cli::PapersArgs;
 use crate::outcome::{Error, Outcome};
 
 /// Prints, writes or checks the page; with `--with` says which verdicts come out again.
-pub fn run(asked: &PapersAsked) -> super::Result {
+pub fn run(asked: &PapersArgs) -> super::Result {
     let mut papers = Papers::load(&asked.source).map_err(refused)?;
     if asked.list {
         for (name, dataset) in papers.datasets() {
@@ -39,14 +39,14 @@ pub fn run(asked: &PapersAsked) -> super::Result {
 }
 
 /// The files of a page that is kept as `page`: itself and its figures.
-fn files<'a>(printed: &'a Printed, page: &Path) -> Vec<(PathBuf, &'a str)> {
+fn files<'a>(printed: &'a PrintedPage, page: &Path) -> Vec<(PathBuf, &'a str)> {
     let beside = page.parent().unwrap_or(Path::new("")).join("figures");
     let mut files = vec![(page.to_path_buf(), printed.page.as_str())];
     files.extend(printed.figures.iter().map(|(name, svg)| (beside.join(name), svg.as_str())));
     files
 }
 
-fn write(printed: &Printed, out: &Path, source: &Path) -> super::Result {
+fn write(printed: &PrintedPage, out: &Path, source: &Path) -> super::Result {
     let sources = [source.join("page.md")];
     let inputs: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     let files = files(printed, out);
@@ -69,7 +69,7 @@ fn write(printed: &Printed, out: &Path, source: &Path) -> super::Result {
 }
 
 /// Says where the page that is kept is not what the data print.
-fn check(printed: &Printed, page: &Path) -> super::Result {
+fn check(printed: &PrintedPage, page: &Path) -> super::Result {
     let mut differs = false;
     for (file, text) in files(printed, page) {
         let kept = match std::fs::read_to_string(&file) {
@@ -104,7 +104,7 @@ fn check(printed: &Printed, page: &Path) -> super::Result {
 }
 
 /// Lists every verdict of the published data beside that of the new.
-fn again(published: &[(String, String, fathom_report::FindingVerdict)], new: &Printed) -> super::Result {
+fn again(published: &[(String, String, fathom_report::FindingVerdict)], new: &PrintedPage) -> super::Result {
     let mut changed = 0;
     for ((table, finding, before), (_, _, now)) in published.iter().zip(&new.verdicts) {
         let is_same = before == now;

@@ -12,7 +12,7 @@ use fathom_lab::experiment::{Selection, TraceChoice};
 use fathom_lab::remote::Remote;
 use fathom_lab::schedule::{Interrupt, Local, Progress, Summary, World};
 use fathom_lab::store::Results;
-use fathom_output::{Held, shown_path, tell};
+use fathom_output::{TemporaryPath, shown_path, tell};
 use tempfile::TempDir;
 
 use crate::outcome::Error;
@@ -132,8 +132,10 @@ pub fn record_side_by_side(
     fathom_stack::trusted_state().map_err(Error::failed)?;
     let parts = if remote.is_some() { 1 } else { outs.len().min(what.variants.len()).max(1) };
     let cells = what.filesystems.len() * what.devices.len().max(1) * what.variants.len().max(1);
-    let shown =
-        Mutex::new(Shown { bar: Bar::new(cells * what.most() as usize, false), of_parts: Vec::new() });
+    let shown = Mutex::new(EscapingWriter {
+        bar: Bar::new(cells * what.most() as usize, false),
+        of_parts: Vec::new(),
+    });
     let part = |number: usize, out: &Path, remote: Option<&mut Remote>| {
         let mut own = what.clone();
         own.variants = what.variants.iter().skip(number).step_by(parts).cloned().collect();
@@ -160,13 +162,13 @@ pub fn record_side_by_side(
 }
 
 /// How far all parts are together.
-struct Shown {
+struct EscapingWriter {
     bar: Bar,
     /// The last that each part has said.
     of_parts: Vec<(usize, Progress)>,
 }
 
-impl Shown {
+impl EscapingWriter {
     fn show(&mut self, number: usize, progress: &Progress) {
         match self.of_parts.iter_mut().find(|part| part.0 == number) {
             Some(known) => known.1 = progress.clone(),
@@ -264,7 +266,7 @@ pub struct RecordingFile {
     pub file: PathBuf,
     // Dropped in this order: it is held until it is gone.
     directory: Option<TempDir>,
-    _held: Option<(Held, File)>,
+    _held: Option<(TemporaryPath, File)>,
 }
 
 /// How the directory begins.

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use fathom_lab::store::Results;
-use fathom_output::{Shown, shown_path, tell};
+use fathom_output::{EscapingWriter, shown_path, tell};
 
 use crate::cli::Report;
 use crate::outcome::{Error, Outcome};
@@ -55,7 +55,8 @@ pub fn run(asked: &Report) -> super::Result {
     }
     let stdout = std::io::stdout().lock();
     // A person at a terminal is shown what it would obey; a program gets what is there.
-    let out: &mut dyn Write = if stdout.is_terminal() { &mut Shown::new(stdout) } else { &mut { stdout } };
+    let out: &mut dyn Write =
+        if stdout.is_terminal() { &mut EscapingWriter::new(stdout) } else { &mut { stdout } };
     if (asked.blocks || asked.requests) && results.traces.is_empty() {
         return Err(Error::usage(format!(
             "{}: these results hold no block trace: run with `--set instruments.blocks=true`",

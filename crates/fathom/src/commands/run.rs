@@ -19,7 +19,7 @@ use fathom_trace::synthesise::{NAMES, profile};
 use crate::cli::Run;
 use crate::outcome::{Error, Outcome};
 use crate::progress::{Bar, clock};
-use crate::repeat::Parsed;
+use crate::repeat::Invocation;
 
 /// The largest experiment file, octets: a device, or a pipe that never ends, is not read for ever.
 /// Those that come with Fathom have 10 KiB at most.
@@ -30,7 +30,7 @@ const EXPERIMENT_MAX: u64 = 4 << 20;
 pub const NOT_REPEATED: &[&str] = &["resume", "plan", "quiet"];
 
 /// Runs the experiment and reports on it.
-pub fn run(asked: &Run, parsed: &Parsed) -> super::Result {
+pub fn run(asked: &Run, parsed: &Invocation) -> super::Result {
     let (source_name, source) = read_source(&asked.experiment)?;
     let name = Experiment::parse(&source_name, &source).map_err(Error::usage)?.name;
     let out = results_file(asked, &name)?;
@@ -202,7 +202,7 @@ fn read_source(name: &str) -> Result<(String, String), Error> {
     }
     let path = Path::new(name);
     if !path.exists() && !name.contains('/') && path.extension().is_none() {
-        let names = experiment::builtin().iter().map(|one| one.name);
+        let names = experiment::builtin().iter().map(|builtin| builtin.name);
         let hint = did_you_mean(nearest(name, names));
         return Err(Error::usage(format!(
             "no built-in experiment and no file is called \"{name}\"{hint}\n`fathom list experiments` shows what there is"

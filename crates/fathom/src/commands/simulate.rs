@@ -13,10 +13,10 @@ use fathom_report::Simulation;
 use super::record::{self, RecordingFile, RecordingRequest};
 use crate::cli::Simulate;
 use crate::outcome::{Error, Outcome};
-use crate::repeat::Parsed;
+use crate::repeat::Invocation;
 
 /// Records the trace, if it is one, and replays the recordings on the devices.
-pub fn run(asked: &Simulate, parsed: &Parsed) -> super::Result {
+pub fn run(asked: &Simulate, parsed: &Invocation) -> super::Result {
     let devices = devices(&asked.device)?;
     check_outputs(asked)?;
     let (results, title, _kept) = if is_results(&asked.input) {

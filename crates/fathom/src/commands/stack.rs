@@ -25,7 +25,7 @@ pub fn run(asked: &Stack) -> super::Result {
                 .into_iter()
                 .find(|stack| stack.name == *name)
                 .and_then(|stack| stack.spec.keep);
-            named_stack::down(name).map_err(wrong_or_failed)?;
+            named_stack::down(name).map_err(Error::of_stack)?;
             match kept {
                 None => say!("{name} is down; its image is gone."),
                 Some(path) if path.exists() => say!("{name} is down; its image is {}", path.display()),
@@ -52,16 +52,16 @@ pub fn run(asked: &Stack) -> super::Result {
 /// Prints where a named stack is mounted; an error where it cannot be used.
 fn path_of(name: &str) -> super::Result {
     let stacks = named_stack::list();
-    let Some(one) = stacks.iter().find(|stack| stack.name == name) else {
+    let Some(stack) = stacks.iter().find(|stack| stack.name == name) else {
         let up = stacks.into_iter().map(|stack| stack.name).collect();
-        return Err(wrong_or_failed(StackError::NoSuchName { name: name.to_owned(), up }));
+        return Err(Error::of_stack(StackError::NoSuchName { name: name.to_owned(), up }));
     };
-    if !one.up {
-        let why = one.problem.clone().unwrap_or_else(|| "it is not mounted any more".into());
+    if !stack.up {
+        let why = stack.problem.clone().unwrap_or_else(|| "it is not mounted any more".into());
         return Err(Error::failed(format!("{name}: {why}. `fathom stack down {name}` removes what is left")));
     }
     // Not `shown_path`: a script takes it as it is.
-    fathom_output::raw(&format!("{}\n", super::text_path("the stack's path", &one.path)?));
+    fathom_output::raw(&format!("{}\n", super::text_path("the stack's path", &stack.path)?));
     Ok(Outcome::Good)
 }
 
@@ -161,12 +161,12 @@ fn down_all(leftovers: bool) -> super::Result {
         );
     });
     let mut dead = stacks.down_all(true);
-    for it in ending {
-        let label = it.name.unwrap_or(it.label);
+    for entry in ending {
+        let label = entry.name.unwrap_or(entry.label);
         dead.failed.push(format!(
             "{label}: its guard has been taking it down for more than {} s: see who uses {} (`fuser -vm`), end them, and give the command again",
             ENDING.as_secs(),
-            it.path.display()
+            entry.path.display()
         ));
     }
     let (recordings, unremoved) = super::record::remove_abandoned(&std::env::temp_dir());
@@ -226,23 +226,23 @@ fn list(json: bool) -> super::Result {
     if stacks.is_empty() {
         say!("No stack is up.  fathom stack up --fs ext4 --name lab");
     }
-    let state = |one: &NamedStack| match (&one.problem, one.up) {
+    let state = |stack: &NamedStack| match (&stack.problem, stack.up) {
         (Some(_), _) => "broken".to_owned(),
-        (None, true) => one.record.filesystem.clone(),
+        (None, true) => stack.record.filesystem.clone(),
         (None, false) => "not mounted".to_owned(),
     };
     let widest = |of: &dyn Fn(&NamedStack) -> usize, least| stacks.iter().map(of).fold(least, usize::max);
-    let (names, states) = (widest(&|one| one.name.len(), 12), widest(&|one| state(one).len(), 8));
-    for one in &stacks {
+    let (names, states) = (widest(&|stack| stack.name.len(), 12), widest(&|stack| state(stack).len(), 8));
+    for stack in &stacks {
         say!(
             "  {:names$}  {:states$}  {:6} MiB  {}",
-            one.name,
-            state(one),
-            one.spec.size_mib,
-            one.path.display()
+            stack.name,
+            state(stack),
+            stack.spec.size_mib,
+            stack.path.display()
         );
-        if let Some(problem) = &one.problem {
-            say!("      {problem}\n      remove it with:  fathom stack down {}", one.name);
+        if let Some(problem) = &stack.problem {
+            say!("      {problem}\n      remove it with:  fathom stack down {}", stack.name);
         }
     }
     for left in fathom_stack::leftovers().into_iter().filter(|left| left.dead && left.elsewhere.is_none()) {
@@ -277,20 +277,9 @@ fn in_options(error: StackError) -> Error {
             let option = option.map_or_else(|| format!("--{field}"), |option| option.1.to_owned());
             Error::usage(format!("{option}: {}", in_words(problem)))
         }
-        other => match wrong_or_failed(other) {
+        other => match Error::of_stack(other) {
             Error::Usage(text) => Error::Usage(in_words(text)),
             Error::Failed(text) => Error::Failed(in_words(text)),
         },
-    }
-}
-
-/// A request that no machine could fulfil is asked wrongly; all else has failed here.
-pub(super) fn wrong_or_failed(error: StackError) -> Error {
-    match error {
-        StackError::Spec { .. }
-        | StackError::NameTaken { .. }
-        | StackError::NoSuchName { .. }
-        | StackError::BadName { .. } => Error::usage(error),
-        _ => Error::failed(error),
     }
 }

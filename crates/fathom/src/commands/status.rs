@@ -9,7 +9,6 @@ use fathom_report::number;
 use fathom_stack::named_stack::{self, NamedStack};
 use serde_json::{Value, json};
 
-use super::stack::wrong_or_failed;
 use crate::cli::Status;
 use crate::outcome::{Error, Outcome};
 
@@ -25,18 +24,18 @@ pub fn run(asked: &Status) -> super::Result {
     let chosen: Vec<&NamedStack> = match &asked.name {
         // The error of a wrong name lists those that are up.
         Some(name) => {
-            let statistics = named_stack::device_statistics(name).map_err(wrong_or_failed)?;
+            let statistics = named_stack::device_statistics(name).map_err(Error::of_stack)?;
             if statistics.is_none() {
                 return Err(Error::usage(format!(
                     "{name} lies on the disk that is there, which Fathom does not watch: `fathom stack up --device NAME` makes a modelled device"
                 )));
             }
-            all.iter().filter(|one| one.name == *name).collect()
+            all.iter().filter(|stack| stack.name == *name).collect()
         }
-        None => all.iter().filter(|one| one.spec.device.is_some()).collect(),
+        None => all.iter().filter(|stack| stack.spec.device.is_some()).collect(),
     };
-    if let (Some(seconds), Some(one)) = (asked.watch, chosen.first()) {
-        return watch(one, seconds, asked.count.unwrap_or(u64::MAX), asked.json);
+    if let (Some(seconds), Some(stack)) = (asked.watch, chosen.first()) {
+        return watch(stack, seconds, asked.count.unwrap_or(u64::MAX), asked.json);
     }
     if chosen.is_empty() && !asked.json {
         say!(
@@ -44,18 +43,18 @@ pub fn run(asked: &Status) -> super::Result {
         );
     }
     let mut outcome = Outcome::Good;
-    for one in chosen {
-        match named_stack::device_statistics(&one.name) {
+    for stack in chosen {
+        match named_stack::device_statistics(&stack.name) {
             Ok(Some(statistics)) => {
-                show(one, &statistics, asked.json);
+                show(stack, &statistics, asked.json);
                 // What an external log takes is told as a device of its own.
-                if let Ok(Some(log)) = named_stack::log_statistics(&one.name) {
-                    show(&its_log(one), &log, asked.json);
+                if let Ok(Some(log)) = named_stack::log_statistics(&stack.name) {
+                    show(&its_log(stack), &log, asked.json);
                 }
             }
             Ok(None) => {}
             Err(error) => {
-                tell!("error: {}: {error}", one.name);
+                tell!("error: {}: {error}", stack.name);
                 outcome = Outcome::Failed;
             }
         }
@@ -63,19 +62,19 @@ pub fn run(asked: &Status) -> super::Result {
     Ok(outcome)
 }
 
-fn show(one: &NamedStack, statistics: &Statistics, json: bool) {
+fn show(stack: &NamedStack, statistics: &Statistics, json: bool) {
     match json {
-        true => fathom_output::raw(&format!("{}\n", as_json(one, statistics))),
-        false => fathom_output::raw(&fathom_output::lines(&as_text(one, statistics))),
+        true => fathom_output::raw(&format!("{}\n", as_json(stack, statistics))),
+        false => fathom_output::raw(&fathom_output::lines(&as_text(stack, statistics))),
     }
 }
 
 /// A stack's external log, as if it were one.
-fn its_log(one: &NamedStack) -> NamedStack {
-    let mut log = one.clone();
-    log.name = format!("{} (log)", one.name);
-    if one.spec.log_device.is_some() {
-        log.spec.device = one.spec.log_device.clone();
+fn its_log(stack: &NamedStack) -> NamedStack {
+    let mut log = stack.clone();
+    log.name = format!("{} (log)", stack.name);
+    if stack.spec.log_device.is_some() {
+        log.spec.device = stack.spec.log_device.clone();
     }
     log.record.device = format!("modelled {}", log.spec.device.as_deref().unwrap_or_default());
     log
@@ -95,30 +94,31 @@ fn goes(name: &str) -> bool {
 
 /// What happens in each interval, until the stack is taken down, the reader goes, or enough has
 /// been told.
-fn watch(one: &NamedStack, seconds: f64, count: u64, json: bool) -> super::Result {
+fn watch(stack: &NamedStack, seconds: f64, count: u64, json: bool) -> super::Result {
     if !(INTERVAL_S.0..=INTERVAL_S.1).contains(&seconds) {
         return Err(Error::usage(format!(
             "--watch {seconds}: give {} to {} seconds",
             INTERVAL_S.0, INTERVAL_S.1
         )));
     }
-    let mut before = named_stack::device_statistics(&one.name).map_err(wrong_or_failed)?.unwrap_or_default();
+    let mut before =
+        named_stack::device_statistics(&stack.name).map_err(Error::of_stack)?.unwrap_or_default();
     let mut out = std::io::stdout();
     for line in 0..count {
         std::thread::sleep(Duration::from_secs_f64(seconds));
-        let now = match named_stack::device_statistics(&one.name) {
+        let now = match named_stack::device_statistics(&stack.name) {
             Ok(now) => now.unwrap_or_default(),
             // Taken down meanwhile, as it should be.
-            Err(_) if goes(&one.name) => {
-                tell!("{} is down.", one.name);
+            Err(_) if goes(&stack.name) => {
+                tell!("{} is down.", stack.name);
                 return Ok(Outcome::Good);
             }
-            Err(error) => return Err(wrong_or_failed(error)),
+            Err(error) => return Err(Error::of_stack(error)),
         };
         let part = now.since(&before);
         before = now;
         let text = match json {
-            true => format!("{}\n", as_json(one, &part)),
+            true => format!("{}\n", as_json(stack, &part)),
             false if line % HEADING_EVERY == 0 => format!("{}{}", heading(), row(&part)),
             false => row(&part),
         };
@@ -141,42 +141,42 @@ fn depth(statistics: &Statistics) -> f64 {
 }
 
 /// Everything, with names that say their units.
-fn as_json(one: &NamedStack, it: &Statistics) -> Value {
+fn as_json(stack: &NamedStack, statistics: &Statistics) -> Value {
     let mut kinds = serde_json::Map::new();
     for (kind, name) in KINDS.iter().enumerate() {
         kinds.insert(
             (*name).to_owned(),
             json!({
-                "operations": it.operations[kind],
-                "operations_per_s": per_s(it.operations[kind], it),
-                "bytes": it.bytes[kind],
-                "bytes_per_s": per_s(it.bytes[kind], it),
-                "sequential_share": it.sequential.get(kind).and_then(|&part| share(part, it.operations[kind])),
-                "p50_ns": it.latency[kind].quantile_ns(0.5),
-                "p99_ns": it.latency[kind].quantile_ns(0.99),
+                "operations": statistics.operations[kind],
+                "operations_per_s": per_s(statistics.operations[kind], statistics),
+                "bytes": statistics.bytes[kind],
+                "bytes_per_s": per_s(statistics.bytes[kind], statistics),
+                "sequential_share": statistics.sequential.get(kind).and_then(|&part| share(part, statistics.operations[kind])),
+                "p50_ns": statistics.latency[kind].quantile_ns(0.5),
+                "p99_ns": statistics.latency[kind].quantile_ns(0.99),
             }),
         );
     }
-    let used = it.use_of();
+    let used = statistics.use_of();
     json!({
-        "name": one.name,
-        "device": one.spec.device,
-        "span_s": it.span_ns as f64 / 1e9,
+        "name": stack.name,
+        "device": stack.spec.device,
+        "span_s": statistics.span_ns as f64 / 1e9,
         "kinds": kinds,
-        "discards": it.operations[3],
-        "failed": it.failed,
-        "under_way": it.under_way,
-        "queue_depth": depth(it),
-        "busy_share": share(it.measured_busy_ns, it.span_ns),
-        "timed": it.timed,
+        "discards": statistics.operations[3],
+        "failed": statistics.failed,
+        "under_way": statistics.under_way,
+        "queue_depth": depth(statistics),
+        "busy_share": share(statistics.measured_busy_ns, statistics.span_ns),
+        "timed": statistics.timed,
         "late_share": used.late_share(),
         "late_p50_ns": used.late_p50_ns,
         "late_p99_ns": used.late_p99_ns,
         "device_ns": used.measured_ns,
         "device_model_ns": used.model_ns,
         "kept": used.is_on_time(),
-        "self_test": it.self_test,
-        "log_problem": it.log_problem,
+        "self_test": statistics.self_test,
+        "log_problem": statistics.log_problem,
     })
 }
 
@@ -184,39 +184,40 @@ fn time(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), |ns| number::time(ns as f64))
 }
 
-fn as_text(one: &NamedStack, it: &Statistics) -> String {
-    let used = it.use_of();
+fn as_text(stack: &NamedStack, statistics: &Statistics) -> String {
+    let used = statistics.use_of();
     let mut text = format!(
         "{}: {} on {}, {} for {}, mkfs and mount included\n",
-        one.name,
-        one.spec.place.name(),
-        one.record.device,
-        one.path.display(),
-        number::time(it.span_ns as f64)
+        stack.name,
+        stack.spec.place.name(),
+        stack.record.device,
+        stack.path.display(),
+        number::time(statistics.span_ns as f64)
     );
     text += &format!(
         "  {:8}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
         "", "operations", "per s", "bytes", "in sequence", "p50", "p99"
     );
     for (kind, name) in KINDS.iter().enumerate() {
-        let sequential = it.sequential.get(kind).and_then(|&part| share(part, it.operations[kind]));
+        let sequential =
+            statistics.sequential.get(kind).and_then(|&part| share(part, statistics.operations[kind]));
         text += &format!(
             "  {name:8}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
-            number::plain(it.operations[kind] as f64),
-            number::plain(per_s(it.operations[kind], it)),
-            number::bytes(it.bytes[kind] as f64),
+            number::plain(statistics.operations[kind] as f64),
+            number::plain(per_s(statistics.operations[kind], statistics)),
+            number::bytes(statistics.bytes[kind] as f64),
             sequential.map_or_else(|| "-".into(), number::percent),
-            time(it.latency[kind].quantile_ns(0.5)),
-            time(it.latency[kind].quantile_ns(0.99)),
+            time(statistics.latency[kind].quantile_ns(0.5)),
+            time(statistics.latency[kind].quantile_ns(0.99)),
         );
     }
     text += &format!(
         "  {} under way, {:.2} on average; busy {} of the time; {} failed, {} discards\n",
-        it.under_way,
-        depth(it),
-        share(it.measured_busy_ns, it.span_ns).map_or_else(|| "-".into(), number::percent),
-        it.failed,
-        it.operations[3],
+        statistics.under_way,
+        depth(statistics),
+        share(statistics.measured_busy_ns, statistics.span_ns).map_or_else(|| "-".into(), number::percent),
+        statistics.failed,
+        statistics.operations[3],
     );
     let tested = match used.self_test_error() {
         Some(error) => format!("self-test off by {}", number::percent(error)),
@@ -231,7 +232,7 @@ fn as_text(one: &NamedStack, it: &Statistics) -> String {
         number::time(used.model_ns as f64),
         if used.is_on_time() { "" } else { ": this machine is too busy to keep the model's times" },
     );
-    if let Some(problem) = &it.log_problem {
+    if let Some(problem) = &statistics.log_problem {
         text += &format!("  ! the log of operations is not complete: {problem}\n");
     }
     text
@@ -255,22 +256,25 @@ fn heading() -> String {
     )
 }
 
-fn row(it: &Statistics) -> String {
-    let sequential = share(it.sequential[0] + it.sequential[1], it.operations[0] + it.operations[1]);
-    let p50 = |kind: usize| time(it.latency[kind].quantile_ns(0.5));
+fn row(statistics: &Statistics) -> String {
+    let sequential = share(
+        statistics.sequential[0] + statistics.sequential[1],
+        statistics.operations[0] + statistics.operations[1],
+    );
+    let p50 = |kind: usize| time(statistics.latency[kind].quantile_ns(0.5));
     format!(
         "{:>9}{:>9}{:>9}{:>11}{:>11}{:>7.2}{:>10}{:>10}{:>10}{:>10}{:>7}{:>7}\n",
-        number::plain(per_s(it.operations[0], it).round()),
-        number::plain(per_s(it.operations[1], it).round()),
-        number::plain(per_s(it.operations[2], it).round()),
-        number::bytes(per_s(it.bytes[0], it).round()),
-        number::bytes(per_s(it.bytes[1], it).round()),
-        depth(it),
+        number::plain(per_s(statistics.operations[0], statistics).round()),
+        number::plain(per_s(statistics.operations[1], statistics).round()),
+        number::plain(per_s(statistics.operations[2], statistics).round()),
+        number::bytes(per_s(statistics.bytes[0], statistics).round()),
+        number::bytes(per_s(statistics.bytes[1], statistics).round()),
+        depth(statistics),
         p50(0),
         p50(1),
-        time(it.latency[1].quantile_ns(0.99)),
+        time(statistics.latency[1].quantile_ns(0.99)),
         p50(2),
         sequential.map_or_else(|| "-".into(), number::percent),
-        share(it.late, it.timed).map_or_else(|| "-".into(), number::percent),
+        share(statistics.late, statistics.timed).map_or_else(|| "-".into(), number::percent),
     )
 }

@@ -1,7 +1,7 @@
 //! The lock table: named locks, sharded, with wait-die.
 
 use super::Mode;
-use super::queue::{Answer, Held, Patience, Queue, Refused, Signal};
+use super::queue::{Answer, ConflictPolicy, Grant, LockFailure, Queue, Signal};
 use super::table::TableLock;
 use crate::cache_line::CacheLine;
 use crate::memory::{Budget, Gauge, block};
@@ -56,12 +56,12 @@ impl LockManager {
         &self.shards[(name >> 48) as usize % SHARDS]
     }
 
-    fn patience(&self, usual: Patience) -> Patience {
-        if self.may_wait { usual } else { Patience::Never }
+    fn conflict_policy(&self, usual: ConflictPolicy) -> ConflictPolicy {
+        if self.may_wait { usual } else { ConflictPolicy::Never }
     }
 
     /// Counts a refusal after which the transaction has to run again.
-    fn counted<T>(&self, done: Result<T, Refused>) -> Result<T, Refused> {
+    fn counted<T>(&self, done: Result<T, LockFailure>) -> Result<T, LockFailure> {
         if done.is_err() {
             self.deaths.fetch_add(1, Ordering::Relaxed);
         }
@@ -70,17 +70,17 @@ impl LockManager {
 
     /// Sleeps if need be; no latch may be held. `withdraw` takes a request back that was not
     /// granted in time.
-    fn settle(&self, answer: Answer, withdraw: impl FnOnce(&Arc<Signal>)) -> Result<Held, Refused> {
+    fn settle(&self, answer: Answer, withdraw: impl FnOnce(&Arc<Signal>)) -> Result<Grant, LockFailure> {
         match answer {
             Answer::Granted(held) => Ok(held),
-            Answer::Refused => Err(Refused::Died),
+            Answer::LockFailure => Err(LockFailure::Died),
             Answer::Wait(signal, held) => {
                 self.waits.fetch_add(1, Ordering::Relaxed);
                 if !signal.wait(self.timeout) {
                     withdraw(&signal);
                     // It may have been granted before the latch was taken that withdrawing needs.
                     if !signal.is_granted() {
-                        return Err(Refused::TimedOut);
+                        return Err(LockFailure::TimedOut);
                     }
                 }
                 Ok(held)
@@ -117,8 +117,8 @@ impl LockManager {
         name: u64,
         mode: Mode,
         age: u64,
-    ) -> Result<Held, Refused> {
-        self.counted(self.acquire_as(table, name, mode, age, Patience::WaitDie))
+    ) -> Result<Grant, LockFailure> {
+        self.counted(self.acquire_as(table, name, mode, age, ConflictPolicy::WaitDie))
     }
 
     /// As [`LockManager::acquire`], but never waits: refused if it would have to.
@@ -128,8 +128,8 @@ impl LockManager {
         name: u64,
         mode: Mode,
         age: u64,
-    ) -> Result<Held, Refused> {
-        self.acquire_as(table, name, mode, age, Patience::Never)
+    ) -> Result<Grant, LockFailure> {
+        self.acquire_as(table, name, mode, age, ConflictPolicy::Never)
     }
 
     fn acquire_as(
@@ -138,14 +138,14 @@ impl LockManager {
         name: u64,
         mode: Mode,
         age: u64,
-        usual: Patience,
-    ) -> Result<Held, Refused> {
+        usual: ConflictPolicy,
+    ) -> Result<Grant, LockFailure> {
         let held = self.take(table.table, name, mode, age, usual, || table.wanted() != 0);
         let (held, mut wanted) = held?;
         // After a wait the answer is of before it.
         wanted |= table.wanted() != 0;
         if wanted && let Err(refused) = self.announce(table, mode.intent(), age, usual) {
-            if held == Held::New {
+            if held == Grant::New {
                 self.release(name, age);
             }
             return Err(refused);
@@ -156,8 +156,8 @@ impl LockManager {
     /// Takes `name` exclusively and waits whoever holds it. Deadlock-free only if all callers take
     /// names in rising order, hold them for a moment, and take no other locks meanwhile. No whole
     /// table is looked at.
-    pub(crate) fn acquire_in_order(&self, name: u64, age: u64) -> Result<Held, Refused> {
-        let held = self.take(u32::MAX, name, Mode::Exclusive, age, Patience::Always, || false);
+    pub(crate) fn acquire_in_order(&self, name: u64, age: u64) -> Result<Grant, LockFailure> {
+        let held = self.take(u32::MAX, name, Mode::Exclusive, age, ConflictPolicy::Always, || false);
         self.counted(held.map(|(held, _)| held))
     }
 
@@ -169,13 +169,13 @@ impl LockManager {
         name: u64,
         mode: Mode,
         age: u64,
-        usual: Patience,
+        usual: ConflictPolicy,
         wanted: impl FnOnce() -> bool,
-    ) -> Result<(Held, bool), Refused> {
+    ) -> Result<(Grant, bool), LockFailure> {
         let (answer, wanted) = {
             let mut shard = self.shard(name).lock();
             let answer = match shard.find_mut(name, |l| l.name == name) {
-                Some(lock) => lock.queue.ask(age, mode, self.patience(usual)),
+                Some(lock) => lock.queue.ask(age, mode, self.conflict_policy(usual)),
                 None => {
                     let lock = Lock { name, table, queue: Queue::held_by(age, mode) };
                     if shard.len() == shard.capacity() {
@@ -184,7 +184,7 @@ impl LockManager {
                         self.gauge.add(block(shard.allocation_size()) as i64 - before as i64);
                     }
                     shard.insert_unique(name, lock, |l| l.name);
-                    Answer::Granted(Held::New)
+                    Answer::Granted(Grant::New)
                 }
             };
             (answer, wanted())
@@ -202,13 +202,19 @@ impl LockManager {
 
     /// Tells those who want the table whole that a part of it is held. Does nothing if nobody does.
     #[cold]
-    fn announce(&self, table: &TableLock, intent: Mode, age: u64, usual: Patience) -> Result<(), Refused> {
+    fn announce(
+        &self,
+        table: &TableLock,
+        intent: Mode,
+        age: u64,
+        usual: ConflictPolicy,
+    ) -> Result<(), LockFailure> {
         let answer = {
             let mut gate = table.gate.lock();
             if table.wanted() == 0 {
                 return Ok(());
             }
-            gate.queue.ask(age, intent, self.patience(usual))
+            gate.queue.ask(age, intent, self.conflict_policy(usual))
         };
         self.settle(answer, |signal| table.gate.lock().queue.withdraw(signal)).map(|_| ())
     }
@@ -221,7 +227,7 @@ impl LockManager {
         mode: Mode,
         age: u64,
         again: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), LockFailure> {
         if !again {
             table.come();
         }
@@ -232,7 +238,7 @@ impl LockManager {
                 table.gate.lock().complete = true;
             }
         }
-        let answer = table.gate.lock().queue.ask(age, mode, self.patience(Patience::WaitDie));
+        let answer = table.gate.lock().queue.ask(age, mode, self.conflict_policy(ConflictPolicy::WaitDie));
         let held = self.settle(answer, |signal| table.gate.lock().queue.withdraw(signal));
         if held.is_err() && !again {
             table.go(&mut table.gate.lock());
@@ -312,12 +318,12 @@ mod tests {
     fn who_waits_in_vain_is_told_and_is_in_nobodys_way_any_more() {
         let m = LockManager::new(true, Duration::from_millis(5));
         let (t, other) = (TableLock::new(0), TableLock::new(1));
-        assert_eq!(m.acquire(&t, 1, Mode::Shared, 10), Ok(Held::New));
-        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 5), Err(Refused::TimedOut));
-        assert_eq!(m.acquire(&t, 1, Mode::Shared, 11), Ok(Held::New), "nobody waits before it");
+        assert_eq!(m.acquire(&t, 1, Mode::Shared, 10), Ok(Grant::New));
+        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 5), Err(LockFailure::TimedOut));
+        assert_eq!(m.acquire(&t, 1, Mode::Shared, 11), Ok(Grant::New), "nobody waits before it");
         assert!(m.refuses(1, Mode::Exclusive, 12) && !m.refuses(1, Mode::Exclusive, 5));
         assert!(!m.refuses(1, Mode::Shared, 12) && !m.refuses(2, Mode::Exclusive, 12));
-        assert_eq!(m.acquire_whole(&t, Mode::Exclusive, 4, false), Err(Refused::TimedOut));
+        assert_eq!(m.acquire_whole(&t, Mode::Exclusive, 4, false), Err(LockFailure::TimedOut));
         assert!(m.refuses_table(&t, Mode::Exclusive, 12) && !m.refuses_table(&other, Mode::Exclusive, 12));
         m.release(1, 10);
         m.release(1, 11);
@@ -329,17 +335,17 @@ mod tests {
     fn the_younger_dies_and_the_older_waits() {
         let m = Arc::new(LockManager::new(true, LONG));
         let t = Arc::new(TableLock::new(0));
-        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 10), Ok(Held::New));
-        assert_eq!(m.acquire(&t, 1, Mode::Shared, 11), Err(Refused::Died));
+        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 10), Ok(Grant::New));
+        assert_eq!(m.acquire(&t, 1, Mode::Shared, 11), Err(LockFailure::Died));
         let (m2, t2) = (m.clone(), t.clone());
         let older = std::thread::spawn(move || m2.acquire(&t2, 1, Mode::Exclusive, 5));
         while m.waits.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
         // 7 is older than the holder, yet younger than the waiter.
-        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 7), Err(Refused::Died));
+        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 7), Err(LockFailure::Died));
         m.release(1, 10);
-        assert_eq!(older.join().unwrap(), Ok(Held::New));
+        assert_eq!(older.join().unwrap(), Ok(Grant::New));
         m.release(1, 5);
         assert_eq!(m.len(), 0);
     }
@@ -352,12 +358,12 @@ mod tests {
         assert!(!IntentExclusive.compatible(Shared));
         let m = LockManager::new(false, LONG);
         let t = TableLock::new(0);
-        assert_eq!(m.acquire(&t, 9, Shared, 1), Ok(Held::New));
-        assert_eq!(m.acquire(&t, 9, Shared, 2), Ok(Held::New));
-        assert_eq!(m.acquire(&t, 9, Exclusive, 1), Err(Refused::Died));
+        assert_eq!(m.acquire(&t, 9, Shared, 1), Ok(Grant::New));
+        assert_eq!(m.acquire(&t, 9, Shared, 2), Ok(Grant::New));
+        assert_eq!(m.acquire(&t, 9, Exclusive, 1), Err(LockFailure::Died));
         m.release(9, 2);
-        assert_eq!(m.acquire(&t, 9, Exclusive, 1), Ok(Held::Already));
-        assert_eq!(m.acquire(&t, 9, IntentShared, 2), Err(Refused::Died));
+        assert_eq!(m.acquire(&t, 9, Exclusive, 1), Ok(Grant::Already));
+        assert_eq!(m.acquire(&t, 9, IntentShared, 2), Err(LockFailure::Died));
     }
 
     /// Threads take random pairs of locks in random order; a deadlock would hang the test, a broken
@@ -381,12 +387,12 @@ mod tests {
                         loop {
                             let mut held = Vec::new();
                             let whole = pair.iter().all(|&n| match m.acquire(&t, n, Mode::Exclusive, age) {
-                                Ok(Held::New) => {
+                                Ok(Grant::New) => {
                                     held.push(n);
                                     assert_eq!(inside[n as usize].fetch_add(1, Ordering::SeqCst), 0);
                                     true
                                 }
-                                Ok(Held::Already) => true,
+                                Ok(Grant::Already) => true,
                                 Err(_) => false,
                             });
                             if whole {
@@ -421,22 +427,22 @@ mod tests {
         use Mode::*;
         let m = LockManager::new(false, LONG);
         let (t, other) = (TableLock::new(0), TableLock::new(1));
-        assert_eq!(m.acquire(&t, 1, Exclusive, 1), Ok(Held::New));
-        assert_eq!(m.acquire(&other, 2, Exclusive, 1), Ok(Held::New));
-        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(Refused::Died), "1 writes in it");
+        assert_eq!(m.acquire(&t, 1, Exclusive, 1), Ok(Grant::New));
+        assert_eq!(m.acquire(&other, 2, Exclusive, 1), Ok(Grant::New));
+        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(LockFailure::Died), "1 writes in it");
         assert_eq!(m.acquire_whole(&t, Shared, 1, false), Ok(()), "its own writes are in nobody's way");
-        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(Refused::Died));
+        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(LockFailure::Died));
         assert_eq!(m.acquire_whole(&t, Exclusive, 1, true), Ok(()));
         m.release(1, 1);
         m.leave(&t, true, 1);
         assert_eq!(m.acquire_whole(&t, Shared, 2, false), Ok(()), "the one who wrote has left");
-        assert_eq!(m.acquire(&t, 3, Shared, 3), Ok(Held::New), "both read");
-        assert_eq!(m.acquire(&t, 4, Exclusive, 3), Err(Refused::Died), "and nobody writes");
-        assert_eq!(m.acquire(&other, 4, Exclusive, 3), Ok(Held::New));
+        assert_eq!(m.acquire(&t, 3, Shared, 3), Ok(Grant::New), "both read");
+        assert_eq!(m.acquire(&t, 4, Exclusive, 3), Err(LockFailure::Died), "and nobody writes");
+        assert_eq!(m.acquire(&other, 4, Exclusive, 3), Ok(Grant::New));
         assert_eq!((m.len(), t.len()), (3, 2));
         m.leave(&t, true, 2);
-        assert_eq!(m.acquire(&t, 3, Exclusive, 3), Ok(Held::Already));
-        assert_eq!(m.acquire_whole(&t, Shared, 4, false), Err(Refused::Died));
+        assert_eq!(m.acquire(&t, 3, Exclusive, 3), Ok(Grant::Already));
+        assert_eq!(m.acquire_whole(&t, Shared, 4, false), Err(LockFailure::Died));
         for name in [3, 4, 2] {
             m.release(name, if name == 2 { 1 } else { 3 });
         }

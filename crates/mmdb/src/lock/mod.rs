@@ -6,7 +6,7 @@ mod ranges;
 mod table;
 
 pub(crate) use manager::LockManager;
-pub(crate) use queue::{Held, Refused};
+pub(crate) use queue::{Grant, LockFailure};
 pub(crate) use ranges::{Bounds, RangeLocks, within};
 pub(crate) use table::TableLock;
 

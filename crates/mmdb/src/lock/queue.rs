@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Why a lock was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum LockFailure {
     /// By wait-die: the transaction must give up its locks and run again.
     Died,
     /// Whoever holds it did not give it back in time.
@@ -23,7 +23,7 @@ pub(crate) enum Refused {
 
 /// What an accepted request changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum Grant {
     /// The owner holds this lock for the first time and must release it.
     New,
     /// The owner held it already.
@@ -32,10 +32,10 @@ pub(crate) enum Held {
 
 /// What comes of a request.
 pub(super) enum Answer {
-    Granted(Held),
-    Refused,
+    Granted(Grant),
+    LockFailure,
     /// Sleep until this is granted, without any latch.
-    Wait(Arc<Signal>, Held),
+    Wait(Arc<Signal>, Grant),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ impl Signal {
 
 /// How requests are answered that do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum ConflictPolicy {
     /// Every conflict is refused at once: for deterministic tests on one thread.
     Never,
     WaitDie,
@@ -122,11 +122,11 @@ impl Queue {
     }
 
     /// Makes `age` a holder of at least `mode`, whether that fits or not.
-    pub(super) fn set(&mut self, age: u64, mode: Mode) -> Held {
+    pub(super) fn set(&mut self, age: u64, mode: Mode) -> Grant {
         for h in self.holder.iter_mut().chain(&mut self.others) {
             if h.age == age {
                 h.mode = h.mode.join(mode);
-                return Held::Already;
+                return Grant::Already;
             }
         }
         if self.holder.is_none() {
@@ -134,7 +134,7 @@ impl Queue {
         } else {
             self.others.push(Holder { age, mode });
         }
-        Held::New
+        Grant::New
     }
 
     fn fits(&self, age: u64, mode: Mode) -> bool {
@@ -142,11 +142,11 @@ impl Queue {
     }
 
     /// Answers a request; `waits` and `deaths` are counted by the caller.
-    pub(super) fn ask(&mut self, age: u64, mode: Mode, patience: Patience) -> Answer {
+    pub(super) fn ask(&mut self, age: u64, mode: Mode, policy: ConflictPolicy) -> Answer {
         let have = self.holders().find(|h| h.age == age).map(|h| h.mode);
         let mode = have.map_or(mode, |m| m.join(mode));
         if have == Some(mode) {
-            return Answer::Granted(Held::Already);
+            return Answer::Granted(Grant::Already);
         }
         let waits = self.waiters.iter().any(|w| !w.mode.compatible(mode));
         if !waits && self.fits(age, mode) {
@@ -155,13 +155,16 @@ impl Queue {
         let holders = self.holders().filter(|h| h.age != age && !h.mode.compatible(mode)).map(|h| h.age);
         let queued = self.waiters.iter().filter(|w| !w.mode.compatible(mode)).map(|w| w.age);
         let oldest = holders.chain(queued).all(|other| age < other);
-        if patience == Patience::Never || (!oldest && patience == Patience::WaitDie) {
-            return Answer::Refused;
+        if policy == ConflictPolicy::Never || (!oldest && policy == ConflictPolicy::WaitDie) {
+            return Answer::LockFailure;
         }
-        assert!(oldest || patience == Patience::Always, "only the oldest waits, so nobody waits in a circle");
+        assert!(
+            oldest || policy == ConflictPolicy::Always,
+            "only the oldest waits, so nobody waits in a circle"
+        );
         let signal = Arc::new(Signal { granted: AtomicBool::new(false), thread: thread::current() });
         self.waiters.push_back(Waiter { age, mode, signal: signal.clone() });
-        Answer::Wait(signal, if have.is_some() { Held::Already } else { Held::New })
+        Answer::Wait(signal, if have.is_some() { Grant::Already } else { Grant::New })
     }
 
     /// Whether a request would be refused now: somebody older is in the way.

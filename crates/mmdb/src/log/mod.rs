@@ -74,17 +74,17 @@ pub(crate) struct Log {
     max_segments: u64,
     segment_bytes: u64,
     /// How long new transactions wait for a checkpoint; zero if none comes by itself.
-    patience: Duration,
+    space_timeout: Duration,
     /// Told when segments are released.
-    pub(crate) room: (Mutex<()>, Condvar),
+    pub(crate) space_freed: (Mutex<()>, Condvar),
     /// How far the log went, by [`Log::position`], before the last checkpoint.
     released: AtomicU64,
     /// The manifest, which must know of segments before they are used.
     pub(crate) register: Register,
     /// Why the last checkpoint failed.
-    pub(crate) hindrance: Mutex<Option<String>>,
+    pub(crate) checkpoint_failure: Mutex<Option<String>>,
     /// Streams that need a segment prepared.
-    pub(crate) hungry: (Mutex<bool>, Condvar),
+    pub(crate) segment_wanted: (Mutex<bool>, Condvar),
 }
 
 impl std::fmt::Debug for Log {
@@ -143,21 +143,21 @@ impl Log {
             segments: CacheLine(AtomicU64::new(segments)),
             max_segments: u64::MAX,
             segment_bytes: 0,
-            patience: Duration::ZERO,
-            room: (Mutex::new(()), Condvar::new()),
+            space_timeout: Duration::ZERO,
+            space_freed: (Mutex::new(()), Condvar::new()),
             released: AtomicU64::new(0),
             register,
-            hindrance: Mutex::new(None),
-            hungry: (Mutex::new(false), Condvar::new()),
+            checkpoint_failure: Mutex::new(None),
+            segment_wanted: (Mutex::new(false), Condvar::new()),
         }
     }
 
     /// Bounds the log: at so many bytes, in segments of `segment_bytes`, commits are refused.
     /// Before, new transactions wait for `patience` that a checkpoint makes room.
-    pub(crate) fn bounded(mut self, max_bytes: u64, segment_bytes: u64, patience: Duration) -> Log {
+    pub(crate) fn bounded(mut self, max_bytes: u64, segment_bytes: u64, space_timeout: Duration) -> Log {
         self.max_segments = max_bytes / segment_bytes.max(1);
         self.segment_bytes = segment_bytes;
-        self.patience = patience;
+        self.space_timeout = space_timeout;
         self
     }
 
@@ -197,16 +197,16 @@ impl Log {
 
     /// Holds a new transaction back while a checkpoint is to make room. No locks are held here. If
     /// checkpoints fail, the commit is refused that needs the room, and says why.
-    pub(crate) fn await_room(&self) -> Result<()> {
+    pub(crate) fn wait_for_space(&self) -> Result<()> {
         let began = Instant::now();
-        while self.is_crowded() && began.elapsed() < self.patience && !self.is_stopping() {
+        while self.is_crowded() && began.elapsed() < self.space_timeout && !self.is_stopping() {
             self.check()?;
-            if self.hindrance.lock().is_some() {
+            if self.checkpoint_failure.lock().is_some() {
                 break;
             }
-            let room = self.room.0.lock();
+            let guard = self.space_freed.0.lock();
             // Whoever makes room does not take this lock.
-            drop(self.room.1.wait_for(room, Duration::from_millis(10)));
+            drop(self.space_freed.1.wait_for(guard, Duration::from_millis(10)));
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Log {
     pub(crate) fn is_full(&self) -> Option<String> {
         let segments = self.segments.load(Ordering::Relaxed);
         (segments >= self.max_segments).then(|| {
-            let why = match &*self.hindrance.lock() {
+            let why = match &*self.checkpoint_failure.lock() {
                 Some(why) => format!("checkpoints fail: {why}"),
                 None => "no checkpoint has released any of it".to_owned(),
             };
@@ -250,8 +250,8 @@ impl Log {
     }
 
     pub(crate) fn wake_preparer(&self) {
-        *self.hungry.0.lock() = true;
-        self.hungry.1.notify_all();
+        *self.segment_wanted.0.lock() = true;
+        self.segment_wanted.1.notify_all();
     }
 
     #[inline]

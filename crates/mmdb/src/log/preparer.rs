@@ -45,12 +45,12 @@ impl Log {
                 s.prepare(self);
             }
             self.register.state_progress(self);
-            let mut hungry = self.hungry.0.lock();
-            if !*hungry {
+            let mut segment_wanted = self.segment_wanted.0.lock();
+            if !*segment_wanted {
                 // Wakes by itself too: what was committed is to be stated after a while.
-                hungry = self.hungry.1.wait_for(hungry, self.register.look());
+                segment_wanted = self.segment_wanted.1.wait_for(segment_wanted, self.register.look());
             }
-            *hungry = false;
+            *segment_wanted = false;
         }
     }
 }

@@ -747,7 +747,7 @@ impl Stream {
         }
         if n > 0 {
             log.wake_preparer();
-            log.room.1.notify_all();
+            log.space_freed.1.notify_all();
         }
         Ok(n)
     }

@@ -581,9 +581,9 @@ impl CrashMedium {
     }
 }
 
-struct Held(CrashMedium, PathBuf, u64);
+struct DirectoryLock(CrashMedium, PathBuf, u64);
 
-impl Drop for Held {
+impl Drop for DirectoryLock {
     fn drop(&mut self) {
         let mut s = self.0.0.lock();
         // A lock of an earlier life died with its process.
@@ -663,7 +663,7 @@ impl Medium for CrashMedium {
         if !s.locks.insert(path.to_path_buf()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(Held(self.clone(), path.to_path_buf(), s.life)))
+        Ok(Box::new(DirectoryLock(self.clone(), path.to_path_buf(), s.life)))
     }
 }
 

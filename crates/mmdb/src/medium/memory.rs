@@ -25,9 +25,9 @@ pub struct MemoryMedium {
 #[derive(Debug, Default)]
 struct MemFile(RwLock<Vec<u8>>);
 
-struct Held(PathBuf, Arc<Mutex<BTreeSet<PathBuf>>>);
+struct DirectoryLock(PathBuf, Arc<Mutex<BTreeSet<PathBuf>>>);
 
-impl Drop for Held {
+impl Drop for DirectoryLock {
     fn drop(&mut self) {
         self.1.lock().remove(&self.0);
     }
@@ -89,7 +89,7 @@ impl Medium for MemoryMedium {
         if !self.locks.lock().insert(path.to_path_buf()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(Held(path.to_path_buf(), self.locks.clone())))
+        Ok(Box::new(DirectoryLock(path.to_path_buf(), self.locks.clone())))
     }
 }
 

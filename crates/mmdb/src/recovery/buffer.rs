@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 /// Bytes that begin at a multiple of [`BLOCK`] in memory, as reading past the page cache asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
-    room: Vec<u8>,
+    memory: Vec<u8>,
     start: usize,
     len: usize,
 }
@@ -22,12 +22,12 @@ impl Buffer {
     /// `OutOfMemory`: the length is that of a file, which may be damaged.
     pub(crate) fn resize(&mut self, len: usize) -> io::Result<()> {
         let wanted = len.checked_add(BLOCK).ok_or(io::ErrorKind::OutOfMemory)?;
-        if self.room.len() < wanted {
+        if self.memory.len() < wanted {
             (self.len, self.start) = (0, 0);
-            self.room = Vec::new();
-            self.room.try_reserve_exact(wanted).map_err(|_| io::ErrorKind::OutOfMemory)?;
-            self.room.resize(wanted, 0);
-            self.start = self.room.as_ptr().align_offset(BLOCK).min(BLOCK);
+            self.memory = Vec::new();
+            self.memory.try_reserve_exact(wanted).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            self.memory.resize(wanted, 0);
+            self.start = self.memory.as_ptr().align_offset(BLOCK).min(BLOCK);
         }
         self.len = len;
         Ok(())
@@ -42,19 +42,19 @@ impl Buffer {
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.room[self.start..self.start + self.len]
+        &self.memory[self.start..self.start + self.len]
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.room[self.start..self.start + self.len]
+        &mut self.memory[self.start..self.start + self.len]
     }
 }
 
 impl From<Vec<u8>> for Buffer {
-    fn from(room: Vec<u8>) -> Buffer {
-        Buffer { start: 0, len: room.len(), room }
+    fn from(memory: Vec<u8>) -> Buffer {
+        Buffer { start: 0, len: memory.len(), memory }
     }
 }
 

@@ -16,14 +16,14 @@ use crate::log::stream::{Closed, Place, Stream};
 use crate::log::{Log, segment};
 use crate::manifest::{self, Epoch, Image, Inventory, Manifest};
 use crate::options::{MAX_STREAMS, Options};
-use crate::register::{Register, Stated};
+use crate::register::{ManifestState, Register};
 use crate::sabotage::{Defect, has_defect};
 use crate::schema::{IndexDef, Logging, Schema};
 use crate::spawner::Spawner;
 use crate::table::{Space, TableInner};
 use buffer::Buffer;
 use replay::{Work, Worker};
-use scan::Scanned;
+use scan::ScannedSegment;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -86,7 +86,7 @@ struct Seen {
 }
 
 /// A database read into memory, nothing changed on disk.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedDatabase {
     manifest: Manifest,
     tables: Vec<Option<Arc<TableInner>>>,
     space: Arc<Space>,
@@ -131,7 +131,7 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
     if options.reference {
         let space =
             Arc::new(Space::new(options.container_bytes, options.memory_limit, options.snapshot_memory));
-        let register = Register::new(path, &options, options.container_bytes, Stated::nothing());
+        let register = Register::new(path, &options, options.container_bytes, ManifestState::nothing());
         let log = Arc::new(Log::new(Vec::new(), register, 0, true, false, Defect::default()));
         return Ok(Engine::new(path.to_path_buf(), options, log, space, Admin::default(), None));
     }
@@ -169,14 +169,14 @@ fn survey(path: &Path, options: &Options, locks: &mut Locks) -> Result<Survey> {
 }
 
 /// Reads a database that is to be opened.
-fn load_whole(path: &Path, options: &Options, found: Survey, locks: Locks) -> Result<Loaded> {
+fn load_whole(path: &Path, options: &Options, found: Survey, locks: Locks) -> Result<LoadedDatabase> {
     load(path, options, found, locks, false)?.ok_or_else(|| Error::NoDatabase { dir: path.to_owned() })
 }
 
 /// Reads a database that has been open before. It is read whole before anything is written, for it
 /// may have to be refused: a crash that damaged the log can have taken the names of the LOCK files
 /// with it, and a refusal leaves what it finds as it is.
-fn reload(path: &Path, options: &Options, found: Survey, locks: Locks) -> Result<Loaded> {
+fn reload(path: &Path, options: &Options, found: Survey, locks: Locks) -> Result<LoadedDatabase> {
     let mut loaded = load_whole(path, options, found, locks)?;
     if take_all(path, options, &loaded.homes, false, &mut loaded.locks)? {
         // Where directories have no locks of their own, somebody else may have been faster: then
@@ -240,7 +240,7 @@ fn mark(options: &Options, identity: Identity, homes: &mut [Home], life: Option<
 }
 
 /// Begins a new life on top of what was loaded: new salt, new segments.
-fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
+fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine> {
     let medium = options.medium.clone();
     let old = &l.manifest;
     let last = old.life();
@@ -315,7 +315,7 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
         segments: seen.iter().filter(needed).map(|s| s.number).collect(),
     });
     let given_up: Vec<Inventory> = given_up.collect();
-    let stated = Stated {
+    let stated = ManifestState {
         identity: old.identity,
         before: last,
         next_table: old.next_table,
@@ -329,10 +329,10 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     }
     // Without checkpoints that come by themselves there is nothing to wait for.
     let by_itself = options.background && options.checkpoint_log_bytes > 0;
-    let patience = if by_itself { options.lock_timeout } else { Duration::ZERO };
+    let space_timeout = if by_itself { options.lock_timeout } else { Duration::ZERO };
     let register = Register::new(path, &options, l.space.container_size, stated);
     let log = Log::new(streams, register, cut, options.background, !options.group_commit, options.defect())
-        .bounded(options.max_log_bytes, options.segment_bytes, patience);
+        .bounded(options.max_log_bytes, options.segment_bytes, space_timeout);
     let kind = l.manifest.kind;
     let locks: Box<dyn Send + Sync> = Box::new(l.locks);
     let engine = Engine::new(path.to_path_buf(), options, Arc::new(log), l.space, admin, Some(locks));
@@ -357,7 +357,7 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     mark(&engine.options, m.identity, &mut l.homes, Some(now.life()))?;
     // From here on the marks name this life and no other: a log of the life before would be an
     // older copy.
-    let stated = Stated { before: None, ..Stated::clone(&stated) };
+    let stated = ManifestState { before: None, ..ManifestState::clone(&stated) };
     if !reshaped {
         register.state(&engine.log, Some(stated), false)?;
     } else {
@@ -382,7 +382,7 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
 /// The definition of a table without the generations of columns in which no row is written any
 /// more, where there are many: every manifest repeats them. Rows of a later recovery are rows of
 /// this one or written later.
-fn without_unused(l: &Loaded, id: u32, schema: &Schema) -> Schema {
+fn without_unused(l: &LoadedDatabase, id: u32, schema: &Schema) -> Schema {
     let mut schema = schema.clone();
     if schema.generations.past.len() > MANY_GENERATIONS
         && let Some(Some(t)) = l.tables.get(id as usize)
@@ -395,7 +395,7 @@ fn without_unused(l: &Loaded, id: u32, schema: &Schema) -> Schema {
 
 /// Reads a database for who does not open it, changing nothing. `None` if there is none. `salvage`
 /// takes what it can instead of refusing.
-pub(crate) fn read(path: &Path, options: &Options, salvage: bool) -> Result<Option<Loaded>> {
+pub(crate) fn read(path: &Path, options: &Options, salvage: bool) -> Result<Option<LoadedDatabase>> {
     let mut locks = Locks::default();
     let mut found = Survey::take(path, options, Purpose::Read, &mut locks)?;
     if !salvage {
@@ -411,7 +411,7 @@ fn load(
     found: Survey,
     locks: Locks,
     salvage: bool,
-) -> Result<Option<Loaded>> {
+) -> Result<Option<LoadedDatabase>> {
     let Survey { manifest: Some(manifest), mut homes } = found else { return Ok(None) };
     let mut problems = Vec::new();
     for home in &mut homes {
@@ -467,7 +467,7 @@ fn load(
         t.collect_free();
     }
     report.index_time = began.elapsed();
-    Ok(Some(Loaded { manifest, tables, space, streams, homes, locks, report, problems, epochs_used }))
+    Ok(Some(LoadedDatabase { manifest, tables, space, streams, homes, locks, report, problems, epochs_used }))
 }
 
 fn load_images(
@@ -653,7 +653,7 @@ impl<'a> Replay<'a> {
     fn run(&mut self, apply: bool) -> Result<()> {
         let (options, manifest, homes, spare) = (self.options, self.manifest, self.homes, self.spare.clone());
         let count = homes.len();
-        let read = |i: usize, give: &mut dyn FnMut(Result<Scanned>) -> bool| {
+        let read = |i: usize, give: &mut dyn FnMut(Result<ScannedSegment>) -> bool| {
             let home = &homes[i];
             // What is not ours is not read, even to salvage.
             let mut all = home.numbers.iter().filter(|_| home.is_ours);
@@ -663,7 +663,7 @@ impl<'a> Replay<'a> {
             };
             while all.next().is_some_and(&mut next) {}
         };
-        let one = |me: &mut Self, s: Result<Scanned>| {
+        let one = |me: &mut Self, s: Result<ScannedSegment>| {
             match s {
                 Ok(s) => me.take(s),
                 // One file must not cost all the others.
@@ -688,7 +688,7 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         std::thread::scope(|scope| {
-            let (tx, rx) = sync_channel::<Result<Scanned>>(1);
+            let (tx, rx) = sync_channel::<Result<ScannedSegment>>(1);
             let (mut readers, mut unread) = (Vec::new(), Vec::new());
             for i in 0..count {
                 let tx = tx.clone();
@@ -717,7 +717,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    fn take(&mut self, s: Scanned) {
+    fn take(&mut self, s: ScannedSegment) {
         let max_gsn = s.max_gsn();
         self.streams[s.stream].push(Seen { number: s.number, max_gsn });
         if let (Some(at), None) = (s.damage, &self.damage) {
@@ -976,7 +976,7 @@ fn verify_table(t: &TableInner) -> Result<()> {
     Ok(())
 }
 
-impl Loaded {
+impl LoadedDatabase {
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableInner>> {
         self.tables.iter().flatten()
     }

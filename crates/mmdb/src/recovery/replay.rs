@@ -5,7 +5,7 @@
 //! the image already (the version filter), each of the others must come exactly once (the
 //! self-check).
 
-use super::scan::Scanned;
+use super::scan::ScannedSegment;
 use crate::codec::Reader;
 use crate::container::{BODY, CLASSES, Container, MAX_CONTAINERS, Slot, zeros};
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 /// Frames of one segment that are to be applied.
 pub(crate) struct Work {
-    pub(crate) segment: Arc<Scanned>,
+    pub(crate) segment: Arc<ScannedSegment>,
     pub(crate) frames: Vec<Frame>,
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// A segment that has been read.
 #[derive(Debug)]
-pub(crate) struct Scanned {
+pub(crate) struct ScannedSegment {
     pub(crate) path: PathBuf,
     pub(crate) stream: usize,
     pub(crate) number: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Scanned {
     pub(crate) end: u64,
 }
 
-impl Scanned {
+impl ScannedSegment {
     /// The error of a segment without a frame in which the manifest knows of some.
     pub(crate) fn misses_frames(&self, manifest: &Manifest) -> Option<Error> {
         if !self.frames.is_empty() || !manifest.has_begun(self.stream, self.number) {
@@ -59,7 +59,7 @@ pub(crate) fn read(
     number: u64,
     epochs: &[Epoch],
     mut buffer: Buffer,
-) -> Result<Scanned> {
+) -> Result<ScannedSegment> {
     let path = dir.join(segment::name(number));
     let file = medium.open_to_read(&path).map_err(Error::io("open", &path))?;
     // After a failed sync the cache may hold what the device does not.
@@ -86,8 +86,14 @@ fn header_of(bytes: &[u8], stream: usize, number: u64) -> Option<Header> {
 }
 
 /// Finds the frames in a segment's bytes.
-pub(crate) fn scan(path: PathBuf, stream: usize, number: u64, bytes: Buffer, epochs: &[Epoch]) -> Scanned {
-    let mut s = Scanned {
+pub(crate) fn scan(
+    path: PathBuf,
+    stream: usize,
+    number: u64,
+    bytes: Buffer,
+    epochs: &[Epoch],
+) -> ScannedSegment {
+    let mut s = ScannedSegment {
         path,
         stream,
         number,

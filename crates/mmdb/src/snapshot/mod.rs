@@ -21,7 +21,7 @@ use crate::log::Ticket;
 use crate::row::{Row, RowView};
 use crate::table::{Table, TableInner};
 use crate::value::Value;
-use registry::Opened;
+use registry::OpenSnapshot;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
@@ -52,11 +52,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Snapshot<'db> {
     db: &'db Engine,
-    opened: Opened,
+    opened: OpenSnapshot,
     stripe: usize,
 }
 
-impl std::fmt::Debug for Opened {
+impl std::fmt::Debug for OpenSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "number {} of commit {}", self.number, self.gsn)
     }

@@ -58,7 +58,7 @@ pub(crate) struct Snapshots {
 }
 
 /// What a snapshot is of.
-pub(super) struct Opened {
+pub(super) struct OpenSnapshot {
     pub(super) number: u64,
     pub(super) gsn: u64,
     /// The tables that were there, by number, and the life each was in.
@@ -209,7 +209,7 @@ impl Snapshots {
 }
 
 impl Engine {
-    pub(super) fn open_snapshot(&self) -> Opened {
+    pub(super) fn open_snapshot(&self) -> OpenSnapshot {
         let snapshots = self.snapshots();
         // What was given up and never closed is forgotten by whoever comes next.
         if snapshots.bytes() > snapshots.limit {
@@ -225,7 +225,7 @@ impl Engine {
             drop(state);
             let live = self.live_tables();
             let tables = live.iter().filter_map(|t| t.life.now().map(|span| (t.id, span))).collect();
-            Opened { number, gsn: self.log.last(), tables, fate }
+            OpenSnapshot { number, gsn: self.log.last(), tables, fate }
         })
     }
 

@@ -15,7 +15,7 @@ use crate::container::{CLASSES, Container, Slot, clear_slot, write_slot};
 use crate::engine::name;
 use crate::error::{Error, Result};
 use crate::key;
-use crate::lock::{Held, Mode, Refused};
+use crate::lock::{Grant, LockFailure, Mode};
 use crate::log::record::{self, Kind, Target};
 use crate::log::{PoisonIfPanicking, Ticket};
 use crate::options::{Durability, LogKind};
@@ -90,11 +90,11 @@ impl Transaction<'_> {
             names.sort_unstable();
             names.dedup();
             names.iter().try_for_each(|&n| match self.db.locks.acquire_in_order(n, self.age) {
-                Ok(Held::New) => {
+                Ok(Grant::New) => {
                     self.s.locks.push(n);
                     Ok(())
                 }
-                Ok(Held::Already) => Ok(()),
+                Ok(Grant::Already) => Ok(()),
                 Err(why) => Err(self.unlocked_refused(n, why)),
             })
         });
@@ -105,7 +105,7 @@ impl Transaction<'_> {
     /// Why the lock `name` of a written key was refused: its holder did not give it back in time,
     /// or nobody waits here.
     #[cold]
-    fn unlocked_refused(&self, name: u64, why: Refused) -> Error {
+    fn unlocked_refused(&self, name: u64, why: LockFailure) -> Error {
         let tables = self.db.enter(self.stripe);
         let mut names = Vec::new();
         for w in self.s.writes.iter().filter(|w| w.change != Change::Dead) {
@@ -127,10 +127,10 @@ impl Transaction<'_> {
                 let table = t.schema.name.clone();
                 let key = t.layout.key_text(&row, &t.indexes[0].def.columns);
                 return match why {
-                    Refused::TimedOut => {
+                    LockFailure::TimedOut => {
                         Error::LockTimeout { table, key, wait: self.db.options.lock_timeout, runs: 1 }
                     }
-                    Refused::Died => Error::Conflict { table, key },
+                    LockFailure::Died => Error::Conflict { table, key },
                 };
             }
         }

@@ -4,7 +4,7 @@ use super::{Obstacle, Refusal, Transaction};
 use crate::container::Rid;
 use crate::engine::name;
 use crate::error::{Error, Result};
-use crate::lock::{Held, Mode};
+use crate::lock::{Grant, Mode};
 use crate::schema::Locking;
 use crate::table::{Table, TableInner};
 use crate::tables::Tables;
@@ -31,12 +31,12 @@ impl Transaction<'_> {
         name: u64,
         mode: Mode,
         what: impl FnOnce() -> String,
-    ) -> Result<Held> {
+    ) -> Result<Grant> {
         let held = match self.db.locks.acquire(&t.lock, name, mode, self.age) {
             Ok(held) => held,
             Err(why) => return Err(self.refuse(t, why, what(), Obstacle::Part(t.id, name, mode))),
         };
-        if held == Held::New {
+        if held == Grant::New {
             self.s.locks.push(name);
         }
         self.stays(t).map(|()| held)
@@ -189,8 +189,8 @@ impl Transaction<'_> {
         self.lock_table(t, Mode::IntentExclusive)?;
         let name = name::key(t.id, 0, h);
         match self.db.locks.try_acquire(&t.lock, name, Mode::Exclusive, self.age) {
-            Ok(Held::New) => self.s.locks.push(name),
-            Ok(Held::Already) => {}
+            Ok(Grant::New) => self.s.locks.push(name),
+            Ok(Grant::Already) => {}
             Err(_) => return Ok(false),
         }
         self.stays(t).map(|()| true)

@@ -13,7 +13,7 @@ use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::key;
 use crate::life::Span;
-use crate::lock::{Mode, Refused};
+use crate::lock::{LockFailure, Mode};
 use crate::log::Ticket;
 use crate::memory::SMALL;
 use crate::options::Durability;
@@ -285,15 +285,15 @@ impl<'db> Transaction<'db> {
     }
 
     /// Remembers why this transaction can only end.
-    fn refuse(&mut self, t: &TableInner, why: Refused, key: String, obstacle: Obstacle) -> Error {
+    fn refuse(&mut self, t: &TableInner, why: LockFailure, key: String, obstacle: Obstacle) -> Error {
         let table = t.schema.name.clone();
         let error = match why {
-            Refused::Died => Error::Deadlock { table, key },
-            Refused::TimedOut => {
+            LockFailure::Died => Error::Deadlock { table, key },
+            LockFailure::TimedOut => {
                 Error::LockTimeout { table, key, wait: self.db.options.lock_timeout, runs: 1 }
             }
         };
-        let obstacle = (why == Refused::Died).then_some(obstacle);
+        let obstacle = (why == LockFailure::Died).then_some(obstacle);
         self.refusal = Some(Box::new(Refusal { error: error.clone(), obstacle, age: self.age }));
         error
     }

@@ -9,7 +9,7 @@ use crate::container::Rid;
 use crate::engine::name;
 use crate::error::Result;
 use crate::key::{self, KeyBuf};
-use crate::lock::{Bounds, Held, Mode, RangeLocks};
+use crate::lock::{Bounds, Grant, Mode, RangeLocks};
 use crate::sabotage::has_defect;
 use crate::schema::{IndexKind, Locking};
 use crate::table::{Table, TableInner};
@@ -185,7 +185,7 @@ impl<'db> Transaction<'db> {
             };
             if !has_defect!(self.db.options.defect(), NoRangeRowLocks) {
                 let what = || format!("(a row of a range of {})", t.indexes[ix].def.name);
-                if self.lock(t, lock, mode, what)? == Held::New {
+                if self.lock(t, lock, mode, what)? == Grant::New {
                     self.count_range_lock(t, ix);
                 }
             }

@@ -6,7 +6,7 @@ use crate::table::{Rows, is_unique, rows};
 use mmdb::{Database, Logging, Schema, Table};
 
 /// A table that was created.
-pub struct Known {
+pub struct CreatedTable {
     /// Its number in the history. A table that is not logged has another one in every life, because
     /// its rows have another past.
     pub number: usize,
@@ -23,7 +23,7 @@ pub struct Known {
     during: Option<Rows>,
 }
 
-impl Known {
+impl CreatedTable {
     fn is_checkpointed(&self) -> bool {
         self.schema.logging == Logging::Checkpointed
     }
@@ -40,7 +40,7 @@ pub enum Outcome {
 
 #[derive(Default)]
 pub struct Catalogue {
-    pub tables: Vec<Known>,
+    pub tables: Vec<CreatedTable>,
     numbers: usize,
 }
 
@@ -50,7 +50,7 @@ impl Catalogue {
             return;
         }
         self.numbers += 1;
-        self.tables.push(Known {
+        self.tables.push(CreatedTable {
             number: self.numbers,
             unique: handle.as_ref().is_some_and(is_unique),
             schema,
@@ -90,7 +90,7 @@ impl Catalogue {
 
     /// What a copy that is made at once must hold.
     pub fn expected(&self, history: &History) -> Vec<(Schema, Rows)> {
-        let rows = |t: &Known| match t.schema.logging {
+        let rows = |t: &CreatedTable| match t.schema.logging {
             Logging::Volatile => Rows::new(),
             _ => history.rows(t.number),
         };

@@ -73,7 +73,7 @@ pub struct Seen {
 }
 
 /// What the clients of one life tell.
-pub struct Told {
+pub struct ClientHistory {
     pub disk: CrashMedium,
     pub seen: Mutex<Vec<Seen>>,
     pub ids: AtomicU64,
@@ -91,7 +91,7 @@ struct Backup {
     horizon: u64,
 }
 
-impl Told {
+impl ClientHistory {
     pub fn id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
@@ -170,7 +170,7 @@ pub fn run(plan: &Plan, disk: &CrashMedium) -> std::result::Result<u64, String> 
                 }
                 lost += (before - history.committed.len()) as u64;
                 if !last && !is_over && tables(&db, plan, &mut created).is_some() {
-                    let told = Told {
+                    let told = ClientHistory {
                         disk: disk.clone(),
                         seen: Mutex::default(),
                         ids: AtomicU64::new(ids),
@@ -247,7 +247,7 @@ fn tables(db: &Database, plan: &Plan, created: &mut bool) -> Option<Vec<Table>> 
 
 /// One life: clients, the keeper of the third table, and checkpoints, at the same time, until they
 /// are through or the disk is dead.
-fn live(db: &Database, plan: &Plan, life: u64, told: Told, third: &mut Third) -> Told {
+fn live(db: &Database, plan: &Plan, life: u64, told: ClientHistory, third: &mut Third) -> ClientHistory {
     let told = Arc::new(told);
     let mut threads = Vec::new();
     for c in 0..plan.clients {
@@ -277,7 +277,7 @@ fn live(db: &Database, plan: &Plan, life: u64, told: Told, third: &mut Third) ->
 }
 
 /// Reads everything at one moment, in two ways: a transaction that reads and takes no locks.
-fn look(db: &Database, told: &Told) {
+fn look(db: &Database, told: &ClientHistory) {
     for _ in 0..3 {
         let Ok(snapshot) = db.snapshot() else { return };
         let tx = Tx { id: told.id(), gsn: snapshot.gsn(), ..Tx::default() };
@@ -304,7 +304,7 @@ fn look(db: &Database, told: &Told) {
 }
 
 /// Takes checkpoints, and in some lives a backup.
-fn keep_copies(db: &Database, plan: &Plan, life: u64, told: &Told) {
+fn keep_copies(db: &Database, plan: &Plan, life: u64, told: &ClientHistory) {
     let mut rng = Rng(plan.seed ^ (life << 40) ^ 0xc0b1e5);
     let backup_at = rng.below(8);
     for i in 0..3 {
@@ -321,7 +321,7 @@ fn keep_copies(db: &Database, plan: &Plan, life: u64, told: &Told) {
     }
 }
 
-fn client(db: &Database, plan: &Plan, life: u64, number: u64, told: &Told) {
+fn client(db: &Database, plan: &Plan, life: u64, number: u64, told: &ClientHistory) {
     let Some(tables) = tables(db, plan, &mut false) else { return };
     let mut rng = Rng(plan.seed ^ (life << 40) ^ (number << 32));
     for _ in 0..plan.transactions {

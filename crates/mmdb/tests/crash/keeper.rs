@@ -1,7 +1,7 @@
 //! The third table of the concurrent schedules: one client creates it, writes it and drops it,
 //! while the others and the checkpoints go on. It is of any kind of logging.
 
-use super::clients::{Seen, Told};
+use super::clients::{ClientHistory, Seen};
 use super::engine::{Database, Durability, Error, Locking, Logging, Schema};
 use super::history::{History, Tx};
 use super::rng::Rng;
@@ -85,7 +85,7 @@ impl Third {
 
 pub struct Keeper {
     pub db: Database,
-    pub told: Arc<Told>,
+    pub told: Arc<ClientHistory>,
     pub locking: Locking,
     pub rng: Rng,
 }

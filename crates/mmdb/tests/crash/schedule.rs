@@ -596,7 +596,7 @@ fn crowd(db: &Database, w: &mut World, tickets: &mut Vec<(u64, Ticket)>) -> Resu
 
 /// Rows of a table expire, in one transaction or several: those that are due go, and no other.
 fn expire(db: &Database, w: &mut World, tickets: &mut Vec<(u64, Ticket)>) -> Result<(), String> {
-    let expiring = |t: &&crate::catalogue::Known| t.schema.expiry.is_some();
+    let expiring = |t: &&crate::catalogue::CreatedTable| t.schema.expiry.is_some();
     let all = w.catalogue.tables.iter().filter(expiring);
     let all: Vec<(usize, Table)> = all.filter_map(|t| Some((t.number, t.handle.clone()?))).collect();
     if all.is_empty() {
@@ -644,7 +644,8 @@ fn expire(db: &Database, w: &mut World, tickets: &mut Vec<(u64, Ticket)>) -> Res
 /// Fills an empty volatile table, while calls of the disk fail. A fill that is dropped, or in which
 /// two rows share a key, leaves the table empty; and none is there after a restart.
 fn fill(db: &Database, w: &mut World) -> Result<(), String> {
-    let volatile = |t: &&crate::catalogue::Known| t.schema.logging == Logging::Volatile && t.handle.is_some();
+    let volatile =
+        |t: &&crate::catalogue::CreatedTable| t.schema.logging == Logging::Volatile && t.handle.is_some();
     let Some(t) = w.catalogue.tables.iter().find(volatile) else { return Ok(()) };
     let (number, name) = (t.number, t.schema.name.clone());
     let Some(table) = t.handle.clone() else { return Ok(()) };

@@ -1,8 +1,9 @@
 //! Accounts: what an application may submit. They are asked only where [`Rules::accounts`] says so,
 //! since every message then takes one more lock, shared by all of its account, and one more write.
 
-use super::manage::Refusal;
-use super::operation::{Outcome, Rules};
+use super::outcome::Outcome;
+use super::refusal::Refusal;
+use super::rules::Rules;
 use crate::model::{Account, PASSWORD_HASH_MAX, StationKey, Value};
 use crate::transaction::{StoreError, Transaction};
 

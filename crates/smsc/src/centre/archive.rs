@@ -10,20 +10,22 @@ mod closed;
 mod format;
 mod reader;
 mod record;
+mod stretch;
 
 pub use closed::{Rotation, write_csv};
 pub use reader::ArchiveReader;
-pub use record::Archived;
+pub use record::ArchivedMessage;
 
 use crate::model::Message;
 use crate::transaction::StoreError;
 use format::Batch;
-use reader::{Stretches, lock};
+use reader::lock;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use stretch::Stretches;
 
 /// The archive's file in the directory of the store.
 const NAME: &str = "archive.jsonl";
@@ -250,7 +252,7 @@ impl Archive {
         let mut fresh = Vec::with_capacity(messages.len());
         for message in messages.iter().filter(|message| !self.in_store.contains(&message.msg_id)) {
             let begin = self.end + lines.len() as u64;
-            let written = serde_json::to_writer(&mut lines, &Archived::of(message));
+            let written = serde_json::to_writer(&mut lines, &ArchivedMessage::of(message));
             written.map_err(|error| StoreError::io(&self.path)(error.into()))?;
             lines.push(b'\n');
             fresh.push((message.msg_id, begin..self.end + lines.len() as u64));
@@ -333,7 +335,7 @@ fn sync_directory(directory: &Path) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// I/O, a damaged file.
-pub fn read_archive(directory: &Path, each: &mut dyn FnMut(Archived)) -> Result<(), ArchiveError> {
+pub fn read_archive(directory: &Path, each: &mut dyn FnMut(ArchivedMessage)) -> Result<(), ArchiveError> {
     let path = directory.join(NAME);
     if directory.is_dir() {
         for number in closed::numbers(directory)? {

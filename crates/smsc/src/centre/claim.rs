@@ -1,7 +1,7 @@
 //! Sender, first half: a ready station becomes busy with the first message of its queue.
 
-use super::operation::Rules;
-use super::receive::{named, part_keys, primary};
+use super::rows::{named, part_keys, primary};
+use super::rules::Rules;
 use crate::model::{
     EncodedPart, MOBILE_SHARDS, Message, Queued, SHARDS, Station, StationKey, StationState, Value,
     shard_of_peer,

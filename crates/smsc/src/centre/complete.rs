@@ -1,8 +1,8 @@
 //! Sender, second half: what became of a message in flight.
 
 use super::finish::{finish, report};
-use super::operation::Rules;
-use super::receive::{put_outcome, station};
+use super::rows::{put_outcome, station};
+use super::rules::Rules;
 use crate::model::{Message, MessageState, RetryTimer, Station, StationKey, StationState};
 use crate::transaction::{StoreError, Transaction};
 
@@ -58,7 +58,7 @@ impl Verdict {
 
 /// What a completion did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Completed {
+pub enum CompletionResult {
     /// The message has its final state; the number of its receipt, or 0.
     Final(i64),
     /// It will be tried again at this time, µs.
@@ -73,13 +73,13 @@ pub(super) fn complete(
     tx: &mut impl Transaction,
     rules: &Rules,
     completion: &mut Completion,
-) -> Result<Completed, StoreError> {
+) -> Result<CompletionResult, StoreError> {
     let Completion { station: key, epoch, message: claimed, verdict, receipt, now_us } = completion;
     let (key, epoch, now_us) = (*key, *epoch, *now_us);
     tx.lock(key)?;
     let mut station = station(tx, key)?;
     if station.state != StationState::Busy || station.epoch != epoch || station.current != claimed.msg_id {
-        return Ok(Completed::Fenced);
+        return Ok(CompletionResult::Fenced);
     }
     // The transaction may have to run again: what the claim gave is put back.
     let before = (claimed.state, claimed.attempts, claimed.last_error, claimed.done_us);
@@ -92,7 +92,8 @@ pub(super) fn complete(
             station.last_error = error;
             station.state = StationState::Ready;
             station.ready_us = now_us;
-            finish(tx, rules, station, claimed, state, receipt.as_deref_mut(), now_us).map(Completed::Final)
+            finish(tx, rules, station, claimed, state, receipt.as_deref_mut(), now_us)
+                .map(CompletionResult::Final)
         }
         Verdict::Temporary { error, absent, retry_us } => {
             claimed.last_error = error;
@@ -118,7 +119,7 @@ fn again(
     message: &Message,
     absent: bool,
     due_us: i64,
-) -> Result<Completed, StoreError> {
+) -> Result<CompletionResult, StoreError> {
     station.attempts += 1;
     station.last_error = message.last_error;
     station.ready_us = due_us;
@@ -132,5 +133,5 @@ fn again(
     }
     put_outcome(tx, message)?;
     tx.put(&station)?;
-    Ok(Completed::Again(due_us))
+    Ok(CompletionResult::Again(due_us))
 }

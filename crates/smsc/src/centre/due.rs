@@ -1,6 +1,6 @@
 //! What a centre has to do next, and when: whether nothing happens because nothing is due.
 
-use super::receive::primary;
+use super::rows::primary;
 use crate::model::{RetryTimer, SHARDS_ALL, Scheduled, Station, StationKey, StationState, Value};
 use crate::transaction::{StoreError, Transaction};
 
@@ -55,18 +55,18 @@ pub(super) fn next_due(tx: &mut impl Transaction) -> Result<Option<Due>, StoreEr
     for shard in 0..SHARDS_ALL {
         for state in [StationState::Ready, StationState::Busy] {
             let key = [Value::Int(shard.into()), Value::Int(state as i64)];
-            for it in tx.range::<Station>(Station::RUN_QUEUE, &key, &key, 1)? {
+            for station in tx.range::<Station>(Station::RUN_QUEUE, &key, &key, 1)? {
                 let task = if state == StationState::Ready { Task::Claim } else { Task::Complete };
-                add(it.ready_us, task(it.dst_key));
+                add(station.ready_us, task(station.dst_key));
             }
         }
     }
     let (first, last) = ([Value::Int(i64::MIN)], [Value::Int(i64::MAX)]);
-    for it in tx.range::<RetryTimer>(primary::<RetryTimer>(), &first, &last, 1)? {
-        add(it.due_us, Task::Retry(it.dst_key));
+    for timer in tx.range::<RetryTimer>(primary::<RetryTimer>(), &first, &last, 1)? {
+        add(timer.due_us, Task::Retry(timer.dst_key));
     }
-    for it in tx.range::<Scheduled>(primary::<Scheduled>(), &first, &last, 1)? {
-        add(it.due_us, Task::Release(it.msg_id));
+    for scheduled in tx.range::<Scheduled>(primary::<Scheduled>(), &first, &last, 1)? {
+        add(scheduled.due_us, Task::Release(scheduled.msg_id));
     }
     Ok(earliest)
 }

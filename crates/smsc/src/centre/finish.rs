@@ -1,7 +1,7 @@
 //! How a message becomes final, whatever ends it.
 
-use super::operation::Rules;
-use super::receive::{drop_parts, enqueue, put_outcome, station};
+use super::rows::{drop_parts, enqueue, put_outcome, station};
+use super::rules::Rules;
 use crate::model::{
     Message, MessageState, Queued, RetryTimer, Scheduled, Sent, Station, StationKey, StationState, Value,
 };

@@ -11,10 +11,11 @@
 //! message is in no queue, so no restart sends it again, and the peer's receipt finds it.
 
 use super::finish::{close, leave, report};
-use super::manage::Refusal;
-use super::operation::{Outcome, Rules};
+use super::outcome::Outcome;
 use super::receipt::{notification, receipt};
-use super::receive::{drop_parts, message, put_outcome, station};
+use super::refusal::Refusal;
+use super::rows::{drop_parts, message, put_outcome, station};
+use super::rules::Rules;
 use crate::model::{Forwarded, Message, MessageState, State, Station, StationKey, StationState, Value};
 use crate::transaction::{StoreError, Transaction};
 

@@ -1,6 +1,6 @@
 //! Claims that nobody completes any more.
 
-use super::receive::station;
+use super::rows::station;
 use crate::model::{SHARDS_ALL, Station, StationState, Value};
 use crate::transaction::{StoreError, Transaction};
 

@@ -1,67 +1,14 @@
 //! Query, cancel and replace: what an application may do with a message that it has submitted.
 
 use super::finish::{finish, finish_scheduled};
-use super::operation::{Outcome, Rules};
+use super::outcome::Outcome;
 use super::receipt::receipt;
-use super::receive::{drop_parts, encode, message, named, primary, queued, scheduled, station};
-use crate::model::{
-    Message, MessageState, Queued, Scheduled, State, Station, StationKey, StationState, Value,
-};
-use crate::text::TextError;
+use super::refusal::Refusal;
+use super::rows::{drop_parts, encode, message, named, primary, queued, scheduled, station};
+use super::rules::Rules;
+use super::status::Status;
+use crate::model::{Message, Queued, Scheduled, State, Station, StationKey, StationState, Value};
 use crate::transaction::{StoreError, Transaction};
-
-/// Why nothing was done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// SMPP: ESME_RMSGQFUL.
-    #[error("the queue of the station is full")]
-    QueueFull,
-    /// SMPP: ESME_RINVSYSID.
-    #[error("there is no such account")]
-    NoSuchAccount,
-    /// SMPP: ESME_RSUBMITFAIL.
-    #[error("the account has submitted as many messages as it may")]
-    QuotaExceeded,
-    /// SMPP: ESME_RTHROTTLED.
-    #[error("the account has submitted as many messages in this second as it may")]
-    Throttled,
-    /// SMPP: ESME_RQUERYFAIL, ESME_RCANCELFAIL, ESME_RREPLACEFAIL.
-    #[error("this account has no such message, or it is archived")]
-    NoSuchMessage,
-    /// The same.
-    #[error("the message is being delivered just now")]
-    InFlight,
-    /// The same.
-    #[error("the message has its final state")]
-    Final,
-    /// SMPP: ESME_RINVEXPIRY.
-    #[error("the new validity ends before the message is to be delivered")]
-    Expired,
-    /// The new body cannot be sent.
-    #[error(transparent)]
-    Text(#[from] TextError),
-    /// A field of an account is greater than a store can keep.
-    #[error("{field} of the account: {value}; at most {max}")]
-    TooGreat {
-        /// What.
-        field: &'static str,
-        /// How great.
-        value: u64,
-        /// The greatest.
-        max: u64,
-    },
-}
-
-/// State of a message, as query_sm_resp tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// State.
-    pub state: MessageState,
-    /// When it became final; 0 before, µs.
-    pub done_us: i64,
-    /// Error of the last attempt.
-    pub error: u32,
-}
 
 /// What replace_sm gives a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +97,7 @@ pub(super) fn cancel(
     now_us: i64,
 ) -> Result<Outcome, StoreError> {
     let (mut message, station) = match changeable(tx, account, msg_id)? {
-        Ok(it) => it,
+        Ok(found) => found,
         Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
     let mut receipt = receipt(&message, State::Deleted, message.last_error, now_us);
@@ -165,7 +112,7 @@ pub(super) fn cancel(
 
 pub(super) fn replace(tx: &mut impl Transaction, with: &Replacement) -> Result<Outcome, StoreError> {
     let (mut message, _) = match changeable(tx, with.account, with.msg_id)? {
-        Ok(it) => it,
+        Ok(found) => found,
         Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
     let old = message.clone();

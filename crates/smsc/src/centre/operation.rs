@@ -1,37 +1,19 @@
-//! An operation: one whole transaction of the centre, with all that it needs. And what comes of it.
+//! An operation: one whole transaction of the centre, with all that it needs.
 
 use super::account;
-use super::claim::{self, Channel, Delivery};
-use super::complete::{self, Completed, Completion};
-use super::due::{self, Due};
+use super::claim::{self, Channel};
+use super::complete::{self, Completion};
+use super::due;
 use super::forward::{self, Forward, PutBack, Settlement};
-use super::manage::{self, Refusal, Replacement, Status};
+use super::manage::{self, Replacement};
+use super::outcome::Outcome;
+use super::place::Place;
 use super::receive::{self, Submission};
-use super::timer::Place;
+use super::rules::Rules;
 use super::view::{self, RunPlace};
 use super::{lease, sent, timer};
-use crate::model::{Account, Message, Station, StationKey};
+use crate::model::{Account, StationKey};
 use crate::transaction::{StoreError, Transaction};
-
-/// What holds for every operation of a centre.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// How long a claim holds if nobody completes it, µs.
-    pub lease_us: i64,
-    /// Messages that may be queued for one station.
-    pub queue_max: u32,
-    /// Whether final messages go through `sent`.
-    pub has_flusher: bool,
-    /// Whether the limits of accounts hold: a message of an account that does not exist is refused
-    /// then.
-    pub accounts: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Rules { lease_us: 60_000_000, queue_max: 10_000, has_flusher: true, accounts: false }
-    }
-}
 
 /// One transaction. Times are µs since 1970; the centre has no clock of its own.
 #[derive(Clone, Debug)]
@@ -162,49 +144,6 @@ pub enum Operation {
         /// The most messages.
         max: usize,
     },
-}
-
-/// What an operation gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Accepted under this number.
-    Received(i64),
-    /// Nothing was changed.
-    Refused(Refusal),
-    /// Messages in flight now.
-    Claimed(Vec<Delivery>),
-    /// The flight has ended.
-    Completed(Completed),
-    /// The receipt was that of a message: the lane that has one of its own now, if any.
-    Settled(Option<StationKey>),
-    /// Rows that something was done to.
-    Count(usize),
-    /// Messages that were ended, and where the next stretch begins; none if the last queue was
-    /// reached.
-    Swept {
-        /// How many.
-        count: usize,
-        /// How many of them had been tried in vain.
-        tried: usize,
-        /// Where to go on.
-        next: Option<Place>,
-    },
-    /// Numbers of messages, rising.
-    Found(Vec<i64>),
-    /// State of a message.
-    Status(Status),
-    /// The account, if there is one.
-    Account(Option<Account>),
-    /// Final messages, the oldest first.
-    Sent(Vec<Message>),
-    /// The earliest task; none if nothing will ever be due.
-    Due(Option<Due>),
-    /// Stations.
-    Stations(Vec<Station>),
-    /// The message, if there is one.
-    Message(Option<Box<Message>>),
-    /// Messages, in the order of delivery.
-    Waiting(Vec<Message>),
 }
 
 impl Operation {

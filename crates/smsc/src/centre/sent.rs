@@ -1,6 +1,6 @@
 //! Final messages that wait for the archive.
 
-use super::receive::{message, primary};
+use super::rows::{message, primary};
 use crate::model::{Message, Sent, Value};
 use crate::transaction::{StoreError, Transaction};
 

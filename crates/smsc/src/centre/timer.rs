@@ -2,9 +2,11 @@
 //! waits for any more.
 
 use super::finish::finish;
-use super::operation::{Outcome, Rules};
+use super::outcome::Outcome;
+use super::place::Place;
 use super::receipt::receipt;
-use super::receive::{enqueue, message, named, primary, put_outcome, station};
+use super::rows::{enqueue, message, named, primary, put_outcome, station};
+use super::rules::Rules;
 use crate::model::{Queued, RetryTimer, Scheduled, State, Station, StationKey, StationState, Value};
 use crate::transaction::{StoreError, Transaction};
 use std::cmp::Reverse;
@@ -79,19 +81,6 @@ pub(super) fn release_scheduled(
 
 /// Rows of the queues that a sweep reads in one transaction.
 const SWEEP_ROWS: usize = 4096;
-
-/// Where a sweep goes on: a place in the order of all queues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    pub(super) station: i64,
-    pub(super) rank: i64,
-    pub(super) msg_id: i64,
-}
-
-impl Place {
-    /// Before every queue.
-    pub const BEGIN: Place = Place { station: i64::MIN, rank: 0, msg_id: 0 };
-}
 
 /// Messages whose validity has ended, among the queues from `from` on; at most `max` are ended:
 /// [`Outcome::Swept`]. Not those in flight, which end when they come back, nor scheduled ones,

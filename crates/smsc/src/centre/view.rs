@@ -1,7 +1,7 @@
 //! What an operator looks at: stations that have something queued, one message, one queue. Nothing
 //! is changed, and no account stands in the way.
 
-use super::receive::{message, named, primary};
+use super::rows::{message, named, primary};
 use crate::model::{Message, Queued, Scheduled, Station, StationKey, StationState, Value};
 use crate::transaction::{StoreError, Transaction};
 

@@ -1,12 +1,12 @@
 //! `smsc bench`
 
-use super::Wrong;
 use super::remarks::remarks;
 use super::stop::Stop;
 use super::store::{Axes, StoreArgs};
+use super::wrong::Wrong;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use smsc::bench::{BenchError, Live, Measured, Stage, measure};
+use smsc::bench::{BenchError, Live, Measurement, Stage, measure};
 use smsc::centre::RetryPolicy;
 use smsc::load::{LiveLine, LoadError, LoadProfile, Moment, OnStuck, Pace, Plan, SCHEDULED_US, Side};
 use smsc::network::NetworkProfile;
@@ -166,7 +166,7 @@ impl Bench {
                 // Now, as a kill leaves no time later.
                 let accepted = if self.keep {
                     made.tell_kept();
-                    let accepted = Arc::new(Accepted::create(scratch.path().join(ACCEPTED))?);
+                    let accepted = Arc::new(AcceptedFile::create(scratch.path().join(ACCEPTED))?);
                     let writer = Arc::clone(&accepted);
                     plan.on_accepted = Some(Arc::new(move |numbers| writer.add(numbers)));
                     Some(accepted)
@@ -174,7 +174,7 @@ impl Bench {
                     None
                 };
                 let told = Arc::new(AtomicBool::new(false));
-                plan.on_stuck = Some(self.on_stuck(&told, made.clone(), plan.patience));
+                plan.on_stuck = Some(self.on_stuck(&told, made.clone(), plan.stuck_timeout));
                 let mut shown = Shown::default();
                 let mut waits = Waits::default();
                 let mut watch = |live: &Live<'_>| {
@@ -210,7 +210,7 @@ impl Bench {
                     tell!("{remark}");
                 }
                 if self.json {
-                    let row = Row { measured: &measured, asked: self.asked(&plan, kind) };
+                    let row = Row { measured: &measured, options: self.options(&plan, kind) };
                     writeln!(std::io::stdout(), "{}", serde_json::to_string(&row)?)?;
                 } else {
                     writeln!(std::io::stdout(), "{}", row(&measured))?;
@@ -248,8 +248,8 @@ impl Bench {
     }
 
     /// What a row was asked for, besides what it was measured with.
-    fn asked(&self, plan: &Plan, kind: StoreKind) -> Asked {
-        Asked {
+    fn options(&self, plan: &Plan, kind: StoreKind) -> RowOptions {
+        RowOptions {
             seed: plan.load.seed,
             messages: plan.messages,
             network: self.network.display().to_string(),
@@ -413,7 +413,7 @@ impl Bench {
             network,
             retry,
             lease_us: self.kind().rules().lease_us,
-            patience: Duration::from_secs_f64(self.patience),
+            stuck_timeout: Duration::from_secs_f64(self.patience),
             acknowledge: if self.early { Acknowledge::Early } else { Acknowledge::Durable },
             drain: self.seconds.is_none(),
             keep_accepted: !self.no_check,
@@ -495,14 +495,14 @@ impl Waits {
 #[derive(Serialize)]
 struct Row<'a> {
     #[serde(flatten)]
-    measured: &'a Measured,
+    measured: &'a Measurement,
     #[serde(flatten)]
-    asked: Asked,
+    options: RowOptions,
 }
 
 /// Options of a row, as they are called.
 #[derive(Serialize)]
-struct Asked {
+struct RowOptions {
     /// Rounds have one each.
     seed: u64,
     /// 0: as many as the time allows.
@@ -558,20 +558,20 @@ const ACCEPTED: &str = "accepted";
 /// A line is written when its message is durable in the store, so a store that lost one of them is
 /// at fault. All lines are equally long, a power of two: a kill cuts a write off at the end of a
 /// page at the earliest, and that is the end of a line.
-struct Accepted {
+struct AcceptedFile {
     path: PathBuf,
     file: File,
     /// The first that could not be written, if any: whoever writes is in the middle of a run.
     failed: Mutex<Option<std::io::Error>>,
 }
 
-impl Accepted {
+impl AcceptedFile {
     /// An empty one.
-    fn create(path: PathBuf) -> Result<Accepted, String> {
+    fn create(path: PathBuf) -> Result<AcceptedFile, String> {
         // Each write goes to the end, whatever others write.
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
         let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Accepted { path, file, failed: Mutex::default() })
+        Ok(AcceptedFile { path, file, failed: Mutex::default() })
     }
 
     fn add(&self, numbers: &[i64]) {
@@ -595,28 +595,28 @@ impl Accepted {
 const HEAD: &str = "store                  durability       side      threads window   offered/s  accepted/s delivered/s     final/s  receipts/s  \
                     late p99 ms  accept p50/p99/p99.9 ms  send p50/p99 ms    deliver p50/99  log B/msg  CPU us/msg";
 
-fn row(it: &Measured) -> String {
+fn row(measurement: &Measurement) -> String {
     let optional = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
-    let [_, p50, _, p99, p999, _] = it.accept_ms.map(|ms| format!("{ms:.2}"));
-    let [_, send_50, _, send_99, ..] = it.send_ms.map(|ms| format!("{ms:.2}"));
-    let [_, deliver_50, _, deliver_99, ..] = it.deliver_ms.map(|ms| format!("{ms:.1}"));
+    let [_, p50, _, p99, p999, _] = measurement.accept_ms.map(|ms| format!("{ms:.2}"));
+    let [_, send_50, _, send_99, ..] = measurement.send_ms.map(|ms| format!("{ms:.2}"));
+    let [_, deliver_50, _, deliver_99, ..] = measurement.deliver_ms.map(|ms| format!("{ms:.1}"));
     format!(
         "{:<22} {:<16} {:<9} {:>7} {:>6} {:>11} {:>11.0} {:>11.0} {:>11.0} {:>11.0}  {:>11}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
-        it.store,
-        it.durability,
-        it.side,
-        it.threads,
-        it.window,
-        optional(it.offered_per_s),
-        it.accepted_per_s,
-        it.delivered_per_s,
-        it.finished_per_s,
-        it.receipts_per_s,
-        it.late_ms.map_or("-".to_owned(), |[_, _, _, p99, ..]| format!("{p99:.2}")),
+        measurement.store,
+        measurement.durability,
+        measurement.side,
+        measurement.threads,
+        measurement.window,
+        optional(measurement.offered_per_s),
+        measurement.accepted_per_s,
+        measurement.delivered_per_s,
+        measurement.finished_per_s,
+        measurement.receipts_per_s,
+        measurement.late_ms.map_or("-".to_owned(), |[_, _, _, p99, ..]| format!("{p99:.2}")),
         format!("{p50} / {p99} / {p999}"),
         format!("{send_50} / {send_99}"),
         format!("{deliver_50} / {deliver_99}"),
-        optional(it.log_bytes_per_message),
-        it.cpu_us_per_message.map_or("-".to_owned(), |us| format!("{us:.1}")),
+        optional(measurement.log_bytes_per_message),
+        measurement.cpu_us_per_message.map_or("-".to_owned(), |us| format!("{us:.1}")),
     )
 }

@@ -1,11 +1,11 @@
 //! `smsc check`
 
-use super::Wrong;
 use super::copy::Copy;
 use super::stop::Stop;
 use super::store::StoreArgs;
+use super::wrong::Wrong;
 use clap::Args;
-use smsc::check::{Accepted, check_while};
+use smsc::check::{AcceptedMessages, check_while};
 use smsc::housekeeping::recover;
 use smsc::load::Clock;
 use smsc::store::{Opening, StoreError, StoreKind};
@@ -83,7 +83,7 @@ impl Check {
         let recovered = recover(&*store, Clock::default().now_us()).map_err(|error| copy.of_store(&error))?;
         let opened_s = begin.elapsed().as_secs_f64();
         // A file that a kill has cut off lacks what was acknowledged last.
-        let known = accepted.as_deref().map_or(Accepted::Unknown, Accepted::AtLeast);
+        let known = accepted.as_deref().map_or(AcceptedMessages::Unknown, AcceptedMessages::AtLeast);
         // The archive is only read, and so where it is.
         let checked = check_while(&*store, directory, known, &mut || goes_on());
         let Some(report) = checked.map_err(|error| copy.of_store(&error))? else { return stopped() };

@@ -1,6 +1,6 @@
 //! `smsc load`: messages for a centre that speaks SMPP, at a rate of their own.
 
-use super::Wrong;
+use super::wrong::Wrong;
 use clap::Args;
 use smsc::client::{Load as Plan, Step, run};
 use std::error::Error;

@@ -1,7 +1,7 @@
 //! `smsc man`: the manual pages, made from the command line itself.
 
-use super::{Cli, Wrong};
-use clap::{Args, CommandFactory};
+use super::wrong::Wrong;
+use clap::{Args, Command};
 use std::error::Error;
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ pub struct Man {
 }
 
 impl Man {
-    /// Prints or writes.
-    pub fn run(&self) -> Result<bool, Box<dyn Error>> {
-        let mut command = Cli::command().disable_help_subcommand(true);
+    /// Prints or writes the pages of `command`.
+    pub fn run(&self, command: Command) -> Result<bool, Box<dyn Error>> {
+        let mut command = command.disable_help_subcommand(true);
         command.build();
         let Some(directory) = &self.out else {
             std::io::stdout().write_all(&page(&command)?)?;

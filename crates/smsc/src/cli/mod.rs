@@ -21,11 +21,13 @@ mod serve;
 mod stop;
 mod store;
 mod token;
+mod wrong;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::error::Error;
 use std::io::ErrorKind;
 use std::process::ExitCode;
+use wrong::Wrong;
 
 /// An SMS centre on exchangeable stores.
 #[derive(Parser)]
@@ -46,18 +48,6 @@ enum Command {
     Man(man::Man),
 }
 
-/// A question that cannot be answered: what is wrong with it.
-#[derive(Debug)]
-struct Wrong(String);
-
-impl std::fmt::Display for Wrong {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Wrong {}
-
 /// Parses, runs, and tells how it went.
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
@@ -67,7 +57,7 @@ pub fn run() -> ExitCode {
         Command::Load(load) => load.run(),
         Command::Password(password) => password.run(),
         Command::Token(token) => token.run(),
-        Command::Man(man) => man.run(),
+        Command::Man(man) => man.run(Cli::command()),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

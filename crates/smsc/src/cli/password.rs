@@ -1,6 +1,6 @@
 //! `smsc password`: the hash of a password, for the configuration.
 
-use super::Wrong;
+use super::wrong::Wrong;
 use clap::Args;
 use smsc::serve::{hash_admin_password, hash_password};
 use std::error::Error;

@@ -1,27 +1,28 @@
 //! What is to be known of a row besides its figures.
 
-use smsc::bench::Measured;
+use smsc::bench::Measurement;
 use smsc::centre::Rules;
 
 /// Less than this of what was due is accepted: overload.
 const KEPT_UP: f64 = 0.99;
 
 /// What is to be said of a row, on a store with these rules; `seconds` were asked for.
-pub fn remarks(it: &Measured, seconds: Option<f64>, rules: &Rules) -> Vec<String> {
-    let short = seconds.filter(|asked| it.seconds < asked * 0.99).map(|asked| {
-        format!("the queue was empty after {:.1} s of {asked}: give more --messages", it.seconds)
+pub fn remarks(measurement: &Measurement, seconds: Option<f64>, rules: &Rules) -> Vec<String> {
+    let short = seconds.filter(|asked| measurement.seconds < asked * 0.99).map(|asked| {
+        format!("the queue was empty after {:.1} s of {asked}: give more --messages", measurement.seconds)
     });
-    let figures = &it.figures;
-    let refused = (it.rate.is_none() && figures.refused > 0)
+    let figures = &measurement.figures;
+    let refused = (measurement.rate.is_none() && figures.refused > 0)
         .then(|| refused(figures.refused, figures.offered(), rules.queue_max));
-    let held = it.held.map(|held| held_back(held, it.window, rules.lease_us));
+    let held = measurement.held.map(|held| held_back(held, measurement.window, rules.lease_us));
     let fenced = (figures.fenced > 0).then(|| fenced(figures.fenced, rules.lease_us));
-    [short, overload(it), refused, held, fenced].into_iter().flatten().collect()
+    [short, overload(measurement), refused, held, fenced].into_iter().flatten().collect()
 }
 
 /// Of an open loop that did not keep up.
-fn overload(it: &Measured) -> Option<String> {
-    let (rate, offered, accepted) = (it.rate?, it.figures.offered(), it.figures.accepted);
+fn overload(measurement: &Measurement) -> Option<String> {
+    let (rate, offered, accepted) =
+        (measurement.rate?, measurement.figures.offered(), measurement.figures.accepted);
     let share = accepted as f64 / offered.max(1) as f64;
     (offered > 0 && share < KEPT_UP).then(|| {
         format!(
@@ -29,8 +30,8 @@ fn overload(it: &Measured) -> Option<String> {
              {} were refused; the latencies are those of accepted ones, the others' would be longer; take less than --rate {rate}, or \
              more --threads or --window",
             share * 100.0,
-            it.figures.not_submitted,
-            it.figures.refused
+            measurement.figures.not_submitted,
+            measurement.figures.refused
         )
     })
 }

@@ -1,6 +1,6 @@
 //! `smsc serve`: the centre as a server of SMPP.
 
-use super::Wrong;
+use super::wrong::Wrong;
 use clap::Args;
 use smsc::centre::RetryPolicy;
 use smsc::network::NetworkProfile;

@@ -1,10 +1,10 @@
 //! The options that choose a store.
 
-use super::Wrong;
+use super::wrong::Wrong;
 use clap::Args;
 use mmdb::{Locking, LogKind};
 use serde::Serialize;
-use smsc::model::Unlogged;
+use smsc::model::UnloggedTables;
 use smsc::store::{MmdbOptions, StoreKind};
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub struct StoreArgs {
     /// made with.
     #[arg(long, value_name = "TABLES", help_heading = "Axes of mmdb", num_args = 0..=1, require_equals = true,
           default_missing_value = "all")]
-    selective: Option<Unlogged>,
+    selective: Option<UnloggedTables>,
     /// mmdb: log whole rows instead of differences.
     #[arg(long, help_heading = "Axes of mmdb")]
     after_images: bool,

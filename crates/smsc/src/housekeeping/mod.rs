@@ -8,4 +8,4 @@ mod recover;
 
 pub use flush::flush;
 pub use lookup::status;
-pub use recover::{Recovered, recover};
+pub use recover::{RecoveryReport, recover};

@@ -3,7 +3,7 @@
 use crate::centre::{encode, queued, scheduled, sent_row};
 use crate::model::{
     EncodedPart, Queued, Record, RetryTimer, Scheduled, Sent, State, Station, StationKey, StationState,
-    Unlogged, shard_of,
+    UnloggedTables, shard_of,
 };
 use crate::store::{Rebuild, Row, StoreError};
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ impl Gathered {
     fn messages(&mut self, tables: &dyn Rebuild, part: usize, has_flusher: bool) -> Result<(), StoreError> {
         let lost = tables.lost();
         // The only table that follows from no message.
-        if lost == Unlogged::of([RetryTimer::TABLE]) {
+        if lost == UnloggedTables::of([RetryTimer::TABLE]) {
             return Ok(());
         }
         let mut write = tables.writer();

@@ -9,7 +9,7 @@ const FREE_BATCH: usize = 1000;
 
 /// What recovery did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveryReport {
     /// Rows that were made again.
     pub rebuilt: usize,
     /// Stations whose claim died with the process: their message will be delivered again.
@@ -20,8 +20,8 @@ pub struct Recovered {
 ///
 /// # Errors
 /// The store's.
-pub fn recover(store: &dyn Store, now_us: i64) -> Result<Recovered, StoreError> {
-    let mut recovered = Recovered::default();
+pub fn recover(store: &dyn Store, now_us: i64) -> Result<RecoveryReport, StoreError> {
+    let mut recovered = RecoveryReport::default();
     if let Some(tables) = store.rebuild()? {
         recovered.rebuilt = rebuild(tables, store.has_flusher())?;
     }

@@ -1,6 +1,7 @@
 //! The centre's own threads: timers and the Flusher.
 
-use super::run::{LoadError, Shared};
+use super::plan::LoadError;
+use super::state::RunState;
 use crate::centre::{Archive, Operation, Outcome, Place};
 use crate::housekeeping::flush;
 use crate::store::{Acknowledge, Session};
@@ -21,7 +22,7 @@ const LEASES_US: i64 = 1_000_000;
 const TICK: Duration = Duration::from_millis(5);
 
 /// Scheduled Message Timer, Retry, expiry and leases, until all has been sent.
-pub(super) fn timers(shared: &Shared<'_>) -> Result<(), LoadError> {
+pub(super) fn timers(shared: &RunState<'_>) -> Result<(), LoadError> {
     let mut session = shared.session(Acknowledge::Early, || "who watches the timers".into())?;
     let mut sweep = (Place::BEGIN, i64::MIN);
     let mut leases_us = i64::MIN;
@@ -46,7 +47,7 @@ pub(super) fn timers(shared: &Shared<'_>) -> Result<(), LoadError> {
 /// One stretch of the sweep for what has expired; the next is due at once where there was
 /// something.
 fn expire(
-    shared: &Shared<'_>,
+    shared: &RunState<'_>,
     session: &mut dyn Session,
     (place, due_us): &mut (Place, i64),
     now_us: i64,
@@ -71,7 +72,7 @@ fn count(session: &mut dyn Session, operation: Operation) -> Result<usize, LoadE
 }
 
 /// The Flusher, until all has been sent and archived.
-pub(super) fn flusher(shared: &Shared<'_>, archive: &mut Archive) -> Result<(), LoadError> {
+pub(super) fn flusher(shared: &RunState<'_>, archive: &mut Archive) -> Result<(), LoadError> {
     let mut session = shared.session(Acknowledge::Durable, || "the Flusher".into())?;
     loop {
         let last = shared.housekeeping_ends();

@@ -2,7 +2,8 @@
 //! things take.
 
 use super::figures::{Figures, Snapshot};
-use super::run::{Moment, Side};
+use super::plan::Side;
+use super::run::Moment;
 use std::collections::VecDeque;
 
 /// Moments that the rates look back, at four in a second.

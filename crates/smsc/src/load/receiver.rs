@@ -2,7 +2,8 @@
 //! own pace.
 
 use super::figures::{histogram, is_to_hand_over};
-use super::run::{LoadError, Plan, Shared};
+use super::plan::{LoadError, Pace, Plan};
+use super::state::RunState;
 use super::{LoadProfile, Messages};
 use crate::centre::{Operation, Outcome};
 use crate::store::Session;
@@ -10,23 +11,6 @@ use fathom_random::Random;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-
-/// When messages are submitted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
-    /// As fast as they are acknowledged, with a window of messages under way for each client.
-    Closed,
-    /// Poisson arrivals of all clients together, messages/s, whatever the centre does. Latency
-    /// counts from the time at which a message should have been submitted, so that a centre that
-    /// falls behind cannot hide it: that time is the message's submission time, so delivery counts
-    /// from there, too.
-    Open {
-        /// Arrivals in a second.
-        rate: f64,
-        /// The middle tenth of the run brings so many times as many.
-        burst: f64,
-    },
-}
 
 /// The part of an open loop that is its burst.
 const BURST: [f64; 2] = [0.45, 0.55];
@@ -87,7 +71,7 @@ impl Iterator for Arrivals {
 
 /// One client's loop.
 pub(super) fn run(
-    shared: &Shared<'_>,
+    shared: &RunState<'_>,
     number: usize,
     profile: &LoadProfile,
     window: usize,
@@ -119,7 +103,7 @@ pub(super) fn run(
 }
 
 struct Client<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a RunState<'a>,
     session: Box<dyn Session + 'a>,
     messages: Messages<'a>,
     /// When each message under way was (to be) submitted, µs.
@@ -266,8 +250,9 @@ mod tests {
                 due.is_sorted()
                     && due.iter().all(|&arrival_us| (0..=(plan.seconds * 1e6) as i64).contains(&arrival_us))
             );
-            for it in due {
-                counts[usize::from(it as f64 >= begin_us) + usize::from(it as f64 >= end_us)] += 1;
+            for arrival_us in due {
+                counts[usize::from(arrival_us as f64 >= begin_us)
+                    + usize::from(arrival_us as f64 >= end_us)] += 1;
             }
         }
         counts

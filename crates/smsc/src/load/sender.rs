@@ -2,8 +2,9 @@
 
 use super::figures::{histogram, is_to_hand_over};
 use super::flights::Flights;
-use super::run::{LoadError, Shared};
-use crate::centre::{Channel, Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
+use super::plan::LoadError;
+use super::state::RunState;
+use crate::centre::{Channel, Completion, CompletionResult, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{SHARDS, State, StationKey};
 use crate::network::Attempt;
 use crate::store::{Acknowledge, Session};
@@ -64,7 +65,7 @@ enum Pending {
 }
 
 /// One sender's loop, until all has been sent (or, without an end, until it is stopped).
-pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(), LoadError> {
+pub(super) fn run(shared: &RunState<'_>, number: usize, window: usize) -> Result<(), LoadError> {
     let mut sender = Sender {
         shared,
         number,
@@ -99,7 +100,7 @@ pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(
 }
 
 struct Sender<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a RunState<'a>,
     number: usize,
     /// Messages that one claim takes at most.
     claim_max: usize,
@@ -179,7 +180,7 @@ impl Sender<'_> {
         for delivery in deliveries {
             let attempt = self.shared.network.begin(&delivery, now_us);
             if attempt.done_us > now_us + LONG_US {
-                self.shared.lands(attempt.done_us);
+                self.shared.note_landing(attempt.done_us);
             }
             self.air.push(Flight { claim_us: now_us, done_us: attempt.done_us, delivery, attempt });
         }
@@ -254,22 +255,22 @@ impl Sender<'_> {
                         is_receipt,
                         tried,
                     }),
-                    Outcome::Completed(it),
+                    Outcome::Completed(completion),
                 ) => {
                     attempts += u64::from(!is_receipt);
                     self.flights.ended(claim_us, landed_us, now_us);
                     self.flight.saturating_record((now_us - claim_us).max(1) as u64);
-                    match it {
-                        Completed::Final(_) if is_receipt => receipts += 1,
-                        Completed::Final(_) => {
+                    match completion {
+                        CompletionResult::Final(_) if is_receipt => receipts += 1,
+                        CompletionResult::Final(_) => {
                             finished += 1;
                             if was {
                                 delivered += 1;
                                 self.latency.saturating_record((now_us - submit_us).max(1) as u64);
                             }
                         }
-                        Completed::Again(_) => waiting += 1,
-                        Completed::Fenced => {
+                        CompletionResult::Again(_) => waiting += 1,
+                        CompletionResult::Fenced => {
                             // It was claimed again, and counted as such again.
                             waiting += i64::from(tried);
                             figures.fenced.fetch_add(1, Relaxed);

@@ -2,7 +2,8 @@
 //! no fault by itself: retries wait for minutes, messages are scheduled, clients of an open loop
 //! wait for their next arrival.
 
-use super::run::{LoadError, Shared};
+use super::plan::LoadError;
+use super::state::RunState;
 use crate::centre::{Due, Operation, Outcome};
 use crate::store::Session;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -13,17 +14,17 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Asks the store what is due next, in a thread of its own: a store that does not answer must not
 /// keep the one who watches.
-pub(super) struct Asker {
+pub(super) struct DuePoller {
     questions: Sender<()>,
     answers: Receiver<Option<Due>>,
     asked: Option<Instant>,
 }
 
-impl Asker {
+impl DuePoller {
     /// One who asks, and the work of his thread, which ends when he is dropped.
     pub fn new<'a>(
         mut session: Box<dyn Session + 'a>,
-    ) -> (Asker, impl FnOnce() -> Result<(), LoadError> + Send + 'a) {
+    ) -> (DuePoller, impl FnOnce() -> Result<(), LoadError> + Send + 'a) {
         let (questions, asked) = channel();
         let (answer, answers) = channel();
         let work = move || {
@@ -36,7 +37,7 @@ impl Asker {
             }
             Ok(())
         };
-        (Asker { questions, answers, asked: None }, work)
+        (DuePoller { questions, answers, asked: None }, work)
     }
 
     fn ask(&mut self) {
@@ -48,9 +49,9 @@ impl Asker {
 
 /// Watches over a run.
 pub(super) struct Standstill<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a RunState<'a>,
     /// None where nothing is sent.
-    asker: Option<Asker>,
+    asker: Option<DuePoller>,
     progress: u64,
     /// When something happened, or nothing was due.
     well: Instant,
@@ -58,7 +59,7 @@ pub(super) struct Standstill<'a> {
 }
 
 impl<'a> Standstill<'a> {
-    pub fn new(shared: &'a Shared<'a>, asker: Option<Asker>) -> Standstill<'a> {
+    pub fn new(shared: &'a RunState<'a>, asker: Option<DuePoller>) -> Standstill<'a> {
         let now = Instant::now();
         Standstill { shared, asker, progress: u64::MAX, well: now, looked: now }
     }
@@ -67,7 +68,7 @@ impl<'a> Standstill<'a> {
     /// happened.
     pub fn check(&mut self) -> Result<(), LoadError> {
         let now = Instant::now();
-        let patience = self.shared.plan.patience;
+        let patience = self.shared.plan.stuck_timeout;
         let progress = self.shared.figures.progress();
         if progress != self.progress {
             (self.progress, self.well, self.looked) = (progress, now, now);
@@ -106,7 +107,7 @@ impl<'a> Standstill<'a> {
                 Err(TryRecvError::Disconnected) => Condition::Unknown,
             };
         }
-        if now - self.looked < LOOK.min(shared.plan.patience / 8) {
+        if now - self.looked < LOOK.min(shared.plan.stuck_timeout / 8) {
             return Condition::Unknown;
         }
         self.looked = now;
@@ -117,7 +118,7 @@ impl<'a> Standstill<'a> {
         }
         match &mut self.asker {
             // Whoever has a message in the air may have no room for others that are due.
-            Some(asker) if !shared.in_the_air(now_us) => {
+            Some(asker) if !shared.is_landing(now_us) => {
                 asker.ask();
                 Condition::Unknown
             }
@@ -137,7 +138,7 @@ enum Condition {
 }
 
 /// The condition by what is due next in the store.
-fn due(shared: &Shared<'_>, next: Option<Due>) -> Condition {
+fn due(shared: &RunState<'_>, next: Option<Due>) -> Condition {
     let now_us = shared.clock.now_us();
     match next {
         Some(next) if next.due_us <= now_us => {

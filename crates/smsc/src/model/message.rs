@@ -1,7 +1,7 @@
 //! The table `message`.
 
+use super::StationKey;
 use super::table::{Columns, Index, Kind, Record, Table, Value, columns};
-use super::{StationKey, TABLES};
 use crate::text::BODY_OCTETS_MAX;
 use crate::transaction::StoreError;
 
@@ -340,12 +340,3 @@ impl Record for Message {
         })
     }
 }
-
-// The numbers of the tables are their places in the list.
-const _: () = {
-    let mut at = 0;
-    while at < TABLES.len() {
-        assert!(TABLES[at].number == at);
-        at += 1;
-    }
-};

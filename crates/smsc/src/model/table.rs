@@ -63,27 +63,9 @@ pub struct Table {
     pub indexes: &'static [Index],
     /// Whether its rows follow from other tables, so that a restart can make them again
     /// ([`crate::housekeeping::recover`]) and a store may leave them out of its log
-    /// ([`crate::model::Unlogged`]).
+    /// ([`crate::model::UnloggedTables`]).
     pub derivable: bool,
 }
-
-/// All tables.
-pub static TABLES: [&Table; 10] = [
-    super::Message::TABLE,
-    super::EncodedPart::TABLE,
-    super::Queued::TABLE,
-    super::Scheduled::TABLE,
-    super::Station::TABLE,
-    super::RetryTimer::TABLE,
-    super::Sent::TABLE,
-    super::IdBlock::TABLE,
-    super::Account::TABLE,
-    super::Forwarded::TABLE,
-];
-
-/// Tables that every store has, from the first on. A store that was made by an earlier version
-/// lacks the others, and gets them when it is opened.
-pub(crate) const FIRST_TABLES: usize = 9;
 
 /// A row as a store gives it.
 pub trait Columns {

@@ -1,6 +1,7 @@
 //! Which tables a store leaves out of its log: selective logging, table by table.
 
-use super::table::{TABLES, Table};
+use super::table::Table;
+use super::tables::TABLES;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,27 +13,27 @@ use std::str::FromStr;
 /// forgotten how often it failed in a row. Who logs neither stations nor timers tries at once after
 /// a restart what waited for its retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Unlogged(u16);
+pub struct UnloggedTables(u16);
 
 /// A name that cannot be in the set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnloggedError {
     /// There is no such table that can be left out.
-    #[error("{0:?} is no table that can be left out of the log: take all, or some of {known}", known = Unlogged::ALL)]
+    #[error("{0:?} is no table that can be left out of the log: take all, or some of {known}", known = UnloggedTables::ALL)]
     Unknown(String),
     /// The table follows from no other.
     #[error(
         "{0} follows from no other table, so without its log a restart would lose it: take all, or some of {known}",
-        known = Unlogged::ALL
+        known = UnloggedTables::ALL
     )]
     Needed(&'static str),
 }
 
-impl Unlogged {
+impl UnloggedTables {
     /// Every table is logged.
-    pub const NONE: Unlogged = Unlogged(0);
+    pub const NONE: UnloggedTables = UnloggedTables(0);
     /// No table is logged that follows from others.
-    pub const ALL: Unlogged = {
+    pub const ALL: UnloggedTables = {
         let (mut set, mut at) = (0, 0);
         while at < TABLES.len() {
             if TABLES[at].derivable {
@@ -40,18 +41,18 @@ impl Unlogged {
             }
             at += 1;
         }
-        Unlogged(set)
+        UnloggedTables(set)
     };
 
     /// The tables of these names; `all` stands for all that can be.
     ///
     /// # Errors
     /// [`UnloggedError`]
-    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Unlogged, UnloggedError> {
-        let mut set = Unlogged::NONE;
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<UnloggedTables, UnloggedError> {
+        let mut set = UnloggedTables::NONE;
         for name in names {
             if name == "all" {
-                set = Unlogged::ALL;
+                set = UnloggedTables::ALL;
                 continue;
             }
             let Some(table) = TABLES.into_iter().find(|table| table.name == name) else {
@@ -66,9 +67,9 @@ impl Unlogged {
     }
 
     /// The derivable ones among these tables.
-    pub(crate) fn of(tables: impl IntoIterator<Item = &'static Table>) -> Unlogged {
+    pub(crate) fn of(tables: impl IntoIterator<Item = &'static Table>) -> UnloggedTables {
         let bits = tables.into_iter().fold(0, |bits, table| bits | 1 << table.number);
-        Unlogged(bits & Unlogged::ALL.0)
+        UnloggedTables(bits & UnloggedTables::ALL.0)
     }
 
     /// Whether this table is left out of the log.
@@ -90,21 +91,21 @@ impl Unlogged {
 
     /// Every such set, for tests.
     #[doc(hidden)]
-    pub fn every() -> impl Iterator<Item = Unlogged> {
-        (0..=Unlogged::ALL.0).filter(|set| set & !Unlogged::ALL.0 == 0).map(Unlogged)
+    pub fn every() -> impl Iterator<Item = UnloggedTables> {
+        (0..=UnloggedTables::ALL.0).filter(|set| set & !UnloggedTables::ALL.0 == 0).map(UnloggedTables)
     }
 }
 
-impl FromStr for Unlogged {
+impl FromStr for UnloggedTables {
     type Err = UnloggedError;
 
     /// Names between commas.
-    fn from_str(words: &str) -> Result<Unlogged, UnloggedError> {
-        Unlogged::named(words.split(',').map(str::trim))
+    fn from_str(words: &str) -> Result<UnloggedTables, UnloggedError> {
+        UnloggedTables::named(words.split(',').map(str::trim))
     }
 }
 
-impl fmt::Display for Unlogged {
+impl fmt::Display for UnloggedTables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.tables().map(|table| table.name).collect();
         f.write_str(&names.join(", "))
@@ -118,22 +119,22 @@ mod tests {
 
     #[test]
     fn names_are_read_and_written() {
-        let some: Unlogged = "sent, ms_state,sent".parse().unwrap();
-        assert_eq!(some, Unlogged::of([Station::TABLE, Sent::TABLE]));
+        let some: UnloggedTables = "sent, ms_state,sent".parse().unwrap();
+        assert_eq!(some, UnloggedTables::of([Station::TABLE, Sent::TABLE]));
         assert_eq!(some.to_string(), "ms_state, sent");
         assert_eq!(some.to_string().parse(), Ok(some));
-        assert_eq!("all".parse(), Ok(Unlogged::ALL));
-        assert_eq!("sent,all".parse(), Ok(Unlogged::ALL));
+        assert_eq!("all".parse(), Ok(UnloggedTables::ALL));
+        assert_eq!("sent,all".parse(), Ok(UnloggedTables::ALL));
         let all = "encoded_msg, to_delivery, scheduled_msg, ms_state, retry_timer, sent";
-        assert_eq!(Unlogged::ALL.to_string(), all);
+        assert_eq!(UnloggedTables::ALL.to_string(), all);
         assert!(some.contains(Sent::TABLE) && !some.contains(RetryTimer::TABLE));
-        assert_eq!(Unlogged::named([]), Ok(Unlogged::NONE));
+        assert_eq!(UnloggedTables::named([]), Ok(UnloggedTables::NONE));
     }
 
     #[test]
     fn what_cannot_be_left_out_is_said() {
-        let all = Unlogged::ALL;
-        let said = |words: &str| words.parse::<Unlogged>().unwrap_err().to_string();
+        let all = UnloggedTables::ALL;
+        let said = |words: &str| words.parse::<UnloggedTables>().unwrap_err().to_string();
         assert_eq!(
             said("sent,send"),
             format!("\"send\" is no table that can be left out of the log: take all, or some of {all}")
@@ -142,14 +143,14 @@ mod tests {
         for table in ["message", "id_block", "account"] {
             assert!(said(table).starts_with(&format!("{table} follows from no other table")));
         }
-        assert_eq!(Unlogged::of([Message::TABLE]), Unlogged::NONE);
+        assert_eq!(UnloggedTables::of([Message::TABLE]), UnloggedTables::NONE);
     }
 
     #[test]
     fn there_are_64_sets_all_different() {
-        let every: std::collections::HashSet<Unlogged> = Unlogged::every().collect();
+        let every: std::collections::HashSet<UnloggedTables> = UnloggedTables::every().collect();
         assert_eq!(every.len(), 64);
-        assert!(every.contains(&Unlogged::NONE) && every.contains(&Unlogged::ALL));
-        assert!(every.iter().all(|set| Unlogged::of(set.tables()) == *set));
+        assert!(every.contains(&UnloggedTables::NONE) && every.contains(&UnloggedTables::ALL));
+        assert!(every.iter().all(|set| UnloggedTables::of(set.tables()) == *set));
     }
 }

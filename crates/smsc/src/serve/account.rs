@@ -8,7 +8,7 @@ use super::front::{Account, Front, UnderWay};
 use super::outbind;
 use super::session::Out;
 use super::submission::{destination_of, receipt_tlvs, source_of};
-use crate::centre::{Channel, Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
+use crate::centre::{Channel, Completion, CompletionResult, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{ESME_LANES, Message, State, StationKey};
 use crate::smpp::{Alert, Deliver, Status, Tlvs, deliver, tag};
 use crate::store::Acknowledge;
@@ -345,8 +345,8 @@ impl Deliverer {
         let (front, account) = (Arc::clone(&self.front), Arc::clone(&self.account));
         tokio::spawn(async move {
             let more = match started.await {
-                Ok(Outcome::Completed(Completed::Final(_))) => true,
-                Ok(Outcome::Completed(Completed::Again(_) | Completed::Fenced)) => false,
+                Ok(Outcome::Completed(CompletionResult::Final(_))) => true,
+                Ok(Outcome::Completed(CompletionResult::Again(_) | CompletionResult::Fenced)) => false,
                 Ok(_) => return front.fail("a completion tells what became of it"),
                 Err(error) => return front.fail(error),
             };

@@ -13,7 +13,7 @@ const LEAST: usize = 4;
 
 /// How many connections there may be of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct ConnectionLimits {
     /// Bound sessions.
     pub connections: usize,
     /// Connections that are not bound.
@@ -22,12 +22,13 @@ pub(super) struct Room {
     pub http: usize,
 }
 
-impl Room {
+impl ConnectionLimits {
     /// What the configuration wants, and where the system has less than that, its part of it.
-    pub fn of(config: &Config, limit: Option<usize>) -> Room {
+    pub fn of(config: &Config, limit: Option<usize>) -> ConnectionLimits {
         let sites = [config.http.is_some(), config.api.is_some(), config.admin.is_some()];
         let sites = sites.into_iter().filter(|is_there| *is_there).count();
-        let wanted = Room { connections: config.connections, unbound: config.unbound, http: HTTP };
+        let wanted =
+            ConnectionLimits { connections: config.connections, unbound: config.unbound, http: HTTP };
         let sum = wanted.connections + wanted.unbound + HTTP * sites;
         let peers: usize = config.peers.iter().map(|peer| peer.binds.len()).sum();
         let Some(limit) = limit.map(|limit| limit.saturating_sub(RESERVE + peers)) else { return wanted };
@@ -36,12 +37,16 @@ impl Room {
         }
         let part = |wanted: usize| (wanted as u128 * limit as u128 / sum as u128) as usize;
         let some = |wanted: usize| part(wanted).clamp(LEAST.min(wanted), wanted);
-        Room { connections: some(wanted.connections), unbound: some(wanted.unbound), http: some(HTTP) }
+        ConnectionLimits {
+            connections: some(wanted.connections),
+            unbound: some(wanted.unbound),
+            http: some(HTTP),
+        }
     }
 
     /// Words about what is less than was wanted, if something is.
     pub fn complaint(&self, config: &Config) -> Option<String> {
-        let Room { connections, unbound, http } = self;
+        let ConnectionLimits { connections, unbound, http } = self;
         (*connections < config.connections || *unbound < config.unbound || *http < HTTP).then(|| {
             format!(
                 "the limit of open descriptors (ulimit -n, LimitNOFILE) leaves {connections} of \

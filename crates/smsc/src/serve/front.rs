@@ -4,11 +4,11 @@ use super::account::{self, AccountEvent};
 use super::authenticator::{Attempt, Authenticator, Verdict};
 use super::brake::Owner;
 use super::config::{AccountConfig, Config, Timers};
-use super::descriptors::{self, Room};
+use super::descriptors::{self, ConnectionLimits};
 use super::log::{Level, Log};
 use super::metrics::{Counter, Metrics};
 use super::peer::Peers;
-use super::places::{Places, Stranger};
+use super::places::{Places, UnboundConnection};
 use super::queues::{Depth, Queues};
 use super::rates::Rates;
 use super::route::Target;
@@ -135,7 +135,7 @@ pub struct Front {
     /// Places of connections that are not bound.
     unbound: Arc<Places>,
     /// How many connections there may be.
-    pub(super) room: Room,
+    pub(super) room: ConnectionLimits,
     /// Centres to which this one binds.
     pub(super) peers: Peers,
     /// Wakes the route to mobiles.
@@ -167,7 +167,7 @@ impl Front {
         archive: Option<ArchiveReader>,
         log: Arc<Log>,
     ) -> std::io::Result<Arc<Front>> {
-        let room = Room::of(&config, descriptors::limit());
+        let room = ConnectionLimits::of(&config, descriptors::limit());
         if let Some(complaint) = room.complaint(&config) {
             log.at(Level::Warn, "few_descriptors").text("message", &complaint);
         }
@@ -300,7 +300,7 @@ impl Front {
     }
 
     /// A place for a connection that is not bound yet, if there is one.
-    pub(super) async fn enter(&self, source: Source) -> Option<Stranger> {
+    pub(super) async fn enter(&self, source: Source) -> Option<UnboundConnection> {
         let stranger = self.unbound.enter(source).await;
         if stranger.is_none() {
             self.metrics.connections_refused.add(1);

@@ -65,7 +65,7 @@ pub use sections::{AdminConfig, ApiConfig, ArchiveConfig, LogConfig};
 pub use tls::{PeerTls, TlsConfig};
 pub use token::{hash_token, is_token, is_token_hash, new_token};
 
-use self::places::{Places, Stranger};
+use self::places::{Places, UnboundConnection};
 use self::session::Seat;
 use self::source::Source;
 use crate::centre::{Archive, RetryPolicy, Rules};
@@ -203,7 +203,7 @@ pub async fn serve(
                     // side's acknowledgement.
                     let _ = stream.set_nodelay(true);
                     let (front, stream) = (Arc::clone(&front), stream::plain(stream));
-                    drop(tokio::spawn(session::run(front, Some(peer), stream, Seat::Stranger(stranger))));
+                    drop(tokio::spawn(session::run(front, Some(peer), stream, Seat::Unbound(stranger))));
                 },
                 // No descriptors are left, or the other side has gone: others are served meanwhile.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -260,7 +260,7 @@ async fn accept(listener: Option<&TcpListener>) -> std::io::Result<(TcpStream, s
 
 /// Serves a connection with TLS. Its handshake has the time of a bind: half-open ones hold their
 /// place no longer.
-async fn secured(front: Arc<Front>, stream: TcpStream, stranger: Stranger) {
+async fn secured(front: Arc<Front>, stream: TcpStream, stranger: UnboundConnection) {
     let _ = stream.set_nodelay(true);
     let peer = stream.peer_addr().ok();
     // Each connection has the certificate that holds when it comes.
@@ -274,7 +274,7 @@ async fn secured(front: Arc<Front>, stream: TcpStream, stranger: Stranger) {
     };
     match shaken {
         Some(stream) => {
-            session::run(front, peer, stream::secured(stream), Seat::Stranger(stranger)).await;
+            session::run(front, peer, stream::secured(stream), Seat::Unbound(stranger)).await;
         }
         None => front.metrics.tls_failed.add(1),
     }

@@ -6,13 +6,13 @@ use super::peer::shard_of_target;
 use super::route::Target;
 use super::submission::{destination_of, source_of};
 use crate::centre::{
-    Channel, Completed, Completion, Delivery, Operation, Outcome, PutBack, RetryPolicy, Verdict,
+    Channel, Completion, CompletionResult, Delivery, Operation, Outcome, PutBack, RetryPolicy, Verdict,
     notification, receipt,
 };
 use crate::model::{MOBILE_SHARDS, Message, State, StationKey};
 use crate::network::{Attempt, Network, NetworkProfile};
 use crate::smpp::{Alert, Tlvs, tag};
-use crate::store::{Acknowledge, Started};
+use crate::store::{Acknowledge, StartedOperation};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ struct Flight {
 
 /// A completion that is on its way to the store, and whose application gets its receipt.
 struct Landed {
-    started: Started,
+    started: StartedOperation,
     receipt: Option<StationKey>,
     /// Ends with it.
     _under_way: UnderWay,
@@ -268,7 +268,7 @@ impl Pending {
 async fn settle(front: Arc<Front>, mut landed: mpsc::Receiver<Landed>) {
     while let Some(Landed { started, receipt, _under_way }) = landed.recv().await {
         match started.await {
-            Ok(Outcome::Completed(Completed::Final(_) | Completed::Again(_))) => {
+            Ok(Outcome::Completed(CompletionResult::Final(_) | CompletionResult::Again(_))) => {
                 if let Some(station) = receipt
                     && let Some(account) = station.account().and_then(|number| front.account(number))
                 {

@@ -79,7 +79,7 @@ impl Places {
 
     /// A place for a connection from there. Where all are taken somebody is driven out; none if
     /// nobody can be, or does not go in time.
-    pub async fn enter(self: &Arc<Self>, source: Source) -> Option<Stranger> {
+    pub async fn enter(self: &Arc<Self>, source: Source) -> Option<UnboundConnection> {
         {
             let mut table = self.lock();
             if table.by_source.get(&source).is_some_and(|those| those.len() >= self.half) {
@@ -101,12 +101,12 @@ impl Places {
         let driven_out = Arc::new(Notify::new());
         let number = self.lock().insert(source, &driven_out);
         let (places, is_settled) = (Arc::clone(self), AtomicBool::new(false));
-        Some(Stranger { places, source, number, driven_out, is_settled, _permit: permit })
+        Some(UnboundConnection { places, source, number, driven_out, is_settled, _permit: permit })
     }
 }
 
 /// The place of a stranger, until it is dropped.
-pub(super) struct Stranger {
+pub(super) struct UnboundConnection {
     places: Arc<Places>,
     source: Source,
     number: u64,
@@ -116,7 +116,7 @@ pub(super) struct Stranger {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Stranger {
+impl UnboundConnection {
     /// It has shown who it is and goes to another place: it is not driven out any more; false if it
     /// was just before.
     pub fn leave(&self) -> bool {
@@ -134,7 +134,7 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for UnboundConnection {
     fn drop(&mut self) {
         let mut table = self.places.lock();
         table.remove(self.source, self.number);
@@ -150,8 +150,8 @@ mod tests {
         Source::of([192, 0, 2, last].into())
     }
 
-    async fn is_driven_out(stranger: &Stranger) -> bool {
-        tokio::time::timeout(Duration::ZERO, stranger.driven_out.notified()).await.is_ok()
+    async fn is_driven_out(unbound: &UnboundConnection) -> bool {
+        tokio::time::timeout(Duration::ZERO, unbound.driven_out.notified()).await.is_ok()
     }
 
     #[tokio::test]

@@ -2,10 +2,10 @@
 
 use super::account::{AccountEvent, Outlet};
 use super::front::{Account, Front, UnderWay};
-use super::places::Stranger;
+use super::places::UnboundConnection;
 use super::sessions::Place;
 use super::source::Source;
-use super::stream::{Reading, Writing};
+use super::stream::{ReadHalf, WriteHalf};
 use super::submission::{refusal_status, submission, target_of};
 use super::turns::{SLICE, Turn};
 use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
@@ -14,7 +14,7 @@ use crate::smpp::{
     Address, Bind, BindKind, Cancel, Command, Destination, Framing, Header, MultiResponse, Query, Replace,
     Status, Submit, SubmitMulti, bind_response, format_time, frame, message_response, pdu, query_response,
 };
-use crate::store::{Acknowledge, Started};
+use crate::store::{Acknowledge, StartedOperation};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -45,11 +45,17 @@ pub(super) enum Out {
     /// These octets: whole PDUs.
     Octets(Vec<u8>),
     /// The answer to a message, once it is durable.
-    Accepted { command: Command, sequence: u32, started: Started, since: Instant, under_way: UnderWay },
+    Accepted {
+        command: Command,
+        sequence: u32,
+        started: StartedOperation,
+        since: Instant,
+        under_way: UnderWay,
+    },
     /// The answer to a submit_multi, once all of its messages are.
     Multi {
         sequence: u32,
-        messages: Vec<(Address, Result<Started, Status>)>,
+        messages: Vec<(Address, Result<StartedOperation, Status>)>,
         since: Instant,
         under_way: UnderWay,
     },
@@ -60,7 +66,7 @@ pub(super) enum Out {
 /// The place that a connection has.
 pub(super) enum Seat {
     /// Among those that are not bound.
-    Stranger(Stranger),
+    Unbound(UnboundConnection),
     /// Among those that are, or have been called.
     Bound(#[expect(dead_code, reason = "its end gives the place back")] OwnedSemaphorePermit),
 }
@@ -69,7 +75,7 @@ pub(super) enum Seat {
 pub(super) async fn run(
     front: Arc<Front>,
     peer: Option<SocketAddr>,
-    (read, write): (Reading, Writing),
+    (read, write): (ReadHalf, WriteHalf),
     seat: Seat,
 ) {
     front.metrics.connections.add(1);
@@ -80,7 +86,7 @@ pub(super) async fn run(
     let place = Place::new((&front.sessions, &front.log), number, peer, (&window, &deliveries));
     let entry = Arc::clone(&place.entry);
     let driven_out = match &seat {
-        Seat::Stranger(stranger) => Arc::clone(&stranger.driven_out),
+        Seat::Unbound(stranger) => Arc::clone(&stranger.driven_out),
         Seat::Bound(_) => Arc::default(),
     };
     let mut session = Session {
@@ -175,7 +181,7 @@ enum Next {
 
 impl Session {
     /// Reads until the connection ends, or is to end.
-    async fn read(&mut self, mut stream: Reading) {
+    async fn read(&mut self, mut stream: ReadHalf) {
         let mut input: Vec<u8> = Vec::new();
         let mut skip = 0_usize;
         let (mut stopping, mut stops) = (self.front.stopping(), None);
@@ -428,7 +434,7 @@ impl Session {
 
     /// Goes over from the strangers to those that are bound; false if all places there are taken.
     fn take_seat(&mut self) -> bool {
-        if let Seat::Stranger(stranger) = &self.seat {
+        if let Seat::Unbound(stranger) = &self.seat {
             let Some(permit) = self.front.place() else { return false };
             if !stranger.leave() {
                 return false;
@@ -687,7 +693,7 @@ impl Session {
 }
 
 /// Polls an operation without waiting.
-fn poll_now(started: &mut Started) -> Option<Result<Outcome, crate::store::StoreError>> {
+fn poll_now(started: &mut StartedOperation) -> Option<Result<Outcome, crate::store::StoreError>> {
     match Pin::new(started).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Some(done),
         Poll::Pending => None,
@@ -697,7 +703,7 @@ fn poll_now(started: &mut Started) -> Option<Result<Outcome, crate::store::Store
 /// Writes what the session and its account send, in order, until told to end.
 async fn write_all(
     front: Arc<Front>,
-    mut stream: Writing,
+    mut stream: WriteHalf,
     mut outs: mpsc::Receiver<Out>,
     window: Arc<AtomicUsize>,
 ) {
@@ -765,13 +771,13 @@ async fn write_all(
 }
 
 /// TLS has what it was given on its way only once it is flushed.
-async fn write_whole(stream: &mut Writing, octets: &[u8]) -> std::io::Result<()> {
+async fn write_whole(stream: &mut WriteHalf, octets: &[u8]) -> std::io::Result<()> {
     stream.write_all(octets).await?;
     stream.flush().await
 }
 
 /// Writes what has collected; whether the other side still takes it.
-async fn flush(stream: &mut Writing, octets: &mut Vec<u8>, is_open: bool) -> bool {
+async fn flush(stream: &mut WriteHalf, octets: &mut Vec<u8>, is_open: bool) -> bool {
     let written = !is_open
         || octets.is_empty()
         || matches!(tokio::time::timeout(STUCK, write_whole(stream, octets)).await, Ok(Ok(())));

@@ -14,7 +14,7 @@ use super::{
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{
     Columns, FIRST_TABLES, IdBlock, Index, Kind, Message, Record, RetryTimer, Station, StationKey, TABLES,
-    Table, Unlogged, Value,
+    Table, UnloggedTables, Value,
 };
 use crate::transaction::Transaction;
 use mmdb::{ColumnType, Database, Error, Locking, LogKind, Logging, Schema, Ticket};
@@ -51,8 +51,8 @@ pub struct MmdbOptions {
     pub group_commit: bool,
     /// Tables that are left out of the log and made again at the start (selective logging). Decided
     /// when the store is made: one that is there opens with its own choice and with
-    /// [`Unlogged::NONE`], and with no other.
-    pub unlogged: Unlogged,
+    /// [`UnloggedTables::NONE`], and with no other.
+    pub unlogged: UnloggedTables,
     /// Lock granularity of the tables besides the locks of stations.
     pub locking: Locking,
     /// Log size at which a checkpoint starts by itself, bytes; 0 for never.
@@ -67,7 +67,7 @@ impl Default for MmdbOptions {
             segment_mib: 64,
             log_kind: LogKind::Differential,
             group_commit: true,
-            unlogged: Unlogged::NONE,
+            unlogged: UnloggedTables::NONE,
             locking: Locking::None,
             checkpoint_log_bytes: 1 << 30,
         }
@@ -77,7 +77,7 @@ impl Default for MmdbOptions {
 /// The store.
 pub struct MmdbStore {
     rules: Rules,
-    unlogged: Unlogged,
+    unlogged: UnloggedTables,
     abandoned: AtomicBool,
     engine: MmdbEngine,
 }
@@ -136,7 +136,8 @@ impl MmdbStore {
         let locks =
             Schema::new("station_lock").column("dst_key", ColumnType::Int64).primary_key(&["dst_key"]);
         let station_lock = open_table(&db, locks.logging(Logging::Volatile))?;
-        let unlogged = Unlogged::of(TABLES.into_iter().filter(|table| is_volatile(&tables[table.number])));
+        let unlogged =
+            UnloggedTables::of(TABLES.into_iter().filter(|table| is_volatile(&tables[table.number])));
         let (next_id, reserved) = (AtomicI64::new(0), AtomicI64::new(0));
         let engine = MmdbEngine { db, tables, station_lock, next_id, reserved, reserving: Mutex::new(()) };
         engine.reserve(true)?;
@@ -182,13 +183,13 @@ fn is_volatile(table: &mmdb::Table) -> bool {
 }
 
 /// Refuses another choice of tables than that of the tables that are there. No choice is no other.
-fn check_unlogged(dir: &Path, db: &Database, asked: Unlogged) -> Result<(), StoreError> {
+fn check_unlogged(dir: &Path, db: &Database, asked: UnloggedTables) -> Result<(), StoreError> {
     let with_table = |table: &'static Table| Some((table, db.table(table.name).ok()?));
     let there: Vec<_> = TABLES.into_iter().filter_map(with_table).collect();
     if asked.is_empty() || there.iter().all(|(model, table)| asked.contains(model) == is_volatile(table)) {
         return Ok(());
     }
-    let found = Unlogged::of(there.iter().filter(|table| is_volatile(&table.1)).map(|table| table.0));
+    let found = UnloggedTables::of(there.iter().filter(|table| is_volatile(&table.1)).map(|table| table.0));
     let found = if found.is_empty() { "nothing".into() } else { found.to_string() };
     Err(StoreError::Logs { path: dir.display().to_string(), found, asked: asked.to_string() })
 }
@@ -478,7 +479,7 @@ impl MmdbRebuild<'_> {
 }
 
 impl Rebuild for MmdbRebuild<'_> {
-    fn lost(&self) -> Unlogged {
+    fn lost(&self) -> UnloggedTables {
         self.store.unlogged
     }
 

@@ -20,13 +20,14 @@ pub use crate::transaction::StoreError;
 
 pub use self::mmdb::{MmdbOptions, MmdbStore};
 pub use postgresql::{PostgresqlForm, PostgresqlStore};
-pub use shared::{SharedStore, Started};
+pub use shared::{SharedStore, StartedOperation};
 pub use spec::{Opening, SESSIONS, StoreKind};
 pub use sqlite::SqliteStore;
 
 use crate::centre::{Operation, Outcome};
 use crate::model::{
-    Account, EncodedPart, Forwarded, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station, Unlogged,
+    Account, EncodedPart, Forwarded, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station,
+    UnloggedTables,
 };
 use std::time::Instant;
 
@@ -193,7 +194,7 @@ pub type RowWriter<'a> = Box<dyn FnMut(Row) -> Result<(), StoreError> + 'a>;
 /// What is read is read in parts, `(part, parts)`: part `part`, from 0, of `parts`, in any order.
 pub trait Rebuild: Sync {
     /// The tables that are empty. No other may be written.
-    fn lost(&self) -> Unlogged;
+    fn lost(&self) -> UnloggedTables;
 
     /// Gives a part of all messages to `each`.
     ///

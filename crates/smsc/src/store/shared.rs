@@ -43,7 +43,7 @@ struct Job {
 
 /// An operation that was started. Its outcome comes when it is acknowledged; one that is dropped
 /// takes place all the same.
-pub struct Started(State);
+pub struct StartedOperation(State);
 
 enum State {
     /// The outcome is here; it is acknowledged when the ticket is durable.
@@ -86,9 +86,9 @@ impl SharedStore {
     }
 
     /// Starts an operation.
-    pub fn start(&self, mut operation: Operation, acknowledge: Acknowledge) -> Started {
+    pub fn start(&self, mut operation: Operation, acknowledge: Acknowledge) -> StartedOperation {
         match &self.way {
-            Way::Direct(store) => Started(match store.start(&mut operation, acknowledge) {
+            Way::Direct(store) => StartedOperation(match store.start(&mut operation, acknowledge) {
                 Ok((outcome, ticket)) if acknowledge == Acknowledge::Durable => {
                     State::Ticket(Some(outcome), ticket)
                 }
@@ -105,7 +105,7 @@ impl SharedStore {
                 let (to, from) = oneshot::channel();
                 // A thread that has ended drops what it is given: the receiver tells.
                 let _ = thread.send(Job { operation, to });
-                Started(State::Waits(from))
+                StartedOperation(State::Waits(from))
             }
         }
     }
@@ -123,7 +123,7 @@ fn station(operation: &Operation) -> StationKey {
     }
 }
 
-impl Future for Started {
+impl Future for StartedOperation {
     type Output = Result<Outcome, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -9,7 +9,7 @@ use fathom_workload::engine::engine_named;
 
 use super::Interrupt;
 use super::process::{GLANCE, excerpt, how_it_ended, too_long, with_complaints};
-use crate::event::{Event, Order};
+use crate::event::{Event, WorkerRequest};
 use crate::schedule::WorkError;
 
 /// Runs a worker to its end. A guest that is no longer understood, or whose worker is not to go on,
@@ -17,7 +17,7 @@ use crate::schedule::WorkError;
 pub(super) fn run(
     guest: &mut Guest,
     (program, arguments): (&Path, &[OsString]),
-    order: &Order,
+    order: &WorkerRequest,
     limit: Duration,
     interrupt: &Interrupt,
     on_event: &mut dyn FnMut(Event),

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::condition::Condition;
-use crate::schedule::Strain;
+use crate::schedule::MachineLoad;
 
 /// CPUs that this process may use.
 pub(super) fn usable_cpus() -> Vec<usize> {
@@ -33,7 +33,7 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
 
 /// Load and CPU times, from /proc/loadavg and the first line of /proc/stat (proc_loadavg(5),
 /// proc_stat(5)).
-pub(super) fn strain(cpus: usize) -> Strain {
+pub(super) fn machine_load(cpus: usize) -> MachineLoad {
     let load = read("/proc/loadavg").and_then(|text| text.split_whitespace().next()?.parse().ok());
     let stat = read("/proc/stat").unwrap_or_default();
     let ticks: Vec<u64> = stat
@@ -45,7 +45,7 @@ pub(super) fn strain(cpus: usize) -> Strain {
         .filter_map(|word| word.parse().ok())
         .collect();
     // user nice system idle iowait irq softirq steal; guest times are in user already.
-    Strain {
+    MachineLoad {
         load,
         cpus,
         steal_ticks: ticks.get(7).copied().unwrap_or(0),

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::Interrupt;
-use crate::event::{Event, Order};
+use crate::event::{Event, WorkerRequest};
 use crate::schedule::WorkError;
 
 /// Longest line a worker may write; an event has at most a few KiB (the build line of an engine).
@@ -33,7 +33,7 @@ enum ProgramOutput {
 /// kernel, and says whether there was anything.
 pub(super) fn run(
     mut command: Command,
-    order: &Order,
+    order: &WorkerRequest,
     limit: Duration,
     interrupt: &Interrupt,
     free: &dyn Fn() -> bool,

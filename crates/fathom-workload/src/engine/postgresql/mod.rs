@@ -66,7 +66,7 @@ impl PostgresqlEngine {
         let server = Server::start(settings.optional_text("bin_directory"), directory, checksums, options)?;
         let mut wire = server.connect("postgres")?;
         let told = |error: ConnectionError| EngineError {
-            what: format!("the server in {}", server.data().display()),
+            subject: format!("the server in {}", server.data().display()),
             message: error.to_string(),
             code: 0,
         };
@@ -101,12 +101,12 @@ impl Engine for PostgresqlEngine {
     fn connect(&self, name: &str) -> Result<Box<dyn Connection>, EngineError> {
         if name.is_empty() || name.contains(['"', '\'', '\0', '/']) {
             let message = "must be a plain name".into();
-            return Err(EngineError { what: format!("database name {name:?}"), message, code: 0 });
+            return Err(EngineError { subject: format!("database name {name:?}"), message, code: 0 });
         }
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wire = server.connect("postgres")?;
         let told = |error: ConnectionError| EngineError {
-            what: format!("database {name} of the server in {}", server.data().display()),
+            subject: format!("database {name} of the server in {}", server.data().display()),
             message: error.to_string(),
             code: 0,
         };
@@ -169,7 +169,11 @@ struct Prepared {
 
 impl PostgresqlConnection {
     fn failed(&self, sql: &str, message: String) -> EngineError {
-        EngineError { what: format!("`{}` on database {}", abridged(sql), self.database), message, code: 0 }
+        EngineError {
+            subject: format!("`{}` on database {}", abridged(sql), self.database),
+            message,
+            code: 0,
+        }
     }
 
     fn run(
@@ -248,7 +252,7 @@ impl Connection for PostgresqlConnection {
     fn close(self: Box<Self>) -> Result<(), EngineError> {
         let database = self.database.clone();
         self.wire.close().map_err(|error| EngineError {
-            what: format!("closing database {database}"),
+            subject: format!("closing database {database}"),
             message: error.to_string(),
             code: 0,
         })

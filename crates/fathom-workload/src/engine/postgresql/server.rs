@@ -36,7 +36,7 @@ impl Server {
     pub fn connect(&self, database: &str) -> Result<Wire, EngineError> {
         let opened = self.0.with_socket(|socket| Wire::open(socket, USER, database))?;
         opened.map_err(|error| EngineError {
-            what: format!("database {database} of the server in {}", self.data().display()),
+            subject: format!("database {database} of the server in {}", self.data().display()),
             message: error.to_string(),
             code: 0,
         })
@@ -55,7 +55,7 @@ impl Server {
 
 impl From<ServerError> for EngineError {
     fn from(error: ServerError) -> Self {
-        EngineError { what: error.what, message: error.message, code: 0 }
+        EngineError { subject: error.subject, message: error.message, code: 0 }
     }
 }
 

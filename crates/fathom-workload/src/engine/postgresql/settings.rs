@@ -139,7 +139,7 @@ pub(super) fn verify(
         if !same {
             let shown = answer.map_or("nothing".to_owned(), |answer| format!("`{}`", answer.shown));
             return Err(EngineError {
-                what: format!("setting {}={}", parameter.name, plain(asked)),
+                subject: format!("setting {}={}", parameter.name, plain(asked)),
                 message: format!("did not take: PostgreSQL reads it back as {shown}"),
                 code: 0,
             });

@@ -89,7 +89,7 @@ fn a_server_answers_and_is_gone_when_dropped() {
     assert_eq!(connection.execute(update, &[Value::Text("x".into())]).unwrap(), 2);
 
     let error = connection.execute(insert, &row).unwrap_err();
-    assert!(error.what.contains("INSERT INTO t") && error.what.contains("bench"), "{error}");
+    assert!(error.subject.contains("INSERT INTO t") && error.subject.contains("bench"), "{error}");
     assert!(error.message.contains("23505"), "{error}");
     assert!(connection.execute(insert, &[]).unwrap_err().message.contains("takes 4 parameters"));
     assert!(connection.prepare("SELEC 1").unwrap_err().message.contains("syntax error"));

@@ -57,7 +57,7 @@ const SETTINGS: &[Parameter] = &{
 
 fn start(settings: Params, directory: &Path) -> Result<Box<dyn Engine>, EngineError> {
     let library = library(&settings).map_err(|error| EngineError {
-        what: format!("engine {}", KIND.name),
+        subject: format!("engine {}", KIND.name),
         message: error.problem,
         code: 0,
     })?;

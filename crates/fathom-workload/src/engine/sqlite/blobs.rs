@@ -9,19 +9,19 @@ use libsqlite3_sys::SQLITE_MISUSE;
 use super::connection::SqliteConnection;
 use super::library::{OK, sqlite3_blob};
 use crate::engine::EngineError;
-use crate::engine::calls::Accessed;
+use crate::engine::calls::BlobResult;
 
 /// What SQLite answers where DEFENSIVE keeps a table from being written: shadow tables, and the
 /// schema itself.
 const MUST_STAY: &str = "may not be modified";
 
 impl SqliteConnection {
-    pub(super) fn blob_call(&mut self, blob: u32, call: &BlobCall) -> Result<Accessed, EngineError> {
+    pub(super) fn blob_call(&mut self, blob: u32, call: &BlobCall) -> Result<BlobResult, EngineError> {
         if let BlobCall::Open { schema, table, column, row, writes, .. } = call {
             return self.open_blob(blob, [schema, table, column], *row, *writes);
         }
         let Some(&handle) = self.blobs.get(&blob) else {
-            return Ok(Accessed { code: SQLITE_MISUSE, bytes: 0 });
+            return Ok(BlobResult { code: SQLITE_MISUSE, bytes: 0 });
         };
         let functions = &self.library.functions;
         let number = |of: i64| c_int::try_from(of).unwrap_or(-1);
@@ -46,11 +46,11 @@ impl SqliteConnection {
                 // SAFETY: the blob is open.
                 let code = unsafe { reopen(handle, *row) };
                 let bytes = if code == OK { self.blob_bytes(handle) } else { 0 };
-                return Ok(Accessed { code, bytes: u64::try_from(bytes).unwrap_or(0) });
+                return Ok(BlobResult { code, bytes: u64::try_from(bytes).unwrap_or(0) });
             }
             BlobCall::Close | BlobCall::Open { .. } => self.close_blob(blob),
         };
-        Ok(Accessed { code, bytes: 0 })
+        Ok(BlobResult { code, bytes: 0 })
     }
 
     fn open_blob(
@@ -59,7 +59,7 @@ impl SqliteConnection {
         names: [&str; 3],
         row: i64,
         writes: bool,
-    ) -> Result<Accessed, EngineError> {
+    ) -> Result<BlobResult, EngineError> {
         if writes {
             self.may_write_blob(names)?;
         }
@@ -76,10 +76,10 @@ impl SqliteConnection {
             open(self.db, schema, table.as_ptr(), column.as_ptr(), row, c_int::from(writes), &mut handle)
         };
         if code != OK || handle.is_null() {
-            return Ok(Accessed { code, bytes: 0 });
+            return Ok(BlobResult { code, bytes: 0 });
         }
         self.blobs.insert(blob, handle);
-        Ok(Accessed { code, bytes: u64::try_from(self.blob_bytes(handle)).unwrap_or(0) })
+        Ok(BlobResult { code, bytes: u64::try_from(self.blob_bytes(handle)).unwrap_or(0) })
     }
 
     /// On a confined connection SQLite keeps SQL from writing the schema and shadow tables

@@ -3,63 +3,24 @@
 use std::ffi::c_int;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use fathom_trace::model::BlobCall;
-use libsqlite3_sys::SQLITE_TRANSIENT;
 
 use super::connection::SqliteConnection;
-use super::library::{DONE, Destructor, OK, ROW, sqlite3_stmt, text};
+use super::library::{DONE, OK, ROW, sqlite3_stmt, text};
+use super::statement::NumberedStatement;
 use crate::engine::Connection;
-use crate::engine::calls::{Accessed, Bound, Calls, Pauses, Stepped};
+use crate::engine::calls::{Argument, BlobResult, Calls, Pauses, StepResult};
 use crate::engine::{EngineError, abridged};
 
-/// A statement that a caller numbered.
-pub(super) struct Numbered {
-    pub handle: *mut sqlite3_stmt,
-    columns: c_int,
-    changes_rows: bool,
-    /// Whether no step was made since it was prepared or reset.
-    is_at_rest: bool,
-    /// Texts and blobs that are bound, by parameter. SQLite uses them in place.
-    kept: Vec<Vec<u8>>,
-    /// The file that a VACUUM INTO of a confined connection writes.
-    vacuum_into: Option<PathBuf>,
-}
-
-/// Longer values are left to SQLite to copy: memory for them is not kept.
-const KEPT_BYTES_MAX: usize = 64 << 10;
-
-/// So are those of parameters beyond this one.
-const KEPT_MAX: usize = 1 << 10;
-
-impl Numbered {
-    /// A copy of a value that lives until its parameter is bound again, and what SQLite is to be
-    /// told of it: in place (a null destructor is `SQLITE_STATIC`), or to be copied where the
-    /// statement may be using what was bound before. Memory that is used again takes less time than
-    /// SQLite's copy, which is allocated for each value.
-    fn keep(&mut self, index: u32, bytes: &[u8]) -> (*const u8, Destructor) {
-        let place = (index as usize).wrapping_sub(1);
-        if !self.is_at_rest || place >= KEPT_MAX || bytes.len() > KEPT_BYTES_MAX {
-            return (bytes.as_ptr(), SQLITE_TRANSIENT());
-        }
-        if self.kept.len() <= place {
-            self.kept.resize_with(place + 1, Vec::new);
-        }
-        let kept = &mut self.kept[place];
-        kept.clear();
-        kept.extend_from_slice(bytes);
-        (kept.as_ptr(), None)
-    }
-}
-
 impl SqliteConnection {
-    fn numbered_at(&self, handle: u32) -> Option<&Numbered> {
+    fn numbered_at(&self, handle: u32) -> Option<&NumberedStatement> {
         self.numbered.get(handle as usize).and_then(Option::as_ref)
     }
 
-    fn numbered_at_mut(&mut self, handle: u32) -> Option<&mut Numbered> {
+    fn numbered_at_mut(&mut self, handle: u32) -> Option<&mut NumberedStatement> {
         self.numbered.get_mut(handle as usize).and_then(Option::as_mut)
     }
 
@@ -104,12 +65,18 @@ impl Calls for SqliteConnection {
         }
         self.finalize(handle);
         let kept = Vec::new();
-        self.numbered[place] =
-            Some(Numbered { handle: statement, columns, changes_rows, is_at_rest: true, kept, vacuum_into });
+        self.numbered[place] = Some(NumberedStatement {
+            handle: statement,
+            columns,
+            changes_rows,
+            is_at_rest: true,
+            kept,
+            vacuum_into,
+        });
         Ok(())
     }
 
-    fn bind(&mut self, handle: u32, index: u32, value: Bound<'_>) -> Result<(), EngineError> {
+    fn bind(&mut self, handle: u32, index: u32, value: Argument<'_>) -> Result<(), EngineError> {
         let functions = &self.library.functions;
         let Some(numbered) = self.numbered.get_mut(handle as usize).and_then(Option::as_mut) else {
             return Err(self.error(&format!("binding parameter {index}"), libsqlite3_sys::SQLITE_MISUSE));
@@ -122,20 +89,20 @@ impl Calls for SqliteConnection {
         // again or the statement is finalised (see `keep`).
         let code = unsafe {
             match value {
-                Bound::Null => (functions.sqlite3_bind_null)(statement, number),
-                Bound::Integer(value) => (functions.sqlite3_bind_int64)(statement, number, value),
-                Bound::Real(value) => (functions.sqlite3_bind_double)(statement, number, value),
-                Bound::Text(bytes) => {
+                Argument::Null => (functions.sqlite3_bind_null)(statement, number),
+                Argument::Integer(value) => (functions.sqlite3_bind_int64)(statement, number, value),
+                Argument::Real(value) => (functions.sqlite3_bind_double)(statement, number, value),
+                Argument::Text(bytes) => {
                     let (place, destructor) = numbered.keep(index, bytes);
                     (functions.sqlite3_bind_text)(statement, number, place.cast(), length(bytes), destructor)
                 }
-                Bound::Blob(bytes) => {
+                Argument::Blob(bytes) => {
                     let (place, destructor) = numbered.keep(index, bytes);
                     (functions.sqlite3_bind_blob)(statement, number, place.cast(), length(bytes), destructor)
                 }
                 // SQLite makes the bytes where they are wanted. More than it takes is refused here,
                 // because this function does not look.
-                Bound::ZeroBlob(bytes) => {
+                Argument::ZeroBlob(bytes) => {
                     let most = (functions.sqlite3_limit)(self.db, libsqlite3_sys::SQLITE_LIMIT_LENGTH, -1);
                     match c_int::try_from(bytes).ok().filter(|bytes| *bytes <= most) {
                         Some(length) => (functions.sqlite3_bind_zeroblob)(statement, number, length),
@@ -155,8 +122,8 @@ impl Calls for SqliteConnection {
         }
     }
 
-    fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> Stepped {
-        let mut stepped = Stepped { rows: 0, changes: 0, code: libsqlite3_sys::SQLITE_MISUSE };
+    fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> StepResult {
+        let mut stepped = StepResult { rows: 0, changes: 0, code: libsqlite3_sys::SQLITE_MISUSE };
         self.make_room(handle);
         let functions = &self.library.functions;
         let Some(numbered) = self.numbered.get_mut(handle as usize).and_then(Option::as_mut) else {
@@ -193,7 +160,7 @@ impl Calls for SqliteConnection {
         stepped
     }
 
-    fn step_refused(&mut self, handle: u32) -> Stepped {
+    fn step_refused(&mut self, handle: u32) -> StepResult {
         let was_off = std::mem::replace(&mut self.busy_waits().is_off, true);
         let refuses = fathom_probe::RefusesLocks::begin();
         let stepped = self.step(handle, 0, true);
@@ -277,7 +244,7 @@ impl Calls for SqliteConnection {
         }
     }
 
-    fn blob(&mut self, blob: u32, call: &BlobCall) -> Result<Accessed, EngineError> {
+    fn blob(&mut self, blob: u32, call: &BlobCall) -> Result<BlobResult, EngineError> {
         self.blob_call(blob, call)
     }
 }

@@ -14,10 +14,10 @@ use libsqlite3_sys::{
 };
 
 use super::busy::{BusyWaits, on_busy};
-use super::calls::Numbered;
 use super::extension;
 use super::library::{DONE, OK, ROW, SqliteLibrary, sqlite3, sqlite3_blob, sqlite3_stmt, text};
-use super::settings::{self, Applied};
+use super::settings::{self, EffectiveSettings, Pragmas};
+use super::statement::NumberedStatement;
 use crate::changed;
 use crate::engine::calls::Calls;
 use crate::engine::{Connection, EngineError, Statement, Value, abridged};
@@ -33,7 +33,7 @@ pub(super) struct SqliteConnection {
     statements: Vec<Prepared>,
     by_sql: HashMap<String, usize>,
     /// Statements by the number that a caller gave them (see `Calls`).
-    pub(super) numbered: Vec<Option<Numbered>>,
+    pub(super) numbered: Vec<Option<NumberedStatement>>,
     /// Open incremental blobs by their number, and where they are read to.
     pub(super) blobs: HashMap<u32, *mut sqlite3_blob>,
     pub(super) blob_buffer: Vec<u8>,
@@ -70,9 +70,9 @@ impl SqliteConnection {
         vfs: &CStr,
         path: &Path,
         settings: &Params,
-    ) -> Result<(Self, Applied), EngineError> {
+    ) -> Result<(Self, EffectiveSettings), EngineError> {
         let file = path.display().to_string();
-        let failed = |message: String, code: c_int| EngineError { what: file.clone(), message, code };
+        let failed = |message: String, code: c_int| EngineError { subject: file.clone(), message, code };
         let c_path = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| failed("the path has a NUL byte".into(), 0))?;
         let mut db = null_mut();
@@ -180,7 +180,7 @@ impl SqliteConnection {
         let mut handle = null_mut();
         let mut tail = std::ptr::null();
         let length = c_int::try_from(sql.len()).map_err(|_| EngineError {
-            what: abridged(sql),
+            subject: abridged(sql),
             message: "is longer than 2 GiB".into(),
             code: 0,
         })?;
@@ -222,7 +222,7 @@ impl SqliteConnection {
         };
         let refusal = if code & 0xff == libsqlite3_sys::SQLITE_AUTH { self.refusal() } else { String::new() };
         EngineError {
-            what: format!("`{}` on {}", abridged(sql), self.path.display()),
+            subject: format!("`{}` on {}", abridged(sql), self.path.display()),
             message: format!("{message} (code {code}){hint}{refusal}"),
             code,
         }
@@ -230,7 +230,7 @@ impl SqliteConnection {
 
     /// An error of this connection that SQLite does not know of.
     pub(super) fn refuse(&self, what: &str, message: String) -> EngineError {
-        EngineError { what: format!("{what} on {}", self.path.display()), message, code: 0 }
+        EngineError { subject: format!("{what} on {}", self.path.display()), message, code: 0 }
     }
 
     /// Binds the parameters. They are not copied: they must stay where they are until
@@ -355,6 +355,16 @@ impl SqliteConnection {
         }
         self.db = null_mut();
         Ok(())
+    }
+}
+
+impl Pragmas for SqliteConnection {
+    fn ask(&mut self, sql: &str) -> Result<Option<String>, EngineError> {
+        SqliteConnection::ask(self, sql)
+    }
+
+    fn refuse(&self, setting: &str, message: String) -> EngineError {
+        SqliteConnection::refuse(self, setting, message)
     }
 }
 

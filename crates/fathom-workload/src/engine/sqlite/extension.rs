@@ -6,18 +6,12 @@
 //! to forget it afterwards, so that connections of others in this process do not get it.
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use libsqlite3_sys::sqlite3_api_routines;
-
-use super::library::{OK, SqliteLibrary, open_shared_object, sqlite3};
+use super::library::{Entry, OK, SqliteLibrary, open_shared_object};
 use crate::engine::EngineError;
-
-/// The entry point, as `sqlite3_auto_extension` takes it.
-pub(super) type Entry =
-    unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const sqlite3_api_routines) -> c_int;
 
 /// One connection at a time is opened with an extension.
 static OPENING: Mutex<()> = Mutex::new(());
@@ -26,7 +20,7 @@ static OPENING: Mutex<()> = Mutex::new(());
 fn entry_of(path: &Path) -> Result<Entry, EngineError> {
     static LOADED: Mutex<Option<HashMap<PathBuf, Entry>>> = Mutex::new(None);
     let refused = |message: String| EngineError {
-        what: format!("extension {}", path.display()),
+        subject: format!("extension {}", path.display()),
         message: format!("{message}; setting `extension` must be the path of an extension of SQLite"),
         code: 0,
     };
@@ -80,7 +74,7 @@ pub(super) fn opening<T>(
         (functions.sqlite3_auto_extension, functions.sqlite3_cancel_auto_extension)
     else {
         return Err(EngineError {
-            what: format!("extension {}", path.display()),
+            subject: format!("extension {}", path.display()),
             message: format!("SQLite {} cannot load it", library.version()),
             code: 0,
         });
@@ -90,7 +84,7 @@ pub(super) fn opening<T>(
     let code = unsafe { begin(Some(entry)) };
     if code != OK {
         return Err(EngineError {
-            what: format!("extension {}", path.display()),
+            subject: format!("extension {}", path.display()),
             message: library.meaning(code),
             code,
         });

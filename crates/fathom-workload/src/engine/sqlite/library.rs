@@ -11,12 +11,15 @@ use libsqlite3_sys as bundled;
 pub(super) use libsqlite3_sys::{sqlite3, sqlite3_blob, sqlite3_stmt};
 
 use super::super::EngineError;
-use super::extension::Entry;
 
 /// `SQLITE_OPEN_*` and result codes are the same in every version.
 pub(super) const OK: c_int = bundled::SQLITE_OK;
 pub(super) const ROW: c_int = bundled::SQLITE_ROW;
 pub(super) const DONE: c_int = bundled::SQLITE_DONE;
+
+/// The entry point, as `sqlite3_auto_extension` takes it.
+pub(super) type Entry =
+    unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const bundled::sqlite3_api_routines) -> c_int;
 
 pub(super) type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 type Authorizer = Option<
@@ -219,7 +222,7 @@ impl SqliteLibrary {
     pub fn at(path: &Path) -> Result<&'static Self, EngineError> {
         static LOADED: Mutex<Option<HashMap<PathBuf, &'static SqliteLibrary>>> = Mutex::new(None);
         let refused = |message: String| EngineError {
-            what: format!("library {}", path.display()),
+            subject: format!("library {}", path.display()),
             message: format!("{message}; setting `library` must be the path of a libsqlite3.so"),
             code: 0,
         };
@@ -254,7 +257,7 @@ impl SqliteLibrary {
         api: Result<fathom_probe::Api, fathom_probe::MissingSymbol>,
     ) -> Result<&'static Self, EngineError> {
         let refused = |message: String, code: c_int| EngineError {
-            what: format!(
+            subject: format!(
                 "library {}",
                 self.path.as_ref().map_or("bundled".into(), |p| p.display().to_string())
             ),
@@ -298,7 +301,7 @@ impl SqliteLibrary {
     pub fn vfs_of(&self, directory: &Path) -> Result<&'static CStr, EngineError> {
         let Some(probe) = &self.probe else { return Ok(Probe::VFS_NAME) };
         probe.confined(directory).map_err(|error| EngineError {
-            what: "the directory of the databases".into(),
+            subject: "the directory of the databases".into(),
             message: format!("{error}; does the directory exist, and may this user write there?"),
             // As SQLite itself would say it a moment later.
             code: bundled::SQLITE_CANTOPEN,

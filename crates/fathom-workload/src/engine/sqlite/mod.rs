@@ -8,6 +8,7 @@ mod connection;
 mod extension;
 mod library;
 mod settings;
+mod statement;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use connection::SqliteConnection;
 use library::SqliteLibrary;
-use settings::Applied;
+use settings::EffectiveSettings;
 
 pub(super) use settings::SETTINGS;
 
@@ -72,7 +73,7 @@ pub(super) struct SqliteEngine {
     directory: PathBuf,
     /// Its files are opened through this one, which opens no others.
     vfs: &'static CStr,
-    applied: Applied,
+    applied: EffectiveSettings,
 }
 
 impl SqliteEngine {
@@ -111,7 +112,7 @@ impl SqliteEngine {
 fn file_of(directory: &Path, name: &str) -> Result<PathBuf, EngineError> {
     if name.is_empty() || name.contains(['/', '\0']) {
         return Err(EngineError {
-            what: format!("database name {name:?}"),
+            subject: format!("database name {name:?}"),
             message: "must be a plain file name".into(),
             code: 0,
         });

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use super::connection::SqliteConnection;
 use crate::engine::EngineError;
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::spec::Durability;
@@ -150,12 +149,21 @@ pub(in crate::engine) fn remarks(given: &BTreeMap<String, Json>, all: &Params) -
     )]
 }
 
+/// What PRAGMAs are asked of.
+pub(super) trait Pragmas {
+    /// The one value of the first row of a PRAGMA, as text; none when there is no row.
+    fn ask(&mut self, sql: &str) -> Result<Option<String>, EngineError>;
+
+    /// The error that says why a setting cannot be, and of which database.
+    fn refuse(&self, setting: &str, message: String) -> EngineError;
+}
+
 /// Gives the key before anything is read, where there is one (SQLCipher), and the page size that
 /// goes with it: the library encrypts by pages, and takes their size from nobody else.
 ///
 /// # Errors
 /// What the library says.
-pub(super) fn unlock(connection: &mut SqliteConnection, settings: &Params) -> Result<(), EngineError> {
+pub(super) fn unlock(connection: &mut impl Pragmas, settings: &Params) -> Result<(), EngineError> {
     let Some(key) = settings.all().get("key").and_then(Json::as_str) else { return Ok(()) };
     connection.ask(&format!("PRAGMA key = \"{}\"", key.replace('"', "\"\"")))?;
     encrypted_pages(connection, settings, "main")
@@ -171,7 +179,7 @@ pub(super) fn attached_key(settings: &Params) -> String {
 /// The size of the pages that are encrypted, where there is a key, for the database attached as
 /// `schema`.
 pub(super) fn encrypted_pages(
-    connection: &mut SqliteConnection,
+    connection: &mut impl Pragmas,
     settings: &Params,
     schema: &str,
 ) -> Result<(), EngineError> {
@@ -185,7 +193,7 @@ pub(super) fn encrypted_pages(
 }
 
 /// Settings as read back, by name.
-pub(super) type Applied = BTreeMap<String, String>;
+pub(super) type EffectiveSettings = BTreeMap<String, String>;
 
 /// A PRAGMA: how it is applied and how its answer is read.
 struct Pragma {
@@ -225,11 +233,11 @@ const PRAGMAS: &[Pragma] = &[
 /// # Errors
 /// A setting that reads back as something else.
 pub(super) fn apply(
-    connection: &mut SqliteConnection,
+    connection: &mut impl Pragmas,
     settings: &Params,
     schema: &str,
-) -> Result<Applied, EngineError> {
-    let mut applied = Applied::new();
+) -> Result<EffectiveSettings, EngineError> {
+    let mut applied = EffectiveSettings::new();
     let schema_name = schema.replace('"', "\"\"");
     for pragma in PRAGMAS.iter().filter(|pragma| pragma.per_database || schema == "main") {
         let name = pragma.name;

@@ -293,7 +293,7 @@ fn statements_count_what_they_change_and_name_what_fails() {
 
     let error = connection.execute(insert, &[Value::Null]).unwrap_err();
     assert_eq!(error.code, libsqlite3_sys::SQLITE_CONSTRAINT_NOTNULL, "the extended code");
-    assert!(error.what.contains("INSERT INTO t (v)") && error.what.contains("t.db"), "{error}");
+    assert!(error.subject.contains("INSERT INTO t (v)") && error.subject.contains("t.db"), "{error}");
     assert!(error.message.contains("NOT NULL constraint failed: t.v"), "{error}");
     let error = connection.execute(insert, &[]).unwrap_err().to_string();
     assert!(error.contains("takes 1 parameters, was given 0"), "{error}");
@@ -303,7 +303,7 @@ fn statements_count_what_they_change_and_name_what_fails() {
     assert!(connection.prepare("-- nothing").unwrap_err().message.contains("no statement"));
     let error =
         connection.execute_script("INSERT INTO t (v) VALUES ('x'); SELEC 1; DROP TABLE t").unwrap_err();
-    assert!(error.what.contains("SELEC 1") && error.message.contains("syntax error"), "{error}");
+    assert!(error.subject.contains("SELEC 1") && error.message.contains("syntax error"), "{error}");
     assert_eq!(
         connection.drain(select, &[]).unwrap().0,
         4,
@@ -382,7 +382,7 @@ fn the_probe_splits_what_a_phase_does() {
     for _ in 0..20 {
         lane.time(|| connection.execute_script("INSERT INTO t VALUES (1)").map(|()| 1)).unwrap();
     }
-    let mut kept = crate::sample::tests::Kept::default();
+    let mut kept = crate::sample::tests::MemorySink::default();
     phase.end(vec![lane], &mut kept);
     let split = kept.phases[0].split;
     assert!(split.sync_calls >= 20 * 2, "{split:?}");

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use fathom_trace::anonymise::{Wish, anonymise};
 
 use crate::cli::TraceAnonymise;
-use crate::outcome::Outcome;
+use crate::outcome::{Error, Outcome};
 
 /// Writes the anonymous trace.
 pub fn run(asked: &TraceAnonymise) -> super::super::Result {
@@ -16,7 +16,7 @@ pub fn run(asked: &TraceAnonymise) -> super::super::Result {
     // hash tables.
     let seed = asked.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
     let wish = Wish { seed, numbers: asked.numbers, allow_differences: asked.allow_differences };
-    let done = anonymise(&asked.file, &asked.out, &wish).map_err(super::asked_or_failed)?;
+    let done = anonymise(&asked.file, &asked.out, &wish).map_err(Error::of_trace)?;
     tell!("fathom: {}: {} events", shown_path(&asked.out), done.events);
     if done.disordered > 0 {
         tell!(

@@ -1,7 +1,7 @@
 //! `fathom trace capture`: runs a program and keeps what it asked of SQLite.
 
 use fathom_output::{shown, shown_path, tell};
-use fathom_trace::capture::{Captured, Request, capture};
+use fathom_trace::capture::{CaptureResult, Request, capture};
 use fathom_trace::model::Loss;
 
 use crate::cli::TraceCapture;
@@ -12,12 +12,11 @@ pub fn run(asked: &TraceCapture) -> super::super::Result {
     super::super::check_output("--out", &asked.out, &[])?;
     let request =
         Request { command: asked.command.clone(), out: asked.out.clone(), spool: asked.spool.clone() };
-    let captured =
-        capture(&request, &mut |words| tell!("fathom: {words}")).map_err(super::asked_or_failed)?;
+    let captured = capture(&request, &mut |words| tell!("fathom: {words}")).map_err(Error::of_trace)?;
     say(asked, &captured)
 }
 
-fn say(asked: &TraceCapture, captured: &Captured) -> super::super::Result {
+fn say(asked: &TraceCapture, captured: &CaptureResult) -> super::super::Result {
     if let Some(reason) = &captured.unseen {
         return Err(Error::failed(format!("no call of SQLite was seen, and no trace was written: {reason}")));
     }

@@ -6,7 +6,7 @@ use fathom_output::{shown, shown_path, tell};
 use fathom_trace::import::{Format, Order, Request, import};
 
 use crate::cli::{TraceFormat, TraceImport, TraceOrder};
-use crate::outcome::Outcome;
+use crate::outcome::{Error, Outcome};
 
 /// Reads the input and says what was found in it.
 pub fn run(asked: &TraceImport) -> super::super::Result {
@@ -40,7 +40,7 @@ pub fn run(asked: &TraceImport) -> super::super::Result {
         skip_bad: asked.skip_bad,
         max_steps: asked.max_steps,
     };
-    let imported = import(&request).map_err(super::asked_or_failed)?;
+    let imported = import(&request).map_err(Error::of_trace)?;
     for warning in &imported.warnings {
         tell!("warning: {}", shown(warning));
     }

@@ -5,12 +5,12 @@ use fathom_trace::info::{Distribution, Info, info};
 use fathom_trace::model::Loss;
 
 use crate::cli::TraceInfo;
-use crate::outcome::Outcome;
+use crate::outcome::{Error, Outcome};
 
 /// Prints the numbers; a trace that cannot be read to its end is counted up to there, and the
 /// command fails.
 pub fn run(asked: &TraceInfo) -> super::super::Result {
-    let info = info(&asked.file).map_err(super::asked_or_failed)?;
+    let info = info(&asked.file).map_err(Error::of_trace)?;
     if asked.json {
         super::super::print_json(&info)?;
     } else if info.torn.is_none() || info.events > 0 {

@@ -20,14 +20,14 @@ use crate::outcome::{Error, Outcome};
 
 /// What a replay handed out.
 #[derive(Default, Serialize)]
-struct Kept {
+struct ReplayOutput {
     phases: Vec<PhaseSummary>,
     io: Vec<IoRow>,
     warnings: Vec<String>,
     verified: Vec<String>,
 }
 
-impl Sink for Kept {
+impl Sink for ReplayOutput {
     fn sample(&mut self, _: Sample) {}
     fn phase(&mut self, summary: PhaseSummary) {
         self.phases.push(summary);
@@ -48,7 +48,7 @@ impl Sink for Kept {
 pub fn run(asked: &TraceReplay) -> super::super::Result {
     let file = std::path::absolute(&asked.file).map_err(Error::usage)?;
     // Says at once what is wrong with the file, before a directory is made.
-    fathom_trace::Reader::open(&file).map_err(super::asked_or_failed)?;
+    fathom_trace::Reader::open(&file).map_err(Error::of_trace)?;
     let mut params = timing(&asked.timing)?;
     params.insert("file".into(), json!(super::super::text_path("the trace", &file)?));
     let spec = EngineSpec { name: "sqlite".into(), settings: settings(&asked.set)? };
@@ -64,7 +64,7 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
     };
     super::replay_place::settle_in();
     let engine = fathom_workload::start_engine(&spec, directory).map_err(Error::failed)?;
-    let mut kept = Kept::default();
+    let mut kept = ReplayOutput::default();
     // A replay draws nothing by chance.
     let context = Context { directory, engine: Some(&*engine), seed: 1 };
     workload.run(&context, &mut kept).map_err(|error| match error {
@@ -84,7 +84,7 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
     Ok(Outcome::Failed)
 }
 
-fn print(kept: &Kept) {
+fn print(kept: &ReplayOutput) {
     for phase in &kept.phases {
         let [_, p50, p90, p99, _, max] = phase.latency_ns.map(|ns| ns as f64 / 1e3);
         say!(

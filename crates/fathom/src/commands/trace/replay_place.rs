@@ -34,7 +34,7 @@ enum Place {
 impl Place {
     fn new(asked: &TraceReplay) -> Result<Place, Error> {
         if asked.keep {
-            let place = fathom_trace::work_directory(&asked.dir).map_err(super::asked_or_failed)?.keep();
+            let place = fathom_trace::work_directory(&asked.dir).map_err(Error::of_trace)?.keep();
             // Before the work: when that fails people want to look.
             tell!("Databases: {}", shown_path(&place));
             return Ok(Place::Kept(place));
@@ -45,7 +45,7 @@ impl Place {
             .map_err(|error| Error::usage(format!("{}: {error}", fathom_output::shown_path(&asked.dir))))?;
         let directory = std::path::absolute(&asked.dir).map_err(Error::usage)?;
         let spec = StackSpec { directory: Some(directory), ..StackSpec::default() };
-        let stack = Stack::up(&spec, "replay").map_err(super::super::stack::wrong_or_failed)?;
+        let stack = Stack::up(&spec, "replay").map_err(Error::of_stack)?;
         std::fs::set_permissions(stack.path(), Permissions::from_mode(0o700)).map_err(|error| {
             Error::failed(format!("{}: {error}", fathom_output::shown_path(stack.path())))
         })?;

@@ -4,15 +4,15 @@ use fathom_output::{shown_path, tell};
 use fathom_trace::synthesise::{self, NOTE};
 
 use crate::cli::TraceSynthesise;
-use crate::outcome::Outcome;
+use crate::outcome::{Error, Outcome};
 
 /// Makes the trace and says what it is, and is not.
 pub fn run(asked: &TraceSynthesise) -> super::super::Result {
-    let profile = synthesise::profile(&asked.profile).map_err(super::asked_or_failed)?;
+    let profile = synthesise::profile(&asked.profile).map_err(Error::of_trace)?;
     super::super::tidy_up_on_signals()?;
     super::super::check_output("--out", &asked.out, &[])?;
-    let totals = synthesise::synthesise(profile, asked.seed, asked.scale, &asked.out)
-        .map_err(super::asked_or_failed)?;
+    let totals =
+        synthesise::synthesise(profile, asked.seed, asked.scale, &asked.out).map_err(Error::of_trace)?;
     tell!("fathom: {}: {} events of {}", shown_path(&asked.out), totals.events, profile.identity());
     tell!("note: {NOTE}");
     tell!("Next:  fathom trace info {}      fathom list profiles", shown_path(&asked.out));

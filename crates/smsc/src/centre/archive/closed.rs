@@ -5,8 +5,8 @@
 //! A closed file may be moved away: its messages are then not found any more. What is beside it is
 //! made again where it is missing.
 
-use super::reader::{Stretch, Stretches};
-use super::{ArchiveError, Archived, format};
+use super::stretch::{Stretch, Stretches};
+use super::{ArchiveError, ArchivedMessage, format};
 use crate::transaction::StoreError;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -61,7 +61,7 @@ pub(super) fn numbers(directory: &Path) -> Result<Vec<u32>, StoreError> {
 /// Reads a closed file; all of it must count.
 pub(super) fn read(
     path: &Path,
-    each: &mut dyn FnMut(Archived, std::ops::Range<u64>),
+    each: &mut dyn FnMut(ArchivedMessage, std::ops::Range<u64>),
 ) -> Result<(), ArchiveError> {
     let length = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
     let whole = format::read(path, each)?;
@@ -200,7 +200,7 @@ pub fn write_csv(directory: &Path) -> Result<usize, ArchiveError> {
     Ok(made)
 }
 
-fn line(record: &Archived) -> String {
+fn line(record: &ArchivedMessage) -> String {
     let state = crate::model::MessageState::of(record.state.into());
     let state = state.map_or("UNKNOWN", crate::model::MessageState::receipt_word);
     let time = |us: i64| if us == 0 { String::new() } else { crate::centre::rfc3339(us) };

@@ -16,7 +16,7 @@
 //! Format 1 had neither line. A file that begins with a record is one of it, up to its first seal:
 //! every line must be a record, but the last may be torn.
 
-use super::{ArchiveError, Archived};
+use super::{ArchiveError, ArchivedMessage};
 use crate::transaction::StoreError;
 use serde::Deserialize;
 use std::fs::File;
@@ -80,7 +80,7 @@ impl Batch {
 
 /// What of a file counts.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct ValidPart {
     /// Where it ends.
     pub end: u64,
     /// What no seal vouches for: the records of a file of format 1.
@@ -145,10 +145,13 @@ impl<'a> Lines<'a> {
 }
 
 /// Gives every record that counts, and its place, to `each`.
-pub(super) fn read(path: &Path, each: &mut dyn FnMut(Archived, Range<u64>)) -> Result<Whole, ArchiveError> {
+pub(super) fn read(
+    path: &Path,
+    each: &mut dyn FnMut(ArchivedMessage, Range<u64>),
+) -> Result<ValidPart, ArchiveError> {
     let mut lines = Lines::open(path)?;
     let mut more = lines.go_on()?;
-    let mut whole = Whole { end: 0, unsealed: Batch::default() };
+    let mut whole = ValidPart { end: 0, unsealed: Batch::default() };
     // Whether what is not sealed does not count.
     let mut sealed = more && lines.line.starts_with(HEADER_BEGINS);
     if sealed {
@@ -164,7 +167,7 @@ pub(super) fn read(path: &Path, each: &mut dyn FnMut(Archived, Range<u64>)) -> R
     }
     let mut batch = Batch::default();
     let mut first = lines.number;
-    let mut records: Vec<(Archived, Range<u64>)> = Vec::new();
+    let mut records: Vec<(ArchivedMessage, Range<u64>)> = Vec::new();
     while more {
         let problem = if lines.line.starts_with(SEAL_BEGINS) {
             match serde_json::from_slice(&lines.line) {

@@ -1,67 +1,12 @@
 //! Finding a record in an archive without reading all of it.
 
-use super::{ArchiveError, Archived, closed};
+use super::stretch::{Stretch, Stretches};
+use super::{ArchiveError, ArchivedMessage, closed};
 use crate::transaction::StoreError;
 use std::fs::File;
-use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Records that lie behind each other in the file: where, and what numbers they have. Small enough
-/// that looking through all of them is quick; that a stretch has them all in memory would cost what
-/// archiving is to spare.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
-    pub ids: RangeInclusive<i64>,
-    /// The number that the file has, or will have, when it is closed.
-    pub file: u32,
-    pub octets: Range<u64>,
-}
-
-/// Records of a stretch at most.
-const STRETCH: usize = 1024;
-
-/// The stretches of an archive, shared by who appends and who reads.
-#[derive(Debug, Default)]
-pub(super) struct Stretches {
-    all: Vec<Stretch>,
-    /// Records in the last one.
-    last: usize,
-    /// The number of the file that is appended to.
-    pub open: u32,
-}
-
-impl Stretches {
-    pub fn add(&mut self, id: i64, file: u32, octets: Range<u64>) {
-        match self.all.last_mut() {
-            Some(last) if self.last < STRETCH && last.file == file => {
-                last.ids = *last.ids.start().min(&id)..=*last.ids.end().max(&id);
-                last.octets.end = octets.end;
-                self.last += 1;
-            }
-            _ => {
-                self.all.push(Stretch { ids: id..=id, file, octets });
-                self.last = 1;
-            }
-        }
-    }
-
-    /// Adds those of a closed file, behind which another begins.
-    pub fn add_closed(&mut self, stretches: Vec<Stretch>) {
-        self.all.extend(stretches);
-        self.last = STRETCH;
-    }
-
-    pub fn into_all(self) -> Vec<Stretch> {
-        self.all
-    }
-
-    /// Those of a file.
-    pub fn of(&self, file: u32) -> Vec<Stretch> {
-        self.all.iter().filter(|stretch| stretch.file == file).cloned().collect()
-    }
-}
 
 /// Finds records in an archive that others may be appending to. Any number of threads may use it.
 pub struct ArchiveReader {
@@ -75,7 +20,7 @@ impl ArchiveReader {
     ///
     /// # Errors
     /// I/O, a line that is no record.
-    pub fn find(&self, msg_id: i64) -> Result<Option<Archived>, ArchiveError> {
+    pub fn find(&self, msg_id: i64) -> Result<Option<ArchivedMessage>, ArchiveError> {
         let places: Vec<Stretch> = {
             let stretches = lock(&self.stretches);
             let may_have = stretches.all.iter().rev().filter(|stretch| stretch.ids.contains(&msg_id));
@@ -84,7 +29,7 @@ impl ArchiveReader {
         let beginning = format!("{{\"msg_id\":{msg_id},");
         for place in places {
             let Some(lines) = self.read(&place)? else { continue };
-            // Every record begins with its number: `Archived` has it first.
+            // Every record begins with its number: `ArchivedMessage` has it first.
             let found =
                 lines.split(|&octet| octet == b'\n').find(|line| line.starts_with(beginning.as_bytes()));
             if let Some(line) = found {
@@ -104,7 +49,12 @@ impl ArchiveReader {
     ///
     /// # Errors
     /// I/O.
-    pub fn find_to(&self, digits: &str, max: usize, octets: u64) -> Result<Vec<Archived>, ArchiveError> {
+    pub fn find_to(
+        &self,
+        digits: &str,
+        max: usize,
+        octets: u64,
+    ) -> Result<Vec<ArchivedMessage>, ArchiveError> {
         let stretches = lock(&self.stretches).all.clone();
         let (mut found, mut left) = (Vec::new(), octets);
         let wanted = format!("{digits}\"");
@@ -119,7 +69,7 @@ impl ArchiveReader {
                 // A look at the octets spares reading what has not even the digits.
                 let has_digits = line.windows(wanted.len()).any(|part| part == wanted.as_bytes());
                 if has_digits
-                    && let Ok(record) = serde_json::from_slice::<Archived>(line)
+                    && let Ok(record) = serde_json::from_slice::<ArchivedMessage>(line)
                     && record.dst.trim_start_matches('+') == digits
                 {
                     found.push(record);

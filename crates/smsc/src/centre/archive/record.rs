@@ -1,12 +1,12 @@
 //! A line of the archive: the call detail record of one message.
 
-use crate::centre::manage::Status;
+use crate::centre::status::Status;
 use crate::model::Message;
 use serde::{Deserialize, Serialize};
 
 /// A call detail record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Archived {
+pub struct ArchivedMessage {
     /// The message.
     pub msg_id: i64,
     /// Its final state, by SMPP's number.
@@ -45,11 +45,11 @@ pub struct Archived {
     pub receipt_due: bool,
 }
 
-impl Archived {
+impl ArchivedMessage {
     /// The record of a message.
     #[must_use]
-    pub fn of(message: &Message) -> Archived {
-        Archived {
+    pub fn of(message: &Message) -> ArchivedMessage {
+        ArchivedMessage {
             msg_id: message.msg_id,
             state: message.state as u8,
             account: message.account,

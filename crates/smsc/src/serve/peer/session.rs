@@ -9,7 +9,7 @@ use crate::model::{Message, State, StationKey, shard_of_peer};
 use crate::serve::account::AccountEvent;
 use crate::serve::front::{Front, UnderWay};
 use crate::serve::log::Level;
-use crate::serve::stream::{Reading, Writing, plain, secured};
+use crate::serve::stream::{ReadHalf, WriteHalf, plain, secured};
 use crate::serve::submission::{destination_of, source_of, submission};
 use crate::serve::trace::Centre;
 use crate::smpp::{
@@ -95,7 +95,7 @@ pub(super) async fn run(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind) ->
 }
 
 /// What was read behind the answer to the bind is the third.
-type Opened = (Reading, Writing, Vec<u8>);
+type Opened = (ReadHalf, WriteHalf, Vec<u8>);
 
 async fn open(peer: &Peer, kind: BindKind) -> Result<Opened, End> {
     let config = &peer.config;
@@ -215,7 +215,7 @@ async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Ope
 }
 
 /// Writes PDUs until nobody sends any.
-async fn write_all(mut stream: Writing, mut outs: mpsc::Receiver<Vec<u8>>) {
+async fn write_all(mut stream: WriteHalf, mut outs: mpsc::Receiver<Vec<u8>>) {
     let mut octets = Vec::new();
     while let Some(first) = outs.recv().await {
         octets.extend_from_slice(&first);
@@ -238,7 +238,7 @@ async fn write_all(mut stream: Writing, mut outs: mpsc::Receiver<Vec<u8>>) {
 }
 
 impl Session {
-    async fn go(&mut self, read: &mut Reading, input: &mut Vec<u8>) -> End {
+    async fn go(&mut self, read: &mut ReadHalf, input: &mut Vec<u8>) -> End {
         let (mut closed, mut stopping) = (self.peer.closed.subscribe(), self.front.stopping());
         let (mut heard, mut enquired, mut stops) = (Instant::now(), false, None::<Instant>);
         let enquire_link = self.peer.config.enquire_link;

@@ -9,7 +9,7 @@
 use super::super::front::{Front, UnderWay};
 use super::super::gauges::Process;
 use super::super::log::Level;
-use super::super::lookup::{self, Found};
+use super::super::lookup::{self, FoundMessage};
 use super::super::queues::Depth;
 use super::super::sessions::kind_name;
 use super::super::submission::shown_text;
@@ -281,7 +281,7 @@ impl Admin {
                 return Answer::error(StatusCode::BAD_REQUEST, "bad_request", message);
             }
         };
-        let found: Vec<Found> = match found {
+        let found: Vec<FoundMessage> = match found {
             Ok(found) => found,
             Err(Status::DestinationAddress) => Vec::new(),
             Err(status) => return failed(status, ""),
@@ -291,13 +291,13 @@ impl Admin {
         Answer::json(StatusCode::OK, &json!({ "messages": shown, "max": MESSAGES_MAX }))
     }
 
-    fn shown(&self, found: &Found, with_text: bool) -> Value {
+    fn shown(&self, found: &FoundMessage, with_text: bool) -> Value {
         let system_id = |number| {
             let account = self.front.account(number);
             account.map_or_else(|| format!("account {number}"), |account| account.config().system_id)
         };
         match found {
-            Found::Live(live) => {
+            FoundMessage::Live(live) => {
                 let mut value = json!({
                     "id": live.msg_id.to_string(), "where": "store", "system_id": system_id(live.account),
                     "from": live.src, "to": live.dst, "state": state_name(live.state),
@@ -311,7 +311,7 @@ impl Admin {
                 }
                 value
             }
-            Found::Archived(record) => json!({
+            FoundMessage::Archived(record) => json!({
                 "id": record.msg_id.to_string(), "where": "archive", "system_id": system_id(record.account),
                 "from": record.src, "to": record.dst,
                 "state": MessageState::of(record.state.into()).map_or("unknown", state_name),
@@ -342,9 +342,9 @@ impl Admin {
         let front = &self.front;
         let _one = UnderWay::new(&front.under_way);
         let account = match lookup::message(front, msg_id).await {
-            Ok(Some(Found::Live(live))) if live.receipt_of == 0 => live.account,
-            Ok(Some(Found::Live(_))) => return conflict("a receipt cannot be taken back"),
-            Ok(Some(Found::Archived(_))) => return conflict("the message has its final state"),
+            Ok(Some(FoundMessage::Live(live))) if live.receipt_of == 0 => live.account,
+            Ok(Some(FoundMessage::Live(_))) => return conflict("a receipt cannot be taken back"),
+            Ok(Some(FoundMessage::Archived(_))) => return conflict("the message has its final state"),
             Ok(None) => return missing(),
             Err(status) => return failed(status, ""),
         };

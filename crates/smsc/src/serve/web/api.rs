@@ -5,7 +5,7 @@ mod page;
 mod send;
 
 use super::super::front::{Account, Front, UnderWay};
-use super::super::lookup::{self, Found};
+use super::super::lookup::{self, FoundMessage};
 use super::auth::{Accounts, failed};
 use super::server::{Answer, Request, Site};
 use crate::centre::{Operation, Outcome, Refusal, rfc3339};
@@ -82,16 +82,16 @@ pub(super) fn time(us: i64) -> Value {
 }
 
 /// A message as the API shows it.
-fn shown(found: &Found) -> Value {
+fn shown(found: &FoundMessage) -> Value {
     let (msg_id, state, error, times, addresses) = match found {
-        Found::Live(live) => (
+        FoundMessage::Live(live) => (
             live.msg_id,
             Some(live.state),
             live.last_error,
             [live.submit_us, live.done_us],
             [&live.src, &live.dst],
         ),
-        Found::Archived(record) => (
+        FoundMessage::Archived(record) => (
             record.msg_id,
             MessageState::of(record.state.into()),
             record.error,
@@ -119,8 +119,8 @@ impl Api {
             Err(status) => return failed(status, ""),
         };
         let own = found.filter(|found| match found {
-            Found::Live(live) => live.account == account.number && live.receipt_of == 0,
-            Found::Archived(record) => record.account == account.number && record.receipt_of == 0,
+            FoundMessage::Live(live) => live.account == account.number && live.receipt_of == 0,
+            FoundMessage::Archived(record) => record.account == account.number && record.receipt_of == 0,
         });
         match own {
             Some(found) => Answer::json(StatusCode::OK, &shown(&found)),

@@ -4,7 +4,7 @@
 //! its share: connections at a time, seconds for the head and for the body, octets of both, and
 //! minutes of a connection are limited.
 
-use super::super::places::{Places, Stranger};
+use super::super::places::{Places, UnboundConnection};
 use super::super::source::Source;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -46,7 +46,7 @@ pub(in crate::serve) struct Request {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub peer: SocketAddr,
-    place: Arc<Stranger>,
+    place: Arc<UnboundConnection>,
 }
 
 impl Request {
@@ -178,7 +178,7 @@ pub(in crate::serve) async fn run(
 async fn serve(
     site: Arc<impl Site>,
     stream: TcpStream,
-    (peer, place): (SocketAddr, Stranger),
+    (peer, place): (SocketAddr, UnboundConnection),
     mut until: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
@@ -208,7 +208,7 @@ async fn serve(
 async fn answer(
     site: Arc<impl Site>,
     request: hyper::Request<Incoming>,
-    (peer, place): (SocketAddr, Arc<Stranger>),
+    (peer, place): (SocketAddr, Arc<UnboundConnection>),
 ) -> Answer {
     let (head, body) = request.into_parts();
     let body = match tokio::time::timeout(BODY, Limited::new(body, BODY_OCTETS).collect()).await {

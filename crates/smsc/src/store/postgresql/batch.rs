@@ -157,19 +157,27 @@ pub(super) fn receive<'a>(
     rules: &Rules,
 ) -> Result<(), StoreError> {
     let all: Vec<&Submission> = submissions.collect();
-    let ints = |of: fn(&Message) -> i64| -> Vec<i64> { all.iter().map(|one| of(&one.message)).collect() };
-    let texts = |of: fn(&Message) -> &str| -> Vec<&str> { all.iter().map(|one| of(&one.message)).collect() };
-    let octets =
-        |of: fn(&Message) -> &[u8]| -> Vec<&[u8]> { all.iter().map(|one| of(&one.message)).collect() };
-    let (stations, of_station) = distinct(all.iter().map(|one| one.message.dst_key.0));
+    let ints = |of: fn(&Message) -> i64| -> Vec<i64> {
+        all.iter().map(|submission| of(&submission.message)).collect()
+    };
+    let texts = |of: fn(&Message) -> &str| -> Vec<&str> {
+        all.iter().map(|submission| of(&submission.message)).collect()
+    };
+    let octets = |of: fn(&Message) -> &[u8]| -> Vec<&[u8]> {
+        all.iter().map(|submission| of(&submission.message)).collect()
+    };
+    let (stations, of_station) = distinct(all.iter().map(|submission| submission.message.dst_key.0));
     let (accounts, of_account) = match rules.accounts {
-        true => distinct(all.iter().map(|one| one.message.account.into())),
+        true => distinct(all.iter().map(|submission| submission.message.account.into())),
         false => Default::default(),
     };
-    let shards: Vec<i64> = all.iter().map(|one| one.shard.into()).collect();
-    let counts: Vec<i64> = all.iter().map(|one| one.parts.len() as i64).collect();
-    let parts =
-        || (1_i64..).zip(&all).flat_map(|(place, one)| one.parts.iter().map(move |part| (place, part)));
+    let shards: Vec<i64> = all.iter().map(|submission| submission.shard.into()).collect();
+    let counts: Vec<i64> = all.iter().map(|submission| submission.parts.len() as i64).collect();
+    let parts = || {
+        (1_i64..)
+            .zip(&all)
+            .flat_map(|(place, submission)| submission.parts.iter().map(move |part| (place, part)))
+    };
     let part_of: Vec<i64> = parts().map(|(place, _)| place).collect();
     let numbers: Vec<i64> = parts().map(|(_, part)| part.part.into()).collect();
     let packed: Vec<Vec<u8>> = parts().map(|(_, part)| part::packed(part)).collect();
@@ -216,31 +224,34 @@ pub(super) fn complete<'a>(
     completions: impl Iterator<Item = &'a Completion>,
 ) -> Result<(), StoreError> {
     let all: Vec<&Completion> = completions.collect();
-    let ints = |of: fn(&Completion) -> i64| -> Vec<i64> { all.iter().map(|one| of(one)).collect() };
+    let ints =
+        |of: fn(&Completion) -> i64| -> Vec<i64> { all.iter().map(|completion| of(completion)).collect() };
     let receipts: Vec<(i64, &Message)> =
-        (1..).zip(&all).filter_map(|(place, one)| Some((place, receipt(one)?))).collect();
+        (1..).zip(&all).filter_map(|(place, completion)| Some((place, receipt(completion)?))).collect();
     let receipt_of: Vec<i64> = receipts.iter().map(|receipt| receipt.0).collect();
-    let numbers = |of: fn(&Message) -> i64| -> Vec<i64> { receipts.iter().map(|one| of(one.1)).collect() };
-    let texts = |of: fn(&Message) -> &str| -> Vec<&str> { receipts.iter().map(|one| of(one.1)).collect() };
-    let bodies: Vec<&[u8]> = receipts.iter().map(|one| one.1.body.as_slice()).collect();
+    let numbers =
+        |of: fn(&Message) -> i64| -> Vec<i64> { receipts.iter().map(|receipt| of(receipt.1)).collect() };
+    let texts =
+        |of: fn(&Message) -> &str| -> Vec<&str> { receipts.iter().map(|receipt| of(receipt.1)).collect() };
+    let bodies: Vec<&[u8]> = receipts.iter().map(|receipt| receipt.1.body.as_slice()).collect();
     let parameters: [Parameter<'_>; COMPLETE.len()] = [
-        Parameter::Int8Array(&ints(|one| one.station.0)),
-        Parameter::Int8Array(&ints(|one| one.epoch)),
-        Parameter::Int8Array(&ints(|one| one.message.msg_id)),
-        Parameter::Int8Array(&ints(|one| matches!(one.verdict, Verdict::Final { .. }).into())),
-        Parameter::Int8Array(&ints(|one| match one.verdict {
+        Parameter::Int8Array(&ints(|completion| completion.station.0)),
+        Parameter::Int8Array(&ints(|completion| completion.epoch)),
+        Parameter::Int8Array(&ints(|completion| completion.message.msg_id)),
+        Parameter::Int8Array(&ints(|completion| matches!(completion.verdict, Verdict::Final { .. }).into())),
+        Parameter::Int8Array(&ints(|completion| match completion.verdict {
             Verdict::Final { state, .. } => state as i64,
             Verdict::Temporary { .. } => 0,
         })),
-        Parameter::Int8Array(&ints(|one| one.verdict.error().into())),
-        Parameter::Int8Array(&ints(|one| {
-            matches!(one.verdict, Verdict::Temporary { absent: true, .. }).into()
+        Parameter::Int8Array(&ints(|completion| completion.verdict.error().into())),
+        Parameter::Int8Array(&ints(|completion| {
+            matches!(completion.verdict, Verdict::Temporary { absent: true, .. }).into()
         })),
-        Parameter::Int8Array(&ints(|one| match one.verdict {
+        Parameter::Int8Array(&ints(|completion| match completion.verdict {
             Verdict::Final { .. } => 0,
             Verdict::Temporary { retry_us, .. } => retry_us,
         })),
-        Parameter::Int8Array(&ints(|one| one.now_us)),
+        Parameter::Int8Array(&ints(|completion| completion.now_us)),
         Parameter::Int8Array(&receipt_of),
         Parameter::Int8Array(&numbers(|m| m.dst_key.0)),
         Parameter::Int8Array(&numbers(|m| shard_of(m.dst_key).into())),

@@ -3,10 +3,10 @@
 use super::PostgresqlForm;
 use super::batch::{self, Batch};
 use super::part;
-use super::statements::{Prepared, retryable, run};
+use super::statements::{PreparedStatements, retryable, run};
 use super::wire::{Answer, Parameter, Row, Wire, oid};
 use crate::centre::{
-    Channel, Completed, Completion, Delivery, Operation, Outcome, Refusal, Rules, Submission, Verdict,
+    Channel, Completion, CompletionResult, Delivery, Operation, Outcome, Refusal, Rules, Submission, Verdict,
 };
 use crate::model::{Columns, Message, Record, StationKey, shard_of};
 use crate::store::{Session, StoreError};
@@ -27,7 +27,7 @@ struct Call {
 
 pub(super) struct PostgresqlSession {
     wire: Wire,
-    prepared: Prepared,
+    prepared: PreparedStatements,
     form: PostgresqlForm,
     rules: Rules,
     /// Operations of the group that is still open; they are sent when it is closed, as its locks
@@ -165,7 +165,7 @@ impl PostgresqlSession {
         wire.until_ready(&mut |_| Ok(()))?;
         Ok(PostgresqlSession {
             wire,
-            prepared: Prepared::default(),
+            prepared: PreparedStatements::default(),
             form,
             rules,
             open: Vec::new(),
@@ -295,8 +295,8 @@ impl PostgresqlSession {
             self.await_groups()?;
             let from_first = self.outcomes.split_off(first);
             self.sent = self.committed;
-            for it in from_first {
-                match it {
+            for message in from_first {
+                match message {
                     Err(operation) if self.form.has_groups() => self.ask(operation)?,
                     Ok(_) if self.form.has_groups() => {
                         return Err(StoreError::protocol("a group committed after one that was rolled back"));
@@ -380,15 +380,15 @@ fn keys(operations: &[Operation], rules: &Rules) -> Vec<i64> {
     let mut keys = Vec::with_capacity(operations.len() + 1);
     for operation in operations {
         match operation {
-            Operation::Receive(it) => {
-                keys.push(it.message.dst_key.0);
+            Operation::Receive(submission) => {
+                keys.push(submission.message.dst_key.0);
                 if rules.accounts {
-                    keys.push(StationKey::lock_of_account(it.message.account).0);
+                    keys.push(StationKey::lock_of_account(submission.message.account).0);
                 }
             }
-            Operation::Complete(it) => {
-                keys.push(it.station.0);
-                keys.extend(batch::receipt(it).map(|receipt| receipt.dst_key.0));
+            Operation::Complete(completion) => {
+                keys.push(completion.station.0);
+                keys.extend(batch::receipt(completion).map(|receipt| receipt.dst_key.0));
             }
             _ => {}
         }
@@ -554,9 +554,9 @@ fn outcome(operation: &Operation, row: &Row) -> Result<Outcome, StoreError> {
     }
     let value = row.int(1)?;
     Ok(Outcome::Completed(match row.int(0)? {
-        0 => Completed::Final(value),
-        1 => Completed::Again(value),
-        _ => Completed::Fenced,
+        0 => CompletionResult::Final(value),
+        1 => CompletionResult::Again(value),
+        _ => CompletionResult::Fenced,
     }))
 }
 

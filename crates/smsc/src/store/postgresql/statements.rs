@@ -9,12 +9,12 @@ use std::collections::HashMap;
 
 /// Statements that the server has prepared for this conversation, by their text.
 #[derive(Default)]
-pub(super) struct Prepared(HashMap<String, String>);
+pub(super) struct PreparedStatements(HashMap<String, String>);
 
 /// Runs an operation as a transaction; again if the server says that it would have deadlocked.
 pub(super) fn run(
     wire: &mut Wire,
-    prepared: &mut Prepared,
+    prepared: &mut PreparedStatements,
     operation: &mut Operation,
     rules: &Rules,
 ) -> Result<Outcome, StoreError> {
@@ -44,7 +44,7 @@ pub(super) fn retryable(error: &StoreError) -> bool {
 
 struct StatementTransaction<'a> {
     wire: &'a mut Wire,
-    prepared: &'a mut Prepared,
+    prepared: &'a mut PreparedStatements,
 }
 
 impl StatementTransaction<'_> {

@@ -262,10 +262,10 @@ fn answer(sent: &[Sent], is_one: bool) -> Answer {
     };
     match sent {
         [(_, Err(status))] => failed(*status, ""),
-        [one] if is_one => Answer::json(StatusCode::ACCEPTED, &accepted(one)),
-        _ => match sent.iter().find_map(|one| one.1.err()) {
+        [outcome] if is_one => Answer::json(StatusCode::ACCEPTED, &accepted(outcome)),
+        _ => match sent.iter().find_map(|outcome| outcome.1.err()) {
             // Nothing was accepted: as of one.
-            Some(status) if sent.iter().all(|one| one.1.is_err()) => failed(status, ""),
+            Some(status) if sent.iter().all(|outcome| outcome.1.is_err()) => failed(status, ""),
             _ => {
                 let all: Vec<Value> = sent.iter().map(accepted).collect();
                 Answer::json(StatusCode::ACCEPTED, &json!({ "messages": all }))

@@ -1,0 +1,264 @@
+//! A modelled device, apart from the thread that serves it: what it does with operations, and what
+//! it has done so far.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::fault::{Faults, Outcome};
+use super::oplog::{Mark, OperationLog, Record};
+use super::overhead::Overhead;
+use super::request_times::RequestTimes;
+use super::statistics::{Statistics, Tally, index};
+use super::timeline::{Operation, Timeline};
+use super::waiting::ThreadWait;
+
+/// Name of the file.
+pub const FILE: &str = "disk";
+/// Name of the file beside it that holds what the device has done so far, as JSON: whoever may look
+/// at the mount reads it at any time.
+pub const STATISTICS: &str = "statistics";
+/// Name of the file beside it that takes marks for the operation log: a decimal number in each
+/// write, e.g. that of a commit that was just acknowledged.
+pub const MARK: &str = "mark";
+/// Most bytes of an operation.
+pub(super) const LARGEST: usize = 1 << 20;
+
+pub(super) struct State {
+    timeline: Timeline,
+    faults: Faults,
+    pub log: Option<OperationLog>,
+    /// Operations that were answered, as they are in the log.
+    answered: u64,
+    pub tally: Tally,
+    /// Operations as they were served, while they are kept.
+    served: Option<Vec<RequestTimes>>,
+}
+
+/// Operations that are kept at most: 48 bytes each.
+pub const SERVED_MAX: usize = 1 << 21;
+
+/// A device, apart from the thread that serves it.
+pub(super) struct Device {
+    /// What it holds.
+    pub image: File,
+    /// Its length.
+    pub bytes: u64,
+    began: Instant,
+    /// What CLOCK_MONOTONIC showed then, ns.
+    began_ns: u64,
+    /// The serving thread's, for a processor.
+    pub waiting: ThreadWait,
+    state: Mutex<State>,
+    /// What it costs to answer late at all: reads, writes, flushes.
+    overhead: Mutex<[Overhead; 3]>,
+    /// Not 0: every operation takes this long, whatever the model says, and is not logged.
+    pub trial_ns: AtomicU64,
+}
+
+/// When an operation is to be answered, and how.
+pub(super) struct Verdict {
+    /// What becomes of it.
+    pub outcome: Outcome,
+    /// When its answer is begun.
+    pub at: Instant,
+    /// What is written down of it once it is answered; none of trials.
+    pub record: Option<Record>,
+    /// How much earlier than it is asked for, ns.
+    pub early_ns: u64,
+}
+
+impl Device {
+    /// A device whose content is `image`; `log` is where its operations are written down.
+    pub fn new(
+        image: File,
+        bytes: u64,
+        timeline: Timeline,
+        faults: Faults,
+        log: Option<OperationLog>,
+    ) -> Device {
+        Device {
+            image,
+            bytes,
+            began: Instant::now(),
+            began_ns: fathom_ground::system::now_ns(),
+            waiting: ThreadWait::default(),
+            state: Mutex::new(State {
+                timeline,
+                faults,
+                log,
+                answered: 0,
+                tally: Tally::default(),
+                served: None,
+            }),
+            overhead: Mutex::default(),
+            trial_ns: AtomicU64::new(0),
+        }
+    }
+
+    pub fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn since(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.began).as_nanos() as u64
+    }
+
+    /// What has been done so far.
+    pub fn statistics(&self) -> Statistics {
+        let now_ns = self.since(Instant::now());
+        let waited_ns = self.waiting.so_far_ns();
+        let state = self.state();
+        let log_problem = state.log.as_ref().and_then(OperationLog::problem);
+        Statistics { log_problem, waited_ns, ..state.tally.statistics(now_ns) }
+    }
+
+    /// Decides what becomes of an operation and when it is answered. `work` does it on the image,
+    /// if it is to be done.
+    pub fn operate(
+        &self,
+        operation: Operation,
+        offset: u64,
+        bytes: u64,
+        data: Option<&[u8]>,
+        work: impl FnOnce() -> io::Result<()>,
+    ) -> Verdict {
+        let arrival = Instant::now();
+        let trial_ns = self.trial_ns.load(Ordering::Relaxed);
+        if trial_ns > 0 {
+            let outcome = if work().is_ok() { Outcome::Done } else { Outcome::Error };
+            let (at, early_ns) = self.begun_earlier(operation, arrival, trial_ns, bytes);
+            return Verdict { outcome, at, record: None, early_ns };
+        }
+        let mut outcome = self.state().faults.next(operation, bytes);
+        if outcome == Outcome::Done && work().is_err() {
+            outcome = Outcome::Error;
+        }
+        let mut state = self.state();
+        let state = &mut *state;
+        let arrival_ns = self.since(arrival);
+        // A lie takes no time; an error takes what the operation would have taken.
+        let service =
+            (outcome != Outcome::Lied).then(|| state.timeline.submit(arrival_ns, operation, offset, bytes));
+        let asked_ns = service.map_or(arrival_ns, |service| service.finish_ns);
+        let data_at = match (&mut state.log, data, outcome) {
+            (Some(log), Some(data), Outcome::Done) => log.keep(data),
+            _ => None,
+        };
+        let sequential = service.is_some_and(|service| service.sequential);
+        state.tally.arrived(operation, bytes, arrival_ns, asked_ns, sequential);
+        let record = Record {
+            operation,
+            outcome,
+            sequential,
+            stalled: service.is_some_and(|service| service.stalled),
+            offset,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            arrival_ns,
+            asked_ns,
+            given_ns: 0,
+            data_at,
+            after: Some(state.answered),
+        };
+        let (at, early_ns) = self.begun_earlier(operation, arrival, asked_ns - arrival_ns, bytes);
+        Verdict { outcome, at, record: Some(record), early_ns }
+    }
+
+    /// When an answer is begun that is to be there after `took_ns`, and how much earlier that is.
+    fn begun_earlier(
+        &self,
+        operation: Operation,
+        arrival: Instant,
+        took_ns: u64,
+        bytes: u64,
+    ) -> (Instant, u64) {
+        // A discard takes no time, so nothing of it can be begun earlier.
+        let overhead = self.overhead();
+        let early_ns = overhead.get(index(operation)).map_or(0, |overhead| overhead.early_ns(took_ns, bytes));
+        let early_ns = early_ns.min(took_ns);
+        (arrival + Duration::from_nanos(took_ns - early_ns), early_ns)
+    }
+
+    pub fn overhead(&self) -> std::sync::MutexGuard<'_, [Overhead; 3]> {
+        self.overhead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down that an operation was answered at `now`, begun `early_ns` earlier than it was
+    /// asked for.
+    pub fn answered(&self, record: Option<Record>, early_ns: u64, now: Instant) {
+        let Some(mut record) = record else { return };
+        // One that was due at once is as late as the machinery is slow, which is no lateness.
+        record.given_ns = self.since(now) + early_ns;
+        let mut state = self.state();
+        let failed = !matches!(record.outcome, Outcome::Done | Outcome::Lied);
+        let Record { operation, arrival_ns, asked_ns, given_ns, .. } = record;
+        state.tally.answered(operation, failed, arrival_ns, asked_ns, given_ns);
+        if let Some(served) = state.served.as_mut().filter(|served| served.len() < SERVED_MAX) {
+            served.push(RequestTimes {
+                kind: index(operation) as u8,
+                bytes: record.bytes,
+                arrival_ns: self.began_ns + arrival_ns,
+                asked_ns: self.began_ns + asked_ns,
+                given_ns: self.began_ns + given_ns,
+                early_ns,
+                offset: record.offset,
+            });
+        }
+        state.answered += 1;
+        if let Some(log) = &mut state.log {
+            log.add(&record);
+        }
+    }
+
+    /// Writes a mark down, after all that was answered until now; `false` where there is no log.
+    pub fn mark(&self, number: u64) -> bool {
+        let at_ns = self.since(Instant::now());
+        let mut state = self.state();
+        let after = state.answered;
+        state.log.as_mut().map(|log| log.mark(&Mark { number, at_ns, after })).is_some()
+    }
+}
+
+/// A view of a device that stays while the device is waited for.
+#[derive(Clone)]
+pub struct DeviceView(pub(super) Arc<Device>);
+
+impl std::fmt::Debug for DeviceView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DeviceView({} bytes)", self.0.bytes)
+    }
+}
+
+impl DeviceView {
+    /// What has been done so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.0.statistics()
+    }
+
+    /// Has each operation kept from now on, for [`DeviceView::served`].
+    pub fn keep_served(&self) {
+        self.0.state().served = Some(Vec::new());
+    }
+
+    /// At most so many of the operations that were kept, from the one numbered `first` on, in order
+    /// of their answers.
+    #[must_use]
+    pub fn served(&self, first: usize, most: usize) -> Vec<RequestTimes> {
+        let state = self.0.state();
+        let rest = state.served.as_ref().and_then(|served| served.get(first..)).unwrap_or_default();
+        rest[..rest.len().min(most)].to_vec()
+    }
+
+    /// Has nothing fail until [`DeviceView::begin_faults`].
+    pub fn hold_faults(&self) {
+        self.0.state().faults.hold();
+    }
+
+    /// Has what is to fail be counted from now on.
+    pub fn begin_faults(&self) {
+        self.0.state().faults.begin();
+    }
+}

@@ -1,0 +1,77 @@
+//! The page's sources: a directory with `page.md`, `*.toml` and published data.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::PapersError;
+use super::dataset::{Dataset, Datasets, Source as DatasetSource};
+use super::finding::Finding;
+
+/// The page's sources, read.
+#[derive(Debug)]
+pub struct Papers {
+    pub(super) directory: PathBuf,
+    pub(super) page: String,
+    pub(super) datasets: Datasets,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// What a file `*.toml` of the directory holds.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Source {
+    #[serde(default)]
+    data: BTreeMap<String, DatasetSource>,
+    #[serde(default)]
+    finding: Vec<Finding>,
+}
+
+impl Papers {
+    /// Reads a directory with `page.md`, `*.toml` and the excerpts that these name.
+    ///
+    /// # Errors
+    /// What is missing or not understood, with file and line.
+    pub fn load(directory: &Path) -> Result<Papers, PapersError> {
+        let text = |path: &Path| {
+            std::fs::read_to_string(path)
+                .map_err(|source| PapersError::Unreadable { path: path.to_path_buf(), source })
+        };
+        let page = text(&directory.join("page.md"))?;
+        let entries = std::fs::read_dir(directory)
+            .map_err(|source| PapersError::Unreadable { path: directory.to_path_buf(), source })?;
+        let mut files: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+            .collect();
+        files.sort();
+        let mut datasets = Datasets::default();
+        let mut findings = Vec::new();
+        for file in files {
+            let source = text(&file)?;
+            let parsed: Source =
+                toml::from_str(&source).map_err(|error| PapersError::of_toml(&file, &source, &error))?;
+            for (name, described) in parsed.data {
+                let dataset = Dataset::load(&name, described, directory)?;
+                if !datasets.add(dataset) {
+                    return Err(PapersError::Twice { path: file, name });
+                }
+            }
+            findings.extend(parsed.finding.into_iter().map(|finding| finding.of(&file)));
+        }
+        Ok(Papers { directory: directory.to_path_buf(), page, datasets, findings })
+    }
+
+    /// The data sets by name.
+    #[must_use]
+    pub fn datasets(&self) -> &BTreeMap<String, Dataset> {
+        self.datasets.all()
+    }
+
+    /// Puts other results in the place of a data set's, to see whether its verdicts come out again.
+    ///
+    /// # Errors
+    /// A name that no data set has; results that cannot be read.
+    pub fn replace(&mut self, name: &str, results: &Path) -> Result<(), PapersError> {
+        self.datasets.replace(name, results)
+    }
+}

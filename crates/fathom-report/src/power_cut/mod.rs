@@ -1,0 +1,115 @@
+//! What a power cut leaves, in the report: what was measured stands where otherwise the promise of
+//! the documentation does, and where the two disagree, that is the headline.
+
+pub mod page;
+
+use fathom_cut::{Outcome, Verdict};
+use fathom_lab::store::{CellRow, CutFinding, Results};
+use serde_json::{Value, json};
+
+use crate::number;
+use crate::words::{distinct, durability_text, joined};
+
+/// The worst, in the words of tables: `kept`, `last 7 commits lost`, `corrupt`.
+fn worst(outcome: &Outcome) -> String {
+    match &outcome.tally.worst {
+        None => "nothing tried".into(),
+        Some((_, verdict @ (Verdict::Kept | Verdict::Lost(_)))) => verdict.to_string(),
+        Some((_, verdict)) => verdict.class().name().to_owned(),
+    }
+}
+
+/// `measured: kept (250)`; none where nothing was measured.
+pub fn measured(results: &Results, cell: i64) -> Option<String> {
+    let outcome = &results.cut(cell)?.outcome;
+    if outcome.tally.states == 0 {
+        return None;
+    }
+    let broken = if outcome.breaks_promise { " (!)" } else { "" };
+    Some(format!("measured: {}{broken} ({})", worst(outcome), outcome.tally.states))
+}
+
+/// What a power cut keeps of a cell: measured, or by documentation.
+pub fn kept(results: &Results, cell: Option<&CellRow>) -> String {
+    let found = cell.and_then(|cell| measured(results, cell.id));
+    found.unwrap_or_else(|| durability_text(cell.and_then(|cell| cell.durability)).to_owned())
+}
+
+/// The cells whose promise a power cut broke, each in a sentence.
+pub fn headlines(results: &Results) -> Vec<String> {
+    let broken = results.cells.iter().filter_map(|cell| {
+        let found = results.cut(cell.id).filter(|finding| finding.outcome.breaks_promise)?;
+        let tally = &found.outcome.tally;
+        let (state, _) = tally.worst.as_ref()?;
+        Some(format!(
+            "{}: a power cut takes more than its settings promise ({}): {} in {} of {} states on {}, first in state {state}.",
+            cell.title,
+            durability_text(Some(found.promise)),
+            worst(&found.outcome),
+            number::plain(tally.not_kept() as f64),
+            number::plain(tally.states as f64),
+            found.filesystem,
+        ))
+    });
+    broken.collect()
+}
+
+/// What must be known to read the measured words: on what, and how many of all states; and why some
+/// cells have none.
+fn notes(results: &Results) -> Vec<String> {
+    let found: Vec<&CutFinding> = results.cells.iter().filter_map(|cell| results.cut(cell.id)).collect();
+    let mut notes = Vec::new();
+    if !found.is_empty() {
+        let filesystems = distinct(found.iter().map(|finding| finding.filesystem.clone()));
+        let devices = distinct(found.iter().map(|finding| finding.device.clone()));
+        let sampled =
+            found.iter().any(|finding| finding.outcome.tally.states < finding.outcome.states_possible as u64);
+        notes.push(format!(
+            "At a power cut, measured: the worst of so many states in which a device that {} could have been left, on {}, each mounted \
+             and recovered by SQLite.{}",
+            joined(&devices),
+            joined(&filesystems),
+            if sampled { " Not all states were judged: what shows nothing lost has lost nothing in those that were." } else { "" }
+        ));
+    }
+    let reasons = distinct(results.cuts.iter().filter_map(|cut| cut.finding.as_ref().err().cloned()));
+    let without = results.cuts.iter().filter(|cut| cut.finding.is_err()).count();
+    if without > 0 {
+        notes.push(format!(
+            "What a power cut keeps is documented, not measured, {}: {}.",
+            if found.is_empty() {
+                "here".to_owned()
+            } else {
+                format!("for {without} {}", if without == 1 { "cell" } else { "cells" })
+            },
+            reasons.join("; ")
+        ));
+    }
+    notes
+}
+
+/// The CSV's columns; empty where nothing was measured.
+pub const COLUMNS: [&str; 4] =
+    ["power_cut_worst", "power_cut_states", "power_cut_not_kept", "power_cut_breaks_promise"];
+
+/// What stands in them.
+pub fn fields(results: &Results, cell: i64) -> [String; 4] {
+    let Some(found) = results.cut(cell) else { return Default::default() };
+    let tally = &found.outcome.tally;
+    let class = tally.worst.as_ref().and_then(|worst| serde_json::to_value(worst.1.class()).ok());
+    [
+        class.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
+        tally.states.to_string(),
+        tally.not_kept().to_string(),
+        u8::from(found.outcome.breaks_promise).to_string(),
+    ]
+}
+
+/// For the JSON: what was found, or why nothing could be tried; null where nobody asked.
+pub fn json(results: &Results, cell: i64) -> Value {
+    match results.cuts.iter().find(|cut| cut.cell == cell).map(|cut| &cut.finding) {
+        None => Value::Null,
+        Some(Ok(found)) => json!(found),
+        Some(Err(problem)) => json!({ "problem": problem }),
+    }
+}

@@ -1,0 +1,50 @@
+//! Words that all forms of a report share: durability classes, and lists as a sentence has them.
+
+use fathom_workload::spec::Durability;
+
+/// What a durability class promises, in the words of all tables.
+pub fn durability_text(durability: Option<Durability>) -> &'static str {
+    match durability {
+        None => "not known",
+        Some(Durability::None) => "nothing",
+        Some(Durability::ProcessCrash) => "process crash only",
+        Some(Durability::PowerCutPrefix) => "power cut, a prefix",
+        Some(Durability::PowerCutAllButLast) => "power cut, all but the last",
+        Some(Durability::PowerCut) => "power cut, all",
+    }
+}
+
+/// How many comparisons there are besides those that are shown.
+pub fn more_comparisons(number: usize) -> String {
+    format!("{number} more {}", if number == 1 { "comparison" } else { "comparisons" })
+}
+
+/// Joins words as a sentence does: `a, b and c`.
+pub fn joined(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// The words without repetitions and empty ones, in order.
+pub fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all = Vec::new();
+    for word in words {
+        if !word.is_empty() && !all.contains(&word) {
+            all.push(word);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_comparison_more_is_no_plural() {
+        assert_eq!([1, 2].map(more_comparisons), ["1 more comparison", "2 more comparisons"]);
+    }
+}
