@@ -229,7 +229,9 @@ impl<'a> Stepwise<'a> {
         // What earlier lives logged is all in the images.
         let stated = e.stated();
         let epochs = stated.epochs.last().copied().into_iter().collect();
-        let next = Stated { published, epochs, ..Stated::clone(&stated) };
+        let mut next = Stated { published, epochs, ..Stated::clone(&stated) };
+        let asked = e.log.tails.done().map_or(self.g0, |done| done.min(self.g0));
+        next.lineage.forget_changes(asked);
         let manifest = e.state(&mut self.admin, next)?;
         let on_disk = manifest.checkpoint.as_ref().map(|c| (c.side, c.g0, c.g1));
         assert_eq!(on_disk, Some((self.side, self.g0, g1)), "the manifest names this checkpoint");
@@ -311,7 +313,9 @@ impl Engine {
     /// Makes `next` what the manifest states; see [`crate::register::Register::state`]. Returns the
     /// manifest stored.
     pub(crate) fn state(&self, _admin: &mut Admin, next: Stated) -> Result<Manifest> {
-        self.log.register.state(&self.log, Some(next), false)
+        let manifest = self.log.register.state(&self.log, Some(next), false);
+        self.log.tails.wake();
+        manifest
     }
 
     /// States that nothing comes after the horizon: the end of a life. Nothing may be committed any

@@ -61,6 +61,7 @@ mod salvage;
 mod schema;
 mod snapshot;
 mod spawner;
+mod standby;
 mod stats;
 #[cfg(not(test))]
 mod sync;
@@ -100,6 +101,7 @@ pub use schema::{Column, ColumnType, IndexDef, IndexKind, Locking, Logging, MAX_
 pub use snapshot::{Snapshot, SnapshotCursor};
 #[doc(hidden)]
 pub use spawner::Spawner;
+pub use standby::{Confirmation, Frames, Position, Standby, Tail};
 pub use stats::{Stats, TableStats};
 pub use table::Table;
 pub use tx::{Cursor, Transaction};

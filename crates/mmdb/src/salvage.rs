@@ -11,6 +11,7 @@ use crate::recovery::survey::{Locks, Purpose, Survey};
 use crate::recovery::{self, Loaded, RecoveryReport, scan};
 use crate::row::Row;
 use crate::schema::{Logging, Schema};
+use crate::standby::Lineage;
 use crate::{codec::Reader, container::Slot};
 use std::path::Path;
 
@@ -90,8 +91,10 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) 
     medium.sync_dir(to).map_err(Error::io("sync", to))?;
     let old = loaded.manifest();
     // A database of its own, without a log: its first opening makes the streams' directories.
+    let identity = Identity::random();
     let m = Manifest {
-        identity: Identity::random(),
+        identity,
+        lineage: Lineage::new(identity),
         closed: true,
         horizon: cut,
         before: None,
