@@ -15,6 +15,7 @@
 //! Commits are numbered without a gap, so a frame's number is not repeated.
 
 use super::lineage::{Change, Fence, put_fences, read_fences};
+use super::position::Position;
 use crate::codec::{Reader, put_bytes, put_u64, u32_at};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
@@ -113,6 +114,23 @@ impl Frames {
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.head.fences.last().map_or(0, |fence| fence.epoch)
+    }
+
+    /// The position of who has these frames and all before: what a transport acknowledges that keeps
+    /// them durably itself.
+    ///
+    /// ```
+    /// # use mmdb::Database;
+    /// let db = Database::in_memory()?;
+    /// let first = db.tail(&db.position()?)?.try_next()?.expect("the first batch introduces the primary");
+    /// assert_eq!(first.end(), db.position()?);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn end(&self) -> Position {
+        let fence = self.head.fences.last().copied().unwrap_or(Fence::FIRST);
+        let (gsn, change) = (self.to.gsn, self.to.change);
+        Position { lineage: self.head.lineage, fence, fenced: 0, gsn, change }
     }
 
     /// Whether there is neither a commit nor a change of a definition in it.

@@ -157,9 +157,11 @@ impl Tail {
     ///
     /// # Errors
     /// [`Error::TailLost`] if this is so far behind that the log is not there any more;
-    /// [`Error::Closed`], [`Error::Poisoned`] or [`Error::Deposed`] once all is given that is
-    /// durable; [`Error::Corrupt`], [`Error::Io`].
+    /// [`Error::Closed`] or [`Error::Poisoned`] once all is given that is durable;
+    /// [`Error::Deposed`]; [`Error::Corrupt`], [`Error::Io`].
     pub fn try_next(&mut self) -> Result<Option<Frames>> {
+        // What is durable goes out, unless it is another's turn.
+        self.log.why_deposed().map_or(Ok(()), Err)?;
         match self.collect_durable() {
             Ok(Some(frames)) => Ok(Some(frames)),
             Ok(None) => {
@@ -193,7 +195,8 @@ impl Tail {
                 batch.change(change);
                 self.at.change += 1;
             }
-            if self.at.gsn >= horizon || batch.len() >= self.batch_bytes {
+            let is_full = batch.len() >= self.batch_bytes && self.at != begun;
+            if self.at.gsn >= horizon || is_full {
                 break;
             }
             if let Err(e) = self.next_frame(&mut batch) {
