@@ -1,13 +1,13 @@
 //! Frames over NATS JetStream: any number of standbys, and a fail-over that JetStream decides.
 //!
-//! JetStream keeps the frames in one stream and numbers them. Whoever publishes says which number is
-//! the last one (`Nats-Expected-Last-Sequence`), and is refused if it is not: so of two primaries
+//! JetStream keeps the frames in one stream and numbers them. Whoever publishes says which number
+//! is the last one (`Nats-Expected-Last-Sequence`), and is refused if it is not: so of two primaries
 //! one is. A standby that is to take over
 //!
 //! 1. applies all that the stream has, up to message `n`;
-//! 2. publishes a claim, expecting `n` to be the last one. If that is refused, somebody has published
-//!    meanwhile: again from 1. If it is not, the primary of before cannot publish any more: it hears
-//!    "wrong last sequence", looks at who claimed, and deposes itself;
+//! 2. publishes a claim, expecting `n` to be the last one. If that is refused, somebody has
+//!    published meanwhile: again from 1. If it is not, the primary of before cannot publish any
+//!    more: it hears "wrong last sequence", looks at who claimed, and deposes itself;
 //! 3. is promoted, and publishes its own frames behind the claim.
 //!
 //! A commit is acknowledged once JetStream has its frame ([`mmdb::Ticket::wait_standbys`] of the

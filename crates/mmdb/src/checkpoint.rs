@@ -230,7 +230,9 @@ impl<'a> Stepwise<'a> {
         let stated = e.stated();
         let epochs = stated.epochs.last().copied().into_iter().collect();
         let mut next = Stated { published, epochs, ..Stated::clone(&stated) };
-        let asked = e.log.tails.done().map_or(self.g0, |done| done.min(self.g0));
+        // A change may have been stated after later commits had gone out: some are kept for longer.
+        let before = stated.published.as_ref().map_or(0, |p| p.g0);
+        let asked = e.log.tails.done().map_or(before, |done| done.min(before));
         next.lineage.forget_changes(asked);
         let manifest = e.state(&mut self.admin, next)?;
         let on_disk = manifest.checkpoint.as_ref().map(|c| (c.side, c.g0, c.g1));

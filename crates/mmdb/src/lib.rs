@@ -78,6 +78,11 @@ mod value;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+/// And that of the page on standbys.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/standby.md")]
+mod standby_page {}
+
 pub use alter::NewIndex;
 pub use backup::{BackupStats, restore};
 pub use checkpoint::CheckpointStats;

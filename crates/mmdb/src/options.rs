@@ -124,8 +124,8 @@ pub struct Options {
     /// At least four segments for each stream, and more than `checkpoint_log_bytes`. Default 64
     /// GiB.
     pub max_log_bytes: u64,
-    /// Most bytes of log that are kept for standbys that are behind, beyond what recovery needs. What
-    /// is older is released, and who needs it begins again from a backup
+    /// Most bytes of log that are kept for standbys that are behind, beyond what recovery needs.
+    /// What is older is released, and who needs it begins again from a backup
     /// ([`crate::Error::TailLost`]). Nothing is kept while no [`crate::Tail`] is open and no standby
     /// has acknowledged anything. Default 4 GiB.
     pub tail_log_bytes: u64,

@@ -521,7 +521,8 @@ impl TableInner {
         number < MAX_CONTAINERS && slot.is_some_and(|&slot| slot <= self.space.container_size)
     }
 
-    /// Enters the free slots anew, after changes that did not keep the lists. Nobody uses the table.
+    /// Enters the free slots anew, after changes that did not keep the lists. Nobody uses the
+    /// table.
     pub(crate) fn collect_free_again(&self) {
         let lists = self.free.iter().flatten();
         lists.for_each(|list| with_free(&self.gauge, list, |list| *list = Vec::new()));

@@ -421,7 +421,8 @@ fn fenced_standbys_keep_what_waited_for_one_of_them() {
     let mut tail = db.tail(&first.position()).unwrap();
     put(&db, &t, 2);
     pump(&mut tail, &first);
-    // Each commit waits for one of two: so both are fenced, and the one that is further is promoted.
+    // Each commit waits for one of two: so both are fenced, and the one that is further is
+    // promoted.
     let (a, b) = (first.fence(2).unwrap(), other.fence(2).unwrap());
     assert!(a.gsn() > b.gsn() && b.fenced() == 2);
     assert_eq!(first.fence(2).unwrap(), a, "a promise can be repeated");

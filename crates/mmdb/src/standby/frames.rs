@@ -44,7 +44,8 @@ pub(crate) struct Head {
 }
 
 /// Consecutive durable commits of a primary, made by a [`crate::Tail`] for [`crate::Standby::apply`].
-/// A checksum covers all of it. There may be none in it: then it says which epoch the primary is in.
+/// A checksum covers all of it. There may be none in it: then it says which epoch the primary is
+/// in.
 ///
 /// ```
 /// use mmdb::{ColumnType, Database, Frames, Schema};
@@ -116,8 +117,8 @@ impl Frames {
         self.head.fences.last().map_or(0, |fence| fence.epoch)
     }
 
-    /// The position of who has these frames and all before: what a transport acknowledges that keeps
-    /// them durably itself.
+    /// The position of who has these frames and all before: what a transport acknowledges that
+    /// keeps them durably itself.
     ///
     /// ```
     /// # use mmdb::Database;
@@ -194,7 +195,12 @@ impl Frames {
             _ => return None,
         };
         let fences = read_fences(&mut r)?;
-        let mut place = || Some(Place { gsn: r.u64().filter(|&n| n <= MAX_GSN)?, change: r.u64()? });
+        let mut place = || {
+            Some(Place {
+                gsn: r.u64().filter(|&n| n <= MAX_GSN)?,
+                change: r.u64().filter(|&n| n <= MAX_GSN)?,
+            })
+        };
         let (from, to) = (place()?, place()?);
         let entries = r.at();
         let mut at = from;

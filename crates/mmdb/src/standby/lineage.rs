@@ -20,6 +20,9 @@ const MANY_CHANGES: usize = 256;
 /// No lineage has more fences: what a damaged number may cost is bounded.
 const MAX_FENCES: u64 = 1 << 16;
 
+/// No epoch has a greater number.
+pub(crate) const MAX_EPOCH: u64 = 1 << 60;
+
 /// What a database is to its lineage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -67,7 +70,8 @@ pub(crate) fn read_fences(r: &mut Reader<'_>) -> Option<Vec<Fence>> {
     let fences: Vec<Fence> = (0..count).map(|_| Fence::read(r)).collect::<Option<_>>()?;
     let in_order =
         fences.is_sorted_by(|a, b| a.epoch < b.epoch && a.after <= b.after && a.changes <= b.changes);
-    (in_order && fences[0].epoch > 0 && fences.iter().all(|fence| fence.after <= MAX_GSN)).then_some(fences)
+    let sane = |fence: &Fence| fence.epoch <= MAX_EPOCH && fence.after <= MAX_GSN && fence.changes <= MAX_GSN;
+    (in_order && fences[0].epoch > 0 && fences.iter().all(sane)).then_some(fences)
 }
 
 /// A change of a table's definition, as it is kept and sent.
@@ -218,6 +222,7 @@ impl Lineage {
     pub(crate) fn is_sane(&self) -> bool {
         let first = self.last_change.checked_sub(self.changes.len() as u64);
         !self.fences.is_empty()
+            && self.last_change <= MAX_GSN
             && first.is_some_and(|first| {
                 (first + 1..).zip(&self.changes).all(|(number, change)| change.number == number)
             })

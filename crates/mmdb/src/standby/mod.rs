@@ -18,7 +18,7 @@ mod tails;
 
 pub use confirm::Confirmation;
 pub use frames::Frames;
-pub(crate) use lineage::{Lineage, Role};
+pub(crate) use lineage::{Lineage, MAX_EPOCH, Role};
 pub use position::Position;
 pub use tail::Tail;
 pub(crate) use tails::Tails;
@@ -129,9 +129,9 @@ impl Standby {
     /// [`Error::FramesGap`], [`Error::FramesForeign`], [`Error::FramesOutdated`] and
     /// [`Error::Options`] (another [`Options::log_kind`]): nothing was applied.
     /// [`Error::LogFull`], [`Error::TransactionTooLarge`], [`Error::FramesDamaged`],
-    /// [`Error::OutOfMemory`] and [`Error::Io`] of a change's manifest: what came before was
-    /// applied, and the same frames can be given again. [`Error::Poisoned`] after a failed write or
-    /// sync: open it again.
+    /// [`Error::OutOfMemory`], [`Error::MemoryLimit`] of a new index, and [`Error::Io`] of a
+    /// change's manifest: what came before was applied, and the same frames can be given again.
+    /// [`Error::Poisoned`] after a failed write or sync: open it again.
     pub fn apply(&self, frames: &Frames) -> Result<Position> {
         let e = &self.db.0.engine;
         let mut applier = self.applier.lock();
@@ -328,7 +328,7 @@ impl Standby {
     ///
     /// # Errors
     /// [`Error::FramesOutdated`] if the standby is in that epoch or a later one, or was fenced with a
-    /// later one; [`Error::Io`], [`Error::Poisoned`].
+    /// later one; [`Error::Unsupported`] above 2^60; [`Error::Io`], [`Error::Poisoned`].
     pub fn fence(&self, epoch: u64) -> Result<Position> {
         let _alone = self.applier.lock();
         self.require_newer(epoch)?;
@@ -342,7 +342,14 @@ impl Standby {
     fn require_newer(&self, epoch: u64) -> Result<()> {
         let stated = self.db.0.engine.stated();
         let least = stated.lineage.fenced.max(stated.lineage.epoch() + 1);
-        if epoch < least { Err(Error::FramesOutdated { epoch, least }) } else { Ok(()) }
+        if epoch < least {
+            return Err(Error::FramesOutdated { epoch, least });
+        }
+        if epoch > MAX_EPOCH {
+            let operation = "begin an epoch of that number";
+            return Err(Error::Unsupported { operation, reason: "epochs are numbered up to 2^60" });
+        }
+        Ok(())
     }
 
     /// Makes the standby the primary of its lineage, in `epoch`, which must be later than every one

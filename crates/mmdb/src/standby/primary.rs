@@ -124,8 +124,8 @@ impl Database {
         self.0.engine.log.tails.forget(standby)
     }
 
-    /// Says that there is a primary of a later epoch: whoever carries the frames has learned it, for
-    /// they were refused. From now on nothing is acknowledged here, and whoever waits gets
+    /// Says that there is a primary of a later epoch: whoever carries the frames has learned it,
+    /// for they were refused. From now on nothing is acknowledged here, and whoever waits gets
     /// [`Error::Deposed`]; it is stated in the manifest, so that the database is not opened as a
     /// primary again.
     ///

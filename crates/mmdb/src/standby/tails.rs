@@ -93,7 +93,8 @@ impl Tails {
 
     /// Segments of this size that each of so many streams keeps for who is behind.
     pub(crate) fn room(&self, segment_bytes: u64, streams: usize) -> usize {
-        (self.limit / segment_bytes.max(1)) as usize / streams.max(1)
+        let all = (self.limit / segment_bytes.max(1)) as usize;
+        if all == 0 { 0 } else { (all / streams.max(1)).max(1) }
     }
 
     /// This is stated of the lineage now. Futures are woken by whoever holds no lock any more.
