@@ -4,11 +4,11 @@
 //! is the last one (`Nats-Expected-Last-Sequence`), and is refused if it is not: so of two primaries
 //! one is. A standby that is to take over
 //!
-//! 1. applies all that the stream has, up to message `n`;
+//! 1. reads all that the stream has, up to message `n`;
 //! 2. publishes a claim, expecting `n` to be the last one. If that is refused, somebody has
 //!    published meanwhile: again from 1. If it is not, the primary of before cannot publish any
 //!    more: it hears "wrong last sequence", looks at who claimed, and deposes itself;
-//! 3. is promoted, and publishes its own frames behind the claim.
+//! 3. applies what it has read, is promoted, and publishes its own frames behind the claim.
 //!
 //! A commit is acknowledged once JetStream has its frame ([`mmdb::Ticket::wait_standbys`] of the
 //! standby called `jetstream`), and whoever takes over has applied all that JetStream has. How
@@ -82,8 +82,8 @@ impl Nats {
 
     /// The next message; `None` if none comes in time.
     pub fn receive(&mut self, at_most: Duration) -> Done<Option<Message>> {
-        self.reader.get_ref().set_read_timeout(Some(at_most.max(Duration::from_millis(1))))?;
         loop {
+            self.reader.get_ref().set_read_timeout(Some(at_most.max(Duration::from_millis(1))))?;
             // A line is waited for; what follows it comes at once.
             match self.reader.fill_buf() {
                 Ok([]) => return Err("the server has closed the connection".into()),
@@ -100,7 +100,6 @@ impl Nats {
             let (head, sizes) = match words[..] {
                 ["PING"] => {
                     self.writer.write_all(b"PONG\r\n")?;
-                    self.reader.get_ref().set_read_timeout(Some(at_most))?;
                     continue;
                 }
                 ["-ERR", ..] => return Err(format!("the server says {}", line.trim_end()).into()),
@@ -245,33 +244,48 @@ impl Follower {
     /// Applies what has come, until nothing more comes for so long.
     pub fn apply(&mut self, standby: &Standby, quiet: Duration) -> Done<()> {
         while let Some(message) = self.nats.receive(quiet)? {
-            let seq = sequence(&message).ok_or("a message without a number")?;
-            match Claim::read(&message.payload) {
-                // Nothing of an epoch below comes behind it.
-                Some(claim) => match standby.fence(claim.0) {
-                    Ok(_) | Err(Error::FramesOutdated { .. }) => {}
-                    Err(e) => return Err(e.into()),
-                },
-                None => {
-                    let (frames, position) = (Frames::from_bytes(message.payload)?, standby.position());
-                    // The stream begins with what was before this standby's epoch.
-                    if frames.epoch() >= position.epoch() || frames.last_gsn() > position.gsn() {
-                        standby.apply(&frames)?;
-                    }
-                }
-            }
-            self.last = seq;
+            self.apply_one(standby, message)?;
         }
         Ok(())
     }
 
-    /// Takes over: the primary of before cannot publish behind this.
+    fn apply_one(&mut self, standby: &Standby, message: Message) -> Done<()> {
+        let seq = sequence(&message).ok_or("a message without a number")?;
+        match Claim::read(&message.payload) {
+            // Nothing of an epoch below comes behind it.
+            Some(claim) => match standby.fence(claim.0) {
+                Ok(_) | Err(Error::FramesOutdated { .. }) => {}
+                Err(e) => return Err(e.into()),
+            },
+            None => {
+                let (frames, position) = (Frames::from_bytes(message.payload)?, standby.position());
+                // The stream begins with what was before this standby's epoch.
+                if frames.epoch() >= position.epoch() || frames.last_gsn() > position.gsn() {
+                    standby.apply(&frames)?;
+                }
+            }
+        }
+        self.last = seq;
+        Ok(())
+    }
+
+    /// Takes over: the primary of before cannot publish behind this. The database, and the message
+    /// to publish behind.
     pub fn take_over(mut self, standby: Standby, address: &str) -> Done<(Database, u64)> {
+        let mut nats = Nats::connect(address)?;
         loop {
-            self.apply(&standby, Duration::from_millis(100))?;
+            // While the primary of before goes on, its next message is a race. So what has come is
+            // applied after the claim, which says that it is all there is.
+            let message = self.nats.receive(Duration::from_millis(1))?;
+            let is_claim = message.as_ref().is_some_and(|m| Claim::read(&m.payload).is_some());
+            let last = message.as_ref().and_then(sequence).unwrap_or(self.last);
             let epoch = standby.position().fenced() + 1;
             let claim = format!("{CLAIM}{epoch}");
-            if let Some(seq) = Nats::connect(address)?.publish(&self.name, self.last, claim.as_bytes())? {
+            let claimed = if is_claim { None } else { nats.publish(&self.name, last, claim.as_bytes())? };
+            if let Some(message) = message {
+                self.apply_one(&standby, message)?;
+            }
+            if let Some(seq) = claimed {
                 return Ok((standby.promote(epoch)?, seq));
             }
         }

@@ -224,10 +224,10 @@ impl Stream {
         &*self.place.medium
     }
 
-    /// What a stream is that continues a log without the frames of commits up to `gsn`.
-    pub(crate) fn behind(self, gsn: u64) -> Stream {
-        self.state.lock().released = gsn;
-        self
+    /// Frames of commits up to `gsn` may be gone, wherever they were.
+    pub(crate) fn forget_frames(&self, gsn: u64) {
+        let mut st = self.state.lock();
+        st.released = st.released.max(gsn);
     }
 
     /// The last commit whose frame may be gone.

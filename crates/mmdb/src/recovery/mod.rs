@@ -333,7 +333,9 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
             mark: Mark { identity: old.identity, stream: i as u32, life: Some(now.life()) },
             budget: l.space.budget.clone(),
         };
-        streams.push(Stream::new(place, closed, free, next).behind(g0));
+        let stream = Stream::new(place, closed, free, next);
+        stream.forget_frames(g0);
+        streams.push(stream);
     }
     // Streams that are given up stay in the manifest until a checkpoint has made them superfluous.
     let given_up = l.streams.iter().skip(options.streams).map(|seen| Inventory {
@@ -396,6 +398,8 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     } else {
         register.assume(stated);
         engine.checkpoint()?;
+        // Streams that are given up had frames, too, or all of them other records.
+        engine.log.streams.iter().for_each(|s| s.forget_frames(cut));
         for home in l.homes.iter().skip(engine.options.streams) {
             let remove = |name: &str| {
                 let p = home.dir.join(name);
