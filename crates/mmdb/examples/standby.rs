@@ -176,7 +176,7 @@ pub fn run(dir: &Path) -> Done<String> {
         scope.spawn(|| serve(&db, &listener, &stop));
         let follower =
             scope.spawn(|| follow(&standby, "one", TcpStream::connect(address)?, |p| p.gsn() >= 100));
-        let counted = (0..100).map(|_| count(&db, &t, 1)).last().unwrap_or(Ok(0));
+        let counted = (0..100).try_fold(0, |_, _| count(&db, &t, 1));
         stop.store(true, Ordering::Release);
         follower.join().unwrap_or(Ok(()))?;
         Ok(counted?)
