@@ -59,10 +59,10 @@ fn primary(dir: &Path) -> Done<(Database, Table)> {
     let schema = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
     let t = db.create_table(schema.column("body", ColumnType::VarBytes(BODY as u16)).primary_key(&["id"]))?;
     for from in (0..ROWS).step_by(1000) {
-        db.run_with(Durability::Lazy, |tx| {
+        drop(db.run_with(Durability::Lazy, |tx| {
             (from..from + 1000)
                 .try_for_each(|id| tx.insert(&t, &[id.into(), 0.into(), Value::Bytes(&[0; BODY])]))
-        })?;
+        })?);
     }
     db.flush()?;
     Ok((db, t))
