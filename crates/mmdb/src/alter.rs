@@ -350,6 +350,7 @@ impl Database {
             let mut admin = e.admin.lock();
             let mut next = ManifestState::clone(&e.stated());
             put_schema(&mut next, growing.id, &schema);
+            e.note_change(&mut next, growing.id);
             e.state_altered(&mut admin, next)
         });
         let last = match &built {
@@ -403,6 +404,7 @@ impl Database {
         }
         let mut next = ManifestState::clone(&e.stated());
         put_schema(&mut next, mine.id, &changed.schema);
+        e.note_change(&mut next, mine.id);
         e.state_altered(&mut admin, next)?;
         let new = Arc::new(mine.redefined(changed.schema, changed.indexes));
         e.exchange_table(mine, &new, changed.continues, || {
@@ -474,14 +476,14 @@ impl Engine {
     }
 
     /// Gives the memory of an index back that no commit maintains any more.
-    fn discard_index(&self, index: &Index) {
+    pub(crate) fn discard_index(&self, index: &Index) {
         index.clear();
         self.snapshots().give_back(index.clear_ghosts());
     }
 }
 
 /// Puts the definition of the table with this number in the place of the one that is stated.
-fn put_schema(stated: &mut ManifestState, id: u32, schema: &Schema) {
+pub(crate) fn put_schema(stated: &mut ManifestState, id: u32, schema: &Schema) {
     for (_, there) in stated.schemas.iter_mut().filter(|(number, _)| *number == id) {
         there.clone_from(schema);
     }
@@ -524,7 +526,7 @@ fn require_room(t: &TableInner, schema: &Schema, more: usize) -> Result<()> {
 
 /// Enters all rows into an index that commits maintain already, and looks whether keys of a unique
 /// one are doubled.
-fn fill_index(e: &Engine, t: &TableInner, index: &Index) -> Result<()> {
+pub(crate) fn fill_index(e: &Engine, t: &TableInner, index: &Index) -> Result<()> {
     let mut k = Vec::new();
     for number in 0..t.containers.len() {
         let Some(c) = t.containers.get(number) else { continue };

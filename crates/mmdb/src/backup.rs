@@ -24,6 +24,7 @@ use crate::register::ManifestState;
 use crate::sabotage::has_defect;
 use crate::schema::Logging;
 use crate::snapshot::Snapshot;
+use crate::standby::{Lineage, Role};
 use crate::table::TableInner;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,6 +113,12 @@ fn image(t: &TableInner, number: u32, c: &Container, bytes: &[u8]) -> Image {
 
 impl Engine {
     pub(crate) fn backup(&self, to: &Path) -> Result<BackupStats> {
+        self.copy_to(to, false)
+    }
+
+    /// Copies the database as it is, for itself or `for_standby`: then every slot is as it is here,
+    /// its version and what is behind its row too, for differences will follow.
+    pub(crate) fn copy_to(&self, to: &Path, for_standby: bool) -> Result<BackupStats> {
         let medium = &*self.options.medium;
         if self.options.reference {
             let reason = "a database that is opened with Options::reference logs nothing";
@@ -120,7 +127,10 @@ impl Engine {
         self.log.check()?;
         let to = &*medium.absolute(to).map_err(Error::io("find the place of", to))?;
         // Keeps checkpoints from recycling segments meanwhile, and tables from coming and going.
-        let _admin = self.admin.lock();
+        let mut admin = self.admin.lock();
+        if for_standby {
+            self.record_changes(&mut admin)?;
+        }
         let dirs: Vec<_> = (0..self.log.streams.len()).map(|i| to.join(format!("log-{i}"))).collect();
         let mut locks = Locks::default();
         claim(medium, to, &dirs.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &mut locks)?;
@@ -129,7 +139,7 @@ impl Engine {
         let target = Target { medium, to, dirs, identity: Identity::random() };
         let stated = self.stated();
         let streams = self.log.streams.len();
-        let of_one_moment = self.options.snapshot_memory > 0;
+        let of_one_moment = self.options.snapshot_memory > 0 && !for_standby;
         let copied = if of_one_moment { self.copy_snapshot(&target)? } else { None };
         let (copied, logs, log_bytes) = match copied {
             Some(copied) => {
@@ -150,8 +160,14 @@ impl Engine {
         medium.sync_dir(to).map_err(Error::io("sync", to))?;
         let Copied { images, g0, g1 } = copied;
         let done = BackupStats { gsn: g1, containers: images.len() as u64, log_bytes };
+        let lineage = if for_standby {
+            Lineage { role: Role::Standby, ..stated.lineage.clone() }
+        } else {
+            Lineage::new(target.identity)
+        };
         let m = Manifest {
             identity: target.identity,
+            lineage,
             closed: true,
             horizon: g1,
             before: None,
@@ -285,7 +301,8 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Op
     let Some(m) = &found.manifest else {
         return Err(Error::NoDatabase { dir: from.to_owned() });
     };
-    let m = Manifest { identity: Identity::random(), before: None, ..m.clone() };
+    let identity = Identity::random();
+    let m = Manifest { identity, lineage: m.lineage.of_copy(identity), before: None, ..m.clone() };
     found.require_whole()?;
     check_places(to, options, m.logs.len(), true)?;
     let targets: Vec<_> = (0..m.logs.len()).map(|i| options.stream_dir(to, i)).collect();

@@ -229,7 +229,11 @@ impl<'a> Stepwise<'a> {
         // What earlier lives logged is all in the images.
         let stated = e.stated();
         let epochs = stated.epochs.last().copied().into_iter().collect();
-        let next = ManifestState { published, epochs, ..ManifestState::clone(&stated) };
+        let mut next = ManifestState { published, epochs, ..ManifestState::clone(&stated) };
+        // A change may have been stated after later commits had gone out: some are kept for longer.
+        let before = stated.published.as_ref().map_or(0, |p| p.g0);
+        let asked = e.log.tails.done().map_or(before, |done| done.min(before));
+        next.lineage.forget_changes(asked);
         let manifest = e.state(&mut self.admin, next)?;
         let on_disk = manifest.checkpoint.as_ref().map(|c| (c.side, c.g0, c.g1));
         assert_eq!(on_disk, Some((self.side, self.g0, g1)), "the manifest names this checkpoint");
@@ -311,7 +315,9 @@ impl Engine {
     /// Makes `next` what the manifest states; see [`crate::register::Register::state`]. Returns the
     /// manifest stored.
     pub(crate) fn state(&self, _admin: &mut Admin, next: ManifestState) -> Result<Manifest> {
-        self.log.register.state(&self.log, Some(next), false)
+        let manifest = self.log.register.state(&self.log, Some(next), false);
+        self.log.tails.wake();
+        manifest
     }
 
     /// States that nothing comes after the horizon: the end of a life. Nothing may be committed any

@@ -13,6 +13,7 @@ use crate::register::ManifestState;
 use crate::retries::Retries;
 use crate::sabotage::has_defect;
 use crate::schema::Schema;
+use crate::standby::Role;
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::JoinHandle;
@@ -105,7 +106,12 @@ impl Inner {
             let (weak, log) = (Arc::downgrade(e), e.log.clone());
             start("mmdb-checkpoint".into(), Box::new(move || Engine::run_checkpoints(&weak, &log)))?;
         }
-        let interval = e.options.expire_interval;
+        self.start_expiry(e.options.expire_interval)
+    }
+
+    /// Starts the thread that expires rows, if there is to be one.
+    pub(crate) fn start_expiry(&self, interval: Duration) -> Result<()> {
+        let e = &self.engine;
         if !interval.is_zero() {
             let (weak, stop) = (Arc::downgrade(e), self.expiry.stop.clone());
             let run = move || Engine::run_expiry(&weak, &stop, interval);
@@ -181,7 +187,11 @@ impl Database {
     /// directories, is open elsewhere, or if a thread was refused that it needs: then it is closed
     /// again, and none is left. Recovery makes do with fewer.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
-        let engine = Arc::new(recovery::open(path.as_ref(), options)?);
+        Database::open_as(path.as_ref(), options, Role::Primary)
+    }
+
+    pub(crate) fn open_as(path: &Path, options: Options, role: Role) -> Result<Database> {
+        let engine = Arc::new(recovery::open(path, options, role)?);
         let (threads, is_closing) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let inner = Inner { engine, threads, expiry: Expirer::none(), is_closing };
         // Should a thread be refused, dropping this ends those that run and closes what was opened.
@@ -242,6 +252,7 @@ impl Database {
         let mut next = ManifestState::clone(&e.stated());
         next.next_table += 1;
         next.schemas.push((id, table.schema.clone()));
+        e.note_change(&mut next, id);
         let defect = e.options.defect();
         if has_defect!(defect, CreatesWithoutManifest) {
             e.log.register.assume(next);
@@ -363,6 +374,7 @@ impl Database {
         let id = table.id;
         let mut next = ManifestState::clone(&e.stated());
         next.schemas.retain(|s| s.0 != id);
+        e.note_change(&mut next, id);
         if let Some(p) = &mut next.published {
             p.images.retain(|i| i.table != id);
         }

@@ -255,6 +255,81 @@ pub enum Error {
         /// The failure.
         cause: String,
     },
+    /// Another database is the primary of this lineage now. Nothing is acknowledged here any more;
+    /// which of the last commits survive is decided there.
+    #[error(
+        "deposed: this was the primary of epoch {epoch}, and there is one of epoch {by}; nothing is acknowledged here any \
+         more, write there"
+    )]
+    Deposed {
+        /// The epoch that the database was in.
+        epoch: u64,
+        /// The later one.
+        by: u64,
+    },
+    /// The commit is durable here, and fewer standbys than wanted have acknowledged it in time. It
+    /// may come to them yet.
+    #[error(
+        "commit {gsn} is durable here, and {standbys} of {wanted} standbys have acknowledged it after {} ms; wait \
+         longer, or look why they are behind",
+        .wait.as_millis()
+    )]
+    StandbysMissing {
+        /// Number of the commit.
+        gsn: u64,
+        /// How many have it.
+        standbys: usize,
+        /// How many were to have it.
+        wanted: usize,
+        /// How long was waited.
+        wait: Duration,
+    },
+    /// The log from a commit on, which a standby needs, may be gone.
+    #[error(
+        "the log from commit {gsn} to {} was released; begin the standby again from Database::backup_for_standby, or \
+         raise Options::tail_log_bytes",
+        .oldest - 1
+    )]
+    TailLost {
+        /// The first commit that is needed.
+        gsn: u64,
+        /// The first commit that is surely there.
+        oldest: u64,
+    },
+    /// Bytes are not what a [`crate::Tail`] or a [`crate::Position`] gave. Nothing was applied.
+    #[error("these are no whole frames or position: {what}; send them again")]
+    FramesDamaged {
+        /// What is wrong with them.
+        what: String,
+    },
+    /// Frames begin behind the last commit that the standby has. Nothing was applied.
+    #[error(
+        "the frames begin with commit {gsn}, and the standby needs {needed} first; open a Database::tail from \
+         Standby::position"
+    )]
+    FramesGap {
+        /// The first commit in them.
+        gsn: u64,
+        /// The first one that the standby does not have.
+        needed: u64,
+    },
+    /// Frames, or a standby, belong to another history. Nothing was applied.
+    #[error("{reason}; begin the standby again from Database::backup_for_standby of its primary")]
+    FramesForeign {
+        /// In what they differ.
+        reason: String,
+    },
+    /// Frames are of a primary that was deposed. Nothing was applied.
+    #[error(
+        "the primary of epoch {epoch} is deposed, here only epoch {least} and later ones are followed; tell it by \
+         Database::depose"
+    )]
+    FramesOutdated {
+        /// The epoch of who sent them.
+        epoch: u64,
+        /// The least one that is accepted.
+        least: u64,
+    },
     /// Data that was acknowledged is missing or damaged. The database refuses to open; see
     /// [`crate::salvage`].
     #[error("{} is corrupt at offset {offset}: {what}", .file.display())]

@@ -61,6 +61,7 @@ mod salvage;
 mod schema;
 mod snapshot;
 mod spawner;
+mod standby;
 mod stats;
 #[cfg(not(test))]
 mod sync;
@@ -76,6 +77,11 @@ mod value;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+/// And that of the page on standbys.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/standby.md")]
+mod standby_page {}
 
 pub use alter::NewIndex;
 pub use backup::{BackupStats, restore};
@@ -100,6 +106,7 @@ pub use schema::{Column, ColumnType, IndexDef, IndexKind, Locking, Logging, MAX_
 pub use snapshot::{Snapshot, SnapshotCursor};
 #[doc(hidden)]
 pub use spawner::Spawner;
+pub use standby::{Confirmation, Frames, Position, Standby, Tail};
 pub use stats::{Stats, TableStats};
 pub use table::Table;
 pub use tx::{Cursor, Transaction};

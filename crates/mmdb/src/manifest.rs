@@ -3,7 +3,7 @@
 //! ```text
 //! offset size
 //!      0    8  magic "MMDBMAN1"
-//!      8    4  format = 5; 2 lacks `begun`, 2 and 3 the generations of columns, all before expiry
+//!      8    4  format = 6; 2 lacks `begun`, 2 and 3 the generations of columns, 4 expiry, 5 the lineage
 //!     12   16  identity of the database
 //!     28    4  container size
 //!     32    4  streams
@@ -17,6 +17,7 @@
 //!           …  each stream: next segment u64, begun u64, segments varint, each: number u64, rising
 //!           …  checkpoint u8 (0 none, 1 side a, 2 side b); if any: G0 u64, G1 u64, containers varint,
 //!              each: table u32, number u32, class u8, image u32, CRC32C u32
+//!           …  lineage: what its standbys share with it (`standby/lineage.rs`)
 //!           4  CRC32C of all before
 //! ```
 //! A stream's directory must hold each segment named, and those from `next segment` on without a
@@ -32,12 +33,13 @@ use crate::log::segment::MAX_NUMBER;
 use crate::medium::{self, Medium};
 use crate::options::{LogKind, MAX_STREAMS};
 use crate::schema::Schema;
+use crate::standby::Lineage;
 use std::io;
 use std::path::Path;
 
 pub(crate) const NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"MMDBMAN1";
-const FORMAT: u32 = 5;
+pub(crate) const FORMAT: u32 = 6;
 /// The oldest format that is read.
 const OLDEST: u32 = 2;
 /// The first that tells which segments are begun.
@@ -46,6 +48,8 @@ const BEGUN: u32 = 3;
 pub(crate) const GENERATIONS: u32 = 4;
 /// The first in which tables have the column by which rows expire, and all types of numbers.
 pub(crate) const EXPIRY: u32 = 5;
+/// The first in which a database has a lineage.
+const LINEAGE: u32 = 6;
 /// No manifest is longer, bytes: room for more than 200 million images. Whatever states more is
 /// damaged.
 const MAX_BYTES: u64 = 1 << 32;
@@ -123,6 +127,7 @@ pub(crate) struct Manifest {
     /// One for each stream.
     pub(crate) logs: Vec<Inventory>,
     pub(crate) checkpoint: Option<PublishedCheckpoint>,
+    pub(crate) lineage: Lineage,
 }
 
 impl Manifest {
@@ -181,6 +186,7 @@ impl Manifest {
                 }
             }
         }
+        self.lineage.encode(&mut b);
         let crc = crc32c::crc32c(&b);
         put_u32(&mut b, crc);
         b
@@ -239,8 +245,11 @@ impl Manifest {
             }
             _ => return None,
         };
+        let lineage =
+            if format >= LINEAGE { Lineage::decode(&mut r, format)? } else { Lineage::new(identity) };
         let manifest = Manifest {
             identity,
+            lineage,
             container_size,
             kind,
             closed,
@@ -271,6 +280,7 @@ impl Manifest {
             && are_distinct(self.tables.iter().map(|(_, schema)| &schema.name))
             && are_distinct(self.tables.iter().map(|(id, _)| id))
             && are_distinct(self.images().map(|i| i.image))
+            && self.lineage.is_sane()
     }
 
     /// The images of the checkpoint, if there is one.
@@ -345,8 +355,10 @@ mod tests {
     fn sample() -> Manifest {
         let schema = Schema::new("t").column("a", ColumnType::VarText(9)).primary_key(&["a"]);
         let image = Image { table: 3, number: 4, class: 5, image: 6, crc: 7 };
+        let identity = Identity::random();
         Manifest {
-            identity: Identity::random(),
+            identity,
+            lineage: Lineage::new(identity),
             container_size: 8192,
             kind: LogKind::AfterImage,
             closed: true,

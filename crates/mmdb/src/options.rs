@@ -124,6 +124,12 @@ pub struct Options {
     /// At least four segments for each stream, and more than `checkpoint_log_bytes`. Default 64
     /// GiB.
     pub max_log_bytes: u64,
+    /// Most bytes of log that are kept for standbys that are behind, beyond what recovery needs.
+    /// What is older is released, and who needs it begins again from a backup
+    /// ([`crate::Error::TailLost`]). Nothing is kept while no [`crate::Tail`] is open and no standby
+    /// has acknowledged anything. Beside this, `max_log_bytes` is what recovery needs; an opening after
+    /// a crash reads both. Default 1 GiB.
+    pub tail_log_bytes: u64,
     /// Longest time until a lazy commit's flush begins; less than 1 ms counts as 1 ms. Default 10
     /// ms.
     pub lazy_interval: Duration,
@@ -175,6 +181,7 @@ impl Default for Options {
             max_runs: 10_000,
             checkpoint_log_bytes: 1 << 30,
             max_log_bytes: 64 << 30,
+            tail_log_bytes: 1 << 30,
             lazy_interval: Duration::from_millis(10),
             manifest_interval: Duration::from_secs(10),
             expire_interval: Duration::ZERO,

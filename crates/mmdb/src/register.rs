@@ -18,6 +18,7 @@ use crate::medium::Medium;
 use crate::options::{LogKind, Options};
 use crate::sabotage::has_defect;
 use crate::schema::Schema;
+use crate::standby::Lineage;
 use crate::sync::{self, Mutex};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,13 +40,16 @@ pub(crate) struct ManifestState {
     pub(crate) schemas: Vec<(u32, Schema)>,
     pub(crate) epochs: Vec<Epoch>,
     pub(crate) published: Option<PublishedCheckpoint>,
+    pub(crate) lineage: Lineage,
 }
 
 impl ManifestState {
     /// Nothing, for a database without files.
     pub(crate) fn nothing() -> ManifestState {
+        let identity = Identity::random();
         ManifestState {
-            identity: Identity::random(),
+            identity,
+            lineage: Lineage::new(identity),
             before: None,
             next_table: 1,
             schemas: Vec::new(),
@@ -82,6 +86,7 @@ impl Current {
             self.horizon
         );
         assert!(next.next_table >= stated.next_table, "no table's number is given again");
+        assert!(next.lineage.follows(&stated.lineage), "of a lineage nothing is taken back");
         assert!(next.identity == stated.identity && next.life() == stated.life(), "a life is one database's");
         let g1 = |p: Option<&PublishedCheckpoint>| p.map_or(0, |p| p.g1);
         let (before, now) = (g1(stated.published.as_ref()), g1(next.checkpoint.as_ref()));
@@ -152,7 +157,28 @@ impl Register {
             tables: stated.schemas.clone(),
             logs: log.streams.iter().map(|s| s.inventory(g0)).collect(),
             checkpoint: stated.published.clone(),
+            lineage: stated.lineage.clone(),
         }
+    }
+
+    pub(crate) fn kind(&self) -> LogKind {
+        self.kind
+    }
+
+    /// States, of a log that is poisoned and writes nothing more, what `change` makes of it.
+    pub(crate) fn state_last(&self, log: &Log, change: impl FnOnce(&mut Stated)) -> Result<()> {
+        let mut current = self.current.lock();
+        let mut next = Stated::clone(&current.stated);
+        change(&mut next);
+        if let Some((medium, path)) = self.place.as_ref().filter(|_| !log.is_forked()) {
+            self.require_own(log, &current.stated)?;
+            let manifest = self.manifest(log, &next);
+            current.require_successor(&manifest);
+            manifest.store(&**medium, path).map_err(|e| e.1)?;
+            current.horizon = manifest.horizon;
+        }
+        current.stated = Arc::new(next);
+        Ok(())
     }
 
     /// Stores a manifest of the log as it is, which states `next` of all else, or the same as
@@ -167,6 +193,7 @@ impl Register {
         let Some((medium, path)) = &self.place else {
             let manifest = self.manifest(log, &next);
             current.stated = next;
+            log.tails.has_changed(&current.stated.lineage);
             return Ok(manifest);
         };
         log.require_own_process()?;
@@ -182,6 +209,7 @@ impl Register {
         })?;
         current.stated = next;
         current.horizon = manifest.horizon;
+        log.tails.has_changed(&current.stated.lineage);
         for (s, inventory) in log.streams.iter().zip(&manifest.logs) {
             s.named(inventory.next);
         }

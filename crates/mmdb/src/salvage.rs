@@ -11,6 +11,7 @@ use crate::recovery::survey::{Locks, Purpose, Survey};
 use crate::recovery::{self, LoadedDatabase, RecoveryReport, scan};
 use crate::row::Row;
 use crate::schema::{Logging, Schema};
+use crate::standby::{Lineage, Role};
 use crate::{codec::Reader, container::Slot};
 use std::path::Path;
 
@@ -90,8 +91,10 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) 
     medium.sync_dir(to).map_err(Error::io("sync", to))?;
     let old = loaded.manifest();
     // A database of its own, without a log: its first opening makes the streams' directories.
+    let identity = Identity::random();
     let m = Manifest {
-        identity: Identity::random(),
+        identity,
+        lineage: Lineage::new(identity),
         closed: true,
         horizon: cut,
         before: None,
@@ -150,6 +153,31 @@ impl OfflineDatabase {
         let path = path.as_ref();
         let missing = || Error::NoDatabase { dir: path.to_owned() };
         recovery::read(path, options, false)?.map(OfflineDatabase).ok_or_else(missing)
+    }
+
+    /// What it is to its standbys or its primary, in words.
+    ///
+    /// ```
+    /// # use mmdb::{Database, OfflineDatabase, Options};
+    /// # let options = Options::in_memory();
+    /// let db = Database::open("/db", options.clone())?;
+    /// db.backup_for_standby("/standby")?;
+    /// db.close()?;
+    /// let role = |path: &str| OfflineDatabase::load(path, &options).map(|offline| offline.role());
+    /// assert_eq!(role("/db")?, "primary of epoch 1");
+    /// assert_eq!(role("/standby")?, "standby in epoch 1");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn role(&self) -> String {
+        let lineage = &self.0.manifest().lineage;
+        let (epoch, fenced) = (lineage.epoch(), lineage.fenced);
+        match lineage.role {
+            Role::Primary => format!("primary of epoch {epoch}"),
+            Role::Standby if fenced > epoch => format!("standby in epoch {epoch}, fenced with {fenced}"),
+            Role::Standby => format!("standby in epoch {epoch}"),
+            Role::Deposed => format!("deposed in epoch {epoch} by the primary of epoch {fenced}"),
+        }
     }
 
     /// What was read.

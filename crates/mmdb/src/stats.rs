@@ -92,6 +92,12 @@ pub struct Stats {
     pub expired_rows: u64,
     /// Why the last expiry in the background failed; `None` if it did not.
     pub expiry_error: Option<String>,
+    /// Tails that are open.
+    pub tails: u64,
+    /// Bytes of log that are kept for standbys only; see [`crate::Options::tail_log_bytes`].
+    pub tail_log_bytes: u64,
+    /// Standbys that have acknowledged commits, each with the last one.
+    pub standbys: Vec<(String, u64)>,
     /// True after a failed write or sync.
     pub poisoned: bool,
 }
@@ -134,6 +140,9 @@ impl Stats {
             snapshot_expiries: e.snapshots().expiries(),
             expired_rows: e.counters.expired.load(Relaxed),
             expiry_error: e.counters.expiry_error.lock().clone(),
+            tails: e.log.tails.count(),
+            tail_log_bytes: e.log.streams.iter().map(|s| s.kept()).sum(),
+            standbys: e.log.tails.standbys(),
             poisoned: e.log.is_poisoned(),
         }
     }

@@ -495,6 +495,41 @@ impl TableInner {
         Ok(())
     }
 
+    /// Container `number`, which is made if need be: where frames of a primary name it. `None` if it
+    /// cannot be.
+    pub(crate) fn container_for(&self, number: u32, class: u8) -> Option<&Container> {
+        if let Some(c) = self.containers.get(number) {
+            return Some(c);
+        }
+        let size = self.space.container_size;
+        if !self.can_have(number, class) {
+            return None;
+        }
+        let _one = self.growing.lock();
+        let newest = self.space.snapshots.newest();
+        let container = Container::new(class, self.space.take_image(), zeros(size)?).born_after(newest);
+        let before = self.containers.memory();
+        assert!(self.containers.put(number, container), "container {number} is made once");
+        self.gauge.add((self.containers.memory() - before) as i64);
+        self.space.containers.fetch_add(1, Ordering::Relaxed);
+        self.containers.get(number)
+    }
+
+    /// Whether there can be a container of this number and class.
+    pub(crate) fn can_have(&self, number: u32, class: u8) -> bool {
+        let slot = CLASSES.get(usize::from(class));
+        number < MAX_CONTAINERS && slot.is_some_and(|&slot| slot <= self.space.container_size)
+    }
+
+    /// Enters the free slots anew, after changes that did not keep the lists. Nobody uses the
+    /// table.
+    pub(crate) fn collect_free_again(&self) {
+        let lists = self.free.iter().flatten();
+        lists.for_each(|list| with_free(&self.gauge, list, |list| *list = Vec::new()));
+        self.gauge.add(-(self.containers.memory() as i64));
+        self.collect_free();
+    }
+
     /// There is no memory left for this table.
     pub(crate) fn full(&self) -> Error {
         Error::MemoryLimit {

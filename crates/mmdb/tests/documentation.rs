@@ -109,11 +109,10 @@ fn cited(page: &str) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn every_test_that_the_rules_of_recovery_name_exists() {
-    let page = read("docs/recovery.md");
+/// Tests and files that a page names and that do not exist.
+fn missing(page: &str) -> Vec<String> {
     let mut gone = Vec::new();
-    for name in cited(&page) {
+    for name in cited(page) {
         let parts: Vec<&str> = name.split("::").collect();
         let there = match parts[..] {
             [file] => Path::new(env!("CARGO_MANIFEST_DIR")).join(file).exists(),
@@ -142,6 +141,25 @@ fn every_test_that_the_rules_of_recovery_name_exists() {
             gone.push(name);
         }
     }
+    gone
+}
+
+#[test]
+fn every_test_that_the_guarantees_of_standbys_name_exists() {
+    let page = read("docs/standby.md");
+    let tests: String = page.lines().filter(|l| !l.contains("](../")).map(|l| format!("{l}\n")).collect();
+    // Code is quoted in it, too.
+    let gone: Vec<String> = missing(&tests).into_iter().filter(|name| name.starts_with("standby")).collect();
+    assert!(gone.is_empty(), "docs/standby.md names what does not exist: {gone:?}");
+    let guarantees: Vec<&str> = page.split("\n- **G").skip(1).collect();
+    assert_eq!(guarantees.len(), 5);
+    assert!(guarantees.iter().all(|g| g.contains("`standby")), "each guarantee names its test");
+}
+
+#[test]
+fn every_test_that_the_rules_of_recovery_name_exists() {
+    let page = read("docs/recovery.md");
+    let gone = missing(&page);
     assert!(gone.is_empty(), "docs/recovery.md names what does not exist: {gone:?}");
     let rules = page.lines().filter(|l| l.starts_with("- **R")).count();
     let tested = page.split("\n- **R").skip(1).filter(|r| !cited(r).is_empty()).count();

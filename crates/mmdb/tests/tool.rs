@@ -35,6 +35,7 @@ fn the_tool_shows_checks_dumps_and_salvages() {
     drop((t, db));
 
     let stat = text(&mmdb(&["stat", path]));
+    assert!(stat.contains("\nrole               primary of epoch 1\n"), "{stat}");
     assert!(stat.contains("last commit        4") && stat.contains("table message: 2 rows"), "{stat}");
     assert_eq!(text(&mmdb(&["check", path])), "ok: 2 rows in 2 tables, last commit 4\n");
     let changed = "columns changed 1 times; 0 rows were written before the last time";

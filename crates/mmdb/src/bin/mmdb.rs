@@ -117,6 +117,7 @@ fn stat(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
     writeln!(out, "last commit        {}", r.cut)?;
     let closed = if r.is_closed { "yes" } else { "no, so its end is what the log shows" };
     writeln!(out, "closed             {closed}")?;
+    writeln!(out, "role               {}", s.role())?;
     writeln!(out, "container images   {}", r.images)?;
     writeln!(out, "log frames         {} ({} bytes)", r.frames, r.log_bytes)?;
     writeln!(out, "frames dropped     {} (behind the cut, never acknowledged)", r.dropped_frames)?;

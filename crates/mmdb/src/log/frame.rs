@@ -100,11 +100,16 @@ pub(crate) fn head(bytes: &[u8], offset: u64, seed: Seed) -> Option<u64> {
 
 /// The frame at `at` of a segment's bytes, if a valid one is there.
 pub(crate) fn parse(bytes: &[u8], at: usize, seed: Seed) -> Option<Frame> {
+    parse_from(bytes, at, at as u64, seed)
+}
+
+/// The frame at `at` of some bytes of a segment, of which that place is the segment's `offset`.
+pub(crate) fn parse_from(bytes: &[u8], at: usize, offset: u64, seed: Seed) -> Option<Frame> {
     let head = bytes.get(at..at.checked_add(HEAD)?)?;
     if u32_at(head, 0) != MAGIC {
         return None;
     }
-    if seed.crc(at as u64, &head[..28]) != u32_at(head, 28) {
+    if seed.crc(offset, &head[..28]) != u32_at(head, 28) {
         return None;
     }
     let body_len = u32_at(head, 4) as usize;

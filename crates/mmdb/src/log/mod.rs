@@ -16,6 +16,7 @@ use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::register::Register;
 use crate::sabotage::{Defect, has_defect};
+use crate::standby::Tails;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
 use std::task::Waker;
@@ -83,6 +84,10 @@ pub(crate) struct Log {
     pub(crate) register: Register,
     /// Why the last checkpoint failed.
     pub(crate) checkpoint_failure: Mutex<Option<String>>,
+    /// Who reads the log while it grows.
+    pub(crate) tails: Tails,
+    /// The epoch that this database was in, and the one that has deposed it.
+    deposed: Mutex<Option<(u64, u64)>>,
     /// Streams that need a segment prepared.
     pub(crate) segment_wanted: (Mutex<bool>, Condvar),
 }
@@ -148,6 +153,8 @@ impl Log {
             released: AtomicU64::new(0),
             register,
             checkpoint_failure: Mutex::new(None),
+            tails: Tails::new(Vec::new(), 0),
+            deposed: Mutex::new(None),
             segment_wanted: (Mutex::new(false), Condvar::new()),
         }
     }
@@ -158,6 +165,12 @@ impl Log {
         self.max_segments = max_bytes / segment_bytes.max(1);
         self.segment_bytes = segment_bytes;
         self.space_timeout = space_timeout;
+        self
+    }
+
+    /// What tails can read, and how much is kept for them.
+    pub(crate) fn read_by(mut self, tails: Tails) -> Log {
+        self.tails = tails;
         self
     }
 
@@ -247,6 +260,7 @@ impl Log {
             s.kick(true);
         }
         self.wake_preparer();
+        self.tails.wake_all();
     }
 
     pub(crate) fn wake_preparer(&self) {
@@ -257,9 +271,25 @@ impl Log {
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.poisoned.load(Ordering::Acquire) {
-            return Err(Error::Poisoned { cause: self.cause() });
+            return Err(self.why_poisoned());
         }
         Ok(())
+    }
+
+    #[cold]
+    fn why_poisoned(&self) -> Error {
+        self.why_deposed().unwrap_or_else(|| Error::Poisoned { cause: self.cause() })
+    }
+
+    /// The error of a database that has been deposed.
+    pub(crate) fn why_deposed(&self) -> Option<Error> {
+        self.deposed.lock().map(|(epoch, by)| Error::Deposed { epoch, by })
+    }
+
+    /// Another database is the primary, in epoch `by`: nothing is acknowledged here any more.
+    pub(crate) fn depose(&self, epoch: u64, by: u64) {
+        self.deposed.lock().get_or_insert((epoch, by));
+        self.poison(&format!("deposed by the primary of epoch {by}"));
     }
 
     /// Whether this is a copy of the log, in a process that was forked from the one that opened the
@@ -300,6 +330,7 @@ impl Log {
         for s in &self.streams {
             s.wake_all();
         }
+        self.tails.wake_all();
     }
 
     /// Puts a flushed batch in line and moves the horizon as far as all streams allow.
@@ -409,7 +440,8 @@ impl Log {
                 c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
                 self.streams[i].end_flush();
                 let done = Stream::batches(&batch).into_iter();
-                let woken = self.advance(done.map(|(last, batch)| Lagging { last, stream: i, batch }));
+                let mut woken = self.advance(done.map(|(last, batch)| Lagging { last, stream: i, batch }));
+                self.tails.wake_threads(&mut woken.wakers);
                 self.streams[i].recycle_buffers(batch);
                 Ok(Some(self.wake_futures(woken, (!guest).then_some(i))))
             }

@@ -105,6 +105,10 @@ struct State {
     /// included.
     rolled: u64,
     free: Vec<String>,
+    /// Segments that recovery does not need any more, and tails do; rising.
+    kept: Vec<Closed>,
+    /// The last commit whose frame may be gone: in a segment that was released.
+    released: u64,
     /// Why no segment could be got ready.
     problem: Option<Problem>,
     /// After a problem: another attempt is worth while.
@@ -191,6 +195,8 @@ impl Stream {
                 rolled: closed.len() as u64,
                 closed,
                 free,
+                kept: Vec::new(),
+                released: 0,
                 problem: None,
                 wanted: false,
                 attempts: 0,
@@ -212,6 +218,33 @@ impl Stream {
 
     pub(crate) fn dir(&self) -> &PathBuf {
         &self.place.dir
+    }
+
+    pub(crate) fn medium(&self) -> &dyn Medium {
+        &*self.place.medium
+    }
+
+    /// Frames of commits up to `gsn` may be gone, wherever they were.
+    pub(crate) fn forget_frames(&self, gsn: u64) {
+        let mut st = self.state.lock();
+        st.released = st.released.max(gsn);
+    }
+
+    /// The last commit whose frame may be gone.
+    pub(crate) fn released(&self) -> u64 {
+        self.state.lock().released
+    }
+
+    /// The segment that has the first frame here from commit `gsn` on, or will have it.
+    pub(crate) fn segment_of(&self, gsn: u64) -> Option<u64> {
+        let st = self.state.lock();
+        let full = st.kept.iter().chain(&st.closed).find(|c| c.max_gsn >= gsn).map(|c| c.number);
+        full.or(st.segment.as_ref().map(|s| s.number))
+    }
+
+    /// Bytes of log that are kept for tails only.
+    pub(crate) fn kept(&self) -> u64 {
+        self.state.lock().kept.len() as u64 * self.place.segment_size
     }
 
     pub(crate) fn pending(&self) -> u64 {
@@ -717,6 +750,9 @@ impl Stream {
     /// may have been closed since.
     pub(crate) fn recycle(&self, log: &Log, upto: u64, stated: &[u64]) -> Result<usize> {
         let mut gone = Vec::new();
+        // Locked before the stream by nobody.
+        let done = log.tails.done();
+        let room = log.tails.room(self.place.segment_size, log.streams.len());
         let n = {
             let mut st = self.state.lock();
             let superfluous = |c: &Closed| c.max_gsn <= upto && !stated.contains(&c.number);
@@ -732,7 +768,16 @@ impl Stream {
                 st.wanted = true;
                 st.problem.iter_mut().for_each(Problem::forget_pause);
             }
-            for c in old {
+            // What tails still read is kept, the newest of it, as far as there is room.
+            let mut kept = std::mem::take(&mut st.kept);
+            kept.extend(old);
+            kept.sort_unstable_by_key(|c| c.number);
+            let asked = kept.iter().position(|c| done.is_some_and(|done| c.max_gsn > done));
+            let from = asked.map_or(kept.len(), |at| at.max(kept.len().saturating_sub(room)));
+            st.kept = kept.split_off(from);
+            let released = kept.iter().map(|c| c.max_gsn).max();
+            st.released = st.released.max(released.unwrap_or(0));
+            for c in kept {
                 if st.free.len() + st.ready.len() < 2 * READY {
                     st.free.push(segment::name(c.number));
                 } else {

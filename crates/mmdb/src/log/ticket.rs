@@ -52,7 +52,7 @@ impl Ticket {
         Ticket { anchor, batch, stream, gsn, lazy }
     }
 
-    fn log(&self) -> &Log {
+    pub(crate) fn log(&self) -> &Log {
         &self.anchor
     }
 
@@ -81,7 +81,10 @@ impl Ticket {
         self.gsn
     }
 
-    fn failed(&self) -> Error {
+    pub(crate) fn failed(&self) -> Error {
+        if let Some(deposed) = self.log().why_deposed() {
+            return deposed;
+        }
         Error::Indeterminate { gsn: self.gsn, cause: self.log().cause() }
     }
 

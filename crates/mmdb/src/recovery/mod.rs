@@ -20,6 +20,7 @@ use crate::register::{ManifestState, Register};
 use crate::sabotage::{Defect, has_defect};
 use crate::schema::{IndexDef, Logging, Schema};
 use crate::spawner::Spawner;
+use crate::standby::{Lineage, Role, Tails};
 use crate::table::{Space, TableInner};
 use buffer::Buffer;
 use replay::{Work, Worker};
@@ -122,7 +123,7 @@ fn check_options(o: &Options) -> Result<()> {
 }
 
 /// Opens or creates the database at `path`.
-pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
+pub(crate) fn open(path: &Path, mut options: Options, role: Role) -> Result<Engine> {
     check_options(&options)?;
     // The process may change its working directory while the database is open.
     let absolute = |p: &Path| options.medium.absolute(p).map_err(Error::io("find the place of", p));
@@ -138,6 +139,7 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
     let mut locks = Locks::default();
     let mut found = survey(path, &options, &mut locks)?;
     // Nothing has been written so far, and nothing is if anything is wrong.
+    require_role(path, found.manifest.as_ref(), role)?;
     let has_lived = found.manifest.as_ref().is_some_and(|m| m.life().is_some());
     let loaded = if has_lived {
         reload(path, &options, found, locks)?
@@ -157,6 +159,29 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
         load_whole(path, &options, found, locks)?
     };
     start(path, options, loaded)
+}
+
+/// Refuses to open a standby as a primary, and the other way about.
+fn require_role(path: &Path, manifest: Option<&Manifest>, role: Role) -> Result<()> {
+    let there = manifest.map(|m| m.lineage.role);
+    let fenced = manifest.map_or(0, |m| m.lineage.fenced);
+    let why = match (there, role) {
+        (None, Role::Standby) => return Err(Error::NoDatabase { dir: path.to_owned() }),
+        (Some(Role::Deposed), _) => format!(
+            "this database was deposed by the primary of epoch {fenced}, which may lack its last commits; begin a \
+             standby from Database::backup_for_standby of that one, or mmdb::restore this one into another directory \
+             as a database of its own"
+        ),
+        (Some(Role::Standby), Role::Primary) => {
+            "it is a standby; open it with Standby::open, and promote it if it is to become the primary"
+                .into()
+        }
+        (Some(Role::Primary), Role::Standby) => {
+            "it is no standby; one begins with Database::backup_for_standby".into()
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::directory(path, why))
 }
 
 /// What is there to be opened, if nothing is wrong with it.
@@ -209,8 +234,10 @@ fn take_all(path: &Path, options: &Options, homes: &[Home], is_new: bool, locks:
 
 /// The manifest of a database whose first opening is not done.
 fn unborn(options: &Options) -> Manifest {
+    let identity = Identity::random();
     Manifest {
-        identity: Identity::random(),
+        identity,
+        lineage: Lineage::new(identity),
         container_size: options.container_bytes as u32,
         kind: options.log_kind,
         closed: false,
@@ -306,7 +333,9 @@ fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine>
             mark: Mark { identity: old.identity, stream: i as u32, life: Some(now.life()) },
             budget: l.space.budget.clone(),
         };
-        streams.push(Stream::new(place, closed, free, next));
+        let stream = Stream::new(place, closed, free, next);
+        stream.forget_frames(g0);
+        streams.push(stream);
     }
     // Streams that are given up stay in the manifest until a checkpoint has made them superfluous.
     let given_up = l.streams.iter().skip(options.streams).map(|seen| Inventory {
@@ -315,8 +344,13 @@ fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine>
         segments: seen.iter().filter(needed).map(|s| s.number).collect(),
     });
     let given_up: Vec<Inventory> = given_up.collect();
+    let mut lineage = old.lineage.clone();
+    lineage.cut_at(cut);
+    let tails = Tails::new(epochs.clone(), options.tail_log_bytes);
+    tails.has_changed(&lineage);
     let stated = ManifestState {
         identity: old.identity,
+        lineage,
         before: last,
         next_table: old.next_table,
         schemas: old.tables.iter().map(|(id, schema)| (*id, without_unused(&l, *id, schema))).collect(),
@@ -332,7 +366,8 @@ fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine>
     let space_timeout = if by_itself { options.lock_timeout } else { Duration::ZERO };
     let register = Register::new(path, &options, l.space.container_size, stated);
     let log = Log::new(streams, register, cut, options.background, !options.group_commit, options.defect())
-        .bounded(options.max_log_bytes, options.segment_bytes, space_timeout);
+        .bounded(options.max_log_bytes, options.segment_bytes, space_timeout)
+        .read_by(tails);
     let kind = l.manifest.kind;
     let locks: Box<dyn Send + Sync> = Box::new(l.locks);
     let engine = Engine::new(path.to_path_buf(), options, Arc::new(log), l.space, admin, Some(locks));
@@ -363,6 +398,8 @@ fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine>
     } else {
         register.assume(stated);
         engine.checkpoint()?;
+        // Streams that are given up had frames, too, or all of them other records.
+        engine.log.streams.iter().for_each(|s| s.forget_frames(cut));
         for home in l.homes.iter().skip(engine.options.streams) {
             let remove = |name: &str| {
                 let p = home.dir.join(name);

@@ -1,0 +1,128 @@
+//! Following a change of a table's definition.
+//!
+//! All commits before it are made durable, then the manifest states it together with its number,
+//! and then the memory follows. So a change that is stated has every commit before it, and no
+//! commit behind it is logged before it is stated.
+
+use super::lineage::Change;
+use crate::alter::{fill_index, put_schema};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::manifest::MAX_TABLES;
+use crate::register::ManifestState;
+use crate::schema::Schema;
+use crate::table::TableInner;
+use std::sync::Arc;
+
+fn damaged(change: &Change, what: &str) -> Error {
+    Error::FramesDamaged { what: format!("change {} of table {}: {what}", change.number, change.table) }
+}
+
+impl Engine {
+    /// Makes a change of the primary's here, durably. Only commits before it are logged.
+    pub(super) fn follow_change(&self, change: Change) -> Result<()> {
+        self.log.flush_all()?;
+        let _turn = self.alterations.lock();
+        let mut admin = self.admin.lock();
+        let mut next = ManifestState::clone(&self.stated());
+        let there = self.live_tables().into_iter().find(|t| t.id == change.table);
+        next.lineage.recorded = true;
+        let is_known = change.table < next.next_table;
+        next.next_table = next.next_table.max(change.next_table);
+        if change.number != next.lineage.last_change + 1 || change.table >= next.next_table {
+            return Err(damaged(&change, "it is not the next one"));
+        }
+        if next.next_table > MAX_TABLES {
+            return Err(damaged(&change, "there are too many tables"));
+        }
+        next.lineage.note(change.after, change.table, change.next_table, change.schema.clone());
+        if let Some(schema) = &change.schema {
+            schema.validate().map_err(|e| damaged(&change, &e.to_string()))?;
+            let named = |t: &Arc<TableInner>| t.schema.name == schema.name && t.id != change.table;
+            if self.live_tables().iter().any(named) {
+                return Err(damaged(&change, "its name is another table's"));
+            }
+        }
+        match (there, &change.schema) {
+            (None, Some(schema)) => {
+                if is_known {
+                    return Err(damaged(&change, "the table is not here"));
+                }
+                next.schemas.push((change.table, schema.clone()));
+                let table = TableInner::new(change.table, schema.clone(), self.space.clone(), false);
+                self.state(&mut admin, next)?;
+                self.enter_table(&Arc::new(table));
+            }
+            (Some(table), None) => {
+                next.schemas.retain(|(id, _)| *id != table.id);
+                next.published.iter_mut().for_each(|p| p.images.retain(|i| i.table != table.id));
+                let begun = table.life.begin_drop();
+                assert!(begun, "nobody fills or drops tables of a standby");
+                if let Err(e) = self.state(&mut admin, next) {
+                    let lives = table.life.give_up_drop();
+                    assert!(lives, "nobody else changes a table that is being dropped");
+                    return Err(e);
+                }
+                admin.forget_images(table.id);
+                self.forget_table(&table);
+                table.discard_rows();
+            }
+            (Some(table), Some(schema)) => {
+                put_schema(&mut next, table.id, schema);
+                let (indexes, fresh) = self.indexes_of(&table, schema);
+                if fresh.iter().any(|index| index.def.name == "primary") {
+                    return Err(damaged(&change, "it has another primary key"));
+                }
+                let new = Arc::new(table.redefined(schema.clone(), indexes));
+                let filled = fresh.iter().try_for_each(|index| fill_index(self, &new, index));
+                if let Err(e) = filled.and_then(|()| self.state(&mut admin, next).map(drop)) {
+                    fresh.iter().for_each(|index| self.discard_index(index));
+                    return Err(e);
+                }
+                let (before, now) = (&table.schema, schema);
+                let continues = now.columns.len() >= before.columns.len()
+                    && (0..before.columns.len())
+                        .all(|at| now.generations.id(at) == before.generations.id(at));
+                let reshaped = now.generations.now != before.generations.now;
+                self.exchange_table(&table, &new, continues, || {
+                    let done = if reshaped { table.life.reshape() } else { table.life.redefine() };
+                    assert!(done, "nobody fills or drops tables of a standby");
+                    for index in &fresh {
+                        index.set_born(self.snapshots().newest());
+                        index.finish();
+                    }
+                });
+                let gone = |old: &&Index| now.indexes.iter().all(|def| def.name != old.def.name);
+                table.indexes.iter().filter(gone).for_each(|old| self.discard_index(old));
+            }
+            (None, None) => drop(self.state(&mut admin, next)?),
+        }
+        Ok(())
+    }
+
+    /// The indexes of a table by another definition: those that are there, and, also by themselves,
+    /// those that are to be filled.
+    fn indexes_of(&self, table: &TableInner, schema: &Schema) -> (Vec<Index>, Vec<Index>) {
+        let ids = |schema: &Schema, columns: &[usize]| {
+            columns.iter().map(|&at| schema.generations.id(at)).collect::<Vec<_>>()
+        };
+        let mut fresh = Vec::new();
+        let all = schema.indexes.iter().map(|def| {
+            let there = table.indexes.iter().find(|old| {
+                (&old.def.name, old.def.kind, old.def.unique) == (&def.name, def.kind, def.unique)
+                    && ids(&table.schema, &old.def.columns) == ids(schema, &def.columns)
+            });
+            there.map_or_else(
+                || {
+                    let index = Index::unfinished(def, &self.space.budget);
+                    fresh.push(index.clone());
+                    index
+                },
+                |old| old.renumbered(def),
+            )
+        });
+        let all = all.collect();
+        (all, fresh)
+    }
+}

@@ -1,0 +1,209 @@
+//! What a primary does for its standbys.
+
+use super::lineage::Role;
+use super::position::Position;
+use super::tail::{Tail, require_past};
+use crate::backup::BackupStats;
+use crate::checkpoint::Admin;
+use crate::database::Database;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::register::ManifestState;
+use std::path::Path;
+
+impl Database {
+    /// Copies the database into the empty directory `to` (on the same medium), for a standby to
+    /// begin with, while transactions go on: every commit that was durable when this was called is
+    /// in it. Its directory may be brought to another machine, and is opened by
+    /// [`crate::Standby::open`]. [`Database::backup`] is another thing: a database of its own.
+    ///
+    /// ```
+    /// # use mmdb::{Database, Options, Standby};
+    /// let options = Options::in_memory();
+    /// let primary = Database::open("/primary", options.clone())?;
+    /// let copied = primary.backup_for_standby("/standby")?;
+    /// assert_eq!(Standby::open("/standby", options)?.position().gsn(), copied.gsn);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::backup`].
+    pub fn backup_for_standby(&self, to: impl AsRef<Path>) -> Result<BackupStats> {
+        self.0.engine.copy_to(to.as_ref(), true)
+    }
+
+    /// What is durable here, as a position in the lineage that standbys follow.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// let db = Database::in_memory()?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// assert_eq!(db.position()?.gsn(), db.horizon());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with [`crate::Options::reference`].
+    pub fn position(&self) -> Result<Position> {
+        let e = &self.0.engine;
+        e.require_log("tell a position")?;
+        let horizon = e.log.horizon();
+        Ok(Position::of(&e.stated().lineage, horizon))
+    }
+
+    /// The durable commits behind `from`, in order, as they come: what a standby needs that stands
+    /// there.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// let db = Database::in_memory()?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// let from = db.position()?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// let frames = db.tail(&from)?.try_next()?.expect("a commit is durable");
+    /// assert_eq!(frames.last_gsn(), 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TailLost`] if the log from there on is not there any more; [`Error::FramesForeign`]
+    /// if the position is not of this database's past; [`Error::Deposed`] if it is of a later epoch,
+    /// or fenced with one: then this database is deposed. [`Error::Poisoned`];
+    /// [`Error::Unsupported`] with [`crate::Options::reference`].
+    pub fn tail(&self, from: &Position) -> Result<Tail> {
+        let e = &self.0.engine;
+        e.require_log("open a tail")?;
+        e.heed(from)?;
+        if !e.stated().lineage.recorded {
+            e.record_changes(&mut e.admin.lock())?;
+        }
+        Tail::open(e.log.clone(), &e.stated().lineage, from)
+    }
+
+    /// Counts a standby's position as an acknowledgement of all commits up to it:
+    /// [`crate::Ticket::wait_standbys`] waits for these. `standby` is its name, one for each; until
+    /// [`Database::forget_standby`] the log that it needs to go on is kept, up to
+    /// [`crate::Options::tail_log_bytes`]. After an opening none is known.
+    ///
+    /// ```
+    /// # use mmdb::{Database, Options, Standby};
+    /// # let options = Options::in_memory();
+    /// let primary = Database::open("/primary", options.clone())?;
+    /// primary.backup_for_standby("/standby")?;
+    /// let standby = Standby::open("/standby", options)?;
+    /// primary.acknowledge("s", &standby.position())?;
+    /// assert_eq!(primary.stats().standbys, [("s".to_owned(), 0)]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::FramesForeign`] if the position is not of this database's past; [`Error::Deposed`] if
+    /// it is of a later epoch, or fenced with one: then this database is deposed, and nothing is
+    /// acknowledged here any more. [`Error::Poisoned`].
+    pub fn acknowledge(&self, standby: &str, position: &Position) -> Result<()> {
+        let e = &self.0.engine;
+        e.require_log("count an acknowledgement")?;
+        e.heed(position)?;
+        require_past(&e.stated().lineage, position, e.log.horizon())?;
+        e.log.tails.acknowledge(standby, *position);
+        Ok(())
+    }
+
+    /// Forgets a standby that is gone for good: its acknowledgements do not count any more, and no
+    /// log is kept for it. Whether it was known.
+    ///
+    /// ```
+    /// # use mmdb::Database;
+    /// let db = Database::in_memory()?;
+    /// db.acknowledge("s", &db.position()?)?;
+    /// assert!(db.forget_standby("s") && !db.forget_standby("s"));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    pub fn forget_standby(&self, standby: &str) -> bool {
+        self.0.engine.log.tails.forget(standby)
+    }
+
+    /// Says that there is a primary of a later epoch: whoever carries the frames has learned it,
+    /// for they were refused. From now on nothing is acknowledged here, and whoever waits gets
+    /// [`Error::Deposed`]; it is stated in the manifest, so that the database is not opened as a
+    /// primary again.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Error, Options, Schema};
+    /// let options = Options::in_memory();
+    /// let db = Database::open("/db", options.clone())?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into()])?;
+    /// let ticket = tx.commit()?;
+    /// db.depose(2)?;
+    /// assert!(matches!(ticket.wait(), Err(Error::Deposed { epoch: 1, by: 2 })));
+    /// drop((t, ticket, db));
+    /// assert!(matches!(Database::open("/db", options), Err(Error::Directory { .. })));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::FramesOutdated`] if this database is in that epoch or a later one: nothing happens.
+    /// [`Error::Io`] if it could not be stated; it is deposed all the same, until it is opened again.
+    /// [`Error::Unsupported`] with [`crate::Options::reference`].
+    pub fn depose(&self, by: u64) -> Result<()> {
+        let e = &self.0.engine;
+        e.require_log("depose it")?;
+        let epoch = e.stated().lineage.epoch();
+        if by <= epoch {
+            return Err(Error::FramesOutdated { epoch: by, least: epoch + 1 });
+        }
+        e.depose(by)
+    }
+}
+
+impl Engine {
+    fn require_log(&self, operation: &'static str) -> Result<()> {
+        if self.options.reference {
+            let reason = "a database that is opened with Options::reference logs nothing";
+            return Err(Error::Unsupported { operation, reason });
+        }
+        Ok(())
+    }
+
+    /// Looks whether a standby knows of a later epoch: then this database is deposed.
+    fn heed(&self, position: &Position) -> Result<()> {
+        self.log.check()?;
+        let stated = self.stated();
+        let (epoch, by) = (stated.lineage.epoch(), position.fenced());
+        if position.lineage != stated.lineage.id || by <= epoch {
+            return Ok(());
+        }
+        // Whether it can be stated too: it is so.
+        let _ = self.depose(by);
+        Err(Error::Deposed { epoch, by })
+    }
+
+    fn depose(&self, by: u64) -> Result<()> {
+        let epoch = self.stated().lineage.epoch();
+        // First of all nothing more is acknowledged.
+        self.log.depose(epoch, by);
+        self.log.register.state_last(&self.log, |stated| {
+            (stated.lineage.role, stated.lineage.fenced) = (Role::Deposed, by);
+        })
+    }
+
+    /// From now on changes of definitions are kept for standbys, durably.
+    pub(crate) fn record_changes(&self, admin: &mut Admin) -> Result<()> {
+        let mut next = ManifestState::clone(&self.stated());
+        if next.lineage.recorded {
+            return Ok(());
+        }
+        next.lineage.recorded = true;
+        self.state(admin, next).map(drop)
+    }
+
+    /// Before `next` is stated, in which table `id` is defined anew or missing: notes that for
+    /// standbys. No commit that is numbered knows of it, and none will before it is stated.
+    pub(crate) fn note_change(&self, next: &mut ManifestState, id: u32) {
+        let schema = next.schemas.iter().find(|(number, _)| *number == id).map(|(_, schema)| schema.clone());
+        next.lineage.note(self.log.last(), id, next.next_table, schema);
+    }
+}

@@ -1,0 +1,60 @@
+//! The example for NATS JetStream, run against a server of its own: JetStream decides who is the
+//! primary, and nothing is lost that it had.
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code)]
+#[path = "../examples/nats.rs"]
+mod example;
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Server(Child, PathBuf);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = std::fs::remove_dir_all(&self.1);
+    }
+}
+
+/// A server with JetStream, and its address; `None` where there is none installed.
+fn server() -> Option<(Server, String)> {
+    let dir = std::env::temp_dir().join(format!("mmdb-nats-test-{}", std::process::id()));
+    // Debian has it in /usr/sbin, which is not on everybody's path.
+    let programs = ["nats-server", "/usr/sbin/nats-server"];
+    // A port that is free now may be taken by then: another one is tried.
+    for _ in 0..10 {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = format!("127.0.0.1:{port}");
+        let started = programs.iter().find_map(|program| {
+            let mut command = Command::new(program);
+            command.args(["-js", "-a", "127.0.0.1", "-p", &port.to_string(), "-sd"]).arg(&dir);
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+        });
+        let mut server = Server(started?, dir.clone());
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(30) && server.0.try_wait().unwrap().is_none() {
+            if TcpStream::connect(&address).is_ok() {
+                return Some((server, address));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    panic!("nats-server does not start");
+}
+
+#[test]
+fn jetstream_fences_a_deposed_primary_and_nothing_is_lost() {
+    let Some((server, address)) = server() else {
+        println!("SKIP: nats-server is not installed;  sudo apt-get install nats-server");
+        return;
+    };
+    let dir = server.1.join("databases");
+    let (acknowledged, found, end) = example::run(&dir, &address).unwrap();
+    assert!(acknowledged > 0 && found >= acknowledged, "{found} found, {acknowledged} acknowledged");
+    assert!(end.contains("deposed: this was the primary of epoch 1, and there is one of epoch 2"), "{end}");
+}
