@@ -278,6 +278,13 @@ impl<'db> Transaction<'db> {
         self.commit_with(Durability::Durable)
     }
 
+    /// Lets it end and do nothing else: `error` left something half done.
+    pub(crate) fn give_up(&mut self, error: &Error) {
+        if self.refusal.is_none() {
+            self.refusal = Some(Box::new(Refusal::of(error.clone())));
+        }
+    }
+
     /// What this transaction had to give way for, however its error was wrapped, mapped or dropped
     /// since.
     pub(crate) fn take_refusal(&mut self) -> Option<Refusal> {
