@@ -8,11 +8,13 @@
 #![allow(
     non_camel_case_types,
     clippy::missing_safety_doc,
+    clippy::too_many_arguments,
     reason = "the types have their names in C; the rules for all functions are at the head of mmdb.h"
 )]
 
 mod alter;
 mod argument;
+mod blob;
 mod cursor;
 mod database;
 mod failure;
@@ -30,6 +32,7 @@ mod transaction;
 mod value;
 
 pub use alter::*;
+pub use blob::*;
 pub use cursor::*;
 pub use database::*;
 pub use failure::{mmdb_error_code, mmdb_error_message};

@@ -35,6 +35,15 @@ const _: () = {
     may_be_sent::<SnapshotCursor<'static, 'static>>();
 };
 
+/// The snapshot that a caller holds.
+///
+/// # Safety
+/// `p` is NULL or a handle, which nobody frees meanwhile.
+pub(crate) unsafe fn snapshot<'a>(p: *const mmdb_snapshot) -> Result<&'a Snapshot<'static>> {
+    // SAFETY: says the caller.
+    Ok(&unsafe { content(p)? }.snapshot)
+}
+
 /// A cursor of a snapshot. It goes before that.
 pub(crate) struct Reading {
     cursor: SnapshotCursor<'static, 'static>,

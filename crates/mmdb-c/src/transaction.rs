@@ -130,7 +130,7 @@ impl Cell {
 ///
 /// # Safety
 /// `p` is NULL or a handle, which nobody frees meanwhile.
-unsafe fn within<T>(
+pub(crate) unsafe fn within<T>(
     p: *const mmdb_transaction,
     f: impl FnOnce(&mut Transaction<'static>) -> Result<T>,
 ) -> Result<T> {
@@ -275,7 +275,9 @@ pub unsafe extern "C" fn mmdb_run(
     guard(|| unsafe {
         let mode = durability(mode)?;
         let callback = callback.ok_or_else(|| misuse("NULL is given for the callback"))?;
-        let done = database(db)?.run_with(mode, |tx| {
+        // The callback may close the handle.
+        let db = database(db)?.clone();
+        let done = db.run_with(mode, |tx| {
             let at = NonNull::from(tx).cast::<Transaction<'static>>();
             let cell = Arc::new(Cell(Mutex::new(State::of(Pointer { at, owned: None }))));
             let handle = give::<mmdb_transaction>(cell.clone());

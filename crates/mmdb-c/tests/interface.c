@@ -332,6 +332,78 @@ static void tables_change(mmdb_database *db, const mmdb_table *t) {
   OK(mmdb_table_free(more));
 }
 
+static void blobs_are_read_in_parts(mmdb_database *db) {
+  enum { SIZE = 300000 };
+  const char *id[] = {"id"};
+  unsigned char *data = (unsigned char *)malloc(SIZE), part[10];
+  mmdb_blobs *b = NULL;
+  mmdb_schema *schema = NULL;
+  mmdb_table *owner = NULL, *chunks = NULL;
+  mmdb_transaction *tx = NULL;
+  mmdb_snapshot *before = NULL, *after = NULL;
+  mmdb_value key = mmdb_uint(7);
+  uint64_t length = 0, next = 0;
+  size_t count = 0;
+  bool found = false;
+  for (int i = 0; i < SIZE; i++) data[i] = (unsigned char)(i % 251);
+  OK(mmdb_blobs_open(db, "picture", &b));
+  OK(mmdb_begin(db, &tx));
+  OK(mmdb_blob_put(tx, b, 7, data, SIZE));
+  IS(mmdb_blob_put(tx, b, 7, data, ((size_t)16 << 20) + 1), MMDB_STATUS_OPERATION);
+  IS(mmdb_blob_put(tx, b, 7, NULL, 1), MMDB_STATUS_MISUSE);
+  IS(mmdb_blob_write(tx, b, 7, SIZE + 1, data, 1), MMDB_STATUS_OPERATION);
+  OK(mmdb_commit(tx, MMDB_DURABILITY_DURABLE, NULL));
+  OK(mmdb_snapshot_open(db, &before));
+  OK(mmdb_begin(db, &tx));
+  OK(mmdb_blob_write(tx, b, 7, 200000, "changed", 7));
+  OK(mmdb_blob_read(tx, b, 7, 199999, part, sizeof part, &count, &found));
+  TRUE(found && count == 10 && memcmp(part + 1, "changed", 7) == 0);
+  OK(mmdb_blob_truncate(tx, b, 7, 200005, &found));
+  OK(mmdb_blob_length(tx, b, 7, &length, &found));
+  TRUE(found && length == 200005);
+  OK(mmdb_blob_length(tx, b, 8, &length, &found));
+  TRUE(!found && length == 0);
+  IS(mmdb_blob_read(tx, b, 7, 0, NULL, 5, &count, NULL), MMDB_STATUS_MISUSE);
+  OK(mmdb_blob_read(tx, b, 7, (uint64_t)-1, part, sizeof part, &count, &found));
+  TRUE(found && count == 0);
+  OK(mmdb_commit(tx, MMDB_DURABILITY_DURABLE, NULL));
+  memset(data, 0, SIZE);
+  OK(mmdb_snapshot_blob_length(before, b, 7, &length, &found));
+  OK(mmdb_snapshot_blob_read(before, b, 7, 0, data, SIZE, &count, &found));
+  TRUE(found && length == SIZE && count == SIZE && data[200000] == 200000 % 251);
+  OK(mmdb_snapshot_next_blob(before, b, 3, &next, &found));
+  TRUE(found && next == 7);
+  OK(mmdb_snapshot_next_blob(before, b, 8, &next, &found));
+  TRUE(!found);
+  OK(mmdb_snapshot_free(before));
+
+  OK(mmdb_schema_new("owner", &schema));
+  OK(mmdb_schema_column(schema, "id", MMDB_TYPE_UINT64, 0, false));
+  OK(mmdb_schema_primary_key(schema, id, 1, 0));
+  OK(mmdb_create_table(db, schema, &owner));
+  OK(mmdb_schema_free(schema));
+  OK(mmdb_blobs_belong_to(b, owner));
+  OK(mmdb_begin(db, &tx));
+  OK(mmdb_insert(tx, owner, &key, 1));
+  OK(mmdb_delete(tx, owner, &key, 1, &found));
+  OK(mmdb_blob_delete(tx, b, 7, &found));
+  TRUE(!found);
+  OK(mmdb_commit(tx, MMDB_DURABILITY_DURABLE, NULL));
+  OK(mmdb_snapshot_open(db, &after));
+  OK(mmdb_snapshot_blob_length(after, b, 7, &length, &found));
+  TRUE(!found);
+  OK(mmdb_snapshot_free(after));
+  OK(mmdb_table_open(db, "picture", &chunks));
+  OK(mmdb_drop_table(db, chunks));
+  OK(mmdb_drop_table(db, owner));
+  OK(mmdb_table_free(chunks));
+  OK(mmdb_table_free(owner));
+  OK(mmdb_blobs_free(b));
+  OK(mmdb_blobs_free(NULL));
+  IS(mmdb_blobs_belong_to((mmdb_blobs *)(void *)db, NULL), MMDB_STATUS_MISUSE);
+  free(data);
+}
+
 static void wrong_handles_are_noticed(mmdb_database *db, mmdb_table *t) {
   mmdb_transaction *tx = NULL;
   mmdb_cursor *c = NULL;
@@ -387,6 +459,7 @@ int main(int argc, char **argv) {
   cursors_hold_their_transaction(db, t);
   snapshots_stay(db, t);
   transactions_run_again(db, t);
+  blobs_are_read_in_parts(db);
   wrong_handles_are_noticed(db, t);
 
   OK(mmdb_checkpoint(db, &done));

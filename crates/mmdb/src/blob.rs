@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::row::RowView;
 use crate::schema::{ColumnType, Locking, Schema};
 use crate::snapshot::Snapshot;
-use crate::table::Table;
+use crate::table::{Table, TableInner};
 use crate::tx::Transaction;
 use crate::value::Value;
 
@@ -30,7 +30,7 @@ const DATA: usize = 3;
 /// such as the primary key of the row that it belongs to.
 ///
 /// A blob is read and changed in parts, by transactions, and read in snapshots; whoever changes it
-/// locks it whole. Deleting a row deletes no blob: do both in one transaction.
+/// locks it whole. A blob goes with its row where [`Blobs::belong_to`] was called.
 ///
 /// ```
 /// use mmdb::{ColumnType, Database, Schema};
@@ -364,6 +364,45 @@ impl Blobs {
         whole(tx, done).map(|()| true)
     }
 
+    /// From now on, until the database is closed, whoever deletes a row of `owner`, by whatever call
+    /// or because it expires, deletes the blob with its primary key in the same transaction. Call it
+    /// at each opening, as [`Database::blobs`].
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema, Value};
+    /// # let db = Database::in_memory()?;
+    /// let schema = Schema::new("item").column("id", ColumnType::UInt64).ordered_primary_key(&["id"]);
+    /// let items = db.create_table(schema)?;
+    /// let pictures = db.blobs("picture")?;
+    /// pictures.belong_to(&items)?;
+    /// db.run(|tx| {
+    ///     tx.insert(&items, &[7u64.into()])?;
+    ///     pictures.put(tx, 7, &[0; 100_000])
+    /// })?;
+    /// db.run(|tx| tx.delete_range(&items, "primary", [Value::UInt(5)]..))?;
+    /// assert_eq!(pictures.length(&mut db.begin()?, 7)?, None);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Operation`] if the primary key is not one column of `UInt64` or `Int64` (whose
+    /// number as `u64` the blob has). If a blob cannot be deleted later, the transaction can only
+    /// end.
+    pub fn belong_to(&self, owner: &Table) -> Result<()> {
+        let schema = owner.schema();
+        let columns = schema.indexes.first().map_or(&[][..], |primary| &primary.columns);
+        let kinds: Vec<ColumnType> = columns.iter().map(|&c| schema.columns[c].kind).collect();
+        if !matches!(kinds[..], [ColumnType::UInt64 | ColumnType::Int64]) {
+            let reason = format!("the primary key is {kinds:?}, and has to be one UInt64 or Int64");
+            let (table, operation) = (schema.name.clone(), "have blobs belong to its rows");
+            return Err(Error::Operation { table, operation, reason });
+        }
+        let mut attached = owner.0.blobs.write();
+        attached.retain(|b| b.table.0.is_live() && b.table.0.id != self.table.0.id);
+        attached.push(self.clone());
+        Ok(())
+    }
+
     /// Chunks of a blob with this length: one at least, which has the length.
     fn chunks(&self, length: u64) -> u64 {
         length.div_ceil(self.chunk).max(1)
@@ -397,13 +436,20 @@ impl Blobs {
 
     fn put_chunks(&self, tx: &mut Transaction<'_>, id: u64, bytes: &[u8], before: Option<u64>) -> Result<()> {
         let length = bytes.len() as u64;
+        let was = before.map_or(0, |before| self.chunks(before));
         for c in 0..self.chunks(length) {
             let from = (c * self.chunk) as usize;
-            let to = bytes.len().min(from + self.chunk as usize);
-            self.set(tx, id, c, length, &bytes[from..to])?;
+            let data = &bytes[from..bytes.len().min(from + self.chunk as usize)];
+            // What stays as it is costs the log nothing.
+            let mut stays = false;
+            if c < was && (c > 0 || before == Some(length)) {
+                self.show(tx, id, c, &mut |there| stays = there == data)?;
+            }
+            if !stays {
+                self.set(tx, id, c, length, data)?;
+            }
         }
-        let surplus = self.chunks(length)..before.map_or(0, |before| self.chunks(before));
-        surplus.into_iter().try_for_each(|c| tx.delete(&self.table, &key(id, c)).map(drop))
+        (self.chunks(length)..was).try_for_each(|c| tx.delete(&self.table, &key(id, c)).map(drop))
     }
 
     fn write_chunks(
@@ -534,7 +580,48 @@ fn whole<T>(tx: &mut Transaction<'_>, done: Result<T>) -> Result<T> {
     done
 }
 
+impl Transaction<'_> {
+    /// Deletes the blobs of a row that was deleted.
+    #[cold]
+    pub(crate) fn delete_blobs(&mut self, owner: &TableInner, key: &[u8]) -> Result<()> {
+        let Ok(key) = <[u8; 8]>::try_from(key) else { return Ok(()) };
+        let is_signed = owner.schema.columns[owner.schema.indexes[0].columns[0]].kind == ColumnType::Int64;
+        // A key's first bit is turned over where there is a sign.
+        let id = u64::from_be_bytes(key) ^ if is_signed { 1 << 63 } else { 0 };
+        let attached = owner.blobs.read().clone();
+        for blobs in attached.iter().filter(|b| b.table.0.is_live()) {
+            let done = blobs.delete(self, id);
+            whole(self, done)?;
+        }
+        Ok(())
+    }
+}
+
 impl BlobSnapshot<'_, '_> {
+    /// The numbers of all blobs, rising.
+    ///
+    /// ```
+    /// # let db = mmdb::Database::in_memory()?;
+    /// let pictures = db.blobs("picture")?;
+    /// db.run(|tx| [5, 3].iter().try_for_each(|id| pictures.put(tx, *id, &[0; 50_000])))?;
+    /// assert_eq!(pictures.at(&db.snapshot()?).ids()?, [3, 5]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::range`].
+    pub fn ids(&self) -> Result<Vec<u64>> {
+        let mut all = Vec::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let mut cursor = self.snapshot.range(&self.blobs.table, "primary", [Value::UInt(from)]..)?;
+            let Some(id) = cursor.next_with(|row| row.at(0).as_uint())?.flatten() else { break };
+            all.push(id);
+            next = id.checked_add(1);
+        }
+        Ok(all)
+    }
+
     /// As [`Blobs::length`].
     ///
     /// ```

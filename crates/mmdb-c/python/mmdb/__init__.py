@@ -5,6 +5,7 @@ the quick start. Calls release the interpreter's lock, so threads commit togethe
 """
 
 from ._library import version
+from .blobs import Blobs
 from .cursor import Cursor
 from .database import Database, Locking, Logging, TimeUnit, restore
 from .errors import (

@@ -6,6 +6,7 @@ import enum
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _library, errors, values
+from .blobs import Blobs
 from ._library import CheckpointStats, Handle, Stats, call, names, text
 from .schema import Column, Index
 from .snapshot import Snapshot
@@ -146,6 +147,13 @@ class Database:
             if not pointer.value:
                 return found
             found.append(Table(pointer))
+
+    def blobs(self, name: str) -> Blobs:
+        """The table of blobs with a name, which is created if there is none."""
+        pointer = ctypes.c_void_p()
+        with self._handle.use() as me:
+            call("blobs_open", me, text(name), ctypes.byref(pointer))
+        return Blobs(pointer)
 
     def drop_table(self, table: Table) -> None:
         """Drops a table and its rows."""

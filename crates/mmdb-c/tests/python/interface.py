@@ -166,6 +166,35 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
     with db.snapshot() as now:
         assert list(now.scan(items)) == []
 
+    # Blobs, in parts and whole.
+    pictures = db.blobs("picture")
+    owners = db.create_table("owner", [Column("id", ColumnType.UINT64)], ["id"])
+    pictures.belong_to(owners)
+    whole = bytes(range(256)) * 2000
+    with db.transaction() as tx:
+        tx.insert(owners, id=7)
+        pictures.put(tx, 7, whole)
+        raises(mmdb.OperationError, pictures.put, tx, 7, bytes((16 << 20) + 1))
+        raises(mmdb.OperationError, pictures.write, tx, 7, len(whole) + 1, b"x")
+        raises(mmdb.InvalidValueError, pictures.put, tx, -1, b"x")
+        raises(mmdb.InvalidValueError, pictures.put, tx, 7, "text")
+    with db.snapshot() as before:
+        db.run(lambda tx: pictures.write(tx, 7, 100_000, memoryview(b"changed")))
+        assert pictures.read(before, 7) == whole and pictures.length(before, 7) == len(whole)
+        assert pictures.ids(before) == [7]
+    with db.transaction() as tx:
+        assert pictures.read(tx, 7, 99_999, 8) == whole[99_999:100_000] + b"changed"
+        part = bytearray(b"....")
+        assert pictures.read_into(tx, 7, 100_003, part) == 4 and part == b"nged"
+        assert pictures.read_into(tx, 7, len(whole) - 1, part) == 1 and part == b"\xffged"
+        assert pictures.read(tx, 8) is None and pictures.read_into(tx, 8, 0, part) is None
+        assert pictures.length(tx, 8) is None and not pictures.delete(tx, 8)
+        assert pictures.truncate(tx, 7, 100_007)
+        assert pictures.read(tx, 7, 100_000) == b"changed" and pictures.read(tx, 7, 2**40) == b""
+        assert tx.delete(owners, 7) and pictures.read(tx, 7) is None
+    db.drop_table(db.table("picture"))
+    db.drop_table(owners)
+
     # Changes of the schema.
     db.run(lambda tx: tx.insert(items, id=1, name="pen", weight=0.5))
     items = db.add_column(items, Column("colour", ColumnType.var_text(10)), "blue")

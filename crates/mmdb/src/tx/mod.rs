@@ -1095,6 +1095,19 @@ impl<'db> Transaction<'db> {
         (key, h): (&[u8], u64),
         what: impl Fn() -> String,
     ) -> Result<bool> {
+        let is_gone = self.delete_row_alone(t, (key, h), what)?;
+        if is_gone && !t.blobs.read().is_empty() {
+            self.delete_blobs(t, key)?;
+        }
+        Ok(is_gone)
+    }
+
+    fn delete_row_alone(
+        &mut self,
+        t: &TableInner,
+        (key, h): (&[u8], u64),
+        what: impl Fn() -> String,
+    ) -> Result<bool> {
         let Some(found) = self.locate(t, key, h, Mode::Exclusive)? else { return Ok(false) };
         if t.indexes.len() > 1 && t.locking != Locking::None {
             let Some(old) = self.fetch(t, found)? else { return Ok(false) };
