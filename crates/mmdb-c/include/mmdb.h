@@ -7,8 +7,8 @@
 // No call ends the process, and none throws.
 //
 // Handles. mmdb_database, mmdb_table, mmdb_transaction, mmdb_cursor, mmdb_row, mmdb_snapshot,
-// mmdb_ticket, mmdb_options and mmdb_schema are known by their names only. Each is freed once, by
-// the function that its maker names, and by no other (never by free). NULL may be freed. NULL in
+// mmdb_ticket, mmdb_blobs, mmdb_options and mmdb_schema are known by their names only. Each is
+// freed once, by the function that its maker names, and by no other (never by free). NULL may be freed. NULL in
 // another place, a handle of another kind, and most handles that were freed are answered with
 // MMDB_STATUS_MISUSE; the last cannot be known for certain, so it must not be relied upon.
 // They may be freed in any order: a database stays open until its transactions, snapshots and their
@@ -20,8 +20,8 @@
 // the table. Texts that are given end with a zero and are UTF-8; values have a size instead.
 // An array of no elements may be NULL.
 //
-// Threads. A database, a table, a snapshot and a ticket may be used by any number of threads at
-// once. A transaction, a cursor, options and a schema may go from thread to thread, and be used by
+// Threads. A database, a table, a snapshot, a ticket and blobs may be used by any number of threads
+// at once. A transaction, a cursor, options and a schema may go from thread to thread, and be used by
 // one at a time: another one is answered with MMDB_STATUS_MISUSE. Nobody may free a handle that
 // another thread is using.
 //
@@ -293,6 +293,10 @@ typedef uint32_t mmdb_durability;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// A table of blobs: binary values of up to 16 MiB, each with a number that the caller chooses,
+// such as the primary key of the row that it belongs to. Any number of threads may use it at once.
+typedef struct mmdb_blobs mmdb_blobs;
+
 // Gives rows one by one. One thread at a time may use it.
 typedef struct mmdb_cursor mmdb_cursor;
 
@@ -447,8 +451,8 @@ typedef struct mmdb_index {
   size_t count;
 } mmdb_index;
 
-// What mmdb_run calls: returns 0 to commit, anything else to undo. It must not end the
-// transaction, nor keep it, nor leave by longjmp or an exception.
+// What mmdb_run calls: returns 1 to commit, and 0 to undo, as it does who fails to say. It must not
+// end the transaction, nor keep it, nor leave by longjmp or an exception.
 typedef int (*mmdb_callback)(struct mmdb_transaction *tx, void *context);
 
 #ifdef __cplusplus
@@ -500,6 +504,93 @@ mmdb_status mmdb_create_index(const struct mmdb_database *db,
 mmdb_status mmdb_drop_index(const struct mmdb_database *db,
                             const struct mmdb_table *changed,
                             const char *name);
+
+// Finds the table of blobs with a name, or creates it. Free the handle with mmdb_blobs_free; the
+// blobs stay. As a table (mmdb_table_open) it can be renamed and dropped, and has statistics.
+mmdb_status mmdb_blobs_open(const struct mmdb_database *db,
+                            const char *name,
+                            struct mmdb_blobs **blobs);
+
+// From now on, until the database is closed, whoever deletes a row of `owner` deletes the blob
+// with its primary key, which is one column of MMDB_TYPE_UINT64 or MMDB_TYPE_INT64.
+mmdb_status mmdb_blobs_belong_to(const struct mmdb_blobs *blobs, const struct mmdb_table *owner);
+
+// Makes `size` bytes the whole of a blob, whether it is there or not. Is it refused half way, the
+// transaction can only end.
+mmdb_status mmdb_blob_put(struct mmdb_transaction *tx,
+                          const struct mmdb_blobs *blobs,
+                          uint64_t id,
+                          const void *data,
+                          size_t size);
+
+// Puts bytes over those from byte `at` on, and behind the end; one that is not there is made by a
+// write at 0. As mmdb_blob_put.
+mmdb_status mmdb_blob_write(struct mmdb_transaction *tx,
+                            const struct mmdb_blobs *blobs,
+                            uint64_t id,
+                            uint64_t at,
+                            const void *data,
+                            size_t size);
+
+// Cuts a blob to its first `length` bytes. `found`, which may be NULL, becomes whether there is
+// one. As mmdb_blob_put.
+mmdb_status mmdb_blob_truncate(struct mmdb_transaction *tx,
+                               const struct mmdb_blobs *blobs,
+                               uint64_t id,
+                               uint64_t length,
+                               bool *found);
+
+// Deletes a blob. `found`, which may be NULL, becomes whether there was one. As mmdb_blob_put.
+mmdb_status mmdb_blob_delete(struct mmdb_transaction *tx,
+                             const struct mmdb_blobs *blobs,
+                             uint64_t id,
+                             bool *found);
+
+// The bytes of a blob. `found` becomes whether there is one; `length` is 0 otherwise.
+mmdb_status mmdb_blob_length(struct mmdb_transaction *tx,
+                             const struct mmdb_blobs *blobs,
+                             uint64_t id,
+                             uint64_t *length,
+                             bool *found);
+
+// Reads from byte `at` as much as there is, up to `size` bytes, into `out`. `count` becomes how
+// much that was, and `found`, which may be NULL, whether there is such a blob.
+mmdb_status mmdb_blob_read(struct mmdb_transaction *tx,
+                           const struct mmdb_blobs *blobs,
+                           uint64_t id,
+                           uint64_t at,
+                           void *out,
+                           size_t size,
+                           size_t *count,
+                           bool *found);
+
+// As mmdb_blob_length, of a snapshot.
+mmdb_status mmdb_snapshot_blob_length(const struct mmdb_snapshot *of,
+                                      const struct mmdb_blobs *blobs,
+                                      uint64_t id,
+                                      uint64_t *length,
+                                      bool *found);
+
+// As mmdb_blob_read, of a snapshot.
+mmdb_status mmdb_snapshot_blob_read(const struct mmdb_snapshot *of,
+                                    const struct mmdb_blobs *blobs,
+                                    uint64_t id,
+                                    uint64_t at,
+                                    void *out,
+                                    size_t size,
+                                    size_t *count,
+                                    bool *found);
+
+// The least number of a blob that is `from` or above, in a snapshot. `found` becomes whether there
+// is one; `id` is 0 otherwise.
+mmdb_status mmdb_snapshot_next_blob(const struct mmdb_snapshot *of,
+                                    const struct mmdb_blobs *blobs,
+                                    uint64_t from,
+                                    uint64_t *id,
+                                    bool *found);
+
+// Frees the handle. The blobs stay.
+mmdb_status mmdb_blobs_free(struct mmdb_blobs *blobs);
 
 // The next row, or NULL at the end. It belongs to the cursor and goes with the next call for it.
 mmdb_status mmdb_cursor_next(struct mmdb_cursor *cursor, const struct mmdb_row **row);
@@ -604,6 +695,93 @@ mmdb_status mmdb_create_index(const struct mmdb_database *db,
 mmdb_status mmdb_drop_index(const struct mmdb_database *db,
                             const struct mmdb_table *changed,
                             const char *name);
+
+// Finds the table of blobs with a name, or creates it. Free the handle with mmdb_blobs_free; the
+// blobs stay. As a table (mmdb_table_open) it can be renamed and dropped, and has statistics.
+mmdb_status mmdb_blobs_open(const struct mmdb_database *db,
+                            const char *name,
+                            struct mmdb_blobs **blobs);
+
+// From now on, until the database is closed, whoever deletes a row of `owner` deletes the blob
+// with its primary key, which is one column of MMDB_TYPE_UINT64 or MMDB_TYPE_INT64.
+mmdb_status mmdb_blobs_belong_to(const struct mmdb_blobs *blobs, const struct mmdb_table *owner);
+
+// Makes `size` bytes the whole of a blob, whether it is there or not. Is it refused half way, the
+// transaction can only end.
+mmdb_status mmdb_blob_put(struct mmdb_transaction *tx,
+                          const struct mmdb_blobs *blobs,
+                          uint64_t id,
+                          const void *data,
+                          size_t size);
+
+// Puts bytes over those from byte `at` on, and behind the end; one that is not there is made by a
+// write at 0. As mmdb_blob_put.
+mmdb_status mmdb_blob_write(struct mmdb_transaction *tx,
+                            const struct mmdb_blobs *blobs,
+                            uint64_t id,
+                            uint64_t at,
+                            const void *data,
+                            size_t size);
+
+// Cuts a blob to its first `length` bytes. `found`, which may be NULL, becomes whether there is
+// one. As mmdb_blob_put.
+mmdb_status mmdb_blob_truncate(struct mmdb_transaction *tx,
+                               const struct mmdb_blobs *blobs,
+                               uint64_t id,
+                               uint64_t length,
+                               bool *found);
+
+// Deletes a blob. `found`, which may be NULL, becomes whether there was one. As mmdb_blob_put.
+mmdb_status mmdb_blob_delete(struct mmdb_transaction *tx,
+                             const struct mmdb_blobs *blobs,
+                             uint64_t id,
+                             bool *found);
+
+// The bytes of a blob. `found` becomes whether there is one; `length` is 0 otherwise.
+mmdb_status mmdb_blob_length(struct mmdb_transaction *tx,
+                             const struct mmdb_blobs *blobs,
+                             uint64_t id,
+                             uint64_t *length,
+                             bool *found);
+
+// Reads from byte `at` as much as there is, up to `size` bytes, into `out`. `count` becomes how
+// much that was, and `found`, which may be NULL, whether there is such a blob.
+mmdb_status mmdb_blob_read(struct mmdb_transaction *tx,
+                           const struct mmdb_blobs *blobs,
+                           uint64_t id,
+                           uint64_t at,
+                           void *out,
+                           size_t size,
+                           size_t *count,
+                           bool *found);
+
+// As mmdb_blob_length, of a snapshot.
+mmdb_status mmdb_snapshot_blob_length(const struct mmdb_snapshot *of,
+                                      const struct mmdb_blobs *blobs,
+                                      uint64_t id,
+                                      uint64_t *length,
+                                      bool *found);
+
+// As mmdb_blob_read, of a snapshot.
+mmdb_status mmdb_snapshot_blob_read(const struct mmdb_snapshot *of,
+                                    const struct mmdb_blobs *blobs,
+                                    uint64_t id,
+                                    uint64_t at,
+                                    void *out,
+                                    size_t size,
+                                    size_t *count,
+                                    bool *found);
+
+// The least number of a blob that is `from` or above, in a snapshot. `found` becomes whether there
+// is one; `id` is 0 otherwise.
+mmdb_status mmdb_snapshot_next_blob(const struct mmdb_snapshot *of,
+                                    const struct mmdb_blobs *blobs,
+                                    uint64_t from,
+                                    uint64_t *id,
+                                    bool *found);
+
+// Frees the handle. The blobs stay.
+mmdb_status mmdb_blobs_free(struct mmdb_blobs *blobs);
 
 // The next row, or NULL at the end. It belongs to the cursor and goes with the next call for it.
 mmdb_status mmdb_cursor_next(struct mmdb_cursor *cursor, const struct mmdb_row **row);

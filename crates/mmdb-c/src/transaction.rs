@@ -243,8 +243,8 @@ pub unsafe extern "C" fn mmdb_abort(tx: *mut mmdb_transaction) -> mmdb_status {
     })
 }
 
-/// What mmdb_run calls: returns 0 to commit, anything else to undo. It must not end the
-/// transaction, nor keep it, nor leave by longjmp or an exception.
+/// What mmdb_run calls: returns 1 to commit, and 0 to undo, as it does who fails to say. It must not
+/// end the transaction, nor keep it, nor leave by longjmp or an exception.
 pub type mmdb_callback =
     Option<unsafe extern "C" fn(tx: *mut mmdb_transaction, context: *mut c_void) -> c_int>;
 
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn mmdb_run(
                 Ok(mut state) => drop(state.end()),
                 Err(state) => drop(state.into_inner().end()),
             }
-            if answer == 0 { Ok(()) } else { Err(Stop::Caller) }
+            if answer != 0 { Ok(()) } else { Err(Stop::Caller) }
         });
         match done {
             Ok(((), made)) if ticket.is_null() => Ok(made.wait().map(drop)?),

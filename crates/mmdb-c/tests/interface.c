@@ -232,7 +232,7 @@ static int refuse(mmdb_transaction *tx, void *context) {
   OK(mmdb_insert(tx, turns->table, v, 7));
   IS(mmdb_commit(tx, 0, NULL), MMDB_STATUS_MISUSE);
   IS(mmdb_abort(tx), MMDB_STATUS_MISUSE);
-  return 1;
+  return 0;
 }
 
 static int count_up(mmdb_transaction *tx, void *context) {
@@ -243,12 +243,12 @@ static int count_up(mmdb_transaction *tx, void *context) {
   mmdb_assignment set;
   mmdb_status status = mmdb_get(tx, turns->table, &key, 1, &row);
   turns->runs++;
-  if (status != MMDB_STATUS_OK) return 1;
+  if (status != MMDB_STATUS_OK) return 0;
   OK(mmdb_row_values(row, &got, NULL));
   set.column = "made";
   set.value = mmdb_time(got[5].integer + 1);
   OK(mmdb_row_free(row));
-  return (int)mmdb_update(tx, turns->table, &key, 1, &set, 1, NULL);
+  return mmdb_update(tx, turns->table, &key, 1, &set, 1, NULL) == MMDB_STATUS_OK;
 }
 
 static mmdb_database *shared;

@@ -365,8 +365,8 @@ impl Blobs {
     }
 
     /// From now on, until the database is closed, whoever deletes a row of `owner`, by whatever call
-    /// or because it expires, deletes the blob with its primary key in the same transaction. Call it
-    /// at each opening, as [`Database::blobs`].
+    /// or because it expires, deletes the blob with its primary key in the same transaction. Call
+    /// it at each opening, as [`Database::blobs`].
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema, Value};

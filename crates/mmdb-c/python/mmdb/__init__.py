@@ -30,6 +30,7 @@ from .errors import (
     NoSuchColumnError,
     NoSuchIndexError,
     NoSuchTableError,
+    NotTextError,
     OperationError,
     OptionsError,
     OutOfMemoryError,

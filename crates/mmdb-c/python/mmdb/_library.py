@@ -211,7 +211,10 @@ def call(name: str, *arguments: Any) -> None:
 
 def text(value: Any) -> bytes:
     """A text as the library takes it."""
-    encoded = os.fspath(value).encode() if not isinstance(value, str) else value.encode()
+    try:
+        encoded = value.encode() if isinstance(value, str) else os.fsencode(value)
+    except (UnicodeEncodeError, TypeError) as e:
+        raise errors.InvalidValueError(f"{value!r} is no text: {e}") from None
     if b"\0" in encoded:
         raise errors.InvalidValueError(f"{value!r} has a zero in it")
     return encoded
@@ -219,7 +222,7 @@ def text(value: Any) -> bytes:
 
 def names(values: Any) -> Any:
     """Names as the library takes them, and how many."""
-    encoded = [text(v) for v in values]
+    encoded = [text(v) for v in ([values] if isinstance(values, str) else values)]
     return (c_char_p * len(encoded))(*encoded), len(encoded)
 
 
@@ -229,7 +232,7 @@ class Handle:
     def __init__(self, pointer: Any, free: str, what: str) -> None:
         self._pointer, self._free, self._what = pointer, free, what
         self._uses = 0
-        self._lock = threading.Lock()
+        self._lock = threading.Condition(threading.Lock())
 
     @property
     def is_open(self) -> bool:
@@ -249,6 +252,7 @@ class Handle:
         finally:
             with self._lock:
                 self._uses -= 1
+                self._lock.notify_all()
 
     def take(self) -> Any:
         """The pointer, for its last call; None if it was closed before."""
@@ -257,6 +261,12 @@ class Handle:
                 raise errors.MisuseError(f"another thread uses the {self._what}")
             pointer, self._pointer = self._pointer, None
             return pointer
+
+    def forget(self) -> None:
+        """It is freed by somebody else; calls of other threads are waited for."""
+        with self._lock:
+            self._pointer = None
+            self._lock.wait_for(lambda: not self._uses)
 
     def give_back(self, pointer: Any) -> None:
         """It was not freed after all."""

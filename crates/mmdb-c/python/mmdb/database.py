@@ -226,16 +226,18 @@ class Database:
         def callback(pointer: Any, _: Any) -> int:
             if raised and not isinstance(raised[-1], Exception):
                 # Ctrl-C, or the end of the program: not again, whatever was in the way.
-                return 1
-            tx = Transaction(ctypes.c_void_p(pointer), owned=False)
-            try:
-                results.append(function(tx))
                 return 0
+            # An exception that left this function would be printed, and 0 be returned, which undoes.
+            try:
+                tx = Transaction(ctypes.c_void_p(pointer), owned=False)
+                try:
+                    results.append(function(tx))
+                finally:
+                    tx._forget()
+                return 1
             except BaseException as e:
                 raised.append(e)
-                return 1
-            finally:
-                tx._forget()
+                return 0
 
         ticket = ctypes.c_void_p()
         with self._handle.use() as me:
@@ -243,6 +245,8 @@ class Database:
             try:
                 call("run", me, int(lazy), c, None, ctypes.byref(ticket))
             except errors.AbortedError:
+                if not raised:
+                    raise
                 raise raised[-1] from None
             except errors.Error as e:
                 if raised and not isinstance(raised[-1], Exception):

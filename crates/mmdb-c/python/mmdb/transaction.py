@@ -103,8 +103,8 @@ class Transaction(Reader):
             raise errors.MisuseError("the transaction of Database.run ends when the function does")
 
     def _forget(self) -> None:
-        """It was ended by whoever began it."""
-        self._handle.take()
+        """It is ended by whoever began it."""
+        self._handle.forget()
 
     def __enter__(self) -> "Transaction":
         return self

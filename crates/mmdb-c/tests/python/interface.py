@@ -40,6 +40,8 @@ raises(mmdb.OptionsError, mmdb.open, path, colour=3)
 raises(mmdb.OptionsError, mmdb.open, path, streams=-1)
 raises(mmdb.OptionsError, mmdb.open, path, streams=0)
 raises(mmdb.InvalidValueError, mmdb.open, path + "\0")
+raises(mmdb.InvalidValueError, mmdb.open, 5)
+raises(mmdb.NotTextError, mmdb.open, b"/tmp/\xff")
 
 with mmdb.open(path, segment_bytes=1 << 20) as db:
     raises(mmdb.IoError, mmdb.open, path)
@@ -150,6 +152,14 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
     raises(KeyboardInterrupt, db.run, stop)
     assert len(stops) == 1
     raises(mmdb.ClosedError, stops[0].get, items, 1)
+    def close(tx):
+        raises(mmdb.MisuseError, db.close)
+        raises(mmdb.MisuseError, db.run(lambda inner: inner)._require_owned)
+
+    db.run(close)
+    raises(mmdb.NoSuchColumnError, db.create_table, "x", COLUMNS, "identity")
+    raises(mmdb.InvalidValueError, db.table, "\ud800")
+    raises(SystemExit, db.run, lambda tx: sys.exit(3))
     value, ticket = db.run_with(count, lazy=True)
     assert value == 82 and ticket.wait_durable() == ticket.gsn and ticket.poll()
 
@@ -222,7 +232,17 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
     # A call of another thread is refused, not crossed.
     seen = []
     tx = db.transaction()
-    inside, go = threading.Event(), threading.Event()
+    def twice():
+        try:
+            for _ in range(300):
+                tx.get(items, 1)
+        except mmdb.MisuseError as e:
+            seen.append(str(e))
+
+    threads = [threading.Thread(target=twice) for _ in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert all("another call uses this" in words for words in seen), seen
     with tx._handle.use():
         raises(mmdb.MisuseError, tx.commit)
     tx.abort()

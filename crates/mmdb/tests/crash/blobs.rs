@@ -3,7 +3,7 @@
 
 use crate::rng::Rng;
 use mmdb::medium::{CrashKind, CrashMedium};
-use mmdb::{Blobs, Database, Durability, Error, Options, Sabotage};
+use mmdb::{Blobs, Database, Durability, Error, Options, Sabotage, Stepwise};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -101,10 +101,21 @@ pub fn run(seed: u64, sabotage: Sabotage) -> Result<(), String> {
         db.verify().map_err(words)?;
         after.retain(|gsn, _| *gsn <= cut);
         let mut moment = None;
-        for _ in 0..5 + rng.below(25) {
+        // Copied container by container, while blobs change.
+        let mut checkpoint: Option<Stepwise<'_>> = None;
+        for _ in 0..5 + rng.below(40) {
             match rng.below(12) {
-                0 => drop(db.checkpoint().map_err(words)?),
-                1 => moment = Some((db.snapshot().map_err(words)?, model.clone())),
+                0..=3 => match checkpoint.take() {
+                    None => checkpoint = Some(db.checkpoint_stepwise().map_err(words)?),
+                    Some(mut c) => {
+                        if c.step().map_err(words)? {
+                            checkpoint = Some(c);
+                        } else {
+                            c.finish().map_err(words)?;
+                        }
+                    }
+                },
+                4 => moment = Some((db.snapshot().map_err(words)?, model.clone())),
                 _ => {
                     let (script, mut next) = (rng.next(), Model::new());
                     let count = 1 + rng.below(3);
@@ -129,6 +140,8 @@ pub fn run(seed: u64, sabotage: Sabotage) -> Result<(), String> {
                 return Err(format!("life {life}: a snapshot shows {found:?}, not {want:?}"));
             }
         }
+        // A backup waits for a checkpoint.
+        checkpoint.filter(|_| rng.one_in(2)).map_or(Ok(()), |c| c.finish().map(drop)).map_err(words)?;
         if rng.one_in(3) {
             let path = format!("/backup-{life}");
             let done = db.backup(&path).map_err(words)?;
