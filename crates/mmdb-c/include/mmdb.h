@@ -451,8 +451,8 @@ typedef struct mmdb_index {
   size_t count;
 } mmdb_index;
 
-// What mmdb_run calls: returns 1 to commit, and 0 to undo, as it does who fails to say. It must not
-// end the transaction, nor keep it, nor leave by longjmp or an exception.
+// What mmdb_run calls: returns 1 to commit, and 0 to undo. It must not end the transaction, nor
+// keep it, nor leave by longjmp or an exception.
 typedef int (*mmdb_callback)(struct mmdb_transaction *tx, void *context);
 
 #ifdef __cplusplus

@@ -2,9 +2,9 @@
 //! compares the two.
 //!
 //! Each function here takes what it was given apart, calls [`mmdb`], and gives back a status. What
-//! the caller holds are handles ([`handle`]): pointers to something that begins with a mark of its
+//! the caller holds are handles (`handle.rs`): pointers to something that begins with a mark of its
 //! kind, so that NULL, another kind and most of what was freed are told from the right one. No
-//! panic leaves a function ([`failure::guard`]).
+//! panic leaves a function (`failure.rs`).
 #![allow(
     non_camel_case_types,
     clippy::missing_safety_doc,

@@ -243,8 +243,8 @@ pub unsafe extern "C" fn mmdb_abort(tx: *mut mmdb_transaction) -> mmdb_status {
     })
 }
 
-/// What mmdb_run calls: returns 1 to commit, and 0 to undo, as it does who fails to say. It must not
-/// end the transaction, nor keep it, nor leave by longjmp or an exception.
+/// What mmdb_run calls: returns 1 to commit, and 0 to undo. It must not end the transaction, nor
+/// keep it, nor leave by longjmp or an exception.
 pub type mmdb_callback =
     Option<unsafe extern "C" fn(tx: *mut mmdb_transaction, context: *mut c_void) -> c_int>;
 

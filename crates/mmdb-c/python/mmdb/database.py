@@ -227,7 +227,7 @@ class Database:
             if raised and not isinstance(raised[-1], Exception):
                 # Ctrl-C, or the end of the program: not again, whatever was in the way.
                 return 0
-            # An exception that left this function would be printed, and 0 be returned, which undoes.
+            # An exception that left this function would be printed, and 0 returned, which undoes.
             try:
                 tx = Transaction(ctypes.c_void_p(pointer), owned=False)
                 try:

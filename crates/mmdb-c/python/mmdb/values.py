@@ -15,7 +15,8 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 def _bytes(kind: int, data: bytes) -> Tuple[Value, Any]:
     buffer = ctypes.c_char_p(data)
-    return Value(kind, 0, 0, 0, 0.0, ctypes.cast(buffer, ctypes.c_void_p), len(data)), (buffer, data)
+    place = ctypes.cast(buffer, ctypes.c_void_p)
+    return Value(kind, 0, 0, 0, 0.0, place, len(data)), (buffer, data)
 
 
 def _decimal(number: decimal.Decimal) -> Value:
