@@ -585,7 +585,7 @@ fn doubled_row(t: &TableInner, index: &Index, key: &KeyBuf) -> Result<Option<Vec
 
 impl Schema {
     /// What this table's definition has other than `wanted`, in words.
-    fn differences(&self, wanted: &Schema) -> Vec<String> {
+    pub(crate) fn differences(&self, wanted: &Schema) -> Vec<String> {
         let mut all = Vec::new();
         let kind = |c: &Column| format!("{:?}{}", c.kind, if c.nullable { " or NULL" } else { "" });
         for (at, c) in wanted.columns.iter().enumerate() {

@@ -27,6 +27,7 @@
 mod alter;
 mod append_list;
 mod backup;
+mod blob;
 mod cache_line;
 mod checkpoint;
 mod codec;
@@ -85,6 +86,7 @@ mod standby_page {}
 
 pub use alter::NewIndex;
 pub use backup::{BackupStats, restore};
+pub use blob::{BlobSnapshot, Blobs};
 pub use checkpoint::CheckpointStats;
 #[doc(hidden)]
 pub use checkpoint::Stepwise;

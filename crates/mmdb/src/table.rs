@@ -1,6 +1,7 @@
 //! Tables: containers, free slots and indexes.
 
 use crate::append_list::AppendList;
+use crate::blob::Blobs;
 use crate::cache_line::CacheLine;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, SLOT_HEAD, Slot, zeros};
 use crate::error::{Error, Result};
@@ -12,8 +13,8 @@ use crate::memory::{Budget, Gauge, block};
 use crate::row::Layout;
 use crate::schema::{IndexKind, Locking, Logging, Schema};
 use crate::snapshot::Snapshots;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 use crate::value::Value;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -129,6 +130,8 @@ pub(crate) struct Body {
     pub(crate) containers: AppendList<Container>,
     pub(crate) space: Arc<Space>,
     pub(crate) life: Life,
+    /// Where the blobs of its rows are, which go with them. Nothing is waited for under this lock.
+    pub(crate) blobs: RwLock<Vec<Blobs>>,
     free: Vec<FreeSlots>,
     growing: Mutex<()>,
     /// Bytes of the table but its containers and indexes.
@@ -207,6 +210,7 @@ impl TableInner {
             free: CLASSES.iter().map(|_| Default::default()).collect(),
             space,
             life: Life::default(),
+            blobs: RwLock::new(Vec::new()),
             growing: Mutex::new(()),
         };
         let locking = if reference { Locking::None } else { schema.locking };

@@ -278,6 +278,13 @@ impl<'db> Transaction<'db> {
         self.commit_with(Durability::Durable)
     }
 
+    /// Lets it end and do nothing else: `error` left something half done.
+    pub(crate) fn give_up(&mut self, error: &Error) {
+        if self.refusal.is_none() {
+            self.refusal = Some(Box::new(Refusal::of(error.clone())));
+        }
+    }
+
     /// What this transaction had to give way for, however its error was wrapped, mapped or dropped
     /// since.
     pub(crate) fn take_refusal(&mut self) -> Option<Refusal> {
@@ -1083,6 +1090,19 @@ impl<'db> Transaction<'db> {
 
     /// Removes the row with the primary key `key`, whose hash is `h`. False if there is none.
     fn delete_row(
+        &mut self,
+        t: &TableInner,
+        (key, h): (&[u8], u64),
+        what: impl Fn() -> String,
+    ) -> Result<bool> {
+        let is_gone = self.delete_row_alone(t, (key, h), what)?;
+        if is_gone && !t.blobs.read().is_empty() {
+            self.delete_blobs(t, key)?;
+        }
+        Ok(is_gone)
+    }
+
+    fn delete_row_alone(
         &mut self,
         t: &TableInner,
         (key, h): (&[u8], u64),

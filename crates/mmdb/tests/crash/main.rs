@@ -14,6 +14,8 @@
 //! Half as many of a kind of their own (`alterations.rs`) change definitions of tables: columns,
 //! names and indexes.
 //!
+//! A tenth as many of another kind (`blobs.rs`) change blobs of several chunks.
+//!
 //! `MMDB_CRASH_SCHEDULES` sets how many are run (5,000 by default), `MMDB_CRASH_FROM` the first
 //! seed, and `MMDB_CRASH_SEED` runs one and prints its steps. Every test here heeds them, those of
 //! the defects too. A failure prints the command that repeats it.
@@ -21,6 +23,7 @@
 
 mod alterations;
 mod backups;
+mod blobs;
 mod careless;
 mod catalogue;
 mod clients;
@@ -65,6 +68,20 @@ fn what_is_acknowledged_survives_every_crash() {
 fn what_concurrent_clients_were_told_survives_every_crash() {
     let name = (TARGET, "what_concurrent_clients_were_told_survives_every_crash");
     Seeds::of_environment(10).none_fails(name, 2, |seed| threaded(seed, Sabotage::None));
+}
+
+#[test]
+fn what_blobs_have_survives_every_crash_whole() {
+    let name = (TARGET, "what_blobs_have_survives_every_crash_whole");
+    Seeds::of_environment(10).none_fails(name, 2, |seed| blobs::run(seed, Sabotage::None));
+}
+
+#[test]
+fn blobs_that_are_not_whole_after_a_crash_are_caught() {
+    let name = (TARGET, "blobs_that_are_not_whole_after_a_crash_are_caught");
+    for defect in [Sabotage::NoVersionFilter, Sabotage::NoSync, Sabotage::NoVersions] {
+        Seeds::to_notice(1000).one_notices(name, 2, |seed| blobs::run(seed, defect));
+    }
 }
 
 /// The schedules must notice each defect, or they prove nothing.

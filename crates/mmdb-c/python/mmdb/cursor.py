@@ -1,0 +1,59 @@
+"""Cursors: rows one by one."""
+
+import ctypes
+from typing import Any, Dict, Sequence
+
+from . import values
+from ._library import Handle, call
+from .schema import Column
+
+
+class Cursor:
+    """An iterator of rows, each a dict. It closes itself at its end.
+
+    While a cursor of a transaction is open, the transaction can only be ended; `update` and
+    `delete` change the row that the cursor stands on.
+    """
+
+    def __init__(self, pointer: Any, columns: Sequence[Column]) -> None:
+        self._handle = Handle(pointer, "cursor_free", "cursor")
+        self._columns = columns
+
+    def __iter__(self) -> "Cursor":
+        return self
+
+    def __next__(self) -> Dict[str, Any]:
+        if not self._handle.is_open:
+            raise StopIteration
+        pointer = ctypes.c_void_p()
+        with self._handle.use() as cursor:
+            call("cursor_next", cursor, ctypes.byref(pointer))
+            if pointer.value:
+                return values.row(pointer, self._columns)
+        self.close()
+        raise StopIteration
+
+    def update(self, **columns: Any) -> bool:
+        """Changes columns of the row; returns whether it is still there."""
+        found = ctypes.c_bool()
+        given = values.Assignments(self._columns, columns)
+        with self._handle.use() as cursor:
+            call("cursor_update", cursor, given.array, given.count, ctypes.byref(found))
+        return found.value
+
+    def delete(self) -> bool:
+        """Deletes the row; returns whether it was still there."""
+        found = ctypes.c_bool()
+        with self._handle.use() as cursor:
+            call("cursor_delete", cursor, ctypes.byref(found))
+        return found.value
+
+    def close(self) -> None:
+        """Frees the cursor. Nothing happens the second time."""
+        self._handle.close()
+
+    def __enter__(self) -> "Cursor":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

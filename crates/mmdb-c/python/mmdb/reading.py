@@ -1,0 +1,63 @@
+"""What transactions and snapshots have in common: reads."""
+
+import ctypes
+from typing import Any, Dict, List, Optional
+
+from . import values
+from ._library import Handle, call, text
+from .cursor import Cursor
+from .table import Table, pointer_of
+
+
+class Reader:
+    """Reads rows by key, by index, or in ranges."""
+
+    _handle: Handle
+    _prefix = ""
+
+    def get(self, table: Table, key: Any) -> Optional[Dict[str, Any]]:
+        """The row with a primary key (a tuple where that has several columns), or None."""
+        found = ctypes.c_void_p()
+        with pointer_of(table) as of, self._handle.use() as me:
+            k = values.key(key, table.columns_of("primary"))
+            call(self._prefix + "get", me, of, k.array, k.count, ctypes.byref(found))
+        return values.owned_row(found, table.columns)
+
+    def get_by(self, table: Table, index: str, key: Any) -> List[Dict[str, Any]]:
+        """The rows that have a key in an index."""
+        cursor = ctypes.c_void_p()
+        with pointer_of(table) as of, self._handle.use() as me:
+            k, name = values.key(key, table.columns_of(index)), text(index)
+            call(self._prefix + "get_by", me, of, name, k.array, k.count, ctypes.byref(cursor))
+        return list(Cursor(cursor, table.columns))
+
+    def range(
+        self,
+        table: Table,
+        index: str = "primary",
+        lower: Any = None,
+        upper: Any = None,
+        *,
+        lower_excluded: bool = False,
+        upper_excluded: bool = False,
+        reverse: bool = False,
+        for_update: bool = False,
+    ) -> Cursor:
+        """The rows of a range of an ordered index. A bound may have the first columns only."""
+        cursor = ctypes.c_void_p()
+        columns = table.columns_of(index) if isinstance(table, Table) else []
+        low, _low = values.bound(lower, columns, lower_excluded)
+        high, _high = values.bound(upper, columns, upper_excluded)
+        flags = int(reverse) | int(for_update) << 1
+        with pointer_of(table) as of, self._handle.use() as me:
+            name = self._prefix + "range"
+            call(name, me, of, text(index), low, high, flags, ctypes.byref(cursor))
+        return Cursor(cursor, table.columns)
+
+    def scan(self, table: Table, *, reverse: bool = False, for_update: bool = False) -> Cursor:
+        """All rows, in the order of the primary key if that is ordered."""
+        cursor = ctypes.c_void_p()
+        with pointer_of(table) as of, self._handle.use() as me:
+            flags = int(reverse) | int(for_update) << 1
+            call(self._prefix + "scan", me, of, flags, ctypes.byref(cursor))
+        return Cursor(cursor, table.columns)

@@ -1,0 +1,54 @@
+"""Tables."""
+
+import ctypes
+from typing import Any, Sequence, Tuple
+
+from . import _library, errors
+from ._library import ColumnInfo, Handle, IndexInfo, call
+from .schema import Column, ColumnType, Index
+
+
+class Table:
+    """A table: its name, columns and indexes as they were when it was looked up."""
+
+    def __init__(self, pointer: Any) -> None:
+        self._handle = Handle(pointer, "table_free", "table")
+        self.name: str = _library.table_name(pointer)
+        columns, indexes = ctypes.c_size_t(), ctypes.c_size_t()
+        call("table_counts", pointer, ctypes.byref(columns), ctypes.byref(indexes))
+        self.columns: Tuple[Column, ...] = tuple(
+            self._column(pointer, i) for i in range(columns.value)
+        )
+        self.indexes: Tuple[Index, ...] = tuple(
+            self._index(pointer, i) for i in range(indexes.value)
+        )
+
+    @staticmethod
+    def _column(pointer: Any, at: int) -> Column:
+        info = ColumnInfo()
+        call("table_column", pointer, at, ctypes.byref(info))
+        return Column(info.name.decode(), ColumnType(info.kind, info.size), info.nullable)
+
+    def _index(self, pointer: Any, at: int) -> Index:
+        info = IndexInfo()
+        call("table_index", pointer, at, ctypes.byref(info))
+        columns = [self.columns[info.columns[i]].name for i in range(info.count)]
+        return Index(info.name.decode(), columns, bool(info.flags & 1), bool(info.flags & 2))
+
+    def columns_of(self, index: str) -> Sequence[Column]:
+        """The columns of an index. One that was built later has none here, and can be used."""
+        by_name = {c.name: c for c in self.columns}
+        for found in self.indexes:
+            if found.name == index:
+                return [by_name[name] for name in found.columns]
+        return []
+
+    def __repr__(self) -> str:
+        return f"<mmdb.Table {self.name}>"
+
+
+def pointer_of(table: Table) -> Any:
+    """The handle of a table, for a call."""
+    if not isinstance(table, Table):
+        raise errors.MisuseError(f"{table!r} is no table; Database.table finds one by its name")
+    return table._handle.use()

@@ -1,0 +1,75 @@
+//! The wheel is built, installed into a virtual environment in a temporary directory, and used
+//! there: the quick start of the README, and the programs of `tests/python`.
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs a program to its end; its output.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}\n{err}", output.status);
+    out
+}
+
+/// A Python that has the wheel and nothing of this directory; None where there is no Python that
+/// can make virtual environments.
+fn installed(dir: &Path) -> Option<PathBuf> {
+    // Debian's first: others may be in front of it for their own programs.
+    let python = ["/usr/bin/python3", "python3"].into_iter().find(|python| {
+        let check = Command::new(python).args(["-c", "import ctypes, ensurepip, venv"]).output();
+        check.is_ok_and(|out| out.status.success())
+    });
+    let Some(python) = python else {
+        eprintln!("SKIP: no python3 with venv (apt-get install python3 python3-venv)");
+        return None;
+    };
+    let library = std::env::current_exe().unwrap().with_file_name("libmmdb_c.so");
+    let script = here().join("python/build_wheel.py");
+    let build = |to: &str| {
+        let out = run(Command::new(python).arg(&script).arg(&library).arg(dir.join(to)));
+        PathBuf::from(out.trim())
+    };
+    let wheel = build("dist");
+    assert_eq!(
+        std::fs::read(&wheel).unwrap(),
+        std::fs::read(build("again")).unwrap(),
+        "the same wheel is made of the same files"
+    );
+    let machine = std::env::consts::ARCH;
+    let name = format!("mmdb-{}-py3-none-linux_{machine}.whl", env!("CARGO_PKG_VERSION"));
+    assert_eq!(wheel.file_name().unwrap().to_string_lossy(), name);
+    let venv = dir.join("venv");
+    run(Command::new(python).args(["-m", "venv"]).arg(&venv));
+    let python = venv.join("bin/python");
+    let pip = ["-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check"];
+    run(Command::new(&python).args(pip).arg(&wheel).current_dir(dir));
+    Some(python)
+}
+
+#[test]
+fn the_wheel_is_installed_and_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(python) = installed(dir.path()) else { return };
+    let python = || {
+        let mut command = Command::new(&python);
+        command.env_remove("PYTHONPATH").args(["-I", "-W", "error"]).current_dir(dir.path());
+        command
+    };
+
+    let readme = std::fs::read_to_string(here().join("README.md")).unwrap();
+    let code = readme.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
+    let out = run(python().args(["-c", code, "quick-start"]));
+    assert!(out.contains("table message, constraint primary: key"), "{out}");
+
+    let tests = here().join("tests/python");
+    run(python().arg(tests.join("interface.py")).arg(dir.path().join("interface")));
+    let out = run(python().arg(tests.join("groups.py")).arg(dir.path().join("groups")));
+    eprintln!("{}", out.trim());
+}
