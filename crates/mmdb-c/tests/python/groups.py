@@ -29,6 +29,29 @@ with mmdb.open(sys.argv[1]) as db:
     after = db.stats()
     commits = after["commits"] - before["commits"]
     flushes = after["flushes"] - before["flushes"]
-    print(f"{commits} commits of {THREADS} threads: {flushes} flushes, {after['max_batch']} at most in one")
+    most = after["max_batch"]
+    print(f"{commits} commits of {THREADS} threads: {flushes} flushes, {most} at most in one")
     assert commits == THREADS * COMMITS
     assert flushes < commits, "no commit shared a flush"
+
+# A call that waits leaves the interpreter to others: what it waits for happens in Python.
+with mmdb.open(sys.argv[1], lock_timeout_ms=5000) as db:
+    table = db.table("t")
+    older, younger = db.transaction(), db.transaction()
+    younger.delete(table, 1)
+    waiting = threading.Event()
+    found = []
+
+    def wait():
+        waiting.set()
+        try:
+            found.append(older.get(table, 1))
+        except mmdb.Error as e:
+            found.append(e)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waiting.wait()
+    younger.commit().wait()
+    thread.join()
+    assert found == [None], found
