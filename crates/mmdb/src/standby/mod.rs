@@ -62,7 +62,8 @@ use std::time::Duration;
 ///
 /// drop((tail, t, primary));
 /// let db = standby.promote(2)?;                              // epoch 2: the old primary is fenced off
-/// db.run(|tx| tx.insert(&db.table("t")?, &[3.into()]))?;
+/// let t = db.table("t")?;
+/// db.run(|tx| tx.insert(&t, &[3.into()]))?;
 /// # Ok::<(), mmdb::Error>(())
 /// ```
 #[derive(Debug)]

@@ -130,16 +130,12 @@ impl Database {
     /// primary again.
     ///
     /// ```
-    /// # use mmdb::{ColumnType, Database, Error, Options, Schema};
+    /// # use mmdb::{Database, Error, Options};
     /// let options = Options::in_memory();
     /// let db = Database::open("/db", options.clone())?;
-    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
-    /// let mut tx = db.begin()?;
-    /// tx.insert(&t, &[1.into()])?;
-    /// let ticket = tx.commit()?;
     /// db.depose(2)?;
-    /// assert!(matches!(ticket.wait(), Err(Error::Deposed { epoch: 1, by: 2 })));
-    /// drop((t, ticket, db));
+    /// assert!(matches!(db.begin(), Err(Error::Deposed { epoch: 1, by: 2 })));
+    /// drop(db);
     /// assert!(matches!(Database::open("/db", options), Err(Error::Directory { .. })));
     /// # Ok::<(), mmdb::Error>(())
     /// ```

@@ -27,7 +27,7 @@ const BATCH: usize = 256 << 10;
 /// ```
 /// use mmdb::{ColumnType, Database, Schema};
 /// let db = Database::in_memory()?;
-/// let mut tail = db.tail(&db.position()?)?;
+/// let tail = db.tail(&db.position()?)?;
 /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
 /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
 /// drop((t, db));
