@@ -166,9 +166,9 @@ impl Register {
     }
 
     /// States, of a log that is poisoned and writes nothing more, what `change` makes of it.
-    pub(crate) fn state_last(&self, log: &Log, change: impl FnOnce(&mut Stated)) -> Result<()> {
+    pub(crate) fn state_last(&self, log: &Log, change: impl FnOnce(&mut ManifestState)) -> Result<()> {
         let mut current = self.current.lock();
-        let mut next = Stated::clone(&current.stated);
+        let mut next = ManifestState::clone(&current.stated);
         change(&mut next);
         if let Some((medium, path)) = self.place.as_ref().filter(|_| !log.is_forked()) {
             self.require_own(log, &current.stated)?;

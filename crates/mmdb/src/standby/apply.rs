@@ -44,7 +44,7 @@ impl Applier {
         let stream = &log.streams[gsn as usize % log.streams.len()];
         stream.throttle(log)?;
         if log.is_crowded() {
-            log.await_room()?;
+            log.wait_for_space()?;
         }
         let tables = e.enter(0);
         if log.last() + 1 != gsn {
