@@ -21,7 +21,7 @@ pub use crate::transaction::StoreError;
 pub use self::mmdb::{MmdbOptions, MmdbStore};
 pub use postgresql::{PostgresqlForm, PostgresqlSnapshot, PostgresqlStore, PostgresqlUrl};
 pub use shared::{SharedStore, Started};
-pub use spec::{Opening, SESSIONS, StoreKind};
+pub use spec::{Opening, Place, SESSIONS, StoreKind};
 pub use sqlite::SqliteStore;
 
 use crate::centre::{Operation, Outcome};

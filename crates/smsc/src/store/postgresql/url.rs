@@ -94,6 +94,12 @@ impl PostgresqlUrl {
         self.settings.password.as_ref().map(|password| password.secret())
     }
 
+    /// Whether a server that a power cut may damage will do (`durability=process-crash`).
+    #[must_use]
+    pub fn takes_less(&self) -> bool {
+        self.unsafe_server
+    }
+
     /// As it was written, with all that is secret in it.
     #[must_use]
     pub fn written(&self) -> &str {
