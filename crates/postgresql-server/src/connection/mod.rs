@@ -246,8 +246,7 @@ impl Connection {
             Some(deadline) => deadline.saturating_duration_since(Instant::now()),
         };
         if left.is_zero() {
-            let late = io::Error::new(ErrorKind::TimedOut, "no answer within connect_timeout");
-            return Err(ConnectionError::NotConnected(late));
+            return Err(too_late());
         }
         self.poll(left)
     }
@@ -367,6 +366,10 @@ impl Connection {
 
     /// The next message; waits for it.
     fn message(&mut self) -> Result<Message, ConnectionError> {
+        // One that never ends with its greeting is not waited for, either.
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(too_late());
+        }
         loop {
             if let Some(message) = self.message_here()? {
                 return Ok(message);
@@ -487,6 +490,11 @@ impl Drop for Connection {
         // Only politeness: a server that takes nothing is not waited for.
         let _ = self.send_some();
     }
+}
+
+fn too_late() -> ConnectionError {
+    let late = "no answer within connect_timeout";
+    ConnectionError::NotConnected(io::Error::new(ErrorKind::TimedOut, late))
 }
 
 /// What a message tells whoever waits for an answer; `None` for what is of no interest.

@@ -513,4 +513,20 @@ mod tests {
         let methods = parsed("postgresql://u@h/?require_auth=!password").methods.unwrap();
         assert_eq!(methods, Methods { password: false, md5: true, scram: true, none: true });
     }
+
+    mod any_text {
+        use super::*;
+        use proptest::prelude::*;
+
+        proptest! {
+            /// Whatever is written is read or refused.
+            #[test]
+            fn a_url_is_read_or_refused(text in "[a-z0-9%@:/?&=,\\[\\]._é-]{0,60}") {
+                if let Ok((settings, _)) = Settings::parse(&format!("postgresql://{text}")) {
+                    prop_assert!(!settings.hosts.is_empty() && !settings.user.is_empty());
+                    let _ = settings.to_string();
+                }
+            }
+        }
+    }
 }

@@ -25,16 +25,15 @@ const OLDEST: i64 = 120_000;
 /// First half of the store's lock; the second is its own.
 const LOCK_CLASS: i64 = 0x736d_7363;
 /// How long the connections of a process that was killed may take to end.
-const ENDING: Duration = Duration::from_secs(10);
+const ENDING: Duration = Duration::from_secs(5);
 /// Connections that are left to others.
 const SPARE: usize = 3;
 
 /// The settings of a session, each where the server has it.
-const SETTINGS: [(&str, &str); 15] = [
+const SETTINGS: [(&str, &str); 14] = [
     ("client_min_messages", "warning"),
     ("standard_conforming_strings", "on"),
     ("default_transaction_isolation", "read committed"),
-    ("default_transaction_read_only", "off"),
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
     ("idle_in_transaction_session_timeout", "0"),
@@ -287,9 +286,10 @@ fn facts(wire: &mut Wire, url: &PostgresqlUrl) -> Result<Facts, StoreError> {
     let asked = "SELECT current_setting('server_version_num'), current_setting('server_version'), \
                  current_setting('server_encoding'), pg_is_in_recovery(), current_database(), current_user, \
                  current_setting('max_connections'), current_setting('superuser_reserved_connections'), \
-                 current_setting('max_locks_per_transaction')";
+                 current_setting('max_locks_per_transaction'), current_setting('default_transaction_read_only')";
     let row = wire.texts(asked)?.pop().unwrap_or_default();
-    let [number, version, encoding, standby, database, role, connections, reserved, locks] = &row[..] else {
+    let [number, version, encoding, standby, database, role, connections, reserved, locks, read_only] = &row[..]
+    else {
         return Err(refused(url, "the server does not tell its version"));
     };
     if number.parse().unwrap_or(0) < OLDEST {
@@ -300,6 +300,10 @@ fn facts(wire: &mut Wire, url: &PostgresqlUrl) -> Result<Facts, StoreError> {
         let problem = "the server is a standby, which takes no changes: give all hosts in the URL and \
                        target_session_attrs=read-write";
         return Err(refused(url, problem));
+    }
+    if read_only == "on" {
+        // Whoever has set it does not want a centre there: after a failover, for one.
+        return Err(refused(url, "the server or the role is read-only (default_transaction_read_only)"));
     }
     if encoding != "UTF8" {
         let problem = format!(

@@ -345,6 +345,10 @@ impl Store for PostgresqlStore {
     }
 
     fn log_bytes(&self) -> Option<u64> {
+        // The log of a server that is there already is not of this store alone.
+        if matches!(self.place, Place::Given(_)) {
+            return None;
+        }
         let mut wire = self.connect().ok()?;
         let mut bytes = None;
         wire.prepare("", "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint", &[]).ok()?;
