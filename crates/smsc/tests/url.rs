@@ -1,5 +1,5 @@
-//! A store in a database of a server that is there already: whose schema it is, who may, who has it,
-//! and what a crash leaves.
+//! A store in a database of a server that is there already: whose schema it is, who may, who has
+//! it, and what a crash leaves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -75,7 +75,8 @@ fn a_store_is_made_in_its_schema_resumed_and_looked_at() {
     let second = open(&given.checked_url("owner", "schema=other"));
     assert_ne!(second.identity().unwrap(), identities[0]);
     let first = open(&url);
-    let [mut of_first, mut of_second] = [&first, &second].map(|store| store.session(Acknowledge::Durable).unwrap());
+    let [mut of_first, mut of_second] =
+        [&first, &second].map(|store| store.session(Acknowledge::Durable).unwrap());
     receive(&mut *of_first, message(1, b"x"));
     assert_eq!(receive(&mut *of_second, message(1, b"x")), 1);
 }
@@ -156,7 +157,10 @@ fn the_missing_right_is_named() {
     drop(store);
     given.root("sms", "ALTER TABLE smsc.message ENABLE ROW LEVEL SECURITY");
     lacks("row security hides rows");
-    given.root("sms", "ALTER TABLE smsc.message DISABLE ROW LEVEL SECURITY; ALTER ROLE guest CONNECTION LIMIT 1");
+    given.root(
+        "sms",
+        "ALTER TABLE smsc.message DISABLE ROW LEVEL SECURITY; ALTER ROLE guest CONNECTION LIMIT 1",
+    );
     let limited = open_as(&guest, Opening::Existing).unwrap();
     let error = limited.session(Acknowledge::Durable).err().unwrap().to_string();
     assert!(error.contains("CONNECTION LIMIT"), "{error}");
@@ -174,7 +178,10 @@ fn a_store_has_one_master() {
     let first = open(&url);
     let mut session = first.session(Acknowledge::Durable).unwrap();
     let error = refusal(&given.checked_url("owner", ""));
-    assert!(error.contains("another process has this store open") && error.contains("first, process"), "{error}");
+    assert!(
+        error.contains("another process has this store open") && error.contains("first, process"),
+        "{error}"
+    );
     // The one that has it loses a connection, but not all: nobody else gets it.
     let oldest = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'owner'
         ORDER BY backend_start LIMIT 1";
@@ -187,7 +194,8 @@ fn a_store_has_one_master() {
     assert!(matches!(first.session(Acknowledge::Durable).err().unwrap(), StoreError::Busy { .. }));
     let lost = session.call(Operation::Account(1)).unwrap_err().to_string();
     assert!(lost.contains("start again when the server is there"), "{lost}");
-    drop((session, first));
+    drop(session);
+    drop(first);
     receive(&mut *second.session(Acknowledge::Durable).unwrap(), message(1, b"x"));
     drop(second);
     drop(open(&url));
@@ -232,7 +240,13 @@ fn a_server_that_goes_takes_nothing_along() {
                 if count == 100 {
                     if kill {
                         let process = given.server.process().unwrap().to_string();
-                        assert!(std::process::Command::new("kill").args(["-9", &process]).status().unwrap().success());
+                        assert!(
+                            std::process::Command::new("kill")
+                                .args(["-9", &process])
+                                .status()
+                                .unwrap()
+                                .success()
+                        );
                     } else {
                         given.server.stop();
                     }
@@ -270,15 +284,22 @@ fn a_server_that_promises_less_is_not_believed() {
     let Some(given) = Given::start(&["fsync=off"]) else { return };
     let url = given.checked_url("owner", "");
     let error = refusal(&url);
-    assert!(error.contains("the server has fsync=off: a power cut") && error.contains("durability="), "{error}");
+    assert!(
+        error.contains("the server has fsync=off: a power cut") && error.contains("durability="),
+        "{error}"
+    );
     let store = open(&format!("{url}durability=process-crash"));
     assert_eq!(store.durability().name(), "process-crash");
     assert!(store.remarks()[0].contains("fsync=off"));
     drop(store);
-    given.root("sms", "ALTER SYSTEM SET full_page_writes = off; ALTER ROLE owner SET synchronous_commit = off");
-    // What a session may set itself is set on, and no reason to refuse.
+    drop(given);
     let Some(given) = Given::start(&["full_page_writes=off"]) else { return };
-    assert!(refusal(&given.checked_url("owner", "")).contains("full_page_writes=off"));
+    let url = given.checked_url("owner", "");
+    assert!(refusal(&url).contains("full_page_writes=off"));
+    given.root("sms", "ALTER ROLE owner SET default_transaction_read_only = on");
+    assert!(refusal(&format!("{url}durability=process-crash")).contains("default_transaction_read_only"));
+    drop(given);
+    // What a session may set itself is set on, and no reason to refuse.
     let Some(given) = Given::start(&["synchronous_commit=off"]) else { return };
     let store = open(&given.checked_url("owner", ""));
     assert_eq!(store.durability(), Durability::PowerCut);

@@ -113,7 +113,7 @@ fn a_centre_serves_from_a_schema_of_a_server() {
     let url = given.checked_url("owner", "");
     std::fs::write(dir.path().join("smsc.toml"), config(&format!("[store]\nurl = \"{url}\""))).unwrap();
     let server = Server::start_configured(dir.path(), &[]);
-    assert!(server.said.contains("store: postgresql://owner@localhost"), "{}", server.said);
+    assert!(server.said.contains("store: url=\"postgresql://owner@localhost"), "{}", server.said);
     let mut client = Client::bound(&server.address, "app", Smpp::BindTransmitter);
     for at in 0..5 {
         client.submit(&message(&format!("49170{at:07}"), b"x", 1));

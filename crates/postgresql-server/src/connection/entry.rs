@@ -88,9 +88,11 @@ impl Settings {
         let mut startup = vec![("user", self.user.as_str()), ("database", self.database.as_str())];
         startup.extend(self.application_name.as_deref().map(|name| ("application_name", name)));
         startup.extend(self.options.as_deref().map(|options| ("options", options)));
-        startup.extend(parameters.iter().filter(|parameter| {
-            parameter.0 != "application_name" || self.application_name.is_none()
-        }));
+        startup.extend(
+            parameters
+                .iter()
+                .filter(|parameter| parameter.0 != "application_name" || self.application_name.is_none()),
+        );
         connection.write(|out| frontend::startup_message(startup, out))?;
         let (password, note) = self.password_for(host);
         let credentials = Credentials {

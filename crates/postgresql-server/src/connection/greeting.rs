@@ -4,9 +4,7 @@ use super::settings::{ChannelBinding, Methods};
 use super::{Connection, ConnectionError, refusal};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{
-    self, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256,
-};
+use postgres_protocol::authentication::sasl::{self, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 

@@ -97,9 +97,7 @@ impl ConnectionError {
             }
             ConnectionError::Tls(problem) => ConnectionError::Tls(format!("{host}: {problem}")),
             ConnectionError::Login(problem) => ConnectionError::Login(format!("{host}: {problem}")),
-            ConnectionError::Unexpected(problem) => {
-                ConnectionError::Unexpected(format!("{host}: {problem}"))
-            }
+            ConnectionError::Unexpected(problem) => ConnectionError::Unexpected(format!("{host}: {problem}")),
             other => other,
         }
     }
@@ -230,10 +228,12 @@ impl Connection {
             self.send_some()?;
             if self.wait()?.contains(PollFlags::IN) {
                 // Who hangs up in the middle speaks no TLS that we do.
-                self.read_some().map_err(|error| match error {
-                    ConnectionError::Broken(error) => ConnectionError::Tls(format!("handshake: {error}")),
-                    error => error,
-                }).inspect_err(|_| drop(self.send_some()))?;
+                self.read_some()
+                    .map_err(|error| match error {
+                        ConnectionError::Broken(error) => ConnectionError::Tls(format!("handshake: {error}")),
+                        error => error,
+                    })
+                    .inspect_err(|_| drop(self.send_some()))?;
             }
         }
         Ok(())

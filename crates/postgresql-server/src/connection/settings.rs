@@ -147,7 +147,8 @@ pub fn is_url(text: &str) -> bool {
 }
 
 /// Advice that does not repeat what was written, as that may be a password.
-const ENCODE: &str = "in a user or password, each of @ : / ? # % [ ] is written as % and two digits (@ is %40)";
+const ENCODE: &str =
+    "in a user or password, each of @ : / ? # % [ ] is written as % and two digits (@ is %40)";
 
 impl Settings {
     /// Reads a URL: `postgresql://[user[:password]@][host[:port][,…]][/database][?name=value[&…]]`.
@@ -447,7 +448,8 @@ mod tests {
 
     #[test]
     fn a_url_has_the_meaning_that_it_has_for_libpq() {
-        let it = parsed("postgresql://u%40x:p%3Aw@h:6000,[::1],k:7/d%20b?connect_timeout=1&sslmode=verify-full");
+        let it =
+            parsed("postgresql://u%40x:p%3Aw@h:6000,[::1],k:7/d%20b?connect_timeout=1&sslmode=verify-full");
         assert_eq!((it.user.as_str(), it.database.as_str()), ("u@x", "d b"));
         assert_eq!(it.password.as_ref().map(Password::secret), Some("p:w"));
         let hosts: Vec<String> = it.hosts.iter().map(Host::to_string).collect();
@@ -483,7 +485,10 @@ mod tests {
             "postgresql://u:cret@h/d?port=cret",
         ] {
             let error = Settings::parse(url).err().unwrap_or_else(|| panic!("{url}")).to_string();
-            assert!(!error.contains("cret") && !error.contains("se"[..].repeat(2).as_str()), "{url}: {error}");
+            assert!(
+                !error.contains("cret") && !error.contains("se"[..].repeat(2).as_str()),
+                "{url}: {error}"
+            );
         }
         let it = parsed("postgresql://u:secret@h/d?password=secret");
         assert!(!format!("{it:?} {it}").contains("secret"));

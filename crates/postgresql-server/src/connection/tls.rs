@@ -23,11 +23,8 @@ const AHEAD: usize = 256 << 10;
 /// Octets of a file of certificates or of a key at most.
 const FILE_MAX: u64 = 16 << 20;
 /// Where distributions keep the CAs that the system trusts.
-const SYSTEM: [&str; 3] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-];
+const SYSTEM: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
 /// The TLS side of a connection.
 pub(super) struct Tls {
@@ -150,12 +147,11 @@ fn config(settings: &Settings) -> Result<(ClientConfig, bool), ConnectionError> 
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let (chain, key_octets) = (certificates(certificate)?, key_octets(key)?);
-            let private = PrivateKeyDer::from_pem_slice(&key_octets).map_err(|_| {
-                file(key, "there is no private key (PEM, not encrypted) in it")
-            })?;
-            builder.with_client_auth_cert(chain, private).map_err(|error| {
-                file(key, &format!("not the key of {}: {error}", certificate.display()))
-            })?
+            let private = PrivateKeyDer::from_pem_slice(&key_octets)
+                .map_err(|_| file(key, "there is no private key (PEM, not encrypted) in it"))?;
+            builder
+                .with_client_auth_cert(chain, private)
+                .map_err(|error| file(key, &format!("not the key of {}: {error}", certificate.display())))?
         }
     };
     Ok((config, checked))
@@ -167,14 +163,13 @@ fn file(path: &Path, problem: &str) -> ConnectionError {
 
 /// The CAs of a file, and which file that is.
 fn store(path: &Path) -> Result<(RootCertStore, PathBuf), ConnectionError> {
-    let path = match path == Path::new("system") {
-        false => path.to_owned(),
-        true => SYSTEM
-            .iter()
-            .map(PathBuf::from)
-            .find(|path| path.is_file())
-            .ok_or_else(|| file(path, "no CAs of the system were found (apt-get install ca-certificates)"))?,
-    };
+    let path =
+        match path == Path::new("system") {
+            false => path.to_owned(),
+            true => SYSTEM.iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
+                file(path, "no CAs of the system were found (apt-get install ca-certificates)")
+            })?,
+        };
     let mut store = RootCertStore::empty();
     let (added, _) = store.add_parsable_certificates(certificates(&path)?);
     if added == 0 {
@@ -353,9 +348,9 @@ fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
         long => {
             let count = usize::from(long & 0x7f);
             let (digits, rest) = rest.split_at_checked(count)?;
-            let length = (1..=4).contains(&count).then(|| {
-                digits.iter().fold(0_usize, |length, &digit| length << 8 | usize::from(digit))
-            })?;
+            let length = (1..=4)
+                .contains(&count)
+                .then(|| digits.iter().fold(0_usize, |length, &digit| length << 8 | usize::from(digit)))?;
             (length, rest)
         }
     };

@@ -193,9 +193,7 @@ impl Bench {
                 };
                 let measured = match &url {
                     None => measure(scratch.path(), kind, &mmdb, &plan, !self.no_check, &mut watch),
-                    Some(url) => {
-                        self.measure_at(url, scratch.path(), &plan, (round, threads), &mut watch)?
-                    }
+                    Some(url) => self.measure_at(url, scratch.path(), &plan, (round, threads), &mut watch)?,
                 };
                 if std::io::stderr().is_terminal() {
                     rewrite("");
@@ -238,16 +236,16 @@ impl Bench {
     fn allows_server(&self, url: Option<&PostgresqlUrl>) -> Result<(), Wrong> {
         let refused = |what: &str| Err(Wrong(what.into()));
         match url {
-            None if self.discard_messages => {
-                refused("--discard-messages: every row of a store that is no URL is a fresh one: leave it out")
-            }
+            None if self.discard_messages => refused(
+                "--discard-messages: every row of a store that is no URL is a fresh one: leave it out",
+            ),
             Some(_) if self.keep && self.threads.len() * self.repeat as usize > 1 => refused(
                 "--keep: the rows of a URL are in one schema, one after the other: give one number of --threads \
                  and no --repeat",
             ),
-            Some(url) if self.early && url.takes_less() => refused(
-                "--early and durability=process-crash: what is left then has no name: leave one out",
-            ),
+            Some(url) if self.early && url.takes_less() => {
+                refused("--early and durability=process-crash: what is left then has no name: leave one out")
+            }
             _ => Ok(()),
         }
     }

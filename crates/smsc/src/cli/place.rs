@@ -10,9 +10,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 pub fn place(word: &OsStr, name: &str) -> Result<Place, Wrong> {
     let read = Place::parse(word).map_err(|problem| Wrong(format!("{name}: {problem}")));
     // Also of a URL that is wrong: it may have a password all the same.
-    if word.to_str().is_some_and(|text| text.contains("://") && text.contains('@'))
-        && hide(word).is_none()
-    {
+    if word.to_str().is_some_and(|text| text.contains("://") && text.contains('@')) && hide(word).is_none() {
         tell!("smsc: {name}: the URL is in the list of the machine's processes, with its password");
     }
     if let Ok(Place::Server(url)) = &read

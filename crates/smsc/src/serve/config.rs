@@ -497,7 +497,12 @@ mod tests {
             ("[timers]", "store = \"postgresql://u@h:0/\"\n[timers]", 3, "port of host 1"),
             ("[timers]", "store = \"mysql://h/\"\n[timers]", 3, "known is postgresql"),
             ("[timers]", "store = 7\n[timers]", 3, "a directory, a URL"),
-            ("[timers]", "[store]\nurl = \"postgresql://u@h/?schma=x\"\n[timers]", 4, "no parameter \"schma\""),
+            (
+                "[timers]",
+                "[store]\nurl = \"postgresql://u@h/?schma=x\"\n[timers]",
+                4,
+                "no parameter \"schma\"",
+            ),
             ("[timers]", "[store]\nurl = \"messages\"\n[timers]", 4, "postgresql://"),
             ("[timers]", "[store]\nulr = \"x\"\n[timers]", 4, "unknown field `ulr`"),
             ("[timers]", "[store]\n[timers]", 3, "missing field `url`"),

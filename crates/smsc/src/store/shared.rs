@@ -163,10 +163,7 @@ impl Future for Started {
 }
 
 /// Starts a thread that drives a session; it ends when nobody can give it work any more.
-fn drive(
-    store: &Arc<dyn Store>,
-    acknowledge: Acknowledge,
-) -> Result<mpsc::Sender<Job>, StoreError> {
+fn drive(store: &Arc<dyn Store>, acknowledge: Acknowledge) -> Result<mpsc::Sender<Job>, StoreError> {
     let (send, jobs) = mpsc::channel();
     let store = Arc::clone(store);
     let run = move || {

@@ -130,7 +130,12 @@ impl Given {
         if sessions > most {
             let most = format!("the server has room for {most} (max_connections)");
             let for_each = "one session for each client, two for each sender";
-            return Err(StoreError::TooManySessions { store: url.kind().name(), asked: sessions, most, for_each });
+            return Err(StoreError::TooManySessions {
+                store: url.kind().name(),
+                asked: sessions,
+                most,
+                for_each,
+            });
         }
         let made = found_or_made(&mut wire, url, &facts, opening)?;
         let (identity, code_digest) = identity(&mut wire, url)?;
@@ -264,7 +269,8 @@ fn durability(wire: &mut Wire, url: &PostgresqlUrl) -> Result<(Durability, Optio
     }
     let off = off.join(", ");
     if url.unsafe_server {
-        let remark = format!("the server has {off}: a power cut may take back anything, and damage the database");
+        let remark =
+            format!("the server has {off}: a power cut may take back anything, and damage the database");
         return Ok((Durability::ProcessCrash, Some(remark)));
     }
     let problem = format!(
@@ -288,12 +294,14 @@ fn facts(wire: &mut Wire, url: &PostgresqlUrl) -> Result<Facts, StoreError> {
                  current_setting('max_connections'), current_setting('superuser_reserved_connections'), \
                  current_setting('max_locks_per_transaction'), current_setting('default_transaction_read_only')";
     let row = wire.texts(asked)?.pop().unwrap_or_default();
-    let [number, version, encoding, standby, database, role, connections, reserved, locks, read_only] = &row[..]
+    let [number, version, encoding, standby, database, role, connections, reserved, locks, read_only] =
+        &row[..]
     else {
         return Err(refused(url, "the server does not tell its version"));
     };
     if number.parse().unwrap_or(0) < OLDEST {
-        let problem = format!("the server is PostgreSQL {version}; a store wants {} or later", OLDEST / 10_000);
+        let problem =
+            format!("the server is PostgreSQL {version}; a store wants {} or later", OLDEST / 10_000);
         return Err(refused(url, problem));
     }
     if standby == "t" {
@@ -353,7 +361,10 @@ fn found_or_made(
         }
         Some([_, _, store, _]) if store == "t" => return Ok(Made::Nothing),
         _ if opening == Opening::Existing => {
-            return Err(StoreError::NoStore { path: url.to_string(), what: "there is no store in the schema" });
+            return Err(StoreError::NoStore {
+                path: url.to_string(),
+                what: "there is no store in the schema",
+            });
         }
         Some([_, _, _, objects]) if objects != "0" => {
             let problem = format!(
@@ -441,10 +452,8 @@ pub(super) fn check_rights(
     rights: &str,
 ) -> Result<(), StoreError> {
     let names: Vec<String> = TABLES.iter().map(|table| literal(table.name)).collect();
-    let lacks: Vec<String> = rights
-        .split(", ")
-        .map(|right| format!("NOT has_table_privilege(c.oid, '{right}')"))
-        .collect();
+    let lacks: Vec<String> =
+        rights.split(", ").map(|right| format!("NOT has_table_privilege(c.oid, '{right}')")).collect();
     let asked = format!(
         "SELECT c.relname, {}, c.relpersistence <> 'p', row_security_active(c.oid) FROM pg_class c JOIN pg_namespace n \
          ON n.oid = c.relnamespace WHERE n.nspname = {} AND c.relkind = 'r' AND c.relname IN ({})",
@@ -513,7 +522,10 @@ pub(super) fn found(wire: &mut Wire, url: &PostgresqlUrl) -> Result<String, Stor
         }
         Some([_, role, store]) if store == "t" => role.clone(),
         _ => {
-            return Err(StoreError::NoStore { path: url.to_string(), what: "there is no store in the schema" });
+            return Err(StoreError::NoStore {
+                path: url.to_string(),
+                what: "there is no store in the schema",
+            });
         }
     };
     let (identity, _) = identity(wire, url)?;

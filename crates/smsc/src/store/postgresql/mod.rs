@@ -88,12 +88,8 @@ pub enum PostgresqlForm {
 
 impl PostgresqlForm {
     /// All of them.
-    pub const ALL: [PostgresqlForm; 4] = [
-        PostgresqlForm::Calls,
-        PostgresqlForm::Grouped,
-        PostgresqlForm::Batched,
-        PostgresqlForm::Statements,
-    ];
+    pub const ALL: [PostgresqlForm; 4] =
+        [PostgresqlForm::Calls, PostgresqlForm::Grouped, PostgresqlForm::Batched, PostgresqlForm::Statements];
 
     /// Its word in a URL.
     #[must_use]

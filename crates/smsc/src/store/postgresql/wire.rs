@@ -164,7 +164,9 @@ fn failed(error: ConnectionError, wires: &Wires, origin: &Origin) -> StoreError 
             let advice = match sqlstate.as_str() {
                 // Shut down by its administrator, by a crash; starting; too many clients.
                 "57P01" | "57P02" | "57P03" => format!("; {GONE}"),
-                "53300" => "; it has too few connections (max_connections, or the role's CONNECTION LIMIT)".into(),
+                "53300" => {
+                    "; it has too few connections (max_connections, or the role's CONNECTION LIMIT)".into()
+                }
                 _ => hint.map(|hint| format!("; {hint}")).unwrap_or_default(),
             };
             StoreError::Postgresql { sqlstate, message: format!("{server}: {message}{advice}") }
@@ -208,11 +210,7 @@ impl Wire {
     }
 
     /// Opens a connection with a server that is there already, as one of `wires`.
-    pub fn dial(
-        settings: &Settings,
-        origin: &Arc<Origin>,
-        wires: &Arc<Wires>,
-    ) -> Result<Wire, StoreError> {
+    pub fn dial(settings: &Settings, origin: &Arc<Origin>, wires: &Arc<Wires>) -> Result<Wire, StoreError> {
         let parameters = [("application_name", "smsc"), ("client_encoding", "UTF8")];
         let mut add = |socket: &Arc<Socket>| wires.add(socket).map_err(|_| ConnectionError::GivenUp);
         let connection = settings.connect(&parameters, &mut add);
