@@ -1,9 +1,9 @@
 //! Who gets into a server of PostgreSQL that is there already, and which server is believed.
 #![allow(clippy::unwrap_used)]
 
-mod given_server;
+mod foreign_server;
 
-use given_server::{Given, connect, rows};
+use foreign_server::{ForeignServer, connect, rows};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
@@ -20,7 +20,7 @@ fn outcome(url: &str) -> String {
 
 #[test]
 fn servers_and_roles_are_checked() {
-    let Some(given) = Given::start(&[]) else { return };
+    let Some(given) = ForeignServer::start(&[]) else { return };
     let port = given.port;
     let ca = |name: &str| given.path(&format!("{name}-ca.pem")).display().to_string();
     let is = |url: &str, words: &str| {

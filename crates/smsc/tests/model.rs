@@ -2,7 +2,7 @@
 //! and the invariants hold.
 #![allow(clippy::unwrap_used)]
 
-mod given_server;
+mod foreign_server;
 mod steps;
 
 use proptest::test_runner::{Config, TestRunner};
@@ -95,7 +95,7 @@ fn same_on_all_stores(accounts: bool) -> BTreeSet<String> {
     };
     let mut stores: Vec<Box<dyn Store>> = kinds.iter().zip(&dirs).map(open).collect();
     // The same on a server that is there already, with a schema for each form that differs most.
-    let given = given_server::Given::start(&[]);
+    let given = foreign_server::ForeignServer::start(&[]);
     for form in ["calls", "batched"] {
         let Some(given) = &given else { break };
         let url =

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-mod given_server;
+mod foreign_server;
 
 use common::{message, receive};
-use given_server::Given;
+use foreign_server::ForeignServer;
 use smsc::centre::{Operation, Outcome, Rules};
 use smsc::check::{Accepted, check_while};
 use smsc::housekeeping::recover;
@@ -34,7 +34,7 @@ fn refusal(url: &str) -> String {
 
 #[test]
 fn a_store_is_made_in_its_schema_resumed_and_looked_at() {
-    let Some(given) = Given::start(&[]) else { return };
+    let Some(given) = ForeignServer::start(&[]) else { return };
     // Somebody else's, in the same database, with the names of ours.
     given.root("sms", "CREATE TABLE message(precious text); INSERT INTO message VALUES ('keep')");
     let url = given.checked_url("owner", "");
@@ -83,7 +83,7 @@ fn a_store_is_made_in_its_schema_resumed_and_looked_at() {
 
 #[test]
 fn what_is_somebody_elses_is_left_as_it_is() {
-    let Some(given) = Given::start(&[]) else { return };
+    let Some(given) = ForeignServer::start(&[]) else { return };
     for (schema, made) in [
         ("t", "CREATE TABLE t.message(id bigint)"),
         ("f", "CREATE FUNCTION f.smsc_receive() RETURNS void LANGUAGE sql AS ''"),
@@ -126,7 +126,7 @@ fn what_is_somebody_elses_is_left_as_it_is() {
 
 #[test]
 fn the_missing_right_is_named() {
-    let Some(given) = Given::start(&[]) else { return };
+    let Some(given) = ForeignServer::start(&[]) else { return };
     let guest = given.checked_url("guest", "");
     let lacks = |words: &str| {
         let error = refusal(&guest);
@@ -173,7 +173,7 @@ fn the_missing_right_is_named() {
 /// One process at a time has a store, also when its connections break one by one.
 #[test]
 fn a_store_has_one_master() {
-    let Some(given) = Given::start(&[]) else { return };
+    let Some(given) = ForeignServer::start(&[]) else { return };
     let url = given.checked_url("owner", "application_name=first");
     let first = open(&url);
     let mut session = first.session(Acknowledge::Durable).unwrap();
@@ -205,7 +205,7 @@ fn a_store_has_one_master() {
 /// under way is told to be uncertain.
 #[test]
 fn a_server_that_goes_takes_nothing_along() {
-    let Some(mut given) = Given::start(&[]) else { return };
+    let Some(mut given) = ForeignServer::start(&[]) else { return };
     let url = given.checked_url("owner", "");
     let mut accepted = Vec::new();
     for kill in [true, false] {
@@ -281,7 +281,7 @@ fn a_server_that_goes_takes_nothing_along() {
 
 #[test]
 fn a_server_that_promises_less_is_not_believed() {
-    let Some(given) = Given::start(&["fsync=off"]) else { return };
+    let Some(given) = ForeignServer::start(&["fsync=off"]) else { return };
     let url = given.checked_url("owner", "");
     let error = refusal(&url);
     assert!(
@@ -293,14 +293,14 @@ fn a_server_that_promises_less_is_not_believed() {
     assert!(store.remarks()[0].contains("fsync=off"));
     drop(store);
     drop(given);
-    let Some(given) = Given::start(&["full_page_writes=off"]) else { return };
+    let Some(given) = ForeignServer::start(&["full_page_writes=off"]) else { return };
     let url = given.checked_url("owner", "");
     assert!(refusal(&url).contains("full_page_writes=off"));
     given.root("sms", "ALTER ROLE owner SET default_transaction_read_only = on");
     assert!(refusal(&format!("{url}durability=process-crash")).contains("default_transaction_read_only"));
     drop(given);
     // What a session may set itself is set on, and no reason to refuse.
-    let Some(given) = Given::start(&["synchronous_commit=off"]) else { return };
+    let Some(given) = ForeignServer::start(&["synchronous_commit=off"]) else { return };
     let store = open(&given.checked_url("owner", ""));
     assert_eq!(store.durability(), Durability::PowerCut);
     let off = "SELECT count(*)::text FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'";
@@ -310,15 +310,15 @@ fn a_server_that_promises_less_is_not_believed() {
 /// A client that waits over TLS is freed, the server lives, and the lock goes with the client.
 #[test]
 fn a_store_over_tls_is_given_up() {
-    let Some(given) = Given::start(&[]) else { return };
+    let Some(given) = ForeignServer::start(&[]) else { return };
     let url = given.checked_url("owner", "");
     let store = open(&url);
     let mut session = store.session(Acknowledge::Durable).unwrap();
     session.call(Operation::PutAccount(Box::new(Account::unlimited(1)))).unwrap();
     // Somebody has the table, and the session waits for him.
     let blocker = format!("postgresql://fathom@127.0.0.1:{}/sms?sslmode=disable", given.port);
-    let mut blocker = given_server::connect(&blocker).unwrap();
-    given_server::rows(&mut blocker, "BEGIN; LOCK TABLE smsc.account").unwrap();
+    let mut blocker = foreign_server::connect(&blocker).unwrap();
+    foreign_server::rows(&mut blocker, "BEGIN; LOCK TABLE smsc.account").unwrap();
     std::thread::scope(|scope| {
         let put = Operation::PutAccount(Box::new(Account::unlimited(2)));
         let waiting = scope.spawn(|| session.call(put));
@@ -336,7 +336,7 @@ fn a_store_over_tls_is_given_up() {
         let url = PostgresqlUrl::parse(&url).unwrap();
         PostgresqlStore::at(&url, Rules::default(), 8, Opening::Existing).unwrap()
     };
-    given_server::rows(&mut blocker, "COMMIT").unwrap();
+    foreign_server::rows(&mut blocker, "COMMIT").unwrap();
     let found = store.session(Acknowledge::Durable).unwrap().call(Operation::Account(1)).unwrap();
     assert_eq!(found, Outcome::Account(Some(Account::unlimited(1))));
 }
@@ -344,7 +344,7 @@ fn a_store_over_tls_is_given_up() {
 /// Only what was made is taken away, and nothing on which somebody else's depends.
 #[test]
 fn clearing_takes_no_more_than_was_made() {
-    let Some(given) = Given::start(&[]) else { return };
+    let Some(given) = ForeignServer::start(&[]) else { return };
     let url = given.checked_url("owner", "");
     let schemas = || given.root("sms", "SELECT 1 FROM pg_namespace WHERE nspname = 'smsc'").len();
     let store = open(&url);

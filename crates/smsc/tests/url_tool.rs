@@ -1,10 +1,10 @@
 //! `smsc` with the URL of a server that is there already, as a user calls it.
 #![allow(clippy::unwrap_used)]
 
-mod given_server;
+mod foreign_server;
 mod smpp_client;
 
-use given_server::Given;
+use foreign_server::ForeignServer;
 use smpp_client::{Client, Server, config, message};
 use smsc::smpp::{Command as Smpp, Status};
 use std::process::{Command, Output};
@@ -21,7 +21,7 @@ fn said(output: &Output) -> (Option<i32>, String) {
 
 #[test]
 fn a_bench_begins_with_an_empty_store_and_leaves_none() {
-    let Some(given) = Given::start(&[]) else { return };
+    let Some(given) = ForeignServer::start(&[]) else { return };
     let url = given.checked_url("owner", "").replace(":secret@", "@");
     let bench = |more: &[&str]| {
         let words = ["bench", "--store", &url, "--messages", "500", "--stations", "100", "--window", "16"];
@@ -90,7 +90,7 @@ fn a_password_is_shown_nowhere() {
         assert!(code != Some(0) && text.contains(told), "{words:?}: {text}");
         assert!(!text.contains("s3cr3t") && !text.contains("pa%zz"), "{text}");
     }
-    let Some(given) = Given::start(&[]) else { return };
+    let Some(given) = ForeignServer::start(&[]) else { return };
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("smsc.toml"), config("")).unwrap();
     let server = Server::start_at(dir.path(), &given.checked_url("owner", ""), &[]);
@@ -108,7 +108,7 @@ fn a_password_is_shown_nowhere() {
 /// refused, a check looks at it meanwhile, and one whose server goes ends and says what to do.
 #[test]
 fn a_centre_serves_from_a_schema_of_a_server() {
-    let Some(mut given) = Given::start(&[]) else { return };
+    let Some(mut given) = ForeignServer::start(&[]) else { return };
     let dir = tempfile::tempdir().unwrap();
     let url = given.checked_url("owner", "");
     std::fs::write(dir.path().join("smsc.toml"), config(&format!("[store]\nurl = \"{url}\""))).unwrap();

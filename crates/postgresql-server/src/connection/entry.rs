@@ -1,7 +1,7 @@
 //! The way to a server that is there already: which of its hosts, with TLS or without, as whom.
 
 use super::greeting::{self, Credentials};
-use super::password::{self, Found};
+use super::password::{self, Lookup};
 use super::settings::{Host, Place, SessionAttributes, Settings, SslMode};
 use super::tls::Tls;
 use super::{Address, Answer, Connection, ConnectionError, Socket};
@@ -122,9 +122,9 @@ impl Settings {
         }
         let Some(file) = self.passfile.clone().or_else(password::usual_file) else { return (None, None) };
         match password::look_up(&file, host, &self.database, &self.user) {
-            Found::Password(password) => (Some(password), None),
-            Found::Ignored(why) => (None, Some(why)),
-            Found::Nothing => (None, None),
+            Lookup::Password(password) => (Some(password), None),
+            Lookup::Ignored(why) => (None, Some(why)),
+            Lookup::Nothing => (None, None),
         }
     }
 }

@@ -35,7 +35,7 @@ const FILE_MAX: u64 = 1 << 20;
 
 /// What a password file has for a connection.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum Lookup {
     /// Nothing.
     Nothing,
     /// A password.
@@ -53,13 +53,13 @@ pub(super) fn usual_file() -> Option<PathBuf> {
 }
 
 /// Looks for the password of `user` with `database` on `host`: the first line that fits.
-pub(super) fn look_up(path: &Path, host: &Host, database: &str, user: &str) -> Found {
-    let ignored = |why: String| Found::Ignored(format!("{}: {why}", path.display()));
+pub(super) fn look_up(path: &Path, host: &Host, database: &str, user: &str) -> Lookup {
+    let ignored = |why: String| Lookup::Ignored(format!("{}: {why}", path.display()));
     // A pipe is not waited for.
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = match opened {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Found::Nothing,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Lookup::Nothing,
         Err(error) => return ignored(error.to_string()),
     };
     match file.metadata() {
@@ -86,7 +86,7 @@ pub(super) fn look_up(path: &Path, host: &Host, database: &str, user: &str) -> F
         let fits = |(field, wanted): (&String, &&str)| field == "*" || field == wanted;
         (fields.len() >= 5 && fields.iter().zip(&wanted).all(fits)).then(|| fields[4].clone())
     });
-    line.map_or(Found::Nothing, |password| Found::Password(Password::new(password)))
+    line.map_or(Lookup::Nothing, |password| Lookup::Password(Password::new(password)))
 }
 
 /// The fields of a line; a backslash makes the next character one of the field.
@@ -125,7 +125,7 @@ mod tests {
         std::fs::write(&file, text).unwrap();
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
         let of = |host: &Host, database: &str, user: &str| match look_up(&file, host, database, user) {
-            Found::Password(password) => password.secret().to_owned(),
+            Lookup::Password(password) => password.secret().to_owned(),
             other => format!("{other:?}"),
         };
         assert_eq!(of(&host("h", 5432), "smsc", "u"), "a:b\\c:d");
@@ -141,10 +141,10 @@ mod tests {
         std::fs::write(&file, "*:*:*:*:secret\n").unwrap();
         for mode in [0o640, 0o604, 0o644] {
             std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
-            let Found::Ignored(why) = look_up(&file, &host("h", 1), "d", "u") else { panic!("{mode:o}") };
+            let Lookup::Ignored(why) = look_up(&file, &host("h", 1), "d", "u") else { panic!("{mode:o}") };
             assert!(why.contains("chmod 600") && !why.contains("secret"), "{why}");
         }
-        assert!(matches!(look_up(dir.path(), &host("h", 1), "d", "u"), Found::Ignored(_)));
-        assert!(matches!(look_up(&dir.path().join("none"), &host("h", 1), "d", "u"), Found::Nothing));
+        assert!(matches!(look_up(dir.path(), &host("h", 1), "d", "u"), Lookup::Ignored(_)));
+        assert!(matches!(look_up(&dir.path().join("none"), &host("h", 1), "d", "u"), Lookup::Nothing));
     }
 }

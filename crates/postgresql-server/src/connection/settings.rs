@@ -256,9 +256,8 @@ impl Written {
     }
 
     fn take(&self, name: &str) -> Option<&str> {
-        let of = |(other, value): &'_ (String, String)| (other == name).then_some(value.len());
-        let at = self.parameters.iter().position(|pair| of(pair).is_some())?;
-        Some(self.parameters[at].1.as_str()).filter(|value| !value.is_empty())
+        let pair = self.parameters.iter().find(|(other, _)| other == name)?;
+        Some(pair.1.as_str()).filter(|value| !value.is_empty())
     }
 
     /// The word of a parameter that has few.
@@ -448,21 +447,30 @@ mod tests {
 
     #[test]
     fn a_url_has_the_meaning_that_it_has_for_libpq() {
-        let it =
+        let settings =
             parsed("postgresql://u%40x:p%3Aw@h:6000,[::1],k:7/d%20b?connect_timeout=1&sslmode=verify-full");
-        assert_eq!((it.user.as_str(), it.database.as_str()), ("u@x", "d b"));
-        assert_eq!(it.password.as_ref().map(Password::secret), Some("p:w"));
-        let hosts: Vec<String> = it.hosts.iter().map(Host::to_string).collect();
+        assert_eq!((settings.user.as_str(), settings.database.as_str()), ("u@x", "d b"));
+        assert_eq!(settings.password.as_ref().map(Password::secret), Some("p:w"));
+        let hosts: Vec<String> = settings.hosts.iter().map(Host::to_string).collect();
         assert_eq!(hosts, ["h:6000", "[::1]:5432", "k:7"]);
-        assert_eq!((it.connect_timeout, it.sslmode), (Duration::from_secs(2), SslMode::VerifyFull));
-        assert_eq!(it.to_string(), "postgresql://u@x@h:6000,[::1]:5432,k:7/d b");
-        let it = parsed("postgres://%2Frun%2Fpg:5433/d?user=v&target_session_attrs=read-write");
-        assert_eq!(it.hosts, [Host { place: Place::Socket("/run/pg".into()), port: 5433 }]);
-        assert_eq!((it.user.as_str(), it.target), ("v", SessionAttributes::ReadWrite));
-        let it = parsed("postgresql://u@/?host=/run/a,b&port=1,2&dbname=x");
-        assert_eq!(it.hosts.iter().map(Host::to_string).collect::<Vec<_>>(), ["/run/a/.s.PGSQL.1", "b:2"]);
-        let it = parsed("postgresql://u@h");
-        assert_eq!((it.database.as_str(), it.hosts[0].port, it.sslmode), ("u", 5432, SslMode::Prefer));
+        assert_eq!(
+            (settings.connect_timeout, settings.sslmode),
+            (Duration::from_secs(2), SslMode::VerifyFull)
+        );
+        assert_eq!(settings.to_string(), "postgresql://u@x@h:6000,[::1]:5432,k:7/d b");
+        let settings = parsed("postgres://%2Frun%2Fpg:5433/d?user=v&target_session_attrs=read-write");
+        assert_eq!(settings.hosts, [Host { place: Place::Socket("/run/pg".into()), port: 5433 }]);
+        assert_eq!((settings.user.as_str(), settings.target), ("v", SessionAttributes::ReadWrite));
+        let settings = parsed("postgresql://u@/?host=/run/a,b&port=1,2&dbname=x");
+        assert_eq!(
+            settings.hosts.iter().map(Host::to_string).collect::<Vec<_>>(),
+            ["/run/a/.s.PGSQL.1", "b:2"]
+        );
+        let settings = parsed("postgresql://u@h");
+        assert_eq!(
+            (settings.database.as_str(), settings.hosts[0].port, settings.sslmode),
+            ("u", 5432, SslMode::Prefer)
+        );
         let (_, others) = Settings::parse("postgresql://u@h/?schema=a%26b&sslmode=disable").unwrap();
         assert_eq!(others, [("schema".to_owned(), "a&b".to_owned())]);
     }
@@ -490,8 +498,8 @@ mod tests {
                 "{url}: {error}"
             );
         }
-        let it = parsed("postgresql://u:secret@h/d?password=secret");
-        assert!(!format!("{it:?} {it}").contains("secret"));
+        let settings = parsed("postgresql://u:secret@h/d?password=secret");
+        assert!(!format!("{settings:?} {settings}").contains("secret"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub struct Check {
 }
 
 /// How a store was opened.
-struct Opened {
+struct Start {
     seconds: f64,
     /// Claims that were given back.
     freed: usize,
@@ -109,7 +109,7 @@ impl Check {
         let checked = check_while(&*store, directory, known, &mut || goes_on());
         let Some(report) = checked.map_err(|error| copy.of_store(&error))? else { return stopped() };
         drop(store);
-        let opened = Opened { seconds: opened_s, freed: recovered.freed, rebuilt: recovered.rebuilt };
+        let opened = Start { seconds: opened_s, freed: recovered.freed, rebuilt: recovered.rebuilt };
         self.tell(kind, &report, &opened)?;
         Ok(report.holds())
     }
@@ -129,7 +129,7 @@ impl Check {
             Err(error @ StoreError::NoStore { .. }) => return Err(Wrong(error.to_string()).into()),
             opened => opened?,
         };
-        let opened = Opened { seconds: begin.elapsed().as_secs_f64(), freed: 0, rebuilt: 0 };
+        let opened = Start { seconds: begin.elapsed().as_secs_f64(), freed: 0, rebuilt: 0 };
         let known = accepted.as_deref().map_or(Accepted::Unknown, Accepted::AtLeast);
         // It has no archive: nothing is found in a directory that has nothing.
         let nothing = tempfile::tempdir()?;
@@ -142,8 +142,8 @@ impl Check {
     }
 
     /// Prints what was found.
-    fn tell(&self, kind: StoreKind, report: &Report, opened: &Opened) -> Result<(), Box<dyn Error>> {
-        let Opened { seconds, freed, rebuilt } = *opened;
+    fn tell(&self, kind: StoreKind, report: &Report, opened: &Start) -> Result<(), Box<dyn Error>> {
+        let Start { seconds, freed, rebuilt } = *opened;
         if self.json {
             writeln!(
                 std::io::stdout(),

@@ -1,5 +1,5 @@
 //! PostgreSQL: a private server, started with the store and stopped with it; or one that is there
-//! already, by its URL (`url`, `given`).
+//! already, by its URL (`url`, `foreign`).
 //!
 //! Four forms. *Calls*: each of the three transactions of every message is one prepared call of a
 //! function, pipelined, a commit for each. *Grouped*: the calls of a client that wait are one
@@ -13,7 +13,7 @@
 //! out of short runs.
 
 mod batch;
-mod given;
+mod foreign;
 mod part;
 mod session;
 mod snapshot;
@@ -30,7 +30,7 @@ use super::sql::names;
 use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, scan_all};
 use crate::centre::Rules;
 use crate::model::{FIRST_TABLES, Kind, Message, Record, TABLES, Table};
-use given::Given;
+use foreign::ForeignServer;
 use postgresql_server::{Server, USER};
 use session::{GROUP_MAX, PostgresqlSession};
 use std::path::Path;
@@ -111,9 +111,9 @@ impl PostgresqlForm {
 /// The server of a store.
 enum Place {
     /// The store's own, and where it writes its log.
-    Private(Server, Arc<Origin>),
+    Private(Box<Server>, Arc<Origin>),
     /// One that is there already.
-    Given(Box<Given>),
+    Foreign(Box<ForeignServer>),
 }
 
 /// The store.
@@ -154,7 +154,7 @@ impl PostgresqlStore {
             }
             error.into()
         })?;
-        let place = Place::Private(server, log);
+        let place = Place::Private(Box::new(server), log);
         let store = PostgresqlStore { place, wires, form, rules, again: Arc::default() };
         let mut wire = store.connect()?;
         if opening == Opening::Existing
@@ -183,7 +183,7 @@ impl PostgresqlStore {
     ) -> Result<PostgresqlStore, StoreError> {
         let wires = Arc::new(Wires::default());
         let rules = Rules { has_flusher: false, ..rules };
-        let place = Place::Given(Box::new(Given::open(url, sessions, opening, &wires)?));
+        let place = Place::Foreign(Box::new(ForeignServer::open(url, sessions, opening, &wires)?));
         Ok(PostgresqlStore { place, wires, form: url.form, rules, again: Arc::default() })
     }
 
@@ -195,7 +195,7 @@ impl PostgresqlStore {
     pub fn clear(&self) -> Result<(), StoreError> {
         match &self.place {
             Place::Private(..) => Ok(()),
-            Place::Given(given) => given.clear(&self.wires),
+            Place::Foreign(given) => given.clear(&self.wires),
         }
     }
 
@@ -214,7 +214,7 @@ impl PostgresqlStore {
             Place::Private(server, log) => {
                 server.with_socket(|socket| Wire::open(socket, USER, log, &self.wires))?
             }
-            Place::Given(given) => given.connect(&self.wires),
+            Place::Foreign(given) => given.connect(&self.wires),
         }
     }
 
@@ -284,21 +284,21 @@ impl Store for PostgresqlStore {
     fn durability(&self) -> Durability {
         match &self.place {
             Place::Private(..) => Durability::PowerCut,
-            Place::Given(given) => given.durability,
+            Place::Foreign(given) => given.durability,
         }
     }
 
     fn remarks(&self) -> Vec<String> {
         match &self.place {
             Place::Private(..) => Vec::new(),
-            Place::Given(given) => given.remarks.clone(),
+            Place::Foreign(given) => given.remarks.clone(),
         }
     }
 
     fn identity(&self) -> Option<String> {
         match &self.place {
             Place::Private(..) => None,
-            Place::Given(given) => Some(given.identity.clone()),
+            Place::Foreign(given) => Some(given.identity.clone()),
         }
     }
 
@@ -313,7 +313,7 @@ impl Store for PostgresqlStore {
         }
         let group_max = match &self.place {
             Place::Private(..) => GROUP_MAX,
-            Place::Given(given) => given.group_max,
+            Place::Foreign(given) => given.group_max,
         };
         let again = Arc::clone(&self.again);
         Ok(Box::new(PostgresqlSession::new(wire, self.form, self.rules, group_max, again)?))
@@ -342,7 +342,7 @@ impl Store for PostgresqlStore {
 
     fn log_bytes(&self) -> Option<u64> {
         // The log of a server that is there already is not of this store alone.
-        if matches!(self.place, Place::Given(_)) {
+        if matches!(self.place, Place::Foreign(_)) {
             return None;
         }
         let mut wire = self.connect().ok()?;
@@ -360,7 +360,7 @@ impl Store for PostgresqlStore {
     fn server_process(&self) -> Option<u32> {
         match &self.place {
             Place::Private(server, _) => server.process(),
-            Place::Given(_) => None,
+            Place::Foreign(_) => None,
         }
     }
 
@@ -368,7 +368,7 @@ impl Store for PostgresqlStore {
         match &self.place {
             Place::Private(..) => self.connect()?.script("CHECKPOINT"),
             // That is its administrator's.
-            Place::Given(_) => Ok(()),
+            Place::Foreign(_) => Ok(()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A store as it is at one moment, to be looked at: nothing of it is changed, and whoever has it
 //! open goes on.
 
-use super::given;
+use super::foreign;
 use super::url::PostgresqlUrl;
 use super::wire::{Wire, Wires};
 use crate::model::Record;
@@ -22,8 +22,8 @@ impl PostgresqlSnapshot {
     /// There is none; the role may not read it.
     pub fn open(url: &PostgresqlUrl) -> Result<PostgresqlSnapshot, StoreError> {
         let wires = Arc::new(Wires::default());
-        let mut wire = given::dial(url, &wires)?;
-        given::found(&mut wire, url)?;
+        let mut wire = foreign::dial(url, &wires)?;
+        foreign::found(&mut wire, url)?;
         wire.script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
         // The first statement takes the snapshot.
         wire.script("SELECT FROM smsc_store")?;

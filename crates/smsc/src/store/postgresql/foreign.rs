@@ -50,7 +50,7 @@ const SETTINGS: [(&str, &str); 14] = [
 ];
 
 /// A server that is there already, and the store on it.
-pub(super) struct Given {
+pub(super) struct ForeignServer {
     url: PostgresqlUrl,
     /// The second half of the store's lock, and this process' name in `holder`.
     lock: i64,
@@ -58,7 +58,7 @@ pub(super) struct Given {
     /// The connection that holds the store's lock as long as it is open.
     _guard: Option<Wire>,
     /// What the store was when it was opened.
-    pub made: Made,
+    pub made: Creation,
     pub durability: Durability,
     /// Calls of a group, so that the server's table of locks has room for all.
     pub group_max: usize,
@@ -70,7 +70,7 @@ pub(super) struct Given {
 
 /// What opening has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Made {
+pub(super) enum Creation {
     /// Nothing: the store was there.
     Nothing,
     /// The store, in a schema that was there.
@@ -116,14 +116,14 @@ fn digest(code: &str) -> String {
     Sha256::digest(code).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-impl Given {
+impl ForeignServer {
     /// Opens the store for so many sessions.
     pub fn open(
         url: &PostgresqlUrl,
         sessions: usize,
         opening: Opening,
         wires: &Arc<Wires>,
-    ) -> Result<Given, StoreError> {
+    ) -> Result<ForeignServer, StoreError> {
         let mut wire = dial(url, wires)?;
         let facts = facts(&mut wire, url)?;
         let most = facts.sessions_max.saturating_sub(SPARE);
@@ -142,7 +142,7 @@ impl Given {
         let salt = i64::from_str_radix(&identity[..15], 16).map_err(|_| damaged(url))?;
         // Whole numbers of four octets, with a sign.
         let lock = i64::from(salt as i32);
-        let mut given = Given {
+        let mut given = ForeignServer {
             url: url.clone(),
             lock,
             holder: random_name()?,
@@ -218,7 +218,7 @@ impl Given {
     pub fn clear(&self, wires: &Arc<Wires>) -> Result<(), StoreError> {
         let mut wire = self.connect(wires)?;
         let tables: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-        if self.made == Made::Nothing {
+        if self.made == Creation::Nothing {
             return wire.script(&format!("TRUNCATE {}", tables.join(", ")));
         }
         let of_ours = format!(
@@ -230,7 +230,7 @@ impl Given {
             wire.texts(&of_ours)?.into_iter().filter_map(|mut row| row.pop()).collect();
         let mut script: String = functions.iter().map(|name| format!("DROP FUNCTION {name};")).collect();
         script.push_str(&format!("DROP TABLE {}, smsc_store; DROP SEQUENCE msg_id_seq;", tables.join(", ")));
-        if self.made == Made::Schema {
+        if self.made == Creation::Schema {
             script.push_str(&format!("DROP SCHEMA {};", identifier(&self.url.schema)));
         }
         wire.script(&script)
@@ -342,7 +342,7 @@ fn found_or_made(
     url: &PostgresqlUrl,
     facts: &Facts,
     opening: Opening,
-) -> Result<Made, StoreError> {
+) -> Result<Creation, StoreError> {
     let (name, role) = (identifier(&url.schema), identifier(&facts.role));
     let asked = format!(
         "SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE'), \
@@ -359,7 +359,7 @@ fn found_or_made(
             let grant = format!("GRANT USAGE, CREATE ON SCHEMA {name} TO {role}");
             return Err(refused(url, format!("the role may not use the schema: {grant}")));
         }
-        Some([_, _, store, _]) if store == "t" => return Ok(Made::Nothing),
+        Some([_, _, store, _]) if store == "t" => return Ok(Creation::Nothing),
         _ if opening == Opening::Existing => {
             return Err(StoreError::NoStore {
                 path: url.to_string(),
@@ -377,7 +377,7 @@ fn found_or_made(
             let grant = format!("GRANT USAGE, CREATE ON SCHEMA {name} TO {role}");
             return Err(refused(url, format!("the role may make nothing in the schema: {grant}")));
         }
-        Some(_) => Made::Store,
+        Some(_) => Creation::Store,
         None => {
             let may = format!("SELECT has_database_privilege({}, 'CREATE')", literal(&facts.database));
             if wire.one(&may)? != "t" {
@@ -388,14 +388,14 @@ fn found_or_made(
                 );
                 return Err(refused(url, problem));
             }
-            Made::Schema
+            Creation::Schema
         }
     };
     // One script is one transaction: the store is there with its identity, or not at all.
     let identity = random_name()?;
     let salt = i64::from_str_radix(&identity[..15], 16).map_err(|_| damaged(url))?;
     let code = code(salt);
-    let schema = if making == Made::Schema { format!("CREATE SCHEMA {name};") } else { String::new() };
+    let schema = if making == Creation::Schema { format!("CREATE SCHEMA {name};") } else { String::new() };
     let meta = format!(
         "CREATE TABLE smsc_store(one boolean PRIMARY KEY DEFAULT true CHECK (one), format integer NOT NULL, \
          identity text NOT NULL, code text NOT NULL, holder text NOT NULL, made_by text NOT NULL, \

@@ -24,7 +24,7 @@ const ROLES: &str = "CREATE ROLE owner LOGIN PASSWORD 'secret'; CREATE ROLE gues
     SET password_encryption = md5; CREATE ROLE hashed LOGIN PASSWORD 'secret'";
 
 /// The server, its directory, its port.
-pub struct Given {
+pub struct ForeignServer {
     pub server: Server,
     pub dir: tempfile::TempDir,
     pub port: u16,
@@ -54,9 +54,9 @@ pub fn certificates(dir: &Path, name: &str, host: &str, last_year: i32) {
     std::fs::write(dir.join(format!("{name}.key")), key.serialize_pem()).unwrap();
 }
 
-impl Given {
+impl ForeignServer {
     /// Starts one; none where PostgreSQL is not installed.
-    pub fn start(options: &[&str]) -> Option<Given> {
+    pub fn start(options: &[&str]) -> Option<ForeignServer> {
         if let Err(error) = postgresql_server::find_programs(None) {
             eprintln!("SKIP: {error}");
             return None;
@@ -89,7 +89,7 @@ impl Given {
         let root = format!("postgresql://fathom@127.0.0.1:{port}/postgres?sslmode=disable");
         let answers = move |_: &Path| connect(&root).map(drop).map_err(|error| error.to_string());
         let server = Server::start(None, dir.path(), false, settings, answers).unwrap();
-        let given = Given { server, dir, port };
+        let given = ForeignServer { server, dir, port };
         given.root("postgres", ROLES);
         given.root("postgres", "CREATE DATABASE sms OWNER owner");
         Some(given)
