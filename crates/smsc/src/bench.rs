@@ -171,11 +171,32 @@ pub fn measure(
     verify: bool,
     watch: &mut dyn FnMut(&Live<'_>) -> bool,
 ) -> Result<Measurement, BenchError> {
-    // Filling takes its own clients, before the others.
-    let sessions = plan.sessions().max(FILL.0 + 3);
     let opening = Opening::OrCreate;
-    let store = kind.open_with(directory, mmdb, kind.rules(), sessions, opening).map_err(LoadError::from)?;
-    let store = &*store;
+    let store =
+        kind.open_with(directory, mmdb, kind.rules(), sessions(plan), opening).map_err(LoadError::from)?;
+    measure_on(&*store, kind, directory, plan, verify, watch)
+}
+
+/// Sessions that a measurement takes of its store.
+#[must_use]
+pub fn sessions(plan: &Plan) -> usize {
+    // Filling takes its own clients, before the others.
+    plan.sessions().max(FILL.0 + 3)
+}
+
+/// As [`measure`], on a store of this kind that is open and has nothing in it; the archive, if it has
+/// one, is made in `directory`.
+///
+/// # Errors
+/// [`BenchError`]
+pub fn measure_on(
+    store: &dyn Store,
+    kind: StoreKind,
+    directory: &Path,
+    plan: &Plan,
+    verify: bool,
+    watch: &mut dyn FnMut(&Live<'_>) -> bool,
+) -> Result<Measurement, BenchError> {
     recover(store, Clock::default().now_us()).map_err(LoadError::from)?;
     // What a Sender sends was accepted before, and must not be lost either.
     let mut accepted = if plan.side == Side::Sender { fill(store, plan, watch)? } else { Vec::new() };

@@ -2,13 +2,14 @@
 //! and the invariants hold.
 #![allow(clippy::unwrap_used)]
 
+mod foreign_server;
 mod steps;
 
 use proptest::test_runner::{Config, TestRunner};
 use smsc::centre::{Operation, Outcome, Refusal, Rules};
 use smsc::check::check;
 use smsc::model::Account;
-use smsc::store::{MmdbOptions, Row, Store, StoreKind};
+use smsc::store::{MmdbOptions, Opening, PostgresqlStore, PostgresqlUrl, Row, Store, StoreKind};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use steps::{ACCOUNT, Run, SECOND_US, Step, steps};
@@ -92,7 +93,17 @@ fn same_on_all_stores(accounts: bool) -> BTreeSet<String> {
     let open = |(kind, dir): (&StoreKind, &tempfile::TempDir)| {
         kind.open(dir.path(), &options, Rules { accounts, ..kind.rules() }).unwrap()
     };
-    let stores: Vec<Box<dyn Store>> = kinds.iter().zip(&dirs).map(open).collect();
+    let mut stores: Vec<Box<dyn Store>> = kinds.iter().zip(&dirs).map(open).collect();
+    // The same on a server that is there already, with a schema for each form that differs most.
+    let given = foreign_server::ForeignServer::start(&[]);
+    for form in ["calls", "batched"] {
+        let Some(given) = &given else { break };
+        let url =
+            PostgresqlUrl::parse(&given.checked_url("owner", &format!("form={form}&schema={form}"))).unwrap();
+        let rules = Rules { accounts, ..url.kind().rules() };
+        stores.push(Box::new(PostgresqlStore::at(&url, rules, 4, Opening::OrCreate).unwrap()));
+    }
+    let nothing = tempfile::tempdir().unwrap();
     let run = RefCell::new(Run::new(stores.iter().map(|store| &**store).collect()));
     // What comes before the first limit is accepted.
     let unlimited = Box::new(Account::unlimited(ACCOUNT));
@@ -106,7 +117,8 @@ fn same_on_all_stores(accounts: bool) -> BTreeSet<String> {
             steps.iter().for_each(|step| run.step(step));
             run.step(&Step::Restart);
             let expected = rows(&*stores[0]);
-            for (store, dir) in stores.iter().zip(&dirs) {
+            for (at, store) in stores.iter().enumerate() {
+                let dir = dirs.get(at).unwrap_or(&nothing);
                 let name = store.name();
                 assert_eq!(rows(&**store), expected, "{name} holds other rows than {}", stores[0].name());
                 let report = check(&**store, dir.path(), &run.accepted).unwrap();

@@ -8,16 +8,24 @@
 //! Requests ([`Connection::script`], [`Connection::prepare`], [`Connection::execute`],
 //! [`Connection::sync`]) are only written down. They are sent by whoever waits for an answer.
 
+mod entry;
 mod greeting;
 mod parameter;
+mod password;
 mod row;
+pub mod settings;
 mod socket;
+mod tls;
 
+pub use entry::OnSocket;
 pub use parameter::{Parameter, oid};
+pub use password::Password;
 pub use row::{Column, Row, bytes_array};
 pub use socket::{Address, Socket};
 
 use crate::connection::parameter::{bind, refused_value};
+use crate::connection::settings::Host;
+use crate::connection::tls::Tls;
 use bytes::{Buf, BytesMut};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::{ErrorResponseBody, Header, Message};
@@ -30,6 +38,8 @@ use std::time::{Duration, Instant};
 
 /// A message of the server of more octets than this is a broken connection.
 const MESSAGE_MAX: i32 = 1 << 28;
+/// The same, before the server has let anybody in.
+const GREETING_MAX: i32 = 1 << 16;
 /// Octets that are read at a time.
 const CHUNK: usize = 64 << 10;
 /// Longer than any wait.
@@ -58,6 +68,39 @@ pub enum ConnectionError {
     /// The request cannot be sent.
     #[error("the request cannot be sent: {0}")]
     Request(String),
+    /// Nobody listens there, or it did not answer in time.
+    #[error("cannot be reached: {0}")]
+    NotConnected(io::Error),
+    /// TLS is not to be had, or not as it was asked for.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// Nobody is let in.
+    #[error("login: {0}")]
+    Login(String),
+    /// It takes no changes, and one that does was asked for.
+    #[error("it is a standby or read-only, and target_session_attrs=read-write")]
+    ReadOnly,
+    /// None of several hosts will do; in words.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The caller does not want it any more.
+    #[error("given up")]
+    GivenUp,
+}
+
+impl ConnectionError {
+    /// The same, with the host that it is about.
+    fn at(self, host: &Host) -> ConnectionError {
+        match self {
+            ConnectionError::NotConnected(error) => {
+                ConnectionError::NotConnected(io::Error::new(error.kind(), format!("{host}: {error}")))
+            }
+            ConnectionError::Tls(problem) => ConnectionError::Tls(format!("{host}: {problem}")),
+            ConnectionError::Login(problem) => ConnectionError::Login(format!("{host}: {problem}")),
+            ConnectionError::Unexpected(problem) => ConnectionError::Unexpected(format!("{host}: {problem}")),
+            other => other,
+        }
+    }
 }
 
 /// What the server says next.
@@ -89,11 +132,19 @@ pub enum Format {
 /// A connection.
 pub struct Connection {
     socket: Arc<Socket>,
+    /// What stands between socket and messages, if anything.
+    tls: Option<Box<Tls>>,
     /// What has not been sent.
     out: BytesMut,
     /// What has not been looked at.
     input: BytesMut,
     chunk: Box<[u8]>,
+    /// Octets of a message at most.
+    message_max: i32,
+    /// Until when a message is waited for.
+    deadline: Option<Instant>,
+    /// Number of the server's process, as it has told at the beginning.
+    process: Option<i32>,
 }
 
 impl Connection {
@@ -109,13 +160,100 @@ impl Connection {
         database: &str,
         application: &str,
     ) -> Result<Connection, ConnectionError> {
-        let chunk = vec![0; CHUNK].into_boxed_slice();
-        let mut connection = Connection { socket, out: BytesMut::new(), input: BytesMut::new(), chunk };
+        let mut connection = Connection::on(socket);
         let parameters = [("user", user), ("database", database), ("application_name", application)];
         connection.write(|out| frontend::startup_message(parameters, out))?;
-        greeting::authenticate(&mut connection, user, password)?;
+        greeting::authenticate(&mut connection, &greeting::private(user, password))?;
         connection.until_ready(&mut |_| Ok::<_, ConnectionError>(()))?;
+        connection.message_max = MESSAGE_MAX;
         Ok(connection)
+    }
+
+    /// A connection on which nothing has been said.
+    fn on(socket: Arc<Socket>) -> Connection {
+        let chunk = vec![0; CHUNK].into_boxed_slice();
+        let (out, input) = (BytesMut::new(), BytesMut::new());
+        let (message_max, deadline, process) = (GREETING_MAX, None, None);
+        Connection { socket, tls: None, out, input, chunk, message_max, deadline, process }
+    }
+
+    /// Until when the greeting may last; none once it is over.
+    fn limit(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+        self.message_max = if deadline.is_some() { GREETING_MAX } else { MESSAGE_MAX };
+    }
+
+    /// The number of the server's process, as it has told; a pooler in between tells another.
+    #[must_use]
+    pub fn process(&self) -> Option<i32> {
+        self.process
+    }
+
+    /// Whether TLS is spoken.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether the server's certificate was checked.
+    fn is_checked(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.checked)
+    }
+
+    /// What a password's proof can be bound to.
+    fn end_point(&self) -> Option<Vec<u8>> {
+        self.tls.as_ref()?.end_point()
+    }
+
+    /// The next octet, and none of those behind it.
+    fn one_octet(&mut self) -> Result<u8, ConnectionError> {
+        loop {
+            self.send_some()?;
+            if !self.wait()?.contains(PollFlags::IN) {
+                continue;
+            }
+            let mut octet = [0];
+            match self.socket.read(&mut octet) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read.map(|_| octet[0]).map_err(Into::into),
+            }
+        }
+    }
+
+    /// Shakes hands; from then on all goes through it.
+    fn secure(&mut self, tls: Tls) -> Result<(), ConnectionError> {
+        self.tls = Some(Box::new(tls));
+        while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+            self.send_some()?;
+            if self.wait()?.contains(PollFlags::IN) {
+                // Who hangs up in the middle speaks no TLS that we do.
+                self.read_some()
+                    .map_err(|error| match error {
+                        ConnectionError::Broken(error) => ConnectionError::Tls(format!("handshake: {error}")),
+                        error => error,
+                    })
+                    .inspect_err(|_| drop(self.send_some()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits as [`Connection::poll`] does, within what the greeting may last.
+    fn wait(&self) -> Result<PollFlags, ConnectionError> {
+        let left = match self.deadline {
+            None => LONG,
+            Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+        };
+        if left.is_zero() {
+            return Err(too_late());
+        }
+        self.poll(left)
+    }
+
+    /// Whether something waits to be sent.
+    fn has_unsent(&self) -> bool {
+        !self.out.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }
 
     /// Writes a request down, whole or not at all.
@@ -181,9 +319,9 @@ impl Connection {
     /// The connection broke.
     pub fn close(mut self) -> Result<(), ConnectionError> {
         frontend::terminate(&mut self.out);
-        while !self.out.is_empty() {
+        while self.has_unsent() {
             self.send_some()?;
-            if !self.out.is_empty() {
+            if self.has_unsent() {
                 self.poll(LONG)?;
             }
         }
@@ -193,31 +331,45 @@ impl Connection {
     /// Sends what the socket takes at once. A server that waits for us to read gets its way by
     /// [`Connection::answer`].
     fn send_some(&mut self) -> Result<(), ConnectionError> {
-        while !self.out.is_empty() {
-            match rustix::net::send(&*self.socket, &self.out, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(sent) => self.out.advance(sent),
+        loop {
+            let octets = match &mut self.tls {
+                None => &mut self.out,
+                Some(tls) => tls.encrypt(&mut self.out)?,
+            };
+            if octets.is_empty() {
+                return Ok(());
+            }
+            match rustix::net::send(&*self.socket, octets, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(sent) => octets.advance(sent),
                 Err(rustix::io::Errno::AGAIN) => return Ok(()),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(ConnectionError::Broken(error.into())),
             }
         }
-        Ok(())
     }
 
     /// The next message that is here already, if one is whole.
     fn message_here(&mut self) -> Result<Option<Message>, ConnectionError> {
         let header = Header::parse(&self.input)?;
         if let Some(header) = header
-            && header.len() > MESSAGE_MAX
+            && header.len() > self.message_max
         {
             let told = format!("{} of {} octets", char::from(header.tag()), header.len());
             return Err(ConnectionError::Unexpected(told));
         }
-        Ok(Message::parse(&mut self.input)?)
+        let message = Message::parse(&mut self.input)?;
+        if let Some(Message::BackendKeyData(body)) = &message {
+            self.process = Some(body.process_id());
+        }
+        Ok(message)
     }
 
     /// The next message; waits for it.
     fn message(&mut self) -> Result<Message, ConnectionError> {
+        // One that never ends with its greeting is not waited for, either.
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(too_late());
+        }
         loop {
             if let Some(message) = self.message_here()? {
                 return Ok(message);
@@ -225,7 +377,7 @@ impl Connection {
             self.send_some()?;
             // In the middle of a group the server keeps its answers and reads on: to read only
             // would be to wait for each other.
-            if !self.out.is_empty() && !self.poll(LONG)?.contains(PollFlags::IN) {
+            if (self.has_unsent() || self.deadline.is_some()) && !self.wait()?.contains(PollFlags::IN) {
                 continue;
             }
             self.read_some()?;
@@ -281,7 +433,7 @@ impl Connection {
     /// Waits, for so long at most, until the socket has something to be read, or takes what is left
     /// to be sent: which of both it is.
     fn poll(&self, at_most: Duration) -> Result<PollFlags, ConnectionError> {
-        let unsent = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let unsent = if self.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
         let mut sockets = [rustix::event::PollFd::new(&*self.socket, PollFlags::IN | unsent)];
         let at_most = rustix::event::Timespec::try_from(at_most.min(LONG)).ok();
         match rustix::event::poll(&mut sockets, at_most.as_ref()) {
@@ -301,7 +453,10 @@ impl Connection {
             Err(error) if error.kind() == ErrorKind::Interrupted => 0,
             read => read?,
         };
-        self.input.extend_from_slice(&self.chunk[..read]);
+        match &mut self.tls {
+            None => self.input.extend_from_slice(&self.chunk[..read]),
+            Some(tls) => tls.decrypt(&self.chunk[..read], &mut self.input)?,
+        }
         Ok(())
     }
 
@@ -335,6 +490,11 @@ impl Drop for Connection {
         // Only politeness: a server that takes nothing is not waited for.
         let _ = self.send_some();
     }
+}
+
+fn too_late() -> ConnectionError {
+    let late = "no answer within connect_timeout";
+    ConnectionError::NotConnected(io::Error::new(ErrorKind::TimedOut, late))
 }
 
 /// What a message tells whoever waits for an answer; `None` for what is of no interest.

@@ -5,9 +5,9 @@ use std::os::unix::net::UnixStream;
 /// A connection without a greeting, and the server's end of it.
 fn connected() -> (Connection, UnixStream) {
     let (here, there) = UnixStream::pair().unwrap();
-    let socket = Arc::new(Socket::Unix(here));
-    let chunk = vec![0; CHUNK].into_boxed_slice();
-    (Connection { socket, out: BytesMut::new(), input: BytesMut::new(), chunk }, there)
+    let mut connection = Connection::on(Arc::new(Socket::Unix(here)));
+    connection.limit(None);
+    (connection, there)
 }
 
 #[test]

@@ -6,11 +6,11 @@ use super::store::{Axes, StoreArgs};
 use super::wrong::Wrong;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use smsc::bench::{BenchError, Live, Measurement, Stage, measure};
+use smsc::bench::{BenchError, Live, Measurement, Stage, measure, measure_on, sessions};
 use smsc::centre::RetryPolicy;
 use smsc::load::{LiveLine, LoadError, LoadProfile, Moment, OnStuck, Pace, Plan, SCHEDULED_US, Side};
 use smsc::network::NetworkProfile;
-use smsc::store::{Acknowledge, StoreKind};
+use smsc::store::{Acknowledge, Opening, PostgresqlStore, PostgresqlUrl, Store, StoreKind};
 use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
@@ -117,6 +117,10 @@ pub struct Bench {
     /// crash or a kill of the bench.
     #[arg(long)]
     keep: bool,
+    /// With a URL: take away the messages that are in the store before the first row. Without this
+    /// word, a store that has any is refused.
+    #[arg(long)]
+    discard_messages: bool,
     /// Leave the check of the invariants out.
     #[arg(long)]
     no_check: bool,
@@ -136,7 +140,9 @@ enum SideArg {
 impl Bench {
     /// Whether all rows were measured.
     pub fn run(&self) -> Result<bool, Box<dyn Error>> {
+        let url = self.store.url()?;
         self.store.allows_axes(self.kind())?;
+        self.allows_server(url.as_ref())?;
         // Before hours of other rows.
         for &threads in &self.threads {
             let sessions = self.plan(threads.into(), 0)?.sessions();
@@ -185,7 +191,10 @@ impl Bench {
                     }
                     !stop.is_asked()
                 };
-                let measured = measure(scratch.path(), kind, &mmdb, &plan, !self.no_check, &mut watch);
+                let measured = match &url {
+                    None => measure(scratch.path(), kind, &mmdb, &plan, !self.no_check, &mut watch),
+                    Some(url) => self.measure_at(url, scratch.path(), &plan, (round, threads), &mut watch)?,
+                };
                 if std::io::stderr().is_terminal() {
                     rewrite("");
                 }
@@ -221,6 +230,67 @@ impl Bench {
             }
         }
         Ok(true)
+    }
+
+    /// Refuses what cannot go with the store of a server.
+    fn allows_server(&self, url: Option<&PostgresqlUrl>) -> Result<(), Wrong> {
+        let refused = |what: &str| Err(Wrong(what.into()));
+        match url {
+            None if self.discard_messages => refused(
+                "--discard-messages: every row of a store that is no URL is a fresh one: leave it out",
+            ),
+            Some(_) if self.keep && self.threads.len() * self.repeat as usize > 1 => refused(
+                "--keep: the rows of a URL are in one schema, one after the other: give one number of --threads \
+                 and no --repeat",
+            ),
+            Some(url) if self.early && url.takes_less() => {
+                refused("--early and durability=process-crash: what is left then has no name: leave one out")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// One row on the store of a server, which has nothing in it before and afterwards.
+    fn measure_at(
+        &self,
+        url: &PostgresqlUrl,
+        scratch: &Path,
+        plan: &Plan,
+        (round, threads): (u32, u16),
+        watch: &mut dyn FnMut(&Live<'_>) -> bool,
+    ) -> Result<Result<Measurement, BenchError>, Box<dyn Error>> {
+        let kind = url.kind();
+        let store = PostgresqlStore::at(url, kind.rules(), sessions(plan), Opening::OrCreate)?;
+        for remark in store.remarks() {
+            tell!("{remark}");
+        }
+        if !store.is_empty()? {
+            let is_first = round == 0 && Some(&threads) == self.threads.first();
+            if !self.discard_messages || !is_first {
+                let what = format!(
+                    "--store {url}: there are messages or accounts in it, and a row begins with an empty store: take \
+                     another schema=, or --discard-messages, which takes them away"
+                );
+                return Err(Wrong(what).into());
+            }
+            store.clear()?;
+        }
+        if self.keep {
+            tell!("kept: {url}");
+        }
+        let measured = measure_on(&store, kind, scratch, plan, !self.no_check, watch);
+        match &measured {
+            _ if self.keep => {}
+            Err(error) if error.leaves_a_trace() => tell!("kept: {url}"),
+            // What has failed is told; that the rest of it is still there, too.
+            Err(_) => {
+                if let Err(error) = store.clear() {
+                    tell!("left behind: {url}: {error}");
+                }
+            }
+            Ok(_) => store.clear()?,
+        }
+        Ok(measured)
     }
 
     /// Tells of a row that stands still, and sees to it that the process ends: what the row has
@@ -267,7 +337,7 @@ impl Bench {
     }
 
     fn kind(&self) -> StoreKind {
-        self.store.store.unwrap_or(StoreKind::Mmdb)
+        self.store.kind().unwrap_or(StoreKind::Mmdb)
     }
 
     /// Fresh directories for the log streams of one row that are to be elsewhere.

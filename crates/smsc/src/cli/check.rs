@@ -1,16 +1,18 @@
 //! `smsc check`
 
 use super::copy::Copy;
+use super::place::place;
 use super::stop::Stop;
-use super::store::StoreArgs;
+use super::store::{StoreArgs, StoreWord};
 use super::wrong::Wrong;
 use clap::Args;
-use smsc::check::{AcceptedMessages, check_while};
+use smsc::check::{AcceptedMessages, Report, check_while};
 use smsc::housekeeping::recover;
 use smsc::load::Clock;
-use smsc::store::{Opening, StoreError, StoreKind};
+use smsc::store::{Opening, Place, PostgresqlSnapshot, PostgresqlUrl, StoreError, StoreKind};
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -34,8 +36,11 @@ const LINE_MAX: u64 = 64;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Check {
-    /// The store's directory.
-    directory: PathBuf,
+    /// The store's directory; or postgresql://USER@HOST/DATABASE?schema=NAME, a store of a server
+    /// that is there already. That one is looked at as it is at one moment, by a transaction that
+    /// only reads: whoever serves it goes on.
+    #[arg(value_name = "DIRECTORY|URL")]
+    directory: OsString,
     #[command(flatten)]
     store: StoreArgs,
     /// A file with numbers of accepted messages, one in a line: each must be in the store or the
@@ -47,15 +52,31 @@ pub struct Check {
     json: bool,
 }
 
+/// How a store was opened.
+struct Start {
+    seconds: f64,
+    /// Claims that were given back.
+    freed: usize,
+    /// Rows that were made again.
+    rebuilt: usize,
+}
+
 impl Check {
     /// Whether everything holds.
     pub fn run(&self) -> Result<bool, Box<dyn Error>> {
-        let directory = &self.directory;
+        let place = place(&self.directory, "smsc check")?;
+        if let Some(StoreWord::Url(_)) = &self.store.store {
+            return Err(Wrong("--store: give the URL in the place of the directory".into()).into());
+        }
+        let directory = match &place {
+            Place::Directory(directory) => directory,
+            Place::Server(url) => return self.run_at(url),
+        };
         if !directory.is_dir() {
             let what = format!("{} is no directory; give the one that the store is in", directory.display());
             return Err(Wrong(what).into());
         }
-        let kind = self.kind()?;
+        let kind = self.kind(directory)?;
         self.store.allows_axes(kind)?;
         let accepted = self.accepted()?;
         let (mut options, rules) = (self.store.mmdb(), kind.rules());
@@ -88,6 +109,41 @@ impl Check {
         let checked = check_while(&*store, directory, known, &mut || goes_on());
         let Some(report) = checked.map_err(|error| copy.of_store(&error))? else { return stopped() };
         drop(store);
+        let opened = Start { seconds: opened_s, freed: recovered.freed, rebuilt: recovered.rebuilt };
+        self.tell(kind, &report, &opened)?;
+        Ok(report.holds())
+    }
+
+    /// Checks the store of a server, as it is now.
+    fn run_at(&self, url: &PostgresqlUrl) -> Result<bool, Box<dyn Error>> {
+        let kind = url.kind();
+        self.store.allows_axes(kind)?;
+        if let Some(asked) = self.store.kind() {
+            let what = format!("--store {}: the store is a URL: leave it out", asked.name());
+            return Err(Wrong(what).into());
+        }
+        let accepted = self.accepted()?;
+        let stop = Stop::listen()?;
+        let begin = Instant::now();
+        let store = match PostgresqlSnapshot::open(url) {
+            Err(error @ StoreError::NoStore { .. }) => return Err(Wrong(error.to_string()).into()),
+            opened => opened?,
+        };
+        let opened = Start { seconds: begin.elapsed().as_secs_f64(), freed: 0, rebuilt: 0 };
+        let known = accepted.as_deref().map_or(AcceptedMessages::Unknown, AcceptedMessages::AtLeast);
+        // It has no archive: nothing is found in a directory that has nothing.
+        let nothing = tempfile::tempdir()?;
+        let Some(report) = check_while(&store, nothing.path(), known, &mut || !stop.is_asked())? else {
+            tell!("smsc: stopped: nothing was found out, and the store is as it was");
+            return Ok(false);
+        };
+        self.tell(kind, &report, &opened)?;
+        Ok(report.holds())
+    }
+
+    /// Prints what was found.
+    fn tell(&self, kind: StoreKind, report: &Report, opened: &Start) -> Result<(), Box<dyn Error>> {
+        let Start { seconds, freed, rebuilt } = *opened;
         if self.json {
             writeln!(
                 std::io::stdout(),
@@ -98,19 +154,19 @@ impl Check {
                     "checked": report.checked(), "not_checked": BTreeMap::from_iter(report.not_checked()),
                     "live": report.live, "final": report.finished, "archived": report.archived,
                     "stations": report.stations, "accepted": report.accepted.unwrap_or(0),
-                    "opened_s": opened_s, "claims_given_back": recovered.freed, "rebuilt": recovered.rebuilt,
+                    "opened_s": seconds, "claims_given_back": freed, "rebuilt": rebuilt,
                 })
             )?;
         } else {
             writeln!(
                 std::io::stdout(),
-                "{} opened in {opened_s:.2} s; {} live, {} final, {} archived messages; {} stations; {} claims given back",
+                "{} opened in {seconds:.2} s; {} live, {} final, {} archived messages; {} stations; {} claims given back",
                 kind.name(),
                 report.live,
                 report.finished,
                 report.archived,
                 report.stations,
-                recovered.freed
+                freed
             )?;
             for violation in &report.violations {
                 writeln!(std::io::stdout(), "{violation}")?;
@@ -127,18 +183,18 @@ impl Check {
                 writeln!(std::io::stdout(), "not checked: {name}: {why}{help}")?;
             }
         }
-        Ok(report.holds())
+        Ok(())
     }
 
     /// The kind of the store that is there, and that is meant.
-    fn kind(&self) -> Result<StoreKind, Box<dyn Error>> {
-        let directory = self.directory.display();
-        let found = StoreKind::found_in(&self.directory)?;
+    fn kind(&self, path: &Path) -> Result<StoreKind, Box<dyn Error>> {
+        let directory = path.display();
+        let found = StoreKind::found_in(path)?;
         let names = || found.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" and ");
-        let wrong = match (self.store.store, &found[..]) {
+        let wrong = match (self.store.kind(), &found[..]) {
             (_, []) => format!(
                 "{directory} has no store in it{}; give the directory that a store was made in, such as `smsc bench --keep` names",
-                what_is_in(&self.directory)?
+                what_is_in(path)?
             ),
             (None, [one]) => return Ok(*one),
             (None, _) => format!("{directory} has {} in it; choose one with --store", names()),

@@ -16,6 +16,7 @@ mod copy;
 mod load;
 mod man;
 mod password;
+mod place;
 mod remarks;
 mod serve;
 mod stop;

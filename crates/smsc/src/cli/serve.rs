@@ -1,12 +1,14 @@
 //! `smsc serve`: the centre as a server of SMPP.
 
+use super::place::place;
 use super::wrong::Wrong;
 use clap::Args;
 use smsc::centre::RetryPolicy;
 use smsc::network::NetworkProfile;
 use smsc::serve::{Config, ConfigError, Event, Level, Log, Serve as Server, Wish, serve};
-use smsc::store::{MmdbOptions, StoreKind};
+use smsc::store::{MmdbOptions, Place, PostgresqlUrl, StoreKind};
 use std::error::Error;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,10 +24,12 @@ pub struct Serve {
     /// The configuration: docs/smsc.toml is one, with every key explained.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Directory of the store, made if need be; what is in it is gone on with. Instead of the
+    /// Directory of the store, made if need be; what is in it is gone on with. Or
+    /// postgresql://USER@HOST/DATABASE?schema=smsc&sslmode=verify-full, a schema of a server that is
+    /// there already; its password is better in PGPASSWORD or ~/.pgpass than here. Instead of the
     /// configuration's.
-    #[arg(long, value_name = "DIR")]
-    store: Option<PathBuf>,
+    #[arg(long, value_name = "DIR|URL")]
+    store: Option<OsString>,
     /// Engine of a store that is not there yet: mmdb, sqlite, postgresql … [default: mmdb; where
     /// there is a store, its own].
     #[arg(long, value_parser = kind)]
@@ -123,22 +127,26 @@ impl Serve {
             tell!("{}: {} accounts, no mistake", self.config.display(), config.accounts.len());
             return Ok(true);
         }
-        let directory = self.store.clone().or_else(|| config.store.clone());
-        let directory = directory.ok_or_else(|| {
+        let place = match &self.store {
+            Some(word) => Some(place(word, "--store")?),
+            None => config.store.clone(),
+        };
+        let place = place.ok_or_else(|| {
             Wrong("--store DIR: say where the messages are to be kept, or `store = \"DIR\"` in the configuration".into())
         })?;
-        if directory.to_string_lossy().contains("://") {
-            let problem =
-                format!("--store {}: a server of PostgreSQL by URL cannot be taken yet", directory.display());
-            return Err(Wrong(problem).into());
-        }
-        let kind = self.kind(&directory)?;
+        let kind = match &place {
+            Place::Directory(directory) => self.kind(directory)?,
+            Place::Server(url) => {
+                self.allows_server(url)?;
+                url.kind()
+            }
+        };
         let mmdb = MmdbOptions {
             segment_mib: self.segment_mib.unwrap_or(MmdbOptions::default().segment_mib),
             ..MmdbOptions::default()
         };
         let log = Log::new(config.log)?;
-        let server = Server { config, directory, kind, mmdb, network, retry, log: Arc::clone(&log) };
+        let server = Server { config, place, kind, mmdb, network, retry, log: Arc::clone(&log) };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let done = runtime.block_on(self.until_stopped(server, &log));
         // Sessions of a store may still be in a call that nobody waits for.
@@ -217,6 +225,20 @@ impl Serve {
         signals.abort();
         log.at(Level::Info, "stopped");
         Ok(true)
+    }
+
+    /// Refuses what is of a directory's store.
+    fn allows_server(&self, url: &PostgresqlUrl) -> Result<(), Wrong> {
+        if self.segment_mib.is_some() {
+            return Err(Wrong("--segment-mib is mmdb's, and the store is a URL: leave it out".into()));
+        }
+        match self.engine {
+            Some(kind) if kind != url.kind() => Err(Wrong(format!(
+                "--engine {}: the store is a URL: leave the option out; form= in the URL chooses how it is used",
+                kind.name()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The engine of the store that is there, or the one asked for.

@@ -1,11 +1,13 @@
 //! The options that choose a store.
 
+use super::place::place;
 use super::wrong::Wrong;
 use clap::Args;
 use mmdb::{Locking, LogKind};
 use serde::Serialize;
 use smsc::model::UnloggedTables;
-use smsc::store::{MmdbOptions, StoreKind};
+use smsc::store::{MmdbOptions, Place, PostgresqlUrl, StoreKind};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Which store, and mmdb's axes.
@@ -14,8 +16,11 @@ pub struct StoreArgs {
     /// Where messages live: mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped,
     /// postgresql-batched, postgresql-statements [default: mmdb; where there is a store, that one].
     /// Only mmdb has the Flusher, which moves final messages to an archive meanwhile.
-    #[arg(long, value_parser = kind)]
-    pub store: Option<StoreKind>,
+    /// A bench also takes postgresql://USER@HOST/DATABASE?schema=NAME, a schema of a server that is
+    /// there already, with form=calls, grouped, batched or statements [default: batched]: it has to
+    /// be empty or not there, and is as before afterwards.
+    #[arg(long, value_parser = word)]
+    pub store: Option<StoreWord>,
     /// mmdb: leave tables out of the log, which are made again from others at the start (selective
     /// logging): some of encoded_msg, to_delivery, scheduled_msg, ms_state, retry_timer, sent, as
     /// in --selective=ms_state,sent, or all of them. A store that is there keeps to what it was
@@ -45,6 +50,22 @@ pub struct StoreArgs {
     /// mmdb: what is locked besides stations [none, record, page, container; default: none].
     #[arg(long, value_parser = locking, help_heading = "Axes of mmdb")]
     locking: Option<Locking>,
+}
+
+/// What `--store` names.
+#[derive(Clone)]
+pub enum StoreWord {
+    /// A kind of store.
+    Kind(StoreKind),
+    /// A URL, read later: what clap says of a wrong value repeats it, with its password.
+    Url(OsString),
+}
+
+fn word(word: &str) -> Result<StoreWord, String> {
+    if word.contains("://") {
+        return Ok(StoreWord::Url(word.into()));
+    }
+    kind(word).map(StoreWord::Kind)
 }
 
 fn kind(word: &str) -> Result<StoreKind, String> {
@@ -82,6 +103,27 @@ pub struct Axes {
 }
 
 impl StoreArgs {
+    /// The kind that was asked for, if one was.
+    pub fn kind(&self) -> Option<StoreKind> {
+        match self.store.as_ref()? {
+            StoreWord::Kind(kind) => Some(*kind),
+            // A URL that is wrong is refused before anything else is done.
+            StoreWord::Url(word) => match Place::parse(word) {
+                Ok(Place::Server(url)) => Some(url.kind()),
+                _ => None,
+            },
+        }
+    }
+
+    /// The URL that was given, if one was.
+    pub fn url(&self) -> Result<Option<PostgresqlUrl>, Wrong> {
+        let Some(StoreWord::Url(word)) = &self.store else { return Ok(None) };
+        match place(word, "--store")? {
+            Place::Server(url) => Ok(Some(url)),
+            Place::Directory(_) => Ok(None),
+        }
+    }
+
     /// Refuses mmdb's axes for another store, where they would change nothing.
     pub fn allows_axes(&self, kind: StoreKind) -> Result<(), Wrong> {
         let given = [

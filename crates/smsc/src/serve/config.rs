@@ -8,9 +8,11 @@ use super::sections::{
     AdminConfig, ApiConfig, ArchiveConfig, LogConfig, WrittenAdmin, WrittenApi, WrittenArchive, WrittenLog,
     checked_tokens,
 };
+use super::store::WrittenStore;
 use super::tls::{TlsConfig, WrittenTls};
 use super::{peer, route};
 use crate::model::ESME_LANES;
+use crate::store::Place;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +20,7 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -100,7 +102,7 @@ pub struct Config {
     /// Timers.
     pub timers: Timers,
     /// Where the store is, if the command line says nothing.
-    pub store: Option<PathBuf>,
+    pub store: Option<Place>,
     /// Applications.
     pub accounts: Vec<AccountConfig>,
     /// The HTTP API.
@@ -129,7 +131,7 @@ struct Written {
     unbound: Option<Spanned<u32>>,
     validity_s: Option<Spanned<u32>>,
     queue: Option<Spanned<u32>>,
-    store: Option<PathBuf>,
+    store: Option<Spanned<WrittenStore>>,
     #[serde(default)]
     timers: WrittenTimers,
     #[serde(default)]
@@ -323,7 +325,7 @@ impl Written {
             validity: Duration::from_secs(within(self.validity_s.as_ref(), 86_400, 1..=315_360_000)?.into()),
             queue: within(self.queue.as_ref(), 10_000, 1..=10_000_000)?,
             timers,
-            store: self.store,
+            store: self.store.map(WrittenStore::checked).transpose()?,
             tls: self.tls.as_ref().map(WrittenTls::checked).transpose()?,
             accounts,
             api: self.api.map(WrittenApi::checked).transpose()?,
@@ -492,6 +494,18 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_line() {
         for (from, to, line, words) in [
+            ("[timers]", "store = \"postgresql://u@h:0/\"\n[timers]", 3, "port of host 1"),
+            ("[timers]", "store = \"mysql://h/\"\n[timers]", 3, "known is postgresql"),
+            ("[timers]", "store = 7\n[timers]", 3, "a directory, a URL"),
+            (
+                "[timers]",
+                "[store]\nurl = \"postgresql://u@h/?schma=x\"\n[timers]",
+                4,
+                "no parameter \"schma\"",
+            ),
+            ("[timers]", "[store]\nurl = \"messages\"\n[timers]", 4, "postgresql://"),
+            ("[timers]", "[store]\nulr = \"x\"\n[timers]", 4, "unknown field `ulr`"),
+            ("[timers]", "[store]\n[timers]", 3, "missing field `url`"),
             ("127.0.0.1:2775", "127.0.0.1", 1, "is no address"),
             ("listen", "lisen", 1, "unknown field `lisen`"),
             ("\"smsc\"", "\"a name that is too long\"", 2, "1 to 15"),
@@ -515,5 +529,18 @@ mod tests {
         }
         let error = Config::parse("x", "").unwrap_err();
         assert!(error.problem.contains("nobody could bind"), "{error}");
+    }
+
+    #[test]
+    fn a_store_is_a_directory_or_a_url() {
+        let store = |text: &str| {
+            let text = example().replacen("[timers]", &format!("{text}\n[timers]"), 1);
+            Config::parse("x", &text).unwrap().store.unwrap()
+        };
+        assert_eq!(store("store = \"messages\""), Place::Directory("messages".into()));
+        for text in ["store = \"postgresql://u:pw@h/d\"", "[store]\nurl = \"postgresql://u:pw@h/d\""] {
+            let place = store(text);
+            assert!(matches!(place, Place::Server(_)) && !format!("{place:?}").contains("pw"), "{place:?}");
+        }
     }
 }

@@ -44,6 +44,7 @@ mod sections;
 mod session;
 mod sessions;
 mod source;
+mod store;
 mod stream;
 mod submission;
 mod tls;
@@ -72,8 +73,7 @@ use crate::centre::{Archive, RetryPolicy, Rules};
 use crate::housekeeping::recover;
 use crate::load::Clock;
 use crate::network::NetworkProfile;
-use crate::store::{MmdbOptions, SharedStore, StoreError, StoreKind};
-use std::path::PathBuf;
+use crate::store::{MmdbOptions, Place, SharedStore, StoreError, StoreKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -86,8 +86,8 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct Serve {
     /// Configuration.
     pub config: Config,
-    /// Directory of the store; one that is there is gone on with.
-    pub directory: PathBuf,
+    /// Where the store is; one that is there is gone on with.
+    pub place: Place,
     /// Its kind.
     pub kind: StoreKind,
     /// mmdb's axes.
@@ -169,13 +169,31 @@ pub async fn serve(
     mut wishes: watch::Receiver<Wish>,
     mut tell: impl FnMut(Event<'_>),
 ) -> Result<(), ServeError> {
-    let Serve { config, directory, kind, mmdb, network, retry, log } = serve;
+    let Serve { config, place, kind, mmdb, network, retry, log } = serve;
     let rules = Rules { queue_max: config.queue, ..kind.rules() };
-    let store = SharedStore::open(kind, &directory, &mmdb, rules)?;
+    let store = match &place {
+        Place::Directory(directory) => SharedStore::open(kind, directory, &mmdb, rules)?,
+        Place::Server(url) => {
+            // A server may take its time to be reached: signals are heard meanwhile.
+            let url = url.clone();
+            let opened = tokio::task::spawn_blocking(move || SharedStore::at(&url, rules));
+            opened.await.map_err(|error| ServeError::Failed(error.to_string()))??
+        }
+    };
+    if let (Place::Server(url), Some(identity)) = (&place, store.store().identity()) {
+        log.at(Level::Info, "store").text("url", &url.to_string()).text("identity", &identity);
+    }
+    for remark in store.store().remarks() {
+        log.at(Level::Warn, "store").text("message", &remark);
+    }
     let freed = recover(store.store(), Clock::default().now_us())?.freed;
     let has_flusher = store.store().has_flusher();
-    let archive =
-        if has_flusher { Some(Archive::open_with(&directory, config.archive.rotation)?) } else { None };
+    let archive = match &place {
+        Place::Directory(directory) if has_flusher => {
+            Some(Archive::open_with(directory, config.archive.rotation)?)
+        }
+        _ => None,
+    };
     let reader = archive.as_ref().map(Archive::reader).transpose()?;
     let listener = listen(config.listen).await?;
     let sites = Sites::listen(&config).await?;

@@ -19,9 +19,9 @@ mod sqlite;
 pub use crate::transaction::StoreError;
 
 pub use self::mmdb::{MmdbOptions, MmdbStore};
-pub use postgresql::{PostgresqlForm, PostgresqlStore};
+pub use postgresql::{PostgresqlForm, PostgresqlSnapshot, PostgresqlStore, PostgresqlUrl};
 pub use shared::{SharedStore, StartedOperation};
-pub use spec::{Opening, SESSIONS, StoreKind};
+pub use spec::{Opening, Place, SESSIONS, StoreKind};
 pub use sqlite::SqliteStore;
 
 use crate::centre::{Operation, Outcome};
@@ -39,6 +39,9 @@ pub enum Durability {
     /// A power cut, or a crash of the process that has the store, takes back the last acknowledged
     /// operations at most: those of which each later one is taken back, too.
     PowerCutPrefix,
+    /// A crash of the processes that have the store takes nothing back. A power cut may take back
+    /// anything, and damage what is left.
+    ProcessCrash,
 }
 
 impl Durability {
@@ -48,6 +51,7 @@ impl Durability {
         match self {
             Durability::PowerCut => "power-cut",
             Durability::PowerCutPrefix => "power-cut-prefix",
+            Durability::ProcessCrash => "process-crash",
         }
     }
 }
@@ -99,6 +103,16 @@ pub trait Store: Send + Sync {
 
     /// What it promises for acknowledged operations.
     fn durability(&self) -> Durability;
+
+    /// What an operator should know of it besides, in sentences.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What tells it from all other stores, where it has something that does.
+    fn identity(&self) -> Option<String> {
+        None
+    }
 
     /// Whether final messages go through `sent` to the archive. A disk store keeps them in
     /// `message`.

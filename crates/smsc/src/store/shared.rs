@@ -4,7 +4,10 @@
 //! stands between. SQLite and PostgreSQL have sessions that wait; threads of their own drive those,
 //! and share each commit among all that came while the one before was under way.
 
-use super::{Acknowledge, MmdbOptions, MmdbStore, Opening, SESSIONS, Session, Store, StoreError, StoreKind};
+use super::{
+    Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlStore, PostgresqlUrl, SESSIONS, Session, Store,
+    StoreError, StoreKind,
+};
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::StationKey;
 use std::collections::VecDeque;
@@ -18,6 +21,8 @@ use tokio::sync::oneshot;
 /// Threads that drive durable sessions. What concerns one station goes through one of them, so that
 /// it keeps its order.
 const THREADS: usize = 4;
+/// Sessions besides: one that acknowledges early, those of timers, recovery and readers of tables.
+const OTHERS: usize = 8;
 /// Operations that a thread has under way at most.
 const UNDER_WAY: usize = 1024;
 
@@ -71,9 +76,22 @@ impl SharedStore {
             let store = Arc::new(MmdbStore::open(directory, mmdb, rules)?);
             return Ok(SharedStore { store: Arc::clone(&store) as Arc<dyn Store>, way: Way::Direct(store) });
         }
-        let store = kind.open_with(directory, mmdb, rules, SESSIONS, Opening::OrCreate)?;
+        SharedStore::of(kind.open_with(directory, mmdb, rules, SESSIONS, Opening::OrCreate)?)
+    }
+
+    /// Opens the store of a server that is there already; it is made if need be.
+    ///
+    /// # Errors
+    /// As [`SharedStore::open`].
+    pub fn at(url: &PostgresqlUrl, rules: Rules) -> Result<SharedStore, StoreError> {
+        let sessions = THREADS + OTHERS;
+        SharedStore::of(Box::new(PostgresqlStore::at(url, rules, sessions, Opening::OrCreate)?))
+    }
+
+    /// Shares a store whose sessions wait.
+    fn of(store: Box<dyn Store>) -> Result<SharedStore, StoreError> {
         let store: Arc<dyn Store> = store.into();
-        let thread = |acknowledge| drive(&store, acknowledge, directory);
+        let thread = |acknowledge| drive(&store, acknowledge);
         let durable = (0..THREADS).map(|_| thread(Acknowledge::Durable)).collect::<Result<_, _>>()?;
         let early = thread(Acknowledge::Early)?;
         Ok(SharedStore { store, way: Way::Threads { durable, early } })
@@ -145,11 +163,7 @@ impl Future for StartedOperation {
 }
 
 /// Starts a thread that drives a session; it ends when nobody can give it work any more.
-fn drive(
-    store: &Arc<dyn Store>,
-    acknowledge: Acknowledge,
-    directory: &Path,
-) -> Result<mpsc::Sender<Job>, StoreError> {
+fn drive(store: &Arc<dyn Store>, acknowledge: Acknowledge) -> Result<mpsc::Sender<Job>, StoreError> {
     let (send, jobs) = mpsc::channel();
     let store = Arc::clone(store);
     let run = move || {
@@ -158,7 +172,7 @@ fn drive(
         while let Ok(true) = round(&mut *session, &jobs, &mut under_way) {}
     };
     let named = std::thread::Builder::new().name("smsc-session".into());
-    named.spawn(run).map_err(StoreError::io(directory))?;
+    named.spawn(run).map_err(StoreError::io(Path::new("a thread")))?;
     Ok(send)
 }
 

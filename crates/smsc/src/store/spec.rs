@@ -1,9 +1,12 @@
 //! Stores by name.
 
 use super::postgresql::SESSIONS_MAX;
-use super::{MmdbOptions, MmdbStore, PostgresqlForm, PostgresqlStore, SqliteStore, Store, StoreError};
+use super::{
+    MmdbOptions, MmdbStore, PostgresqlForm, PostgresqlStore, PostgresqlUrl, SqliteStore, Store, StoreError,
+};
 use crate::centre::Rules;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 /// Sessions that a store is opened for where nothing else is said.
 pub const SESSIONS: usize = 600;
@@ -17,6 +20,35 @@ pub enum Opening {
     OrCreate,
     /// Fails, and makes nothing.
     Existing,
+}
+
+/// Where a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a directory.
+    Directory(PathBuf),
+    /// In a database of a server that is there already.
+    Server(PostgresqlUrl),
+}
+
+impl Place {
+    /// The place that a word of the command line names.
+    ///
+    /// # Errors
+    /// It is a URL, and wrong; the words have nothing of its password.
+    pub fn parse(word: &OsStr) -> Result<Place, String> {
+        let Some(text) = word.to_str().filter(|text| text.contains("://")) else {
+            return Ok(Place::Directory(word.into()));
+        };
+        match text.split_once("://") {
+            Some(("postgresql" | "postgres", _)) => {
+                PostgresqlUrl::parse(text).map(Place::Server).map_err(|error| error.to_string())
+            }
+            // What follows may have a password.
+            Some((scheme, _)) => Err(format!("there is no store behind {scheme}://; known is postgresql://")),
+            None => Ok(Place::Directory(word.into())),
+        }
+    }
 }
 
 /// A kind of store.

@@ -29,6 +29,14 @@ pub enum StoreError {
         /// In the server's words.
         message: String,
     },
+    /// A server that is there already, or what is on it, will not do.
+    #[error("{place}: {problem}")]
+    Refused {
+        /// The URL, without a password.
+        place: String,
+        /// What is wrong, and what helps.
+        problem: String,
+    },
     /// There is no store where one was to be opened.
     #[error("{path}: {what}")]
     NoStore {

@@ -56,9 +56,24 @@ impl Server {
 
     /// As [`Server::start`], in a shell after this command.
     pub fn start_with(dir: &Path, options: &[&str], before: &str) -> Server {
+        let store = dir.join("store").display().to_string();
+        Server::start_as(dir, &[&["--store", &store], options].concat(), before)
+    }
+
+    /// As [`Server::start`], on the store of this URL.
+    pub fn start_at(dir: &Path, url: &str, options: &[&str]) -> Server {
+        Server::start_as(dir, &[&["--store", url], options].concat(), "true")
+    }
+
+    /// As [`Server::start`], on the store that the configuration names.
+    pub fn start_configured(dir: &Path, options: &[&str]) -> Server {
+        Server::start_as(dir, options, "true")
+    }
+
+    fn start_as(dir: &Path, options: &[&str], before: &str) -> Server {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_smsc")]);
-        command.args(["serve", "--config"]).arg(dir.join("smsc.toml")).arg("--store").arg(dir.join("store"));
+        command.args(["serve", "--config"]).arg(dir.join("smsc.toml"));
         let mut child = command.args(options).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let nothing = String::new;

@@ -160,7 +160,7 @@ BEGIN
         INTO v_locked, v_next
         FROM (
           SELECT c.dst_key, c.place FROM unnest(v_candidates) WITH ORDINALITY AS c(dst_key, place)
-          WHERE c.place >= v_next AND pg_try_advisory_xact_lock(c.dst_key) LIMIT v_asked) l;
+          WHERE c.place >= v_next AND pg_try_advisory_xact_lock(smsc_lock(c.dst_key)) LIMIT v_asked) l;
       EXIT WHEN v_locked IS NULL;
       RETURN QUERY
         WITH head AS MATERIALIZED (

@@ -1,4 +1,5 @@
-//! PostgreSQL: a private server, started with the store and stopped with it.
+//! PostgreSQL: a private server, started with the store and stopped with it; or one that is there
+//! already, by its URL (`url`, `foreign`).
 //!
 //! Four forms. *Calls*: each of the three transactions of every message is one prepared call of a
 //! function, pipelined, a commit for each. *Grouped*: the calls of a client that wait are one
@@ -7,28 +8,35 @@
 //! has a statement for each table (`batches.sql`). *Statements*: the centre's own transactions, a
 //! round trip for each read and write.
 //!
-//! `fsync`, `synchronous_commit` and `full_page_writes` are on; sessions that acknowledge early
+//! Of a private server, `fsync`, `synchronous_commit` and `full_page_writes` are on; sessions that acknowledge early
 //! have `synchronous_commit` off. Memory is enough for everything, and checkpoints by size are kept
 //! out of short runs.
 
 mod batch;
+mod foreign;
 mod part;
 mod session;
+mod snapshot;
 mod statements;
 #[cfg(test)]
 mod tests;
+mod url;
 mod wire;
+
+pub use snapshot::PostgresqlSnapshot;
+pub use url::PostgresqlUrl;
 
 use super::sql::names;
 use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, scan_all};
 use crate::centre::Rules;
 use crate::model::{FIRST_TABLES, Kind, Message, Record, TABLES, Table};
+use foreign::ForeignServer;
 use postgresql_server::{Server, USER};
-use session::PostgresqlSession;
-use std::path::{Path, PathBuf};
+use session::{GROUP_MAX, PostgresqlSession};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wire::{Wire, Wires};
+use wire::{Origin, Wire, Wires};
 
 const PROCEDURES: [&str; 2] = [include_str!("procedures.sql"), include_str!("batches.sql")];
 
@@ -79,17 +87,39 @@ pub enum PostgresqlForm {
 }
 
 impl PostgresqlForm {
+    /// All of them.
+    pub const ALL: [PostgresqlForm; 4] =
+        [PostgresqlForm::Calls, PostgresqlForm::Grouped, PostgresqlForm::Batched, PostgresqlForm::Statements];
+
+    /// Its word in a URL.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            PostgresqlForm::Calls => "calls",
+            PostgresqlForm::Grouped => "grouped",
+            PostgresqlForm::Batched => "batched",
+            PostgresqlForm::Statements => "statements",
+        }
+    }
+
     /// Whether calls of a client that wait share a commit.
     fn has_groups(self) -> bool {
         matches!(self, PostgresqlForm::Grouped | PostgresqlForm::Batched)
     }
 }
 
+/// The server of a store.
+enum Place {
+    /// The store's own, and where it writes its log.
+    Private(Box<Server>, Arc<Origin>),
+    /// One that is there already.
+    Foreign(Box<ForeignServer>),
+}
+
 /// The store.
 pub struct PostgresqlStore {
-    server: Server,
+    place: Place,
     wires: Arc<Wires>,
-    log: PathBuf,
     form: PostgresqlForm,
     rules: Rules,
     again: Arc<AtomicU64>,
@@ -108,9 +138,9 @@ impl PostgresqlStore {
         sessions: usize,
         opening: Opening,
     ) -> Result<PostgresqlStore, StoreError> {
-        let log = dir.join("postgresql.log");
+        let log = Arc::new(Origin::Log(dir.join("postgresql.log")));
         let wires = Arc::new(Wires::default());
-        let of_answers = (log.clone(), Arc::clone(&wires));
+        let of_answers = (Arc::clone(&log), Arc::clone(&wires));
         let answers = move |socket: &Path| {
             Wire::open(socket, USER, &of_answers.0, &of_answers.1)
                 .map(drop)
@@ -124,7 +154,8 @@ impl PostgresqlStore {
             }
             error.into()
         })?;
-        let store = PostgresqlStore { server, wires, log, form, rules, again: Arc::default() };
+        let place = Place::Private(Box::new(server), log);
+        let store = PostgresqlStore { place, wires, form, rules, again: Arc::default() };
         let mut wire = store.connect()?;
         if opening == Opening::Existing
             && TABLES[..FIRST_TABLES].iter().any(|table| !exists(&mut wire, table))
@@ -132,12 +163,59 @@ impl PostgresqlStore {
             return Err(StoreError::foreign(dir));
         }
         let tables: String = TABLES.iter().map(|table| schema(table)).collect();
-        wire.script(&format!("SET client_min_messages = warning; {tables} {}", PROCEDURES.concat()))?;
+        let procedures = PROCEDURES.concat();
+        let locks = lock_function(0);
+        wire.script(&format!("SET client_min_messages = warning; {tables} {locks} {procedures}"))?;
         Ok(store)
     }
 
+    /// Opens the store of a server that is there already, for so many sessions; it is made if there
+    /// is none and `opening` says so, in a schema that is not there or empty.
+    ///
+    /// # Errors
+    /// The server cannot be reached or lets nobody in; it is too old, or a power cut would damage
+    /// it; the schema is somebody else's; the role lacks a right; another process has the store.
+    pub fn at(
+        url: &PostgresqlUrl,
+        rules: Rules,
+        sessions: usize,
+        opening: Opening,
+    ) -> Result<PostgresqlStore, StoreError> {
+        let wires = Arc::new(Wires::default());
+        let rules = Rules { has_flusher: false, ..rules };
+        let place = Place::Foreign(Box::new(ForeignServer::open(url, sessions, opening, &wires)?));
+        Ok(PostgresqlStore { place, wires, form: url.form, rules, again: Arc::default() })
+    }
+
+    /// Takes all messages away from the store of a server that is there already, and the store
+    /// itself if it was made when it was opened. Of a private server, nothing.
+    ///
+    /// # Errors
+    /// The role may not; something of others depends on it.
+    pub fn clear(&self) -> Result<(), StoreError> {
+        match &self.place {
+            Place::Private(..) => Ok(()),
+            Place::Foreign(given) => given.clear(&self.wires),
+        }
+    }
+
+    /// Whether there is a row in any table.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn is_empty(&self) -> Result<bool, StoreError> {
+        let tables: Vec<String> =
+            TABLES.iter().map(|table| format!("EXISTS (SELECT FROM {})", table.name)).collect();
+        Ok(self.connect()?.one(&format!("SELECT {}", tables.join(" OR ")))? == "f")
+    }
+
     fn connect(&self) -> Result<Wire, StoreError> {
-        self.server.with_socket(|socket| Wire::open(socket, USER, &self.log, &self.wires))?
+        match &self.place {
+            Place::Private(server, log) => {
+                server.with_socket(|socket| Wire::open(socket, USER, log, &self.wires))?
+            }
+            Place::Foreign(given) => given.connect(&self.wires),
+        }
     }
 
     fn scan_table<R: Record>(&self, wrap: fn(R) -> Row, each: EachRow<'_>) -> Result<(), StoreError> {
@@ -147,6 +225,14 @@ impl PostgresqlStore {
         wire.sync();
         wire.until_ready(&mut |row| each(wrap(R::read(&row)?)))
     }
+}
+
+/// The function that makes the key of an advisory lock of a station's: in a database of others
+/// those of two stores, and of whoever else locks numbers, are to be different ones.
+fn lock_function(salt: i64) -> String {
+    format!(
+        "CREATE OR REPLACE FUNCTION smsc_lock(p_key bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT p_key # {salt}::bigint';"
+    )
 }
 
 /// Whether a table can be read.
@@ -159,7 +245,8 @@ fn schema(table: &Table) -> String {
         Kind::Int16 => "smallint",
         Kind::Int32 => "integer",
         Kind::Int64 | Kind::Time => "bigint",
-        Kind::Text(_) => "text",
+        // In the order of its octets, as everywhere else, whatever the database's language is.
+        Kind::Text(_) => "text COLLATE \"C\"",
         Kind::Bytes(_) => "bytea",
     };
     let names = |columns: &[usize]| names(table, columns.iter().copied());
@@ -195,7 +282,24 @@ impl Store for PostgresqlStore {
     }
 
     fn durability(&self) -> Durability {
-        Durability::PowerCut
+        match &self.place {
+            Place::Private(..) => Durability::PowerCut,
+            Place::Foreign(given) => given.durability,
+        }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        match &self.place {
+            Place::Private(..) => Vec::new(),
+            Place::Foreign(given) => given.remarks.clone(),
+        }
+    }
+
+    fn identity(&self) -> Option<String> {
+        match &self.place {
+            Place::Private(..) => None,
+            Place::Foreign(given) => Some(given.identity.clone()),
+        }
     }
 
     fn has_flusher(&self) -> bool {
@@ -207,7 +311,12 @@ impl Store for PostgresqlStore {
         if acknowledge == Acknowledge::Early {
             wire.script("SET synchronous_commit = off")?;
         }
-        Ok(Box::new(PostgresqlSession::new(wire, self.form, self.rules, Arc::clone(&self.again))?))
+        let group_max = match &self.place {
+            Place::Private(..) => GROUP_MAX,
+            Place::Foreign(given) => given.group_max,
+        };
+        let again = Arc::clone(&self.again);
+        Ok(Box::new(PostgresqlSession::new(wire, self.form, self.rules, group_max, again)?))
     }
 
     fn claim_max(&self) -> usize {
@@ -219,7 +328,11 @@ impl Store for PostgresqlStore {
     }
 
     fn abandon(&self) {
-        self.server.abandon();
+        // A server of others goes on: it rolls back what its clients had under way, as they have
+        // gone.
+        if let Place::Private(server, _) = &self.place {
+            server.abandon();
+        }
         self.wires.abandon();
     }
 
@@ -228,6 +341,10 @@ impl Store for PostgresqlStore {
     }
 
     fn log_bytes(&self) -> Option<u64> {
+        // The log of a server that is there already is not of this store alone.
+        if matches!(self.place, Place::Foreign(_)) {
+            return None;
+        }
         let mut wire = self.connect().ok()?;
         let mut bytes = None;
         wire.prepare("", "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint", &[]).ok()?;
@@ -241,10 +358,17 @@ impl Store for PostgresqlStore {
     }
 
     fn server_process(&self) -> Option<u32> {
-        self.server.process()
+        match &self.place {
+            Place::Private(server, _) => server.process(),
+            Place::Foreign(_) => None,
+        }
     }
 
     fn checkpoint(&self) -> Result<(), StoreError> {
-        self.connect()?.script("CHECKPOINT")
+        match &self.place {
+            Place::Private(..) => self.connect()?.script("CHECKPOINT"),
+            // That is its administrator's.
+            Place::Foreign(_) => Ok(()),
+        }
     }
 }

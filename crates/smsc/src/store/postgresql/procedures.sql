@@ -14,7 +14,7 @@ BEGIN
     RAISE EXCEPTION 'the group before was rolled back' USING ERRCODE = 'serialization_failure';
   END IF;
   PERFORM set_config('smsc.last_group', p_group::text, false);
-  PERFORM pg_advisory_xact_lock(it.key) FROM unnest(p_keys) WITH ORDINALITY AS it(key, place) ORDER BY it.place;
+  PERFORM pg_advisory_xact_lock(smsc_lock(it.key)) FROM unnest(p_keys) WITH ORDINALITY AS it(key, place) ORDER BY it.place;
 END $$;
 
 -- Receiver: the message's number; 0 if the queue of its station is full, or what smsc_charge
@@ -30,11 +30,11 @@ DECLARE
   v_id bigint;
   v_count integer := coalesce(array_length(p_parts, 1), 0);
 BEGIN
-  PERFORM pg_advisory_xact_lock(p_dst_key);
+  PERFORM pg_advisory_xact_lock(smsc_lock(p_dst_key));
   PERFORM 1 FROM ms_state WHERE dst_key = p_dst_key AND queue >= p_queue_max;
   IF FOUND THEN RETURN 0; END IF;
   IF p_account_lock <> 0 THEN
-    PERFORM pg_advisory_xact_lock(p_account_lock);
+    PERFORM pg_advisory_xact_lock(smsc_lock(p_account_lock));
     v_id := smsc_charge(p_account, p_submit_us);
     IF v_id < 0 THEN RETURN v_id; END IF;
   END IF;
@@ -104,7 +104,7 @@ BEGIN
       ORDER BY shard, state, ready_us, dst_key LIMIT v_left + 6
     LOOP
       -- Who has the lock is claiming this station or giving it another message: there are others.
-      CONTINUE WHEN NOT pg_try_advisory_xact_lock(v_candidate.dst_key);
+      CONTINUE WHEN NOT pg_try_advisory_xact_lock(smsc_lock(v_candidate.dst_key));
       SELECT * INTO v_station FROM ms_state WHERE dst_key = v_candidate.dst_key AND state = 1;
       CONTINUE WHEN NOT FOUND;
       SELECT msg_id, expire_us INTO STRICT v_head FROM to_delivery WHERE dst_key = v_candidate.dst_key
@@ -139,7 +139,7 @@ DECLARE
   v_parts smallint;
   v_expire_us bigint;
 BEGIN
-  PERFORM pg_advisory_xact_lock(p_station);
+  PERFORM pg_advisory_xact_lock(smsc_lock(p_station));
   SELECT * INTO v_station FROM ms_state
     WHERE dst_key = p_station AND state = 2 AND epoch = p_epoch AND current_msg = p_msg;
   IF NOT FOUND THEN kind := 2; value := 0; RETURN; END IF;
@@ -154,7 +154,7 @@ BEGIN
       queue = queue - 1, attempts = 0, last_error = p_error WHERE dst_key = p_station;
     kind := 0; value := 0;
     IF p_receipt = 1 THEN
-      PERFORM pg_advisory_xact_lock(r_key);
+      PERFORM pg_advisory_xact_lock(smsc_lock(r_key));
       value := nextval('msg_id_seq');
       INSERT INTO message VALUES (value, 1, r_account, r_src, r_src_ton, r_src_npi, r_key, r_dst, r_dst_ton,
         r_dst_npi, '', r_esm_class, 0, 0, 0, 0, p_now, 0, r_expire_us, 0, 0, 0, p_msg, 0, '', r_body);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Calls of one group at most: each holds the lock of a station or two until the group commits.
-const GROUP_MAX: usize = 256;
+pub(super) const GROUP_MAX: usize = 256;
 
 /// A call that was sent.
 struct Call {
@@ -30,6 +30,8 @@ pub(super) struct PostgresqlSession {
     prepared: PreparedStatements,
     form: PostgresqlForm,
     rules: Rules,
+    /// Calls of one group at most, on this server.
+    group_max: usize,
     /// Operations of the group that is still open; they are sent when it is closed, as its locks
     /// come first.
     open: Vec<Operation>,
@@ -116,6 +118,7 @@ impl PostgresqlSession {
         mut wire: Wire,
         form: PostgresqlForm,
         rules: Rules,
+        group_max: usize,
         again: Arc<AtomicU64>,
     ) -> Result<Self, StoreError> {
         wire.script("SET smsc.last_group = 0")?;
@@ -168,6 +171,7 @@ impl PostgresqlSession {
             prepared: PreparedStatements::default(),
             form,
             rules,
+            group_max,
             open: Vec::new(),
             calls: VecDeque::new(),
             groups: VecDeque::new(),
@@ -183,7 +187,7 @@ impl PostgresqlSession {
     /// Asks for a call of an operation that has a function.
     fn ask(&mut self, operation: Operation) -> Result<(), StoreError> {
         self.open.push(operation);
-        if !self.form.has_groups() || self.open.len() >= GROUP_MAX {
+        if !self.form.has_groups() || self.open.len() >= self.group_max {
             self.close_group()?;
         }
         Ok(())

@@ -105,16 +105,26 @@ fn by_key(table: &Table) -> String {
 impl Transaction for StatementTransaction<'_> {
     fn lock(&mut self, station: StationKey) -> Result<(), StoreError> {
         let key = [Value::Int(station.0)];
-        self.execute("SELECT 1 FROM pg_advisory_xact_lock($1)", &[oid::INT8], &key, &mut |_| Ok(()))
+        self.execute(
+            "SELECT 1 FROM pg_advisory_xact_lock(smsc_lock($1))",
+            &[oid::INT8],
+            &key,
+            &mut |_| Ok(()),
+        )
     }
 
     fn try_lock(&mut self, station: StationKey) -> Result<bool, StoreError> {
         let key = [Value::Int(station.0)];
         let mut locked = false;
-        self.execute("SELECT pg_try_advisory_xact_lock($1)::int", &[oid::INT8], &key, &mut |row| {
-            locked = row.int(0)? != 0;
-            Ok(())
-        })?;
+        self.execute(
+            "SELECT pg_try_advisory_xact_lock(smsc_lock($1))::int",
+            &[oid::INT8],
+            &key,
+            &mut |row| {
+                locked = row.int(0)? != 0;
+                Ok(())
+            },
+        )?;
         Ok(locked)
     }
 

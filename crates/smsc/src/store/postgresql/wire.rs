@@ -2,6 +2,7 @@
 
 use crate::model::{Columns, Value};
 use crate::store::StoreError;
+use postgresql_server::connection::settings::{Place, Settings};
 use postgresql_server::connection::{self, Address, Connection, ConnectionError, Format, Socket};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -117,8 +118,17 @@ pub(super) struct Wire {
     connection: Connection,
     /// Those that it is one of.
     wires: Arc<Wires>,
-    /// The server's log, which knows more than a broken connection.
-    log: PathBuf,
+    origin: Arc<Origin>,
+    /// A socket of this machine.
+    local: bool,
+}
+
+/// Who tells more of a connection that broke.
+pub(super) enum Origin {
+    /// The log of a private server.
+    Log(PathBuf),
+    /// Nobody; the server itself, as messages name it.
+    Server(String),
 }
 
 /// Octets at the end of the server's log that are looked through for its reason.
@@ -140,32 +150,105 @@ fn reason(log: &Path) -> Option<String> {
     Some(of("PANIC:").or_else(|| of("FATAL:")).or_else(|| lines().next())?.trim().to_owned())
 }
 
+/// What helps where a server has gone.
+const GONE: &str = "what was under way may have been done or not; start again when the server is there, and what is in \
+                    the store is gone on with";
+
 /// An error of a connection, as the store tells it.
-fn failed(error: ConnectionError, wires: &Wires, log: &Path) -> StoreError {
-    match error {
-        ConnectionError::Refused { sqlstate, message, .. } => StoreError::Postgresql { sqlstate, message },
-        ConnectionError::Broken(error) => {
+fn failed(error: ConnectionError, wires: &Wires, origin: &Origin) -> StoreError {
+    match (error, origin) {
+        (ConnectionError::Refused { sqlstate, message, .. }, Origin::Log(_)) => {
+            StoreError::Postgresql { sqlstate, message }
+        }
+        (ConnectionError::Refused { sqlstate, message, hint }, Origin::Server(server)) => {
+            let advice = match sqlstate.as_str() {
+                // Shut down by its administrator, by a crash; starting; too many clients.
+                "57P01" | "57P02" | "57P03" => format!("; {GONE}"),
+                "53300" => {
+                    "; it has too few connections (max_connections, or the role's CONNECTION LIMIT)".into()
+                }
+                _ => hint.map(|hint| format!("; {hint}")).unwrap_or_default(),
+            };
+            StoreError::Postgresql { sqlstate, message: format!("{server}: {message}{advice}") }
+        }
+        (ConnectionError::Broken(error), origin) => {
             if let Err(abandoned) = wires.go_on() {
                 return abandoned;
             }
-            let words = reason(log).map(|words| format!("; {} says: {words}", log.display()));
-            let message = format!("the connection broke: {error}{}", words.unwrap_or_default());
+            let message = match origin {
+                Origin::Log(log) => {
+                    let words = reason(log).map(|words| format!("; {} says: {words}", log.display()));
+                    format!("the connection broke: {error}{}", words.unwrap_or_default())
+                }
+                Origin::Server(server) => format!("{server}: the connection broke: {error}; {GONE}"),
+            };
             StoreError::Postgresql { sqlstate: "08006".into(), message }
         }
-        error => StoreError::protocol(format!("PostgreSQL: {error}")),
+        (ConnectionError::GivenUp, _) => StoreError::Abandoned,
+        (error, Origin::Log(_)) => StoreError::protocol(format!("PostgreSQL: {error}")),
+        (error, Origin::Server(server)) => {
+            StoreError::Refused { place: server.clone(), problem: error.to_string() }
+        }
     }
 }
 
 impl Wire {
-    /// Opens a connection with the server on `socket`, as one of `wires`. Its log is for errors.
-    pub fn open(socket: &Path, user: &str, log: &Path, wires: &Arc<Wires>) -> Result<Wire, StoreError> {
-        let failed = |error| failed(error, wires, log);
+    /// Opens a connection with the private server on `socket`, as one of `wires`.
+    pub fn open(
+        socket: &Path,
+        user: &str,
+        origin: &Arc<Origin>,
+        wires: &Arc<Wires>,
+    ) -> Result<Wire, StoreError> {
+        let failed = |error| failed(error, wires, origin);
         let socket = Socket::connect(Address::Unix(socket));
         let socket = Arc::new(socket.map_err(|error| failed(error.into()))?);
         // From here on it may have to wait.
         wires.add(&socket)?;
         let connection = Connection::open(socket, user, None, "postgres", "smsc").map_err(failed)?;
-        Ok(Wire { connection, wires: Arc::clone(wires), log: log.to_owned() })
+        Ok(Wire { connection, wires: Arc::clone(wires), origin: Arc::clone(origin), local: true })
+    }
+
+    /// Opens a connection with a server that is there already, as one of `wires`.
+    pub fn dial(settings: &Settings, origin: &Arc<Origin>, wires: &Arc<Wires>) -> Result<Wire, StoreError> {
+        let parameters = [("application_name", "smsc"), ("client_encoding", "UTF8")];
+        let mut add = |socket: &Arc<Socket>| wires.add(socket).map_err(|_| ConnectionError::GivenUp);
+        let connection = settings.connect(&parameters, &mut add);
+        let connection = connection.map_err(|error| failed(error, wires, origin))?;
+        let local = settings.hosts.iter().all(|host| matches!(host.place, Place::Socket(_)));
+        Ok(Wire { connection, wires: Arc::clone(wires), origin: Arc::clone(origin), local })
+    }
+
+    /// The number of the server's process, as it told at the beginning.
+    pub fn process(&self) -> Option<i32> {
+        self.connection.process()
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_encrypted(&self) -> bool {
+        self.connection.is_encrypted()
+    }
+
+    /// Whether it goes through a socket of this machine.
+    pub fn is_local(&self) -> bool {
+        self.local
+    }
+
+    /// The rows of statements without parameters, as texts; "" for NULL.
+    pub fn texts(&mut self, sql: &str) -> Result<Vec<Vec<String>>, StoreError> {
+        self.connection.script(sql).map_err(|error| self.failed(error))?;
+        let mut rows = Vec::new();
+        self.until_ready(&mut |row| {
+            let texts = (0..row.places.len()).map(|at| row.text(at)).collect::<Result<_, _>>()?;
+            rows.push(texts);
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// The first column of the first row, as a text; "" if there is none.
+    pub fn one(&mut self, sql: &str) -> Result<String, StoreError> {
+        Ok(self.texts(sql)?.into_iter().flatten().next().unwrap_or_default())
     }
 
     /// Fails if the store has been given up.
@@ -174,7 +257,7 @@ impl Wire {
     }
 
     fn failed(&self, error: ConnectionError) -> StoreError {
-        failed(error, &self.wires, &self.log)
+        failed(error, &self.wires, &self.origin)
     }
 
     /// Runs statements without parameters, and throws their rows away.
@@ -276,7 +359,8 @@ mod tests {
         let said = |wanted: &str| {
             let error = std::thread::scope(|scope| {
                 scope.spawn(|| drop(listener.accept().unwrap()));
-                Wire::open(&socket, "somebody", &log, &Arc::default()).err().unwrap().to_string()
+                let origin = Arc::new(Origin::Log(log.clone()));
+                Wire::open(&socket, "somebody", &origin, &Arc::default()).err().unwrap().to_string()
             });
             assert!(error.contains("the connection broke: ") && error.contains(wanted), "{error}");
             error
