@@ -1,10 +1,11 @@
 //! What file system and database make of a state: mounted by the real driver, recovered by the real
 //! SQLite.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
@@ -15,10 +16,13 @@ use crate::centre_store;
 use crate::content::{Hasher, content_of};
 use crate::error::CutError;
 use crate::explore::Judge;
+use crate::fingerprint::Fingerprints;
 use crate::guest::Answer;
 use crate::history::History;
+use crate::known::Known;
 use crate::medium::{FileSystem, GuestMedium, Medium};
 use crate::mmdb_store;
+use crate::postgresql_store;
 use crate::states::{Epoch, State};
 use crate::verdict::Verdict;
 use crate::vfs;
@@ -43,6 +47,11 @@ pub enum Subject {
         /// How it is opened.
         settings: BTreeMap<String, Json>,
     },
+    /// A cluster of PostgreSQL's, in a directory that a private server is given.
+    Postgresql {
+        /// Of its server.
+        settings: BTreeMap<String, Json>,
+    },
     /// A store of the SMS centre's, a directory.
     Smsc {
         /// Which store.
@@ -59,8 +68,8 @@ pub struct Checker<'a> {
     database: PathBuf,
     subject: Subject,
     place: Place,
-    /// Files that were looked at already.
-    known: HashMap<u128, Found>,
+    fingerprints: Fingerprints<'a>,
+    known: Arc<Known>,
 }
 
 /// Where states are mounted.
@@ -107,7 +116,14 @@ impl<'a> Checker<'a> {
             Place::Here(medium.map_err(CutError::io("an image in memory with a loop device on it"))?)
         };
         let (database, subject) = (database.to_owned(), subject.clone());
-        Ok(Checker { history, acknowledged, database, subject, place, known: HashMap::new() })
+        let fingerprints = Fingerprints::of(history);
+        Ok(Checker { history, acknowledged, database, subject, place, fingerprints, known: Arc::default() })
+    }
+
+    /// With what others have found of the same recording, who see what this one finds.
+    #[must_use]
+    pub(crate) fn sharing(self, known: &Arc<Known>) -> Checker<'a> {
+        Checker { known: Arc::clone(known), ..self }
     }
 
     fn bring_to(&mut self, epoch: &Epoch, state: &State) -> Result<(), CutError> {
@@ -166,8 +182,15 @@ impl<'a> Checker<'a> {
                     }
                 };
                 let database = mounted.path(&self.database.to_string_lossy());
-                let found = find_at(&database, &self.subject, &mut self.known);
+                let found = if self.subject.has_server() {
+                    // A server is a program of its own, and wants a path that leads there.
+                    let look = |root: &Path| find_at(&root.join(&self.database), &self.subject, &self.known);
+                    mounted.attached(look).map_err(CutError::io("attach the file system in a namespace"))?
+                } else {
+                    find_at(&database, &self.subject, &self.known)
+                };
                 drop(mounted);
+                medium.wait_until_free().map_err(CutError::io("wait until the image is unmounted"))?;
                 let notes_errors = medium.notes_errors();
                 medium.forget();
                 Ok((found, notes_errors))
@@ -189,7 +212,7 @@ fn unexpected(answer: &Answer) -> CutError {
 }
 
 /// What is found of a database; files that were looked at already are not looked at again.
-pub(crate) fn find_at(database: &Path, subject: &Subject, known: &mut HashMap<u128, Found>) -> Found {
+pub(crate) fn find_at(database: &Path, subject: &Subject, known: &Known) -> Found {
     let hash = match subject.hash(database) {
         Ok(hash) => hash,
         Err((path, error)) => {
@@ -197,22 +220,31 @@ pub(crate) fn find_at(database: &Path, subject: &Subject, known: &mut HashMap<u1
             return Found::Bad(Verdict::CannotBeMounted(format!("{name} cannot be read: {error}")));
         }
     };
-    if let Some(known) = known.get(&hash) {
-        return known.clone();
+    if let Some(found) = known.files(hash) {
+        return found;
     }
     let found = match subject {
         Subject::Sqlite => recover(database),
         Subject::Mmdb { settings } => mmdb_store::recover(database, settings),
+        Subject::Postgresql { settings } => postgresql_store::recover(database, settings),
         Subject::Smsc { settings } => centre_store::recover(database, settings),
     };
-    known.insert(hash, found.clone());
+    known.recovered_as(hash, &found);
     found
 }
 
 impl Judge for Checker<'_> {
     fn judge(&mut self, epoch: &Epoch, state: &State) -> Result<Verdict, CutError> {
-        self.bring_to(epoch, state)?;
-        let (found, notes_errors) = self.find()?;
+        let fingerprint = self.fingerprints.get(epoch, state);
+        let (found, notes_errors) = match fingerprint.and_then(|number| self.known.image(number)) {
+            Some(known) => known,
+            None => {
+                self.bring_to(epoch, state)?;
+                let found = self.find()?;
+                self.known.mounted_as(fingerprint, &found);
+                found
+            }
+        };
         let verdict = match found {
             Found::Content(content) => self.acknowledged.judge(content, epoch.acknowledged),
             Found::Bad(verdict) => verdict,
@@ -227,11 +259,20 @@ impl Judge for Checker<'_> {
 }
 
 impl Subject {
+    /// Whether a server of its own recovers it.
+    pub(crate) fn has_server(&self) -> bool {
+        match self {
+            Subject::Sqlite | Subject::Mmdb { .. } => false,
+            Subject::Postgresql { .. } => true,
+            Subject::Smsc { settings } => centre_store::has_server(settings),
+        }
+    }
+
     /// A hash of all files that it would look at.
     fn hash(&self, database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
         match self {
             Subject::Sqlite => hash_of(database),
-            Subject::Mmdb { .. } | Subject::Smsc { .. } => {
+            Subject::Mmdb { .. } | Subject::Postgresql { .. } | Subject::Smsc { .. } => {
                 let files = files_below(database).map_err(|error| (database.to_owned(), error))?;
                 let mut hasher = Hasher::new();
                 for file in files {

@@ -4,13 +4,13 @@
 use std::fmt::Write;
 
 use fathom_cut::{Class, Keeps, Outcome, Recorded};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::document::promise;
 use crate::style::{Align, Style, Table, tame};
 
 /// One cell.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cut {
     /// Its number, by which a state of it is named.
     pub number: usize,
@@ -29,7 +29,7 @@ pub struct Cut {
 }
 
 /// All cells of a call.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cuts {
     /// In order of their numbers.
     pub cells: Vec<Cut>,
@@ -60,6 +60,23 @@ impl Cut {
         }
     }
 
+    /// The file system of its label, and the settings.
+    fn parts(&self) -> (&str, &str) {
+        self.label.split_once(' ').unwrap_or((&self.label, ""))
+    }
+
+    /// The worst, and of how many states.
+    fn found(&self) -> String {
+        let (states, possible) = (self.outcome.tally.states, self.outcome.states_possible);
+        let all = if usize::try_from(states) == Ok(possible) { "all " } else { "" };
+        let lost = match self.outcome.tally.not_kept() {
+            0 => String::new(),
+            lost => format!("{} of ", grouped(lost)),
+        };
+        let broken = if self.outcome.breaks_promise { " (!)" } else { "" };
+        format!("{}{broken} ({lost}{all}{})", self.worst(), grouped(states))
+    }
+
     /// How often it was that bad or worse than kept.
     fn share(&self) -> String {
         match self.outcome.tally.not_kept() {
@@ -67,6 +84,19 @@ impl Cut {
             states => format!("{states}"),
         }
     }
+}
+
+/// A number with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let places = (0..).zip(digits.chars());
+    places.fold(String::new(), |mut out, (at, digit)| {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+        out
+    })
 }
 
 impl Cuts {
@@ -121,6 +151,42 @@ impl Cuts {
             out += &style.paragraph("  ", &note);
         }
         out
+    }
+
+    /// A table in Markdown: settings by file systems, each cell with its worst state and how many
+    /// were judged.
+    ///
+    /// # Errors
+    /// The label of a cell that is there twice.
+    pub fn markdown(&self) -> Result<String, String> {
+        let mut filesystems: Vec<&str> = Vec::new();
+        let mut rows: Vec<(&str, Vec<&Cut>)> = Vec::new();
+        for cell in &self.cells {
+            let (filesystem, settings) = cell.parts();
+            if !filesystems.contains(&filesystem) {
+                filesystems.push(filesystem);
+            }
+            match rows.iter_mut().find(|row| row.0 == settings) {
+                Some((_, cells)) if cells.iter().any(|other| other.parts().0 == filesystem) => {
+                    return Err(cell.label.clone());
+                }
+                Some((_, cells)) => cells.push(cell),
+                None => rows.push((settings, vec![cell])),
+            }
+        }
+        let mut out = format!("| settings | promise | {} |\n", filesystems.join(" | "));
+        out += &"|---".repeat(filesystems.len() + 2);
+        out += "|\n";
+        for (settings, cells) in rows {
+            let promised = cells.first().map(|cell| promise(Some(cell.recorded.promise))).unwrap_or_default();
+            let _ = write!(out, "| {} | {promised} |", tame(settings));
+            for filesystem in &filesystems {
+                let cell = cells.iter().find(|cell| cell.parts().0 == *filesystem);
+                let _ = write!(out, " {} |", cell.map(|cell| cell.found()).unwrap_or_default());
+            }
+            out.push('\n');
+        }
+        Ok(out)
     }
 
     /// What must be known to read the table.
