@@ -211,16 +211,12 @@ fn unexpected(answer: &Answer) -> CutError {
     CutError::Usage(format!("guest kernel: an answer that was not asked for: {answer:?}"))
 }
 
-/// What is found of a database; files that were looked at already are not looked at again.
+/// What is found of a database; files that were looked at already are not looked at again. Where a
+/// file cannot be read to its end (FAT's chain of a file may be shorter than its length), the engine
+/// says whether that matters.
 pub(crate) fn find_at(database: &Path, subject: &Subject, known: &Known) -> Found {
-    let hash = match subject.hash(database) {
-        Ok(hash) => hash,
-        Err((path, error)) => {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            return Found::Bad(Verdict::CannotBeMounted(format!("{name} cannot be read: {error}")));
-        }
-    };
-    if let Some(found) = known.files(hash) {
+    let hash = subject.hash(database).ok();
+    if let Some(found) = hash.and_then(|hash| known.files(hash)) {
         return found;
     }
     let found = match subject {
@@ -229,7 +225,9 @@ pub(crate) fn find_at(database: &Path, subject: &Subject, known: &Known) -> Foun
         Subject::Postgresql { settings } => postgresql_store::recover(database, settings),
         Subject::Smsc { settings } => centre_store::recover(database, settings),
     };
-    known.recovered_as(hash, &found);
+    if let Some(hash) = hash {
+        known.recovered_as(hash, &found);
+    }
     found
 }
 
@@ -269,11 +267,11 @@ impl Subject {
     }
 
     /// A hash of all files that it would look at.
-    fn hash(&self, database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
+    fn hash(&self, database: &Path) -> std::io::Result<u128> {
         match self {
             Subject::Sqlite => hash_of(database),
             Subject::Mmdb { .. } | Subject::Postgresql { .. } | Subject::Smsc { .. } => {
-                let files = files_below(database).map_err(|error| (database.to_owned(), error))?;
+                let files = files_below(database)?;
                 let mut hasher = Hasher::new();
                 for file in files {
                     hasher.add(file.name.as_bytes());
@@ -287,7 +285,7 @@ impl Subject {
 
 /// A hash of all files that SQLite would look at; a file that is not there is told from an empty
 /// one.
-fn hash_of(database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
+fn hash_of(database: &Path) -> std::io::Result<u128> {
     let mut hasher = Hasher::new();
     let mut bytes = Vec::new();
     for end in ["", "-journal", "-wal"] {
@@ -297,7 +295,7 @@ fn hash_of(database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
         match File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
             Ok(_) => hasher.add(&bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => hasher.add(b"\0none"),
-            Err(error) => return Err((path.into(), error)),
+            Err(error) => return Err(error),
         }
         hasher.add(end.as_bytes());
     }

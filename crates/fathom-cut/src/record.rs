@@ -118,6 +118,10 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         let problem = "PostgreSQL's server is not started in a guest, which this file system needs here";
         return Err(CutError::Usage(problem.into()));
     }
+    if subject.has_server() {
+        // Its server is another user's.
+        stack.let_enter().map_err(CutError::io("let the server's user into the stack's directory"))?;
+    }
     let marks = stack.marks().ok_or_else(|| {
         CutError::Usage(format!("a power cut takes a modelled device, which {} has not", spec.place.name()))
     })?;

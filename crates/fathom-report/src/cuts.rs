@@ -65,18 +65,6 @@ impl Cut {
         self.label.split_once(' ').unwrap_or((&self.label, ""))
     }
 
-    /// The worst, and of how many states.
-    fn found(&self) -> String {
-        let (states, possible) = (self.outcome.tally.states, self.outcome.states_possible);
-        let all = if usize::try_from(states) == Ok(possible) { "all " } else { "" };
-        let lost = match self.outcome.tally.not_kept() {
-            0 => String::new(),
-            lost => format!("{} of ", grouped(lost)),
-        };
-        let broken = if self.outcome.breaks_promise { " (!)" } else { "" };
-        format!("{}{broken} ({lost}{all}{})", self.worst(), grouped(states))
-    }
-
     /// How often it was that bad or worse than kept.
     fn share(&self) -> String {
         match self.outcome.tally.not_kept() {
@@ -86,17 +74,35 @@ impl Cut {
     }
 }
 
+/// The worst of a cell's runs, and of how many states.
+fn found(runs: &[&Cut]) -> String {
+    let rank = |cut: &&&Cut| cut.outcome.tally.worst.as_ref().map(|worst| worst.1.clone());
+    let Some(worst) = runs.iter().max_by_key(rank) else { return String::new() };
+    let sum = |of: fn(&Cut) -> u64| runs.iter().map(|cut| of(cut)).sum::<u64>();
+    let states = sum(|cut| cut.outcome.tally.states);
+    let all = match runs {
+        [run] if run.outcome.tally.states as usize == run.outcome.states_possible => "all ",
+        _ => "",
+    };
+    let lost = match sum(|cut| cut.outcome.tally.not_kept()) {
+        0 => String::new(),
+        lost => format!("{} of ", grouped(lost)),
+    };
+    let broken = if runs.iter().any(|cut| cut.outcome.breaks_promise) { " (!)" } else { "" };
+    format!("{}{broken} ({lost}{all}{})", worst.worst(), grouped(states))
+}
+
 /// A number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let places = (0..).zip(digits.chars());
-    places.fold(String::new(), |mut out, (at, digit)| {
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
-        out
-    })
+    }
+    out
 }
 
 impl Cuts {
@@ -154,11 +160,9 @@ impl Cuts {
     }
 
     /// A table in Markdown: settings by file systems, each cell with its worst state and how many
-    /// were judged.
-    ///
-    /// # Errors
-    /// The label of a cell that is there twice.
-    pub fn markdown(&self) -> Result<String, String> {
+    /// were judged; runs of the same cell count together.
+    #[must_use]
+    pub fn markdown(&self) -> String {
         let mut filesystems: Vec<&str> = Vec::new();
         let mut rows: Vec<(&str, Vec<&Cut>)> = Vec::new();
         for cell in &self.cells {
@@ -167,9 +171,6 @@ impl Cuts {
                 filesystems.push(filesystem);
             }
             match rows.iter_mut().find(|row| row.0 == settings) {
-                Some((_, cells)) if cells.iter().any(|other| other.parts().0 == filesystem) => {
-                    return Err(cell.label.clone());
-                }
                 Some((_, cells)) => cells.push(cell),
                 None => rows.push((settings, vec![cell])),
             }
@@ -181,12 +182,13 @@ impl Cuts {
             let promised = cells.first().map(|cell| promise(Some(cell.recorded.promise))).unwrap_or_default();
             let _ = write!(out, "| {} | {promised} |", tame(settings));
             for filesystem in &filesystems {
-                let cell = cells.iter().find(|cell| cell.parts().0 == *filesystem);
-                let _ = write!(out, " {} |", cell.map(|cell| cell.found()).unwrap_or_default());
+                let runs: Vec<&Cut> =
+                    cells.iter().copied().filter(|cell| cell.parts().0 == *filesystem).collect();
+                let _ = write!(out, " {} |", found(&runs));
             }
             out.push('\n');
         }
-        Ok(out)
+        out
     }
 
     /// What must be known to read the table.

@@ -180,7 +180,6 @@ fn what_an_application_or_a_workload_did_is_cut_as_the_built_in_work_is() {
         (&["--engine", "smsc", "--set", "store=oracle"], "it takes store="),
         (&["--engine", "postgresql", "--trace", "gmail"], "work of its own"),
         (&["--engine", "postgresql", "--set", "journal_mode=wal"], "journal_mode"),
-        (&["--engine", "postgresql", "--set", "bin_directory=/nowhere"], "no initdb in /nowhere"),
         (&["--from", "30", "--states", "30"], "--from"),
     ] {
         place.fathom(&[&["cut"], words].concat()).exits(2).says(says);
@@ -447,6 +446,57 @@ fn no_server_and_no_mount_of_its_own_stay_when_it_is_stopped_or_killed() {
             );
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+/// Guests whose disk is a process' image of a power cut.
+fn guests(process: i32) -> Vec<String> {
+    let own = format!("/proc/{process}/fd/");
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.filter(|line| line.contains("ubd0dct=") && line.contains(&own)).collect()
+}
+
+#[test]
+fn no_guest_stays_when_it_is_stopped_or_killed() {
+    let place = Place::new();
+    if !can_serve(&place) || !can_guest("f2fs") {
+        return;
+    }
+    let words = ["cut", "--set", "filesystem=f2fs", "--commits", "10", "--states", "1000000", "--time", "0"];
+    for (signal, code) in [(libc::SIGINT, Some(1)), (libc::SIGKILL, None)] {
+        let running = place.start(&words);
+        let process = running.process();
+        let begin = std::time::Instant::now();
+        while guests(process).is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(180), "no state was judged");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        running.signal(signal);
+        let end = running.end();
+        assert_eq!(end.code, code, "{end}");
+        let begin = std::time::Instant::now();
+        while !guests(process).is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{:?} stay", guests(process));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The table of the README is what the measured data print.
+#[test]
+fn the_table_of_the_readme_is_that_of_its_data() {
+    let place = Place::new();
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let names = ["ext4", "xfs", "btrfs", "f2fs", "vfat", "exfat", "ntfs3"];
+    let files = names.map(|name| root.join(format!("docs/results/power-cut/{name}.json")));
+    let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
+    let end = place.fathom(&[&["cut", "--table"], &files[..]].concat());
+    end.exits(0);
+    for page in ["README.md", "docs/power-cut.md"] {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        assert!(text.contains(&end.stdout), "{page} has another table than:\n{}", end.stdout);
     }
 }
 
