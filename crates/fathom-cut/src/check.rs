@@ -212,8 +212,8 @@ fn unexpected(answer: &Answer) -> CutError {
 }
 
 /// What is found of a database; files that were looked at already are not looked at again. Where a
-/// file cannot be read to its end (FAT's chain of a file may be shorter than its length), the engine
-/// says whether that matters.
+/// file cannot be read to its end (FAT's chain of a file may be shorter than its length), the
+/// engine says whether that matters.
 pub(crate) fn find_at(database: &Path, subject: &Subject, known: &Known) -> Found {
     let hash = subject.hash(database).ok();
     if let Some(found) = hash.and_then(|hash| known.files(hash)) {
