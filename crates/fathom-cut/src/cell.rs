@@ -14,8 +14,8 @@ use crate::check::{Checker, Subject};
 use crate::error::CutError;
 use crate::explain::{Explanation, explain};
 use crate::explore::{Limits, Tally, explore};
+use crate::findings::Findings;
 use crate::history::History;
-use crate::known::Known;
 use crate::medium::FileSystem;
 use crate::mmdb_store;
 use crate::owner::Owners;
@@ -246,7 +246,7 @@ pub fn judge(
 ) -> Result<Outcome, CutError> {
     let acknowledged = recorded.acknowledged()?;
     let states = recorded.states(history);
-    let known = Arc::new(Known::default());
+    let known = Arc::new(Findings::default());
     let checker = || {
         let Recorded { filesystem, database, subject, .. } = recorded;
         let made = Checker::new(history, &acknowledged, filesystem, database, subject);

@@ -16,10 +16,10 @@ use crate::centre_store;
 use crate::content::{Hasher, content_of};
 use crate::error::CutError;
 use crate::explore::Judge;
+use crate::findings::Findings;
 use crate::fingerprint::Fingerprints;
 use crate::guest::Answer;
 use crate::history::History;
-use crate::known::Known;
 use crate::medium::{FileSystem, GuestMedium, Medium};
 use crate::mmdb_store;
 use crate::postgresql_store;
@@ -69,7 +69,7 @@ pub struct Checker<'a> {
     subject: Subject,
     place: Place,
     fingerprints: Fingerprints<'a>,
-    known: Arc<Known>,
+    known: Arc<Findings>,
 }
 
 /// Where states are mounted.
@@ -122,7 +122,7 @@ impl<'a> Checker<'a> {
 
     /// With what others have found of the same recording, who see what this one finds.
     #[must_use]
-    pub(crate) fn sharing(self, known: &Arc<Known>) -> Checker<'a> {
+    pub(crate) fn sharing(self, known: &Arc<Findings>) -> Checker<'a> {
         Checker { known: Arc::clone(known), ..self }
     }
 
@@ -214,7 +214,7 @@ fn unexpected(answer: &Answer) -> CutError {
 /// What is found of a database; files that were looked at already are not looked at again. Where a
 /// file cannot be read to its end (FAT's chain of a file may be shorter than its length), the
 /// engine says whether that matters.
-pub(crate) fn find_at(database: &Path, subject: &Subject, known: &Known) -> Found {
+pub(crate) fn find_at(database: &Path, subject: &Subject, known: &Findings) -> Found {
     let hash = subject.hash(database).ok();
     if let Some(found) = hash.and_then(|hash| known.files(hash)) {
         return found;

@@ -13,7 +13,7 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use super::{Answer, Request};
 use crate::check::{files_below, find_at};
-use crate::known::Known;
+use crate::findings::Findings;
 use crate::medium::BLKFLSBUF;
 use crate::vfs;
 
@@ -77,7 +77,7 @@ fn serve() -> Result<(), String> {
     };
     say(&Answer::Ready)?;
     let disk = File::open(DISK).map_err(|error| format!("{DISK}: {error}"))?;
-    let known = Known::default();
+    let known = Findings::default();
     for text in BufReader::new(line).lines() {
         let text = text.map_err(wrong)?;
         let answer = match serde_json::from_str::<Request>(&text) {
@@ -89,7 +89,7 @@ fn serve() -> Result<(), String> {
     Ok(())
 }
 
-fn look(request: &Request, disk: &File, known: &Known) -> Answer {
+fn look(request: &Request, disk: &File, known: &Findings) -> Answer {
     // The host has changed the disk: whatever is kept of it is not what it holds.
     // SAFETY: this ioctl takes no argument.
     if unsafe { libc::ioctl(disk.as_raw_fd(), BLKFLSBUF, 0) } != 0 {

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::check::Found;
 
-/// What was found of images and of files.
+/// What was found of images, and of files.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct Findings {
     /// By their fingerprints; with it whether the file system noted an error of its own.
     images: Mutex<HashMap<u128, (Found, bool)>>,
     /// By a hash of all that is opened.
@@ -21,7 +21,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Known {
+impl Findings {
     pub fn image(&self, fingerprint: u128) -> Option<(Found, bool)> {
         locked(&self.images).get(&fingerprint).cloned()
     }
