@@ -71,7 +71,7 @@ pub(crate) fn confined() -> rusqlite::Result<ConfinedConnection> {
 }
 
 /// Does the statements of a step.
-fn execute(database: &ConfinedConnection, step: &str) -> rusqlite::Result<()> {
+pub(crate) fn execute(database: &ConfinedConnection, step: &str) -> rusqlite::Result<()> {
     let mut statements = rusqlite::Batch::new(database, step);
     loop {
         database.begin_statement();

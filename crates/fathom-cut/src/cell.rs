@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use fathom_stack::{Machine, StackSpec};
 use fathom_workload::spec::Durability;
@@ -13,10 +14,12 @@ use crate::check::{Checker, Subject};
 use crate::error::CutError;
 use crate::explain::{Explanation, explain};
 use crate::explore::{Limits, Tally, explore};
+use crate::findings::Findings;
 use crate::history::History;
 use crate::medium::FileSystem;
 use crate::mmdb_store;
 use crate::owner::Owners;
+use crate::postgresql_store;
 use crate::record::Recording;
 use crate::states::{Behaviour, Keeps, States};
 use crate::verdict::{Class, Verdict};
@@ -151,6 +154,7 @@ impl RecordedRun {
         match &self.subject {
             Subject::Sqlite => AcknowledgedContents::of(&self.script()),
             Subject::Mmdb { .. } => Ok(mmdb_store::acknowledged(self.commits, self.seed)),
+            Subject::Postgresql { .. } => postgresql_store::acknowledged(&self.script()),
             Subject::Smsc { settings } => centre_store::acknowledged(settings, self.commits, self.seed),
         }
     }
@@ -215,6 +219,9 @@ pub struct Outcome {
     /// What became of those that were judged.
     #[serde(flatten)]
     pub tally: Tally,
+    /// Images of them that were mounted: the others held what one of these did.
+    #[serde(default)]
+    pub mounted: u64,
     /// Time that judging took, ns.
     pub wall_ns: u64,
     /// Why the worst is as it is; none where everything is kept.
@@ -239,10 +246,15 @@ pub fn judge(
 ) -> Result<Outcome, CutError> {
     let acknowledged = recorded.acknowledged()?;
     let states = recorded.states(history);
-    let checker =
-        || Checker::new(history, &acknowledged, &recorded.filesystem, &recorded.database, &recorded.subject);
+    let known = Arc::new(Findings::default());
+    let checker = || {
+        let RecordedRun { filesystem, database, subject, .. } = recorded;
+        let made = Checker::new(history, &acknowledged, filesystem, database, subject);
+        made.map(|checker| checker.sharing(&known))
+    };
     let mut checkers = (0..threads.max(1)).map(|_| checker()).collect::<Result<Vec<_>, _>>()?;
     let explored = explore(&states, &mut checkers, limits, stop, on_progress)?;
+    let mounted = known.mounted();
     let worst = explored.tally.worst.as_ref().filter(|worst| worst.1.class() != Class::Kept);
     let explanation = match (worst, checkers.first_mut()) {
         (Some((number, _)), Some(checker)) if !explored.interrupted => {
@@ -261,6 +273,7 @@ pub fn judge(
         states_possible: states.len(),
         breaks_promise: breaks && recorded.behaviour.keeps != Keeps::Lies,
         tally: explored.tally,
+        mounted,
         wall_ns: explored.wall_ns,
         explanation,
         interrupted: explored.interrupted,

@@ -25,12 +25,11 @@ use crate::acknowledged::AcknowledgedContents;
 use crate::check::Inspection;
 use crate::content::Hasher;
 use crate::error::CutError;
+use crate::postgresql_store::switched_on;
 use crate::random::stream;
 use crate::verdict::Verdict;
 use crate::vfs;
 
-/// Stores that can be cut: those whose recovery needs no server of its own.
-const KINDS: [StoreKind; 3] = [StoreKind::Mmdb, StoreKind::Sqlite, StoreKind::SqliteNaive];
 /// Bytes of mmdb's log after which a checkpoint begins, so that some hundred commits see some.
 const CHECKPOINT_BYTES: u64 = 96 << 10;
 /// Whoever submits.
@@ -44,24 +43,22 @@ const BEGIN_US: i64 = 1_800_000_000 * SECOND_US;
 /// The store that a cell's settings name.
 ///
 /// # Errors
-/// A setting that there is not, or a store that has a server.
+/// A setting that there is not.
 pub fn store_kind(settings: &BTreeMap<String, Json>) -> Result<StoreKind, CutError> {
-    let names = || KINDS.map(StoreKind::name).join("|");
+    let names = || StoreKind::ALL.map(StoreKind::name).join("|");
     let mut kind = StoreKind::Mmdb;
     for (key, value) in settings {
-        let named = value.as_str().and_then(StoreKind::named).filter(|named| KINDS.contains(named));
-        match (key.as_str(), named) {
+        match (key.as_str(), value.as_str().and_then(StoreKind::named)) {
             ("store", Some(named)) => kind = named,
-            ("store", None) if value.as_str().and_then(StoreKind::named).is_some() => {
-                return Err(CutError::Usage(format!(
-                    "smsc: store={value} has a server of its own, which no state can be given to; there are {}",
-                    names()
-                )));
-            }
             _ => return Err(CutError::Usage(format!("smsc: {key}={value}: it takes store={}", names()))),
         }
     }
     Ok(kind)
+}
+
+/// Whether a cell's store has a server of its own; false where the settings name none.
+pub(crate) fn has_server(settings: &BTreeMap<String, Json>) -> bool {
+    store_kind(settings).is_ok_and(StoreKind::has_server)
 }
 
 /// The store whose rows say what the one that is tried must hold.
@@ -202,6 +199,7 @@ pub(crate) fn work(
     let promise = match store.durability() {
         smsc::store::Durability::PowerCut => Durability::PowerCut,
         smsc::store::Durability::PowerCutPrefix => Durability::PowerCutPrefix,
+        smsc::store::Durability::ProcessCrash => Durability::ProcessCrash,
     };
     let mut session = store.session(Acknowledge::Durable).map_err(|error| failed(&error))?;
     run(&mut *session, commits, seed, acknowledged)?;
@@ -249,8 +247,14 @@ fn content(store: &dyn Store) -> Result<u128, StoreError> {
 /// Opens a store that a cut left, checks the centre's invariants, and reads it.
 pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Inspection {
     let bad = |error: String| Inspection::Bad(Verdict::CannotBeOpened(error));
+    if has_server(settings)
+        && let Err(problem) = switched_on(directory)
+    {
+        return bad(problem);
+    }
     let opened = store_kind(settings).map(|kind| match kind {
         StoreKind::Mmdb => open(kind, directory, Opening::Existing, 0),
+        _ if kind.has_server() => open(kind, directory, Opening::Existing, 0),
         // What is mounted nowhere is reached by a VFS of its own.
         _ => {
             let opened = SqliteStore::open_by(directory, kind == StoreKind::Sqlite, rules(kind), vfs::NAME);
@@ -280,9 +284,13 @@ mod tests {
     /// The model is another store; were it the same one, a fault of both would not be seen.
     #[test]
     fn the_model_is_what_each_store_holds_after_each_step() {
-        for kind in KINDS {
+        let has_postgresql = fathom_workload::engine::postgresql_programs(None).is_ok();
+        for kind in StoreKind::ALL.into_iter().filter(|kind| has_postgresql || !kind.has_server()) {
             let settings = BTreeMap::from([("store".to_owned(), Json::from(kind.name()))]);
-            let directory = tempfile::tempdir().unwrap();
+            // PostgreSQL's server is another user's.
+            let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(directory.path(), mode).unwrap();
             let place = directory.path().join("cut");
             let model = acknowledged(&settings, 60, 5).unwrap();
             let mut steps = 0;
@@ -303,16 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn only_stores_without_a_server_are_cut() {
+    fn a_store_has_a_name() {
         let of = |key: &str, value: &str| store_kind(&BTreeMap::from([(key.to_owned(), Json::from(value))]));
         assert_eq!(of("store", "sqlite").unwrap(), StoreKind::Sqlite);
-        for (key, value, word) in [
-            ("store", "postgresql", "server of its own"),
-            ("store", "oracle", "it takes store="),
-            ("journal_mode", "wal", "it takes store="),
-        ] {
+        assert_eq!(of("store", "postgresql-grouped").unwrap(), StoreKind::PostgresqlGrouped);
+        for (key, value) in [("store", "oracle"), ("journal_mode", "wal")] {
             let error = of(key, value).unwrap_err().to_string();
-            assert!(error.contains(word), "{error}");
+            assert!(error.contains("it takes store=mmdb|sqlite|"), "{error}");
         }
     }
 }

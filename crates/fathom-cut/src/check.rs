@@ -1,10 +1,11 @@
 //! What file system and database make of a state: mounted by the real driver, recovered by the real
 //! SQLite.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
@@ -15,10 +16,13 @@ use crate::centre_store;
 use crate::content::{Hasher, content_of};
 use crate::error::CutError;
 use crate::explore::Judge;
+use crate::findings::Findings;
+use crate::fingerprint::Fingerprints;
 use crate::guest::Answer;
 use crate::history::History;
 use crate::medium::{FileSystem, GuestMedium, Medium};
 use crate::mmdb_store;
+use crate::postgresql_store;
 use crate::states::{Epoch, State};
 use crate::verdict::Verdict;
 use crate::vfs;
@@ -43,6 +47,11 @@ pub enum Subject {
         /// How it is opened.
         settings: BTreeMap<String, Json>,
     },
+    /// A cluster of PostgreSQL's, in a directory that a private server is given.
+    Postgresql {
+        /// Of its server.
+        settings: BTreeMap<String, Json>,
+    },
     /// A store of the SMS centre's, a directory.
     Smsc {
         /// Which store.
@@ -59,8 +68,8 @@ pub struct Checker<'a> {
     database: PathBuf,
     subject: Subject,
     place: Place,
-    /// Files that were looked at already.
-    known: HashMap<u128, Inspection>,
+    fingerprints: Fingerprints<'a>,
+    known: Arc<Findings>,
 }
 
 /// Where states are mounted.
@@ -107,7 +116,14 @@ impl<'a> Checker<'a> {
             Place::Here(medium.map_err(CutError::io("an image in memory with a loop device on it"))?)
         };
         let (database, subject) = (database.to_owned(), subject.clone());
-        Ok(Checker { history, acknowledged, database, subject, place, known: HashMap::new() })
+        let fingerprints = Fingerprints::of(history);
+        Ok(Checker { history, acknowledged, database, subject, place, fingerprints, known: Arc::default() })
+    }
+
+    /// With what others have found of the same recording, who see what this one finds.
+    #[must_use]
+    pub(crate) fn sharing(self, known: &Arc<Findings>) -> Checker<'a> {
+        Checker { known: Arc::clone(known), ..self }
     }
 
     fn bring_to(&mut self, epoch: &Epoch, state: &State) -> Result<(), CutError> {
@@ -169,8 +185,15 @@ impl<'a> Checker<'a> {
                     }
                 };
                 let database = mounted.path(&self.database.to_string_lossy());
-                let found = find_at(&database, &self.subject, &mut self.known);
+                let found = if self.subject.has_server() {
+                    // A server is a program of its own, and wants a path that leads there.
+                    let look = |root: &Path| find_at(&root.join(&self.database), &self.subject, &self.known);
+                    mounted.attached(look).map_err(CutError::io("attach the file system in a namespace"))?
+                } else {
+                    find_at(&database, &self.subject, &self.known)
+                };
                 drop(mounted);
+                medium.wait_until_free().map_err(CutError::io("wait until the image is unmounted"))?;
                 let notes_errors = medium.notes_errors();
                 medium.forget();
                 Ok((found, notes_errors))
@@ -191,35 +214,38 @@ fn unexpected(answer: &Answer) -> CutError {
     CutError::Usage(format!("guest kernel: an answer that was not asked for: {answer:?}"))
 }
 
-/// What is found of a database; files that were looked at already are not looked at again.
-pub(crate) fn find_at(
-    database: &Path,
-    subject: &Subject,
-    known: &mut HashMap<u128, Inspection>,
-) -> Inspection {
-    let hash = match subject.hash(database) {
-        Ok(hash) => hash,
-        Err((path, error)) => {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            return Inspection::Bad(Verdict::CannotBeMounted(format!("{name} cannot be read: {error}")));
-        }
-    };
-    if let Some(known) = known.get(&hash) {
-        return known.clone();
+/// What is found of a database; files that were looked at already are not looked at again. Where a
+/// file cannot be read to its end (FAT's chain of a file may be shorter than its length), the
+/// engine says whether that matters.
+pub(crate) fn find_at(database: &Path, subject: &Subject, known: &Findings) -> Inspection {
+    let hash = subject.hash(database).ok();
+    if let Some(found) = hash.and_then(|hash| known.files(hash)) {
+        return found;
     }
     let found = match subject {
         Subject::Sqlite => recover(database),
         Subject::Mmdb { settings } => mmdb_store::recover(database, settings),
+        Subject::Postgresql { settings } => postgresql_store::recover(database, settings),
         Subject::Smsc { settings } => centre_store::recover(database, settings),
     };
-    known.insert(hash, found.clone());
+    if let Some(hash) = hash {
+        known.recovered_as(hash, &found);
+    }
     found
 }
 
 impl Judge for Checker<'_> {
     fn judge(&mut self, epoch: &Epoch, state: &State) -> Result<Verdict, CutError> {
-        self.bring_to(epoch, state)?;
-        let (found, notes_errors) = self.find()?;
+        let fingerprint = self.fingerprints.get(epoch, state);
+        let (found, notes_errors) = match fingerprint.and_then(|number| self.known.image(number)) {
+            Some(known) => known,
+            None => {
+                self.bring_to(epoch, state)?;
+                let found = self.find()?;
+                self.known.mounted_as(fingerprint, &found);
+                found
+            }
+        };
         let verdict = match found {
             Inspection::Content(content) => self.acknowledged.judge(content, epoch.acknowledged),
             Inspection::Bad(verdict) => verdict,
@@ -234,12 +260,21 @@ impl Judge for Checker<'_> {
 }
 
 impl Subject {
+    /// Whether a server of its own recovers it.
+    pub(crate) fn has_server(&self) -> bool {
+        match self {
+            Subject::Sqlite | Subject::Mmdb { .. } => false,
+            Subject::Postgresql { .. } => true,
+            Subject::Smsc { settings } => centre_store::has_server(settings),
+        }
+    }
+
     /// A hash of all files that it would look at.
-    fn hash(&self, database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
+    fn hash(&self, database: &Path) -> std::io::Result<u128> {
         match self {
             Subject::Sqlite => hash_of(database),
-            Subject::Mmdb { .. } | Subject::Smsc { .. } => {
-                let files = files_below(database).map_err(|error| (database.to_owned(), error))?;
+            Subject::Mmdb { .. } | Subject::Postgresql { .. } | Subject::Smsc { .. } => {
+                let files = files_below(database)?;
                 let mut hasher = Hasher::new();
                 for file in files {
                     hasher.add(file.name.as_bytes());
@@ -253,7 +288,7 @@ impl Subject {
 
 /// A hash of all files that SQLite would look at; a file that is not there is told from an empty
 /// one.
-fn hash_of(database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
+fn hash_of(database: &Path) -> std::io::Result<u128> {
     let mut hasher = Hasher::new();
     let mut bytes = Vec::new();
     for end in ["", "-journal", "-wal"] {
@@ -263,7 +298,7 @@ fn hash_of(database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
         match File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
             Ok(_) => hasher.add(&bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => hasher.add(b"\0none"),
-            Err(error) => return Err((path.into(), error)),
+            Err(error) => return Err(error),
         }
         hasher.add(end.as_bytes());
     }

@@ -158,7 +158,9 @@ pub fn explain(
         _ => later(checker, states, epoch)?.map(|files| (files, "after the next writes")),
     };
     match (&here, should) {
-        (Err(said), _) => lines.push(format!("the file system cannot be mounted: {said}")),
+        (Err(said), _) => {
+            lines.push(format!("the file system cannot be mounted, or not all of it read: {said}"))
+        }
         (Ok(here), Some((should, when))) => lines.extend(differences(here, &should, when)),
         (Ok(_), None) => {}
     }

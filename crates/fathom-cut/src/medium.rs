@@ -9,10 +9,15 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use fathom_stack::LoopDevice;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
+};
+use rustix::thread::UnshareFlags;
 
 use serde::{Deserialize, Serialize};
 
@@ -142,6 +147,24 @@ impl Medium {
         mounted.map_err(|(error, said)| Unmountable { error: error.raw_os_error(), said })
     }
 
+    /// Waits until nothing is mounted of it: whoever else had a file open may have let go a moment
+    /// ago.
+    pub fn wait_until_free(&self) -> io::Result<()> {
+        let begin = Instant::now();
+        loop {
+            let opened = File::options()
+                .read(true)
+                .custom_flags(libc::O_EXCL | libc::O_CLOEXEC)
+                .open(&self.device.path);
+            match opened {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && begin.elapsed() < FREE_LIMIT => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                opened => return opened.map(drop),
+            }
+        }
+    }
+
     /// Whether the file system has noted an error of its own in its superblock (ext2, ext3, ext4).
     pub fn notes_errors(&self) -> bool {
         notes_errors(&self.image, &self.filesystem)
@@ -223,7 +246,32 @@ impl GuestMedium {
     }
 }
 
+/// Where a mount is attached, in a namespace that no other program sees: every user may enter it.
+const POINT: &str = "/mnt";
+/// How long the last reference to a file system may take to go.
+const FREE_LIMIT: Duration = Duration::from_secs(30);
+
 impl MountedFileSystem {
+    /// Has `look` see it at a path that the programs which it starts see too. The mount namespace
+    /// is that of a thread of its own, and goes with it and with those programs.
+    pub fn attached<T: Send>(&self, look: impl FnOnce(&Path) -> T + Send) -> io::Result<T> {
+        let attach = || -> io::Result<T> {
+            // SAFETY: what is not shared any more is this thread's view of the file systems and its
+            // working directory, and nothing here relies on either being the process'.
+            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS)? };
+            rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+            let empty = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+            rustix::mount::move_mount(&self.0, "", rustix::fs::CWD, POINT, empty)?;
+            let found = look(Path::new(POINT));
+            rustix::mount::unmount(POINT, UnmountFlags::DETACH)?;
+            Ok(found)
+        };
+        std::thread::scope(|scope| match scope.spawn(attach).join() {
+            Ok(found) => found,
+            Err(panicked) => std::panic::resume_unwind(panicked),
+        })
+    }
+
     /// A path to a file in it, as long as it is mounted.
     pub fn path(&self, below: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{below}", self.0.as_raw_fd()))

@@ -1,6 +1,7 @@
 //! Records a run: an engine does a script on a file system on a modelled device, which logs every
 //! operation with its data, and is told of each commit that was acknowledged.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use fathom_stack::{Stack, StackSpec};
 use fathom_workload::engine::{EngineInfo, start_engine};
 use fathom_workload::spec::{Durability, EngineSpec};
 use rusqlite::{Connection, OpenFlags};
+use serde_json::Value as Json;
 
 use crate::acknowledged::{AcknowledgedContents, Script};
 use crate::centre_store;
@@ -18,19 +20,28 @@ use crate::guest::{self, Report, RunRequest};
 use crate::history::History;
 use crate::medium::FileSystem;
 use crate::mmdb_store;
+use crate::postgresql_store;
 
 /// Name of the database, without its end.
 const DATABASE: &str = "cut";
 
-/// Names of what is none of fathom-workload's engines and has work of its own.
+/// Names of what has work of its own. mmdb is none of fathom-workload's engines.
 pub const MMDB: &str = "mmdb";
+/// PostgreSQL, which does the built-in script.
+pub const POSTGRESQL: &str = "postgresql";
 /// The SMS centre on one of its stores.
 pub const SMSC: &str = "smsc";
 
 /// Whether an engine does work of its own, by which only it can be judged.
 #[must_use]
 pub fn has_own_work(engine: &str) -> bool {
-    [MMDB, SMSC].contains(&engine)
+    [MMDB, POSTGRESQL, SMSC].contains(&engine)
+}
+
+/// Whether an engine with these settings has a server of its own.
+#[must_use]
+pub fn has_server(engine: &str, settings: &BTreeMap<String, Json>) -> bool {
+    subject(&EngineSpec { name: engine.to_owned(), settings: settings.clone() }).has_server()
 }
 
 /// What is recorded.
@@ -38,8 +49,8 @@ pub fn has_own_work(engine: &str) -> bool {
 pub struct Run {
     /// What is asked of the engine.
     pub script: Script,
-    /// SQLite, with settings; or mmdb or the SMS centre, which do `script.steps.len() - 1` commits
-    /// of their own work.
+    /// SQLite or PostgreSQL, with settings; or mmdb or the SMS centre, which do
+    /// `script.steps.len() - 1` commits of their own work.
     pub engine: EngineSpec,
     /// Seed of their work.
     pub seed: u64,
@@ -101,7 +112,16 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     if spec.log_mib.is_some() {
         return Err(CutError::Usage("a power cut is tried on one device: not with an external log".into()));
     }
+    let subject = subject(&run.engine);
     let mut stack = Stack::up(&spec, "fathom cut")?;
+    if stack.guest().is_some() && subject.has_server() {
+        let problem = "PostgreSQL's server is not started in a guest, which this file system needs here";
+        return Err(CutError::Usage(problem.into()));
+    }
+    if subject.has_server() {
+        // Its server is another user's.
+        stack.let_enter().map_err(CutError::io("let the server's user into the stack's directory"))?;
+    }
     let marks = stack.marks().ok_or_else(|| {
         CutError::Usage(format!("a power cut takes a modelled device, which {} has not", spec.place.name()))
     })?;
@@ -129,11 +149,6 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         work(&order, &|number| marks.tell(number).map(|()| !stop()))?
     };
     drop(marks);
-    let subject = match run.engine.name.as_str() {
-        MMDB => Subject::Mmdb { settings: run.engine.settings.clone() },
-        SMSC => Subject::Smsc { settings: run.engine.settings.clone() },
-        _ => Subject::Sqlite,
-    };
     let record = stack.record();
     stack.down()?;
     let bytes = spec.size_mib << 20;
@@ -149,7 +164,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         },
         database: Path::new(name).join(match subject {
             Subject::Sqlite => format!("{DATABASE}.db"),
-            Subject::Mmdb { .. } | Subject::Smsc { .. } => DATABASE.to_owned(),
+            Subject::Mmdb { .. } | Subject::Smsc { .. } | Subject::Postgresql { .. } => DATABASE.to_owned(),
         }),
         subject,
         engine: report.engine,
@@ -158,6 +173,17 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         content: report.content,
         interrupted: report.interrupted,
     })
+}
+
+/// Whose data a run of this engine leaves.
+fn subject(engine: &EngineSpec) -> Subject {
+    let settings = || engine.settings.clone();
+    match engine.name.as_str() {
+        MMDB => Subject::Mmdb { settings: settings() },
+        POSTGRESQL => Subject::Postgresql { settings: settings() },
+        SMSC => Subject::Smsc { settings: settings() },
+        _ => Subject::Sqlite,
+    }
 }
 
 /// Sectors of the device that was recorded on, bytes.
@@ -185,6 +211,12 @@ pub(crate) fn work(
         let commits = (order.steps.len() as u64).saturating_sub(1);
         let place = order.directory.join(DATABASE);
         let (settings, seed) = (&order.engine.settings, order.seed);
+        if order.engine.name == POSTGRESQL {
+            std::fs::create_dir(&place).map_err(CutError::io("make the cluster's directory"))?;
+            let (engine, promise, content) =
+                postgresql_store::work(&place, settings, &order.steps, &mut tell)?;
+            return Ok(Report { engine, promise, interrupted, content });
+        }
         let promise = if order.engine.name == MMDB {
             mmdb_store::work(&place, settings, commits, seed, &mut tell)?;
             Durability::PowerCut

@@ -7,10 +7,11 @@
 
 mod model;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use fathom_cut::{
-    BLOCK_BYTES, Behaviour, Class, EXHAUSTIVE, Exploration, History, Keeps, Limits, State, States, explore,
+    BLOCK_BYTES, Behaviour, Class, EXHAUSTIVE, Exploration, Fingerprints, History, Keeps, Limits, State,
+    States, explore,
 };
 use model::{Recovery, any_history, right_store, there, truth, wrong};
 use proptest::prelude::*;
@@ -98,6 +99,22 @@ proptest! {
                     None => prop_assert!(wanted.iter().all(|&byte| byte == 0), "state {} block {}", number, block),
                 }
             }
+        }
+    }
+
+    /// What was found of one image is said of every other with its fingerprint.
+    #[test]
+    fn a_fingerprint_is_equal_where_the_medium_is_and_nowhere_else(seed: u64, operations in 5u64..50) {
+        let history = any_history(seed, operations);
+        let states = States::of(&history, FLUSHED, seed, 0, None);
+        let mut fingerprints = Fingerprints::of(&history);
+        let (mut by_medium, mut by_number) = (HashMap::new(), HashMap::new());
+        for number in (0..states.len()).step_by(2) {
+            let state = states.get(number).unwrap();
+            let medium = applied(&history, &there(&history, &states, &state), &state);
+            let found = fingerprints.get(&states.epochs[state.epoch], &state).unwrap();
+            prop_assert_eq!(*by_medium.entry(medium.clone()).or_insert(found), found, "state {}", number);
+            prop_assert!(*by_number.entry(found).or_insert_with(|| medium.clone()) == medium, "state {}", number);
         }
     }
 

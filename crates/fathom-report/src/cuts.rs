@@ -4,13 +4,13 @@
 use std::fmt::Write;
 
 use fathom_cut::{Class, Keeps, Outcome, RecordedRun};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::style::{Align, Style, Table, tame};
 use crate::words::durability_text;
 
 /// One cell.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cut {
     /// Its number, by which a state of it is named.
     pub number: usize,
@@ -29,7 +29,7 @@ pub struct Cut {
 }
 
 /// All cells of a call.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cuts {
     /// In order of their numbers.
     pub cells: Vec<Cut>,
@@ -60,6 +60,11 @@ impl Cut {
         }
     }
 
+    /// The file system of its label, and the settings.
+    fn parts(&self) -> (&str, &str) {
+        self.label.split_once(' ').unwrap_or((&self.label, ""))
+    }
+
     /// How often it was that bad or worse than kept.
     fn share(&self) -> String {
         match self.outcome.tally.not_kept() {
@@ -67,6 +72,37 @@ impl Cut {
             states => format!("{states}"),
         }
     }
+}
+
+/// The worst of a cell's runs, and of how many states.
+fn found(runs: &[&Cut]) -> String {
+    let rank = |cut: &&&Cut| cut.outcome.tally.worst.as_ref().map(|worst| worst.1.clone());
+    let Some(worst) = runs.iter().max_by_key(rank) else { return String::new() };
+    let sum = |of: fn(&Cut) -> u64| runs.iter().map(|cut| of(cut)).sum::<u64>();
+    let states = sum(|cut| cut.outcome.tally.states);
+    let all = match runs {
+        [run] if run.outcome.tally.states as usize == run.outcome.states_possible => "all ",
+        _ => "",
+    };
+    let lost = match sum(|cut| cut.outcome.tally.not_kept()) {
+        0 => String::new(),
+        lost => format!("{} of ", grouped(lost)),
+    };
+    let broken = if runs.iter().any(|cut| cut.outcome.breaks_promise) { " (!)" } else { "" };
+    format!("{}{broken} ({lost}{all}{})", worst.worst(), grouped(states))
+}
+
+/// A number with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 impl Cuts {
@@ -119,6 +155,39 @@ impl Cuts {
         }
         for note in self.notes() {
             out += &style.paragraph("  ", &note);
+        }
+        out
+    }
+
+    /// A table in Markdown: settings by file systems, each cell with its worst state and how many
+    /// were judged; runs of the same cell count together.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut filesystems: Vec<&str> = Vec::new();
+        let mut rows: Vec<(&str, Vec<&Cut>)> = Vec::new();
+        for cell in &self.cells {
+            let (filesystem, settings) = cell.parts();
+            if !filesystems.contains(&filesystem) {
+                filesystems.push(filesystem);
+            }
+            match rows.iter_mut().find(|row| row.0 == settings) {
+                Some((_, cells)) => cells.push(cell),
+                None => rows.push((settings, vec![cell])),
+            }
+        }
+        let mut out = format!("| settings | promise | {} |\n", filesystems.join(" | "));
+        out += &"|---".repeat(filesystems.len() + 2);
+        out += "|\n";
+        for (settings, cells) in rows {
+            let promised =
+                cells.first().map(|cell| durability_text(Some(cell.recorded.promise))).unwrap_or_default();
+            let _ = write!(out, "| {} | {promised} |", tame(settings));
+            for filesystem in &filesystems {
+                let runs: Vec<&Cut> =
+                    cells.iter().copied().filter(|cell| cell.parts().0 == *filesystem).collect();
+                let _ = write!(out, " {} |", found(&runs));
+            }
+            out.push('\n');
         }
         out
     }

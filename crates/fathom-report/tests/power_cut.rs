@@ -32,6 +32,7 @@ fn found(promise: Durability, lost: usize, breaks_promise: bool) -> CutFinding {
         exhaustive: 90,
         states_possible: 5000,
         tally,
+        mounted: 1000,
         wall_ns: 1_000_000_000,
         explanation,
         breaks_promise,

@@ -522,9 +522,9 @@ pub struct CutArgs {
     /// workload.NAME=VALUE
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
-    /// Whose data is cut: of SQLite, of mmdb, or of the SMS centre (--set
-    /// store=mmdb|sqlite|sqlite-naive)
-    #[arg(long, value_name = "NAME", default_value = "sqlite", value_parser = ["sqlite", "mmdb", "smsc"])]
+    /// Whose data is cut: of SQLite, of PostgreSQL (its settings by --set), of mmdb, or of the SMS
+    /// centre (--set store=mmdb|sqlite|sqlite-naive|postgresql)
+    #[arg(long, value_name = "NAME", default_value = "sqlite", value_parser = ["sqlite", "postgresql", "mmdb", "smsc"])]
     pub engine: String,
     /// Commits of each run; of a trace or workload the first ones after its preparation
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=fathom_cut::COMMITS_MAX))]
@@ -548,7 +548,7 @@ pub struct CutArgs {
     /// Bytes that the device never tears: 512 or 4096 [default: as its model says]
     #[arg(long, value_name = "BYTES")]
     pub tear: Option<u32>,
-    /// Size of the image in MiB [default: 64, or the file system's smallest]
+    /// Size of the image in MiB [default: 64 (256 with PostgreSQL), or the file system's smallest]
     #[arg(long, value_name = "MIB")]
     pub size: Option<u64>,
     /// Mount options, e.g. data=journal
@@ -570,6 +570,9 @@ pub struct CutArgs {
     /// explained
     #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "trace", "workload", "engine", "commits", "device", "keeps", "tear", "size", "mount", "mkfs", "seed", "dir"])]
     pub replay: Option<PathBuf>,
+    /// Print one table in Markdown, settings by file systems, of files that --json has written
+    #[arg(long, value_name = "FILE", num_args = 1.., exclusive = true)]
+    pub table: Vec<PathBuf>,
     /// With --replay: which state, as the table names it
     #[arg(long, value_name = "CELL/STATE")]
     pub state: Option<String>,

@@ -59,6 +59,9 @@ fn what_cannot_be_cut_is_said_and_nothing_is_made() {
         (&["--replay", ".", "--state", "17"], "1/17"),
         (&["--replay", ".", "--record", "x"], "--record"),
         (&["--replay", ".", "--state", "1/2", "--seed", "3"], "--seed"),
+        (&["--table", "no-such.json"], "no-such.json"),
+        (&["--table", "file"], "file"),
+        (&["--table", "file", "--json"], "--table"),
     ] {
         place.fathom(&[&["cut"], words].concat()).exits(2).says(says);
     }
@@ -174,7 +177,9 @@ fn what_an_application_or_a_workload_did_is_cut_as_the_built_in_work_is() {
         (&["--engine", "mmdb", "--trace", "gmail"], "work of its own"),
         (&["--engine", "mmdb", "--set", "journal_mode=wal"], "log_kind"),
         (&["--engine", "smsc", "--workload", "update"], "work of its own"),
-        (&["--engine", "smsc", "--set", "store=postgresql"], "server of its own"),
+        (&["--engine", "smsc", "--set", "store=oracle"], "it takes store="),
+        (&["--engine", "postgresql", "--trace", "gmail"], "work of its own"),
+        (&["--engine", "postgresql", "--set", "journal_mode=wal"], "journal_mode"),
         (&["--from", "30", "--states", "30"], "--from"),
     ] {
         place.fathom(&[&["cut"], words].concat()).exits(2).says(says);
@@ -239,6 +244,82 @@ fn the_centre_keeps_every_operation_unless_its_device_lies() {
     }
     for found in cells(&place, &[&words[..], &["--keeps", "lying"]].concat(), 0) {
         assert!(lost(&found) > 0, "{found}");
+    }
+}
+
+/// Whether PostgreSQL is here, whose server is recovered from every state.
+fn has_postgresql() -> bool {
+    let here = fathom_workload::engine::postgresql_programs(None);
+    if here.is_err() {
+        println!("SKIP: needs PostgreSQL (apt-get install postgresql)");
+    }
+    here.is_ok()
+}
+
+#[test]
+fn postgresql_keeps_every_commit_unless_it_or_its_device_does_not_sync() {
+    let place = Place::new();
+    if !can_serve(&place) || !has_postgresql() {
+        return;
+    }
+    let words = ["--engine", "postgresql", "--commits", "25", "--states", "12"];
+    let found = &cells(&place, &words, 0)[0];
+    assert_eq!((lost(found), &found["states"], &found["acknowledged"]), (0, &12.into(), &26.into()));
+    let found = &cells(&place, &[&words[..], &["--keeps", "lying"]].concat(), 0)[0];
+    assert!(lost(found) > 0, "{found}");
+    // What is not synced is lost, and never more than it says.
+    let asynchronous = [&words[..], &["--set", "synchronous_commit=off"]].concat();
+    let found = &cells(&place, &asynchronous, 0)[0];
+    assert_eq!((&found["promise"], &found["breaks_promise"]), (&"power-cut-prefix".into(), &false.into()));
+}
+
+/// PostgreSQL's stores of the centre: recovered by their own server, checked as the others are.
+#[test]
+fn the_centre_keeps_every_operation_on_postgresql() {
+    let place = Place::new();
+    if !can_serve(&place) || !has_postgresql() {
+        return;
+    }
+    let words = ["--engine", "smsc", "--set", "store=postgresql", "--commits", "20", "--states", "12"];
+    let found = &cells(&place, &words, 0)[0];
+    assert_eq!((lost(found), &found["states"], &found["acknowledged"]), (0, &12.into(), &21.into()));
+}
+
+/// Whether a guest kernel mounts a file system that this machine's kernel may lack.
+fn can_guest(filesystem: &str) -> bool {
+    if fathom_stack::guest::Kernel::cached().is_none() {
+        println!("SKIP: there is no guest kernel (fathom stack kernel builds it)");
+        return false;
+    }
+    let tool = format!("mkfs.{filesystem}");
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let is_here = std::env::split_paths(&paths).any(|directory| directory.join(&tool).is_file());
+    if !is_here {
+        println!("SKIP: needs {tool}");
+    }
+    is_here
+}
+
+/// The guest's own drivers judge; one boot for each thread, whatever the number of states.
+#[test]
+fn file_systems_of_the_guest_are_cut_as_those_of_this_kernel_are() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    for filesystem in ["f2fs", "vfat"].into_iter().filter(|name| can_guest(name)) {
+        let set = format!("filesystem={filesystem}");
+        let words = ["--set", &set, "--set", "journal_mode=wal", "--set", "synchronous=full"];
+        let few = ["--commits", "20", "--states", "120"];
+        let found = &cells(&place, &[&words[..], &few, &["--record", filesystem]].concat(), 0)[0];
+        assert_eq!((&found["states"], &found["filesystem"]["guest"]), (&120.into(), &true.into()), "{found}");
+        assert_eq!(lost(found), 0, "{found}");
+        let lying = &cells(&place, &[&words[..], &few, &["--keeps", "lying"]].concat(), 0)[0];
+        assert!(lost(lying) > 0, "{lying}");
+        // The same again from the recording, one state alone.
+        let again = place.fathom(&["cut", "--replay", filesystem, "--state", "1/5"]);
+        again.exits(0);
+        assert!(again.stdout.contains("1/5: kept"), "{again}");
     }
 }
 
@@ -316,6 +397,107 @@ fn nothing_stays_when_it_is_stopped_or_killed() {
     assert_eq!(place.files(), before);
     let listed = place.fathom(&["stack", "list"]);
     assert!(!listed.stdout.contains("fathom cut"), "{listed}");
+}
+
+/// Processes of this name that a process has started, and that see other mounts than this one.
+fn apart(parent: i32, name: &str) -> Vec<PathBuf> {
+    let here = fs::read_link("/proc/self/ns/mnt").unwrap();
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let is_one = |process: &PathBuf| {
+        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        let says = |line: String| status.lines().any(|found| found == line);
+        let namespace = fs::read_link(process.join("ns/mnt"));
+        says(format!("Name:\t{name}"))
+            && says(format!("PPid:\t{parent}"))
+            && namespace.is_ok_and(|there| there != here)
+    };
+    processes.filter(is_one).collect()
+}
+
+/// A server that recovers a state lives in a namespace of its own, and so does the mount.
+#[test]
+fn no_server_and_no_mount_of_its_own_stay_when_it_is_stopped_or_killed() {
+    let place = Place::new();
+    if !can_serve(&place) || !has_postgresql() {
+        return;
+    }
+    let words = ["cut", "--engine", "postgresql", "--commits", "10", "--states", "1000000", "--time", "0"];
+    for (signal, code) in [(libc::SIGINT, Some(1)), (libc::SIGKILL, None)] {
+        let running = place.start(&words);
+        let process = running.process();
+        let begin = std::time::Instant::now();
+        let servers = loop {
+            let found = apart(process, "postgres");
+            if !found.is_empty() {
+                break found;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(180), "no state was judged");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        running.signal(signal);
+        let end = running.end();
+        assert_eq!(end.code, code, "{end}");
+        let begin = std::time::Instant::now();
+        while servers.iter().any(|server| server.exists()) || !attached(process).is_empty() {
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "{servers:?} stay, or {:?}",
+                attached(process)
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Guests whose disk is a process' image of a power cut.
+fn guests(process: i32) -> Vec<String> {
+    let own = format!("/proc/{process}/fd/");
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.filter(|line| line.contains("ubd0dct=") && line.contains(&own)).collect()
+}
+
+#[test]
+fn no_guest_stays_when_it_is_stopped_or_killed() {
+    let place = Place::new();
+    if !can_serve(&place) || !can_guest("f2fs") {
+        return;
+    }
+    let words = ["cut", "--set", "filesystem=f2fs", "--commits", "10", "--states", "1000000", "--time", "0"];
+    for (signal, code) in [(libc::SIGINT, Some(1)), (libc::SIGKILL, None)] {
+        let running = place.start(&words);
+        let process = running.process();
+        let begin = std::time::Instant::now();
+        while guests(process).is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(180), "no state was judged");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        running.signal(signal);
+        let end = running.end();
+        assert_eq!(end.code, code, "{end}");
+        let begin = std::time::Instant::now();
+        while !guests(process).is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{:?} stay", guests(process));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The table of the README is what the measured data print.
+#[test]
+fn the_table_of_the_readme_is_that_of_its_data() {
+    let place = Place::new();
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let names = ["ext4", "xfs", "btrfs", "f2fs", "vfat", "exfat", "ntfs3"];
+    let files = names.map(|name| root.join(format!("docs/results/power-cut/{name}.json")));
+    let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
+    let end = place.fathom(&[&["cut", "--table"], &files[..]].concat());
+    end.exits(0);
+    for page in ["README.md", "docs/power-cut.md"] {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        assert!(text.contains(&end.stdout), "{page} has another table than:\n{}", end.stdout);
+    }
 }
 
 /// SQLite's source as the build has it; none without a compiler or the registry.

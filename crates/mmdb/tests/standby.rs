@@ -181,7 +181,7 @@ impl History {
     fn change(&mut self, a: u8, b: u8) {
         let name = format!("t{}", self.made);
         let db = self.db();
-        if a % 8 == 0 && db.tables().len() < 5 {
+        if a.is_multiple_of(8) && db.tables().len() < 5 {
             db.create_table(numbers(&name)).unwrap();
         } else if let Some(t) = self.table(b) {
             let columns = &t.schema().columns;
@@ -190,7 +190,7 @@ impl History {
             match a % 8 {
                 1 if db.tables().len() > 3 => db.drop_table(&t).unwrap(),
                 2 => {
-                    let column = Column { name, kind: ColumnType::Int64, nullable: b % 2 == 0 };
+                    let column = Column { name, kind: ColumnType::Int64, nullable: b.is_multiple_of(2) };
                     db.add_column(&t, column, Value::Int(7)).unwrap();
                 }
                 3 => drop(extra.map(|extra| db.drop_column(&t, &extra).unwrap())),

@@ -1,7 +1,6 @@
 //! What runs in a guest: as its first process it answers about its disk; with an order it makes a
 //! run.
 
-use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
@@ -13,7 +12,8 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use super::{Answer, Request};
-use crate::check::{Inspection, files_below, find_at};
+use crate::check::{files_below, find_at};
+use crate::findings::Findings;
 use crate::medium::BLKFLSBUF;
 use crate::vfs;
 
@@ -77,11 +77,11 @@ fn serve() -> Result<(), String> {
     };
     say(&Answer::Ready)?;
     let disk = File::open(DISK).map_err(|error| format!("{DISK}: {error}"))?;
-    let mut known: HashMap<u128, Inspection> = HashMap::new();
+    let known = Findings::default();
     for text in BufReader::new(line).lines() {
         let text = text.map_err(wrong)?;
         let answer = match serde_json::from_str::<Request>(&text) {
-            Ok(request) => look(&request, &disk, &mut known),
+            Ok(request) => look(&request, &disk, &known),
             Err(error) => Answer::Broken(format!("not understood: {error}")),
         };
         say(&answer)?;
@@ -89,7 +89,7 @@ fn serve() -> Result<(), String> {
     Ok(())
 }
 
-fn look(request: &Request, disk: &File, known: &mut HashMap<u128, Inspection>) -> Answer {
+fn look(request: &Request, disk: &File, known: &Findings) -> Answer {
     // The host has changed the disk: whatever is kept of it is not what it holds.
     // SAFETY: this ioctl takes no argument.
     if unsafe { libc::ioctl(disk.as_raw_fd(), BLKFLSBUF, 0) } != 0 {

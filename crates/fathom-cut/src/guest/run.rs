@@ -17,6 +17,8 @@ use super::COMMAND;
 use crate::error::CutError;
 use crate::record::{Marks, work};
 
+/// File of the order, beside those of the numbers.
+const ORDER: &str = "order";
 /// Between two looks for the host's file.
 const LOOK: Duration = Duration::from_micros(300);
 /// How long the program may say nothing.
@@ -55,10 +57,16 @@ pub(crate) fn record(
     stop: &dyn Fn() -> bool,
 ) -> Result<Report, CutError> {
     let failed = |problem: String| CutError::Database { what: "the run in the guest".into(), problem };
-    let input = serde_json::to_string(order).map_err(|error| failed(error.to_string()))?;
+    // Of an input that is longer than the guest's terminal takes at once (4 KiB) the end comes, and
+    // nothing that is said after it: the guest is told where the order is, and sees the file.
+    let place = order.marked.join(ORDER);
+    let text = serde_json::to_string(order).map_err(|error| failed(error.to_string()))?;
+    std::fs::write(&place, text).map_err(CutError::io("write what the guest is to do"))?;
     let program = fathom_ground::program::own_program().map_err(CutError::io("this program's own path"))?;
     let guest = stack.guest().ok_or_else(|| failed("there is no guest".into()))?;
-    guest.run(&program, &[COMMAND.into()], input).map_err(|error| failed(error.to_string()))?;
+    guest
+        .run(&program, &[COMMAND.into()], place.display().to_string())
+        .map_err(|error| failed(error.to_string()))?;
     let mut report = None;
     loop {
         match guest.hear(SILENCE).map_err(|error| failed(error.to_string()))? {
@@ -84,9 +92,11 @@ pub(crate) fn record(
     report.ok_or_else(|| failed("it has not said how it ended".into()))
 }
 
-/// The program in the guest: the order comes on standard input.
+/// The program in the guest: standard input names the file of the order.
 pub(super) fn main() -> Result<(), String> {
-    let order: RunRequest = serde_json::from_reader(std::io::stdin()).map_err(|error| error.to_string())?;
+    let place = std::io::read_to_string(std::io::stdin()).map_err(|error| error.to_string())?;
+    let text = std::fs::read_to_string(&place).map_err(|error| format!("{place}: {error}"))?;
+    let order: RunRequest = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let root = File::open(&order.directory).map_err(|error| error.to_string())?;
     rustix::fs::syncfs(&root).map_err(|error| error.to_string())?;
     let told = |number: u64| said(&order.marked, number);

@@ -237,6 +237,7 @@ fn cut(cell: i64) -> CutRow {
         in_flight_max: 9,
         exhaustive: 6,
         states_possible: 900,
+        mounted: 5,
         tally,
         wall_ns: 70_000_000,
         explanation: Some(Explanation { verdict: Verdict::Lost(1), missing: vec![4096], torn: None, lines }),

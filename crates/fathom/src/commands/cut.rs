@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_cut::{
-    AcknowledgedContents, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, RecordedRun, Run,
-    SMSC, Script, has_own_work, judge, record,
+    AcknowledgedContents, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, POSTGRESQL,
+    RecordedRun, Run, SMSC, Script, has_own_work, has_server, judge, record,
 };
 use fathom_device::{Kind, Model};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
@@ -26,6 +26,8 @@ use crate::outcome::{Error, Outcome};
 
 /// Smallest image that every file system of a kind takes, beyond its own smallest, MiB.
 const SIZE_MIB: u64 = 64;
+/// The same where a cluster of PostgreSQL's lies on it, which has 40 MiB and as much log.
+const CLUSTER_MIB: u64 = 256;
 /// File of a directory of recordings that says what they are of.
 const INDEX: &str = "cut.json";
 /// The operation log in a cell's directory.
@@ -50,6 +52,9 @@ struct Index {
 
 /// Does what was asked.
 pub fn run(asked: &CutArgs) -> super::Result {
+    if !asked.table.is_empty() {
+        return table(&asked.table);
+    }
     if let Some(directory) = &asked.replay {
         return replay(asked, directory);
     }
@@ -115,6 +120,7 @@ fn tried(
 ) -> Result<Option<(RecordedRun, fathom_cut::Outcome)>, CutError> {
     let machine = Machine::here();
     let smallest = machine.filesystem(&cell.filesystem).map_or(0, |filesystem| filesystem.min_mib);
+    let usual = if has_server(&asked.engine, &cell.settings) { CLUSTER_MIB } else { SIZE_MIB };
     let commits = usize::try_from(asked.commits).unwrap_or(usize::MAX);
     let script = match workload {
         Some(workload) => Script::of_workload(workload, &cell.settings, asked.seed, commits)?,
@@ -131,7 +137,7 @@ fn tried(
             place: cell.filesystem.as_str().into(),
             mkfs: asked.mkfs.clone(),
             mount: asked.mount.clone(),
-            size_mib: asked.size.unwrap_or(SIZE_MIB.max(smallest)),
+            size_mib: asked.size.unwrap_or(usual.max(smallest)),
             directory: Some(directory.to_owned()),
             device: Some(asked.device.clone()),
             device_seed: asked.seed,
@@ -154,6 +160,21 @@ fn tried(
     let outcome = judged(asked, &recorded, &recording.history, left, interrupt)?;
     logs.done(number);
     Ok(Some((recorded, outcome)))
+}
+
+/// The table of what was printed as JSON.
+fn table(files: &[PathBuf]) -> super::Result {
+    let mut all = Cuts::default();
+    for file in files {
+        let wrong =
+            |error: &dyn std::fmt::Display| Error::usage(format!("--table {}: {error}", shown_path(file)));
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
+        let read: Cuts = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+        all.cells.extend(read.cells);
+    }
+    super::open_stdout()?;
+    fathom_output::raw(&all.markdown());
+    Ok(Outcome::Good)
 }
 
 /// What lies in a directory of recordings.
@@ -418,7 +439,8 @@ fn cells(asked: &CutArgs) -> Result<Vec<Cell>, Error> {
         }
         // A path may hold a comma.
         let split = |values: &str| values.split(',').map(|part| part.trim().to_owned()).collect();
-        let values: Vec<String> = if key == "library" { vec![values.to_owned()] } else { split(values) };
+        let is_path = ["library", "bin_directory"].contains(&&*key);
+        let values: Vec<String> = if is_path { vec![values.to_owned()] } else { split(values) };
         if let Some(twice) = values.iter().enumerate().find(|names| values[..names.0].contains(names.1)) {
             return Err(Error::usage(format!("--set {key}: {} is given twice", twice.1)));
         }
@@ -505,6 +527,9 @@ fn checked(engine: &str, mut words: BTreeMap<String, String>, several: &[&str]) 
     } else if engine == MMDB {
         fathom_cut::mmdb_options(&settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
         format!("{filesystem} {MMDB}")
+    } else if engine == POSTGRESQL {
+        check_settings(engine, &settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
+        format!("{filesystem} {POSTGRESQL}")
     } else {
         check_settings("sqlite", &settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
         format!("{filesystem} {}/{}", of("journal_mode"), of("synchronous"))
