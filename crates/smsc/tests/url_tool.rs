@@ -23,10 +23,12 @@ fn said(output: &Output) -> (Option<i32>, String) {
 fn a_bench_begins_with_an_empty_store_and_leaves_none() {
     let Some(given) = ForeignServer::start(&[]) else { return };
     let url = given.checked_url("owner", "").replace(":secret@", "@");
+    let dir = tempfile::tempdir().unwrap();
     let bench = |more: &[&str]| {
         let words = ["bench", "--store", &url, "--messages", "500", "--stations", "100", "--window", "16"];
         let output = Command::new(env!("CARGO_BIN_EXE_smsc"))
             .args(words.iter().chain(more))
+            .current_dir(dir.path())
             .env("PGPASSWORD", "secret")
             .output()
             .unwrap();
