@@ -249,8 +249,8 @@ impl Writer {
         }
         let written = write(self).map_err(|error| StoreError::from_sqlite(&self.path, error))?;
         // All of it is in the file after every write, so that a file which is moved has it, and one
-        // that takes its place has an empty log beside it. Where a reader is at work, or the disk is
-        // full, it is there with a later one.
+        // that takes its place has an empty log beside it. Where a reader is at work, or the disk
+        // is full, it is there with a later one.
         let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         Ok(written)
     }

@@ -38,7 +38,7 @@ pub enum Dialect {
 /// Name, version and build of an engine as it really runs.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EngineInfo {
-    /// As [`EngineKind::name`] has it.
+    /// As [`EngineKind::name`](super::EngineKind::name) has it.
     pub name: String,
     /// E.g. `3.54.1`.
     pub version: String,

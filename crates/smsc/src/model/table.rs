@@ -53,7 +53,7 @@ pub struct Index {
 /// A table.
 #[derive(Debug)]
 pub struct Table {
-    /// Number: its place in [`TABLES`].
+    /// Number: its place in [`TABLES`](super::TABLES).
     pub number: usize,
     /// Name.
     pub name: &'static str,
