@@ -304,8 +304,8 @@ pub enum Error {
     },
     /// Frames begin behind the last commit that the standby has. Nothing was applied.
     #[error(
-        "the frames begin with commit {gsn}, and the standby needs {needed} first; open a Database::tail from \
-         Standby::position"
+        "the frames begin with commit {gsn}, and the standby needs commit {needed}, or a change of a definition before \
+         them, first; open a Database::tail from Standby::position"
     )]
     FramesGap {
         /// The first commit in them.

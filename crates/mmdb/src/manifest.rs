@@ -399,7 +399,9 @@ mod tests {
         let mut older = sample.encode();
         let at = older.windows(table.len()).position(|bytes| bytes == table).unwrap();
         assert_eq!(older.remove(at + table.len() - 1), 0, "no expiry");
-        older.truncate(older.len() - 4);
+        let mut lineage = Vec::new();
+        sample.lineage.encode(&mut lineage);
+        older.truncate(older.len() - 4 - lineage.len());
         older[8..12].copy_from_slice(&4u32.to_le_bytes());
         let crc = crc32c::crc32c(&older);
         put_u32(&mut older, crc);

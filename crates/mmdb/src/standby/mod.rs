@@ -113,9 +113,9 @@ impl Standby {
     /// # use mmdb::Error;
     /// # let options = Options::in_memory();
     /// # let primary = Database::open("/primary", options.clone())?;
-    /// # primary.backup_for_standby("/standby")?;
-    /// # let standby = Standby::open("/standby", options)?;
     /// let t = primary.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// primary.backup_for_standby("/standby")?;
+    /// let standby = Standby::open("/standby", options)?;
     /// let mut tail = primary.tail(&standby.position())?.batch_bytes(1);
     /// (1..=2).try_for_each(|id| primary.run(|tx| tx.insert(&t, &[id.into()])))?;
     /// let (first, second) = (tail.try_next()?.expect("it is there"), tail.try_next()?.expect("it is there"));
