@@ -273,22 +273,64 @@ pub unsafe extern "C" fn mmdb_run(
 ) -> mmdb_status {
     // SAFETY: the caller keeps the rules of mmdb.h.
     guard(|| unsafe {
-        let mode = durability(mode)?;
         let callback = callback.ok_or_else(|| misuse("NULL is given for the callback"))?;
+        run(db, mode, ticket, |handle| callback(handle, context) != 0)
+    })
+}
+
+/// As mmdb_run, for languages whose callbacks may break off and leave their result undefined: what
+/// `decision` holds when the callback returns is in the place of that result. It is 0 before each
+/// call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmdb_run_decided(
+    db: *const mmdb_database,
+    mode: u32,
+    callback: mmdb_callback,
+    context: *mut c_void,
+    decision: *mut c_int,
+    ticket: *mut *mut mmdb_ticket,
+) -> mmdb_status {
+    // SAFETY: the caller keeps the rules of mmdb.h.
+    guard(|| unsafe {
+        let callback = callback.ok_or_else(|| misuse("NULL is given for the callback"))?;
+        if decision.is_null() {
+            return Err(misuse("NULL is given for the decision"));
+        }
+        run(db, mode, ticket, |handle| {
+            decision.write(0);
+            callback(handle, context);
+            decision.read() != 0
+        })
+    })
+}
+
+/// Runs a transaction that commits where `decide` says so.
+///
+/// # Safety
+/// The pointers are as mmdb.h wants them.
+unsafe fn run(
+    db: *const mmdb_database,
+    mode: u32,
+    ticket: *mut *mut mmdb_ticket,
+    mut decide: impl FnMut(*mut mmdb_transaction) -> bool,
+) -> Result<()> {
+    // SAFETY: the caller's.
+    unsafe {
+        let mode = durability(mode)?;
         // The callback may close the handle.
         let db = database(db)?.clone();
         let done = db.run_with(mode, |tx| {
             let at = NonNull::from(tx).cast::<Transaction<'static>>();
             let cell = Arc::new(Cell(Mutex::new(State::of(Pointer { at, owned: None }))));
             let handle = give::<mmdb_transaction>(cell.clone());
-            let answer = callback(handle, context);
+            let is_wanted = decide(handle);
             drop(take(handle));
             // Handles of cursors may still be there: they find that it has ended.
             match cell.0.lock() {
                 Ok(mut state) => drop(state.end()),
                 Err(state) => drop(state.into_inner().end()),
             }
-            if answer != 0 { Ok(()) } else { Err(Stop::Caller) }
+            if is_wanted { Ok(()) } else { Err(Stop::Caller) }
         });
         match done {
             Ok(((), made)) if ticket.is_null() => Ok(made.wait().map(drop)?),
@@ -302,7 +344,7 @@ pub unsafe extern "C" fn mmdb_run(
                 message: "the callback did not want the transaction to commit".into(),
             }),
         }
-    })
+    }
 }
 
 /// Inserts a row: one value for each column that the table's handle knows.

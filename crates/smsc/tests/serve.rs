@@ -312,8 +312,13 @@ fn mistakes_are_told_before_anything_is_made() {
     assert!(code == Some(2) && said.contains("--store DIR"), "{said}");
     let (code, said) = serve(&["--config", "smsc.toml", "--check"]);
     assert!(code == Some(0) && said.contains("4 accounts, no mistake"), "{said}");
-    let (code, said) = serve(&["--config", "smsc.toml", "--store", "postgresql://x/y"]);
-    assert!(code == Some(2) && said.contains("by URL"), "{said}");
+    // Words that were meant for a server: a directory of that name was made, with the password.
+    for word in ["postgresql:/app:hidden@x/y", "postgres:y", "host=x password=hidden", "dbname=y"] {
+        let (code, said) = serve(&["--config", "smsc.toml", "--store", word]);
+        assert!(code == Some(2) && said.contains("postgresql://USER@HOST/DATABASE"), "{said}");
+        assert!(!said.contains("hidden"), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing but the configuration");
     std::fs::write(&file, config("listen_at = 5")).unwrap();
     let (code, said) = serve(&["--config", "smsc.toml", "--store", "s"]);
     assert!(code == Some(2) && said.contains("smsc.toml:3: unknown field `listen_at`"), "{said}");

@@ -116,7 +116,7 @@ pub enum StoreError {
     },
     /// Another file, or none, has the name of the one that runs are added to.
     #[error(
-        "{}: was moved, replaced or deleted while runs were added to it, and what has the name now was left as it is. The file that          had it holds every run up to then: bring it back, and go on with `--resume`",
+        "{}: was moved, replaced or deleted while runs were added to it, and what has the name now was left as it is. The file that had it holds every run up to then: bring it back, and go on with `--resume`",
         path.display()
     )]
     Moved {

@@ -130,7 +130,7 @@ _FUNCTIONS = {
     "begin": [_P, _PP],
     "commit": [_P, _U32, _PP],
     "abort": [_P],
-    "run": [_P, _U32, CALLBACK, _P, _PP],
+    "run_decided": [_P, _U32, CALLBACK, _P, POINTER(c_int), _PP],
     "insert": [_P, _P, _V, _N],
     "upsert": [_P, _P, _V, _N, _FLAG],
     "update": [_P, _P, _V, _N, _A, _N, _FLAG],
@@ -232,7 +232,7 @@ class Handle:
     def __init__(self, pointer: Any, free: str, what: str) -> None:
         self._pointer, self._free, self._what = pointer, free, what
         self._uses = 0
-        self._lock = threading.Condition(threading.Lock())
+        self._lock = threading.Condition()
 
     @property
     def is_open(self) -> bool:

@@ -222,28 +222,33 @@ class Database:
         """As `run`, but gives the ticket instead of waiting."""
         results: List[T] = []
         raised: List[BaseException] = []
+        decision = ctypes.c_int(0)
 
         def callback(pointer: Any, _: Any) -> int:
             if raised and not isinstance(raised[-1], Exception):
                 # Ctrl-C, or the end of the program: not again, whatever was in the way.
                 return 0
-            # An exception that left this function would be printed, and 0 returned, which undoes.
+            # What this function returns is undefined where an exception leaves it, as a second
+            # Ctrl-C below does: so it decides by `decision`, at its end.
             try:
                 tx = Transaction(ctypes.c_void_p(pointer), owned=False)
                 try:
                     results.append(function(tx))
                 finally:
                     tx._forget()
-                return 1
+                decision.value = 1
             except BaseException as e:
+                decision.value = 0
                 raised.append(e)
-                return 0
+            return 0
 
         ticket = ctypes.c_void_p()
         with self._handle.use() as me:
             c = _library.CALLBACK(callback)
             try:
-                call("run", me, int(lazy), c, None, ctypes.byref(ticket))
+                call(
+                    "run_decided", me, int(lazy), c, None, ctypes.byref(decision), ctypes.byref(ticket)
+                )
             except errors.AbortedError:
                 if not raised:
                     raise

@@ -1,5 +1,6 @@
 """What the package promises, tried as a stranger would."""
 
+import ctypes
 import datetime
 import decimal
 import gc
@@ -8,7 +9,7 @@ import sys
 import threading
 
 import mmdb
-from mmdb import Column, ColumnType, Index
+from mmdb import Column, ColumnType, Index, _library
 
 path = sys.argv[1]
 D = decimal.Decimal
@@ -151,6 +152,22 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
 
     raises(KeyboardInterrupt, db.run, stop)
     assert len(stops) == 1
+
+    # A second Ctrl-C left the callback, what it returned was not 0 then, and a half-done
+    # transaction was committed: a callback that an exception leaves decides nothing.
+    def broken(pointer, _):
+        tx = mmdb.Transaction(ctypes.c_void_p(pointer), owned=False)
+        tx.update(items, 1, small=0)
+        tx._forget()
+        raise ZeroDivisionError("mine")
+
+    callback, decision = _library.CALLBACK(broken), ctypes.c_int(1)
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    with db._handle.use() as me:
+        arguments = (me, 0, callback, None, ctypes.byref(decision), None)
+        raises(mmdb.AbortedError, _library.call, "run_decided", *arguments)
+    sys.unraisablehook = hook
+    assert db.snapshot().get(items, 1)["small"] == 82
     raises(mmdb.ClosedError, stops[0].get, items, 1)
     def close(tx):
         raises(mmdb.MisuseError, db.close)

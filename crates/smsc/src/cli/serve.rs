@@ -25,7 +25,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Directory of the store, made if need be; what is in it is gone on with. Or
-    /// postgresql://USER@HOST/DATABASE?schema=smsc&sslmode=verify-full, a schema of a server that is
+    /// postgresql://USER@HOST/DATABASE?schema=smsc&sslmode=verify-full&sslrootcert=system, a schema of a server that is
     /// there already; its password is better in PGPASSWORD or ~/.pgpass than here. Instead of the
     /// configuration's.
     #[arg(long, value_name = "DIR|URL")]

@@ -37,9 +37,17 @@ impl Place {
     /// # Errors
     /// It is a URL, and wrong; the words have nothing of its password.
     pub fn parse(word: &OsStr) -> Result<Place, String> {
-        let Some(text) = word.to_str().filter(|text| text.contains("://")) else {
+        let Some(text) = word.to_str() else { return Ok(Place::Directory(word.into())) };
+        let means_a_server = ["postgresql:", "postgres:", "host=", "dbname=", "user=", "service="];
+        if !text.contains("://") && means_a_server.iter().any(|begin| text.starts_with(begin)) {
+            // What follows may have a password.
+            return Err("a server is named by postgresql://USER@HOST/DATABASE, and a directory of such a \
+                        name by ./ in front"
+                .into());
+        }
+        if !text.contains("://") {
             return Ok(Place::Directory(word.into()));
-        };
+        }
         match text.split_once("://") {
             Some(("postgresql" | "postgres", _)) => {
                 PostgresqlUrl::parse(text).map(Place::Server).map_err(|error| error.to_string())
