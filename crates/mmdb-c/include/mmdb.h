@@ -1044,6 +1044,16 @@ mmdb_status mmdb_run(const struct mmdb_database *db,
                      void *context,
                      struct mmdb_ticket **ticket);
 
+// As mmdb_run, for languages whose callbacks may break off and leave their result undefined: what
+// `decision` holds when the callback returns is in the place of that result. It is 0 before each
+// call.
+mmdb_status mmdb_run_decided(const struct mmdb_database *db,
+                             uint32_t mode,
+                             mmdb_callback callback,
+                             void *context,
+                             int *decision,
+                             struct mmdb_ticket **ticket);
+
 // Inserts a row: one value for each column that the table's handle knows.
 mmdb_status mmdb_insert(struct mmdb_transaction *tx,
                         const struct mmdb_table *into,
@@ -1329,6 +1339,16 @@ mmdb_status mmdb_run(const struct mmdb_database *db,
                      mmdb_callback callback,
                      void *context,
                      struct mmdb_ticket **ticket);
+
+// As mmdb_run, for languages whose callbacks may break off and leave their result undefined: what
+// `decision` holds when the callback returns is in the place of that result. It is 0 before each
+// call.
+mmdb_status mmdb_run_decided(const struct mmdb_database *db,
+                             uint32_t mode,
+                             mmdb_callback callback,
+                             void *context,
+                             int *decision,
+                             struct mmdb_ticket **ticket);
 
 // Inserts a row: one value for each column that the table's handle knows.
 mmdb_status mmdb_insert(struct mmdb_transaction *tx,
