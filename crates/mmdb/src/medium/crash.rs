@@ -485,7 +485,9 @@ impl CrashMedium {
     /// use mmdb::medium::{CrashKind, CrashMedium};
     /// use mmdb::{ColumnType, Database, Options, Schema};
     /// let disk = CrashMedium::new(1);
-    /// let options = Options { medium: std::sync::Arc::new(disk.clone()), ..Options::in_memory() };
+    /// let medium = std::sync::Arc::new(disk.clone());
+    /// // Threads of the database's own would go on after the crash, and change the disk.
+    /// let options = Options { medium, background: false, ..Options::in_memory() };
     /// let db = Database::open("/db", options.clone())?;
     /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
     /// db.run(|tx| tx.insert(&t, &[1.into()]))?;                  // acknowledged
