@@ -369,6 +369,31 @@ fn attached(process: i32) -> Vec<String> {
     backing.filter(|backing| backing.contains(&own)).collect()
 }
 
+/// Starts a cut, sends it a signal once it holds something that `held` finds, and waits until that
+/// is gone.
+fn goes_with_its_process(
+    place: &Place,
+    words: &[&str],
+    (signal, code): (i32, Option<i32>),
+    held: fn(i32) -> Vec<String>,
+) {
+    let running = place.start(words);
+    let process = running.process();
+    let begin = std::time::Instant::now();
+    while held(process).is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(180), "no state was judged");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.signal(signal);
+    let end = running.end();
+    assert_eq!(end.code, code, "{end}");
+    let begin = std::time::Instant::now();
+    while !held(process).is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?} stay", held(process));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn nothing_stays_when_it_is_stopped_or_killed() {
     let place = Place::new();
@@ -377,22 +402,9 @@ fn nothing_stays_when_it_is_stopped_or_killed() {
     }
     let before = place.files();
     let words = ["cut", "--set", "journal_mode=delete", "--set", "synchronous=full", "--commits", "60"];
-    for (signal, code) in [(libc::SIGINT, Some(1)), (libc::SIGTERM, Some(1)), (libc::SIGKILL, None)] {
-        let running = place.start(&[&words[..], &["--states", "1000000", "--time", "0"]].concat());
-        let process = running.process();
-        let begin = std::time::Instant::now();
-        while attached(process).is_empty() {
-            assert!(begin.elapsed() < Duration::from_secs(180), "no state was judged");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        running.signal(signal);
-        let end = running.end();
-        assert_eq!(end.code, code, "{end}");
-        let begin = std::time::Instant::now();
-        while !attached(process).is_empty() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "{:?} stay", attached(process));
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    let words = [&words[..], &["--states", "1000000", "--time", "0"]].concat();
+    for end in [(libc::SIGINT, Some(1)), (libc::SIGTERM, Some(1)), (libc::SIGKILL, None)] {
+        goes_with_its_process(&place, &words, end, attached);
     }
     assert_eq!(place.files(), before);
     let listed = place.fathom(&["stack", "list"]);
@@ -465,22 +477,8 @@ fn no_guest_stays_when_it_is_stopped_or_killed() {
         return;
     }
     let words = ["cut", "--set", "filesystem=f2fs", "--commits", "10", "--states", "1000000", "--time", "0"];
-    for (signal, code) in [(libc::SIGINT, Some(1)), (libc::SIGKILL, None)] {
-        let running = place.start(&words);
-        let process = running.process();
-        let begin = std::time::Instant::now();
-        while guests(process).is_empty() {
-            assert!(begin.elapsed() < Duration::from_secs(180), "no state was judged");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        running.signal(signal);
-        let end = running.end();
-        assert_eq!(end.code, code, "{end}");
-        let begin = std::time::Instant::now();
-        while !guests(process).is_empty() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "{:?} stay", guests(process));
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    for end in [(libc::SIGINT, Some(1)), (libc::SIGKILL, None)] {
+        goes_with_its_process(&place, &words, end, guests);
     }
 }
 

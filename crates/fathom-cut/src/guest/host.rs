@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use fathom_stack::guest::Kernel;
+use fathom_stack::guest::{Kernel, tie_to_owner};
 
 use super::{Answer, COMMAND, Request};
 use crate::error::CutError;
@@ -74,28 +74,8 @@ impl Guest {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0);
-        let owner = std::process::id();
-        let cpu = next_cpu();
-        // SAFETY: between fork and exec only system calls are made, none of which allocates or
-        // takes a lock.
-        unsafe {
-            command.pre_exec(move || {
-                // The thread that boots it is this process' own, and lives as long.
-                rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-                let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-                if u32::try_from(parent) != Ok(owner) {
-                    return Err(rustix::io::Errno::SRCH.into());
-                }
-                if let Some(cpu) = cpu {
-                    // A system call in the guest goes through two processes of the host: on one CPU
-                    // that takes a third of the time.
-                    let mut set = rustix::thread::CpuSet::new();
-                    set.set(cpu);
-                    rustix::thread::sched_setaffinity(None, &set)?;
-                }
-                Ok(())
-            });
-        }
+        // The thread that boots it is this process' own, and lives as long.
+        tie_to_owner(&mut command, next_cpu());
         let mut child = command.spawn().map_err(CutError::io(kernel.path.display().to_string()))?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(broken("it has no line"));

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::error::GuestError;
 use super::inherit::inherit;
 use super::kernel::Kernel;
+use super::owner::tie_to_owner;
 use super::protocol::{Answer, Ask, FileNotes, milliseconds};
 use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
@@ -156,28 +157,7 @@ impl Guest {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        let owner = std::process::id();
-        // SAFETY: between fork and exec only system calls are made, none of which allocates or
-        // takes a lock.
-        unsafe {
-            command.pre_exec(move || {
-                // Nobody would end a guest whose owner was killed; its own processes end with it in
-                // the same way.
-                rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-                let parent = rustix::process::getppid().map_or(0, |process| process.as_raw_nonzero().get());
-                if u32::try_from(parent) != Ok(owner) {
-                    return Err(rustix::io::Errno::SRCH.into());
-                }
-                if let Some(cpu) = cpu {
-                    // A system call in the guest goes through two processes of the host: on one CPU
-                    // that takes a third of the time, and always the same.
-                    let mut set = rustix::thread::CpuSet::new();
-                    set.set(cpu);
-                    rustix::thread::sched_setaffinity(None, &set)?;
-                }
-                Ok(())
-            });
-        }
+        tie_to_owner(&mut command, cpu);
         let mut child = command
             .spawn()
             .map_err(|error| wrong(format!("{} cannot be started: {error}", kernel.path.display())))?;

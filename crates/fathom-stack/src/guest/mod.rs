@@ -19,6 +19,7 @@ pub(crate) mod keeper;
 mod kernel;
 mod layout;
 mod machine;
+mod owner;
 mod patch;
 mod protocol;
 pub(crate) mod relay;
@@ -33,6 +34,7 @@ pub use kernel::Kernel;
 pub(crate) use layout::{BUILD, POINT, STATE};
 pub(crate) use machine::{Beat, Disk};
 pub use machine::{Guest, GuestTrace, ProgramOutput};
+pub use owner::tie_to_owner;
 pub(crate) use protocol::milliseconds;
 
 /// Ends what is left of a guest whose state is kept in `home`, and whoever held it.
