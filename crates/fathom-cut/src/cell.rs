@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::acknowledged::{AcknowledgedContents, Script};
 use crate::centre_store;
-use crate::check::{Checker, Subject};
+use crate::check::Checker;
 use crate::error::CutError;
 use crate::explain::{Explanation, explain};
 use crate::explore::{Limits, Tally, explore};
@@ -22,6 +22,7 @@ use crate::owner::Owners;
 use crate::postgresql_store;
 use crate::record::Recording;
 use crate::states::{Behaviour, Keeps, States};
+use crate::subject::Subject;
 use crate::verdict::{Class, Verdict};
 
 /// Page size of SQLite's where nothing else is set, bytes.
@@ -188,19 +189,13 @@ impl RecordedRun {
     ) -> Result<(), CutError> {
         let acknowledged = AcknowledgedContents::of(&Script { steps: Vec::new() })?;
         let states = self.states(history);
-        let state = states.get(number).ok_or_else(|| no_such(number, states.len()))?;
+        let state = states.get(number).ok_or_else(|| CutError::no_such_state(number, states.len()))?;
         let mut checker =
             Checker::new(history, &acknowledged, &self.filesystem, &self.database, &self.subject)?;
-        let epoch = states.epochs.get(state.epoch).ok_or_else(|| no_such(number, states.len()))?;
+        let epoch =
+            states.epochs.get(state.epoch).ok_or_else(|| CutError::no_such_state(number, states.len()))?;
         checker.copy_to(epoch, &state, out)
     }
-}
-
-pub(crate) fn no_such(number: usize, states: usize) -> CutError {
-    CutError::Usage(match states {
-        0 => "this run has no states".into(),
-        _ => format!("there is no state {number}: they are 0 to {}", states - 1),
-    })
 }
 
 /// What a power cut leaves of a run.

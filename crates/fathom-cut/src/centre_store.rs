@@ -22,9 +22,9 @@ use smsc::store::{
 };
 
 use crate::acknowledged::AcknowledgedContents;
-use crate::check::Inspection;
 use crate::content::Hasher;
 use crate::error::CutError;
+use crate::inspection::Inspection;
 use crate::postgresql_store::switched_on;
 use crate::random::stream;
 use crate::verdict::Verdict;

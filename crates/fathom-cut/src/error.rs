@@ -48,4 +48,12 @@ impl CutError {
         let what = what.into();
         move |error| CutError::Database { what, problem: error.to_string() }
     }
+
+    /// Of a state's number that is beyond them all.
+    pub(crate) fn no_such_state(number: usize, states: usize) -> CutError {
+        CutError::Usage(match states {
+            0 => "this run has no states".into(),
+            _ => format!("there is no state {number}: they are 0 to {}", states - 1),
+        })
+    }
 }

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::no_such;
-use crate::check::{Checker, FoundFile};
+use crate::check::Checker;
 use crate::error::CutError;
 use crate::explore::Judge;
+use crate::found_file::FoundFile;
 use crate::history::{History, Unit};
 use crate::owner::Owners;
 use crate::states::{Epoch, State, States};
@@ -91,7 +91,7 @@ pub fn explain(
     number: usize,
     owners: &Owners,
 ) -> Result<Explanation, CutError> {
-    let none = || no_such(number, states.len());
+    let none = || CutError::no_such_state(number, states.len());
     let state = states.get(number).ok_or_else(none)?;
     let epoch = states.epochs.get(state.epoch).ok_or_else(none)?;
     let verdict = checker.judge(epoch, &state)?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::check::Inspection;
+use crate::inspection::Inspection;
 
 /// What was found of images, and of files.
 #[derive(Debug, Default)]

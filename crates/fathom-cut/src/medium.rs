@@ -21,12 +21,12 @@ use rustix::thread::UnshareFlags;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Subject;
 use crate::error::CutError;
 use crate::guest::{Answer, Guest, Request};
 use crate::history::History;
 use crate::image::Image;
 use crate::states::State;
+use crate::subject::Subject;
 
 /// Drops what the kernel keeps of a block device's content, from <linux/fs.h>.
 pub(crate) const BLKFLSBUF: libc::Ioctl = 0x1261;

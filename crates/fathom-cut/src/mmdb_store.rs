@@ -12,9 +12,9 @@ use mmdb::{ColumnType, Database, Error, LogKind, Options, Schema, Table, Value};
 use serde_json::Value as Json;
 
 use crate::acknowledged::{ACCOUNTS, AcknowledgedContents, CHANGED, text};
-use crate::check::Inspection;
 use crate::content::Hasher;
 use crate::error::CutError;
+use crate::inspection::Inspection;
 use crate::random::stream;
 use crate::verdict::Verdict;
 

@@ -13,8 +13,8 @@ use std::os::unix::fs::FileExt;
 
 use fathom_stack::attribution::Regions;
 
-use crate::check::FoundFile;
 use crate::error::CutError;
+use crate::found_file::FoundFile;
 use crate::history::{History, Unit};
 use crate::image::Image;
 use crate::states::State;

@@ -15,9 +15,10 @@ use rusqlite::OptionalExtension;
 use serde_json::Value as Json;
 
 use crate::acknowledged::{AcknowledgedContents, Script, confined, execute};
-use crate::check::Inspection;
 use crate::content::Hasher;
+use crate::engines::POSTGRESQL;
 use crate::error::CutError;
+use crate::inspection::Inspection;
 use crate::verdict::Verdict;
 
 /// Name of the database in the cluster.
@@ -46,7 +47,7 @@ pub(crate) fn work(
     steps: &[String],
     acknowledged: &mut dyn FnMut(u64) -> Result<bool, CutError>,
 ) -> Result<(EngineInfo, Durability, Option<u128>), CutError> {
-    let spec = EngineSpec { name: crate::POSTGRESQL.into(), settings: settings.clone() };
+    let spec = EngineSpec { name: POSTGRESQL.into(), settings: settings.clone() };
     let engine = start_engine(&spec, directory).map_err(failed)?;
     let mut connection = engine.connect(DATABASE).map_err(failed)?;
     let mut goes_on = true;
@@ -159,7 +160,7 @@ pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> In
     let mut own: BTreeMap<String, Json> =
         [("fsync", false), ("autovacuum", false)].map(|(key, value)| (key.to_owned(), value.into())).into();
     own.extend(settings.get("bin_directory").map(|place| ("bin_directory".to_owned(), place.clone())));
-    let spec = EngineSpec { name: crate::POSTGRESQL.into(), settings: own };
+    let spec = EngineSpec { name: POSTGRESQL.into(), settings: own };
     let opened = start_engine(&spec, directory).and_then(|engine| Ok((engine.connect(DATABASE)?, engine)));
     let (mut connection, engine) = match opened {
         Ok(opened) => opened,

@@ -1,48 +1,21 @@
 //! Records a run: an engine does a script on a file system on a modelled device, which logs every
 //! operation with its data, and is told of each commit that was acknowledged.
 
-use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use fathom_stack::{Stack, StackSpec};
-use fathom_workload::engine::{EngineInfo, start_engine};
+use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::{Durability, EngineSpec};
-use rusqlite::{Connection, OpenFlags};
-use serde_json::Value as Json;
 
 use crate::acknowledged::{AcknowledgedContents, Script};
-use crate::centre_store;
-use crate::check::Subject;
-use crate::content::content_of;
 use crate::error::CutError;
-use crate::guest::{self, Report, RunRequest};
+use crate::guest;
 use crate::history::History;
+use crate::marks::Marks;
 use crate::medium::FileSystem;
-use crate::mmdb_store;
-use crate::postgresql_store;
-
-/// Name of the database, without its end.
-const DATABASE: &str = "cut";
-
-/// Names of what has work of its own. mmdb is none of fathom-workload's engines.
-pub const MMDB: &str = "mmdb";
-/// PostgreSQL, which does the built-in script.
-pub const POSTGRESQL: &str = "postgresql";
-/// The SMS centre on one of its stores.
-pub const SMSC: &str = "smsc";
-
-/// Whether an engine does work of its own, by which only it can be judged.
-#[must_use]
-pub fn has_own_work(engine: &str) -> bool {
-    [MMDB, POSTGRESQL, SMSC].contains(&engine)
-}
-
-/// Whether an engine with these settings has a server of its own.
-#[must_use]
-pub fn has_server(engine: &str, settings: &BTreeMap<String, Json>) -> bool {
-    subject(&EngineSpec { name: engine.to_owned(), settings: settings.clone() }).has_server()
-}
+use crate::subject::Subject;
+use crate::work::{DATABASE, RunRequest, work};
 
 /// What is recorded.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,7 +85,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     if spec.log_mib.is_some() {
         return Err(CutError::Usage("a power cut is tried on one device: not with an external log".into()));
     }
-    let subject = subject(&run.engine);
+    let subject = Subject::of(&run.engine);
     let mut stack = Stack::up(&spec, "fathom cut")?;
     if stack.guest().is_some() && subject.has_server() {
         let problem = "PostgreSQL's server is not started in a guest, which this file system needs here";
@@ -175,102 +148,8 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     })
 }
 
-/// Whose data a run of this engine leaves.
-fn subject(engine: &EngineSpec) -> Subject {
-    let settings = || engine.settings.clone();
-    match engine.name.as_str() {
-        MMDB => Subject::Mmdb { settings: settings() },
-        POSTGRESQL => Subject::Postgresql { settings: settings() },
-        SMSC => Subject::Smsc { settings: settings() },
-        _ => Subject::Sqlite,
-    }
-}
-
 /// Sectors of the device that was recorded on, bytes.
 fn sector_bytes(spec: &StackSpec) -> Result<u32, CutError> {
     let device = spec.device.as_deref().unwrap_or_default();
     fathom_device::device_model(device).map(|model| model.sector_bytes).map_err(CutError::Usage)
-}
-
-/// Does the script, step by step; `told` is called with the number of each that was acknowledged,
-/// and says whether to go on.
-pub(crate) fn work(
-    order: &RunRequest,
-    told: &dyn Fn(u64) -> Result<bool, CutError>,
-) -> Result<Report, CutError> {
-    let failed = |error: fathom_workload::engine::EngineError| CutError::Database {
-        what: error.subject.clone(),
-        problem: error.message,
-    };
-    let mut interrupted = false;
-    if has_own_work(&order.engine.name) {
-        let mut tell = |number| {
-            interrupted = !told(number)?;
-            Ok(!interrupted)
-        };
-        let commits = (order.steps.len() as u64).saturating_sub(1);
-        let place = order.directory.join(DATABASE);
-        let (settings, seed) = (&order.engine.settings, order.seed);
-        if order.engine.name == POSTGRESQL {
-            std::fs::create_dir(&place).map_err(CutError::io("make the cluster's directory"))?;
-            let (engine, promise, content) =
-                postgresql_store::work(&place, settings, &order.steps, &mut tell)?;
-            return Ok(Report { engine, promise, interrupted, content });
-        }
-        let promise = if order.engine.name == MMDB {
-            mmdb_store::work(&place, settings, commits, seed, &mut tell)?;
-            Durability::PowerCut
-        } else {
-            centre_store::work(&place, settings, commits, seed, &mut tell)?
-        };
-        let settings = order.engine.settings.iter().map(|(key, value)| (key.clone(), value.to_string()));
-        let engine = EngineInfo {
-            name: order.engine.name.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            build: Vec::new(),
-            settings: settings.collect(),
-        };
-        return Ok(Report { engine, promise, interrupted, content: None });
-    }
-    let engine = start_engine(&order.engine, &order.directory).map_err(failed)?;
-    let mut connection = engine.connect(DATABASE).map_err(failed)?;
-    if order.confined {
-        connection.confine().map_err(failed)?;
-    }
-    for (number, step) in (1..).zip(&order.steps) {
-        connection.execute_script(step).map_err(failed)?;
-        if !told(number)? {
-            interrupted = true;
-            break;
-        }
-    }
-    connection.close().map_err(failed)?;
-    let content = if interrupted { None } else { Some(left_in(&order.directory)?) };
-    Ok(Report { engine: engine.info(), promise: engine.durability(), interrupted, content })
-}
-
-/// What the database holds, read by SQLite as it is built in.
-fn left_in(directory: &Path) -> Result<u128, CutError> {
-    let path = directory.join(format!("{DATABASE}.db"));
-    let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
-    opened
-        .and_then(|database| content_of(&database))
-        .map_err(CutError::database("the database that was made"))
-}
-
-/// The file that takes marks.
-pub(crate) struct Marks(File);
-
-impl Marks {
-    fn open(path: &Path) -> Result<Marks, CutError> {
-        let file = OpenOptions::new().write(true).open(path);
-        file.map(Marks).map_err(CutError::io("open the device's file for marks"))
-    }
-
-    /// Tells the device a number; once this returns it stands in the log.
-    pub fn tell(&self, number: u64) -> Result<(), CutError> {
-        use std::os::unix::fs::FileExt;
-        let text = number.to_string();
-        self.0.write_all_at(text.as_bytes(), 0).map_err(CutError::io("mark a commit"))
-    }
 }

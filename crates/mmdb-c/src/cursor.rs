@@ -3,10 +3,10 @@
 use crate::argument::{place, put};
 use crate::failure::{Result, guard, misuse};
 use crate::handle::{content, enter, give, take};
+use crate::moment::Reading;
 use crate::row::{Lent, mmdb_row};
-use crate::snapshot::Reading;
 use crate::status::mmdb_status;
-use crate::transaction::Cell;
+use crate::transaction_state::Cell;
 use crate::value::{assignments, mmdb_assignment};
 use mmdb::Row;
 use std::sync::{Arc, Mutex};

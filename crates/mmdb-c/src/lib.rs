@@ -19,6 +19,7 @@ mod cursor;
 mod database;
 mod failure;
 mod handle;
+mod moment;
 mod options;
 mod range;
 mod row;
@@ -29,6 +30,7 @@ mod status;
 mod table;
 mod ticket;
 mod transaction;
+mod transaction_state;
 mod value;
 
 pub use alter::*;

@@ -5,13 +5,14 @@ use crate::cursor::{CursorContent, Source, give_cursor, mmdb_cursor};
 use crate::database::{database, mmdb_database};
 use crate::failure::{Result, guard};
 use crate::handle::{content, give, take};
+use crate::moment::{Moment, Reading};
 use crate::range::{bounds, mmdb_bound, range_bits};
 use crate::row::{give_found, mmdb_row};
 use crate::status::mmdb_status;
 use crate::table::{mmdb_table, table};
 use crate::ticket::{give_ticket, mmdb_ticket};
 use crate::value::{mmdb_value, values};
-use mmdb::{Database, Row, Snapshot, SnapshotCursor};
+use mmdb::Snapshot;
 use std::ffi::c_char;
 use std::sync::Arc;
 
@@ -20,20 +21,7 @@ pub struct mmdb_snapshot {
     _private: [u8; 0],
 }
 
-/// What is behind it. The snapshot goes before the database.
-pub(crate) struct Moment {
-    snapshot: Snapshot<'static>,
-    _db: Database,
-}
-
 crate::handle::kind!(mmdb_snapshot, Arc<Moment>, b"mmdbSNA\x01");
-
-const _: () = {
-    const fn may_be_shared<T: Send + Sync>() {}
-    may_be_shared::<Snapshot<'static>>();
-    const fn may_be_sent<T: Send>() {}
-    may_be_sent::<SnapshotCursor<'static, 'static>>();
-};
 
 /// The snapshot that a caller holds.
 ///
@@ -42,30 +30,6 @@ const _: () = {
 pub(crate) unsafe fn snapshot<'a>(p: *const mmdb_snapshot) -> Result<&'a Snapshot<'static>> {
     // SAFETY: says the caller.
     Ok(&unsafe { content(p)? }.snapshot)
-}
-
-/// A cursor of a snapshot. It goes before that.
-pub(crate) struct Reading {
-    cursor: SnapshotCursor<'static, 'static>,
-    _moment: Arc<Moment>,
-}
-
-impl Reading {
-    fn new(
-        moment: &Arc<Moment>,
-        reverse: bool,
-        make: impl FnOnce(&'static Snapshot<'static>) -> mmdb::Result<SnapshotCursor<'static, 'static>>,
-    ) -> Result<Reading> {
-        let snapshot: *const Snapshot<'static> = &raw const moment.snapshot;
-        // SAFETY: it stays where it is as long as the moment is there, which goes after the cursor.
-        let cursor = make(unsafe { &*snapshot })?;
-        let cursor = if reverse { cursor.rev() } else { cursor };
-        Ok(Reading { cursor, _moment: moment.clone() })
-    }
-
-    pub(crate) fn next(&mut self) -> Result<Option<Row>> {
-        Ok(self.cursor.next().transpose()?)
-    }
 }
 
 /// Opens a snapshot: the database after all commits up to now. Free it with mmdb_snapshot_free; it

@@ -16,6 +16,7 @@
 //! 5. The manifest states the index, and then it is found. If anything fails before that, the index
 //!    is taken out again. A crash in between leaves nothing, for indexes are only in memory.
 
+use crate::column::Column;
 use crate::container::{Rid, Slot};
 use crate::database::Database;
 use crate::engine::Engine;
@@ -25,7 +26,7 @@ use crate::key::{self, KeyBuf};
 use crate::register::ManifestState;
 use crate::row::Layout;
 use crate::sabotage::has_defect;
-use crate::schema::{Column, IndexDef, IndexKind, Logging, Schema};
+use crate::schema::{IndexDef, IndexKind, Logging, Schema};
 use crate::sync::thread;
 use crate::table::{Table, TableInner};
 use crate::value::Value;
@@ -448,7 +449,7 @@ impl Database {
 
 impl Engine {
     /// Makes another definition of a table what the manifest states.
-    fn state_altered(&self, admin: &mut crate::checkpoint::Admin, next: ManifestState) -> Result<()> {
+    fn state_altered(&self, admin: &mut crate::admin::Admin, next: ManifestState) -> Result<()> {
         let defect = self.options.defect();
         if has_defect!(defect, AltersWithoutManifest) {
             self.log.register.assume(next);

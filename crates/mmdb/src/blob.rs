@@ -4,13 +4,14 @@
 //! copied, counted and recovered as rows are, and nothing of that is done a second time here. See
 //! "Blobs" in `docs/design.md`.
 
+use crate::column::ColumnType;
 use crate::container::SLOT_HEAD;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::row::RowView;
-use crate::schema::{ColumnType, Locking, Schema};
+use crate::schema::{Locking, Schema};
 use crate::snapshot::Snapshot;
-use crate::table::{Table, TableInner};
+use crate::table::{BlobTable, Table, TableInner};
 use crate::tx::Transaction;
 use crate::value::Value;
 
@@ -399,7 +400,7 @@ impl Blobs {
         }
         let mut attached = owner.0.blobs.write();
         attached.retain(|b| b.table.0.is_live() && b.table.0.id != self.table.0.id);
-        attached.push(self.clone());
+        attached.push(BlobTable { table: self.table.clone(), chunk: self.chunk });
         Ok(())
     }
 
@@ -589,8 +590,8 @@ impl Transaction<'_> {
         // A key's first bit is turned over where there is a sign.
         let id = u64::from_be_bytes(key) ^ if is_signed { 1 << 63 } else { 0 };
         let attached = owner.blobs.read().clone();
-        for blobs in attached.iter().filter(|b| b.table.0.is_live()) {
-            let done = blobs.delete(self, id);
+        for BlobTable { table, chunk } in attached.into_iter().filter(|b| b.table.0.is_live()) {
+            let done = Blobs { table, chunk }.delete(self, id);
             whole(self, done)?;
         }
         Ok(())

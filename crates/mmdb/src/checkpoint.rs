@@ -12,6 +12,7 @@
 //! 4. The manifest names the side, G0, G1 and every image's checksum, and is replaced atomically.
 //! 5. Segments whose commits are all at or below G0 are released.
 
+use crate::admin::Admin;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::log::Log;
@@ -23,7 +24,6 @@ use crate::sabotage::has_defect;
 use crate::schema::Logging;
 use crate::sync::{MutexGuard, atomic::Ordering, thread};
 use crate::table::TableInner;
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,24 +33,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Pauses between attempts while checkpoints fail.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// What the sides' files hold, and the right to change what the manifest says of tables and
-/// checkpoints. One user at a time.
-#[derive(Debug, Default)]
-pub(crate) struct Admin {
-    /// Per side: checksum of each container's image in the file. A container that is not dirty on a
-    /// side has one there.
-    pub(crate) crcs: [HashMap<(u32, u32), u32>; 2],
-}
-
-impl Admin {
-    /// After the manifest without the table is stored: what its images held is nobody's any more.
-    pub(crate) fn forget_images(&mut self, table: u32) {
-        for side in &mut self.crcs {
-            side.retain(|k, _| k.0 != table);
-        }
-    }
-}
 
 /// What a checkpoint did.
 ///

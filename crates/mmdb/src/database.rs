@@ -1,7 +1,8 @@
 //! The handle on an open database.
 
+use crate::admin::Admin;
 use crate::backup::BackupStats;
-use crate::checkpoint::{Admin, CheckpointStats, Stepwise};
+use crate::checkpoint::{CheckpointStats, Stepwise};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
@@ -13,6 +14,7 @@ use crate::register::ManifestState;
 use crate::retries::Retries;
 use crate::sabotage::has_defect;
 use crate::schema::Schema;
+use crate::snapshot::Snapshot;
 use crate::standby::Role;
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -532,6 +534,31 @@ impl Database {
     #[doc(hidden)]
     pub fn checkpoint_stepwise(&self) -> Result<Stepwise<'_>> {
         Stepwise::begin(&self.0.engine)
+    }
+
+    /// The database as it is now, to be read without locks while others go on. Opening it waits
+    /// until the commits that are being applied at this moment are, which takes microseconds; they
+    /// wait as long for it.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// let mut writer = db.begin()?;
+    /// writer.insert(&t, &[1.into()])?;
+    /// let now = db.snapshot()?;                                  // the writer has not committed
+    /// writer.commit()?.wait()?;
+    /// assert!(now.get(&t, &[1.into()])?.is_none());
+    /// assert!(db.snapshot()?.get(&t, &[1.into()])?.is_some());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] after a failed write or sync.
+    pub fn snapshot(&self) -> Result<Snapshot<'_>> {
+        let engine = &*self.0.engine;
+        engine.log.check()?;
+        Ok(Snapshot::of(engine))
     }
 
     /// Copies the database into the empty directory `to` (on the same medium) while transactions go

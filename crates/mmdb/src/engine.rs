@@ -1,7 +1,7 @@
 //! What all parts of an open database share.
 
+use crate::admin::Admin;
 use crate::cache_line::CacheLine;
-use crate::checkpoint::Admin;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::key::mix;

@@ -6,85 +6,24 @@
 //! other: so it is logged, survives a crash like them, and who changes a row meanwhile and gives it
 //! a later time keeps it.
 
+use crate::column::ColumnType;
 use crate::database::Database;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::log::Ticket;
 use crate::options::Durability;
-use crate::schema::{ColumnType, IndexKind, Schema};
+use crate::schema::{Expiry, IndexKind, Schema};
+
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread;
 use crate::table::{Table, TableInner};
+use crate::time_unit::TimeUnit;
 use crate::value::Value;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// Rows that one transaction deletes at most: so few locks at once that nobody waits for long.
 const BATCH: u64 = 256;
-
-/// In what a column counts time since 1970-01-01 00:00 UTC.
-///
-/// ```
-/// use mmdb::{ColumnType, Schema, TimeUnit};
-/// let s = Schema::new("session").column("id", ColumnType::Int64).column("until", ColumnType::UInt32);
-/// let s = s.primary_key(&["id"]).ordered_index("by_until", &["until"]).expire_by("until", TimeUnit::Seconds);
-/// assert_eq!(s.expiry.map(|e| (e.column, e.unit)), Some((1, TimeUnit::Seconds)));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// Seconds.
-    Seconds,
-    /// Milliseconds.
-    Milliseconds,
-    /// Microseconds: what columns of [`ColumnType::Time`] have.
-    Microseconds,
-}
-
-impl TimeUnit {
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            TimeUnit::Seconds => 0,
-            TimeUnit::Milliseconds => 1,
-            TimeUnit::Microseconds => 2,
-        }
-    }
-
-    pub(crate) fn from_code(code: u8) -> Option<TimeUnit> {
-        [TimeUnit::Seconds, TimeUnit::Milliseconds, TimeUnit::Microseconds]
-            .into_iter()
-            .find(|u| u.code() == code)
-    }
-
-    /// The last whole unit up to this moment. Moments of which 64 bits do not hold the microseconds
-    /// are as good as the last that they do.
-    fn of(self, moment: SystemTime) -> i64 {
-        let us = |d: Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
-        let us = match moment.duration_since(UNIX_EPOCH) {
-            Ok(after) => us(after),
-            Err(before) => -us(before.duration()),
-        };
-        match self {
-            TimeUnit::Seconds => us.div_euclid(1_000_000),
-            TimeUnit::Milliseconds => us.div_euclid(1000),
-            TimeUnit::Microseconds => us,
-        }
-    }
-}
-
-/// By which column a table's rows expire; see [`Schema::expire_by`].
-///
-/// ```
-/// use mmdb::{ColumnType, Expiry, Schema, TimeUnit};
-/// let s = Schema::new("t").column("until", ColumnType::Time).ordered_primary_key(&["until"]);
-/// assert_eq!(s.expire_by("until", TimeUnit::Microseconds).expiry, Some(Expiry { column: 0, unit: TimeUnit::Microseconds }));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expiry {
-    /// Position of the column.
-    pub column: usize,
-    /// In what it counts.
-    pub unit: TimeUnit,
-}
 
 impl Schema {
     /// Lets rows expire at the time in this column, which must be declared before: a

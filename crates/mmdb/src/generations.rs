@@ -10,7 +10,7 @@
 //! every row; an earlier row costs its readers more, until it is changed.
 
 use crate::codec::{Reader, put_bytes, put_u16, put_varint};
-use crate::schema::{Column, ColumnType};
+use crate::column::{Column, ColumnType};
 
 /// Generations have numbers below this: their place in a slot's head has 14 bits.
 pub(crate) const MAX_GENERATIONS: u16 = 1 << 14;

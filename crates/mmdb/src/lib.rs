@@ -24,6 +24,7 @@
 // The locks of unit tests are larger.
 #![cfg_attr(test, allow(clippy::large_enum_variant))]
 
+mod admin;
 mod alter;
 mod append_list;
 mod backup;
@@ -31,6 +32,7 @@ mod blob;
 mod cache_line;
 mod checkpoint;
 mod codec;
+mod column;
 mod container;
 mod database;
 mod decimal;
@@ -38,6 +40,7 @@ mod engine;
 mod error;
 mod expiry;
 mod fill;
+mod format;
 mod generations;
 mod identity;
 mod index;
@@ -71,6 +74,7 @@ mod sync;
 mod sync;
 mod table;
 mod tables;
+mod time_unit;
 mod tx;
 mod value;
 
@@ -90,10 +94,10 @@ pub use blob::{BlobSnapshot, Blobs};
 pub use checkpoint::CheckpointStats;
 #[doc(hidden)]
 pub use checkpoint::Stepwise;
+pub use column::{Column, ColumnType};
 pub use database::Database;
 pub use decimal::{Decimal, ParseDecimalError};
 pub use error::{Error, Result};
-pub use expiry::{Expiry, TimeUnit};
 pub use fill::{Fill, FillWriter};
 pub use log::Ticket;
 pub use options::{Durability, LogKind, Options};
@@ -104,12 +108,13 @@ pub use row::{Row, RowView};
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use salvage::{LogFrame, LogRecord, OfflineDatabase, SalvageReport, read_log, salvage};
-pub use schema::{Column, ColumnType, IndexDef, IndexKind, Locking, Logging, MAX_COLUMNS, Schema};
+pub use schema::{Expiry, IndexDef, IndexKind, Locking, Logging, MAX_COLUMNS, Schema};
 pub use snapshot::{Snapshot, SnapshotCursor};
 #[doc(hidden)]
 pub use spawner::Spawner;
 pub use standby::{Confirmation, Frames, Position, Standby, Tail};
 pub use stats::{Stats, TableStats};
 pub use table::Table;
+pub use time_unit::TimeUnit;
 pub use tx::{Cursor, Transaction};
 pub use value::Value;

@@ -27,6 +27,7 @@
 
 use crate::codec::{Reader, put_u32, put_u64, put_varint, u32_at};
 use crate::error::{Error, Result};
+use crate::format::{BEGUN, FORMAT, LINEAGE, OLDEST};
 use crate::identity::{Identity, Life};
 use crate::log::frame::MAX_GSN;
 use crate::log::segment::MAX_NUMBER;
@@ -39,17 +40,6 @@ use std::path::Path;
 
 pub(crate) const NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"MMDBMAN1";
-pub(crate) const FORMAT: u32 = 6;
-/// The oldest format that is read.
-const OLDEST: u32 = 2;
-/// The first that tells which segments are begun.
-const BEGUN: u32 = 3;
-/// The first in which tables have generations of columns.
-pub(crate) const GENERATIONS: u32 = 4;
-/// The first in which tables have the column by which rows expire, and all types of numbers.
-pub(crate) const EXPIRY: u32 = 5;
-/// The first in which a database has a lineage.
-const LINEAGE: u32 = 6;
 /// No manifest is longer, bytes: room for more than 200 million images. Whatever states more is
 /// damaged.
 const MAX_BYTES: u64 = 1 << 32;
@@ -350,7 +340,7 @@ pub(crate) fn image_name(side: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::ColumnType;
+    use crate::column::ColumnType;
 
     fn sample() -> Manifest {
         let schema = Schema::new("t").column("a", ColumnType::VarText(9)).primary_key(&["a"]);

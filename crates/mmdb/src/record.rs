@@ -1,10 +1,11 @@
 //! Rows as structs: [`crate::record!`] gives a struct its columns, and [`Records`] reads and writes
 //! rows of a table as such structs.
 
+use crate::column::ColumnType;
 use crate::decimal::Decimal;
 use crate::error::{Error, Result};
 use crate::row::RowView;
-use crate::schema::{ColumnType, Schema};
+use crate::schema::Schema;
 use crate::table::Table;
 use crate::tx::{Cursor, Transaction};
 use crate::value::Value;

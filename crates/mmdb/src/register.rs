@@ -1,7 +1,7 @@
 //! The register: what the manifest on the disk states, and the right to replace it.
 //!
 //! Tables and checkpoints change what is stated, one at a time, under the lock of
-//! [`crate::checkpoint::Admin`], which a checkpoint holds from its beginning to its end. The log
+//! [`crate::admin::Admin`], which a checkpoint holds from its beginning to its end. The log
 //! cannot wait for that: a segment must be named before it is used, and said to be begun before the
 //! first commit in it is acknowledged. So who replaces the file holds the register, and nothing
 //! else that anybody waits for under it: the order of locks is admin, register, stream.

@@ -2,10 +2,11 @@
 //! bytes`.
 
 use crate::codec::{put_u16, u16_at};
+use crate::column::ColumnType;
 use crate::container::Slot;
 use crate::decimal::Decimal;
 use crate::error::{Error, Result};
-use crate::schema::{ColumnType, Schema};
+use crate::schema::Schema;
 use crate::value::{Value, float_order};
 use std::borrow::Cow;
 use std::fmt;

@@ -1,7 +1,6 @@
 //! Tables: containers, free slots and indexes.
 
 use crate::append_list::AppendList;
-use crate::blob::Blobs;
 use crate::cache_line::CacheLine;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, SLOT_HEAD, Slot, zeros};
 use crate::error::{Error, Result};
@@ -123,6 +122,14 @@ struct Successor {
     continues: bool,
 }
 
+/// A table of blobs that go with the rows of another table.
+#[derive(Clone, Debug)]
+pub(crate) struct BlobTable {
+    pub(crate) table: Table,
+    /// Bytes of a whole chunk.
+    pub(crate) chunk: u64,
+}
+
 /// What a table has whatever its definition: its rows, its locks, and whether it is there.
 #[derive(Debug)]
 pub(crate) struct Body {
@@ -131,7 +138,7 @@ pub(crate) struct Body {
     pub(crate) space: Arc<Space>,
     pub(crate) life: Life,
     /// Where the blobs of its rows are, which go with them. Nothing is waited for under this lock.
-    pub(crate) blobs: RwLock<Vec<Blobs>>,
+    pub(crate) blobs: RwLock<Vec<BlobTable>>,
     free: Vec<FreeSlots>,
     growing: Mutex<()>,
     /// Bytes of the table but its containers and indexes.
@@ -148,7 +155,7 @@ impl std::ops::Deref for TableInner {
 /// Heap bytes of a definition.
 fn bytes_of(schema: &Schema) -> usize {
     let name = |name: &str| block(name.len()) as usize;
-    let columns = schema.columns.iter().map(|column| size_of::<crate::schema::Column>() + name(&column.name));
+    let columns = schema.columns.iter().map(|column| size_of::<crate::column::Column>() + name(&column.name));
     let indexes = schema.indexes.iter().map(|index| {
         size_of::<crate::schema::IndexDef>() + name(&index.name) + index.columns.len() * size_of::<usize>()
     });

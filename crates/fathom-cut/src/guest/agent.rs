@@ -12,9 +12,10 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use super::{Answer, Request};
-use crate::check::{files_below, find_at};
 use crate::findings::Findings;
+use crate::found_file::files_below;
 use crate::medium::BLKFLSBUF;
+use crate::recovery::find_at;
 use crate::vfs;
 
 /// The line to the host, the disk, and where it is mounted: in the guest's own `/dev`, where it

@@ -15,13 +15,15 @@ mod run;
 
 pub use agent::main;
 pub(crate) use host::Guest;
-pub(crate) use run::{Report, RunRequest, record};
+pub(crate) use run::record;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{FoundFile, Inspection, Subject};
+use crate::found_file::FoundFile;
+use crate::inspection::Inspection;
+use crate::subject::Subject;
 
 /// The word with which `fathom` is this.
 pub(crate) const COMMAND: &str = "cut-guest";

@@ -4,18 +4,16 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use fathom_stack::Stack;
 use fathom_stack::guest::ProgramOutput;
-use fathom_workload::engine::EngineInfo;
-use fathom_workload::spec::{Durability, EngineSpec};
-use serde::{Deserialize, Serialize};
 
 use super::COMMAND;
 use crate::error::CutError;
-use crate::record::{Marks, work};
+use crate::marks::Marks;
+use crate::work::{Report, RunRequest, work};
 
 /// File of the order, beside those of the numbers.
 const ORDER: &str = "order";
@@ -23,28 +21,6 @@ const ORDER: &str = "order";
 const LOOK: Duration = Duration::from_micros(300);
 /// How long the program may say nothing.
 const SILENCE: Duration = Duration::from_secs(300);
-
-/// What is to be done.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct RunRequest {
-    pub engine: EngineSpec,
-    pub steps: Vec<String>,
-    pub seed: u64,
-    pub confined: bool,
-    /// On the stack, as the guest names it.
-    pub directory: PathBuf,
-    /// The host's, where a file of each number that was marked is made.
-    pub marked: PathBuf,
-}
-
-/// What the program says in the end.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Report {
-    pub engine: EngineInfo,
-    pub promise: Durability,
-    pub interrupted: bool,
-    pub content: Option<u128>,
-}
 
 /// Makes the run in a stack's guest.
 ///

@@ -3,6 +3,7 @@
 mod cursor;
 mod ghosts;
 mod image;
+mod opening;
 mod registry;
 mod versions;
 
@@ -12,7 +13,6 @@ pub(crate) use registry::Snapshots;
 pub(crate) use versions::{Open, Versions};
 
 use crate::container::{Rid, Slot};
-use crate::database::Database;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::key;
@@ -65,33 +65,6 @@ impl std::fmt::Debug for OpenSnapshot {
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         self.db.close_snapshot(self.opened.number);
-    }
-}
-
-impl Database {
-    /// The database as it is now, to be read without locks while others go on. Opening it waits
-    /// until the commits that are being applied at this moment are, which takes microseconds; they
-    /// wait as long for it.
-    ///
-    /// ```
-    /// # use mmdb::{ColumnType, Database, Schema};
-    /// # let db = Database::in_memory()?;
-    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
-    /// let mut writer = db.begin()?;
-    /// writer.insert(&t, &[1.into()])?;
-    /// let now = db.snapshot()?;                                  // the writer has not committed
-    /// writer.commit()?.wait()?;
-    /// assert!(now.get(&t, &[1.into()])?.is_none());
-    /// assert!(db.snapshot()?.get(&t, &[1.into()])?.is_some());
-    /// # Ok::<(), mmdb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`] after a failed write or sync.
-    pub fn snapshot(&self) -> Result<Snapshot<'_>> {
-        let engine = &*self.0.engine;
-        engine.log.check()?;
-        Ok(Snapshot::of(engine))
     }
 }
 

@@ -15,13 +15,12 @@
 use super::versions::Open;
 use crate::cache_line::CacheLine;
 use crate::container::{Container, Rid, Slot};
-use crate::engine::Engine;
 use crate::life::Span;
 use crate::memory::{Budget, Gauge};
+use crate::row::Layout;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::table::TableInner;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Whether a snapshot was given up.
@@ -35,25 +34,25 @@ impl Fate {
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// The last number given.
-    last: u64,
-    open: BTreeMap<u64, Arc<Fate>>,
+    pub(super) last: u64,
+    pub(super) open: BTreeMap<u64, Arc<Fate>>,
     /// Above so many bytes the next snapshot is given up; 0 for the limit itself.
-    allowance: u64,
+    pub(super) allowance: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     /// The newest snapshot that is open; 0 for none. It rises only while no commit is inside the
     /// gates.
-    newest: CacheLine<AtomicU64>,
-    state: Mutex<State>,
+    pub(super) newest: CacheLine<AtomicU64>,
+    pub(super) state: Mutex<State>,
     /// Containers that have versions: table and number.
-    changed: Mutex<Vec<(u32, u32)>>,
+    pub(super) changed: Mutex<Vec<(u32, u32)>>,
     limit: u64,
     /// Bytes of versions and ghosts.
-    gauge: Gauge,
+    pub(super) gauge: Gauge,
     expiries: AtomicU64,
 }
 
@@ -104,36 +103,36 @@ impl Snapshots {
         self.limit
     }
 
-    fn open(&self) -> Open {
+    pub(super) fn open(&self) -> Open {
         let state = self.state.lock();
         Open { numbers: state.open.keys().copied().collect(), last: state.last }
     }
 
     /// Takes a snapshot off the list, whether it was closed or given up, and states the newest
     /// left.
-    fn remove(&self, state: &mut State, number: u64) -> Option<Arc<Fate>> {
+    pub(super) fn remove(&self, state: &mut State, number: u64) -> Option<Arc<Fate>> {
         let fate = state.open.remove(&number);
         let newest = state.open.last_key_value().map_or(0, |(number, _)| *number);
         self.newest.store(newest, Ordering::SeqCst);
         fate
     }
 
-    /// Before a change of a slot in container `c`, which the caller has latched: keeps its row, if
+    /// Before a change of a slot in container `c` of a table, which the caller has latched: keeps its row, if
     /// a snapshot needs it.
     #[cold]
-    pub(crate) fn keep_row(&self, t: &TableInner, c: &Container, rid: Rid, slot: Slot<'_>) {
+    pub(crate) fn keep_row(&self, table: u32, layout: &Layout, c: &Container, rid: Rid, slot: Slot<'_>) {
         let newest = self.newest();
         // A container that was made since holds nothing that a snapshot could see.
         if newest == 0 || c.born >= newest {
             return;
         }
         let mut versions = c.versions.lock();
-        let mut taken = versions.keep(rid.slot(), newest, t.layout.row_of(slot).as_deref());
+        let mut taken = versions.keep(rid.slot(), newest, layout.row_of(slot).as_deref());
         if taken == 0 {
             return;
         }
         if !std::mem::replace(&mut versions.listed, true) {
-            self.changed.lock().push((t.id, rid.container()));
+            self.changed.lock().push((table, rid.container()));
         }
         if self.newest() < newest {
             // Closed meanwhile, and perhaps pruned before this was in the list.
@@ -177,62 +176,5 @@ impl Snapshots {
     /// A table's versions and ghosts are gone.
     pub(crate) fn give_back(&self, bytes: i64) {
         self.gauge.add(-bytes);
-    }
-
-    /// Forgets what no open snapshot needs.
-    fn sweep(&self, engine: &Engine) {
-        if self.gauge.bytes() == 0 {
-            return;
-        }
-        let tables: HashMap<u32, Arc<TableInner>> =
-            engine.names.read().values().map(|t| (t.id, t.clone())).collect();
-        let open = self.open();
-        let changed = std::mem::take(&mut *self.changed.lock());
-        for (table, number) in changed {
-            // A table that was dropped has forgotten its versions with its rows.
-            let Some(c) = tables.get(&table).and_then(|t| t.containers.get(number)) else { continue };
-            let mut versions = c.versions.lock();
-            let given = versions.prune(&open);
-            if versions.is_empty() {
-                versions.listed = false;
-            } else {
-                self.changed.lock().push((table, number));
-            }
-            drop(versions);
-            self.gauge.add(-given);
-        }
-        for index in tables.values().flat_map(|t| &t.indexes) {
-            self.gauge.add(-index.prune_ghosts(&open));
-        }
-        self.state.lock().allowance = 0;
-    }
-}
-
-impl Engine {
-    pub(super) fn open_snapshot(&self) -> OpenSnapshot {
-        let snapshots = self.snapshots();
-        // What was given up and never closed is forgotten by whoever comes next.
-        if snapshots.bytes() > snapshots.limit {
-            snapshots.sweep(self);
-        }
-        self.quiesced(|| {
-            let mut state = snapshots.state.lock();
-            state.last += 1;
-            let (number, fate) = (state.last, Arc::<Fate>::default());
-            assert!(number > snapshots.newest(), "snapshots are numbered in order");
-            state.open.insert(number, fate.clone());
-            snapshots.newest.store(number, Ordering::SeqCst);
-            drop(state);
-            let live = self.live_tables();
-            let tables = live.iter().filter_map(|t| t.life.now().map(|span| (t.id, span))).collect();
-            OpenSnapshot { number, gsn: self.log.last(), tables, fate }
-        })
-    }
-
-    pub(super) fn close_snapshot(&self, number: u64) {
-        let mut state = self.snapshots().state.lock();
-        self.snapshots().remove(&mut state, number);
-        drop(state);
-        self.snapshots().sweep(self);
     }
 }

@@ -152,7 +152,7 @@ impl Applier {
                 let mut bytes = c.bytes.write();
                 let Some(slot) = bytes.get_mut(c.range(step.rid.slot())) else { continue };
                 if has_snapshots {
-                    e.snapshots().keep_row(t, c, step.rid, Slot(slot));
+                    e.snapshots().keep_row(t.id, &t.layout, c, step.rid, Slot(slot));
                 }
                 let row = t.layout.row_of(Slot(slot));
                 let had = row.is_some();

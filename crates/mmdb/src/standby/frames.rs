@@ -18,9 +18,9 @@ use super::lineage::{Change, Fence, put_fences, read_fences};
 use super::position::Position;
 use crate::codec::{Reader, put_bytes, put_u64, u32_at};
 use crate::error::{Error, Result};
+use crate::format::FORMAT;
 use crate::identity::Identity;
 use crate::log::frame::MAX_GSN;
-use crate::manifest::FORMAT;
 use crate::options::LogKind;
 
 const MAGIC: &[u8; 8] = b"MMDBFRM1";

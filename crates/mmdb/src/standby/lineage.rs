@@ -243,7 +243,7 @@ impl Lineage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::ColumnType;
+    use crate::column::ColumnType;
 
     fn sample() -> Lineage {
         let mut lineage = Lineage::new(Identity::random());

@@ -3,8 +3,8 @@
 use super::lineage::Role;
 use super::position::Position;
 use super::tail::{Tail, require_past};
+use crate::admin::Admin;
 use crate::backup::BackupStats;
-use crate::checkpoint::Admin;
 use crate::database::Database;
 use crate::engine::Engine;
 use crate::error::{Error, Result};

@@ -445,7 +445,7 @@ impl Transaction<'_> {
                 let Some(slot) = bytes.get_mut(c.range(w.rid.slot())) else { continue };
                 self.require_place(t, c, &w, Slot(slot));
                 if has_snapshots && !has_defect!(self.db.options.defect(), NoVersions) {
-                    self.db.snapshots().keep_row(t, c, w.rid, Slot(slot));
+                    self.db.snapshots().keep_row(t.id, &t.layout, c, w.rid, Slot(slot));
                 }
                 if w.change != Change::Insert
                     && (w.change == Change::Delete || t.indexes.len() > 1)

@@ -3,6 +3,7 @@
 mod commit;
 mod cursor;
 mod locks;
+mod range_read;
 mod ranges;
 mod write_set;
 
@@ -25,7 +26,7 @@ use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
 use crate::tables::Tables;
 use crate::value::Value;
-use ranges::{Claim, RangeRead};
+use range_read::{Claim, RangeRead};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;

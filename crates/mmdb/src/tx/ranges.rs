@@ -4,6 +4,7 @@
 //! interval is listed (`lock/ranges.rs`), so that no key comes into it any more; each row is locked
 //! when it is given out, and looked at again once it is.
 
+use super::range_read::{Claim, RangeRead};
 use super::{Cursor, Transaction};
 use crate::container::Rid;
 use crate::engine::name;
@@ -16,24 +17,6 @@ use crate::table::{Table, TableInner};
 use crate::tables::Tables;
 use crate::value::Value;
 use std::ops::{Bound, RangeBounds};
-
-/// An index of which a transaction has read ranges.
-pub(super) struct RangeRead {
-    table: u32,
-    index: usize,
-    /// Number of its reader; see [`crate::lock::RangeLocks::reader`].
-    reader: u64,
-    /// Locks that were taken for it: one for each interval, and those of rows.
-    locks: usize,
-}
-
-/// A key of an ordered index that a transaction is about to bring.
-pub(super) struct Claim {
-    table: u32,
-    index: usize,
-    hash: u64,
-    key: KeyBuf,
-}
 
 impl<'db> Transaction<'db> {
     /// Lists a key of index `ix` that this transaction brings, and waits for those who have read an

@@ -1,0 +1,21 @@
+//! The right to change what the manifest states.
+
+use std::collections::HashMap;
+
+/// What the sides' files hold, and the right to change what the manifest says of tables and
+/// checkpoints. One user at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Admin {
+    /// Per side: checksum of each container's image in the file. A container that is not dirty on a
+    /// side has one there.
+    pub(crate) crcs: [HashMap<(u32, u32), u32>; 2],
+}
+
+impl Admin {
+    /// After the manifest without the table is stored: what its images held is nobody's any more.
+    pub(crate) fn forget_images(&mut self, table: u32) {
+        for side in &mut self.crcs {
+            side.retain(|k, _| k.0 != table);
+        }
+    }
+}
