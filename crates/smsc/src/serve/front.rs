@@ -474,7 +474,10 @@ impl Front {
     /// The store or a part of the server has failed: it must end.
     pub(super) fn fail(&self, message: impl std::fmt::Display) {
         let message = message.to_string();
-        self.log.at(Level::Error, "failed").text("message", &message);
+        // Several threads tell the same of one server.
+        if *self.failed.borrow() != message {
+            self.log.at(Level::Error, "failed").text("message", &message);
+        }
         self.failed.send_if_modified(|first| {
             let is_first = first.is_empty();
             if is_first {
@@ -482,6 +485,10 @@ impl Front {
             }
             is_first
         });
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        !self.failed.borrow().is_empty()
     }
 
     /// Notes that the store does not answer, or that it does.

@@ -81,8 +81,10 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// How long the end waits for what is under way.
+/// How long the end waits for what is under way, if the store answers.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a store may be silent then.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// The same after a failure: for those who have to be told of it.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -287,7 +289,7 @@ pub async fn serve(
     }
     let grace = if outcome.is_ok() { GRACE } else { FAREWELL };
     let begin = tokio::time::Instant::now();
-    while front.is_busy() && begin.elapsed() < grace {
+    while front.is_busy() && begin.elapsed() < grace && front.store.silence() < LAST_PATIENCE {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     front.end();

@@ -29,7 +29,8 @@ pub(super) async fn run(front: Arc<Front>, timeout: Option<Duration>) {
             );
             front.log.at(Level::Warn, "store_silent").text("message", &message);
         }
-        if !is_silent && !longest.is_zero() {
+        // Whoever has given it up does not wait for it any more.
+        if !is_silent && !longest.is_zero() && !front.has_failed() {
             let message = format!("it answers again, after {:.1} s", longest.as_secs_f32());
             front.log.at(Level::Info, "store_answers").text("message", &message);
         }

@@ -63,7 +63,11 @@ pub struct StartedOperation(State);
 
 enum State {
     /// The outcome is here; it is acknowledged when the ticket is durable.
-    Ticket(Option<Outcome>, mmdb::Ticket, FlowingOperation),
+    Ticket(
+        Option<Outcome>,
+        mmdb::Ticket,
+        #[expect(dead_code, reason = "its end counts it")] FlowingOperation,
+    ),
     /// Acknowledged, or failed.
     Done(Option<Result<Outcome, StoreError>>),
     /// A thread will say.
