@@ -43,6 +43,10 @@ pub struct Serve {
     /// (docs/network.toml).
     #[arg(long, default_value = "perfect", value_name = "NETWORK")]
     network: PathBuf,
+    /// Let a crash write a core dump: it has passwords, keys and messages in it. A store that is
+    /// given by its URL on the command line is never dumped.
+    #[arg(long)]
+    core_dumps: bool,
     /// Only look whether the configuration is right.
     #[arg(long)]
     check: bool,
@@ -180,6 +184,9 @@ impl Serve {
         let place = place.ok_or_else(|| {
             Wrong("--store DIR: say where the messages are to be kept, or `store = \"DIR\"` in the configuration".into())
         })?;
+        if !self.core_dumps {
+            super::dump::forbid();
+        }
         let kind = match &place {
             Place::Directory(directory) => self.kind(directory)?,
             Place::Server(url) => {
