@@ -83,7 +83,9 @@ fn a_server_of_others_that_stands_still_is_given_up() {
         let sessions = given.root("sms", of_owner);
         assert_eq!(sessions.len(), 3, "two, and the one that holds the lock");
         let send = |signal: &str| {
-            assert!(std::process::Command::new("kill").arg(signal).args(&sessions).status().unwrap().success());
+            assert!(
+                std::process::Command::new("kill").arg(signal).args(&sessions).status().unwrap().success()
+            );
         };
         send("-STOP");
         std::thread::scope(|scope| {

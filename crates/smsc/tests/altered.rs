@@ -1,5 +1,5 @@
-//! A store on a server whose administrator has changed its tables: told at the start, and not by the
-//! messages that fail later. Each case is put right by what the refusal says, where it says it.
+//! A store on a server whose administrator has changed its tables: told at the start, and not by
+//! the messages that fail later. Each case is put right by what the refusal says, where it says it.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -10,7 +10,9 @@ use foreign_server::ForeignServer;
 use smsc::centre::{Channel, Operation, Outcome, Rules};
 use smsc::housekeeping::recover;
 use smsc::model::Message;
-use smsc::store::{Acknowledge, Opening, PostgresqlSnapshot, PostgresqlStore, PostgresqlUrl, Store, StoreError};
+use smsc::store::{
+    Acknowledge, Opening, PostgresqlSnapshot, PostgresqlStore, PostgresqlUrl, Store, StoreError,
+};
 
 fn open(url: &str) -> Result<PostgresqlStore, StoreError> {
     PostgresqlStore::at(&PostgresqlUrl::parse(url).unwrap(), Rules::default(), 8, Opening::OrCreate)
@@ -69,14 +71,26 @@ fn a_table_that_was_changed_is_refused_with_the_statement_that_puts_it_right() {
     given.root("sms", "CREATE TABLE public.others(msg_id bigint PRIMARY KEY)");
     for (change, words) in [
         ("ALTER TABLE smsc.message ADD COLUMN note text", "column \"note\" that is not the store's"),
-        ("ALTER TABLE smsc.message ALTER COLUMN body DROP NOT NULL", "column body of table message may be NULL"),
-        ("ALTER TABLE smsc.ms_state ALTER COLUMN queue TYPE bigint", "column queue of table ms_state is bigint, not integer"),
+        (
+            "ALTER TABLE smsc.message ALTER COLUMN body DROP NOT NULL",
+            "column body of table message may be NULL",
+        ),
+        (
+            "ALTER TABLE smsc.ms_state ALTER COLUMN queue TYPE bigint",
+            "column queue of table ms_state is bigint, not integer",
+        ),
         ("ALTER TABLE smsc.message ALTER COLUMN dst TYPE varchar(20)", "is character varying(20)"),
-        ("ALTER TABLE smsc.message ALTER COLUMN src TYPE text COLLATE \"en-x-icu\"", "not text COLLATE \"C\""),
+        (
+            "ALTER TABLE smsc.message ALTER COLUMN src TYPE text COLLATE \"en-x-icu\"",
+            "not text COLLATE \"C\"",
+        ),
         ("DROP INDEX smsc.ms_state_run_queue", "lacks its index ms_state_run_queue"),
         ("ALTER TABLE smsc.to_delivery DROP CONSTRAINT to_delivery_pkey", "has not its primary key"),
         ("CREATE UNIQUE INDEX one ON smsc.message(dst_key)", "the unique index \"one\""),
-        ("ALTER TABLE smsc.message ADD CONSTRAINT small CHECK (priority < 9)", "constraint small of table smsc.message"),
+        (
+            "ALTER TABLE smsc.message ADD CONSTRAINT small CHECK (priority < 9)",
+            "constraint small of table smsc.message",
+        ),
         (
             "ALTER TABLE public.others ADD CONSTRAINT own FOREIGN KEY (msg_id) REFERENCES smsc.message",
             "constraint own of table public.others",
@@ -88,7 +102,10 @@ fn a_table_that_was_changed_is_refused_with_the_statement_that_puts_it_right() {
              CREATE TRIGGER swallow BEFORE INSERT ON smsc.message FOR EACH ROW EXECUTE FUNCTION public.f()",
             "trigger swallow on table message",
         ),
-        ("CREATE RULE nothing AS ON DELETE TO smsc.to_delivery DO INSTEAD NOTHING", "rule nothing on table to_delivery"),
+        (
+            "CREATE RULE nothing AS ON DELETE TO smsc.to_delivery DO INSTEAD NOTHING",
+            "rule nothing on table to_delivery",
+        ),
     ] {
         given.root("sms", change);
         let error = refusal(&url);
@@ -106,7 +123,10 @@ fn a_table_that_was_changed_is_refused_with_the_statement_that_puts_it_right() {
     assert!(refusal(&url).contains("table sent has lost its column parts: restore"));
     given.root("sms", "ALTER TABLE smsc.sent ADD COLUMN parts smallint NOT NULL");
     drop(open(&url).unwrap());
-    given.root("sms", "ALTER TABLE smsc.sent DROP COLUMN done_us; ALTER TABLE smsc.sent ADD COLUMN done_us bigint NOT NULL");
+    given.root(
+        "sms",
+        "ALTER TABLE smsc.sent DROP COLUMN done_us; ALTER TABLE smsc.sent ADD COLUMN done_us bigint NOT NULL",
+    );
     assert!(refusal(&url).contains("in another order"));
 }
 
@@ -145,10 +165,16 @@ fn tables_that_contradict_each_other_are_refused() {
     let Some((given, url)) = filled() else { return };
     let tables = ["message", "to_delivery", "ms_state", "encoded_msg", "scheduled_msg", "retry_timer"];
     for table in tables {
-        given.root("sms", &format!("CREATE TABLE public.kept AS SELECT * FROM smsc.{table}; TRUNCATE smsc.{table}"));
+        given.root(
+            "sms",
+            &format!("CREATE TABLE public.kept AS SELECT * FROM smsc.{table}; TRUNCATE smsc.{table}"),
+        );
         let error = refusal(&url);
         assert!(error.contains("contradict each other") && error.contains(table), "{table}: {error}");
-        given.root("sms", &format!("INSERT INTO smsc.{table} SELECT * FROM public.kept; DROP TABLE public.kept"));
+        given.root(
+            "sms",
+            &format!("INSERT INTO smsc.{table} SELECT * FROM public.kept; DROP TABLE public.kept"),
+        );
         drop(open(&url).unwrap_or_else(|error| panic!("{table}: {error}")));
     }
     // All of them: a store without messages.

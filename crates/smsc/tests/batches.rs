@@ -16,9 +16,7 @@ use smsc::centre::{
 };
 use smsc::check::check;
 use smsc::model::{Account, Message, MessageState, SHARDS};
-use smsc::store::{
-    Acknowledge, MmdbOptions, Opening, PostgresqlStore, PostgresqlUrl, Row, Store, StoreKind,
-};
+use smsc::store::{Acknowledge, MmdbOptions, Opening, PostgresqlStore, PostgresqlUrl, Row, Store, StoreKind};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 

@@ -16,8 +16,8 @@ use smsc::store::{
     Acknowledge, MmdbOptions, Opening, PostgresqlForm, PostgresqlStore, PostgresqlUrl, Row, Session, Store,
     StoreKind,
 };
-use std::path::Path;
 use smsc::text::{BODY_OCTETS_MAX, Part, TextError};
+use std::path::Path;
 
 /// A client of one store, and what it has submitted.
 struct Client<'a> {

@@ -76,7 +76,8 @@ fn kannel_sends_and_receives_through_the_centre() {
     let server = Server::start(dir.path(), &["--segment-mib", "1"]);
     // Ports that nobody has; Kannel cannot be told to take any.
     let listeners: [TcpListener; 4] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [admin, boxes, http, reports] = listeners.each_ref().map(|one| one.local_addr().unwrap().port());
+    let [admin, boxes, http, reports] =
+        listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
     let [first, second, third, reporter] = listeners;
     drop((first, second, third));
     let smpp = server.address.rsplit_once(':').unwrap().1;
@@ -113,7 +114,7 @@ fn kannel_sends_and_receives_through_the_centre() {
     seen.sort_unstable();
     // 8: the centre has it; 1: the mobile has it.
     assert_eq!(seen, ["/1", "/8"]);
-    // A message to Kannel's number, and what its service says, back to the application that sent it.
+    // A message to Kannel's number, and what its service says, to the application that sent it.
     let mut other = Client::bound(&server.address, "other", Smpp::BindTransceiver);
     let mut question = message("4900", b"question", 0);
     question.source.text = "1234".into();

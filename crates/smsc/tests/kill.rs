@@ -11,9 +11,7 @@ use smsc::housekeeping::recover;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
 use smsc::model::UnloggedTables;
 use smsc::network::{NetworkProfile, Times};
-use smsc::store::{
-    MmdbOptions, Opening, PostgresqlForm, PostgresqlStore, PostgresqlUrl, Store, StoreKind,
-};
+use smsc::store::{MmdbOptions, Opening, PostgresqlForm, PostgresqlStore, PostgresqlUrl, Store, StoreKind};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
@@ -159,9 +157,7 @@ fn lives(test: &str, victim: &Victim, seeds: Range<u64>) {
             .stdout(Stdio::piped());
         match victim {
             Victim::Private(_, unlogged) => command.env("SMSC_KILL_UNLOGGED", unlogged.to_string()),
-            Victim::Foreign(url) => {
-                command.env("SMSC_KILL_UNLOGGED", "").env("SMSC_KILL_URL", url.written())
-            }
+            Victim::Foreign(url) => command.env("SMSC_KILL_UNLOGGED", "").env("SMSC_KILL_URL", url.written()),
         };
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);

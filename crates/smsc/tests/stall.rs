@@ -25,7 +25,15 @@ fn signal(given: &ForeignServer, name: &str) {
     let first = given.server.process().unwrap();
     let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap();
     let mut command = Command::new("kill");
-    assert!(command.arg(name).arg(first.to_string()).args(children.split_whitespace()).status().unwrap().success());
+    assert!(
+        command
+            .arg(name)
+            .arg(first.to_string())
+            .args(children.split_whitespace())
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 /// Lets a stopped server go on, also where a test fails.
@@ -230,7 +238,8 @@ fn a_network_that_swallows_everything_is_noticed() {
     let Some(given) = ForeignServer::start(&[]) else { return };
     let dir = tempfile::tempdir().unwrap();
     let (port, cut) = wire(given.port);
-    let url = given.checked_url("owner", "timeout=2").replace(&format!(":{}/", given.port), &format!(":{port}/"));
+    let url =
+        given.checked_url("owner", "timeout=2").replace(&format!(":{}/", given.port), &format!(":{port}/"));
     let server = serve(dir.path(), &url);
     let mut client = Client::bound(&server.address, "app", Smpp::BindTransmitter);
     assert_eq!(client.submit(&message("491701111111", b"x", 0)).0, 0);

@@ -29,7 +29,10 @@ pub fn run(request: Request, clients: usize, time: Duration) -> Result<Figures, 
     let work = || -> Result<(u64, Vec<u32>), String> {
         let mut stream =
             TcpStream::connect(("127.0.0.1", request.port)).map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(PATIENCE))).map_err(|e| e.to_string())?;
+        stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            .map_err(|e| e.to_string())?;
         let (mut accepted, mut latencies) = (0, Vec::new());
         while !ends.load(Relaxed) {
             let number = next.fetch_add(1, Relaxed);
@@ -58,8 +61,8 @@ pub fn run(request: Request, clients: usize, time: Duration) -> Result<Figures, 
         threads.into_iter().map(|thread| thread.join()).collect()
     });
     let (mut accepted, mut all) = (0, Vec::new());
-    for one in done {
-        let (count, latencies) = one.map_err(|_| "a client panicked")??;
+    for client in done {
+        let (count, latencies) = client.map_err(|_| "a client panicked")??;
         accepted += count;
         all.extend(latencies);
     }

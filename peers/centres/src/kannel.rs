@@ -83,11 +83,16 @@ impl Kannel {
         let begin = Instant::now();
         loop {
             let told = TcpStream::connect(("127.0.0.1", self.admin)).and_then(|mut stream| {
-                ask(&mut stream, "GET /status.txt?password=x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                ask(
+                    &mut stream,
+                    "GET /status.txt?password=x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+                )
             });
             match told {
                 Ok(text) if text.contains("Status: ") && wanted(&text) => return Ok(text),
-                _ if begin.elapsed() > Duration::from_secs(60) => return Err("bearerbox does not answer".into()),
+                _ if begin.elapsed() > Duration::from_secs(60) => {
+                    return Err("bearerbox does not answer".into());
+                }
                 _ => std::thread::sleep(Duration::from_millis(50)),
             }
         }
@@ -120,8 +125,10 @@ impl Running for Kannel {
         let (mut size, mut since) = (None, Instant::now());
         while since.elapsed() < Duration::from_secs(4) {
             let status = self.status(|_| true)?;
-            let told = status.split_once("store size ").ok_or("bearerbox does not tell the size of its store")?.1;
-            let now = told.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default().parse().ok();
+            let told =
+                status.split_once("store size ").ok_or("bearerbox does not tell the size of its store")?.1;
+            let now =
+                told.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default().parse().ok();
             if now != size {
                 (size, since) = (now, Instant::now());
             }

@@ -1,4 +1,5 @@
-//! What is said on a connection: requests are written down, and sent by whoever waits for an answer.
+//! What is said on a connection: requests are written down, and sent by whoever waits for an
+//! answer.
 
 use super::error::ConnectionError;
 use super::parameter::{Format, Parameter, bind, refused_value};
@@ -193,7 +194,10 @@ impl Connection {
     }
 
     /// Writes a request down, whole or not at all.
-    pub(super) fn write(&mut self, fill: impl FnOnce(&mut BytesMut) -> io::Result<()>) -> Result<(), ConnectionError> {
+    pub(super) fn write(
+        &mut self,
+        fill: impl FnOnce(&mut BytesMut) -> io::Result<()>,
+    ) -> Result<(), ConnectionError> {
         let before = self.out.len();
         fill(&mut self.out).map_err(|error| {
             self.out.truncate(before);

@@ -205,7 +205,7 @@ pub async fn serve(
     let has_flusher = store.store().has_flusher();
     let archive = match &place {
         Place::Directory(directory) if has_flusher => {
-            Some(Archive::open_with(directory, config.archive.rotation)?)
+            Some(Archive::open_with(directory, config.archive.rotation, store.store().identity())?)
         }
         _ => None,
     };

@@ -85,8 +85,9 @@ pub(super) fn check(wire: &mut Wire, url: &PostgresqlUrl) -> Result<Vec<String>,
                     kind.to_lowercase()
                 )));
             }
-            [table, name, _, _] => remarks
-                .push(format!("trigger {name} on table {table} is not the store's, and runs with each message")),
+            [table, name, _, _] => remarks.push(format!(
+                "trigger {name} on table {table} is not the store's, and runs with each message"
+            )),
             _ => {}
         }
     }
@@ -132,7 +133,11 @@ fn check_columns(table: &Table, found: &[Texts], schema: &str) -> Result<(), Str
         let problem = match (is_right, not_null.as_str(), is_made.as_str()) {
             (false, _, _) => format!(
                 "is {kind}{}, not {wanted}: {alter} ALTER COLUMN {} TYPE {wanted}",
-                if matches!(column.kind, Kind::Text(_)) { format!(" COLLATE \"{collation}\"") } else { String::new() },
+                if matches!(column.kind, Kind::Text(_)) {
+                    format!(" COLLATE \"{collation}\"")
+                } else {
+                    String::new()
+                },
                 column.name
             ),
             (_, "f", _) => format!("may be NULL: {alter} ALTER COLUMN {} SET NOT NULL", column.name),
@@ -202,7 +207,8 @@ fn check_indexes(
                  INDEX {schema}.{index}"
             ));
         }
-        remarks.push(format!("index {index} on table {name} is not the store's: each message has to write it"));
+        remarks
+            .push(format!("index {index} on table {name} is not the store's: each message has to write it"));
     }
     Ok(())
 }
