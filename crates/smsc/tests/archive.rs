@@ -43,8 +43,8 @@ fn check_all(store: &dyn Store, archive: &Archive, accepted: &[i64]) -> Vec<Stat
     states
 }
 
-/// Messages of two stores have the same numbers: an archive that lies beside another store, as after
-/// a restore of the wrong directory, gave one application another's messages.
+/// Messages of two stores have the same numbers: an archive that lies beside another store, as
+/// after a restore of the wrong directory, gave one application another's messages.
 #[test]
 fn an_archive_of_another_store_is_refused() {
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

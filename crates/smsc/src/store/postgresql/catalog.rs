@@ -2,7 +2,7 @@
 //! may have changed them, and then messages would fail in the middle of the day, or be found by no
 //! index.
 
-use super::foreign::{identifier, literal};
+use super::quote::{identifier, literal};
 use super::url::PostgresqlUrl;
 use super::wire::Wire;
 use super::{column_type, names};

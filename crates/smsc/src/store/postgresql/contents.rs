@@ -4,7 +4,7 @@
 //! A thousand rows of each table at most are looked at, found by their keys, so that a start takes
 //! no longer on a long table. `smsc check` looks at all of them.
 
-use super::foreign::identifier;
+use super::quote::identifier;
 use super::url::PostgresqlUrl;
 use super::wire::Wire;
 use crate::model::{SHARDS_ALL, State, StationState};

@@ -9,6 +9,7 @@
 //! itself into `holder`. A connection that is opened later looks whether that name is still there:
 //! so one whose others have all broken does not come back beside a successor.
 
+use super::quote::{identifier, literal};
 use super::url::PostgresqlUrl;
 use super::wire::{Origin, Wire, Wires};
 use super::{PROCEDURES, catalog, contents, schema};
@@ -87,16 +88,6 @@ struct Facts {
     locks: usize,
     durability: Durability,
     remarks: Vec<String>,
-}
-
-/// A text in SQL.
-pub(super) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
-/// A name in SQL.
-pub(super) fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// A random name.

@@ -17,6 +17,7 @@ mod catalog;
 mod contents;
 mod foreign;
 mod part;
+mod quote;
 mod session;
 mod snapshot;
 mod statements;
