@@ -31,12 +31,14 @@ pub struct Report {
     pub violations: Vec<String>,
     /// How many there are.
     pub count: u64,
-    /// Messages in the store that wait or are in flight.
+    /// Messages in the store that wait or are in flight, without receipts.
     pub live: u64,
-    /// Messages in the store that are final.
+    /// Messages in the store that are final, without receipts.
     pub finished: u64,
-    /// Messages in the archive.
+    /// Messages in the archive, without receipts.
     pub archived: u64,
+    /// Receipts and intermediate notifications, in the store and in the archive.
+    pub receipts: u64,
     /// Stations.
     pub stations: u64,
     /// Accepted messages that were looked for; none if nobody said which were accepted.
@@ -237,7 +239,11 @@ pub fn check_while(
         return Ok(None);
     }
     scanned?;
-    report.archived = tables.archived.len() as u64;
+    let (receipts, archived): (Vec<_>, Vec<_>) =
+        tables.archived.values().partition(|record| record.receipt_of != 0);
+    report.archived = archived.len() as u64;
+    report.receipts =
+        receipts.iter().filter(|record| !tables.messages.contains_key(&record.msg_id)).count() as u64;
     report.stations = tables.stations.len() as u64;
     tables.messages(store.has_flusher(), &mut report);
     for part in [Tables::stations, Tables::order, Tables::receipts] {
@@ -342,10 +348,10 @@ impl Tables {
             if live && self.archived.contains_key(id) {
                 report.violated(|| format!("I1: message {id} is archived and still {:?}", brief.state));
             }
-            if live {
-                report.live += 1;
-            } else {
-                report.finished += 1;
+            match (brief.receipt_of, live) {
+                (0, true) => report.live += 1,
+                (0, false) => report.finished += 1,
+                _ => report.receipts += 1,
             }
         }
     }

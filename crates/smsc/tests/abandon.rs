@@ -1,9 +1,14 @@
 //! A store that does not answer, and is given up.
 #![allow(clippy::unwrap_used)]
 
+mod foreign_server;
+
 use smsc::centre::{Operation, Outcome, Rules};
 use smsc::model::Account;
-use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Store, StoreError, StoreKind};
+use smsc::store::{
+    Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlForm, PostgresqlStore, PostgresqlUrl, Store,
+    StoreError, StoreKind,
+};
 use std::time::Duration;
 
 fn put(account: u32) -> Operation {
@@ -59,6 +64,47 @@ fn a_server_that_stands_still_is_given_up() {
         drop(store);
         let found = open().session(Acknowledge::Durable).unwrap().call(Operation::Account(1)).unwrap();
         assert_eq!(found, Outcome::Account(Some(Account::unlimited(1))));
+    }
+}
+
+/// The same where the server is somebody else's and goes on: its sessions end once they look.
+#[test]
+fn a_server_of_others_that_stands_still_is_given_up() {
+    let Some(given) = foreign_server::ForeignServer::start(&[]) else { return };
+    for form in PostgresqlForm::ALL {
+        let parameters = format!("form={}", form.word());
+        let url = PostgresqlUrl::parse(&given.checked_url("owner", &parameters)).unwrap();
+        let open = || PostgresqlStore::at(&url, Rules::default(), 4, Opening::OrCreate).unwrap();
+        let store = open();
+        let mut idle = store.session(Acknowledge::Durable).unwrap();
+        let mut session = store.session(Acknowledge::Durable).unwrap();
+        session.call(put(1)).unwrap();
+        let of_owner = "SELECT pid::text FROM pg_stat_activity WHERE usename = 'owner'";
+        let sessions = given.root("sms", of_owner);
+        assert_eq!(sessions.len(), 3, "two, and the one that holds the lock");
+        let send = |signal: &str| {
+            assert!(
+                std::process::Command::new("kill").arg(signal).args(&sessions).status().unwrap().success()
+            );
+        };
+        send("-STOP");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| session.call(put(2)));
+            std::thread::sleep(Duration::from_millis(100));
+            store.abandon();
+            assert!(matches!(waiting.join().unwrap(), Err(StoreError::Abandoned)));
+        });
+        assert!(matches!(idle.submit(put(3)), Err(StoreError::Abandoned)));
+        assert!(matches!(store.session(Acknowledge::Durable).err(), Some(StoreError::Abandoned)));
+        drop((idle, session));
+        drop(store);
+        // As long as they stand they have the store: what they were told may still be done.
+        let busy = PostgresqlStore::at(&url, Rules::default(), 4, Opening::OrCreate).err();
+        send("-CONT");
+        assert!(matches!(busy, Some(StoreError::Busy { .. })), "{busy:?}");
+        let found = open().session(Acknowledge::Durable).unwrap().call(Operation::Account(1)).unwrap();
+        assert_eq!(found, Outcome::Account(Some(Account::unlimited(1))));
+        given.root("sms", "DROP SCHEMA smsc CASCADE");
     }
 }
 

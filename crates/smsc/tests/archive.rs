@@ -6,7 +6,7 @@ mod common;
 
 use common::{ACCOUNT, NOW_US, message, receive};
 use proptest::prelude::*;
-use smsc::centre::{Archive, Operation, Outcome, Refusal, Rules, read_archive};
+use smsc::centre::{Archive, Operation, Outcome, Refusal, Rotation, Rules, read_archive};
 use smsc::check::check;
 use smsc::housekeeping::{flush, recover, status};
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
@@ -41,6 +41,41 @@ fn check_all(store: &dyn Store, archive: &Archive, accepted: &[i64]) -> Vec<Stat
         states.push(found[0].state);
     }
     states
+}
+
+/// Messages of two stores have the same numbers: an archive that lies beside another store, as
+/// after a restore of the wrong directory, gave one application another's messages.
+#[test]
+fn an_archive_of_another_store_is_refused() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let rotation = Rotation { octets: 1, ..Rotation::NEVER };
+    let archive =
+        |at: usize, store: &MmdbStore| Archive::open_with(dirs[at].path(), rotation, store.identity());
+    let names = dirs.each_ref().map(|dir| {
+        let store = open(dir.path());
+        let mut own = Archive::open_with(dir.path(), rotation, store.identity()).unwrap();
+        let message = Message { state: State::Delivered, msg_id: 1, done_us: NOW_US, ..message(1, b"x") };
+        own.append(&[message.clone()]).unwrap();
+        assert!(own.rotate(NOW_US).unwrap());
+        own.append(&[Message { msg_id: 2, ..message }]).unwrap();
+        store.identity().unwrap()
+    });
+    assert_ne!(names[0], names[1]);
+    // The same store keeps its name, and takes its own.
+    let store = open(dirs[0].path());
+    assert_eq!(store.identity().as_ref(), Some(&names[0]));
+    assert_eq!(archive(0, &store).unwrap().count(), 2);
+    for name in ["archive.jsonl", "archive-000001.jsonl"] {
+        let kept = std::fs::read(dirs[0].path().join(name)).unwrap();
+        std::fs::copy(dirs[1].path().join(name), dirs[0].path().join(name)).unwrap();
+        let error = archive(0, &store).err().unwrap().to_string();
+        assert!(error.contains(name) && error.contains(&names[1]), "{error}");
+        std::fs::write(dirs[0].path().join(name), kept).unwrap();
+    }
+    // One that was written before there were names is taken.
+    let nameless = b"{\"archive\":2}\n";
+    std::fs::write(dirs[0].path().join("archive.jsonl"), nameless).unwrap();
+    archive(0, &store).unwrap();
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! comes.
 #![allow(clippy::unwrap_used)]
 
+mod foreign_server;
+
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use smsc::centre::{
@@ -14,7 +16,7 @@ use smsc::centre::{
 };
 use smsc::check::check;
 use smsc::model::{Account, Message, MessageState, SHARDS};
-use smsc::store::{Acknowledge, MmdbOptions, Row, Store, StoreKind};
+use smsc::store::{Acknowledge, MmdbOptions, Opening, PostgresqlStore, PostgresqlUrl, Row, Store, StoreKind};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -220,7 +222,8 @@ fn go(course: &mut Course, stores: [&dyn Store; 2], round: &Round) {
     same(stores, &timers);
 }
 
-fn same_in_batches(with_accounts: bool) {
+/// Batches on a private server, or on one that is there already.
+fn same_in_batches(with_accounts: bool, by_url: bool) {
     if let Err(error) = postgresql_server::find_programs(None) {
         eprintln!("SKIP: {error}");
         return;
@@ -231,7 +234,17 @@ fn same_in_batches(with_accounts: bool) {
         let rules = Rules { accounts: with_accounts, queue_max: QUEUE_MAX, ..kind.rules() };
         kind.open(dirs[at].path(), &options, rules).unwrap()
     };
-    let stores = [open(StoreKind::Mmdb, 0), open(StoreKind::PostgresqlBatched, 1)];
+    // It ends after the store.
+    let given = if by_url { foreign_server::ForeignServer::start(&[]) } else { None };
+    let batched = match &given {
+        None => open(StoreKind::PostgresqlBatched, 1),
+        Some(given) => {
+            let url = PostgresqlUrl::parse(&given.checked_url("owner", "form=batched")).unwrap();
+            let rules = Rules { accounts: with_accounts, queue_max: QUEUE_MAX, ..url.kind().rules() };
+            Box::new(PostgresqlStore::at(&url, rules, 8, Opening::OrCreate).unwrap())
+        }
+    };
+    let stores = [open(StoreKind::Mmdb, 0), batched];
     let pair = || [&*stores[0], &*stores[1]];
     let course = RefCell::new(Course {
         now_us: 1_800_000_000 * SECOND_US,
@@ -277,10 +290,16 @@ fn same_in_batches(with_accounts: bool) {
 
 #[test]
 fn batches_do_what_single_operations_do() {
-    same_in_batches(false);
+    same_in_batches(false, false);
 }
 
 #[test]
 fn batches_do_what_single_operations_do_with_accounts() {
-    same_in_batches(true);
+    same_in_batches(true, false);
+}
+
+/// With fewer locks to a group, as its table of locks is others', too.
+#[test]
+fn batches_by_url_do_what_single_operations_do() {
+    same_in_batches(true, true);
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod foreign_server;
 
 use common::{ACCOUNT, NOW_US, SECOND_US, address, message, receive};
 use smsc::centre::{
@@ -11,8 +12,12 @@ use smsc::centre::{
 };
 use smsc::check::{AcceptedMessages, check_accepted};
 use smsc::model::{Account, Message, State, StationKey, shard_of, shard_of_peer};
-use smsc::store::{Acknowledge, MmdbOptions, Opening, Row, Session, Store, StoreKind};
+use smsc::store::{
+    Acknowledge, MmdbOptions, Opening, PostgresqlForm, PostgresqlStore, PostgresqlUrl, Row, Session, Store,
+    StoreKind,
+};
 use smsc::text::{BODY_OCTETS_MAX, Part, TextError};
+use std::path::Path;
 
 /// A client of one store, and what it has submitted.
 struct Client<'a> {
@@ -425,6 +430,10 @@ fn does_what_it_must(kind: StoreKind) {
     let dir = tempfile::tempdir().unwrap();
     let options = MmdbOptions { segment_mib: 1, ..MmdbOptions::default() };
     let store = kind.open_with(dir.path(), &options, kind.rules(), 4, Opening::OrCreate).unwrap();
+    goes_through_all(&*store, dir.path());
+}
+
+fn goes_through_all(store: &dyn Store, archive: &Path) {
     let session = store.session(Acknowledge::Durable).unwrap();
     let mut client = Client { session, accepted: Vec::new() };
     for scenario in [
@@ -439,9 +448,9 @@ fn does_what_it_must(kind: StoreKind) {
         what_goes_through_a_peer_is_settled_by_its_number,
     ] {
         scenario(&mut client);
-        left_clean(&*store);
+        left_clean(store);
     }
-    let report = check_accepted(&*store, dir.path(), AcceptedMessages::Exactly(&client.accepted)).unwrap();
+    let report = check_accepted(store, archive, AcceptedMessages::Exactly(&client.accepted)).unwrap();
     assert!(report.holds() && report.live == 0, "{report:#?}");
 }
 
@@ -576,4 +585,17 @@ fn postgresql_does_what_it_must() {
 #[test]
 fn postgresql_does_what_it_must_statement_by_statement() {
     does_what_it_must(StoreKind::PostgresqlStatements);
+}
+
+/// In a schema of a server that is there already, with each form.
+#[test]
+fn a_store_by_url_does_what_it_must() {
+    let Some(given) = foreign_server::ForeignServer::start(&[]) else { return };
+    let nothing = tempfile::tempdir().unwrap();
+    for form in PostgresqlForm::ALL {
+        let parameters = format!("form={}&schema={}", form.word(), form.word());
+        let url = PostgresqlUrl::parse(&given.checked_url("owner", &parameters)).unwrap();
+        let store = PostgresqlStore::at(&url, url.kind().rules(), 4, Opening::OrCreate).unwrap();
+        goes_through_all(&store, nothing.path());
+    }
 }

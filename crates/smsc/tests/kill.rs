@@ -3,13 +3,15 @@
 //! `SMSC_KILLS` sets how often (3 for each store).
 #![allow(clippy::unwrap_used)]
 
+mod foreign_server;
+
 use smsc::centre::{Archive, RetryPolicy};
 use smsc::check::check;
 use smsc::housekeeping::recover;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
 use smsc::model::UnloggedTables;
 use smsc::network::{NetworkProfile, Times};
-use smsc::store::{MmdbOptions, StoreKind};
+use smsc::store::{MmdbOptions, Opening, PostgresqlForm, PostgresqlStore, PostgresqlUrl, Store, StoreKind};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
@@ -26,10 +28,37 @@ fn options(unlogged: UnloggedTables) -> MmdbOptions {
     MmdbOptions { unlogged, checkpoint_log_bytes: 1 << 20, segment_mib: 1, ..MmdbOptions::default() }
 }
 
+/// Which store is killed: one in a directory, or in a schema of a server that lives on.
+#[derive(Clone)]
+enum Victim {
+    Private(StoreKind, UnloggedTables),
+    Foreign(PostgresqlUrl),
+}
+
+impl Victim {
+    fn open(&self, dir: &Path) -> Box<dyn Store> {
+        match self {
+            Victim::Private(kind, unlogged) => kind.open(dir, &options(*unlogged), kind.rules()).unwrap(),
+            Victim::Foreign(url) => {
+                let sessions = 4 * THREADS;
+                let store = PostgresqlStore::at(url, url.kind().rules(), sessions, Opening::OrCreate);
+                Box::new(store.unwrap())
+            }
+        }
+    }
+
+    fn kind(&self) -> StoreKind {
+        match self {
+            Victim::Private(kind, _) => *kind,
+            Victim::Foreign(url) => url.kind(),
+        }
+    }
+}
+
 /// The child: everything at once, until it is killed. Tells what it accepted and what it delivered,
 /// line by line, each written before the next step: a pipe keeps what a killed process wrote.
-fn child(dir: &Path, kind: StoreKind, unlogged: UnloggedTables, seed: u64) {
-    let store = kind.open(dir, &options(unlogged), kind.rules()).unwrap();
+fn child(dir: &Path, victim: &Victim, seed: u64) {
+    let store = victim.open(dir);
     recover(&*store, Clock::default().now_us()).unwrap();
     let mut archive = Archive::open(dir).unwrap();
     let tell = |word: &str, id: i64| {
@@ -85,7 +114,11 @@ fn is_child(kind: StoreKind) -> bool {
         none if none.is_empty() => UnloggedTables::NONE,
         names => names.parse().unwrap(),
     };
-    child(Path::new(&dir), kind, unlogged, told("SMSC_KILL_SEED").parse().unwrap());
+    let victim = match std::env::var("SMSC_KILL_URL") {
+        Ok(url) => Victim::Foreign(PostgresqlUrl::parse(&url).unwrap()),
+        Err(_) => Victim::Private(kind, unlogged),
+    };
+    child(Path::new(&dir), &victim, told("SMSC_KILL_SEED").parse().unwrap());
     true
 }
 
@@ -96,13 +129,13 @@ fn kills() -> u64 {
 
 fn survives(test: &str, kind: StoreKind, unlogged: UnloggedTables) {
     if !is_child(kind) {
-        lives(test, kind, unlogged, 0..kills());
+        lives(test, &Victim::Private(kind, unlogged), 0..kills());
     }
 }
 
 /// Kills one store again and again, once for each seed.
-fn lives(test: &str, kind: StoreKind, unlogged: UnloggedTables, seeds: Range<u64>) {
-    if kind.name().starts_with("postgresql")
+fn lives(test: &str, victim: &Victim, seeds: Range<u64>) {
+    if victim.kind().name().starts_with("postgresql")
         && let Err(error) = postgresql_server::find_programs(None)
     {
         eprintln!("skipped: {error}");
@@ -116,14 +149,17 @@ fn lives(test: &str, kind: StoreKind, unlogged: UnloggedTables, seeds: Range<u64
     let (first, kills) = (seeds.start, seeds.end - seeds.start);
     let mut again = vec![0; kills as usize];
     for round in 0..kills {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(["--exact", test, "--nocapture"])
             .env("SMSC_KILL_CHILD", dir.path())
             .env("SMSC_KILL_SEED", (first + round).to_string())
-            .env("SMSC_KILL_UNLOGGED", unlogged.to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        match victim {
+            Victim::Private(_, unlogged) => command.env("SMSC_KILL_UNLOGGED", unlogged.to_string()),
+            Victim::Foreign(url) => command.env("SMSC_KILL_UNLOGGED", "").env("SMSC_KILL_URL", url.written()),
+        };
+        let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         assert!(lines.any(|line| line.ends_with("ready")), "{test}: the child did not start");
         let (deliveries, first_delivery) = std::sync::mpsc::sync_channel(1);
@@ -169,7 +205,7 @@ fn lives(test: &str, kind: StoreKind, unlogged: UnloggedTables, seeds: Range<u64
                 );
             }
         }
-        let store = kind.open(dir.path(), &options(unlogged), kind.rules()).unwrap();
+        let store = victim.open(dir.path());
         let recovered = recover(&*store, Clock::default().now_us()).unwrap();
         // What was in flight is given back, and nothing else is.
         assert!(recovered.freed <= THREADS * WINDOW, "{test}: {recovered:?}");
@@ -202,7 +238,7 @@ fn mmdb_with_any_choice_of_tables_survives_kills() {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let unlogged = every[(mix(now.as_nanos() as u64) % every.len() as u64) as usize];
         eprintln!("without a log of {unlogged}");
-        lives(test, StoreKind::Mmdb, unlogged, 2 * pair..2 * pair + 2);
+        lives(test, &Victim::Private(StoreKind::Mmdb, unlogged), 2 * pair..2 * pair + 2);
     }
 }
 
@@ -252,4 +288,20 @@ fn postgresql_statement_by_statement_survives_kills() {
         StoreKind::PostgresqlStatements,
         UnloggedTables::NONE,
     );
+}
+
+/// In a schema of a server that lives on, with each form; the child's sessions end when their
+/// server notices that it has gone.
+#[test]
+fn a_store_by_url_survives_kills() {
+    let test = "a_store_by_url_survives_kills";
+    if is_child(StoreKind::PostgresqlBatched) {
+        return;
+    }
+    let Some(given) = foreign_server::ForeignServer::start(&[]) else { return };
+    for form in PostgresqlForm::ALL {
+        let parameters = format!("form={}&schema={}", form.word(), form.word());
+        let url = PostgresqlUrl::parse(&given.checked_url("owner", &parameters)).unwrap();
+        lives(test, &Victim::Foreign(url), 0..kills());
+    }
 }

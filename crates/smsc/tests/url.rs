@@ -170,6 +170,35 @@ fn the_missing_right_is_named() {
     assert!(matches!(many.err().unwrap(), StoreError::TooManySessions { .. }));
 }
 
+/// Of several hosts each has its own reason, and what is wrong on one that was reached is told with
+/// its name.
+#[test]
+fn each_of_several_hosts_tells_its_own_reason() {
+    let Some(given) = ForeignServer::start(&[]) else { return };
+    let hosts = |first: &str, second: &str, more: &str| {
+        format!("postgresql://owner:secret@{first},{second}/sms?connect_timeout=5&sslmode=disable&{more}")
+    };
+    let (here, nobody) = (format!("localhost:{}", given.port), "127.0.0.1:1");
+    // Without TLS the role may not come in from there: it is there, and was meant.
+    let error = refusal(&hosts(&here, nobody, ""));
+    assert!(error.contains(&format!("{here}: ")) && error.contains("28000"), "{error}");
+    assert!(!error.contains(&format!("{nobody}: cannot")), "{error}");
+    let error = refusal(&hosts(nobody, &here, ""));
+    assert!(error.contains(&format!("{nobody}: cannot be reached: ")), "{error}");
+    assert!(error.contains(&format!("{here}: ")) && error.contains("28000"), "{error}");
+    let error = refusal(&hosts(nobody, "127.0.0.1:2", ""));
+    assert_eq!(error.matches("cannot be reached").count(), 2, "{error}");
+    // One that was reached, and will not do.
+    given.root("sms", "ALTER ROLE owner SET default_transaction_read_only = on");
+    let with_tls = hosts(nobody, &here, "").replace("sslmode=disable", "sslmode=require");
+    let error = refusal(&with_tls);
+    assert!(error.contains(&format!("at {here}: the server or the role is read-only")), "{error}");
+    let error = refusal(&format!("{with_tls}target_session_attrs=read-write"));
+    assert!(error.contains(&format!("{here}: it is a standby or read-only")), "{error}");
+    given.root("sms", "ALTER ROLE owner RESET default_transaction_read_only");
+    drop(open(&with_tls));
+}
+
 /// One process at a time has a store, also when its connections break one by one.
 #[test]
 fn a_store_has_one_master() {

@@ -1,10 +1,13 @@
 //! The way to a server that is there already: which of its hosts, with TLS or without, as whom.
 
+use super::conversation::{Answer, Connection};
+use super::error::ConnectionError;
 use super::greeting::{self, Credentials};
+use super::host::{Host, Place};
 use super::password::{self, Lookup};
-use super::settings::{Host, Place, SessionAttributes, Settings, SslMode};
+use super::settings::{SessionAttributes, Settings, SslMode};
+use super::socket::{Address, Socket};
 use super::tls::Tls;
-use super::{Address, Answer, Connection, ConnectionError, Socket};
 use postgres_protocol::message::frontend;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,12 +30,20 @@ impl Settings {
         let mut problems = Vec::new();
         for host in &self.hosts {
             match self.connect_to(host, parameters, on_socket) {
-                Ok(connection) => return Ok(connection),
+                Ok(mut connection) => {
+                    connection.host = Some(host.to_string());
+                    return Ok(connection);
+                }
                 Err(error @ (ConnectionError::GivenUp | ConnectionError::Request(_))) => return Err(error),
+                // As libpq: one that is there and lets nobody in is the one that was meant.
+                Err(error) if error.is_of_login() => {
+                    problems.push((host, error));
+                    break;
+                }
                 Err(error) => problems.push((host, error)),
             }
         }
-        match problems.len() {
+        match self.hosts.len() {
             1 => Err(problems.pop().map_or(ConnectionError::GivenUp, |(host, error)| error.at(host))),
             _ => {
                 let told: Vec<String> =
@@ -130,6 +141,27 @@ impl Settings {
 }
 
 impl Connection {
+    /// Logs in over a socket that was just opened, as `user` with `database`, and waits until the
+    /// server is ready.
+    ///
+    /// # Errors
+    /// The server refuses, or wants a password and `password` is none or wrong.
+    pub fn open(
+        socket: Arc<Socket>,
+        user: &str,
+        password: Option<&str>,
+        database: &str,
+        application: &str,
+    ) -> Result<Connection, ConnectionError> {
+        let mut connection = Connection::on(socket);
+        let parameters = [("user", user), ("database", database), ("application_name", application)];
+        connection.write(|out| frontend::startup_message(parameters, out))?;
+        greeting::authenticate(&mut connection, &greeting::private(user, password))?;
+        connection.until_ready(&mut |_| Ok::<_, ConnectionError>(()))?;
+        connection.limit(None);
+        Ok(connection)
+    }
+
     /// Asks the server for TLS, and shakes hands.
     fn ask_for_tls(&mut self, host: &Host, settings: &Settings) -> Result<(), ConnectionError> {
         let tls = Tls::begin(host, settings)?;

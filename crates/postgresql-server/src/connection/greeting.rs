@@ -1,7 +1,8 @@
 //! The beginning of a connection: who is there, and whether that is true.
 
+use super::conversation::{Connection, refusal};
+use super::error::ConnectionError;
 use super::settings::{ChannelBinding, Methods};
-use super::{Connection, ConnectionError, refusal};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{self, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};

@@ -1,6 +1,6 @@
 //! Parameters of prepared statements.
 
-use super::{ConnectionError, Format};
+use super::error::ConnectionError;
 use bytes::{BufMut, BytesMut};
 use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend::{self, BindError};
@@ -21,6 +21,15 @@ pub mod oid {
     pub const TEXT_ARRAY: u32 = 1009;
     /// `bigint[]`
     pub const INT8_ARRAY: u32 = 1016;
+}
+
+/// How columns come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As text.
+    Text,
+    /// In binary.
+    Binary,
 }
 
 /// A parameter of a statement.

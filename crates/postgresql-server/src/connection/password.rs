@@ -1,6 +1,6 @@
 //! Passwords, and the file in which users keep them.
 
-use super::settings::{Host, Place};
+use super::host::{Host, Place, socket_directory};
 use std::fmt;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -76,7 +76,7 @@ pub(super) fn look_up(path: &Path, host: &Host, database: &str, user: &str) -> L
     }
     let port = host.port.to_string();
     let name = match &host.place {
-        Place::Socket(directory) if *directory == super::settings::socket_directory() => "localhost".into(),
+        Place::Socket(directory) if *directory == socket_directory() => "localhost".into(),
         Place::Socket(directory) => directory.display().to_string(),
         Place::Name(name) => name.clone(),
     };

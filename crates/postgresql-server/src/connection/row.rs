@@ -1,6 +1,6 @@
 //! A row, and its columns.
 
-use super::ConnectionError;
+use super::error::ConnectionError;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::DataRowBody;
 use postgres_protocol::types::array_from_sql;

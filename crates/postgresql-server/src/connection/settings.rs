@@ -1,6 +1,8 @@
 //! How a server that is there already is reached: what a URL and its parameters say, with the
 //! meaning that they have for libpq.
 
+use super::host::socket_directory;
+pub use super::host::{Host, Place};
 use super::password::Password;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,34 +12,6 @@ use std::time::Duration;
 pub const PORT: u16 = 5432;
 /// How long a connection may take to be opened, where nothing else is said.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The directory of its Unix socket.
-    Socket(PathBuf),
-    /// Name or number of its machine.
-    Name(String),
-}
-
-/// One of the servers that are tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
-    /// Where.
-    pub place: Place,
-    /// Its port, which a socket's name has, too.
-    pub port: u16,
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Socket(directory) => write!(f, "{}/.s.PGSQL.{}", directory.display(), self.port),
-            Place::Name(name) if name.contains(':') => write!(f, "[{name}]:{}", self.port),
-            Place::Name(name) => write!(f, "{name}:{}", self.port),
-        }
-    }
-}
 
 /// Whether TLS is spoken, and what a server's certificate must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,12 +107,6 @@ fn wrong<T>(problem: impl Into<String>) -> Result<T, UrlError> {
 const KNOWN: &str = "host, port, dbname, user, password, passfile, sslmode, sslrootcert, sslcert, sslkey, \
                      channel_binding, require_auth, connect_timeout, application_name, options, \
                      target_session_attrs";
-
-/// Where a server of this machine has its socket.
-pub(super) fn socket_directory() -> PathBuf {
-    let usual = Path::new("/var/run/postgresql");
-    if usual.is_dir() { usual.into() } else { "/tmp".into() }
-}
 
 /// Whether a text is meant as a URL of PostgreSQL.
 #[must_use]

@@ -1,7 +1,8 @@
 //! TLS of a connection: rustls between the socket and the messages, on the calling thread.
 
-use super::settings::{Place, Settings, SslMode};
-use super::{ConnectionError, Host};
+use super::error::ConnectionError;
+use super::host::{Host, Place};
+use super::settings::{Settings, SslMode};
 use bytes::{Buf, BytesMut};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

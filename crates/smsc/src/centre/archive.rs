@@ -37,6 +37,8 @@ pub struct Archive {
     directory: PathBuf,
     path: PathBuf,
     file: File,
+    /// The name of the store whose messages it has.
+    store: Option<String>,
     rotation: Rotation,
     /// The number that the file gets when it is closed.
     number: u32,
@@ -94,6 +96,19 @@ pub enum ArchiveError {
         /// The latest that is known.
         known: u32,
     },
+    /// It has the messages of another store, whose numbers are others.
+    #[error(
+        "{path} is of another store ({found}, and this one is {wanted}): messages of both have the same numbers; move it \
+         away, or back to its store"
+    )]
+    OtherStore {
+        /// The file.
+        path: String,
+        /// The store that its first line names.
+        found: String,
+        /// The store that is open.
+        wanted: String,
+    },
     /// An append failed, and what it had written could not be cut off.
     #[error("{path}: a batch was written in part and could not be cut off; open the archive again")]
     Torn {
@@ -109,20 +124,34 @@ impl Archive {
     /// # Errors
     /// The file cannot be used, or is damaged.
     pub fn open(directory: &Path) -> Result<Archive, ArchiveError> {
-        Archive::open_with(directory, Rotation::NEVER)
+        Archive::open_with(directory, Rotation::NEVER, None)
     }
 
-    /// As [`Archive::open`], with files that are closed in time.
+    /// As [`Archive::open`], with files that are closed in time; of the store of this name, if it
+    /// has one: a file that names another is refused, one that names none is taken.
     ///
     /// # Errors
-    /// As of [`Archive::open`].
-    pub fn open_with(directory: &Path, rotation: Rotation) -> Result<Archive, ArchiveError> {
+    /// As of [`Archive::open`]; [`ArchiveError::OtherStore`].
+    pub fn open_with(
+        directory: &Path,
+        rotation: Rotation,
+        store: Option<String>,
+    ) -> Result<Archive, ArchiveError> {
         let path = directory.join(NAME);
         let io = || StoreError::io(&path);
         let mut in_store = HashSet::new();
         let mut count = 0;
         let mut stretches = Stretches::default();
         let closed = closed::numbers(directory)?;
+        if let Some(wanted) = &store {
+            let files = closed.iter().map(|&number| closed::path(directory, number));
+            for file in files.chain(path.is_file().then(|| path.clone())) {
+                if let Some(found) = format::store_of(&file)?.filter(|found| found != wanted) {
+                    let (path, wanted) = (file.display().to_string(), wanted.clone());
+                    return Err(ArchiveError::OtherStore { path, found, wanted });
+                }
+            }
+        }
         for &number in &closed {
             let (of_file, records) = closed::stretches(directory, number)?;
             stretches.add_closed(of_file);
@@ -151,7 +180,7 @@ impl Archive {
         }
         if end == 0 {
             refuse_foreign(&path)?;
-            end = make(directory, &path)?;
+            end = make(directory, &path, store.as_deref())?;
         }
         let mut file = File::options().read(true).append(true).open(&path).map_err(io())?;
         if end < file.metadata().map_err(io())?.len() {
@@ -171,6 +200,7 @@ impl Archive {
             directory: directory.to_owned(),
             path,
             file,
+            store,
             rotation,
             number,
             records,
@@ -205,7 +235,7 @@ impl Archive {
             self.number += 1;
             stretches.open = self.number;
         }
-        self.end = make(&self.directory, &self.path)?;
+        self.end = make(&self.directory, &self.path, self.store.as_deref())?;
         self.file =
             File::options().read(true).append(true).open(&self.path).map_err(StoreError::io(&self.path))?;
         sync_directory(&self.directory)?;
@@ -294,9 +324,9 @@ impl Archive {
 }
 
 /// Makes an empty archive; its length. It has its name once it is whole.
-fn make(directory: &Path, path: &Path) -> Result<u64, StoreError> {
+fn make(directory: &Path, path: &Path, store: Option<&str>) -> Result<u64, StoreError> {
     let new = directory.join(NEW_NAME);
-    let header = format::header();
+    let header = format::header(store);
     let written = File::create(&new).and_then(|mut file| {
         file.write_all(header.as_bytes())?;
         file.sync_all()

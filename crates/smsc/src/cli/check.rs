@@ -153,6 +153,7 @@ impl Check {
                     "holds": report.holds(), "violations": report.count, "described": report.violations,
                     "checked": report.checked(), "not_checked": BTreeMap::from_iter(report.not_checked()),
                     "live": report.live, "final": report.finished, "archived": report.archived,
+                    "receipts": report.receipts,
                     "stations": report.stations, "accepted": report.accepted.unwrap_or(0),
                     "opened_s": seconds, "claims_given_back": freed, "rebuilt": rebuilt,
                 })
@@ -160,11 +161,12 @@ impl Check {
         } else {
             writeln!(
                 std::io::stdout(),
-                "{} opened in {seconds:.2} s; {} live, {} final, {} archived messages; {} stations; {} claims given back",
+                "{} opened in {seconds:.2} s; {} live, {} final, {} archived messages, and {} receipts; {} stations; {} claims given back",
                 kind.name(),
                 report.live,
                 report.finished,
                 report.archived,
+                report.receipts,
                 report.stations,
                 freed
             )?;

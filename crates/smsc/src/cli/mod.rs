@@ -13,6 +13,7 @@ macro_rules! tell {
 mod bench;
 mod check;
 mod copy;
+mod dump;
 mod load;
 mod man;
 mod password;

@@ -13,6 +13,10 @@ pub fn place(word: &OsStr, name: &str) -> Result<Place, Wrong> {
     if word.to_str().is_some_and(|text| text.contains("://") && text.contains('@')) && hide(word).is_none() {
         tell!("smsc: {name}: the URL is in the list of the machine's processes, with its password");
     }
+    // Only now: whoever is left out of dumps may not write to its own memory that way.
+    if matches!(read, Ok(Place::Server(_))) {
+        super::dump::forbid();
+    }
     if let Ok(Place::Server(url)) = &read
         && url.secret().is_some()
     {

@@ -3,6 +3,8 @@
 use super::place::place;
 use super::wrong::Wrong;
 use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use smsc::centre::RetryPolicy;
 use smsc::network::NetworkProfile;
 use smsc::serve::{Config, ConfigError, Event, Level, Log, Serve as Server, Wish, serve};
@@ -11,7 +13,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -41,6 +43,10 @@ pub struct Serve {
     /// (docs/network.toml).
     #[arg(long, default_value = "perfect", value_name = "NETWORK")]
     network: PathBuf,
+    /// Let a crash write a core dump: it has passwords, keys and messages in it. A store that is
+    /// given by its URL on the command line is never dumped.
+    #[arg(long)]
+    core_dumps: bool,
     /// Only look whether the configuration is right.
     #[arg(long)]
     check: bool,
@@ -49,6 +55,9 @@ pub struct Serve {
 /// How long the files of a configuration may take to be read again: a file system that hangs must
 /// not keep the centre from hearing that it is to end.
 const READING: Duration = Duration::from_secs(10);
+
+/// How long the orderly end may take. What is not done by then is what kill -9 leaves, too.
+const END: Duration = Duration::from_secs(45);
 
 /// A configuration that is being read, in a thread of its own.
 type Reading = Pin<Box<Timeout<JoinHandle<Result<Config, ConfigError>>>>>;
@@ -66,6 +75,47 @@ async fn what_was_read(reading: &mut Option<Reading>) -> Result<Config, String> 
         Ok(Err(failed)) => Err(failed.to_string()),
         Err(_) => Err(format!("its files were not read in {} s", READING.as_secs())),
     }
+}
+
+/// Wishes for another configuration, unless the end was wished for.
+fn reload(wish: &mut Wish, config: Config) -> bool {
+    let goes_on = !matches!(wish, Wish::Stop);
+    if goes_on {
+        *wish = Wish::Reload(Arc::new(config));
+    }
+    goes_on
+}
+
+/// Hears that the centre is to end, in a thread of its own: whatever all others wait for, as a disk
+/// or a server that does not answer, the end comes.
+fn hear_stops(to: Arc<watch::Sender<Wish>>, log: Arc<Log>) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let end_at_once = move |code: i32, why: &str| {
+        let message = format!("{why}what was accepted is in the store");
+        log.at(Level::Warn, "ended_at_once").text("message", &message);
+        log.flush();
+        std::process::exit(code)
+    };
+    let (told, tells) = mpsc::channel();
+    std::thread::Builder::new().name("smsc-signals".into()).spawn(move || {
+        for _ in signals.forever() {
+            // Nobody listens once the second has come.
+            let _ = told.send(());
+        }
+    })?;
+    std::thread::Builder::new().name("smsc-end".into()).spawn(move || {
+        if tells.recv().is_err() {
+            return;
+        }
+        let _ = to.send(Wish::Stop);
+        match tells.recv_timeout(END) {
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                end_at_once(1, &format!("the orderly end was not done in {} s; ", END.as_secs()))
+            }
+            _ => end_at_once(130, ""),
+        }
+    })?;
+    Ok(())
 }
 
 /// Whether a store may be made in a directory: it is empty, or it is not there and what it is to be
@@ -134,6 +184,9 @@ impl Serve {
         let place = place.ok_or_else(|| {
             Wrong("--store DIR: say where the messages are to be kept, or `store = \"DIR\"` in the configuration".into())
         })?;
+        if !self.core_dumps {
+            super::dump::forbid();
+        }
         let kind = match &place {
             Place::Directory(directory) => self.kind(directory)?,
             Place::Server(url) => {
@@ -157,43 +210,30 @@ impl Serve {
 
     async fn until_stopped(&self, server: Server, log: &Arc<Log>) -> Result<bool, Box<dyn Error>> {
         let (to, wishes) = watch::channel(Wish::None);
-        let [mut interrupt, mut terminate, mut hang_up] = [
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-        ];
+        let to = Arc::new(to);
+        hear_stops(Arc::clone(&to), Arc::clone(log))?;
+        let mut hang_up = signal(SignalKind::hangup())?;
         let (path, of_signals) = (self.config.clone(), Arc::clone(log));
         let signals = tokio::spawn(async move {
-            let (mut stops, mut reading, mut again) = (0, None, false);
+            let (mut reading, mut again) = (None, false);
             loop {
                 tokio::select! {
-                    _ = interrupt.recv() => stops += 1,
-                    _ = terminate.recv() => stops += 1,
                     _ = hang_up.recv() => {
                         // One that comes while files are read counts for what they say afterwards.
                         again = reading.is_some();
                         reading.get_or_insert_with(|| begin_reading(&path));
-                        continue;
                     }
                     read = what_was_read(&mut reading) => {
                         match read {
-                            Ok(config) => _ = to.send(Wish::Reload(Arc::new(config))),
+                            Ok(config) => _ = to.send_if_modified(|wish| reload(wish, config)),
                             Err(problem) => {
                                 let message = format!("{problem}; the old configuration holds");
                                 of_signals.at(Level::Error, "not_reloaded").text("message", &message);
                             }
                         }
                         reading = std::mem::take(&mut again).then(|| begin_reading(&path));
-                        continue;
                     }
                 }
-                if stops > 1 {
-                    let message = "what was accepted is in the store";
-                    of_signals.at(Level::Warn, "ended_at_once").text("message", message);
-                    of_signals.flush();
-                    std::process::exit(130);
-                }
-                let _ = to.send(Wish::Stop);
             }
         });
         let served = serve(server, wishes, |event| match event {

@@ -192,7 +192,7 @@ record! {
 }
 
 record! {
-    /// Numbers given to a node: `id_block`.
+    /// Numbers given to a node: `id_block`. mmdb keeps its identity in a row of it, too.
     IdBlock, 7, "id_block", derivable false,
     [Index { name: "primary", columns: &[0], ordered: false }],
     {

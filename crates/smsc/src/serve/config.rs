@@ -506,6 +506,19 @@ mod tests {
             ("[timers]", "[store]\nurl = \"messages\"\n[timers]", 4, "postgresql://"),
             ("[timers]", "[store]\nulr = \"x\"\n[timers]", 4, "unknown field `ulr`"),
             ("[timers]", "[store]\n[timers]", 3, "missing field `url`"),
+            (
+                "[timers]",
+                "[store]\nurl = \"postgresql://u@h/\"\ntimeout_s = 0\n[timers]",
+                5,
+                "timeout_s: 0 is not from 1",
+            ),
+            (
+                "[timers]",
+                "[store]\nurl = \"postgresql://u@h/?timeout=9\"\ntimeout_s = 5\n[timers]",
+                5,
+                "has a timeout already",
+            ),
+            ("[timers]", "[store]\nurl = \"postgresql://u@h/?timeout=x\"\n[timers]", 4, "timeout: seconds"),
             ("127.0.0.1:2775", "127.0.0.1", 1, "is no address"),
             ("listen", "lisen", 1, "unknown field `lisen`"),
             ("\"smsc\"", "\"a name that is too long\"", 2, "1 to 15"),
@@ -542,5 +555,12 @@ mod tests {
             let place = store(text);
             assert!(matches!(place, Place::Server(_)) && !format!("{place:?}").contains("pw"), "{place:?}");
         }
+        let timeout = |text: &str| match store(text) {
+            Place::Server(url) => url.timeout().as_secs(),
+            place => panic!("{place:?}"),
+        };
+        assert_eq!(timeout("[store]\nurl = \"postgresql://u@h/\""), 15);
+        assert_eq!(timeout("[store]\nurl = \"postgresql://u@h/\"\ntimeout_s = 5"), 5);
+        assert_eq!(timeout("store = \"postgresql://u@h/?timeout=9\""), 9);
     }
 }

@@ -147,6 +147,8 @@ pub struct Front {
     /// It has ended: tasks and threads go.
     ended: AtomicBool,
     failed: watch::Sender<String>,
+    /// How long the store has been silent, ms; 0 where it answers.
+    silence_ms: AtomicU64,
     next_session: AtomicU64,
     /// Connections.
     pub(super) sessions: Arc<Sessions>,
@@ -190,6 +192,7 @@ impl Front {
             stopping: watch::Sender::new(false),
             ended: AtomicBool::new(false),
             failed: watch::Sender::new(String::new()),
+            silence_ms: AtomicU64::new(0),
             next_session: AtomicU64::new(1),
             sessions: Arc::default(),
             queues: Queues::default(),
@@ -471,7 +474,10 @@ impl Front {
     /// The store or a part of the server has failed: it must end.
     pub(super) fn fail(&self, message: impl std::fmt::Display) {
         let message = message.to_string();
-        self.log.at(Level::Error, "failed").text("message", &message);
+        // Several threads tell the same of one server.
+        if *self.failed.borrow() != message {
+            self.log.at(Level::Error, "failed").text("message", &message);
+        }
         self.failed.send_if_modified(|first| {
             let is_first = first.is_empty();
             if is_first {
@@ -479,6 +485,36 @@ impl Front {
             }
             is_first
         });
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        !self.failed.borrow().is_empty()
+    }
+
+    /// Notes that the store does not answer, or that it does.
+    pub(super) fn set_silence(&self, silence: Option<Duration>) {
+        let ms = silence.map_or(0, |silence| silence.as_millis().max(1) as u64);
+        self.silence_ms.store(ms, Relaxed);
+    }
+
+    /// How long the store has not answered; none where it does.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        match self.silence_ms.load(Relaxed) {
+            0 => None,
+            ms => Some(Duration::from_millis(ms)),
+        }
+    }
+
+    /// Why nothing can be accepted now, if nothing can.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let failed = self.failed.borrow().clone();
+        if !failed.is_empty() {
+            return Some(format!("it ends: {failed}"));
+        }
+        if *self.stopping.borrow() {
+            return Some("it ends, as it was told to".into());
+        }
+        self.silence().map(|silence| format!("the store has not answered for {:.1} s", silence.as_secs_f32()))
     }
 
     pub(super) fn failures(&self) -> watch::Receiver<String> {

@@ -55,6 +55,8 @@ pub(super) fn text(front: &Front) -> String {
         let _ =
             writeln!(out, "smsc_account_throttled_total{{account=\"{name}\"}} {}", account.throttled.get());
     }
+    let silence = front.silence().unwrap_or_default().as_secs_f64();
+    single(out, "smsc_store_silence_seconds", "gauge", "How long the store has not answered", silence);
     let store = front.store.store();
     if let Some((flushes, ns)) = store.flushes() {
         single(out, "smsc_flushes_total", "counter", "Times that the store's log was synced", flushes);

@@ -134,6 +134,8 @@ pub struct Metrics {
     pub refused: Counter,
     /// Of these, because of an account's rate or window.
     pub throttled: Counter,
+    /// Messages refused while the store did not answer.
+    pub store_silent: Counter,
     /// Messages delivered to mobiles.
     pub delivered: Counter,
     /// Messages that a mobile or an application refused for good.
@@ -226,6 +228,7 @@ impl Metrics {
             ("passwords_busy_total", "Passwords not looked at as many waited", &self.passwords_busy),
             ("connections_total", "Connections made", &self.connections),
             ("connections_refused_total", "Connections beyond the limit", &self.connections_refused),
+            ("store_silent_total", "Messages refused while the store did not answer", &self.store_silent),
             ("connections_driven_out_total", "Unbound connections that made room", &self.driven_out),
             ("tls_failed_total", "TLS handshakes that failed", &self.tls_failed),
             ("outbinds_total", "Applications called with outbind", &self.outbinds),

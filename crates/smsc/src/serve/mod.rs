@@ -15,7 +15,7 @@
 //! - `network`: what is delivered to mobiles.
 //! - `trace`: the centres that a message has passed.
 //! - `peer`: what goes through other centres, and comes from them; `route` says which way.
-//! - `upkeep`: timers and the Flusher, in threads.
+//! - `upkeep`: timers and the Flusher, in threads; `watchdog`: whether the store answers.
 //! - `web`: metrics, the HTTP API, the admin page; `sections` is their configuration.
 //! - `sessions`, `queues`, `rates`, `gauges`: what an operator sees; `log`: what is logged.
 //!
@@ -52,6 +52,7 @@ mod token;
 mod trace;
 mod turns;
 mod upkeep;
+mod watchdog;
 mod web;
 
 pub use config::{AccountConfig, Config, ConfigError, Timers};
@@ -74,13 +75,18 @@ use crate::housekeeping::recover;
 use crate::load::Clock;
 use crate::network::NetworkProfile;
 use crate::store::{MmdbOptions, Place, SharedStore, StoreError, StoreKind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// How long the end waits for what is under way.
+/// How long the end waits for what is under way, if the store answers.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a store may be silent then.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+/// The same after a failure: for those who have to be told of it.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What a server is started with.
 pub struct Serve {
@@ -171,13 +177,23 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let Serve { config, place, kind, mmdb, network, retry, log } = serve;
     let rules = Rules { queue_max: config.queue, ..kind.rules() };
-    let store = match &place {
-        Place::Directory(directory) => SharedStore::open(kind, directory, &mmdb, rules)?,
-        Place::Server(url) => {
-            // A server may take its time to be reached: signals are heard meanwhile.
-            let url = url.clone();
-            let opened = tokio::task::spawn_blocking(move || SharedStore::at(&url, rules));
-            opened.await.map_err(|error| ServeError::Failed(error.to_string()))??
+    // A server may take its time to be reached, and a long log to be read: signals are heard
+    // meanwhile. Whoever ends it in the middle leaves what kill -9 would.
+    let whereabouts = place.clone();
+    let opened = tokio::task::spawn_blocking(move || {
+        let store = match &whereabouts {
+            Place::Directory(directory) => SharedStore::open(kind, directory, &mmdb, rules)?,
+            Place::Server(url) => SharedStore::at(url, rules)?,
+        };
+        let freed = recover(store.store(), Clock::default().now_us())?.freed;
+        Ok::<_, ServeError>((store, freed))
+    });
+    let mut stops = wishes.clone();
+    let (store, freed) = tokio::select! {
+        opened = opened => opened.map_err(|error| ServeError::Failed(error.to_string()))??,
+        _ = stops.wait_for(|wish| matches!(wish, Wish::Stop)) => {
+            tell(Event::Stops);
+            return Ok(());
         }
     };
     if let (Place::Server(url), Some(identity)) = (&place, store.store().identity()) {
@@ -186,11 +202,10 @@ pub async fn serve(
     for remark in store.store().remarks() {
         log.at(Level::Warn, "store").text("message", &remark);
     }
-    let freed = recover(store.store(), Clock::default().now_us())?.freed;
     let has_flusher = store.store().has_flusher();
     let archive = match &place {
         Place::Directory(directory) if has_flusher => {
-            Some(Archive::open_with(directory, config.archive.rotation)?)
+            Some(Archive::open_with(directory, config.archive.rotation, store.store().identity())?)
         }
         _ => None,
     };
@@ -210,6 +225,13 @@ pub async fn serve(
     let detour = tokio::spawn(peer::detour(Arc::clone(&front)));
     tokio::spawn(queues::run(Arc::clone(&front)));
     tokio::spawn(rates::run(Arc::clone(&front)));
+    // When the store's own sessions give up; a disk is not given up.
+    let timeout = match &place {
+        Place::Server(url) => Some(url.timeout()),
+        Place::Directory(_) if kind.has_server() => Some(crate::store::SILENCE),
+        Place::Directory(_) => None,
+    };
+    tokio::spawn(watchdog::run(Arc::clone(&front), timeout));
     let admin_site = sites.serve(&front)?;
     tell(Event::Listens { smpp, tls, http, api, admin, freed });
     let mut failed = front.failures();
@@ -256,16 +278,38 @@ pub async fn serve(
     drop((listener, tls_listener));
     tell(Event::Stops);
     front.stop();
+    let give_up = || {
+        if timeout.is_some() {
+            front.store.store().abandon();
+        }
+    };
+    if outcome.is_err() {
+        // Whoever waits for an answer gets one: that there is none.
+        give_up();
+    }
+    let grace = if outcome.is_ok() { GRACE } else { FAREWELL };
     let begin = tokio::time::Instant::now();
-    while front.is_busy() && begin.elapsed() < GRACE && outcome.is_ok() {
+    while front.is_busy() && begin.elapsed() < grace && front.store.silence() < LAST_PATIENCE {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     front.end();
-    // It ends when it has put down what was in the air.
-    let _ = tokio::time::timeout(GRACE, route).await;
-    detour.abort();
-    upkeep.join();
-    outcome
+    let mut ending = pin!(async {
+        // It ends when it has put down what was in the air.
+        let _ = tokio::time::timeout(GRACE, route).await;
+        detour.abort();
+        // The Flusher may have much to do.
+        let _ = tokio::task::spawn_blocking(move || upkeep.join()).await;
+    });
+    tokio::select! {
+        () = &mut ending => {}
+        // A server that says nothing is not waited for; a disk that hangs cannot be given up.
+        () = watchdog::silent(&front), if timeout.is_some() => {
+            give_up();
+            ending.await;
+        }
+    }
+    let failure = front.failures().borrow().clone();
+    if outcome.is_ok() && !failure.is_empty() { Err(ServeError::Failed(failure)) } else { outcome }
 }
 
 /// The next connection for TLS; never, where none is spoken.

@@ -15,13 +15,14 @@ pub(super) enum WrittenStore {
     /// `store = "…"`
     Word(String),
     /// `[store]`
-    Table(Spanned<String>),
+    Table(Table),
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+pub(super) struct Table {
     url: Spanned<String>,
+    timeout_s: Option<Spanned<u32>>,
 }
 
 impl<'de> Deserialize<'de> for WrittenStore {
@@ -44,7 +45,7 @@ impl<'de> Visitor<'de> for StoreVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WrittenStore, A::Error> {
-        Table::deserialize(MapAccessDeserializer::new(map)).map(|table| WrittenStore::Table(table.url))
+        Table::deserialize(MapAccessDeserializer::new(map)).map(WrittenStore::Table)
     }
 }
 
@@ -55,13 +56,20 @@ impl WrittenStore {
             WrittenStore::Word(word) => {
                 Place::parse(OsStr::new(&word)).map_err(|problem| (span, format!("store: {problem}")))
             }
-            WrittenStore::Table(url) => {
+            WrittenStore::Table(Table { url, timeout_s }) => {
                 let wrong = |problem| (url.span(), format!("[store] url: {problem}"));
                 match Place::parse(OsStr::new(url.get_ref())) {
                     Ok(Place::Directory(_)) => {
                         Err(wrong("it begins with postgresql://; a directory is `store = \"DIR\"`".into()))
                     }
-                    place => place.map_err(wrong),
+                    Ok(Place::Server(url)) => match timeout_s {
+                        None => Ok(Place::Server(url)),
+                        Some(seconds) => {
+                            let wrong = |problem| (seconds.span(), format!("[store] timeout_s: {problem}"));
+                            url.with_timeout(*seconds.get_ref()).map(Place::Server).map_err(wrong)
+                        }
+                    },
+                    Err(problem) => Err(wrong(problem)),
                 }
             }
         }

@@ -21,6 +21,11 @@ pub(super) fn submission(
     submit: Submit,
     now_us: i64,
 ) -> Result<Submission, Status> {
+    // Whoever is told so may try again, which is more than one knows whose message waits.
+    if front.silence().is_some() {
+        front.metrics.store_silent.add(1);
+        return Err(Status::Throttled);
+    }
     let schedule_us = submit.schedule.at(now_us).unwrap_or(0);
     if schedule_us > now_us.saturating_add(FAR_US) {
         return Err(Status::ScheduleTime);

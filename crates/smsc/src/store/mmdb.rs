@@ -80,6 +80,8 @@ pub struct MmdbStore {
     unlogged: UnloggedTables,
     abandoned: AtomicBool,
     engine: MmdbEngine,
+    /// What tells it from other stores.
+    identity: i64,
 }
 
 struct MmdbEngine {
@@ -141,7 +143,8 @@ impl MmdbStore {
         let (next_id, reserved) = (AtomicI64::new(0), AtomicI64::new(0));
         let engine = MmdbEngine { db, tables, station_lock, next_id, reserved, reserving: Mutex::new(()) };
         engine.reserve(true)?;
-        Ok(MmdbStore { rules, unlogged, abandoned: AtomicBool::new(false), engine })
+        let identity = engine.identity()?;
+        Ok(MmdbStore { identity, rules, unlogged, abandoned: AtomicBool::new(false), engine })
     }
 
     /// Runs an operation. Its ticket tells when it is durable.
@@ -254,6 +257,27 @@ impl MmdbEngine {
         }
         self.reserved.store(next + ID_BLOCK, Ordering::Release);
         Ok(())
+    }
+}
+
+/// The row of `id_block` that has the store's identity: no node has this number.
+const IDENTITY_NODE: i32 = 1;
+
+impl MmdbEngine {
+    /// A number that tells the store from others, made with it, and kept as a row, so that a copy
+    /// or a backup that is restored is the same store.
+    fn identity(&self) -> Result<i64, StoreError> {
+        let table = &self.tables[IdBlock::TABLE.number];
+        self.db.run(|tx| {
+            if let Some(found) = tx.get(table, &[IDENTITY_NODE.into()])?.and_then(|row| row.at(1).as_int()) {
+                return Ok(found);
+            }
+            let mut octets = [0; 8];
+            getrandom::fill(&mut octets).map_err(|error| StoreError::protocol(error.to_string()))?;
+            let made = i64::from_le_bytes(octets) & i64::MAX;
+            tx.upsert(table, &[IDENTITY_NODE.into(), made.into()])?;
+            Ok::<_, StoreError>(made)
+        })
     }
 }
 
@@ -533,6 +557,10 @@ impl Store for MmdbStore {
 
     fn durability(&self) -> Durability {
         Durability::PowerCut
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(format!("{:016x}", self.identity))
     }
 
     fn has_flusher(&self) -> bool {

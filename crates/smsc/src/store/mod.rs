@@ -15,12 +15,13 @@ mod shared;
 mod spec;
 mod sql;
 mod sqlite;
+mod waits;
 
 pub use crate::transaction::StoreError;
 
 pub use self::mmdb::{MmdbOptions, MmdbStore};
 pub use postgresql::{PostgresqlForm, PostgresqlSnapshot, PostgresqlStore, PostgresqlUrl};
-pub use shared::{SharedStore, StartedOperation};
+pub use shared::{SILENCE, SharedStore, StartedOperation};
 pub use spec::{Opening, Place, SESSIONS, StoreKind};
 pub use sqlite::SqliteStore;
 
@@ -29,7 +30,7 @@ use crate::model::{
     Account, EncodedPart, Forwarded, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station,
     UnloggedTables,
 };
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What of acknowledged operations survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,11 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// A server refuses the connection; [`StoreError::Abandoned`].
     fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError>;
+
+    /// Sessions that are made from now on fail ([`StoreError::Silent`]) where a server that owes
+    /// them an answer says nothing for longer than this. A store in this process has nothing that
+    /// could be given up so.
+    fn limit_silence(&self, _at_most: Duration) {}
 
     /// Gives the store up, from any thread and any number of times, so that whoever waits for it
     /// need not wait any longer.

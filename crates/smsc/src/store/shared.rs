@@ -4,6 +4,7 @@
 //! stands between. SQLite and PostgreSQL have sessions that wait; threads of their own drive those,
 //! and share each commit among all that came while the one before was under way.
 
+use super::waits::{Flow, FlowingOperation, Wait};
 use super::{
     Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlStore, PostgresqlUrl, SESSIONS, Session, Store,
     StoreError, StoreKind,
@@ -16,6 +17,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Threads that drive durable sessions. What concerns one station goes through one of them, so that
@@ -25,6 +27,8 @@ const THREADS: usize = 4;
 const OTHERS: usize = 8;
 /// Operations that a thread has under way at most.
 const UNDER_WAY: usize = 1024;
+/// How long a private server may owe an answer: as long as another one, where nothing is said.
+pub const SILENCE: Duration = Duration::from_secs(15);
 
 /// A store, shared.
 #[derive(Clone)]
@@ -36,9 +40,16 @@ pub struct SharedStore {
 #[derive(Clone)]
 enum Way {
     /// Transactions run in the call.
-    Direct(Arc<MmdbStore>),
+    Direct(Arc<MmdbStore>, Arc<Flow>),
     /// Threads run them.
-    Threads { durable: Vec<mpsc::Sender<Job>>, early: mpsc::Sender<Job> },
+    Threads { durable: Vec<Driver>, early: Driver },
+}
+
+/// A thread that runs operations.
+#[derive(Clone)]
+struct Driver {
+    jobs: mpsc::Sender<Job>,
+    wait: Arc<Wait>,
 }
 
 struct Job {
@@ -52,7 +63,11 @@ pub struct StartedOperation(State);
 
 enum State {
     /// The outcome is here; it is acknowledged when the ticket is durable.
-    Ticket(Option<Outcome>, mmdb::Ticket),
+    Ticket(
+        Option<Outcome>,
+        mmdb::Ticket,
+        #[expect(dead_code, reason = "its end counts it")] FlowingOperation,
+    ),
     /// Acknowledged, or failed.
     Done(Option<Result<Outcome, StoreError>>),
     /// A thread will say.
@@ -74,9 +89,12 @@ impl SharedStore {
             std::fs::create_dir_all(directory).map_err(StoreError::io(directory))?;
             let rules = Rules { has_flusher: true, ..rules };
             let store = Arc::new(MmdbStore::open(directory, mmdb, rules)?);
-            return Ok(SharedStore { store: Arc::clone(&store) as Arc<dyn Store>, way: Way::Direct(store) });
+            let shared = Arc::clone(&store) as Arc<dyn Store>;
+            return Ok(SharedStore { store: shared, way: Way::Direct(store, Flow::new()) });
         }
-        SharedStore::of(kind.open_with(directory, mmdb, rules, SESSIONS, Opening::OrCreate)?)
+        let store = kind.open_with(directory, mmdb, rules, SESSIONS, Opening::OrCreate)?;
+        store.limit_silence(SILENCE);
+        SharedStore::of(store)
     }
 
     /// Opens the store of a server that is there already; it is made if need be.
@@ -103,16 +121,32 @@ impl SharedStore {
         &*self.store
     }
 
+    /// How long the store has let somebody wait, if it does now: for mmdb, as far as it was asked
+    /// again and again.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        match &self.way {
+            Way::Direct(_, flow) => flow.stands(),
+            Way::Threads { durable, early } => {
+                let waits = durable.iter().chain([early]).map(|driver| driver.wait.elapsed());
+                waits.max().unwrap_or_default()
+            }
+        }
+    }
+
     /// Starts an operation.
     pub fn start(&self, mut operation: Operation, acknowledge: Acknowledge) -> StartedOperation {
         match &self.way {
-            Way::Direct(store) => StartedOperation(match store.start(&mut operation, acknowledge) {
-                Ok((outcome, ticket)) if acknowledge == Acknowledge::Durable => {
-                    State::Ticket(Some(outcome), ticket)
-                }
-                Ok((outcome, _)) => State::Done(Some(Ok(outcome))),
-                Err(error) => State::Done(Some(Err(error))),
-            }),
+            Way::Direct(store, flow) => {
+                let flowing = flow.start();
+                StartedOperation(match store.start(&mut operation, acknowledge) {
+                    Ok((outcome, ticket)) if acknowledge == Acknowledge::Durable => {
+                        State::Ticket(Some(outcome), ticket, flowing)
+                    }
+                    Ok((outcome, _)) => State::Done(Some(Ok(outcome))),
+                    Err(error) => State::Done(Some(Err(error))),
+                })
+            }
             Way::Threads { durable, early } => {
                 let thread = match acknowledge {
                     Acknowledge::Durable => {
@@ -122,7 +156,7 @@ impl SharedStore {
                 };
                 let (to, from) = oneshot::channel();
                 // A thread that has ended drops what it is given: the receiver tells.
-                let _ = thread.send(Job { operation, to });
+                let _ = thread.jobs.send(Job { operation, to });
                 StartedOperation(State::Waits(from))
             }
         }
@@ -147,7 +181,7 @@ impl Future for StartedOperation {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let twice = || Err(StoreError::protocol("an outcome was taken twice"));
         match &mut self.0 {
-            State::Ticket(outcome, ticket) => match Pin::new(ticket).poll(context) {
+            State::Ticket(outcome, ticket, _) => match Pin::new(ticket).poll(context) {
                 Poll::Ready(Ok(_)) => Poll::Ready(outcome.take().map_or_else(twice, Ok)),
                 Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
                 Poll::Pending => Poll::Pending,
@@ -163,17 +197,35 @@ impl Future for StartedOperation {
 }
 
 /// Starts a thread that drives a session; it ends when nobody can give it work any more.
-fn drive(store: &Arc<dyn Store>, acknowledge: Acknowledge) -> Result<mpsc::Sender<Job>, StoreError> {
+fn drive(store: &Arc<dyn Store>, acknowledge: Acknowledge) -> Result<Driver, StoreError> {
     let (send, jobs) = mpsc::channel();
-    let store = Arc::clone(store);
+    let (ready, is_ready) = mpsc::sync_channel(1);
+    let (store, wait) = (Arc::clone(store), Arc::new(Wait::new()));
+    let of_thread = Arc::clone(&wait);
     let run = move || {
-        let Ok(mut session) = store.session(acknowledge) else { return };
+        let mut session = match store.session(acknowledge) {
+            Ok(session) => session,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let _ = ready.send(Ok(()));
         let mut under_way = VecDeque::new();
-        while let Ok(true) = round(&mut *session, &jobs, &mut under_way) {}
+        let failed = loop {
+            match round(&mut *session, &jobs, &mut under_way, &of_thread) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => break error.to_string(),
+            }
+        };
+        of_thread.ends();
+        // Whoever comes later hears why.
+        for job in jobs {
+            let _ = job.to.send(Err(StoreError::Group(failed.clone())));
+        }
     };
     let named = std::thread::Builder::new().name("smsc-session".into());
     named.spawn(run).map_err(StoreError::io(Path::new("a thread")))?;
-    Ok(send)
+    is_ready.recv().map_err(|_| StoreError::WriterEnded)??;
+    Ok(Driver { jobs: send, wait })
 }
 
 type UnderWay = VecDeque<oneshot::Sender<Result<Outcome, StoreError>>>;
@@ -183,6 +235,7 @@ fn round(
     session: &mut dyn Session,
     jobs: &mpsc::Receiver<Job>,
     under_way: &mut UnderWay,
+    wait: &Wait,
 ) -> Result<bool, StoreError> {
     let submit = |session: &mut dyn Session, under_way: &mut UnderWay, job: Job| {
         let submitted = session.submit(job.operation);
@@ -197,10 +250,16 @@ fn round(
         Ok(())
     };
     if under_way.is_empty() {
+        wait.ends();
         match jobs.recv() {
-            Ok(job) => submit(session, under_way, job)?,
+            Ok(job) => {
+                wait.begins();
+                submit(session, under_way, job)?;
+            }
             Err(_) => return Ok(false),
         }
+    } else {
+        wait.begins();
     }
     while under_way.len() < UNDER_WAY
         && let Ok(job) = jobs.try_recv()

@@ -29,6 +29,18 @@ pub enum StoreError {
         /// In the server's words.
         message: String,
     },
+    /// A server that is connected says nothing.
+    #[error(
+        "{place}: the server has not answered for {seconds} s, although it is connected: it was stopped, is cut off, or \
+         somebody has locked a table; what was under way may have been done or not; start again when it answers, and \
+         what is in the store is gone on with"
+    )]
+    Silent {
+        /// The URL, without a password; the directory of a private server.
+        place: String,
+        /// How long a server may take.
+        seconds: f32,
+    },
     /// A server that is there already, or what is on it, will not do.
     #[error("{place}: {problem}")]
     Refused {

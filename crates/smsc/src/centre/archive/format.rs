@@ -2,7 +2,7 @@
 //! that seals it: how many records, how many octets, and their CRC-32C.
 //!
 //! ```text
-//! {"archive":2}
+//! {"archive":2,"store":"5e0b6c1f9d3a7742"}
 //! {"msg_id":17,"state":2,…}
 //! {"msg_id":19,"state":5,…}
 //! {"sealed":2,"octets":611,"crc32c":"9f0c2d11"}
@@ -20,7 +20,7 @@ use super::{ArchiveError, ArchivedMessage};
 use crate::transaction::StoreError;
 use serde::Deserialize;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -35,11 +35,26 @@ const SEAL_BEGINS: &[u8] = b"{\"sealed\":";
 #[derive(Deserialize)]
 struct Header {
     archive: u32,
+    /// The store whose messages it has, where it was told.
+    store: Option<String>,
 }
 
-/// The first line of a new archive.
-pub(super) fn header() -> String {
-    format!("{{\"archive\":{FORMAT}}}\n")
+/// The first line of a new archive, of a store if that has a name.
+pub(super) fn header(store: Option<&str>) -> String {
+    let store = store.map(|store| format!(",\"store\":\"{store}\"")).unwrap_or_default();
+    format!("{{\"archive\":{FORMAT}{store}}}\n")
+}
+
+/// Octets of a first line at most.
+const HEADER_MAX: u64 = 4096;
+
+/// The store whose messages a file has, where its first line says so; what is wrong with that line
+/// is told by whoever reads the file.
+pub(super) fn store_of(path: &Path) -> Result<Option<String>, StoreError> {
+    let mut line = Vec::new();
+    let file = File::open(path).map_err(StoreError::io(path))?;
+    BufReader::new(file.take(HEADER_MAX)).read_until(b'\n', &mut line).map_err(StoreError::io(path))?;
+    Ok(serde_json::from_slice::<Header>(&line).ok().and_then(|header| header.store))
 }
 
 /// What is known of a batch, or of a file of format 1, while its lines are read or written.
@@ -156,8 +171,8 @@ pub(super) fn read(
     let mut sealed = more && lines.line.starts_with(HEADER_BEGINS);
     if sealed {
         match serde_json::from_slice(&lines.line) {
-            Ok(Header { archive: FORMAT }) => {}
-            Ok(Header { archive: format }) => {
+            Ok(Header { archive: FORMAT, .. }) => {}
+            Ok(Header { archive: format, .. }) => {
                 return Err(ArchiveError::Format { path: path.display().to_string(), format, known: FORMAT });
             }
             Err(error) => return Err(lines.error(1, format!("no archive begins like this: {error}"))),

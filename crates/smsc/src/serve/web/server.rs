@@ -108,6 +108,11 @@ impl Answer {
         Answer { status: StatusCode::OK, kind, headers: Vec::new(), body: body.into() }
     }
 
+    /// Words.
+    pub fn text(status: StatusCode, text: String) -> Answer {
+        Answer { status, ..Answer::of("text/plain; charset=utf-8", text) }
+    }
+
     /// JSON.
     pub fn json(status: StatusCode, value: &Value) -> Answer {
         let mut text = value.to_string();

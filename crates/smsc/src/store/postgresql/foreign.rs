@@ -9,9 +9,10 @@
 //! itself into `holder`. A connection that is opened later looks whether that name is still there:
 //! so one whose others have all broken does not come back beside a successor.
 
+use super::quote::{identifier, literal};
 use super::url::PostgresqlUrl;
 use super::wire::{Origin, Wire, Wires};
-use super::{PROCEDURES, schema};
+use super::{PROCEDURES, catalog, contents, schema};
 use crate::model::{FIRST_TABLES, TABLES};
 use crate::store::{Durability, Opening, StoreError};
 use sha2::{Digest, Sha256};
@@ -89,16 +90,6 @@ struct Facts {
     remarks: Vec<String>,
 }
 
-/// A text in SQL.
-pub(super) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
-/// A name in SQL.
-pub(super) fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// A random name.
 fn random_name() -> Result<String, StoreError> {
     let mut octets = [0; 16];
@@ -155,7 +146,7 @@ impl ForeignServer {
         };
         given.lock_store(&mut wire)?;
         let code = code(salt);
-        if code_digest != digest(&code) {
+        if code_digest != digest(&code) || !has_functions(&mut wire, url, &code)? {
             let set = format!("UPDATE smsc_store SET code = {}", literal(&digest(&code)));
             wire.script(&format!("{code}; {set}")).map_err(|error| {
                 let advice = "the store's functions are of another version of smsc: have the role that made the \
@@ -164,6 +155,8 @@ impl ForeignServer {
             })?;
         }
         check_rights(&mut wire, url, &facts.role, RIGHTS)?;
+        given.remarks.extend(catalog::check(&mut wire, url)?);
+        contents::check(&mut wire, url)?;
         wire.script(&format!("UPDATE smsc_store SET holder = {}", literal(&given.holder)))?;
         let shared = format!("SELECT pg_advisory_lock_shared({LOCK_CLASS}, {lock})");
         let alone = format!("SELECT pg_advisory_unlock({LOCK_CLASS}, {lock})");
@@ -208,7 +201,7 @@ impl ForeignServer {
             return Err(busy());
         }
         if durability != self.durability {
-            return Err(refused(&self.url, "the server's durability has changed while the store was open"));
+            return Err(wire.refused("the server's durability has changed while the store was open"));
         }
         Ok(wire)
     }
@@ -254,7 +247,7 @@ pub(super) fn dial(url: &PostgresqlUrl, wires: &Arc<Wires>) -> Result<Wire, Stor
     if wire.one("SELECT pg_backend_pid()")?.parse().ok() != process {
         let problem = "a pooler such as PgBouncer stands between: a store's locks, settings and prepared statements are \
                        of a session, which a pooler gives to others; give the address of the server itself";
-        return Err(refused(url, problem));
+        return Err(wire.refused(problem));
     }
     Ok(wire)
 }
@@ -277,7 +270,7 @@ fn durability(wire: &mut Wire, url: &PostgresqlUrl) -> Result<(Durability, Optio
         "the server has {off}: a power cut may take back what was acknowledged, and damage the database; have it set \
          on (ALTER SYSTEM, pg_reload_conf()), or take less by durability=process-crash in the URL"
     );
-    Err(refused(url, problem))
+    Err(wire.refused(problem))
 }
 
 fn refused(url: &PostgresqlUrl, problem: impl Into<String>) -> StoreError {
@@ -297,28 +290,28 @@ fn facts(wire: &mut Wire, url: &PostgresqlUrl) -> Result<Facts, StoreError> {
     let [number, version, encoding, standby, database, role, connections, reserved, locks, read_only] =
         &row[..]
     else {
-        return Err(refused(url, "the server does not tell its version"));
+        return Err(wire.refused("the server does not tell its version"));
     };
     if number.parse().unwrap_or(0) < OLDEST {
         let problem =
             format!("the server is PostgreSQL {version}; a store wants {} or later", OLDEST / 10_000);
-        return Err(refused(url, problem));
+        return Err(wire.refused(problem));
     }
     if standby == "t" {
         let problem = "the server is a standby, which takes no changes: give all hosts in the URL and \
                        target_session_attrs=read-write";
-        return Err(refused(url, problem));
+        return Err(wire.refused(problem));
     }
     if read_only == "on" {
         // Whoever has set it does not want a centre there: after a failover, for one.
-        return Err(refused(url, "the server or the role is read-only (default_transaction_read_only)"));
+        return Err(wire.refused("the server or the role is read-only (default_transaction_read_only)"));
     }
     if encoding != "UTF8" {
         let problem = format!(
             "the database's encoding is {encoding}, which has not all letters: CREATE DATABASE … ENCODING 'UTF8' \
              TEMPLATE template0"
         );
-        return Err(refused(url, problem));
+        return Err(wire.refused(problem));
     }
     let count = |text: &String| text.parse::<usize>().unwrap_or(0);
     let (durability, less) = durability(wire, url)?;
@@ -357,7 +350,7 @@ fn found_or_made(
     let making = match row.as_deref() {
         Some([usage, _, _, _]) if usage != "t" => {
             let grant = format!("GRANT USAGE, CREATE ON SCHEMA {name} TO {role}");
-            return Err(refused(url, format!("the role may not use the schema: {grant}")));
+            return Err(wire.refused(format!("the role may not use the schema: {grant}")));
         }
         Some([_, _, store, _]) if store == "t" => return Ok(Creation::Nothing),
         _ if opening == Opening::Existing => {
@@ -371,11 +364,11 @@ fn found_or_made(
                 "the schema has {objects} tables, functions or types in it, and no store: it is somebody else's, and \
                  nothing was written; take another schema= (it is made)"
             );
-            return Err(refused(url, problem));
+            return Err(wire.refused(problem));
         }
         Some([_, create, _, _]) if create != "t" => {
             let grant = format!("GRANT USAGE, CREATE ON SCHEMA {name} TO {role}");
-            return Err(refused(url, format!("the role may make nothing in the schema: {grant}")));
+            return Err(wire.refused(format!("the role may make nothing in the schema: {grant}")));
         }
         Some(_) => Creation::Store,
         None => {
@@ -386,7 +379,7 @@ fn found_or_made(
                      {role}, or GRANT CREATE ON DATABASE {} TO {role}",
                     identifier(&facts.database)
                 );
-                return Err(refused(url, problem));
+                return Err(wire.refused(problem));
             }
             Creation::Schema
         }
@@ -431,12 +424,27 @@ fn identity(wire: &mut Wire, url: &PostgresqlUrl) -> Result<(String, String), St
             "the store has format {format}, and this smsc ({}) knows {FORMAT}: take the version that made it",
             env!("CARGO_PKG_VERSION")
         );
-        return Err(refused(url, problem));
+        return Err(wire.refused(problem));
     }
     if identity.len() != 32 || !identity.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(damaged(url));
     }
     Ok((identity.clone(), code.clone()))
+}
+
+/// Whether the functions in the schema are those of `code`, word for word: what is between their
+/// quotes is kept as it was written.
+fn has_functions(wire: &mut Wire, url: &PostgresqlUrl, code: &str) -> Result<bool, StoreError> {
+    let asked = format!(
+        "SELECT p.proname, p.prosrc FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = {}",
+        literal(&url.schema)
+    );
+    let found = wire.texts(&asked)?;
+    let is_there = |name: &str| {
+        found.iter().any(|row| matches!(&row[..], [found, source] if found == name && code.contains(source)))
+    };
+    let functions = code.split("CREATE OR REPLACE FUNCTION ").skip(1);
+    Ok(functions.filter_map(|function| function.split_once('(')).all(|(name, _)| is_there(name.trim())))
 }
 
 /// What a centre does with rows.
@@ -465,7 +473,7 @@ pub(super) fn check_rights(
     let name = identifier(&url.schema);
     for table in &TABLES[..FIRST_TABLES] {
         let Some(row) = rows.iter().find(|row| row.first().is_some_and(|found| found == table.name)) else {
-            return Err(refused(url, format!("the store has lost its table {}", table.name)));
+            return Err(wire.refused(format!("the store has lost its table {}", table.name)));
         };
         let problem = match &row[..] {
             [_, lacks, _, _] if lacks == "t" => format!(
@@ -483,7 +491,7 @@ pub(super) fn check_rights(
             ),
             _ => continue,
         };
-        return Err(refused(url, problem));
+        return Err(wire.refused(problem));
     }
     if rights == READING {
         return Ok(());
@@ -502,7 +510,7 @@ pub(super) fn check_rights(
                 identifier(role)
             ),
         )),
-        _ => Err(refused(url, "the store has lost its sequence msg_id_seq")),
+        _ => Err(wire.refused("the store has lost its sequence msg_id_seq")),
     }
 }
 
@@ -518,7 +526,7 @@ pub(super) fn found(wire: &mut Wire, url: &PostgresqlUrl) -> Result<String, Stor
         Some([usage, role, _]) if usage != "t" => {
             let (name, role) = (identifier(&url.schema), identifier(role));
             let grant = format!("GRANT USAGE ON SCHEMA {name} TO {role}");
-            return Err(refused(url, format!("the role may not use the schema: {grant}")));
+            return Err(wire.refused(format!("the role may not use the schema: {grant}")));
         }
         Some([_, role, store]) if store == "t" => role.clone(),
         _ => {
@@ -530,5 +538,6 @@ pub(super) fn found(wire: &mut Wire, url: &PostgresqlUrl) -> Result<String, Stor
     };
     let (identity, _) = identity(wire, url)?;
     check_rights(wire, url, &role, READING)?;
+    catalog::check(wire, url)?;
     Ok(identity)
 }

@@ -13,8 +13,11 @@
 //! out of short runs.
 
 mod batch;
+mod catalog;
+mod contents;
 mod foreign;
 mod part;
+mod quote;
 mod session;
 mod snapshot;
 mod statements;
@@ -36,6 +39,7 @@ use session::{GROUP_MAX, PostgresqlSession};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use wire::{Origin, Wire, Wires};
 
 const PROCEDURES: [&str; 2] = [include_str!("procedures.sql"), include_str!("batches.sql")];
@@ -182,6 +186,7 @@ impl PostgresqlStore {
         opening: Opening,
     ) -> Result<PostgresqlStore, StoreError> {
         let wires = Arc::new(Wires::default());
+        wires.limit_silence(url.timeout());
         let rules = Rules { has_flusher: false, ..rules };
         let place = Place::Foreign(Box::new(ForeignServer::open(url, sessions, opening, &wires)?));
         Ok(PostgresqlStore { place, wires, form: url.form, rules, again: Arc::default() })
@@ -240,20 +245,24 @@ fn exists(wire: &mut Wire, table: &Table) -> bool {
     wire.script(&format!("SELECT FROM {} LIMIT 0", table.name)).is_ok()
 }
 
-fn schema(table: &Table) -> String {
-    let kind = |kind| match kind {
+/// The type of a column.
+fn column_type(kind: Kind) -> &'static str {
+    match kind {
         Kind::Int16 => "smallint",
         Kind::Int32 => "integer",
         Kind::Int64 | Kind::Time => "bigint",
         // In the order of its octets, as everywhere else, whatever the database's language is.
         Kind::Text(_) => "text COLLATE \"C\"",
         Kind::Bytes(_) => "bytea",
-    };
+    }
+}
+
+fn schema(table: &Table) -> String {
     let names = |columns: &[usize]| names(table, columns.iter().copied());
     let columns: Vec<String> = table
         .columns
         .iter()
-        .map(|column| format!("{} {} NOT NULL", column.name, kind(column.kind)))
+        .map(|column| format!("{} {} NOT NULL", column.name, column_type(column.kind)))
         .collect();
     let key = names(table.indexes[0].columns);
     // A message is changed once, when it has become final, and then no index of it is: where its
@@ -325,6 +334,10 @@ impl Store for PostgresqlStore {
 
     fn ran_again(&self) -> Option<u64> {
         Some(self.again.load(Ordering::Relaxed))
+    }
+
+    fn limit_silence(&self, at_most: Duration) {
+        self.wires.limit_silence(at_most);
     }
 
     fn abandon(&self) {

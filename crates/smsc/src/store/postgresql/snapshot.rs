@@ -22,6 +22,7 @@ impl PostgresqlSnapshot {
     /// There is none; the role may not read it.
     pub fn open(url: &PostgresqlUrl) -> Result<PostgresqlSnapshot, StoreError> {
         let wires = Arc::new(Wires::default());
+        wires.limit_silence(url.timeout());
         let mut wire = foreign::dial(url, &wires)?;
         foreign::found(&mut wire, url)?;
         wire.script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;

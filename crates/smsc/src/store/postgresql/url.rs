@@ -5,11 +5,16 @@ use crate::store::StoreKind;
 use postgresql_server::connection::settings::{Settings, UrlError, is_url};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The schema where none is named.
 const SCHEMA: &str = "smsc";
 /// Octets of a name at most, NAMEDATALEN - 1: the server would cut off the rest.
 const NAME_MAX: usize = 63;
+/// How long a server may owe an answer, where nothing else is said.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// The longest that it can be given, s: a day.
+const TIMEOUT_MAX_S: u32 = 86_400;
 
 /// Where a store is: a server, a database, a schema of it.
 #[derive(Clone)]
@@ -22,6 +27,8 @@ pub struct PostgresqlUrl {
     pub(super) form: PostgresqlForm,
     /// A server that a power cut may damage will do.
     pub(super) unsafe_server: bool,
+    /// How long the server may owe an answer; then it is given up.
+    pub(super) timeout: Option<Duration>,
     /// As it was written, to be compared.
     text: String,
 }
@@ -33,9 +40,9 @@ impl PostgresqlUrl {
         is_url(text)
     }
 
-    /// Reads a URL of libpq, with three parameters more: `schema`, `form` (`calls`, `grouped`,
-    /// `batched`, `statements`) and `durability=process-crash`, for a server whose settings do not
-    /// keep its data through a power cut.
+    /// Reads a URL of libpq, with four parameters more: `schema`, `form` (`calls`, `grouped`,
+    /// `batched`, `statements`), `timeout` and `durability=process-crash`, for a server whose
+    /// settings do not keep its data through a power cut.
     ///
     /// # Errors
     /// It is wrong; the words have nothing of its password.
@@ -46,6 +53,7 @@ impl PostgresqlUrl {
             return wrong("options: the store is in the schema of schema=NAME, not of search_path".into());
         }
         let (mut schema, mut form, mut unsafe_server) = (SCHEMA.to_owned(), PostgresqlForm::Batched, false);
+        let mut timeout = None;
         for (name, value) in own {
             match (name.as_str(), value.as_str()) {
                 ("schema", name) if is_name(name) => schema = name.to_owned(),
@@ -61,6 +69,13 @@ impl PostgresqlUrl {
                         None => return wrong("form: known are calls, grouped, batched, statements".into()),
                     }
                 }
+                ("timeout", seconds) => {
+                    let seconds = seconds.parse().ok().and_then(PostgresqlUrl::timeout_of);
+                    if seconds.is_none() {
+                        return wrong(format!("timeout: seconds, from 1 to {TIMEOUT_MAX_S}"));
+                    }
+                    timeout = seconds;
+                }
                 ("durability", "process-crash") => unsafe_server = true,
                 ("durability", "power-cut") => unsafe_server = false,
                 ("durability", _) => return wrong("durability: known are power-cut, process-crash".into()),
@@ -69,12 +84,39 @@ impl PostgresqlUrl {
                     // What stands there may be of a password that was not encoded.
                     let name = if is_name(name) { format!("{name:?}") } else { "one of them".into() };
                     return wrong(format!(
-                        "there is no parameter {name}; known are {known}, schema, form, durability"
+                        "there is no parameter {name}; known are {known}, schema, form, timeout, durability"
                     ));
                 }
             }
         }
-        Ok(PostgresqlUrl { settings: Arc::new(settings), schema, form, unsafe_server, text: text.to_owned() })
+        let (settings, text) = (Arc::new(settings), text.to_owned());
+        Ok(PostgresqlUrl { settings, schema, form, unsafe_server, timeout, text })
+    }
+
+    /// So many seconds as a timeout, if they can be one.
+    fn timeout_of(seconds: u32) -> Option<Duration> {
+        (1..=TIMEOUT_MAX_S).contains(&seconds).then(|| Duration::from_secs(seconds.into()))
+    }
+
+    /// The same with a timeout in seconds, where the URL has none of its own.
+    ///
+    /// # Errors
+    /// The URL has one; it is none.
+    pub fn with_timeout(mut self, seconds: u32) -> Result<PostgresqlUrl, String> {
+        if self.timeout.is_some() {
+            return Err("the url has a timeout already: leave one of them out".into());
+        }
+        self.timeout = PostgresqlUrl::timeout_of(seconds);
+        match self.timeout {
+            Some(_) => Ok(self),
+            None => Err(format!("{seconds} is not from 1 to {TIMEOUT_MAX_S} seconds")),
+        }
+    }
+
+    /// How long its server may owe an answer.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(TIMEOUT)
     }
 
     /// The kind of the store.
@@ -130,7 +172,7 @@ impl fmt::Debug for PostgresqlUrl {
 
 impl PartialEq for PostgresqlUrl {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        (&self.text, self.timeout) == (&other.text, other.timeout)
     }
 }
 
@@ -152,6 +194,8 @@ mod tests {
             ("postgresql://u@h/?schema=", "1 to 63"),
             ("postgresql://u@h/?form=x", "known are calls"),
             ("postgresql://u@h/?durability=none", "known are power-cut"),
+            ("postgresql://u@h/?timeout=0", "from 1 to 86400"),
+            ("postgresql://u@h/?timeout=1s", "from 1 to 86400"),
             ("postgresql://u@h/?gssencmode=require", "no parameter \"gssencmode\""),
             ("postgresql://u@h/?options=-csearch_path%3Dx", "schema=NAME"),
         ] {

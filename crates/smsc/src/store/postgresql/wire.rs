@@ -8,9 +8,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(super) use connection::{Parameter, oid};
 
@@ -90,6 +90,8 @@ pub(super) struct Wires {
     open: Mutex<Vec<Weak<Socket>>>,
     /// Written while `open` is locked.
     abandoned: AtomicBool,
+    /// How long the server may be silent on connections that are opened, ms; 0 for any time.
+    silence_ms: AtomicU64,
 }
 
 impl Wires {
@@ -98,6 +100,18 @@ impl Wires {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         self.abandoned.store(true, Ordering::Relaxed);
         open.drain(..).filter_map(|socket| socket.upgrade()).for_each(|socket| socket.shut_down());
+    }
+
+    /// Connections that are opened from now on give a server up that is silent for longer than so.
+    pub fn limit_silence(&self, at_most: Duration) {
+        self.silence_ms.store(u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn limit(&self, connection: &mut Connection) -> Result<(), ConnectionError> {
+        match self.silence_ms.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            ms => connection.limit_silence(Duration::from_millis(ms)),
+        }
     }
 
     fn go_on(&self) -> Result<(), StoreError> {
@@ -164,6 +178,13 @@ fn failed(error: ConnectionError, wires: &Wires, origin: &Origin) -> StoreError 
             let advice = match sqlstate.as_str() {
                 // Shut down by its administrator, by a crash; starting; too many clients.
                 "57P01" | "57P02" | "57P03" => format!("; {GONE}"),
+                // A limit that somebody has set ended a statement: those of the session are lifted
+                // by its first statement, which has to be done before.
+                "57014" | "55P03" => {
+                    "; a limit of the role, the database or the server ends its statements: ALTER ROLE … SET \
+                     statement_timeout = 0, and lock_timeout likewise"
+                        .into()
+                }
                 "53300" => {
                     "; it has too few connections (max_connections, or the role's CONNECTION LIMIT)".into()
                 }
@@ -183,6 +204,16 @@ fn failed(error: ConnectionError, wires: &Wires, origin: &Origin) -> StoreError 
                 Origin::Server(server) => format!("{server}: the connection broke: {error}; {GONE}"),
             };
             StoreError::Postgresql { sqlstate: "08006".into(), message }
+        }
+        (ConnectionError::Silent(silence), origin) => {
+            if let Err(abandoned) = wires.go_on() {
+                return abandoned;
+            }
+            let place = match origin {
+                Origin::Log(log) => log.parent().unwrap_or(log).display().to_string(),
+                Origin::Server(server) => server.clone(),
+            };
+            StoreError::Silent { place, seconds: silence.as_secs_f32() }
         }
         (ConnectionError::GivenUp, _) => StoreError::Abandoned,
         (error, Origin::Log(_)) => StoreError::protocol(format!("PostgreSQL: {error}")),
@@ -205,7 +236,8 @@ impl Wire {
         let socket = Arc::new(socket.map_err(|error| failed(error.into()))?);
         // From here on it may have to wait.
         wires.add(&socket)?;
-        let connection = Connection::open(socket, user, None, "postgres", "smsc").map_err(failed)?;
+        let mut connection = Connection::open(socket, user, None, "postgres", "smsc").map_err(failed)?;
+        wires.limit(&mut connection).map_err(failed)?;
         Ok(Wire { connection, wires: Arc::clone(wires), origin: Arc::clone(origin), local: true })
     }
 
@@ -214,9 +246,26 @@ impl Wire {
         let parameters = [("application_name", "smsc"), ("client_encoding", "UTF8")];
         let mut add = |socket: &Arc<Socket>| wires.add(socket).map_err(|_| ConnectionError::GivenUp);
         let connection = settings.connect(&parameters, &mut add);
-        let connection = connection.map_err(|error| failed(error, wires, origin))?;
+        let mut connection = connection.map_err(|error| failed(error, wires, origin))?;
+        wires.limit(&mut connection).map_err(|error| failed(error, wires, origin))?;
         let local = settings.hosts.iter().all(|host| matches!(host.place, Place::Socket(_)));
-        Ok(Wire { connection, wires: Arc::clone(wires), origin: Arc::clone(origin), local })
+        // Of several hosts it is one, and what is wrong is wrong there.
+        let origin = match (&**origin, connection.host()) {
+            (Origin::Server(server), Some(host)) if settings.hosts.len() > 1 => {
+                Arc::new(Origin::Server(format!("{server} at {host}")))
+            }
+            _ => Arc::clone(origin),
+        };
+        Ok(Wire { connection, wires: Arc::clone(wires), origin, local })
+    }
+
+    /// The error that its server, or what is on it, will not do.
+    pub fn refused(&self, problem: impl Into<String>) -> StoreError {
+        let place = match &*self.origin {
+            Origin::Log(log) => log.parent().unwrap_or(log).display().to_string(),
+            Origin::Server(server) => server.clone(),
+        };
+        StoreError::Refused { place, problem: problem.into() }
     }
 
     /// The number of the server's process, as it told at the beginning.

@@ -245,6 +245,12 @@ impl Api {
             return Wrong(format!("`to` has 1 to {DESTINATIONS_MAX} numbers")).answer();
         }
         let front = Arc::clone(&self.front);
+        if let Some(silence) = front.silence() {
+            front.metrics.store_silent.add(destinations.len() as u64);
+            let message = format!("the store has not answered for {} s", silence.as_secs());
+            return Answer::error(StatusCode::SERVICE_UNAVAILABLE, "store_silent", &message)
+                .with(header::RETRY_AFTER, "5");
+        }
         // Goes on where the client goes: what was begun is stored, and counted.
         let sent = tokio::spawn(async move { send_all(&front, &account, submit, destinations).await });
         let Ok(sent) = sent.await else { return failed(Status::SystemError, "") };

@@ -48,6 +48,34 @@ fn an_answer_is_waited_for_until_a_deadline() {
     assert!(matches!(connection.answer_until(far).unwrap(), Some(Answer::Ready)));
 }
 
+/// A server that was stopped, or whose machine was cut off, was waited for without limit.
+#[test]
+fn a_server_that_says_nothing_is_not_waited_for() {
+    let (mut connection, mut server) = connected();
+    connection.limit_silence(Duration::from_millis(100)).unwrap();
+    // Half an answer is none.
+    server.write_all(b"C\0\0\0").unwrap();
+    connection.script("SELECT 1").unwrap();
+    assert!(matches!(connection.answer(), Err(ConnectionError::Silent(_))));
+    // One that does not even take what is sent to it.
+    let (mut connection, _server) = connected();
+    connection.limit_silence(Duration::from_millis(100)).unwrap();
+    connection.script(&" ".repeat(8 << 20)).unwrap();
+    assert!(matches!(connection.answer(), Err(ConnectionError::Silent(_))));
+    // One that answers slowly, but answers.
+    let (mut connection, mut server) = connected();
+    connection.limit_silence(Duration::from_secs(5)).unwrap();
+    let slow = std::thread::spawn(move || {
+        for octet in *b"C\0\0\0\x0dUPDATE 3\0" {
+            server.write_all(&[octet]).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    });
+    assert!(matches!(connection.answer(), Ok(Answer::Done(3))));
+    drop(slow.join().unwrap());
+}
+
 /// A request that cannot be sent must leave nothing of itself behind: half a message before the
 /// next one would break the connection.
 #[test]
