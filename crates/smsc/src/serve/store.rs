@@ -59,7 +59,7 @@ impl WrittenStore {
                 let wrong = |problem| (url.span(), format!("[store] url: {problem}"));
                 match Place::parse(OsStr::new(url.get_ref())) {
                     Ok(Place::Directory(_)) => {
-                        Err(wrong("it begins with postgresql://; a directory is `store = \"DIR\"`".into()))
+                        Err(wrong("it begins with postgresql:// or redis-cluster://; a directory is `store = \"DIR\"`".into()))
                     }
                     place => place.map_err(wrong),
                 }
