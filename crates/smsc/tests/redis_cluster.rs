@@ -40,7 +40,8 @@ fn refusal(url: &RedisClusterUrl) -> String {
 fn redis(nodes: &Nodes, words: &[&str]) -> String {
     let url = nodes.cluster.url("");
     let port = url.split(':').nth(2).unwrap().split([',', '/']).next().unwrap().to_owned();
-    let told = Command::new("redis-cli").args(["-c", "-h", "127.0.0.1", "-p", &port]).args(words).output().unwrap();
+    let told =
+        Command::new("redis-cli").args(["-c", "-h", "127.0.0.1", "-p", &port]).args(words).output().unwrap();
     String::from_utf8_lossy(&told.stdout).trim().to_owned()
 }
 
@@ -48,7 +49,8 @@ fn redis_everywhere(nodes: &Nodes, words: &[&str]) {
     let url = nodes.cluster.url("");
     for part in url.split("127.0.0.1:").skip(1) {
         let port = part.split([',', '/']).next().unwrap();
-        let told = Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", port]).args(words).output().unwrap();
+        let told =
+            Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", port]).args(words).output().unwrap();
         assert!(told.status.success(), "{told:?}");
     }
 }
@@ -67,7 +69,8 @@ fn a_store_is_made_resumed_looked_at_and_taken_away() {
     assert!(store.is_empty().unwrap());
     recover(&store, NOW_US).unwrap();
     let mut session = store.session(Acknowledge::Durable).unwrap();
-    let accepted: Vec<i64> = (0..200).map(|station| receive(&mut *session, message(station, b"hello"))).collect();
+    let accepted: Vec<i64> =
+        (0..200).map(|station| receive(&mut *session, message(station, b"hello"))).collect();
     let distinct: HashSet<i64> = accepted.iter().copied().collect();
     assert_eq!(distinct.len(), 200);
     // Who looks does not disturb.
@@ -116,7 +119,11 @@ fn a_store_is_made_resumed_looked_at_and_taken_away() {
         redis_everywhere(&nodes, &["CONFIG", "SET", setting, value]);
         let error = refusal(&url);
         assert!(error.contains(&format!("set {setting} {back}")), "{error}");
-        let less = RedisClusterStore::at(&nodes.url("durability=process-crash"), Rules::default(), Opening::Existing);
+        let less = RedisClusterStore::at(
+            &nodes.url("durability=process-crash"),
+            Rules::default(),
+            Opening::Existing,
+        );
         assert_eq!(less.is_ok(), setting != "maxmemory-policy", "{setting}");
         redis_everywhere(&nodes, &["CONFIG", "SET", setting, back]);
     }
@@ -132,19 +139,22 @@ fn receipts_are_where_their_messages_are() {
     let mut session = store.session(Acknowledge::Durable).unwrap();
     let mut accepted = Vec::new();
     for station in 0..100 {
-        let asks = Message { registered_delivery: 1, account: station as u32 % 7, ..message(station, b"hello") };
+        let asks =
+            Message { registered_delivery: 1, account: station as u32 % 7, ..message(station, b"hello") };
         let submission = match station % 3 {
             0 => Submission::to_account(asks, 5).unwrap(),
             _ => Submission::new(asks).unwrap(),
         };
-        let Outcome::Received(id) = session.call(Operation::Receive(Box::new(submission))).unwrap() else { panic!() };
+        let Outcome::Received(id) = session.call(Operation::Receive(Box::new(submission))).unwrap() else {
+            panic!()
+        };
         accepted.push(id);
     }
     let mut receipts = 0;
     let begin = Instant::now();
     while receipts < 100 {
         assert!(begin.elapsed() < Duration::from_secs(60), "{receipts}");
-        let claim = Operation::Claim { channel: Channel::All(0), spread: 0, max: 32, now_us: NOW_US + 10 };
+        let claim = Operation::Claim { channel: Channel::All(0), spread: 0, max: 32, now_us: NOW_US + 30 };
         let Outcome::Claimed(flights) = session.call(claim).unwrap() else { panic!() };
         for flight in flights {
             receipts += usize::from(flight.message.receipt_of != 0);
@@ -203,7 +213,8 @@ fn what_a_killed_process_had_in_flight_goes_on_elsewhere() {
     let mut session = store.session(Acknowledge::Durable).unwrap();
     let submit = |session: &mut dyn Session, stations: std::ops::Range<u64>| {
         for station in stations {
-            let text = Message { submit_us: now_us(), expire_us: now_us() + 1_000_000_000, ..message(0, b"hello") };
+            let text =
+                Message { submit_us: now_us(), expire_us: now_us() + 1_000_000_000, ..message(0, b"hello") };
             let address = format!("4917{station:06}");
             let submission = Submission::new(Message { dst: address, ..text }).unwrap();
             session.call(Operation::Receive(Box::new(submission))).unwrap();
@@ -346,9 +357,10 @@ fn kills_of_nodes_lose_nothing_and_double_nothing() {
     let (ledger, stop_clients, stop_senders, settled) =
         (Mutex::new(Ledger::default()), AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
     let (kills, mut masters) = (kills(), 0);
-    let seed = std::env::var("SMSC_REDIS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64
-    });
+    let seed =
+        std::env::var("SMSC_REDIS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64
+        });
     eprintln!("SMSC_REDIS_SEED={seed}");
     let mut random = fathom_random::Random::stream(seed, "kills", 0);
     std::thread::scope(|scope| {

@@ -241,6 +241,10 @@ impl Bench {
             None if self.discard_messages => refused(
                 "--discard-messages: every row of a store that is no URL is a fresh one: leave it out",
             ),
+            _ if self.early && self.kind() == StoreKind::RedisCluster => refused(
+                "--early: a Redis Cluster acknowledges nothing early: leave it out, or take a URL with \
+                 durability=process-crash",
+            ),
             Some(_) if self.keep && self.threads.len() * self.repeat as usize > 1 => refused(
                 "--keep: the rows of a URL are in one schema, one after the other: give one number of --threads \
                  and no --repeat",

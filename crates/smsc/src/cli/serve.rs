@@ -31,8 +31,8 @@ pub struct Serve {
     /// Instead of the configuration's.
     #[arg(long, value_name = "DIR|URL")]
     store: Option<OsString>,
-    /// Engine of a store that is not there yet: mmdb, sqlite, postgresql, redis-cluster … [default: mmdb; where
-    /// there is a store, its own].
+    /// Engine of a store that is not there yet: mmdb, sqlite, postgresql, redis-cluster …
+    /// [default: mmdb; where there is a store, its own].
     #[arg(long, value_parser = kind)]
     engine: Option<StoreKind>,
     /// mmdb: size of a log segment, MiB; each is filled with zeros before it is used [default: 64].

@@ -58,9 +58,10 @@ impl WrittenStore {
             WrittenStore::Table(url) => {
                 let wrong = |problem| (url.span(), format!("[store] url: {problem}"));
                 match Place::parse(OsStr::new(url.get_ref())) {
-                    Ok(Place::Directory(_)) => {
-                        Err(wrong("it begins with postgresql:// or redis-cluster://; a directory is `store = \"DIR\"`".into()))
-                    }
+                    Ok(Place::Directory(_)) => Err(wrong(
+                        "it begins with postgresql:// or redis-cluster://; a directory is `store = \"DIR\"`"
+                            .into(),
+                    )),
                     place => place.map_err(wrong),
                 }
             }

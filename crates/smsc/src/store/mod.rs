@@ -42,8 +42,8 @@ pub enum Durability {
     /// A power cut, or a crash of the process that has the store, takes back the last acknowledged
     /// operations at most: those of which each later one is taken back, too.
     PowerCutPrefix,
-    /// The loss of any one node, its disk included, takes nothing back, nor does a power cut of all at
-    /// once. What two losses in a row may take, `docs/redis-cluster.md` says.
+    /// The loss of any one node, its disk included, takes nothing back, nor does a power cut of all
+    /// at once. What two losses in a row may take, `docs/redis-cluster.md` says.
     OneNode,
     /// A crash of the processes that have the store takes nothing back. A power cut may take back
     /// anything, and damage what is left.

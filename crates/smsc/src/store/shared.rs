@@ -5,8 +5,8 @@
 //! and share each commit among all that came while the one before was under way.
 
 use super::{
-    Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlStore, PostgresqlUrl,
-    RedisClusterStore, RedisClusterUrl, SESSIONS, Session, Store, StoreError, StoreKind,
+    Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlStore, PostgresqlUrl, RedisClusterStore,
+    RedisClusterUrl, SESSIONS, Session, Store, StoreError, StoreKind,
 };
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::StationKey;

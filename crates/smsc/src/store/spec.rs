@@ -2,8 +2,8 @@
 
 use super::postgresql::SESSIONS_MAX;
 use super::{
-    MmdbOptions, MmdbStore, PostgresqlForm, PostgresqlStore, PostgresqlUrl, RedisClusterStore, RedisClusterUrl,
-    SqliteStore, Store, StoreError,
+    MmdbOptions, MmdbStore, PostgresqlForm, PostgresqlStore, PostgresqlUrl, RedisClusterStore,
+    RedisClusterUrl, SqliteStore, Store, StoreError,
 };
 use crate::centre::Rules;
 use std::ffi::OsStr;

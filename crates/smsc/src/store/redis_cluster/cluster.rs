@@ -57,7 +57,8 @@ impl Map {
                 let [host, port, ..] = node.array() else { return None };
                 let host = host.bulk().map(|host| String::from_utf8_lossy(host).into_owned());
                 // A node that does not know its own name is where it was asked.
-                let host = host.filter(|host| !host.is_empty() && host != "?").unwrap_or_else(|| asked.0.clone());
+                let host =
+                    host.filter(|host| !host.is_empty() && host != "?").unwrap_or_else(|| asked.0.clone());
                 Some((host, u16::try_from(port.int()?).ok()?))
             };
             let master = address(master)?;
@@ -374,7 +375,11 @@ impl Links {
                 (Some(node), _) => groups.entry((true, node)).or_insert((Vec::new(), 1)).0.push(at),
                 (None, Some(owner)) => {
                     let (node, replicas) = &map.masters[owner];
-                    groups.entry((false, node.clone())).or_insert((Vec::new(), replicas.len().max(1))).0.push(at);
+                    groups
+                        .entry((false, node.clone()))
+                        .or_insert((Vec::new(), replicas.len().max(1)))
+                        .0
+                        .push(at);
                 }
                 (None, None) => {
                     course.problem = format!("no node has slot {slot}");
@@ -509,8 +514,8 @@ impl Links {
     }
 
     /// Waits until so many replicas have what was written. Where they do not answer, the cluster is
-    /// asked whether this node is still the master: one that was cut off from the others would never
-    /// hear of it.
+    /// asked whether this node is still the master: one that was cut off from the others would
+    /// never hear of it.
     fn confirmed(&mut self, node: &Address, replicas: usize) -> Result<(), Broken> {
         let cluster = Arc::clone(&self.cluster);
         let Some(connection) = self.open.get_mut(node) else { return Ok(()) };

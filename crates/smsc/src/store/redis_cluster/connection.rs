@@ -112,7 +112,8 @@ pub(super) fn tls_of(url: &RedisClusterUrl) -> Result<Option<Arc<ClientConfig>>,
             .into(),
     };
     let mut roots = RootCertStore::empty();
-    let found = CertificateDer::pem_file_iter(&path).map_err(|error| format!("tlsrootcert {path}: {error}"))?;
+    let found =
+        CertificateDer::pem_file_iter(&path).map_err(|error| format!("tlsrootcert {path}: {error}"))?;
     for certificate in found {
         let certificate = certificate.map_err(|error| format!("tlsrootcert {path}: {error}"))?;
         // A CA that is not understood is one that signs nothing here.
@@ -272,9 +273,7 @@ impl Connection {
             match read {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.input.extend_from_slice(&octets[..count]),
-                Err(error)
-                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
-                {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                     if abandoned.load(Relaxed) || Instant::now() >= deadline {
                         return Err(io::ErrorKind::TimedOut.into());
                     }

@@ -39,8 +39,8 @@ use rows::TOKEN;
 use session::RedisClusterSession;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// After how long of silence a process is taken for dead.
@@ -160,14 +160,19 @@ impl RedisClusterStore {
     /// # Errors
     /// The cluster cannot be reached, would lose what it acknowledges, or lets nobody in; what is
     /// under the prefix is somebody else's.
-    pub fn at(url: &RedisClusterUrl, rules: Rules, opening: Opening) -> Result<RedisClusterStore, StoreError> {
+    pub fn at(
+        url: &RedisClusterUrl,
+        rules: Rules,
+        opening: Opening,
+    ) -> Result<RedisClusterStore, StoreError> {
         let rules = Rules { has_flusher: false, ..rules };
         let started = start::start(url, opening)?;
         let mut links = Links::new(&Arc::new(started.cluster));
         let process = links.one(Call::write("enlist", 0))?;
         let process = process.int().and_then(|number| u32::try_from(number).ok());
         let process = process.ok_or_else(|| StoreError::protocol("a process has no number"))?;
-        let cluster = Arc::into_inner(links.cluster).ok_or_else(|| StoreError::protocol("the cluster is shared"))?;
+        let cluster =
+            Arc::into_inner(links.cluster).ok_or_else(|| StoreError::protocol("the cluster is shared"))?;
         let shared = Arc::new(Shared::new(cluster, rules, process));
         let keeper = Mutex::new(Some(Keeper::start(&shared)?));
         let (identity, remarks, is_new) = (started.identity, started.remarks, started.is_new);
@@ -181,9 +186,17 @@ impl RedisClusterStore {
     /// As [`RedisClusterStore::at`]; there is no store.
     pub fn look(url: &RedisClusterUrl) -> Result<RedisClusterStore, StoreError> {
         let started = start::look(url)?;
-        let shared = Arc::new(Shared::new(started.cluster, Rules { has_flusher: false, ..Rules::default() }, 0));
+        let shared =
+            Arc::new(Shared::new(started.cluster, Rules { has_flusher: false, ..Rules::default() }, 0));
         let (identity, remarks) = (started.identity, started.remarks);
-        Ok(RedisClusterStore { shared, identity, remarks, keeper: Mutex::default(), is_new: false, private: None })
+        Ok(RedisClusterStore {
+            shared,
+            identity,
+            remarks,
+            keeper: Mutex::default(),
+            is_new: false,
+            private: None,
+        })
     }
 
     /// Starts three masters and three replicas on this machine for the store in `dir`.
@@ -385,7 +398,10 @@ impl Store for RedisClusterStore {
             self.scan_shard((&mut links, shard), each, &mut rest)?;
         }
         let Rest { parts, queued, scheduled, stations, timers, forwarded, accounts, .. } = rest;
-        [parts, queued, scheduled, stations, timers, accounts, forwarded].into_iter().flatten().try_for_each(each)
+        [parts, queued, scheduled, stations, timers, accounts, forwarded]
+            .into_iter()
+            .flatten()
+            .try_for_each(each)
     }
 
     fn ran_again(&self) -> Option<u64> {

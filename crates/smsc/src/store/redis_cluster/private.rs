@@ -207,7 +207,9 @@ impl PrivateCluster {
         while !is_so(self) {
             if begin.elapsed() > START {
                 let logs = self.dir.display();
-                return Err(refused(format!("the nodes do not {what}; their logs are in {logs}/*/redis.log")));
+                return Err(refused(format!(
+                    "the nodes do not {what}; their logs are in {logs}/*/redis.log"
+                )));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -219,7 +221,8 @@ impl PrivateCluster {
         let going = AtomicBool::new(false);
         let port = self.ports.get(at).copied().unwrap_or(0);
         let url = RedisClusterUrl::parse("redis-cluster://127.0.0.1/").map_err(|error| error.to_string())?;
-        let mut connection = Connection::open(("127.0.0.1", port), &url, None, &going).map_err(|e| e.to_string())?;
+        let mut connection =
+            Connection::open(("127.0.0.1", port), &url, None, &going).map_err(|e| e.to_string())?;
         match connection.ask(words, Instant::now() + Duration::from_secs(5), &going) {
             Ok(Reply::Error(error)) => Err(error),
             Ok(reply) => Ok(reply),
@@ -246,7 +249,8 @@ impl PrivateCluster {
         self.until("meet", |cluster| {
             let nodes = format!("cluster_known_nodes:{}\r", cluster.count());
             (0..cluster.count()).all(|at| {
-                let told = cluster.ask(at, &[b"CLUSTER", b"INFO"]).map(|told| told.text()).unwrap_or_default();
+                let told =
+                    cluster.ask(at, &[b"CLUSTER", b"INFO"]).map(|told| told.text()).unwrap_or_default();
                 told.contains(&nodes) && told.contains("cluster_slots_assigned:16384")
             })
         })?;
@@ -292,7 +296,8 @@ fn free_ports(count: usize) -> Result<Vec<u16>, StoreError> {
         // Those of the system's choice are often too great for a second one behind them.
         let port = if port > u16::MAX - BUS { port - 2 * BUS } else { port };
         drop(listener);
-        let (first, bus) = (TcpListener::bind(("127.0.0.1", port)), TcpListener::bind(("127.0.0.1", port + BUS)));
+        let (first, bus) =
+            (TcpListener::bind(("127.0.0.1", port)), TcpListener::bind(("127.0.0.1", port + BUS)));
         if let (Ok(first), Ok(bus)) = (first, bus) {
             found.push((port, first, bus));
         }

@@ -280,14 +280,17 @@ impl RedisClusterSession {
             }
             return Ok(out);
         }
-        let mask = |session: &Self, shard| session.runs(channel, shard).iter().fold(0, |mask, run| mask | 1 << run);
+        let mask =
+            |session: &Self, shard| session.runs(channel, shard).iter().fold(0, |mask, run| mask | 1 << run);
         for _ in 0..ROUNDS {
             // Those that probably have something, and a few that may have.
             let count = usize::from(self.shards());
             let begin = self.shared.turn.fetch_add(1, Relaxed) % count;
             let around = (0..count).map(|step| ((begin + step) % count) as u16);
-            let hinted: Vec<u16> =
-                around.filter(|&shard| self.shared.is_hinted(shard, mask(self, shard))).take(max - out.len()).collect();
+            let hinted: Vec<u16> = around
+                .filter(|&shard| self.shared.is_hinted(shard, mask(self, shard)))
+                .take(max - out.len())
+                .collect();
             let peeks = if hinted.is_empty() { PEEK } else { PEEK_BESIDES }.min(count);
             let begin = self.shared.peeked.fetch_add(peeks, Relaxed) % count;
             let peeked: Vec<u16> = (0..peeks)
@@ -395,7 +398,8 @@ impl RedisClusterSession {
             .arg(&be(message.expire_us))
             .arg(if message.state == State::Scheduled { &schedule } else { b"" })
             .number(shard_of(message.dst_key).into());
-        let call = self.with_receipt(call, receipt.as_deref().map(|receipt| (receipt, message.msg_id)), message);
+        let call =
+            self.with_receipt(call, receipt.as_deref().map(|receipt| (receipt, message.msg_id)), message);
         self.guarded(call)
     }
 
@@ -560,7 +564,10 @@ impl RedisClusterSession {
                 let error = found.message.last_error;
                 let told = receipt(&found.message, State::Unknown, error, now_us);
                 let end = (Some(State::Unknown), error);
-                count += usize::from(matches!(self.settle_one(found, end, told.as_deref(), now_us)?, Guarded::Done));
+                count += usize::from(matches!(
+                    self.settle_one(found, end, told.as_deref(), now_us)?,
+                    Guarded::Done
+                ));
             }
         }
         Ok(count)
@@ -691,7 +698,9 @@ impl RedisClusterSession {
                 let mut found: Vec<i64> = self
                     .waiting(station, usize::MAX)?
                     .into_iter()
-                    .filter(|message| message.account == account && message.src == src && message.receipt_of == 0)
+                    .filter(|message| {
+                        message.account == account && message.src == src && message.receipt_of == 0
+                    })
                     .map(|message| message.msg_id)
                     .collect();
                 found.sort_unstable();
@@ -715,9 +724,10 @@ impl RedisClusterSession {
                 Ok(Outcome::Message(self.find(msg_id)?.map(|found| Box::new(found.message))))
             }
             Operation::Waiting { station, max } => self.waiting(station, max).map(Outcome::Waiting),
-            Operation::Complete(_) | Operation::Forward(_) | Operation::PutBack(_) | Operation::Alert { .. } => {
-                Err(StoreError::protocol("it goes with others"))
-            }
+            Operation::Complete(_)
+            | Operation::Forward(_)
+            | Operation::PutBack(_)
+            | Operation::Alert { .. } => Err(StoreError::protocol("it goes with others")),
         }
     }
 
@@ -740,7 +750,11 @@ impl RedisClusterSession {
                 let call = match completion.verdict {
                     Verdict::Final { state, error } => {
                         told = told.filter(|_| message.wants_receipt(state));
-                        call.number(1).number(state as i64).number(error.into()).number(completion.now_us).number(0)
+                        call.number(1)
+                            .number(state as i64)
+                            .number(error.into())
+                            .number(completion.now_us)
+                            .number(0)
                     }
                     Verdict::Temporary { error, absent, retry_us } => {
                         told = told.filter(|_| message.wants_notification());
@@ -750,10 +764,8 @@ impl RedisClusterSession {
                         call.number(completion.now_us).number(due_us)
                     }
                 };
-                let call = call
-                    .number(message.attempts.into())
-                    .arg(&be(message.expire_us))
-                    .arg(&[message.rank()]);
+                let call =
+                    call.number(message.attempts.into()).arg(&be(message.expire_us)).arg(&[message.rank()]);
                 let call = self.with_receipt(call, told.map(|told| (told, receipt_of)), message);
                 let lane = StationKey::of_account(message.account, message.msg_id);
                 let runs = 1 << shard_of(station) | u64::from(told.is_some()) << shard_of(lane);

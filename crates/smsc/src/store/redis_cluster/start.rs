@@ -109,8 +109,8 @@ fn check_nodes(cluster: &Cluster) -> Result<Vec<String>, StoreError> {
     Ok(remarks)
 }
 
-/// The replicas of a master that are with it now, as it tells: the map lists one only once something
-/// has been written.
+/// The replicas of a master that are with it now, as it tells: the map lists one only once
+/// something has been written.
 fn replicas_of(cluster: &Cluster, master: &Address) -> Result<Vec<Address>, StoreError> {
     let refused = |problem: String| cluster.refused(format!("node {}: {problem}", name(master)));
     let mut connection = cluster.connect(master).map_err(|error| refused(error.to_string()))?;
@@ -202,7 +202,9 @@ fn at_shard(cluster: &Cluster, shard: u16, words: &[&[u8]]) -> Result<Reply, Sto
 fn sign(cluster: &Cluster) -> Result<Option<(String, u16)>, StoreError> {
     let reply = match at_shard(cluster, 0, &[b"HGET", cluster.key(0, "h").as_bytes(), b"!"]) {
         Ok(reply) => reply,
-        Err(error) if error.to_string().contains("WRONGTYPE") => return Err(foreign(cluster, &cluster.key(0, "h"))),
+        Err(error) if error.to_string().contains("WRONGTYPE") => {
+            return Err(foreign(cluster, &cluster.key(0, "h")));
+        }
         Err(error) => return Err(error),
     };
     let Reply::Bulk(octets) = reply else { return Ok(None) };
@@ -213,9 +215,11 @@ fn sign(cluster: &Cluster) -> Result<Option<(String, u16)>, StoreError> {
             Ok(shards @ (1 | 64 | 128 | 256)) => Ok(Some((identity.to_owned(), shards))),
             _ => Err(foreign(cluster, &cluster.key(0, "h"))),
         },
-        [format, _, _] if format.parse::<u32>().is_ok_and(|format| format > 1) => Err(cluster.refused(format!(
-            "the store is of format {format}, and this smsc knows {FORMAT}: take the smsc that wrote it"
-        ))),
+        [format, _, _] if format.parse::<u32>().is_ok_and(|format| format > 1) => {
+            Err(cluster.refused(format!(
+                "the store is of format {format}, and this smsc knows {FORMAT}: take the smsc that wrote it"
+            )))
+        }
         _ => Err(foreign(cluster, &cluster.key(0, "h"))),
     }
 }
@@ -247,7 +251,9 @@ fn keys(cluster: &Cluster, most: usize) -> Result<Vec<(Address, Vec<u8>)>, Store
             let words: [&[u8]; 6] = [b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"];
             let reply = ask(cluster, &mut connection, &words).map_err(&refused)?;
             let [next, keys] = reply.array() else { return Err(refused("SCAN gives two parts".into())) };
-            found.extend(keys.array().iter().filter_map(Reply::bulk).map(|key| (master.clone(), key.to_vec())));
+            found.extend(
+                keys.array().iter().filter_map(Reply::bulk).map(|key| (master.clone(), key.to_vec())),
+            );
             cursor = next.bulk().unwrap_or(b"0").to_vec();
             if cursor == b"0" || found.len() >= most {
                 break;

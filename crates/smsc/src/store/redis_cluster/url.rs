@@ -111,7 +111,9 @@ impl RedisClusterUrl {
             match (name, value.as_str()) {
                 ("prefix", name) if is_name(name) => url.prefix = value,
                 ("prefix", _) => {
-                    return Err(wrong(format!("prefix: 1 to {PREFIX_MAX} letters of ASCII, digits, _, - or .")));
+                    return Err(wrong(format!(
+                        "prefix: 1 to {PREFIX_MAX} letters of ASCII, digits, _, - or ."
+                    )));
                 }
                 ("shards", number) => {
                     // A message and its receipt share a shard because these divide the lanes of an
@@ -132,7 +134,9 @@ impl RedisClusterUrl {
                 ("tlsrootcert", file) => roots = Some(file.to_owned()),
                 ("durability", "one-node") => url.without_replicas = false,
                 ("durability", "process-crash") => url.without_replicas = true,
-                ("durability", _) => return Err(wrong("durability: known are one-node, process-crash".into())),
+                ("durability", _) => {
+                    return Err(wrong("durability: known are one-node, process-crash".into()));
+                }
                 ("keep", number) => {
                     url.keep_s = match number.parse() {
                         Ok(seconds) if seconds <= KEEP_MAX_S => seconds,
@@ -155,7 +159,8 @@ impl RedisClusterUrl {
             (None, None) if is_local => Transport::Plain,
             (None, None) => {
                 return Err(wrong(
-                    "say tls=yes, or tls=no where others cannot listen: the nodes are not on this machine".into(),
+                    "say tls=yes, or tls=no where others cannot listen: the nodes are not on this machine"
+                        .into(),
                 ));
             }
         };
@@ -221,7 +226,8 @@ fn entry(text: &str) -> Result<(String, u16), RedisClusterUrlError> {
 
 /// Without `%XX`.
 fn decoded(text: &str) -> Result<String, RedisClusterUrlError> {
-    let wrong = || RedisClusterUrlError("a % is followed by two hexadecimal digits; a % itself is %25".into());
+    let wrong =
+        || RedisClusterUrlError("a % is followed by two hexadecimal digits; a % itself is %25".into());
     let (mut octets, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((&octet, after)) = rest.split_first() {
         if octet != b'%' {
@@ -274,8 +280,9 @@ mod tests {
 
     #[test]
     fn a_url_names_nodes_and_a_prefix() {
-        let url =
-            RedisClusterUrl::parse("redis-cluster://u:p%40s@a.example:7000,[::1]:7001/?prefix=sms_2&tls=yes&keep=0");
+        let url = RedisClusterUrl::parse(
+            "redis-cluster://u:p%40s@a.example:7000,[::1]:7001/?prefix=sms_2&tls=yes&keep=0",
+        );
         let url = url.unwrap();
         assert_eq!(url.entries, [("a.example".to_owned(), 7000), ("::1".to_owned(), 7001)]);
         assert_eq!((url.secret(), url.keep_s, url.shards), (Some("p@s"), 0, 256));
