@@ -54,6 +54,8 @@ impl PrivateCluster {
     pub fn open(dir: &Path, masters: usize) -> Result<PrivateCluster, StoreError> {
         PrivateCluster::is_possible()?;
         std::fs::create_dir_all(dir).map_err(StoreError::io(dir))?;
+        // A node works in a directory of its own: names have to lead there from everywhere.
+        let dir = &dir.canonicalize().map_err(StoreError::io(dir))?;
         let list = dir.join("ports");
         let known = match std::fs::read_to_string(&list) {
             Ok(text) => Some(text),
