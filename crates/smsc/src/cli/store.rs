@@ -15,8 +15,8 @@ use std::path::PathBuf;
 pub struct StoreArgs {
     /// Where messages live: mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped,
     /// postgresql-batched, postgresql-statements, redis-cluster (six nodes on this machine)
-    /// [default: mmdb; where there is a store, that one]. Only mmdb has the Flusher, which moves final
-    /// messages to an archive meanwhile.
+    /// [default: mmdb; where there is a store, that one]. Only mmdb has the Flusher, which moves
+    /// final messages to an archive meanwhile.
     /// A bench also takes postgresql://USER@HOST/DATABASE?schema=NAME, a schema of a server that is
     /// there already, with form=calls, grouped, batched or statements [default: batched]: it has to
     /// be empty or not there, and is as before afterwards. Or
