@@ -199,7 +199,8 @@ pub(crate) fn work(
     let promise = match store.durability() {
         smsc::store::Durability::PowerCut => Durability::PowerCut,
         smsc::store::Durability::PowerCutPrefix => Durability::PowerCutPrefix,
-        smsc::store::Durability::ProcessCrash => Durability::ProcessCrash,
+        // No cluster is cut off power here.
+        smsc::store::Durability::OneNode | smsc::store::Durability::ProcessCrash => Durability::ProcessCrash,
     };
     let mut session = store.session(Acknowledge::Durable).map_err(|error| failed(&error))?;
     run(&mut *session, commits, seed, acknowledged)?;

@@ -3,13 +3,16 @@
 #![allow(clippy::unwrap_used)]
 
 mod foreign_server;
+mod redis_nodes;
 mod steps;
 
 use proptest::test_runner::{Config, TestRunner};
 use smsc::centre::{Operation, Outcome, Refusal, Rules};
 use smsc::check::check;
 use smsc::model::Account;
-use smsc::store::{MmdbOptions, Opening, PostgresqlStore, PostgresqlUrl, Row, Store, StoreKind};
+use smsc::store::{
+    MmdbOptions, Opening, PostgresqlStore, PostgresqlUrl, RedisClusterStore, Row, Store, StoreKind,
+};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use steps::{ACCOUNT, Run, SECOND_US, Step, steps};
@@ -102,6 +105,14 @@ fn same_on_all_stores(accounts: bool) -> BTreeSet<String> {
             PostgresqlUrl::parse(&given.checked_url("owner", &format!("form={form}&schema={form}"))).unwrap();
         let rules = Rules { accounts, ..url.kind().rules() };
         stores.push(Box::new(PostgresqlStore::at(&url, rules, 4, Opening::OrCreate).unwrap()));
+    }
+    // One shard numbers messages as the others do; that a message, its station and its receipt are
+    // always in one, whatever their number, is redis_cluster.rs.
+    let nodes = redis_nodes::Nodes::start();
+    if let Some(nodes) = &nodes {
+        let url = nodes.url("shards=1");
+        let rules = Rules { accounts, ..StoreKind::RedisCluster.rules() };
+        stores.push(Box::new(RedisClusterStore::at(&url, rules, Opening::OrCreate).unwrap()));
     }
     let nothing = tempfile::tempdir().unwrap();
     let run = RefCell::new(Run::new(stores.iter().map(|store| &**store).collect()));

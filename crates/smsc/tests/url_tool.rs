@@ -83,7 +83,7 @@ fn a_password_is_shown_nowhere() {
     for (words, told) in [
         (&["bench", "--store", "postgresql://u:pa%zz@h/"][..], "password: a %"),
         (&["check", "postgresql://u:s3cr3t@h:1x/"], "port of host 1"),
-        (&["check", "mysql://u:s3cr3t@h/"], "known is postgresql"),
+        (&["check", "mysql://u:s3cr3t@h/"], "known are postgresql"),
         (&["bench", "--store", "postgresql://u:s3cr3t@127.0.0.1:1/?schma=x"], "no parameter \"schma\""),
         (&["bench", "--store", "postgresql://u:s3cr3t@127.0.0.1:1/"], "cannot be reached: 127.0.0.1:1"),
         (&["check", ".", "--store", "postgresql://u:s3cr3t@h/"], "in the place of the directory"),
@@ -147,7 +147,7 @@ fn a_centre_serves_from_a_schema_of_a_server() {
     for (words, told) in [
         (&["--engine", "mmdb"][..], "form= in the URL"),
         (&["--segment-mib", "1"], "leave it out"),
-        (&["--store", "http://x/"], "known is postgresql"),
+        (&["--store", "http://x/"], "known are postgresql"),
     ] {
         let (code, text) = serve(words);
         assert!(code == Some(2) && text.contains(told), "{text}");

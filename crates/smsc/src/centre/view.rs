@@ -21,6 +21,11 @@ impl RunPlace {
         RunPlace { shard, state: StationState::Ready as i64, ready_us: i64::MIN, key: i64::MIN }
     }
 
+    /// Shard, state, time, key.
+    pub(crate) fn parts(self) -> (u16, i64, i64, i64) {
+        (self.shard, self.state, self.ready_us, self.key)
+    }
+
     /// Behind a station.
     #[must_use]
     pub fn after(station: &Station) -> RunPlace {

@@ -10,7 +10,9 @@ use smsc::bench::{BenchError, Live, Measurement, Stage, measure, measure_on, ses
 use smsc::centre::RetryPolicy;
 use smsc::load::{LiveLine, LoadError, LoadProfile, Moment, OnStuck, Pace, Plan, SCHEDULED_US, Side};
 use smsc::network::NetworkProfile;
-use smsc::store::{Acknowledge, Opening, PostgresqlStore, PostgresqlUrl, Store, StoreKind};
+use smsc::store::{
+    Acknowledge, Opening, Place, PostgresqlStore, RedisClusterStore, Store, StoreError, StoreKind,
+};
 use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
@@ -233,17 +235,21 @@ impl Bench {
     }
 
     /// Refuses what cannot go with the store of a server.
-    fn allows_server(&self, url: Option<&PostgresqlUrl>) -> Result<(), Wrong> {
+    fn allows_server(&self, url: Option<&Place>) -> Result<(), Wrong> {
         let refused = |what: &str| Err(Wrong(what.into()));
         match url {
             None if self.discard_messages => refused(
                 "--discard-messages: every row of a store that is no URL is a fresh one: leave it out",
             ),
+            _ if self.early && self.kind() == StoreKind::RedisCluster => refused(
+                "--early: a Redis Cluster acknowledges nothing early: leave it out, or take a URL with \
+                 durability=process-crash",
+            ),
             Some(_) if self.keep && self.threads.len() * self.repeat as usize > 1 => refused(
                 "--keep: the rows of a URL are in one schema, one after the other: give one number of --threads \
                  and no --repeat",
             ),
-            Some(url) if self.early && url.takes_less() => {
+            Some(place) if self.early && takes_less(place) => {
                 refused("--early and durability=process-crash: what is left then has no name: leave one out")
             }
             _ => Ok(()),
@@ -253,15 +259,15 @@ impl Bench {
     /// One row on the store of a server, which has nothing in it before and afterwards.
     fn measure_at(
         &self,
-        url: &PostgresqlUrl,
+        place: &Place,
         scratch: &Path,
         plan: &Plan,
         (round, threads): (u32, u16),
         watch: &mut dyn FnMut(&Live<'_>) -> bool,
     ) -> Result<Result<Measurement, BenchError>, Box<dyn Error>> {
-        let kind = url.kind();
-        let store = PostgresqlStore::at(url, kind.rules(), sessions(plan), Opening::OrCreate)?;
-        for remark in store.remarks() {
+        let kind = self.kind();
+        let (store, url) = GivenStore::open(place, kind, sessions(plan))?;
+        for remark in store.store().remarks() {
             tell!("{remark}");
         }
         if !store.is_empty()? {
@@ -269,7 +275,7 @@ impl Bench {
             if !self.discard_messages || !is_first {
                 let what = format!(
                     "--store {url}: there are messages or accounts in it, and a row begins with an empty store: take \
-                     another schema=, or --discard-messages, which takes them away"
+                     another schema= or prefix=, or --discard-messages, which takes them away"
                 );
                 return Err(Wrong(what).into());
             }
@@ -278,7 +284,7 @@ impl Bench {
         if self.keep {
             tell!("kept: {url}");
         }
-        let measured = measure_on(&store, kind, scratch, plan, !self.no_check, watch);
+        let measured = measure_on(store.store(), kind, scratch, plan, !self.no_check, watch);
         match &measured {
             _ if self.keep => {}
             Err(error) if error.leaves_a_trace() => tell!("kept: {url}"),
@@ -489,6 +495,63 @@ impl Bench {
             keep_accepted: !self.no_check,
             ..Plan::default()
         })
+    }
+}
+
+/// Whether the URL asks for less than the usual durability.
+fn takes_less(place: &Place) -> bool {
+    match place {
+        Place::Directory(_) => false,
+        Place::Server(url) => url.takes_less(),
+        Place::Cluster(url) => url.takes_less(),
+    }
+}
+
+/// A store that is there already.
+enum GivenStore {
+    Postgresql(Box<PostgresqlStore>),
+    RedisCluster(Box<RedisClusterStore>),
+}
+
+impl GivenStore {
+    /// Opens it; and its URL, without a password.
+    fn open(place: &Place, kind: StoreKind, sessions: usize) -> Result<(GivenStore, String), StoreError> {
+        let opening = Opening::OrCreate;
+        match place {
+            Place::Cluster(url) => {
+                let store = RedisClusterStore::at(url, kind.rules(), opening)?;
+                Ok((GivenStore::RedisCluster(Box::new(store)), url.to_string()))
+            }
+            Place::Server(url) => {
+                let store = PostgresqlStore::at(url, kind.rules(), sessions, opening)?;
+                Ok((GivenStore::Postgresql(Box::new(store)), url.to_string()))
+            }
+            Place::Directory(directory) => {
+                let what = "a directory is no URL";
+                Err(StoreError::NoStore { path: directory.display().to_string(), what })
+            }
+        }
+    }
+
+    fn store(&self) -> &dyn Store {
+        match self {
+            GivenStore::Postgresql(store) => &**store,
+            GivenStore::RedisCluster(store) => &**store,
+        }
+    }
+
+    fn is_empty(&self) -> Result<bool, StoreError> {
+        match self {
+            GivenStore::Postgresql(store) => store.is_empty(),
+            GivenStore::RedisCluster(store) => store.is_empty(),
+        }
+    }
+
+    fn clear(&self) -> Result<(), StoreError> {
+        match self {
+            GivenStore::Postgresql(store) => store.clear(),
+            GivenStore::RedisCluster(store) => store.clear(),
+        }
     }
 }
 

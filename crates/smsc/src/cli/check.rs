@@ -9,7 +9,7 @@ use clap::Args;
 use smsc::check::{AcceptedMessages, Report, check_while};
 use smsc::housekeeping::recover;
 use smsc::load::Clock;
-use smsc::store::{Opening, Place, PostgresqlSnapshot, PostgresqlUrl, StoreError, StoreKind};
+use smsc::store::{Opening, Place, PostgresqlSnapshot, RedisClusterStore, Store, StoreError, StoreKind};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsString;
@@ -38,7 +38,8 @@ const LINE_MAX: u64 = 64;
 pub struct Check {
     /// The store's directory; or postgresql://USER@HOST/DATABASE?schema=NAME, a store of a server
     /// that is there already. That one is looked at as it is at one moment, by a transaction that
-    /// only reads: whoever serves it goes on.
+    /// only reads: whoever serves it goes on. Or redis-cluster://HOST:PORT,HOST:PORT/, of which each
+    /// shard is looked at as it is at one moment.
     #[arg(value_name = "DIRECTORY|URL")]
     directory: OsString,
     #[command(flatten)]
@@ -70,7 +71,10 @@ impl Check {
         }
         let directory = match &place {
             Place::Directory(directory) => directory,
-            Place::Server(url) => return self.run_at(url),
+            Place::Server(url) => return self.run_at(url.kind(), || PostgresqlSnapshot::open(url)),
+            Place::Cluster(url) => {
+                return self.run_at(StoreKind::RedisCluster, || RedisClusterStore::look(url));
+            }
         };
         if !directory.is_dir() {
             let what = format!("{} is no directory; give the one that the store is in", directory.display());
@@ -78,6 +82,13 @@ impl Check {
         }
         let kind = self.kind(directory)?;
         self.store.allows_axes(kind)?;
+        if kind == StoreKind::RedisCluster {
+            let what = format!(
+                "{}: a cluster is checked while its nodes run: give its URL, which `smsc serve` logs",
+                directory.display()
+            );
+            return Err(Wrong(what).into());
+        }
         let accepted = self.accepted()?;
         let (mut options, rules) = (self.store.mmdb(), kind.rules());
         let stop = Stop::listen()?;
@@ -115,8 +126,11 @@ impl Check {
     }
 
     /// Checks the store of a server, as it is now.
-    fn run_at(&self, url: &PostgresqlUrl) -> Result<bool, Box<dyn Error>> {
-        let kind = url.kind();
+    fn run_at<S: Store>(
+        &self,
+        kind: StoreKind,
+        open: impl FnOnce() -> Result<S, StoreError>,
+    ) -> Result<bool, Box<dyn Error>> {
         self.store.allows_axes(kind)?;
         if let Some(asked) = self.store.kind() {
             let what = format!("--store {}: the store is a URL: leave it out", asked.name());
@@ -125,7 +139,7 @@ impl Check {
         let accepted = self.accepted()?;
         let stop = Stop::listen()?;
         let begin = Instant::now();
-        let store = match PostgresqlSnapshot::open(url) {
+        let store = match open() {
             Err(error @ StoreError::NoStore { .. }) => return Err(Wrong(error.to_string()).into()),
             opened => opened?,
         };

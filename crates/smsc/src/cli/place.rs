@@ -14,17 +14,19 @@ pub fn place(word: &OsStr, name: &str) -> Result<Place, Wrong> {
         tell!("smsc: {name}: the URL is in the list of the machine's processes, with its password");
     }
     // Only now: whoever is left out of dumps may not write to its own memory that way.
-    if matches!(read, Ok(Place::Server(_))) {
+    if matches!(read, Ok(Place::Server(_) | Place::Cluster(_))) {
         super::dump::forbid();
     }
-    if let Ok(Place::Server(url)) = &read
-        && url.secret().is_some()
-    {
-        tell!(
-            "smsc: {name}: a password on the command line was seen by whoever listed processes just now, and is in \
-             the shell's history: PGPASSWORD or ~/.pgpass keep it"
-        );
-    }
+    let keeps = match &read {
+        Ok(Place::Server(url)) if url.secret().is_some() => "PGPASSWORD or ~/.pgpass keep it",
+        // That of the environment is where it belongs.
+        Ok(Place::Cluster(url)) if url.has_secret_in_it() => "REDISCLI_AUTH keeps it",
+        _ => return read,
+    };
+    tell!(
+        "smsc: {name}: a password on the command line was seen by whoever listed processes just now, and is in \
+         the shell's history: {keeps}"
+    );
     read
 }
 
@@ -42,7 +44,8 @@ fn hide(word: &OsStr) -> Option<()> {
     let mut at = 0;
     while let Some(found) = arguments[at..].windows(secret.len()).position(|part| part == secret) {
         let from = at + found;
-        let shown = b"postgresql://";
+        let scheme = secret.windows(3).position(|part| part == b"://").map_or(0, |end| end + 3);
+        let shown = &secret[..scheme];
         for (place, octet) in arguments[from..from + secret.len()].iter_mut().enumerate() {
             *octet = shown.get(place).copied().unwrap_or(b'.');
         }

@@ -8,7 +8,7 @@ use signal_hook::iterator::Signals;
 use smsc::centre::RetryPolicy;
 use smsc::network::NetworkProfile;
 use smsc::serve::{Config, ConfigError, Event, Level, Log, Serve as Server, Wish, serve};
-use smsc::store::{MmdbOptions, Place, PostgresqlUrl, StoreKind};
+use smsc::store::{MmdbOptions, Place, StoreKind};
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,13 @@ pub struct Serve {
     config: PathBuf,
     /// Directory of the store, made if need be; what is in it is gone on with. Or
     /// postgresql://USER@HOST/DATABASE?schema=smsc&sslmode=verify-full&sslrootcert=system, a schema of a server that is
-    /// there already; its password is better in PGPASSWORD or ~/.pgpass than here. Instead of the
-    /// configuration's.
+    /// there already; its password is better in PGPASSWORD or ~/.pgpass than here. Or
+    /// redis-cluster://HOST:PORT,HOST:PORT/?prefix=smsc, which several centres may use at once.
+    /// Instead of the configuration's.
     #[arg(long, value_name = "DIR|URL")]
     store: Option<OsString>,
-    /// Engine of a store that is not there yet: mmdb, sqlite, postgresql … [default: mmdb; where
-    /// there is a store, its own].
+    /// Engine of a store that is not there yet: mmdb, sqlite, postgresql, redis-cluster …
+    /// [default: mmdb; where there is a store, its own].
     #[arg(long, value_parser = kind)]
     engine: Option<StoreKind>,
     /// mmdb: size of a log segment, MiB; each is filled with zeros before it is used [default: 64].
@@ -142,7 +143,7 @@ fn check_room(directory: &Path) -> Result<(), Wrong> {
     // A store that has lost its first file, or was killed before it had one: the engine says what
     // is wrong.
     let is_own = |name: &std::ffi::OsString| {
-        let own = ["LOCK", "MANIFEST", "log-", "smsc.db", "postgresql"];
+        let own = ["LOCK", "MANIFEST", "log-", "smsc.db", "postgresql", "redis-cluster"];
         own.iter().any(|own| name.to_string_lossy().starts_with(own))
     };
     if names.iter().any(is_own) {
@@ -158,7 +159,7 @@ fn check_room(directory: &Path) -> Result<(), Wrong> {
 }
 
 fn kind(word: &str) -> Result<StoreKind, String> {
-    let names: Vec<&str> = StoreKind::ALL.into_iter().map(StoreKind::name).collect();
+    let names: Vec<&str> = StoreKind::NAMED.into_iter().map(StoreKind::name).collect();
     StoreKind::named(word).ok_or_else(|| format!("there is no such engine; known are {}", names.join(", ")))
 }
 
@@ -190,8 +191,12 @@ impl Serve {
         let kind = match &place {
             Place::Directory(directory) => self.kind(directory)?,
             Place::Server(url) => {
-                self.allows_server(url)?;
+                self.allows_server(url.kind())?;
                 url.kind()
+            }
+            Place::Cluster(_) => {
+                self.allows_server(StoreKind::RedisCluster)?;
+                StoreKind::RedisCluster
             }
         };
         let mmdb = MmdbOptions {
@@ -268,13 +273,13 @@ impl Serve {
     }
 
     /// Refuses what is of a directory's store.
-    fn allows_server(&self, url: &PostgresqlUrl) -> Result<(), Wrong> {
+    fn allows_server(&self, of_url: StoreKind) -> Result<(), Wrong> {
         if self.segment_mib.is_some() {
             return Err(Wrong("--segment-mib is mmdb's, and the store is a URL: leave it out".into()));
         }
         match self.engine {
-            Some(kind) if kind != url.kind() => Err(Wrong(format!(
-                "--engine {}: the store is a URL: leave the option out; form= in the URL chooses how it is used",
+            Some(kind) if kind != of_url => Err(Wrong(format!(
+                "--engine {}: the store is a URL: leave the option out; the URL says what it is",
                 kind.name()
             ))),
             _ => Ok(()),

@@ -6,7 +6,7 @@ use clap::Args;
 use mmdb::{Locking, LogKind};
 use serde::Serialize;
 use smsc::model::UnloggedTables;
-use smsc::store::{MmdbOptions, Place, PostgresqlUrl, StoreKind};
+use smsc::store::{MmdbOptions, Place, StoreKind};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -14,11 +14,13 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct StoreArgs {
     /// Where messages live: mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped,
-    /// postgresql-batched, postgresql-statements [default: mmdb; where there is a store, that one].
-    /// Only mmdb has the Flusher, which moves final messages to an archive meanwhile.
+    /// postgresql-batched, postgresql-statements, redis-cluster (six nodes on this machine)
+    /// [default: mmdb; where there is a store, that one]. Only mmdb has the Flusher, which moves
+    /// final messages to an archive meanwhile.
     /// A bench also takes postgresql://USER@HOST/DATABASE?schema=NAME, a schema of a server that is
     /// there already, with form=calls, grouped, batched or statements [default: batched]: it has to
-    /// be empty or not there, and is as before afterwards.
+    /// be empty or not there, and is as before afterwards. Or
+    /// redis-cluster://HOST:PORT,HOST:PORT/?prefix=NAME, in the same way.
     #[arg(long, value_parser = word)]
     pub store: Option<StoreWord>,
     /// mmdb: leave tables out of the log, which are made again from others at the start (selective
@@ -69,7 +71,7 @@ fn word(word: &str) -> Result<StoreWord, String> {
 }
 
 fn kind(word: &str) -> Result<StoreKind, String> {
-    let names = || StoreKind::ALL.into_iter().map(StoreKind::name);
+    let names = || StoreKind::NAMED.into_iter().map(StoreKind::name);
     StoreKind::named(word).ok_or_else(|| {
         let near = names().max_by(|a, b| strsim::jaro(word, a).total_cmp(&strsim::jaro(word, b)));
         let near = near
@@ -110,17 +112,18 @@ impl StoreArgs {
             // A URL that is wrong is refused before anything else is done.
             StoreWord::Url(word) => match Place::parse(word) {
                 Ok(Place::Server(url)) => Some(url.kind()),
+                Ok(Place::Cluster(_)) => Some(StoreKind::RedisCluster),
                 _ => None,
             },
         }
     }
 
     /// The URL that was given, if one was.
-    pub fn url(&self) -> Result<Option<PostgresqlUrl>, Wrong> {
+    pub fn url(&self) -> Result<Option<Place>, Wrong> {
         let Some(StoreWord::Url(word)) = &self.store else { return Ok(None) };
         match place(word, "--store")? {
-            Place::Server(url) => Ok(Some(url)),
             Place::Directory(_) => Ok(None),
+            place => Ok(Some(place)),
         }
     }
 

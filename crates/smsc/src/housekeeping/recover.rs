@@ -26,14 +26,16 @@ pub fn recover(store: &dyn Store, now_us: i64) -> Result<RecoveryReport, StoreEr
         recovered.rebuilt = rebuild(tables, store.has_flusher())?;
     }
     let mut session = store.session(Acknowledge::Early)?;
-    while let n @ 1.. = count(&mut *session, now_us)? {
+    // What another process has in flight is its own: only what is overdue is given back.
+    let until_us = if store.is_shared() { now_us } else { i64::MAX };
+    while let n @ 1.. = count(&mut *session, now_us, until_us)? {
         recovered.freed += n;
     }
     Ok(recovered)
 }
 
-fn count(session: &mut dyn Session, now_us: i64) -> Result<usize, StoreError> {
-    match session.call(Operation::FreeLeases { now_us, until_us: i64::MAX, max: FREE_BATCH })? {
+fn count(session: &mut dyn Session, now_us: i64, until_us: i64) -> Result<usize, StoreError> {
+    match session.call(Operation::FreeLeases { now_us, until_us, max: FREE_BATCH })? {
         Outcome::Count(count) => Ok(count),
         _ => Err(StoreError::protocol("FreeLeases gives a count")),
     }

@@ -495,7 +495,7 @@ mod tests {
     fn mistakes_are_told_with_their_line() {
         for (from, to, line, words) in [
             ("[timers]", "store = \"postgresql://u@h:0/\"\n[timers]", 3, "port of host 1"),
-            ("[timers]", "store = \"mysql://h/\"\n[timers]", 3, "known is postgresql"),
+            ("[timers]", "store = \"mysql://h/\"\n[timers]", 3, "known are postgresql"),
             ("[timers]", "store = 7\n[timers]", 3, "a directory, a URL"),
             (
                 "[timers]",

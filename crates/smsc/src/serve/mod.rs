@@ -195,7 +195,15 @@ pub async fn serve(
             tell(Event::Stops);
             return Ok(());
         }
+        Place::Cluster(url) => {
+            let url = url.clone();
+            let opened = tokio::task::spawn_blocking(move || SharedStore::at_cluster(&url, rules));
+            opened.await.map_err(|error| ServeError::Failed(error.to_string()))??
+        }
     };
+    if let (Place::Cluster(url), Some(identity)) = (&place, store.store().identity()) {
+        log.at(Level::Info, "store").text("url", &url.to_string()).text("identity", &identity);
+    }
     if let (Place::Server(url), Some(identity)) = (&place, store.store().identity()) {
         log.at(Level::Info, "store").text("url", &url.to_string()).text("identity", &identity);
     }

@@ -59,15 +59,24 @@ impl WrittenStore {
             WrittenStore::Table(Table { url, timeout_s }) => {
                 let wrong = |problem| (url.span(), format!("[store] url: {problem}"));
                 match Place::parse(OsStr::new(url.get_ref())) {
-                    Ok(Place::Directory(_)) => {
-                        Err(wrong("it begins with postgresql://; a directory is `store = \"DIR\"`".into()))
-                    }
+                    Ok(Place::Directory(_)) => Err(wrong(
+                        "it begins with postgresql:// or redis-cluster://; a directory is `store = \"DIR\"`"
+                            .into(),
+                    )),
                     Ok(Place::Server(url)) => match timeout_s {
                         None => Ok(Place::Server(url)),
                         Some(seconds) => {
                             let wrong = |problem| (seconds.span(), format!("[store] timeout_s: {problem}"));
                             url.with_timeout(*seconds.get_ref()).map(Place::Server).map_err(wrong)
                         }
+                    },
+                    Ok(Place::Cluster(url)) => match timeout_s {
+                        None => Ok(Place::Cluster(url)),
+                        Some(seconds) => Err((
+                            seconds.span(),
+                            "[store] timeout_s: it is PostgreSQL's; a Redis Cluster is waited for as long as a failover takes"
+                                .into(),
+                        )),
                     },
                     Err(problem) => Err(wrong(problem)),
                 }

@@ -4,13 +4,15 @@
 //! mmdb, SQLite and PostgreSQL's statement form implement [`crate::transaction::Transaction`], and
 //! run the centre's own code in it. PostgreSQL's other forms do not: **the three transactions of
 //! every message are written again there, in SQL and PL/pgSQL** (`postgresql/procedures.sql`),
-//! because a server would pay a round trip for each row otherwise. `tests/model.rs` holds both to
-//! the same outcomes and rows.
+//! because a server would pay a round trip for each row otherwise; and so are they for a Redis
+//! Cluster, in Lua (`redis_cluster/functions.lua`). `tests/model.rs` holds all to the same outcomes
+//! and rows.
 
 mod engine;
 mod mmdb;
 mod postgresql;
 mod recognise;
+mod redis_cluster;
 mod shared;
 mod spec;
 mod sql;
@@ -21,6 +23,7 @@ pub use crate::transaction::StoreError;
 
 pub use self::mmdb::{MmdbOptions, MmdbStore};
 pub use postgresql::{PostgresqlForm, PostgresqlSnapshot, PostgresqlStore, PostgresqlUrl};
+pub use redis_cluster::{PrivateCluster, RedisClusterStore, RedisClusterUrl, RedisClusterUrlError};
 pub use shared::{SILENCE, SharedStore, StartedOperation};
 pub use spec::{Opening, Place, SESSIONS, StoreKind};
 pub use sqlite::SqliteStore;
@@ -40,6 +43,9 @@ pub enum Durability {
     /// A power cut, or a crash of the process that has the store, takes back the last acknowledged
     /// operations at most: those of which each later one is taken back, too.
     PowerCutPrefix,
+    /// The loss of any one node, its disk included, takes nothing back, nor does a power cut of all
+    /// at once. What two losses in a row may take, `docs/redis-cluster.md` says.
+    OneNode,
     /// A crash of the processes that have the store takes nothing back. A power cut may take back
     /// anything, and damage what is left.
     ProcessCrash,
@@ -52,6 +58,7 @@ impl Durability {
         match self {
             Durability::PowerCut => "power-cut",
             Durability::PowerCutPrefix => "power-cut-prefix",
+            Durability::OneNode => "one-node",
             Durability::ProcessCrash => "process-crash",
         }
     }
@@ -113,6 +120,12 @@ pub trait Store: Send + Sync {
     /// What tells it from all other stores, where it has something that does.
     fn identity(&self) -> Option<String> {
         None
+    }
+
+    /// Whether other processes may use it at the same time: a claim may then be alive that this
+    /// process knows nothing of, also when it begins.
+    fn is_shared(&self) -> bool {
+        false
     }
 
     /// Whether final messages go through `sent` to the archive. A disk store keeps them in

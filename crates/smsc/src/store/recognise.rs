@@ -6,11 +6,13 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// A file that every store of a family has, and how it begins.
-const SIGNS: [(StoreKind, &str, &[u8]); 3] = [
+const SIGNS: [(StoreKind, &str, &[u8]); 4] = [
     (StoreKind::Mmdb, "MANIFEST", b"MMDBMAN1"),
     (StoreKind::Sqlite, "smsc.db", b"SQLite format 3\0"),
     // A cluster's version is a number.
     (StoreKind::Postgresql, "postgresql/PG_VERSION", b""),
+    // Ports are numbers, too.
+    (StoreKind::RedisCluster, "redis-cluster/ports", b""),
 ];
 
 impl StoreKind {
@@ -47,6 +49,7 @@ impl StoreKind {
             | StoreKind::PostgresqlGrouped
             | StoreKind::PostgresqlBatched
             | StoreKind::PostgresqlStatements => StoreKind::Postgresql,
+            StoreKind::RedisCluster => StoreKind::RedisCluster,
         }
     }
 }

@@ -6,8 +6,8 @@
 
 use super::waits::{Flow, FlowingOperation, Wait};
 use super::{
-    Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlStore, PostgresqlUrl, SESSIONS, Session, Store,
-    StoreError, StoreKind,
+    Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlStore, PostgresqlUrl, RedisClusterStore,
+    RedisClusterUrl, SESSIONS, Session, Store, StoreError, StoreKind,
 };
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::StationKey;
@@ -104,6 +104,14 @@ impl SharedStore {
     pub fn at(url: &PostgresqlUrl, rules: Rules) -> Result<SharedStore, StoreError> {
         let sessions = THREADS + OTHERS;
         SharedStore::of(Box::new(PostgresqlStore::at(url, rules, sessions, Opening::OrCreate)?))
+    }
+
+    /// Opens the store of a Redis Cluster that is there already; it is made if need be.
+    ///
+    /// # Errors
+    /// As [`SharedStore::open`].
+    pub fn at_cluster(url: &RedisClusterUrl, rules: Rules) -> Result<SharedStore, StoreError> {
+        SharedStore::of(Box::new(RedisClusterStore::at(url, rules, Opening::OrCreate)?))
     }
 
     /// Shares a store whose sessions wait.

@@ -2,7 +2,8 @@
 
 use super::postgresql::SESSIONS_MAX;
 use super::{
-    MmdbOptions, MmdbStore, PostgresqlForm, PostgresqlStore, PostgresqlUrl, SqliteStore, Store, StoreError,
+    MmdbOptions, MmdbStore, PostgresqlForm, PostgresqlStore, PostgresqlUrl, RedisClusterStore,
+    RedisClusterUrl, SqliteStore, Store, StoreError,
 };
 use crate::centre::Rules;
 use std::ffi::OsStr;
@@ -29,6 +30,8 @@ pub enum Place {
     Directory(PathBuf),
     /// In a database of a server that is there already.
     Server(PostgresqlUrl),
+    /// On a Redis Cluster that is there already.
+    Cluster(RedisClusterUrl),
 }
 
 impl Place {
@@ -52,8 +55,13 @@ impl Place {
             Some(("postgresql" | "postgres", _)) => {
                 PostgresqlUrl::parse(text).map(Place::Server).map_err(|error| error.to_string())
             }
+            Some((RedisClusterUrl::SCHEME, _)) => {
+                RedisClusterUrl::parse(text).map(Place::Cluster).map_err(|error| error.to_string())
+            }
             // What follows may have a password.
-            Some((scheme, _)) => Err(format!("there is no store behind {scheme}://; known is postgresql://")),
+            Some((scheme, _)) => Err(format!(
+                "there is no store behind {scheme}://; known are postgresql:// and redis-cluster://"
+            )),
             None => Ok(Place::Directory(word.into())),
         }
     }
@@ -76,10 +84,12 @@ pub enum StoreKind {
     PostgresqlBatched,
     /// PostgreSQL, statement by statement.
     PostgresqlStatements,
+    /// A Redis Cluster: of six nodes on this machine, or by its URL.
+    RedisCluster,
 }
 
 impl StoreKind {
-    /// All kinds.
+    /// All kinds of which one node has everything, so that numbers of messages rise one by one.
     pub const ALL: [StoreKind; 7] = [
         StoreKind::Mmdb,
         StoreKind::Sqlite,
@@ -88,6 +98,18 @@ impl StoreKind {
         StoreKind::PostgresqlGrouped,
         StoreKind::PostgresqlBatched,
         StoreKind::PostgresqlStatements,
+    ];
+
+    /// All kinds that have a name.
+    pub const NAMED: [StoreKind; 8] = [
+        StoreKind::Mmdb,
+        StoreKind::Sqlite,
+        StoreKind::SqliteNaive,
+        StoreKind::Postgresql,
+        StoreKind::PostgresqlGrouped,
+        StoreKind::PostgresqlBatched,
+        StoreKind::PostgresqlStatements,
+        StoreKind::RedisCluster,
     ];
 
     /// Its name, as in `--store`.
@@ -101,13 +123,14 @@ impl StoreKind {
             StoreKind::PostgresqlGrouped => "postgresql-grouped",
             StoreKind::PostgresqlBatched => "postgresql-batched",
             StoreKind::PostgresqlStatements => "postgresql-statements",
+            StoreKind::RedisCluster => "redis-cluster",
         }
     }
 
     /// The kind of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<StoreKind> {
-        StoreKind::ALL.into_iter().find(|kind| kind.name() == name)
+        StoreKind::NAMED.into_iter().find(|kind| kind.name() == name)
     }
 
     /// The rules of a centre on it, where nothing else is said.
@@ -192,6 +215,7 @@ impl StoreKind {
             StoreKind::PostgresqlGrouped => postgresql(PostgresqlForm::Grouped),
             StoreKind::PostgresqlBatched => postgresql(PostgresqlForm::Batched),
             StoreKind::PostgresqlStatements => postgresql(PostgresqlForm::Statements),
+            StoreKind::RedisCluster => Ok(Box::new(RedisClusterStore::open(directory, rules, opening)?)),
         }
     }
 }
