@@ -184,6 +184,7 @@ pub async fn serve(
         let store = match &whereabouts {
             Place::Directory(directory) => SharedStore::open(kind, directory, &mmdb, rules)?,
             Place::Server(url) => SharedStore::at(url, rules)?,
+            Place::Cluster(url) => SharedStore::at_cluster(url, rules)?,
         };
         let freed = recover(store.store(), Clock::default().now_us())?.freed;
         Ok::<_, ServeError>((store, freed))
@@ -194,11 +195,6 @@ pub async fn serve(
         _ = stops.wait_for(|wish| matches!(wish, Wish::Stop)) => {
             tell(Event::Stops);
             return Ok(());
-        }
-        Place::Cluster(url) => {
-            let url = url.clone();
-            let opened = tokio::task::spawn_blocking(move || SharedStore::at_cluster(&url, rules));
-            opened.await.map_err(|error| ServeError::Failed(error.to_string()))??
         }
     };
     if let (Place::Cluster(url), Some(identity)) = (&place, store.store().identity()) {
@@ -233,11 +229,14 @@ pub async fn serve(
     let detour = tokio::spawn(peer::detour(Arc::clone(&front)));
     tokio::spawn(queues::run(Arc::clone(&front)));
     tokio::spawn(rates::run(Arc::clone(&front)));
-    // When the store's own sessions give up; a disk is not given up.
+    // When the store's own sessions give up; a disk is not given up, and a cluster may be silent
+    // while it makes a replica its master.
     let timeout = match &place {
         Place::Server(url) => Some(url.timeout()),
-        Place::Directory(_) if kind.has_server() => Some(crate::store::SILENCE),
-        Place::Directory(_) => None,
+        Place::Directory(_) if kind.has_server() && kind != StoreKind::RedisCluster => {
+            Some(crate::store::SILENCE)
+        }
+        Place::Directory(_) | Place::Cluster(_) => None,
     };
     tokio::spawn(watchdog::run(Arc::clone(&front), timeout));
     let admin_site = sites.serve(&front)?;
