@@ -81,8 +81,7 @@ impl Product {
                 let logs = LOGS.iter().filter(|_| journal == "wal");
                 let mut all = vec![plain.clone()];
                 all.extend(logs.map(|length| plain.with("wal_autocheckpoint", length)));
-                let alone: Vec<_> =
-                    all.iter().map(|plain| plain.with("locking_mode", "exclusive")).collect();
+                let alone: Vec<_> = all.iter().map(|plain| plain.with("locking_mode", "exclusive")).collect();
                 all.extend(alone);
                 for candidate in &all {
                     let tried = self.tried(candidate);

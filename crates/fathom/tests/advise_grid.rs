@@ -6,10 +6,10 @@
 //! profile, 10) choose less; `FATHOM_GRIDS=DIR` keeps what was measured there, and goes on with it
 //! the next time.
 //!
-//! The fastest of a hundred single runs is the luckiest of those that are as fast: who is more than 5
-//! % behind it is measured with it once more, in paired blocks, until both are known to within 2 %
-//! (5 to 40 blocks), and that counts. Where the interval of the paired ratio holds 1.05, it is *not
-//! decided*: it is counted for itself, and is neither a hit nor a miss.
+//! The fastest of a hundred single runs is the luckiest of those that are as fast: who is more than
+//! 5 % behind it is measured with it once more, in paired blocks, until both are known to within 2
+//! % (5 to 40 blocks), and that counts. Where the interval of the paired ratio holds 1.05, it is
+//! *not decided*: it is counted for itself, and is neither a hit nor a miss.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
 
