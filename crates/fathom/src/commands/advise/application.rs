@@ -112,9 +112,10 @@ impl Application {
             .filter_map(|frames| frames.parse::<u64>().ok());
         if logs.clone().any(|frames| frames < 1000) {
             all.push(
-                "A shorter wal_autocheckpoint ends sooner to make the log longer, which costs each commit a flush more. That pays in \
-                 sessions as long as the trace: the log goes with the last connection. Whoever keeps the database open for \
-                 thousands of commits gains less, and may lose where checkpoints cost more; capture such a session and ask again."
+                "With a short wal_autocheckpoint the log soon stops growing, and while it grows each commit costs one flush more. \
+                 That pays in sessions as long as the trace, for the log goes with the last connection. Whoever keeps the database \
+                 open for thousands of commits gains less, and may lose where checkpoints cost more: capture such a session and \
+                 ask again."
                     .into(),
             );
         }
