@@ -32,11 +32,15 @@ fn tried_in(candidate: &Candidate, ms: f64) -> Trial {
     }
 }
 
+const PAGES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
+const LOGS: [&str; 3] = ["100", "300", "4000"];
+
 /// An application whose times are a product: of the journal mode, the pages, the log, the locking.
 struct Product {
     modes: [f64; 6],
-    pages: [f64; 4],
-    log: f64,
+    pages: [f64; 6],
+    /// Of the lengths in [`LOGS`].
+    logs: [f64; 3],
     locking: f64,
     recorded: usize,
 }
@@ -47,11 +51,14 @@ impl Product {
             ["delete/full", "delete/extra", "truncate/full", "persist/full", "wal/full", "wal/normal"];
         let mode = format!("{}/{}", candidate.journal_mode, candidate.synchronous);
         let of_mode = self.modes[place.iter().position(|known| *known == mode).unwrap()];
-        let of_page = self.pages
-            [[1024, 4096, 8192, 16384].iter().position(|size| *size == candidate.page_size).unwrap()];
-        let has = |key: &str| candidate.more.contains_key(key);
-        let of_log = if has("wal_autocheckpoint") { self.log } else { 1.0 };
-        of_mode * of_page * of_log * if has("locking_mode") { self.locking } else { 1.0 }
+        let of_page = self.pages[PAGES.iter().position(|size| *size == candidate.page_size).unwrap()];
+        let of_log = candidate.more.get("wal_autocheckpoint").map_or(1.0, |length| {
+            let own = self.logs[LOGS.iter().position(|known| known == length).unwrap()];
+            // Where commits do not flush, a short log makes checkpoints only.
+            if candidate.synchronous == "normal" && length != "4000" { own.max(1.0) } else { own }
+        });
+        let of_locking = if candidate.more.contains_key("locking_mode") { self.locking } else { 1.0 };
+        of_mode * of_page * of_log * of_locking
     }
 
     fn tried(&self, candidate: &Candidate) -> Trial {
@@ -69,13 +76,14 @@ impl Product {
             ("wal", "full"),
             ("wal", "normal"),
         ] {
-            for page in ["1024", "4096", "8192", "16384"] {
-                let plain = Candidate::new(journal, synchronous).with("page_size", page);
-                let log = plain.with("wal_autocheckpoint", "4000");
-                let plain = [plain.clone(), plain.with("locking_mode", "exclusive")];
-                let log = [log.clone(), log.with("locking_mode", "exclusive")];
-                let all = plain.iter().chain(log.iter().filter(|_| journal == "wal"));
-                for candidate in all {
+            for page in PAGES.map(|size| size.to_string()) {
+                let plain = Candidate::new(journal, synchronous).with("page_size", &page);
+                let logs = LOGS.iter().filter(|_| journal == "wal");
+                let mut all = vec![plain.clone()];
+                all.extend(logs.map(|length| plain.with("wal_autocheckpoint", length)));
+                let alone: Vec<_> = all.iter().map(|plain| plain.with("locking_mode", "exclusive")).collect();
+                all.extend(alone);
+                for candidate in &all {
                     let tried = self.tried(candidate);
                     if tried.durability >= Some(must) {
                         best = best.min(tried.ns() / 1e6);
@@ -102,24 +110,25 @@ proptest! {
     /// What happened: the search left out what the traces needed. A longer log, where nothing had
     /// been written to the device yet, and EXCLUSIVE together with other pages, were never
     /// recorded, and 21 of 360 simulated cells (6 applications, 12 devices, 3 promises) named a
-    /// setting that was up to 36 % behind. The mend: what helps by itself is tried together. Where
-    /// settings multiply, and pages have one best size, the best of all 60 is found with at most 20
-    /// recordings.
+    /// setting that was up to 36 % behind. The mend: what helps by itself is tried together. Later:
+    /// no log shorter than SQLite's own was recorded, by which WAL/FULL is up to 1.8 times as fast
+    /// in sessions of some hundred commits. Where settings multiply, and pages have one best size,
+    /// the best of all is found with at most 26 recordings.
     #[test]
     fn the_search_finds_the_best_of_the_grid_where_settings_multiply(
         modes in prop::array::uniform6(1.0..10.0_f64),
-        (best, falls) in (0..4_usize, prop::array::uniform4(1.03..2.0_f64)),
-        (log, locking) in (0.5..1.5_f64, 0.5..1.5_f64),
+        (best, falls) in (0..6_usize, prop::array::uniform6(1.03..2.0_f64)),
+        (logs, locking) in (prop::array::uniform3(0.5..1.5_f64), 0.5..1.5_f64),
         must in 0..3_usize,
     ) {
         // EXTRA does all that DELETE/FULL does.
         let mut modes = modes;
         modes[1] = modes[0] * (1.0 + (modes[1] - 1.0) / 9.0);
-        let mut pages = [1.0; 4];
+        let mut pages = [1.0; 6];
         for place in (0..best).rev() {
             pages[place] = pages[place + 1] * falls[place];
         }
-        for place in best + 1..4 {
+        for place in best + 1..6 {
             pages[place] = pages[place - 1] * falls[place];
         }
         let must = PROMISES[must];
@@ -127,13 +136,20 @@ proptest! {
         // right").
         let places = [(0, 1), (1, 2), (2, 2), (3, 2), (4, 2), (5, 0)];
         let allowed = places.iter().filter(|place| PROMISES[place.1] >= must).map(|place| place.0);
-        let lead = allowed.clone().min_by(|a: &usize, b| modes[*a].total_cmp(&modes[*b])).unwrap();
-        prop_assume!(lead >= 4 || allowed.filter(|mode| *mode >= 4).all(|mode| modes[mode] * log >= modes[lead]));
-        let mut product = Product { modes, pages, log, locking, recorded: 0 };
+        let shortest = logs.into_iter().fold(1.0, f64::min);
+        let tuned = |mode: &usize| match mode {
+            4 => modes[4] * shortest,
+            5 => modes[5] * logs[2].min(1.0),
+            plain => modes[*plain],
+        };
+        let seen = |mode: &usize| if *mode == 4 { modes[4] * logs[0].min(1.0) } else { modes[*mode] };
+        let lead = allowed.clone().min_by(|a, b| seen(a).total_cmp(&seen(b))).unwrap();
+        prop_assume!(allowed.clone().all(|mode| tuned(&mode) >= tuned(&lead)));
+        let mut product = Product { modes, pages, logs, locking, recorded: 0 };
         let app = AppUse { has_one_connection: true, reads_most: false };
         let found = search(&Candidate::default(), app, &|_| must, &mut product);
         let Ok((_, last)) = found;
-        prop_assert!(product.recorded <= 20, "{}", product.recorded);
+        prop_assert!(product.recorded <= 26, "{}", product.recorded);
         let tried: Vec<Trial> = last.iter().map(|candidate| product.tried(candidate)).collect();
         let named = choose(&tried, must, Some(0));
         prop_assert!(named.is_some_and(|place| tried[place].durability >= Some(must)));

@@ -6,10 +6,10 @@
 //! profile, 10) choose less; `FATHOM_GRIDS=DIR` keeps what was measured there, and goes on with it
 //! the next time.
 //!
-//! The fastest of thirty single runs is the luckiest of those that are as fast: who is more than 5
-//! % behind it is measured with it once more, in paired blocks, until both are known to within 2 %
-//! (5 to 40 blocks), and that counts. Where the interval of the paired ratio holds 1.05, it is *not
-//! decided*: it is counted for itself, and is neither a hit nor a miss.
+//! The fastest of a hundred single runs is the luckiest of those that are as fast: who is more than
+//! 5 % behind it is measured with it once more, in paired blocks, until both are known to within 2
+//! % (5 to 40 blocks), and that counts. Where the interval of the paired ratio holds 1.05, it is
+//! *not decided*: it is counted for itself, and is neither a hit nor a miss.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
 
@@ -41,10 +41,10 @@ const MUSTS: [&str; 3] = ["keep=prefix", "keep=all-but-last", "keep=all"];
 fn grid() -> Vec<String> {
     let mut all = Vec::new();
     for (journal, synchronous, _) in MODES {
-        for page in ["1024", "4096", "8192", "16384"] {
+        for page in ["512", "1024", "2048", "4096", "8192", "16384"] {
             let plain = format!("{journal}/{synchronous}/{page}");
             if journal == "wal" {
-                all.push(format!("{plain}/wal_autocheckpoint=4000"));
+                all.extend(["100", "300", "4000"].map(|log| format!("{plain}/wal_autocheckpoint={log}")));
             }
             all.push(format!("{plain}/locking_mode=exclusive"));
             all.push(plain);
@@ -231,12 +231,12 @@ fn what_its_interval_does_not_decide_is_neither_a_hit_nor_a_miss() {
 #[test]
 fn the_grid_has_every_mode_and_an_experiment_takes_all_of_it() {
     let all = grid();
-    assert_eq!(all.len(), 56);
-    assert_eq!(all.iter().filter(|key| promise(key) == 2).count(), 36);
+    assert_eq!(all.len(), 108);
+    assert_eq!(all.iter().filter(|key| promise(key) == 2).count(), 66);
     let place = Place::new();
     place.fathom(&["trace", "synthesise", "gmail", "--scale", "3", "--out", "g.trace"]).exits(0);
     place.write("grid.toml", &experiment(&all, "sd-slow", 1));
     let end = place.fathom(&["run", "./grid.toml", "--trace", "g.trace", "--plan"]);
     end.exits(0);
-    assert!(end.stdout.contains("56 runs in all"), "{end}");
+    assert!(end.stdout.contains("108 runs in all"), "{end}");
 }

@@ -25,11 +25,19 @@ const MORE_CAREFUL: (&str, &str) = ("delete", "extra");
 /// Page sizes that are tried besides the application's own.
 const PAGES: [u32; 3] = [1024, 4096, 8192];
 
-/// This size is tried where 8 KiB are no slower than what is smaller.
-const LARGE_PAGE: u32 = 16_384;
+/// All that may be tried: of the best of those the neighbours.
+const ALL_PAGES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
 
 /// A longer log, pages.
 const LONG_LOG: u64 = 4000;
+
+/// Shorter ones, from the shortest. While a log grows, each commit with FULL flushes once more, for
+/// the file's length is the file system's journal's; a short one has ended to grow sooner. Where a
+/// commit flushes nothing, a checkpoint does, and a short log has more of these.
+const SHORT_LOGS: [u64; 2] = [100, 300];
+
+/// The setting of that, in pages.
+const LOG: &str = "wal_autocheckpoint";
 
 /// SQLite's own, pages.
 const USUAL_LOG: u64 = 1000;
@@ -49,12 +57,15 @@ const CPU_DOUBT: f64 = 0.25;
 /// Settings of the last round for each device, at most, beside the baseline.
 const NEAREST: usize = 3;
 
-/// The baseline first, then all modes with its other settings.
+/// The baseline first, then all modes with its other settings, and WAL/FULL with a short log: it
+/// can be what makes that mode lead.
 #[must_use]
 pub fn first(baseline: &Candidate) -> Vec<Candidate> {
     let mut all = vec![baseline.clone()];
     for mode in MODES {
-        push(&mut all, in_mode(baseline, mode));
+        let plain = in_mode(baseline, mode);
+        push(&mut all, plain.clone());
+        push_logs(&mut all, &plain, &SHORT_LOGS[..1]);
     }
     all
 }
@@ -63,7 +74,7 @@ pub fn first(baseline: &Candidate) -> Vec<Candidate> {
 fn in_mode(candidate: &Candidate, (journal_mode, synchronous): (&str, &str)) -> Candidate {
     let mut other = candidate.with("journal_mode", journal_mode).with("synchronous", synchronous);
     if journal_mode != "wal" {
-        other.more.remove("wal_autocheckpoint");
+        other.more.remove(LOG);
     }
     other
 }
@@ -89,7 +100,8 @@ pub fn second(devices: &[Vec<Trial>], must: Durability, app: AppUse) -> Vec<Cand
         for size in PAGES {
             push(&mut all, leader.with("page_size", &size.to_string()));
         }
-        push_long_log(&mut all, leader);
+        push_logs(&mut all, leader, &SHORT_LOGS);
+        push_logs(&mut all, leader, &[LONG_LOG]);
         // With several connections the replay shows whether the application breaks: once is enough.
         if place == 0 || app.has_one_connection {
             push(&mut all, leader.with("locking_mode", "exclusive"));
@@ -103,33 +115,41 @@ pub fn second(devices: &[Vec<Trial>], must: Durability, app: AppUse) -> Vec<Cand
     all
 }
 
-/// What the second round points to: larger pages where they go on getting better, what helped by
-/// itself together, and a longer log.
+/// What the second round points to: the neighbours of the best page sizes, what helped by itself
+/// together, and a longer log.
 #[must_use]
 pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
-    let mut all = Vec::new();
-    for leader in leaders(devices, must) {
+    let (mut all, mut leaders, mut combined) = (Vec::new(), leaders(devices, must), Vec::new());
+    for tried in devices {
+        let Some(fastest) = fastest(tried, &|own| own >= must) else { continue };
+        for candidate in combinations(fastest, tried, must) {
+            push(&mut leaders, plain_of(tried, &candidate));
+            push(&mut combined, candidate);
+        }
+    }
+    for leader in leaders {
         for tried in devices {
             let sizes = sizes(&in_mode_of(tried, &leader));
-            let of = |size: u32| sizes.iter().find(|trial| trial.candidate.page_size == size);
-            let smaller =
-                sizes.iter().filter(|trial| trial.candidate.page_size < 8192).map(|trial| trial.ns());
-            let smaller = smaller.min_by(f64::total_cmp);
-            if let (Some(eight), Some(smaller)) = (of(8192), smaller)
-                && eight.ns() <= smaller * SLOWER
-            {
-                push(&mut all, Candidate { page_size: LARGE_PAGE, ..eight.candidate.clone() });
+            let best = sizes.iter().map(|trial| trial.ns()).min_by(f64::total_cmp);
+            for trial in sizes.iter().filter(|trial| best.is_some_and(|ns| trial.ns() <= ns * SLOWER)) {
+                for size in neighbours(trial.candidate.page_size) {
+                    push(&mut all, Candidate { page_size: size, ..trial.candidate.clone() });
+                }
             }
         }
-        push_long_log(&mut all, &leader);
+        push_logs(&mut all, &leader, &[LONG_LOG]);
     }
-    for tried in devices {
-        if let Some(fastest) = fastest(tried, &|own| own >= must) {
-            push(&mut all, together(&fastest.candidate, tried));
-        }
+    for candidate in combined {
+        push(&mut all, candidate);
     }
     all.retain(|candidate| !is_tried(devices, candidate));
     all
+}
+
+/// The next smaller and the next larger page size.
+fn neighbours(size: u32) -> impl Iterator<Item = u32> {
+    let smaller = ALL_PAGES.into_iter().filter(move |other| *other < size).next_back();
+    smaller.into_iter().chain(ALL_PAGES.into_iter().find(move |other| *other > size))
 }
 
 /// The fastest of each device with the promise; and with a weaker one that leaves a sound database,
@@ -139,7 +159,7 @@ fn leaders(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
     let mut leaders: Vec<Candidate> = Vec::new();
     for tried in devices {
         if let Some(best) = fastest(tried, &|own| own >= must) {
-            push(&mut leaders, best.candidate.clone());
+            push(&mut leaders, plain_of(tried, &best.candidate));
         }
     }
     for tried in devices {
@@ -147,7 +167,7 @@ fn leaders(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
         if let Some(weaker) = weaker
             && !leaders.iter().any(|candidate| candidate.journal_mode == weaker.candidate.journal_mode)
         {
-            push(&mut leaders, weaker.candidate.clone());
+            push(&mut leaders, plain_of(tried, &weaker.candidate));
         }
     }
     leaders.truncate(LEADERS);
@@ -172,7 +192,9 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
                 push(&mut all, near.candidate.clone());
             }
         }
-        push(&mut all, together(&fastest.candidate, tried));
+        for candidate in combinations(fastest, tried, must) {
+            push(&mut all, candidate);
+        }
         if let Some(weaker) = self::fastest(tried, &|own| is_sound_and_weaker(own, must)) {
             push(&mut all, tuned_as(&weaker.candidate, &fastest.candidate));
         }
@@ -180,12 +202,20 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
     all
 }
 
-/// A weaker one with the tuning of the fastest, where both have the same journal.
+/// A weaker one with the tuning of the fastest, where both have the same journal, but for a short
+/// log, which is good for FULL alone.
 fn tuned_as(weaker: &Candidate, fastest: &Candidate) -> Candidate {
     if weaker.journal_mode != fastest.journal_mode {
         return weaker.clone();
     }
-    fastest.with("synchronous", &weaker.synchronous)
+    let mut tuned = fastest.with("synchronous", &weaker.synchronous);
+    if frames(&tuned).is_some_and(|frames| frames < USUAL_LOG) {
+        match weaker.more.get(LOG) {
+            Some(own) => tuned.set(LOG, own),
+            None => drop(tuned.more.remove(LOG)),
+        }
+    }
+    tuned
 }
 
 fn fastest<'a>(tried: &'a [Trial], is_asked: &dyn Fn(Durability) -> bool) -> Option<&'a Trial> {
@@ -201,36 +231,71 @@ fn is_tried(devices: &[Vec<Trial>], candidate: &Candidate) -> bool {
     devices.iter().flatten().any(|trial| trial.candidate == *candidate)
 }
 
-/// A WAL's with a longer log, of which small pages need more.
-fn push_long_log(all: &mut Vec<Candidate>, leader: &Candidate) {
-    let own = leader.more.get("wal_autocheckpoint").map_or(Some(USUAL_LOG), |frames| frames.parse().ok());
-    if leader.journal_mode == "wal" && own.is_some_and(|frames| frames > 0 && frames < LONG_LOG) {
-        push(all, leader.with("wal_autocheckpoint", &LONG_LOG.to_string()));
+/// Of a WAL those with logs of other lengths that may bring something: longer ones, of which small
+/// pages need more, and with FULL shorter ones.
+fn push_logs(all: &mut Vec<Candidate>, leader: &Candidate, lengths: &[u64]) {
+    let Some(own) = frames(leader).filter(|frames| *frames > 0) else { return };
+    let is_full = leader.synchronous != "normal" && leader.synchronous != "off";
+    for length in lengths {
+        let is_worth = if *length > USUAL_LOG { own < *length } else { is_full && own > *length };
+        if leader.journal_mode == "wal" && is_worth {
+            push(all, leader.with(LOG, &length.to_string()));
+        }
     }
 }
 
-/// Of the journal mode of the fastest: the best pages, with each other setting that made the mode
-/// faster by itself.
-fn together(fastest: &Candidate, tried: &[Trial]) -> Candidate {
-    let of_mode = in_mode_of(tried, fastest);
-    let Some(plain) = plainest(&of_mode) else { return fastest.clone() };
-    // The fastest may have something that was tried with it and does not help.
-    let mut found = plain.candidate.clone();
-    if let Some(best) = sizes(&of_mode).into_iter().min_by(|a, b| a.ns().total_cmp(&b.ns())) {
-        found.page_size = best.candidate.page_size;
-    }
-    let alone = |trial: &&&Trial| {
-        trial.candidate.page_size == plain.candidate.page_size
-            && trial.candidate.more.len() == plain.candidate.more.len() + 1
-    };
-    for other in of_mode.iter().filter(alone).filter(|trial| trial.ns() < plain.ns() * 0.99) {
-        for (key, value) in &other.candidate.more {
-            if !plain.candidate.more.contains_key(key) {
-                found.set(key, value);
-            }
+/// At how many frames the log of a candidate is checkpointed; none where that is no number.
+fn frames(candidate: &Candidate) -> Option<u64> {
+    candidate.more.get(LOG).map_or(Some(USUAL_LOG), |frames| frames.parse().ok())
+}
+
+/// What helped by itself together: in the journal mode of the fastest, and in each other with the
+/// promise that it should bring before that.
+fn combinations(fastest: &Trial, tried: &[Trial], must: Durability) -> Vec<Candidate> {
+    let mut all = vec![together(&fastest.candidate, tried).0];
+    for trial in tried.iter().filter(|trial| trial.durability.is_some_and(|own| own >= must)) {
+        let (candidate, expected_ns) = together(&trial.candidate, tried);
+        if expected_ns < fastest.ns() {
+            push(&mut all, candidate);
         }
     }
-    found
+    all
+}
+
+/// Of the journal mode of a candidate: the best pages, with each other setting that made the mode
+/// faster by itself; and what it takes where these multiply, ns.
+fn together(candidate: &Candidate, tried: &[Trial]) -> (Candidate, f64) {
+    let of_mode = in_mode_of(tried, candidate);
+    let Some(plain) = plainest(&of_mode) else { return (candidate.clone(), f64::INFINITY) };
+    // The fastest may have something that was tried with it and does not help.
+    let (mut found, mut expected_ns) = (plain.candidate.clone(), plain.ns());
+    if let Some(best) = sizes(&of_mode).into_iter().min_by(|a, b| a.ns().total_cmp(&b.ns())) {
+        found.page_size = best.candidate.page_size;
+        expected_ns = best.ns();
+    }
+    let mut alone: Vec<&Trial> =
+        of_mode.iter().copied().filter(|trial| trial.ns() < plain.ns() * 0.99).collect();
+    alone.sort_by(|a, b| a.ns().total_cmp(&b.ns()));
+    let mut keys = Vec::new();
+    for trial in alone {
+        // Of several values of a setting the fastest.
+        if let Some((key, value)) = only_other(plain, trial).filter(|(key, _)| !keys.contains(key)) {
+            keys.push(key);
+            found.set(key, value);
+            expected_ns *= trial.ns() / plain.ns();
+        }
+    }
+    (found, expected_ns)
+}
+
+/// The one setting in which a candidate differs from the plain one, its pages being the same.
+fn only_other<'a>(plain: &Trial, tried: &'a Trial) -> Option<(&'a str, &'a str)> {
+    let (plain, tried) = (&plain.candidate, &tried.candidate);
+    let has_all = plain.more.keys().all(|key| tried.more.contains_key(key));
+    let mut others = tried.more.iter().filter(|(key, value)| plain.more.get(*key) != Some(value));
+    let (key, value) = others.next()?;
+    let is_alone = has_all && plain.page_size == tried.page_size && others.next().is_none();
+    is_alone.then_some((key, value))
 }
 
 /// What was tried in the journal mode of a candidate, on the file system that is best for it.
@@ -242,6 +307,12 @@ fn in_mode_of<'a>(tried: &'a [Trial], candidate: &Candidate) -> Vec<&'a Trial> {
     let of_mode = || tried.iter().filter(is_in_mode);
     let best = of_mode().min_by(|a, b| a.ns().total_cmp(&b.ns()));
     of_mode().filter(|trial| best.is_some_and(|best| trial.filesystem == best.filesystem)).collect()
+}
+
+/// What was tried first in the journal mode of a candidate: what it is tuned from.
+fn plain_of(tried: &[Trial], candidate: &Candidate) -> Candidate {
+    let plain = plainest(&in_mode_of(tried, candidate));
+    plain.map_or_else(|| candidate.clone(), |plain| plain.candidate.clone())
 }
 
 /// Of a journal mode what was tried first, in the first round.

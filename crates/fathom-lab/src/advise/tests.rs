@@ -102,6 +102,10 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
         modes.iter().all(|mode| mode.journal_mode == "wal" || !mode.more.contains_key("wal_autocheckpoint"))
     );
     assert_eq!(modes.len(), 5, "five modes, of which one is its own: {modes:?}");
+    // One that makes its log short itself needs no other; who does not may win by that alone.
+    let usual = first(&Candidate::default());
+    assert!(usual.contains(&Candidate::new("wal", "full").with("wal_autocheckpoint", "100")));
+    assert!(!usual.contains(&Candidate::new("wal", "normal").with("wal_autocheckpoint", "100")));
     let tried = vec![vec![
         one("delete", "full", 10.0),
         one("persist", "full", 8.0),
@@ -114,6 +118,8 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     let expected = [
         "wal/full/1024",
         "wal/full/8192",
+        "wal/full/4096/wal_autocheckpoint=100",
+        "wal/full/4096/wal_autocheckpoint=300",
         "wal/full/4096/wal_autocheckpoint=4000",
         "wal/full/4096/locking_mode=exclusive",
     ];
@@ -136,9 +142,21 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     };
     round[0].extend([with("page_size", "1024", 4.0), with("wal_autocheckpoint", "4000", 4.5)]);
     let together = "wal/full/1024/wal_autocheckpoint=4000";
-    assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), [together]);
+    let sizes = ["wal/full/512", "wal/full/2048"];
+    assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), [&sizes[..], &[together]].concat());
     let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast));
     assert_eq!(last, ["delete/full/4096", "wal/full/1024", together, "wal/normal/1024"]);
+    // Of several lengths the best is taken, and what is weaker does not get a short one.
+    let mut short = round.clone();
+    short[0].extend([
+        with("wal_autocheckpoint", "300", 3.5),
+        with("wal_autocheckpoint", "100", 3.8),
+        with("locking_mode", "exclusive", 4.9),
+    ]);
+    let last = keys(&finalists(&Candidate::default(), &short, Durability::PowerCutAllButLast));
+    let together = "wal/full/1024/locking_mode=exclusive/wal_autocheckpoint=300";
+    let short = "wal/full/4096/wal_autocheckpoint=300";
+    assert_eq!(last, ["delete/full/4096", short, together, "wal/normal/4096"]);
     // Larger ones are tried while they go on getting better.
     round[0].push(with("page_size", "8192", 3.9));
     assert!(keys(&third(&round, Durability::PowerCutAllButLast)).contains(&"wal/full/16384".into()));

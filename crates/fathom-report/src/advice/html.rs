@@ -134,7 +134,7 @@ impl Advice {
                     td.n { (format!("{:.2}", named.flushes)) }
                     td.n { (number::bytes(named.written_bytes)) }
                     td { (durability_text(named.durability)) }
-                    td { (tame(&stands)) }
+                    td.words { (tame(&stands)) }
                 } @else {
                     td colspan="8" { "nothing that was tried keeps it" }
                 }

@@ -82,6 +82,7 @@ fn the_page_obeys_nothing_that_a_trace_is_called_and_has_everything() {
     assert!(!html.contains("<script>") && html.contains("mail &amp; &lt;script&gt;"), "{html}");
     assert!(html.contains("WAL/FULL ◀") && html.contains("DELETE/FULL (now)"), "{html}");
     assert!(html.contains("default-src 'none'") && html.contains("fathom advise mail"));
+    assert!(html.contains("<td class=\"words\">"), "what it rests on wraps, so that the table is whole");
     let bars = html.matches("data-cell=").count();
     assert_eq!(bars, 3, "a bar for each that was tried");
 }

@@ -9,11 +9,16 @@ use crate::page::{colours, folded, label};
 /// Panels that are seen before somebody asks for all.
 const PANELS_SEEN: usize = 3;
 
+/// Characters of a name from which names get the room of two in the column of usual ones.
+const LONG_NAME: usize = 30;
+
 /// The figure.
 pub fn figure(ranking: &Ranking) -> Markup {
     let (seen, more) = ranking.panels.split_at(ranking.panels.len().min(PANELS_SEEN));
+    let bars = ranking.panels.iter().flat_map(|panel| &panel.groups).flat_map(|group| &group.bars);
+    let has_long = bars.map(|bar| bar.name.chars().count()).any(|length| length >= LONG_NAME);
     html! {
-        figure.ranking id=(super::ID) aria-labelledby="h-ranking" {
+        figure.ranking.long-names[has_long] id=(super::ID) aria-labelledby="h-ranking" {
             figcaption { h3 id="h-ranking" { (ranking.title) } p { (ranking.note) } }
             @for shown in seen { (panel(ranking, shown)) }
             @if !more.is_empty() {

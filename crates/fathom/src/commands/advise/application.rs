@@ -103,7 +103,23 @@ impl Application {
                     .into(),
             );
         }
-        if is_named("wal_autocheckpoint") {
+        // The lengths of logs that are advised, but for the application's own.
+        let mut logs = advised
+            .iter()
+            .filter_map(DeviceAdvice::best_trial)
+            .filter_map(|trial| trial.candidate.more.get("wal_autocheckpoint"))
+            .filter(|frames| self.baseline.more.get("wal_autocheckpoint") != Some(*frames))
+            .filter_map(|frames| frames.parse::<u64>().ok());
+        if logs.clone().any(|frames| frames < 1000) {
+            all.push(
+                "With a short wal_autocheckpoint the log soon stops growing, and while it grows each commit costs one flush more. \
+                 That pays in sessions as long as the trace, for the log goes with the last connection. Whoever keeps the database \
+                 open for thousands of commits gains less, and may lose where checkpoints cost more: capture such a session and \
+                 ask again."
+                    .into(),
+            );
+        }
+        if logs.any(|frames| frames >= 1000) {
             all.push(
                 "A larger wal_autocheckpoint makes the log longer, and with it the first start after a crash and reads while it is long."
                     .into(),
