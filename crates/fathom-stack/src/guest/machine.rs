@@ -231,8 +231,8 @@ impl Guest {
         self.do_so(&Ask::MakeDirectory { path: path.into() }, ANSWER_LIMIT)
     }
 
-    /// How much its CLOCK_MONOTONIC shows more than this machine's, ns: less, as a guest counts from
-    /// its boot. Its clock goes by this machine's, so that the difference stays.
+    /// How much more its CLOCK_MONOTONIC shows than this machine's, ns: less, as a guest counts
+    /// from its boot. Its clock goes by this machine's, so that the difference stays.
     ///
     /// # Errors
     /// The guest has ended, or does not answer.
