@@ -26,6 +26,16 @@ pub struct RequestTimes {
     pub offset: u64,
 }
 
+impl RequestTimes {
+    /// As a clock shows it that shows so much more.
+    #[must_use]
+    pub fn by_clock(self, difference_ns: i64) -> RequestTimes {
+        let shown = |ns: u64| ns.saturating_add_signed(difference_ns);
+        let (arrival_ns, asked_ns) = (shown(self.arrival_ns), shown(self.asked_ns));
+        RequestTimes { arrival_ns, asked_ns, given_ns: shown(self.given_ns), ..self }
+    }
+}
+
 /// As it is sent: kind, bytes, arrival, the other times from there on, offset.
 type Row = (u8, u32, u64, u64, u64, u64, u64);
 

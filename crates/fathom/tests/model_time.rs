@@ -121,6 +121,28 @@ fn where_flushes_take_all_the_time_model_time_is_their_number_times_theirs() {
     place.fathom(&["compare", "r.db", "r.db", "--fail-if-slower", "1%"]).exits(2).says("Cannot tell: ");
 }
 
+/// A guest's worker tells its times by the guest's clock, which begins with its boot: what the
+/// device served is laid over them all the same.
+#[test]
+fn flushes_take_their_time_in_the_guests_phases() {
+    let place = Place::new();
+    if fathom_stack::guest::Kernel::cached().is_none() || !can_serve(&place) {
+        eprintln!("skipped: no guest kernel, or no device can be served");
+        return;
+    }
+    place.write("flushes.toml", FLUSHES_ONLY);
+    let all = measured(&place, "./flushes.toml", 30, "r.db", &["--repeat", "1", "--guest"]);
+    assert_eq!(all.len(), 4);
+    for (name, cell) in &all {
+        assert_eq!(cell["clock"], "model", "{name}");
+        let (flushes, device_ns) = (number(cell, "device_flushes"), number(cell, "model_device_ns"));
+        assert!(flushes >= 1.0, "{name}: {cell}");
+        let by_hand_ns = flushes * 20e6;
+        assert!((device_ns / by_hand_ns - 1.0).abs() < 0.01, "{name}: {device_ns} ns, by hand {by_hand_ns}");
+        assert!(number(cell, "model_ns") <= number(cell, "wall_time_ns") * 1.02, "{name}: {cell}");
+    }
+}
+
 #[test]
 fn a_gate_is_told_by_its_exit_code_and_its_files() {
     let place = Place::new();

@@ -295,8 +295,6 @@ fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Found)
     if !by_wall.is_empty() {
         let why = if !results.has_models() {
             "this file is of a format (before 7) that does not keep it. Run again to have it"
-        } else if by_wall.iter().any(|cell| results.good_runs(*cell).any(|run| !run.stack.guest.is_empty())) {
-            "a guest kernel has a clock of its own, in which the device's times cannot be told"
         } else {
             "it was not recorded in each of their runs"
         };
@@ -314,7 +312,7 @@ fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Found)
     if !by_device.is_empty() {
         found.push(Weight::Note, format!(
             "model time by the device alone: in {} of {} cells not all threads that work are seen (a server, a store with I/O of its \
-             own), so time in which they waited for a processor is in it",
+             own, a guest kernel), so time in which they waited for a processor is in it",
             by_device.len(),
             results.cells.len()
         ));

@@ -287,8 +287,7 @@ impl World for Local {
 
     fn keep_served(&mut self) -> Result<bool, String> {
         let Some(stack) = &mut self.stack else { return Ok(false) };
-        // A guest has a clock of its own.
-        if stack.guest().is_some() || stack.device_server_pid().is_none() {
+        if stack.device_server_pid().is_none() {
             return Ok(false);
         }
         stack.keep_served()?;
@@ -296,7 +295,16 @@ impl World for Local {
     }
 
     fn served(&mut self) -> Result<Vec<Vec<RequestTimes>>, String> {
-        self.stack.as_mut().map_or(Ok(Vec::new()), Stack::served)
+        let Some(stack) = &mut self.stack else { return Ok(Vec::new()) };
+        let mut served = stack.served()?;
+        // A worker in a guest has told its times by the guest's clock.
+        if let Some(guest) = stack.guest() {
+            let difference_ns = guest.clock_difference_ns().map_err(|error| error.to_string())?;
+            for operation in served.iter_mut().flatten() {
+                *operation = operation.by_clock(difference_ns);
+            }
+        }
+        Ok(served)
     }
 
     fn power_cut(&mut self, cell: &Cell, seed: u64) -> Result<Option<CutFinding>, WorkError> {

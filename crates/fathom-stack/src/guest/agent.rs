@@ -22,6 +22,7 @@ use crate::blocks::{BUFFER_KIB, BlockTrace, Recording};
 use crate::instruments::floor::floor_probe;
 use fathom_ground::command::CommandLine;
 use fathom_ground::lines;
+use fathom_ground::system::now_ns;
 
 /// The line to Fathom.
 const TALK: &str = "/dev/ttyS0";
@@ -155,6 +156,7 @@ fn answer(ask: Ask, out: &mut File, trace: &mut Option<BlockTrace>) -> Answer {
                     .map_err(|error| format!("{}: {error}", path.display())),
             )
         }
+        Ask::Clock => Answer::Clock { now_ns: now_ns() },
         Ask::Floor { directory, writes } => match floor_probe(&directory, writes) {
             Ok(floor) => Answer::Floor(floor),
             Err(error) => Answer::Refused { problem: error.to_string() },

@@ -25,6 +25,7 @@ use crate::blocks::Request;
 use crate::instruments::floor::FloorProbe;
 use fathom_ground::command::{CommandError, CommandLine, CommandProblem, Output};
 use fathom_ground::lines;
+use fathom_ground::system::now_ns;
 
 /// How long a guest may take to boot: 0.3 s on an idle machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -38,6 +39,8 @@ const GRACE: Duration = Duration::from_secs(10);
 const OFF_LIMIT: Duration = Duration::from_secs(10);
 /// How long one that was killed may take to die.
 const DEATH: Duration = Duration::from_secs(2);
+/// How often its clock is asked for: on a busy machine most answers wait for a processor.
+const CLOCK_READINGS: usize = 15;
 /// How much of the kernel's last words is kept.
 const CONSOLE_KEPT: usize = 8192;
 /// Largest memory of a guest, MiB; it takes of the host's what it uses.
@@ -226,6 +229,27 @@ impl Guest {
     /// Makes a directory.
     pub(crate) fn make_directory(&mut self, path: &Path) -> Result<(), GuestError> {
         self.do_so(&Ask::MakeDirectory { path: path.into() }, ANSWER_LIMIT)
+    }
+
+    /// How much more its CLOCK_MONOTONIC shows than this machine's, ns: less, as a guest counts
+    /// from its boot. Its clock goes by this machine's, so that the difference stays.
+    ///
+    /// # Errors
+    /// The guest has ended, or does not answer.
+    pub fn clock_difference_ns(&mut self) -> Result<i64, GuestError> {
+        // Of the answer that was on its way for the shortest time: half of that is the error.
+        let mut nearest: Option<(u64, i64)> = None;
+        for _ in 0..CLOCK_READINGS {
+            let before = now_ns();
+            let answer = self.ask(&Ask::Clock, ANSWER_LIMIT)?;
+            let way = now_ns().saturating_sub(before);
+            let Answer::Clock { now_ns: there } = answer else { return Err(self.unexpected(answer)) };
+            let here = before + way / 2;
+            if nearest.is_none_or(|(shortest, _)| way < shortest) {
+                nearest = Some((way, there.cast_signed().wrapping_sub(here.cast_signed())));
+            }
+        }
+        Ok(nearest.map_or(0, |(_, difference)| difference))
     }
 
     /// As [`crate::floor_probe`], in the guest.

@@ -25,6 +25,8 @@ pub(super) enum Ask {
     Read { path: PathBuf },
     /// Makes a directory.
     MakeDirectory { path: PathBuf },
+    /// What its clock shows: CLOCK_MONOTONIC.
+    Clock,
     /// Measures what a durable write costs.
     Floor { directory: PathBuf, writes: u32 },
     /// Runs a program with this input; what it writes comes line by line.
@@ -56,6 +58,8 @@ pub(super) enum Answer {
     Requests { requests: Vec<(Request, Vec<Piece>)> },
     /// A trace is told.
     Traced { lost_events: u64, unfinished: u64, span_ns: (u64, u64), remarks: Vec<String> },
+    /// The clock, ns.
+    Clock { now_ns: u64 },
     /// The floor.
     Floor(FloorProbe),
     /// The host's mount is being served: for how long the oldest operation has waited, and how many
