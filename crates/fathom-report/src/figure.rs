@@ -1,7 +1,7 @@
 //! The figure model: what a figure shows, independent of what draws it. The page's charts, the
 //! static SVG, the tables under the figures and the CSV are made from this one value.
 
-use fathom_lab::analysis::{Clock, Measure};
+use fathom_lab::analysis::{Clock, Measure, Shares};
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 use fathom_lab::stats::{Interval, mean_interval};
 use serde::Serialize;
@@ -148,6 +148,18 @@ pub fn parts_ns(measure: &Measure) -> [f64; 5] {
     ]
 }
 
+/// The same as figures show it: divided by [`Measure::shares`], which of several threads are those
+/// of the critical path. The sum of the threads' times would say that half of the time is a sync
+/// for which one thread waits while the other computes.
+pub fn shown_parts_ns(measure: &Measure) -> [f64; 5] {
+    divided(parts_ns(measure).iter().sum(), &measure.shares)
+}
+
+fn divided(total: f64, shares: &Shares) -> [f64; 5] {
+    [shares.cpu, shares.read, shares.write, shares.sync, shares.lock + shares.other]
+        .map(|share| share * total)
+}
+
 /// One measure's interval; of several (the sizes of a range), that of each run's mean, in which
 /// each size counts once, as in P1's last figure.
 pub fn mean_over_sizes(curve: &[&Measure], metric: Metric, clock: Clock) -> Option<Interval> {
@@ -179,5 +191,20 @@ pub fn value_text(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Rate => format!("{} per second", number::plain(value)),
         Metric::Time => number::time(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // What happened: a trace of two threads had the sentence "94 % of the time is fsync" above a
+    // bar with 47 %: the bar added up the threads' times, and one of them only waited.
+    #[test]
+    fn a_bar_is_divided_as_the_shares_say() {
+        let shares = Shares { cpu: 0.02, read: 0.0, write: 0.01, sync: 0.94, lock: 0.02, other: 0.01 };
+        let [cpu, read, write, sync, other] = divided(200.0, &shares);
+        assert_eq!((cpu, read, write, sync), (4.0, 0.0, 2.0, 188.0));
+        assert!((other - 6.0).abs() < 1e-9, "locks belong to the rest: {other}");
     }
 }

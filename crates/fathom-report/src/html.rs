@@ -17,7 +17,7 @@ use crate::caution::Caution;
 use crate::commits;
 use crate::devices;
 use crate::document::Document;
-use crate::figure::{Figure, Mark, parts_ns, value_text};
+use crate::figure::{Figure, Mark, shown_parts_ns, value_text};
 use crate::number;
 use crate::page::{
     Page, cell_name, colours, column, folded, json_block, label, script, scrolled, sorting, swatch,
@@ -435,7 +435,7 @@ fn measures_table(document: &Document<'_>) -> Markup {
 fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_waits: bool) -> Markup {
     let is_late = document.is_late(measure.cell);
     let (rate, wall_rate) = (&measure.rate, &measure.wall_rate);
-    let parts = parts_ns(measure);
+    let parts = shown_parts_ns(measure);
     let total: f64 = parts.iter().sum();
     let share = |ns: f64| if total > 0.0 { ns / total } else { 0.0 };
     let fsync = share(parts[FSYNC]);

@@ -9,7 +9,7 @@ use crate::axis::Axis;
 use crate::decimate::decimate;
 use crate::ecdf;
 use crate::figure::{
-    Figure, Line, Mark, Panel, PlaceOfCell, Series, mean_over_sizes, parts_ns, plural, value_text,
+    Figure, Line, Mark, Panel, PlaceOfCell, Series, mean_over_sizes, plural, shown_parts_ns, value_text,
 };
 use crate::number;
 use crate::palette;
@@ -120,7 +120,7 @@ pub fn figure(
             parts: (definition.kind == Kind::Split).then(|| {
                 let n = curve.len() as f64;
                 curve.iter().fold([0.0; 5], |sum, m| {
-                    let parts = parts_ns(m);
+                    let parts = shown_parts_ns(m);
                     [0, 1, 2, 3, 4].map(|i| sum[i] + parts[i] / n)
                 })
             }),

@@ -10,13 +10,16 @@ use crate::stats::{Comparison, paired_ratio};
 /// How many times as fast one is as another, with its 95 % interval.
 pub type Gain = Comparison;
 
-/// Settings that are so near to the fastest are as good: then the one that promises more, and
-/// changes less, is named.
+/// Settings that are so near to the fastest are as good: then the one that promises more, changes
+/// less, and has the more usual pages is named.
 const SAME: f64 = 1.02;
 
 /// What is not proven, and less than this, is no reason to change anything; and advice that is so
 /// near to the best stands.
 pub const ENOUGH: f64 = 1.05;
+
+/// Bytes of a page by SQLite's default.
+const USUAL_PAGE: u32 = 4096;
 
 /// What a weaker promise must bring to be worth a sentence.
 const WORTH: f64 = 1.1;
@@ -28,7 +31,14 @@ pub fn choose(tried: &[Trial], must: Durability, baseline: Option<usize>) -> Opt
     let fastest = tried.iter().filter(allowed).map(Trial::ns).min_by(f64::total_cmp)?;
     let near = tried.iter().enumerate().filter(|(_, tried)| allowed(tried) && tried.ns() <= fastest * SAME);
     let best = near.min_by(|(_, a), (_, b)| {
-        let rank = |tried: &Trial| (Reverse(tried.durability), tried.candidate.changes());
+        let rank = |tried: &Trial| {
+            let candidate = &tried.candidate;
+            (
+                Reverse(tried.durability),
+                candidate.changes(),
+                candidate.page_size.max(1).ilog2().abs_diff(USUAL_PAGE.ilog2()),
+            )
+        };
         rank(a).cmp(&rank(b)).then(a.ns().total_cmp(&b.ns()))
     });
     let best = best?.0;
