@@ -55,7 +55,7 @@ fn an_archive_of_another_store_is_refused() {
         let store = open(dir.path());
         let mut own = Archive::open_with(dir.path(), rotation, store.identity()).unwrap();
         let message = Message { state: State::Delivered, msg_id: 1, done_us: NOW_US, ..message(1, b"x") };
-        own.append(&[message.clone()]).unwrap();
+        own.append(std::slice::from_ref(&message)).unwrap();
         assert!(own.rotate(NOW_US).unwrap());
         own.append(&[Message { msg_id: 2, ..message }]).unwrap();
         store.identity().unwrap()

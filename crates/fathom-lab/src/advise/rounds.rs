@@ -148,7 +148,7 @@ pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
 
 /// The next smaller and the next larger page size.
 fn neighbours(size: u32) -> impl Iterator<Item = u32> {
-    let smaller = ALL_PAGES.into_iter().filter(move |other| *other < size).next_back();
+    let smaller = ALL_PAGES.into_iter().rfind(move |other| *other < size);
     smaller.into_iter().chain(ALL_PAGES.into_iter().find(move |other| *other > size))
 }
 
