@@ -117,8 +117,8 @@ impl Snapshots {
         fate
     }
 
-    /// Before a change of a slot in container `c` of a table, which the caller has latched: keeps its row, if
-    /// a snapshot needs it.
+    /// Before a change of a slot in container `c` of a table, which the caller has latched: keeps
+    /// its row, if a snapshot needs it.
     #[cold]
     pub(crate) fn keep_row(&self, table: u32, layout: &Layout, c: &Container, rid: Rid, slot: Slot<'_>) {
         let newest = self.newest();
