@@ -145,7 +145,8 @@ impl RedisClusterUrl {
                 }
                 _ => {
                     // What stands there may be of a password that was not encoded.
-                    let name = if is_name(name) { format!("{name:?}") } else { "one of them".into() };
+                    let name =
+                        if is_name(name) { format!("{name:?}") } else { "of one of these names".into() };
                     return Err(wrong(format!(
                         "there is no parameter {name}; known are prefix, shards, tls, tlsrootcert, durability, keep"
                     )));
@@ -306,7 +307,7 @@ mod tests {
             ("redis-cluster://localhost/?durability=power-cut", "known are one-node"),
             ("redis-cluster://localhost/?keep=-1", "seconds, 0"),
             ("redis-cluster://localhost/?perfix=x", "no parameter \"perfix\""),
-            ("redis-cluster://localhost/?p@ss=secret", "a node is HOST:PORT"),
+            ("redis-cluster://localhost/?p@ss=secret", "no parameter of one of these names"),
         ] {
             let error = RedisClusterUrl::parse(text).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(words) && !error.contains("secret"), "{text}: {error}");
