@@ -145,7 +145,7 @@ fn a_centre_serves_from_a_schema_of_a_server() {
         said(&smsc(&[&["serve", "--config", &path], words].concat()))
     };
     for (words, told) in [
-        (&["--engine", "mmdb"][..], "form= in the URL"),
+        (&["--engine", "mmdb"][..], "the URL says what it is"),
         (&["--segment-mib", "1"], "leave it out"),
         (&["--store", "http://x/"], "known are postgresql"),
     ] {
