@@ -6,8 +6,8 @@ mod foreign_server;
 use smsc::centre::{Operation, Outcome, Rules};
 use smsc::model::Account;
 use smsc::store::{
-    Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlForm, PostgresqlStore, PostgresqlUrl, Store,
-    StoreError, StoreKind,
+    Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlForm, PostgresqlStore, PostgresqlUrl, Session,
+    Store, StoreError, StoreKind,
 };
 use std::time::Duration;
 
@@ -34,6 +34,19 @@ fn signal(store: &dyn Store, signal: &str) -> usize {
     sessions.len()
 }
 
+/// Abandons a store while one session waits and another does not: both fail, and a new one.
+fn give_up(store: &dyn Store, mut idle: Box<dyn Session + '_>, mut session: Box<dyn Session + '_>) {
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| session.call(put(2)));
+        // It waits by then; otherwise it comes too late, and must fail all the same.
+        std::thread::sleep(Duration::from_millis(100));
+        store.abandon();
+        assert!(matches!(waiting.join().unwrap(), Err(StoreError::Abandoned)));
+    });
+    assert!(matches!(idle.submit(put(3)), Err(StoreError::Abandoned)));
+    assert!(matches!(store.session(Acknowledge::Durable).err(), Some(StoreError::Abandoned)));
+}
+
 /// A client read from a server that did not answer, and nothing could end that but a kill; and so
 /// it was with the server's end.
 #[test]
@@ -46,20 +59,11 @@ fn a_server_that_stands_still_is_given_up() {
         let dir = tempfile::tempdir().unwrap();
         let open = || kind.open(dir.path(), &MmdbOptions::default(), kind.rules()).unwrap();
         let store = open();
-        let mut idle = store.session(Acknowledge::Durable).unwrap();
+        let idle = store.session(Acknowledge::Durable).unwrap();
         let mut session = store.session(Acknowledge::Durable).unwrap();
         session.call(put(1)).unwrap();
         assert_eq!(signal(&*store, "-STOP"), 2);
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| session.call(put(2)));
-            // It waits by then; otherwise it comes too late, and must fail all the same.
-            std::thread::sleep(Duration::from_millis(100));
-            store.abandon();
-            assert!(matches!(waiting.join().unwrap(), Err(StoreError::Abandoned)));
-        });
-        assert!(matches!(idle.submit(put(3)), Err(StoreError::Abandoned)));
-        assert!(matches!(store.session(Acknowledge::Durable).err(), Some(StoreError::Abandoned)));
-        drop((idle, session));
+        give_up(&*store, idle, session);
         // Does not wait until sessions that stand still have said goodbye.
         drop(store);
         let found = open().session(Acknowledge::Durable).unwrap().call(Operation::Account(1)).unwrap();
@@ -76,7 +80,7 @@ fn a_server_of_others_that_stands_still_is_given_up() {
         let url = PostgresqlUrl::parse(&given.checked_url("owner", &parameters)).unwrap();
         let open = || PostgresqlStore::at(&url, Rules::default(), 4, Opening::OrCreate).unwrap();
         let store = open();
-        let mut idle = store.session(Acknowledge::Durable).unwrap();
+        let idle = store.session(Acknowledge::Durable).unwrap();
         let mut session = store.session(Acknowledge::Durable).unwrap();
         session.call(put(1)).unwrap();
         let of_owner = "SELECT pid::text FROM pg_stat_activity WHERE usename = 'owner'";
@@ -88,15 +92,7 @@ fn a_server_of_others_that_stands_still_is_given_up() {
             );
         };
         send("-STOP");
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| session.call(put(2)));
-            std::thread::sleep(Duration::from_millis(100));
-            store.abandon();
-            assert!(matches!(waiting.join().unwrap(), Err(StoreError::Abandoned)));
-        });
-        assert!(matches!(idle.submit(put(3)), Err(StoreError::Abandoned)));
-        assert!(matches!(store.session(Acknowledge::Durable).err(), Some(StoreError::Abandoned)));
-        drop((idle, session));
+        give_up(&store, idle, session);
         drop(store);
         // As long as they stand they have the store: what they were told may still be done.
         let busy = PostgresqlStore::at(&url, Rules::default(), 4, Opening::OrCreate).err();

@@ -9,7 +9,7 @@ mod redis_nodes;
 use common::{NOW_US, message, receive};
 use redis_nodes::Nodes;
 use smsc::centre::{
-    Channel, Completion, CompletionResult, Operation, Outcome, Rules, Submission, Verdict, receipt,
+    Channel, Completion, CompletionResult, Delivery, Operation, Outcome, Rules, Submission, Verdict, receipt,
 };
 use smsc::check::check;
 use smsc::housekeeping::recover;
@@ -158,16 +158,7 @@ fn receipts_are_where_their_messages_are() {
         let Outcome::Claimed(flights) = session.call(claim).unwrap() else { panic!() };
         for flight in flights {
             receipts += usize::from(flight.message.receipt_of != 0);
-            let told = receipt(&flight.message, State::Delivered, 0, NOW_US + 20);
-            let completion = Completion {
-                station: flight.station,
-                epoch: flight.epoch,
-                verdict: Verdict::Final { state: State::Delivered, error: 0 },
-                receipt: told.filter(|_| flight.message.receipt_of == 0),
-                message: flight.message,
-                now_us: NOW_US + 20,
-            };
-            session.submit(Operation::Complete(Box::new(completion))).unwrap();
+            session.submit(Operation::Complete(Box::new(delivered(flight, NOW_US + 20)))).unwrap();
         }
         let mut outcomes = Vec::new();
         session.settle(&mut outcomes).unwrap();
@@ -177,6 +168,19 @@ fn receipts_are_where_their_messages_are() {
     let nothing = tempfile::tempdir().unwrap();
     let report = check(&store, nothing.path(), &accepted).unwrap();
     assert!(report.holds() && (report.finished, report.receipts) == (100, 100), "{report:#?}");
+}
+
+/// What ends a delivery well; a message, but no receipt, has its receipt.
+fn delivered(flight: Delivery, now_us: i64) -> Completion {
+    let told = receipt(&flight.message, State::Delivered, 0, now_us);
+    Completion {
+        station: flight.station,
+        epoch: flight.epoch,
+        verdict: Verdict::Final { state: State::Delivered, error: 0 },
+        receipt: told.filter(|_| flight.message.receipt_of == 0),
+        message: flight.message,
+        now_us,
+    }
 }
 
 const CHILD: &str = "SMSC_REDIS_CHILD";
@@ -314,16 +318,7 @@ fn consume(store: &dyn Store, ledger: &Mutex<Ledger>, stop: &AtomicBool, alive: 
                 let last = ledger.last.get(&flight.station).copied().unwrap_or(0);
                 assert!(last < id, "{}: {id} after {last}", flight.station);
             }
-            let now_us = Clock::default().now_us();
-            let told = receipt(&flight.message, State::Delivered, 0, now_us);
-            let completion = Completion {
-                station: flight.station,
-                epoch: flight.epoch,
-                verdict: Verdict::Final { state: State::Delivered, error: 0 },
-                receipt: told.filter(|_| flight.message.receipt_of == 0),
-                message: flight.message,
-                now_us,
-            };
+            let completion = delivered(flight, Clock::default().now_us());
             sent.push((completion.station, id));
             completions.submit(Operation::Complete(Box::new(completion))).unwrap();
         }

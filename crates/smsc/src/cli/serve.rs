@@ -159,7 +159,7 @@ fn check_room(directory: &Path) -> Result<(), Wrong> {
 }
 
 fn kind(word: &str) -> Result<StoreKind, String> {
-    let names: Vec<&str> = StoreKind::NAMED.into_iter().map(StoreKind::name).collect();
+    let names: Vec<&str> = StoreKind::known().map(StoreKind::name).collect();
     StoreKind::named(word).ok_or_else(|| format!("there is no such engine; known are {}", names.join(", ")))
 }
 

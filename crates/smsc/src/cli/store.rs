@@ -71,7 +71,7 @@ fn word(word: &str) -> Result<StoreWord, String> {
 }
 
 fn kind(word: &str) -> Result<StoreKind, String> {
-    let names = || StoreKind::NAMED.into_iter().map(StoreKind::name);
+    let names = || StoreKind::known().map(StoreKind::name);
     StoreKind::named(word).ok_or_else(|| {
         let near = names().max_by(|a, b| strsim::jaro(word, a).total_cmp(&strsim::jaro(word, b)));
         let near = near

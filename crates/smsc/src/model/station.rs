@@ -51,6 +51,20 @@ pub enum StationState {
     Absent = 4,
 }
 
+impl StationState {
+    /// The state that stores keep under this number.
+    pub(crate) fn from_code(code: i64) -> Option<StationState> {
+        Some(match code {
+            0 => StationState::Idle,
+            1 => StationState::Ready,
+            2 => StationState::Busy,
+            3 => StationState::Wait,
+            4 => StationState::Absent,
+            _ => return None,
+        })
+    }
+}
+
 /// A station.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Station {
@@ -143,14 +157,7 @@ impl Record for Station {
         Ok(Station {
             dst_key: StationKey(row.int(0)?),
             shard: row.small(1)?,
-            state: match row.int(2)? {
-                0 => StationState::Idle,
-                1 => StationState::Ready,
-                2 => StationState::Busy,
-                3 => StationState::Wait,
-                4 => StationState::Absent,
-                _ => return Err(StoreError::row(2, "station state")),
-            },
+            state: StationState::from_code(row.int(2)?).ok_or_else(|| StoreError::row(2, "station state"))?,
             ready_us: row.int(3)?,
             epoch: row.int(4)?,
             current: row.int(5)?,

@@ -100,17 +100,10 @@ impl StoreKind {
         StoreKind::PostgresqlStatements,
     ];
 
-    /// All kinds that have a name.
-    pub const NAMED: [StoreKind; 8] = [
-        StoreKind::Mmdb,
-        StoreKind::Sqlite,
-        StoreKind::SqliteNaive,
-        StoreKind::Postgresql,
-        StoreKind::PostgresqlGrouped,
-        StoreKind::PostgresqlBatched,
-        StoreKind::PostgresqlStatements,
-        StoreKind::RedisCluster,
-    ];
+    /// All kinds that have a name: those, and the cluster.
+    pub fn known() -> impl Iterator<Item = StoreKind> {
+        StoreKind::ALL.into_iter().chain([StoreKind::RedisCluster])
+    }
 
     /// Its name, as in `--store`.
     #[must_use]
@@ -130,7 +123,7 @@ impl StoreKind {
     /// The kind of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<StoreKind> {
-        StoreKind::NAMED.into_iter().find(|kind| kind.name() == name)
+        StoreKind::known().find(|kind| kind.name() == name)
     }
 
     /// The rules of a centre on it, where nothing else is said.

@@ -175,14 +175,7 @@ pub(super) fn station(key: StationKey, raw: &[u8]) -> Result<Station, StoreError
     Ok(Station {
         dst_key: key,
         shard: u16::from_le_bytes([raw[0], raw[1]]),
-        state: match raw[2] {
-            0 => StationState::Idle,
-            1 => StationState::Ready,
-            2 => StationState::Busy,
-            3 => StationState::Wait,
-            4 => StationState::Absent,
-            _ => return Err(StoreError::row(2, "station state")),
-        },
+        state: StationState::from_code(raw[2].into()).ok_or_else(|| StoreError::row(2, "station state"))?,
         ready_us: double(&raw[3..11]),
         epoch: double(&raw[11..19]),
         current: double(&raw[19..27]),
