@@ -197,11 +197,13 @@ pub async fn serve(
             return Ok(());
         }
     };
-    if let (Place::Cluster(url), Some(identity)) = (&place, store.store().identity()) {
-        log.at(Level::Info, "store").text("url", &url.to_string()).text("identity", &identity);
-    }
-    if let (Place::Server(url), Some(identity)) = (&place, store.store().identity()) {
-        log.at(Level::Info, "store").text("url", &url.to_string()).text("identity", &identity);
+    let url = match &place {
+        Place::Directory(_) => None,
+        Place::Server(url) => Some(url.to_string()),
+        Place::Cluster(url) => Some(url.to_string()),
+    };
+    if let Some((url, identity)) = url.zip(store.store().identity()) {
+        log.at(Level::Info, "store").text("url", &url).text("identity", &identity);
     }
     for remark in store.store().remarks() {
         log.at(Level::Warn, "store").text("message", &remark);
