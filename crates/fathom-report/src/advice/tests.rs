@@ -48,6 +48,7 @@ fn advice(devices: Vec<DeviceAdvice>) -> Advice {
         hints: vec!["group them".into()],
         notes: Vec::new(),
         missing: vec!["f2fs: not here".into()],
+        partial: None,
         command: "fathom advise mail".into(),
     }
 }

@@ -15,6 +15,7 @@ mod folder;
 #[cfg(test)]
 mod form_tests;
 mod lines;
+mod loading;
 mod order;
 mod play;
 mod pocketdata;
@@ -36,6 +37,7 @@ use crate::spool::{MergeReport, merge};
 
 pub use bad::BadText;
 pub use order::Order;
+pub(crate) use ends::Ends;
 pub(crate) use script::for_each as for_each_statement;
 
 use bad::BadOnes;

@@ -6,6 +6,7 @@ use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use fathom_lab::conduct::{self, Request, RunError};
 use fathom_lab::experiment::{Selection, TraceChoice};
@@ -51,6 +52,8 @@ pub struct MoreRuns {
     pub most: u32,
     /// Every value is known well enough to within this share of it.
     pub until: f64,
+    /// No block beyond those that are made in any case ends later than this.
+    pub budget: Duration,
 }
 
 impl RecordingRequest {
@@ -157,7 +160,8 @@ pub fn record_side_by_side(
             begun.into_iter().map(end).collect()
         }),
     };
-    shown.into_inner().unwrap_or_else(PoisonError::into_inner).bar.clear();
+    let made = all.iter().flatten().map(|(_, summary): &(Results, Summary)| summary.done).sum();
+    shown.into_inner().unwrap_or_else(PoisonError::into_inner).bar.end(made);
     all.into_iter().collect()
 }
 
@@ -210,7 +214,8 @@ fn record_part(
         resume: false,
         time_limit: None,
         until: what.more.map(|more| more.until),
-        budget: None,
+        budget: what.more.map(|more| more.budget),
+        firm: what.repeat,
         command: place.command.to_owned(),
     };
     let mut local;
