@@ -371,6 +371,16 @@ fn a_budget_that_ends_within_the_first_block_keeps_its_runs_and_tells_the_missin
     assert_eq!(summary.ended, Some(EarlyEnd::OutOfTime));
 }
 
+#[test]
+fn firm_blocks_are_made_whatever_the_budget() {
+    let (bench, writer) = bench(plan(4, 9, 5));
+    let ending = Ending { until: None, budget: Some(Duration::from_nanos(1)), least: 3, firm: 3 };
+    let lab = VirtualLab::new(1, Noise::default());
+    let (summary, _) = bench.go_until(writer, &bench.plan.turns(), lab, ending);
+    assert_eq!((summary.done, summary.missing, summary.blocks), (12, 0, 3), "whole blocks, and no more");
+    assert_eq!(summary.ended, Some(EarlyEnd::OutOfTime));
+}
+
 /// What happened: `fathom run sms-centre --quick` was to be over in two minutes on two cores;
 /// beside other work 9 of its 34 runs were made in five, in an order of luck, and a user who
 /// stopped it had no number of what the experiment is about. The mend: a look measures what its

@@ -184,8 +184,8 @@ pub struct Finalists {
 }
 
 /// The baseline, of each device the nearest to the fastest, what the best page size and the best
-/// other setting make together, the fastest with the baseline's pages, and the fastest with a weaker
-/// promise. A device for which one that is there already is as good adds none.
+/// other setting make together, the fastest with the baseline's pages, and the fastest with a
+/// weaker promise. A device for which one that is there already is as good adds none.
 #[must_use]
 pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability) -> Finalists {
     let mut all = vec![baseline.clone()];

@@ -53,8 +53,8 @@ fn with_writes(model: &Model, factor: f64) -> Model {
 }
 
 /// What would be best on variations of each device, and with a slow processor; `advised` is what
-/// was tried on the devices as they are, in the same order. From one run of each: the variations see
-/// the same run. A device without advice has none.
+/// was tried on the devices as they are, in the same order. From one run of each: the variations
+/// see the same run. A device without advice has none.
 ///
 /// # Errors
 /// As [`trials`](super::trials).

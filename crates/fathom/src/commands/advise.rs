@@ -721,3 +721,50 @@ fn study_error(error: fathom_lab::simulate::StudyError) -> Error {
         StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn asked(words: &[&str]) -> Advise {
+        match Cli::try_parse_from([&["fathom", "advise", "app.trace"], words].concat()).unwrap().command {
+            Command::Advise(asked) => asked,
+            _ => panic!("another command"),
+        }
+    }
+
+    /// What happened: everything was recorded on ext4, 41 s, and then f2fs was refused.
+    #[test]
+    fn a_file_system_that_cannot_be_recorded_on_is_refused_before_any_work() {
+        let of = |filesystem: &str, present, in_guest| Availability {
+            filesystem: filesystem.into(),
+            present,
+            in_guest,
+            detail: "no driver".into(),
+            remedy: "apt-get install it".into(),
+            min_mib: 64,
+        };
+        let available = [of("ext4", true, false), of("f2fs", true, true), of("xfs", false, false)];
+        let told = |words: &[&str], is_modelled| {
+            filesystems(&asked(words), &available, is_modelled).map_err(|error| format!("{error:?}"))
+        };
+        assert_eq!(told(&[], true).unwrap(), ["ext4"]);
+        let refused = told(&["--fs", "ext4,f2fs"], true).unwrap_err();
+        assert!(refused.contains("f2fs: only the guest kernel") && refused.contains("--fs ext4 alone"));
+        let refused = told(&["--fs", "xfs"], true).unwrap_err();
+        assert!(refused.contains("xfs: no driver; to get it: apt-get") && !refused.contains("alone"));
+        // Where none can be recorded on, that is said of all of them together.
+        assert_eq!(told(&["--fs", "ext4,f2fs"], false).unwrap(), ["ext4", "f2fs"]);
+        assert!(told(&["--fs", "ext4,,xfs"], true).unwrap_err().contains("missing before or after a comma"));
+    }
+
+    #[test]
+    fn why_settings_break_an_application_is_said_without_what_found_it_out() {
+        let why = "engine sqlite: PRAGMA \"main\".auto_vacuum: database is locked: /run/fathom/stacks/x/mnt/w.db";
+        assert!(!reason(why).contains("/run/") && !reason(why).contains("auto_vacuum"), "{}", reason(why));
+        assert_eq!(reason("rows differ"), "rows differ");
+    }
+}

@@ -135,7 +135,7 @@ pub fn record_side_by_side(
     fathom_stack::trusted_state().map_err(Error::failed)?;
     let parts = if remote.is_some() { 1 } else { outs.len().min(what.variants.len()).max(1) };
     let cells = what.filesystems.len() * what.devices.len().max(1) * what.variants.len().max(1);
-    let shown = Mutex::new(EscapingWriter {
+    let shown = Mutex::new(PartsProgress {
         bar: Bar::new(cells * what.most() as usize, false),
         of_parts: Vec::new(),
     });
@@ -166,13 +166,13 @@ pub fn record_side_by_side(
 }
 
 /// How far all parts are together.
-struct EscapingWriter {
+struct PartsProgress {
     bar: Bar,
     /// The last that each part has said.
     of_parts: Vec<(usize, Progress)>,
 }
 
-impl EscapingWriter {
+impl PartsProgress {
     fn show(&mut self, number: usize, progress: &Progress) {
         match self.of_parts.iter_mut().find(|part| part.0 == number) {
             Some(known) => known.1 = progress.clone(),
