@@ -199,11 +199,12 @@ impl Advice {
             true => "flushes and written",
             false => "flushes (calls of fsync) and written",
         };
+        let best = if self.partial.is_some() { "fastest of these" } else { "best" };
         let stands = match self.devices.iter().any(|device| !device.sways.is_empty()) {
-            true => {
-                "; stands: of five other assumptions (\"What it rests on\") those with which it is within 5 % of the best still"
-            }
-            false => "",
+            true => format!(
+                "; stands: of five other assumptions (\"What it rests on\") those with which it is within 5 % of the {best} still"
+            ),
+            false => String::new(),
         };
         format!(
             "per second: transactions; p99: the time within which 99 of 100 transactions are done; {what}: of one transaction{stands}."
