@@ -148,7 +148,8 @@ fn planned(
     let vocabulary = Vocabulary::here();
     let experiment = Experiment::parse(&request.source_name, &request.source)?;
     let mut cells = experiment.cells(&request.selection, &vocabulary)?;
-    let mut ending = Ending { until: request.until, budget: request.budget, least: cells.repeats, firm: request.firm };
+    let mut ending =
+        Ending { until: request.until, budget: request.budget, least: cells.repeats, firm: request.firm };
     if request.until.is_some() {
         // `--repeat` is the most then, and the file says what is the least.
         let of_file =

@@ -50,7 +50,10 @@ fn what_cannot_be_advised_is_said_and_nothing_is_made() {
         (&["advise", "app.trace", "--device", "sd-slwo"], "did you mean"),
         (&["advise", "app.trace", "--device", "sd-slow,sd-slow"], "sd-slow is given twice"),
         (&["advise", "app.trace", "--device", "./no.toml"], "no.toml"),
-        (&["advise", "app.trace", "--device", "sd-slow,,emmc-51"], "a name is missing before or after a comma"),
+        (
+            &["advise", "app.trace", "--device", "sd-slow,,emmc-51"],
+            "a name is missing before or after a comma",
+        ),
         (&["advise", "app.trace", "--device", ""], "a name is missing"),
         (&["advise", "app.trace", "--fs", "ext4,"], "a name is missing"),
         (&["advise", "app.trace", "--now", "journal_mode"], "SETTING=VALUE"),
@@ -96,8 +99,7 @@ fn the_answer_for_a_trace_can_be_pasted_and_a_kept_recording_gives_it_again() {
     let page = String::from_utf8(place.read("mail-advice.html")).unwrap();
     assert!(page.contains("<h1>mail: which settings</h1>") && page.contains("sd-slow"), "{page}");
     // For less than it was recorded for others may be faster: these are recorded now.
-    let more =
-        place.fathom(&["advise", "kept.db", "--device", "sd-slow", "--must", "prefix", "--json"]);
+    let more = place.fathom(&["advise", "kept.db", "--device", "sd-slow", "--must", "prefix", "--json"]);
     assert!(more.stderr.contains("what is missing is recorded now"), "{more}");
     let more = json(&more);
     assert!(more["advice"]["partial"].is_null(), "{more}");
@@ -110,7 +112,8 @@ fn the_answer_for_a_trace_can_be_pasted_and_a_kept_recording_gives_it_again() {
     let few = place.fathom(&["advise", "kept.db", "--device", "nvme", "--must", "prefix"]);
     few.exits(0);
     let words = few.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    for says in ["Compared are only the", "Not compared", "its trace is not at", "of what was recorded, use"] {
+    for says in ["Compared are only the", "Not compared", "its trace is not at", "of what was recorded, use"]
+    {
         assert!(words.contains(says), "{says}: {few}");
     }
     assert!(!words.contains("of the best with"), "{few}");

@@ -173,7 +173,8 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
     for (number, trace) in traces.split(',').enumerate() {
         let first = number * all_presets.len();
         let is_of_part = |place: &usize| part.contains(&(first + *place));
-        let chosen: Vec<&str> = (0..all_presets.len()).filter(is_of_part).map(|place| all_presets[place]).collect();
+        let chosen: Vec<&str> =
+            (0..all_presets.len()).filter(is_of_part).map(|place| all_presets[place]).collect();
         if chosen.is_empty() {
             continue;
         }
@@ -224,10 +225,14 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
                     let Comparison { ratio, low, high, n, .. } = behind;
                     says = format!("{verdict_of:?}, {ratio:.3} [{low:.3}, {high:.3}] in {n} pairs");
                 }
-                let line = format!("{stem} {device} {must}: {named}, {says} of the best of {}, {best}", grid.len());
+                let line =
+                    format!("{stem} {device} {must}: {named}, {says} of the best of {}, {best}", grid.len());
                 println!("{line}");
-                let mut results =
-                    std::fs::File::options().append(true).create(true).open(kept.join("results.txt")).unwrap();
+                let mut results = std::fs::File::options()
+                    .append(true)
+                    .create(true)
+                    .open(kept.join("results.txt"))
+                    .unwrap();
                 writeln!(results, "{line}").unwrap();
                 judged.push((verdict_of, format!("{stem} {device} {must}: {named}, {says} of {best}")));
             }

@@ -303,8 +303,11 @@ impl Advice {
         // Of many devices a line for all that assume the same.
         let mut assumed: Vec<(String, Vec<String>)> = Vec::new();
         for device in tested.iter().filter(|device| !device.assumptions.is_empty()) {
-            let of_device =
-                device.assumptions.iter().map(|assumption| assumption.trim_end_matches('.')).collect::<Vec<_>>();
+            let of_device = device
+                .assumptions
+                .iter()
+                .map(|assumption| assumption.trim_end_matches('.'))
+                .collect::<Vec<_>>();
             let text = of_device.join("; ");
             match assumed.iter_mut().find(|known| known.0 == text) {
                 Some(known) => known.1.push(place(device).to_owned()),
@@ -312,7 +315,8 @@ impl Advice {
             }
         }
         if assumed.len() > NAMED {
-            let short = |(text, devices): &(String, Vec<String>)| format!("{}: {}", joined(devices), abridged(text));
+            let short =
+                |(text, devices): &(String, Vec<String>)| format!("{}: {}", joined(devices), abridged(text));
             all.push(format!(
                 "Assumed, for nobody has published it (whole: `fathom list --show DEVICE`). {}.",
                 assumed.iter().map(short).collect::<Vec<_>>().join(". ")

@@ -114,7 +114,9 @@ fn what_is_best_of_a_few_is_not_called_the_best() {
     let mut shown = advice(vec![advised("sd-a", 1.0)]);
     shown.partial = Some("Compared are only the 3 settings that it holds".into());
     let text = shown.terminal(&Style::PLAIN);
-    for words in ["On sd-a, of what was recorded, use WAL/FULL", "Compared are only the 3", "fastest of these"] {
+    for words in
+        ["On sd-a, of what was recorded, use WAL/FULL", "Compared are only the 3", "fastest of these"]
+    {
         assert!(text.replace("\n  ", " ").contains(words), "{words:?} in\n{text}");
     }
     assert!(!text.contains("of the best with"), "{text}");
@@ -128,12 +130,16 @@ fn what_is_assumed_is_told_of_many_devices_in_short() {
     let many: Vec<DeviceAdvice> = (0..6)
         .map(|number| {
             let mut device = advised(&name(number), 1.0);
-            device.assumptions = vec![format!("flush {number} ms: not published, and why"), "4 streams".into()];
+            device.assumptions =
+                vec![format!("flush {number} ms: not published, and why"), "4 streams".into()];
             device
         })
         .collect();
     let text = advice(many).terminal(&Style::PLAIN).replace("\n   ", "");
-    assert!(text.contains("Assumed, for nobody has published it") && text.contains("sd-5: flush 5 ms; 4 streams"), "{text}");
+    assert!(
+        text.contains("Assumed, for nobody has published it") && text.contains("sd-5: flush 5 ms; 4 streams"),
+        "{text}"
+    );
     assert!(!text.contains("and why"), "{text}");
     let same = (0..6).map(|number| advised(&name(number), 1.0)).collect();
     let text = advice(same).terminal(&Style::PLAIN).replace("\n   ", "");

@@ -36,8 +36,8 @@ use crate::model::{Loss, Origin, Start};
 use crate::spool::{MergeReport, merge};
 
 pub use bad::BadText;
-pub use order::Order;
 pub(crate) use ends::Ends;
+pub use order::Order;
 pub(crate) use script::for_each as for_each_statement;
 
 use bad::BadOnes;

@@ -136,47 +136,43 @@ fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
     let results = super::load(&asked.input)?;
     let analysis = Analysis::of(&results).map_err(Error::failed)?;
     let phase = the_phase(asked, &results, &analysis)?;
-    let (devices_tried, mut notes) = advise::trials(&results, devices, &phase, None).map_err(study_error)?;
     let origin = Origin::of(&results);
-    let (mut baseline, mut source) = recorded_baseline(&devices_tried, origin.as_ref())?;
-    if !question.now.is_empty() {
-        question.now.iter().for_each(|(key, value)| baseline.set(key, value));
+    let (mut baseline, mut source) = recorded_baseline(&results, origin.as_ref())?;
+    for (key, value) in question.now {
+        baseline.set(key, value);
         source = "as --now says".to_owned();
-        if !devices_tried.iter().flatten().any(|trial| trial.candidate == baseline) {
-            return Err(Error::usage(format!(
-                "--now: {} has no recording of {}; give the trace itself",
-                shown_path(&asked.input),
-                baseline.name()
-            )));
-        }
     }
-    let must = must(asked, promise_of(&devices_tried, &baseline));
-    let is_whole = origin.as_ref().is_some_and(|origin| {
-        origin.must(promise_of(&devices_tried, &origin.baseline)) == must
-            && origin.has_devices(devices.iter().map(|model| model.name.as_str()))
-    });
-    let mut partial = None;
-    if !is_whole {
-        match origin.as_ref().map(Origin::trace) {
-            Some(Ok(trace)) => {
+    let must = must(asked, promise_of(&results, &baseline));
+    let why_not = match &origin {
+        Some(origin) if origin.answers(&results, must, &baseline, devices) => None,
+        Some(origin) => match origin.trace() {
+            Ok(trace) => {
                 tell!(
                     "{}: was recorded for {}, and holds what led there: what is missing is recorded now, from {}",
                     shown_path(&asked.input),
-                    origin.as_ref().map(|origin| origin.words(word_of(origin.must(promise_of(&devices_tried, &origin.baseline))))).unwrap_or_default(),
+                    origin.words(&results),
                     shown_path(trace)
                 );
-                let asked = Advise {
-                    input: trace.to_owned(),
-                    fs: origin.as_ref().map(|origin| origin.asked.fs.clone()).unwrap_or_default(),
-                    now: if asked.now.is_empty() { origin.as_ref().map(|origin| origin.asked.now.clone()).unwrap_or_default() } else { asked.now.clone() },
-                    ..asked.clone()
-                };
+                let asked = origin.again(asked, trace);
                 let now = application::now(&asked.now)?;
                 return of_trace(&Question { asked: &asked, now: &now, ..*question });
             }
-            known => partial = Some(not_compared(asked, &devices_tried, (origin.as_ref(), known.and_then(Result::err)), &baseline, must)),
-        }
+            Err(why) => Some(Some(why)),
+        },
+        None => Some(None),
+    };
+    if recorded(&results).all(|known| known.0 != baseline) {
+        return Err(Error::usage(format!(
+            "--now: {} has no recording of {}; give the trace itself",
+            shown_path(&asked.input),
+            baseline.name()
+        )));
     }
+    let (devices_tried, mut notes) = advise::trials(&results, devices, &phase, None).map_err(study_error)?;
+    let partial = why_not.map(|why| {
+        let origin = origin.as_ref().zip(why);
+        not_compared(asked, (&results, &devices_tried), origin, &baseline, must)
+    });
     notes.extend(doubts(&results, &analysis));
     let advised = judged(&results, devices, devices_tried, &phase, &baseline, must, interrupt)?;
     Ok(Advice {
@@ -215,17 +211,27 @@ fn the_phase(asked: &Advise, results: &Results, analysis: &Analysis) -> Result<S
     Ok(phase.clone())
 }
 
+/// The settings that results hold, with what they promise.
+fn recorded(results: &Results) -> impl Iterator<Item = (Candidate, Option<Durability>)> {
+    let cells = results.cells.iter().filter(|cell| cell.skipped.is_none());
+    cells.filter_map(|cell| Some((Candidate::of(cell.spec.engine.as_ref()?)?, cell.durability)))
+}
+
+/// What settings promise, as their runs have said.
+fn promise_of(results: &Results, baseline: &Candidate) -> Option<Durability> {
+    recorded(results).find(|known| known.0 == *baseline)?.1
+}
+
 /// What the application has, as far as recordings tell, and where that is known from.
-fn recorded_baseline(tried: &[Vec<Trial>], origin: Option<&Origin>) -> Result<(Candidate, String), Error> {
-    let known: Vec<&Candidate> = tried.iter().flatten().map(|tried| &tried.candidate).collect();
+fn recorded_baseline(results: &Results, origin: Option<&Origin>) -> Result<(Candidate, String), Error> {
     let default = Candidate::default();
-    match (origin, known.first()) {
+    match (origin, recorded(results).next()) {
         (_, None) => Err(Error::failed("no cell of these results is SQLite's")),
-        (Some(origin), _) if known.contains(&&origin.baseline) => {
-            Ok((origin.baseline.clone(), "as it was when it was recorded".to_owned()))
+        (Some(origin), _) => Ok((origin.baseline.clone(), "as it was when it was recorded".to_owned())),
+        _ if recorded(results).any(|known| known.0 == default) => {
+            Ok((default, "SQLite's default".to_owned()))
         }
-        _ if known.contains(&&default) => Ok((default, "SQLite's default".to_owned())),
-        (_, Some(first)) => Ok(((*first).clone(), "the first of the results".to_owned())),
+        (None, Some((first, _))) => Ok((first, "the first of the results".to_owned())),
     }
 }
 
@@ -236,8 +242,8 @@ const NAMED: usize = 6;
 /// with the reason for that.
 fn not_compared(
     asked: &Advise,
-    tried: &[Vec<Trial>],
-    (origin, why): (Option<&Origin>, Option<String>),
+    (results, tried): (&Results, &[Vec<Trial>]),
+    origin: Option<(&Origin, String)>,
     baseline: &Candidate,
     must: Durability,
 ) -> String {
@@ -268,20 +274,19 @@ fn not_compared(
         held.len(),
         list(&held)
     );
-    if let Some(origin) = origin {
-        let was = origin.must(promise_of(tried, &origin.baseline));
-        text += &format!(". They are those that led for {}", origin.words(word_of(was)));
+    if let Some((origin, _)) = &origin {
+        text += &format!(". They are those that led for {}", origin.words(results));
     }
     if !missing.is_empty() {
         text += &format!(". Not compared, for they were not recorded: {}", list(&missing));
     }
-    match (origin, why) {
-        (Some(origin), Some(why)) => {
-            text += &format!(". To compare all: `{}` as root ({why})", origin.command(asked, word_of(must)));
+    text += &match origin {
+        Some((origin, why)) => {
+            format!(". To compare all: `{}` as root ({why}).", origin.command(asked, word_of(must)))
         }
-        _ => text += ". To compare all, give `fathom advise` the trace itself",
-    }
-    text + "."
+        None => ". To compare all, give `fathom advise` the trace itself.".to_owned(),
+    };
+    text
 }
 
 /// Words of what must be kept, as `--must` has them.
@@ -296,7 +301,8 @@ fn word_of(must: Durability) -> &'static str {
 /// What the report says of the same runs, but for what is told elsewhere: settings that break the
 /// application, and promises that differ.
 fn doubts(results: &Results, analysis: &Analysis) -> Vec<String> {
-    const ELSEWHERE: [&str; 3] = ["runs failed and are left out", "cells of different durability", "were skipped"];
+    const ELSEWHERE: [&str; 3] =
+        ["runs failed and are left out", "cells of different durability", "were skipped"];
     let cautions = fathom_lab::analysis::cautions(results, analysis);
     let is_told = |text: &String| !ELSEWHERE.iter().any(|words| text.contains(words));
     cautions.into_iter().map(|caution| caution.text).filter(is_told).collect()
@@ -413,7 +419,9 @@ type Tried = (Vec<Vec<Trial>>, Vec<String>);
 fn reason(why: &str) -> String {
     const LOCKED: &str = "database is locked";
     if why.contains(LOCKED) {
-        return format!("while one of its connections has the database, another one cannot use it ({LOCKED})");
+        return format!(
+            "while one of its connections has the database, another one cannot use it ({LOCKED})"
+        );
     }
     why.to_owned()
 }
@@ -605,10 +613,6 @@ fn must(asked: &Advise, own: Option<Durability>) -> Durability {
     asked.must.unwrap_or(own)
 }
 
-fn promise_of(devices: &[Vec<Trial>], baseline: &Candidate) -> Option<Durability> {
-    devices.iter().flatten().find(|device| device.candidate == *baseline)?.durability
-}
-
 /// The other machine that is asked for, with its agent.
 fn elsewhere(asked: &Advise, interrupt: &Interrupt) -> Result<Option<Remote>, Error> {
     let Some(machine) = asked.on.as_ref().filter(|machine| **machine != Target::Local) else {
@@ -676,7 +680,9 @@ fn filesystems(asked: &Advise, available: &[Availability], is_modelled: bool) ->
             // Without a modelled device there are none at all, which is said of all together.
             Some(_) if !is_modelled => here.push(name),
             Some(capability) if capability.present => {
-                cannot.push(format!("{name}: only the guest kernel has it here, and runs in it keep no recording"));
+                cannot.push(format!(
+                    "{name}: only the guest kernel has it here, and runs in it keep no recording"
+                ));
             }
             Some(capability) => {
                 let remedy = if capability.remedy.is_empty() {
@@ -763,7 +769,8 @@ mod tests {
 
     #[test]
     fn why_settings_break_an_application_is_said_without_what_found_it_out() {
-        let why = "engine sqlite: PRAGMA \"main\".auto_vacuum: database is locked: /run/fathom/stacks/x/mnt/w.db";
+        let why =
+            "engine sqlite: PRAGMA \"main\".auto_vacuum: database is locked: /run/fathom/stacks/x/mnt/w.db";
         assert!(!reason(why).contains("/run/") && !reason(why).contains("auto_vacuum"), "{}", reason(why));
         assert_eq!(reason("rows differ"), "rows differ");
     }

@@ -243,7 +243,10 @@ pub fn now(words: &[String]) -> Result<Vec<(String, String)>, Error> {
         let key = key.trim().to_ascii_lowercase();
         if !TAKEN_OVER.contains(&key.as_str()) {
             let hint = did_you_mean(nearest(&key, TAKEN_OVER));
-            return Err(refused(format!("nothing is advised on of this name{hint}; there are {}", TAKEN_OVER.join(", "))));
+            return Err(refused(format!(
+                "nothing is advised on of this name{hint}; there are {}",
+                TAKEN_OVER.join(", ")
+            )));
         }
         let Some(value) = value_of(&key, &value.to_ascii_lowercase()) else {
             let there_are = match words_of(&key) {
@@ -347,7 +350,8 @@ mod tests {
         assert_eq!(own.key(), "wal/full/8192/locking_mode=exclusive");
         assert!(source.contains("in WAL mode"), "{source}");
         assert_eq!(of_file.warning(&own), None, "both are said");
-        let (own, ..) = OwnSettings { info: &info, now: &said(&["journal_mode=persist"]).unwrap() }.baseline();
+        let (own, ..) =
+            OwnSettings { info: &info, now: &said(&["journal_mode=persist"]).unwrap() }.baseline();
         assert_eq!(own.journal_mode, "persist");
         // A capture has every PRAGMA that the application gives.
         info = Info { how: "capture".into(), ..Info::default() };

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use fathom_device::Model;
 use fathom_lab::advise::Candidate;
 use fathom_lab::store::Results;
 use fathom_output::shown_path;
@@ -46,23 +47,37 @@ impl Origin {
         })
     }
 
-    /// What had to be kept, where the baseline promises `own`.
-    pub fn must(&self, own: Option<Durability>) -> Durability {
-        super::must(&self.asked, own)
+    /// What had to be kept.
+    fn must(&self, results: &Results) -> Durability {
+        super::must(&self.asked, super::promise_of(results, &self.baseline))
     }
 
-    /// Whether the settings were chosen for all of these devices.
-    pub fn has_devices<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> bool {
-        names.all(|name| self.devices.iter().any(|known| known == name))
+    /// Whether the settings were chosen for this question.
+    pub fn answers(
+        &self,
+        results: &Results,
+        must: Durability,
+        baseline: &Candidate,
+        devices: &[Model],
+    ) -> bool {
+        self.must(results) == must
+            && self.baseline == *baseline
+            && devices.iter().all(|model| self.devices.contains(&model.name))
     }
 
     /// What it was made for, in words.
-    pub fn words(&self, must: &str) -> String {
+    pub fn words(&self, results: &Results) -> String {
         let on = match self.devices.len() {
             1..=4 => self.devices.join(", "),
             all => format!("{all} devices"),
         };
-        format!("{must} on {on}")
+        format!("{} on {on}", super::word_of(self.must(results)))
+    }
+
+    /// What is asked, of the trace.
+    pub fn again(&self, asked: &Advise, trace: &Path) -> Advise {
+        let now = if asked.now.is_empty() { &self.asked.now } else { &asked.now };
+        Advise { input: trace.to_owned(), fs: self.asked.fs.clone(), now: now.clone(), ..asked.clone() }
     }
 
     /// The trace, where what is missing can be recorded here.
