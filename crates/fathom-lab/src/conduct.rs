@@ -36,6 +36,8 @@ pub struct Request {
     pub until: Option<f64>,
     /// `--budget`: no block is begun that would not be over within this time.
     pub budget: Option<Duration>,
+    /// Blocks that are made whatever the budget.
+    pub firm: u32,
     /// The exact command that repeats this, for the record.
     pub command: String,
 }
@@ -146,7 +148,8 @@ fn planned(
     let vocabulary = Vocabulary::here();
     let experiment = Experiment::parse(&request.source_name, &request.source)?;
     let mut cells = experiment.cells(&request.selection, &vocabulary)?;
-    let mut ending = Ending { until: request.until, budget: request.budget, least: cells.repeats };
+    let mut ending =
+        Ending { until: request.until, budget: request.budget, least: cells.repeats, firm: request.firm };
     if request.until.is_some() {
         // `--repeat` is the most then, and the file says what is the least.
         let of_file =

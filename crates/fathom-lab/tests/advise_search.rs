@@ -150,7 +150,7 @@ proptest! {
         let found = search(&Candidate::default(), app, &|_| must, &mut product);
         let Ok((_, last)) = found;
         prop_assert!(product.recorded <= 26, "{}", product.recorded);
-        let tried: Vec<Trial> = last.iter().map(|candidate| product.tried(candidate)).collect();
+        let tried: Vec<Trial> = last.all.iter().map(|candidate| product.tried(candidate)).collect();
         let named = choose(&tried, must, Some(0));
         prop_assert!(named.is_some_and(|place| tried[place].durability >= Some(must)));
         let behind = tried[named.unwrap()].ns() / 1e6 / product.best(must);

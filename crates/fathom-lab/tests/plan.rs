@@ -16,7 +16,7 @@ use fathom_workload::spec::EngineSpec;
 use proptest::prelude::*;
 use serde_json::json;
 
-const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0 };
+const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0, firm: 0 };
 const LIMITS: Limits = Limits { run: Duration::from_secs(60), ending: NEVER_EARLY, look: None };
 
 fn experiment(cells: usize, repeats: u32) -> (Experiment, Cells) {
@@ -302,7 +302,7 @@ fn a_schedule_ends_when_every_value_is_known_well_enough() {
     let noise = Noise { block: 0.04, drift_per_hour: 0.0, ..Noise::default() };
     let ended_after = |until| {
         let (bench, writer) = bench(plan(3, 40, 5));
-        let ending = Ending { until: Some(until), budget: None, least: 4 };
+        let ending = Ending { until: Some(until), budget: None, least: 4, firm: 0 };
         let (summary, seen) = bench.go_until(writer, &bench.plan.turns(), VirtualLab::new(1, noise), ending);
         let results = Results::load(&bench.path).unwrap();
         assert_eq!(results.experiment.repeats, summary.blocks, "the file says how many there are");
@@ -350,7 +350,7 @@ fn a_budget_begins_no_block_that_would_not_be_over_within_it() {
     assert_eq!(fathom_lab::estimate::estimate(&other, &other.turns(), &earlier), None);
     let budget = Duration::from_nanos(whole * 45 / 100);
     let (bench, writer) = bench(plan(3, 10, 5));
-    let ending = Ending { until: None, budget: Some(budget), least: 10 };
+    let ending = Ending { until: None, budget: Some(budget), least: 10, firm: 0 };
     let (summary, _) = bench.go_until(writer, &bench.plan.turns(), lab, ending);
     assert_eq!((summary.ended, summary.missing), (Some(EarlyEnd::OutOfTime), 0));
     assert_eq!(summary.blocks, 4, "of 4.5 that would fit");
@@ -364,10 +364,20 @@ fn a_budget_begins_no_block_that_would_not_be_over_within_it() {
 #[test]
 fn a_budget_that_ends_within_the_first_block_keeps_its_runs_and_tells_the_missing_ones() {
     let (bench, writer) = bench(plan(4, 3, 5));
-    let ending = Ending { until: None, budget: Some(Duration::from_nanos(1)), least: 3 };
+    let ending = Ending { until: None, budget: Some(Duration::from_nanos(1)), least: 3, firm: 0 };
     let lab = VirtualLab::new(1, Noise::default());
     let (summary, _) = bench.go_until(writer, &bench.plan.turns(), lab, ending);
     assert_eq!((summary.done, summary.missing, summary.blocks), (1, 3, 1));
+    assert_eq!(summary.ended, Some(EarlyEnd::OutOfTime));
+}
+
+#[test]
+fn firm_blocks_are_made_whatever_the_budget() {
+    let (bench, writer) = bench(plan(4, 9, 5));
+    let ending = Ending { until: None, budget: Some(Duration::from_nanos(1)), least: 3, firm: 3 };
+    let lab = VirtualLab::new(1, Noise::default());
+    let (summary, _) = bench.go_until(writer, &bench.plan.turns(), lab, ending);
+    assert_eq!((summary.done, summary.missing, summary.blocks), (12, 0, 3), "whole blocks, and no more");
     assert_eq!(summary.ended, Some(EarlyEnd::OutOfTime));
 }
 

@@ -15,7 +15,7 @@ use fathom_lab::stats::Comparison;
 use fathom_lab::store::{ExperimentRow, Results, Writer};
 use fathom_random::derive_seed;
 
-const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0 };
+const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0, firm: 0 };
 const LIMITS: Limits = Limits { run: Duration::from_secs(60), ending: NEVER_EARLY, look: None };
 
 fn vocabulary() -> Vocabulary {

@@ -370,7 +370,7 @@ fn has_model(document: &Document<'_>) -> bool {
 const CELLS_NOTE: &str = "Geometric means over the runs with their 95 % intervals. Percentiles are of single \
     executions, median over the runs. ";
 
-const MODEL_NOTE: &str = "AxisFilter a device was modelled, rates and percentiles are of model time: the run's own CPU and \
+const MODEL_NOTE: &str = "Where a device was modelled, rates and percentiles are of model time: the run's own CPU and \
     other time and the device's time by its model, without what this machine held the run up (waiting for a \
     processor, answers that came late). ";
 

@@ -178,6 +178,14 @@ impl Restore {
                 Restoration::Script(script) => {
                     // Statement by statement: it may be longer than memory.
                     crate::import::for_each_statement(&script, |number, sql| {
+                        let is_chosen = crate::sql::pragma(sql).is_some_and(|(name, _)| match &*name {
+                            "journal_mode" => true,
+                            "page_size" => layout.page_bytes.is_some(),
+                            _ => false,
+                        });
+                        if is_chosen {
+                            return Ok(());
+                        }
                         let done = match VirtualTable::of(sql) {
                             Some(table) => table.restore(&database),
                             None => database.execute_batch(sql),

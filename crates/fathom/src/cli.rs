@@ -586,7 +586,7 @@ pub struct CutArgs {
 }
 
 /// `fathom advise`
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Advise {
     /// The application's trace, or a profile such as gmail (recorded here, which needs root); or
     /// what `--out` has kept
@@ -600,9 +600,14 @@ pub struct Advise {
     #[arg(long, value_name = "FS")]
     pub fs: Vec<String>,
     /// What a power cut must leave of what was committed: keep=all, keep=all-but-last or
-    /// keep=prefix [default: what the application's own settings promise]
+    /// keep=prefix (`keep=` may be left out) [default: what the application's own settings promise]
     #[arg(long, value_name = "keep=WHAT", value_parser = must)]
     pub must: Option<Durability>,
+    /// What the application has now, where the trace does not tell: journal_mode=wal,
+    /// synchronous=normal and the like, with commas or given again [default: what the trace sets,
+    /// else SQLite's defaults]
+    #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',')]
+    pub now: Vec<String>,
     /// Recorded runs of each setting of the last round [default: 3, and up to 20 while a minute is
     /// not over]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -619,7 +624,8 @@ pub struct Advise {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Write the advice as one HTML page; in a directory it is named after the trace
+    /// Write the advice as one HTML page in the place of FILE, whatever it holds; in a directory it
+    /// is named after the trace, and only an earlier report is replaced
     #[arg(long, value_name = "FILE|DIR")]
     pub html: Option<PathBuf>,
 }

@@ -61,6 +61,13 @@ pub fn tidy_up_on_signals() -> io::Result<()> {
     Ok(())
 }
 
+/// Ends the program as the signal ends any program, by which a shell has 130 of Ctrl-C and 143 of
+/// SIGTERM: for a command that was asked to stop, has removed what it began and has no result.
+pub fn as_the_signal(signal: i32) {
+    // It gives an error for signals that do not exist.
+    let _ = emulate_default_handler(signal);
+}
+
 /// Whether this process ignores a signal.
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: with a null new action sigaction only writes the current one, into a structure that

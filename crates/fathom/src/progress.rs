@@ -49,7 +49,11 @@ pub enum Bar {
 
 /// Lines in the place of a bar.
 #[derive(Debug)]
-pub struct Lines(Pace);
+pub struct Lines {
+    pace: Pace,
+    /// Whether there was one.
+    is_told: Cell<bool>,
+}
 
 impl Bar {
     /// A bar for `total` runs, or lines where stderr is no terminal; nothing where `quiet`.
@@ -58,7 +62,8 @@ impl Bar {
             return Bar::Silent;
         }
         if !std::io::stderr().is_terminal() {
-            return Bar::Lines(Lines(Pace::since(Instant::now())));
+            let pace = Pace::since(Instant::now());
+            return Bar::Lines(Lines { pace, is_told: Cell::new(false) });
         }
         let bar = ProgressBar::new(total as u64 * STEPS);
         let style = ProgressStyle::with_template("  [{bar:32}]  {msg}")
@@ -76,8 +81,9 @@ impl Bar {
                 bar.set_position(progress.done as u64 * STEPS + share);
                 bar.set_message(told(progress));
             }
-            Bar::Lines(Lines(pace)) => {
-                if pace.is_due(Instant::now()) {
+            Bar::Lines(lines) => {
+                if lines.pace.is_due(Instant::now()) {
+                    lines.is_told.set(true);
                     tell!("{}", told(progress));
                 }
             }
@@ -88,6 +94,17 @@ impl Bar {
     pub fn clear(&self) {
         if let Bar::Drawn(bar) = self {
             bar.finish_and_clear();
+        }
+    }
+
+    /// Removes the bar; where there were lines, so many runs made are the last of them, so that a
+    /// log does not end with time that is left.
+    pub fn end(&self, runs: usize) {
+        self.clear();
+        if let Bar::Lines(Lines { is_told, .. }) = self
+            && is_told.get()
+        {
+            tell!("{runs} runs made");
         }
     }
 }

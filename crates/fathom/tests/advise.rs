@@ -34,6 +34,7 @@ fn what_cannot_be_advised_is_said_and_nothing_is_made() {
     small(&place, "gmail", "app.trace");
     place.write("text.db", "this is no database, and no trace either");
     imported(&place, "reads", "SELECT 1;\nSELECT 2;\n");
+    std::fs::create_dir(place.path("scripts of it")).unwrap();
     let quick = ["run", "first-look", "--quick", "--repeat", "1", "--set", "variants=wal/full"];
     let small_run = ["--set", "workload.transactions=5", "--out", "plain.db", "--dir", "."];
     place.fathom(&[&quick[..], &small_run].concat()).exits(0);
@@ -49,6 +50,16 @@ fn what_cannot_be_advised_is_said_and_nothing_is_made() {
         (&["advise", "app.trace", "--device", "sd-slwo"], "did you mean"),
         (&["advise", "app.trace", "--device", "sd-slow,sd-slow"], "sd-slow is given twice"),
         (&["advise", "app.trace", "--device", "./no.toml"], "no.toml"),
+        (
+            &["advise", "app.trace", "--device", "sd-slow,,emmc-51"],
+            "a name is missing before or after a comma",
+        ),
+        (&["advise", "app.trace", "--device", ""], "a name is missing"),
+        (&["advise", "app.trace", "--fs", "ext4,"], "a name is missing"),
+        (&["advise", "app.trace", "--now", "journal_mode"], "SETTING=VALUE"),
+        (&["advise", "app.trace", "--now", "journal_mode=wla"], "delete, truncate"),
+        (&["advise", "scripts of it"], "trace import 'scripts of it' --out app.trace"),
+        (&["advise", "/dev/null"], "it is no file"),
         (&["advise", "app.trace", "--fs", "ext5"], "did you mean `ext4`"),
         (&["advise", "app.trace", "--fs", "ext4,ext4"], "ext4 is given twice"),
         (&["advise", "app.trace", "--fs", "dir"], "no file system"),
@@ -87,6 +98,25 @@ fn the_answer_for_a_trace_can_be_pasted_and_a_kept_recording_gives_it_again() {
     }
     let page = String::from_utf8(place.read("mail-advice.html")).unwrap();
     assert!(page.contains("<h1>mail: which settings</h1>") && page.contains("sd-slow"), "{page}");
+    // For less than it was recorded for others may be faster: these are recorded now.
+    let more = place.fathom(&["advise", "kept.db", "--device", "sd-slow", "--must", "prefix", "--json"]);
+    assert!(more.stderr.contains("what is missing is recorded now"), "{more}");
+    let more = json(&more);
+    assert!(more["advice"]["partial"].is_null(), "{more}");
+    assert_eq!(more["advised"][0]["keeps"], "power-cut-prefix", "{more}");
+    // The same question is answered from what there is.
+    let same = place.fathom(&["advise", "kept.db", "--device", "sd-slow", "--json"]);
+    assert!(!same.stderr.contains("recorded now") && json(&same)["advice"]["partial"].is_null(), "{same}");
+    // Without the trace it says what it has not compared, and the fastest of few is not the best.
+    std::fs::remove_file(place.path("mail.trace")).unwrap();
+    let few = place.fathom(&["advise", "kept.db", "--device", "nvme", "--must", "prefix"]);
+    few.exits(0);
+    let words = few.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for says in ["Compared are only the", "Not compared", "its trace is not at", "of what was recorded, use"]
+    {
+        assert!(words.contains(says), "{says}: {few}");
+    }
+    assert!(!words.contains("of the best with"), "{few}");
     // The same from the recording, on other devices too, as often as it is asked.
     let again = ["advise", "kept.db", "--device", "sd-slow,nvme", "--json"];
     let first = place.fathom(&again);
@@ -138,6 +168,14 @@ fn what_an_application_sets_itself_is_what_its_gain_is_told_of() {
         "{}",
         all["advice"]["hints"]
     );
+    // Who says less in the trace says it beside it.
+    imported(&place, "silent", &format!("CREATE TABLE t(a, b);\n{}", INSERTS.repeat(20)));
+    let silent = ["advise", "silent.trace", "--device", "sd-slow", "--repeat", "1", "--json"];
+    let end = place.fathom(&[&silent[..], &["--now", "journal_mode=WAL"]].concat());
+    assert!(end.stderr.contains("which synchronous the application has"), "{end}");
+    let all = json(&end);
+    assert_eq!(all["advice"]["baseline"]["journal_mode"], "wal");
+    assert!(all["advice"]["baseline_source"].as_str().unwrap().contains("--now"), "{all}");
     // Nobody else opens it: it may keep the file to itself, which is tried.
     let stronger = json(&place.fathom(&[&words[..], &["--must", "keep=all"]].concat()));
     assert_eq!(stronger["advised"][0]["keeps"], "power-cut", "{stronger}");
@@ -204,7 +242,8 @@ fn a_signal_leaves_nothing_and_what_a_kill_leaves_is_found() {
         running.wait_until(|| left() > 0 && running.listens());
         running.signal(signal);
         let end = running.end();
-        assert_ne!(end.code, Some(0), "{end}");
+        // By the signal, as other commands that have no result: 130 and 143 in a shell.
+        assert!(end.code.is_none() && end.stderr.contains("there is no advice"), "{end}");
         assert_eq!(left(), 0, "{end}");
         assert_eq!(place.files(), before);
     }

@@ -1,10 +1,15 @@
 //! Traces × devices × promises: the setting that `fathom advise` names, against the best of a full
 //! grid of settings, each measured live on the device, in model time, which no load disturbs.
 //!
-//! It takes hours, so it is asked for: `FATHOM_LONG=1 cargo test -p fathom --test advise_grid`
+//! It takes hours, so it is asked for: `FATHOM_LONG=1 cargo test --workspace --test advise_grid`
 //! (root). `FATHOM_TRACES` (profiles and files), `FATHOM_PRESETS` and `FATHOM_SCALE` (percent of a
 //! profile, 10) choose less; `FATHOM_GRIDS=DIR` keeps what was measured there, and goes on with it
 //! the next time.
+//!
+//! In parts: the grids of a trace on its devices are numbered from 0, trace by trace (6 traces x 12
+//! presets are 0 to 71), and `FATHOM_CELLS=12-23` does those alone. Each prints a line for each of
+//! its three promises, and in `FATHOM_GRIDS` they are kept in `results.txt`, so that parts add up:
+//! a part judges itself only.
 //!
 //! The fastest of a hundred single runs is the luckiest of those that are as fast: who is more than
 //! 5 % behind it is measured with it once more, in paired blocks, until both are known to within 2
@@ -15,7 +20,8 @@
 
 mod place;
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 use fathom_lab::analysis::{Analysis, OfRun};
@@ -81,6 +87,16 @@ fn verdict(behind: &Comparison) -> Verdict {
         () if behind.low > ENOUGH => Verdict::Miss,
         () => Verdict::Undecided,
     }
+}
+
+/// The grids of a part, `12-23` or `12`; all where nothing is said.
+fn part(words: &str) -> Result<std::ops::RangeInclusive<usize>, String> {
+    if words.is_empty() {
+        return Ok(0..=usize::MAX);
+    }
+    let (first, last) = words.split_once('-').unwrap_or((words, words));
+    let number = |word: &str| word.trim().parse().map_err(|error| format!("FATHOM_CELLS={words}: {error}"));
+    Ok(number(first)?..=number(last)?)
 }
 
 /// An experiment of these settings on the device.
@@ -149,9 +165,20 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
          flash-p1,disk-p5,ufs-fresh,ufs-fragmented",
     );
     let scale = wanted("FATHOM_SCALE", "10");
-    let kept = std::env::var_os("FATHOM_GRIDS").map_or_else(|| place.path("."), Into::into);
+    let kept: std::path::PathBuf =
+        std::env::var_os("FATHOM_GRIDS").map_or_else(|| place.path("."), Into::into);
+    let part = part(&wanted("FATHOM_CELLS", "")).unwrap();
+    let all_presets: Vec<&str> = presets.split(',').collect();
     let mut judged: Vec<(Verdict, String)> = Vec::new();
-    for trace in traces.split(',') {
+    for (number, trace) in traces.split(',').enumerate() {
+        let first = number * all_presets.len();
+        let is_of_part = |place: &usize| part.contains(&(first + *place));
+        let chosen: Vec<&str> =
+            (0..all_presets.len()).filter(is_of_part).map(|place| all_presets[place]).collect();
+        if chosen.is_empty() {
+            continue;
+        }
+        let presets = chosen.join(",");
         let mut file = trace.to_owned();
         if !Path::new(trace).exists() {
             file = place.path(&format!("{trace}.trace")).to_str().unwrap().to_owned();
@@ -198,7 +225,15 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
                     let Comparison { ratio, low, high, n, .. } = behind;
                     says = format!("{verdict_of:?}, {ratio:.3} [{low:.3}, {high:.3}] in {n} pairs");
                 }
-                println!("{stem} {device} {must}: {named}, {says} of the best of {}, {best}", grid.len());
+                let line =
+                    format!("{stem} {device} {must}: {named}, {says} of the best of {}, {best}", grid.len());
+                println!("{line}");
+                let mut results = std::fs::File::options()
+                    .append(true)
+                    .create(true)
+                    .open(kept.join("results.txt"))
+                    .unwrap();
+                writeln!(results, "{line}").unwrap();
                 judged.push((verdict_of, format!("{stem} {device} {must}: {named}, {says} of {best}")));
             }
         }
@@ -212,6 +247,13 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
     );
     let others: Vec<_> = judged.iter().filter(|cell| cell.0 != Verdict::Hit).collect();
     assert!(hits * 100 >= (hits + misses) * 95, "{others:?}");
+}
+
+#[test]
+fn a_part_is_a_range_of_grids() {
+    assert_eq!(part("").unwrap(), 0..=usize::MAX);
+    assert_eq!((part("3").unwrap(), part("12-23").unwrap()), (3..=3, 12..=23));
+    assert!(part("a-b").is_err() && part("-").is_err());
 }
 
 /// What happened: ten of eleven cells that counted as misses were behind by a mean of five noisy

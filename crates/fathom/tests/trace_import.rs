@@ -479,3 +479,37 @@ fn what_is_no_recording_is_told_as_what_it_is_and_bad_statements_have_a_line_eac
     end.exits(0).says("left out:\n  bad.sql:2: ").says("\n  bad.sql:3: ");
     assert!(!end.stderr.contains("\\n"), "{end}");
 }
+
+/// What happened: PRAGMAs of a loading script were left out without a word, so that an application
+/// whose database is in WAL mode was taken to have DELETE/FULL.
+#[test]
+fn what_a_loading_script_sets_of_its_file_stays_and_of_its_connection_is_said() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("app/benchset")).unwrap();
+    let loading = "PRAGMA synchronous=NORMAL;\nPRAGMA page_size=1024;\nPRAGMA journal_mode=WAL;\n\
+                   CREATE TABLE t(a);\nINSERT INTO t VALUES ('PRAGMA journal_mode=DELETE;');\n";
+    place.write("app/loading.sql", loading);
+    place.write("app/benchset/0.sql", "INSERT INTO t VALUES (1)\nSELECT count(*) FROM t\n");
+    let end = place.fathom(&["trace", "import", "app", "--out", "my app.trace"]);
+    end.exits(0);
+    assert!(end.stderr.contains("loading.sql sets synchronous:"), "{end}");
+    assert!(end.stderr.contains("Next:  fathom trace info 'my app.trace'"), "{end}");
+    place.fathom(&["trace", "anonymise", "my app.trace", "--out", "other.trace"]).exits(0);
+    for trace in ["my app.trace", "other.trace"] {
+        let info = place.fathom(&["trace", "info", trace, "--json"]);
+        let info: serde_json::Value = serde_json::from_str(&info.exits(0).stdout).unwrap();
+        let database = &info["databases"][0];
+        assert_eq!(
+            (database["page_bytes"].as_u64(), database["journal_mode"].as_str()),
+            (Some(1024), Some("wal")),
+            "{info}"
+        );
+        assert!(place.fathom(&["trace", "info", trace]).stdout.contains("page size 1024, journal mode wal"));
+        // The cell chooses all the same.
+        for settings in [&["journal_mode=delete", "page_size=8192"][..], &["journal_mode=wal"]] {
+            let sets: Vec<&str> = settings.iter().flat_map(|set| ["--set", set]).collect();
+            let words = [&["trace", "replay", trace, "--dir", "."], &sets[..]].concat();
+            place.fathom(&words).exits(0);
+        }
+    }
+}

@@ -78,3 +78,24 @@ pub fn weaker(tried: &[Trial], best: usize, must: Durability) -> Option<(usize, 
     let gain = gain(found, &tried[best])?;
     (gain.ratio >= WORTH).then_some((place, gain))
 }
+
+/// Where what is advised has other pages than the baseline, which takes a VACUUM of a database that
+/// exists: what is best without, and how much faster than the baseline that is.
+#[must_use]
+pub fn with_same_pages(
+    tried: &[Trial],
+    best: usize,
+    baseline: usize,
+    must: Durability,
+) -> Option<(usize, Gain)> {
+    let own = tried[baseline].candidate.page_size;
+    if tried[best].candidate.page_size == own {
+        return None;
+    }
+    let has_own_pages = |place: &usize| tried[*place].candidate.page_size == own;
+    let places: Vec<usize> = (0..tried.len()).filter(has_own_pages).collect();
+    let of_own: Vec<Trial> = places.iter().map(|place| tried[*place].clone()).collect();
+    let own_baseline = places.iter().position(|place| *place == baseline);
+    let place = places[choose(&of_own, must, own_baseline)?];
+    Some((place, gain(&tried[place], &tried[baseline])?))
+}

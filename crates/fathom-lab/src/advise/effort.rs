@@ -44,6 +44,28 @@ impl Effort {
         // A negative or endless number goes to the nearest that there is.
         (room as u32).clamp(*REPEATS.start(), *REPEATS.end())
     }
+
+    /// Settings of which the fewest runs fit into `left`.
+    #[must_use]
+    pub fn settings(&self, left: Duration) -> usize {
+        let of_run = |all: Duration| all.as_secs_f64() / f64::from(self.runs.max(1));
+        let (recorded_s, simulated_s) = (of_run(self.recorded), of_run(self.simulated));
+        let runs = f64::from(*REPEATS.start());
+        let setting_s = (recorded_s + simulated_s) * runs + simulated_s * f64::from(SIMULATED_BESIDES);
+        (left.as_secs_f64() / setting_s.max(1e-3)) as usize
+    }
+
+    /// Of `left` the part in which runs of `settings` settings can be recorded, so that there is
+    /// time to simulate them afterwards.
+    #[must_use]
+    pub fn recording(&self, settings: usize, left: Duration) -> Duration {
+        let runs = f64::from(self.runs.max(1));
+        let (recorded, simulated) = (self.recorded.as_secs_f64() / runs, self.simulated.as_secs_f64() / runs);
+        let besides_s = simulated * f64::from(SIMULATED_BESIDES) * settings.max(1) as f64;
+        let share = recorded / (recorded + simulated).max(1e-9);
+        let room_s = (left.as_secs_f64() - besides_s).max(0.0);
+        Duration::from_secs_f64(room_s * if self.runs == 0 { 1.0 } else { share })
+    }
 }
 
 #[cfg(test)]
@@ -55,6 +77,22 @@ mod tests {
     fn effort(run_ms: u64, simulated_ms: u64) -> Effort {
         let of = |ms| Duration::from_millis(ms) * 10;
         Effort { runs: 10, recorded: of(run_ms), simulated: of(simulated_ms) }
+    }
+
+    #[test]
+    fn so_many_settings_are_recorded_as_there_is_time_for() {
+        assert_eq!(effort(1000, 0).settings(LEFT), 13);
+        assert_eq!(effort(1000, 250).settings(LEFT), 8, "a setting takes 3.75 s and 1.25 s");
+        assert_eq!(effort(1000, 0).settings(Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn what_recordings_may_take_leaves_time_to_simulate_them() {
+        let of = |run_ms, simulated_ms| effort(run_ms, simulated_ms).recording(8, LEFT).as_secs();
+        assert_eq!(of(500, 0), 40);
+        assert_eq!(of(300, 100), 27, "3 of 4 parts of what 4 s of simulation leave");
+        assert_eq!(of(500, 2000), 0);
+        assert_eq!(Effort::default().recording(8, LEFT), LEFT);
     }
 
     #[test]

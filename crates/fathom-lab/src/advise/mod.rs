@@ -24,9 +24,9 @@ mod sway;
 mod trial;
 
 pub use candidate::Candidate;
-pub use choice::{ENOUGH, Gain, choose, gain, weaker};
+pub use choice::{ENOUGH, Gain, choose, gain, weaker, with_same_pages};
 pub use effort::{ANSWER_WITHIN, Effort, PRECISE, REPEATS};
-pub use rounds::{AppUse, finalists, first, second, third};
+pub use rounds::{AppUse, Finalists, finalists, first, second, third};
 pub use search::{ROUNDS, Recorder, search};
 pub use sway::{CPU_FACTOR, Sensitivity, sways};
 pub use trial::{Trial, trials, trials_here};
@@ -52,6 +52,9 @@ pub struct DeviceAdvice {
     /// Place of the fastest with a weaker promise that is worth a sentence, and how much faster
     /// than the advised one it is.
     pub weaker: Option<(usize, Gain)>,
+    /// Where the advised one has other pages than the baseline: place of the best that has the
+    /// same, and how much faster than the baseline it is.
+    pub same_pages: Option<(usize, Gain)>,
     /// What else would be best if numbers of the model, or of this machine, were others.
     pub sways: Vec<Sensitivity>,
     /// Numbers of the model that nobody has published.
@@ -72,6 +75,8 @@ impl DeviceAdvice {
         let best = choose(&tried, must, baseline);
         let gain = best.zip(baseline).and_then(|(best, base)| gain(&tried[best], &tried[base]));
         let weaker = best.and_then(|best| weaker(&tried, best, must));
+        let same_pages =
+            best.zip(baseline).and_then(|(best, base)| with_same_pages(&tried, best, base, must));
         DeviceAdvice {
             device,
             title,
@@ -80,9 +85,16 @@ impl DeviceAdvice {
             best,
             gain,
             weaker,
+            same_pages,
             sways: Vec::new(),
             assumptions: Vec::new(),
         }
+    }
+
+    /// Whether the advice falls with most of the other assumptions.
+    #[must_use]
+    pub fn is_unsure(&self) -> bool {
+        self.sways.iter().filter(|sway| sway.stands).count() * 2 < self.sways.len()
     }
 
     /// The advised one.

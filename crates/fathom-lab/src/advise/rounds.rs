@@ -174,32 +174,65 @@ fn leaders(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
     leaders
 }
 
-/// What is recorded several times: the baseline, of each device the nearest to the fastest, the
-/// fastest with a weaker promise, and for each of these what the best page size and the best other
-/// setting make together. A device for which one that is there already is as good adds none.
+/// What is recorded several times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finalists {
+    /// The most important first: the baseline, then the fastest of each device.
+    pub all: Vec<Candidate>,
+    /// So many of them an answer needs; the others make it a surer one, where there is time.
+    pub needed: usize,
+}
+
+/// The baseline, of each device the nearest to the fastest, what the best page size and the best
+/// other setting make together, the fastest with the baseline's pages, and the fastest with a
+/// weaker promise. A device for which one that is there already is as good adds none.
 #[must_use]
-pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
+pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability) -> Finalists {
     let mut all = vec![baseline.clone()];
-    for tried in devices {
-        let mut allowed: Vec<&Trial> =
-            tried.iter().filter(|tried| tried.durability.is_some_and(|own| own >= must)).collect();
+    let allowed = |tried: &[Trial]| -> Vec<Trial> {
+        let keeps = |trial: &&Trial| trial.durability.is_some_and(|own| own >= must);
+        let mut allowed: Vec<Trial> = tried.iter().filter(keeps).cloned().collect();
         allowed.sort_by(|a, b| a.ns().total_cmp(&b.ns()));
-        let Some(fastest) = allowed.first().copied() else { continue };
-        let is_there = |trial: &&Trial| all.contains(&trial.candidate) && trial.ns() <= fastest.ns() * SLOWER;
-        if !allowed.iter().copied().any(|trial| is_there(&trial)) {
-            let near = |trial: &&&Trial| trial.ns() - trial.cpu_ns * CPU_DOUBT <= fastest.ns() * NEAR;
-            for near in allowed.iter().filter(near).take(NEAREST) {
-                push(&mut all, near.candidate.clone());
-            }
+        allowed
+    };
+    let of_devices: Vec<(Vec<Trial>, &[Trial])> =
+        devices.iter().map(|tried| (allowed(tried), &**tried)).collect();
+    let mut adding: Vec<&[Trial]> = Vec::new();
+    for (allowed, _) in &of_devices {
+        let Some(fastest) = allowed.first() else { continue };
+        let is_there = |trial: &Trial| all.contains(&trial.candidate) && trial.ns() <= fastest.ns() * SLOWER;
+        if !allowed.iter().any(is_there) {
+            push(&mut all, fastest.candidate.clone());
+            adding.push(allowed);
         }
+    }
+    let needed = all.len();
+    for (allowed, tried) in &of_devices {
+        let Some(fastest) = allowed.first() else { continue };
         for candidate in combinations(fastest, tried, must) {
             push(&mut all, candidate);
         }
+    }
+    for allowed in adding {
+        let near = |trial: &&Trial| trial.ns() - trial.cpu_ns * CPU_DOUBT <= allowed[0].ns() * NEAR;
+        for near in allowed.iter().filter(near).take(NEAREST) {
+            push(&mut all, near.candidate.clone());
+        }
+    }
+    for (allowed, _) in &of_devices {
+        // Other pages take a VACUUM of a database that exists: what can be had without is told.
+        let has_own_pages = |trial: &&Trial| trial.candidate.page_size == baseline.page_size;
+        if let Some(plain) = allowed.iter().find(has_own_pages) {
+            push(&mut all, plain.candidate.clone());
+        }
+    }
+    for (allowed, tried) in &of_devices {
+        let Some(fastest) = allowed.first() else { continue };
         if let Some(weaker) = self::fastest(tried, &|own| is_sound_and_weaker(own, must)) {
             push(&mut all, tuned_as(&weaker.candidate, &fastest.candidate));
         }
     }
-    all
+    Finalists { all, needed }
 }
 
 /// A weaker one with the tuning of the fastest, where both have the same journal, but for a short

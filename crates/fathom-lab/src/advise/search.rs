@@ -2,7 +2,7 @@
 
 use fathom_workload::spec::Durability;
 
-use super::{AppUse, Candidate, Trial, finalists, first, second, third};
+use super::{AppUse, Candidate, Finalists, Trial, finalists, first, second, third};
 
 /// Rounds in all, that of the finalists included.
 pub const ROUNDS: u32 = 4;
@@ -30,7 +30,7 @@ pub fn search<R: Recorder>(
     app: AppUse,
     must_of: &dyn Fn(Option<Durability>) -> Durability,
     recorder: &mut R,
-) -> Result<(Durability, Vec<Candidate>), R::Error> {
+) -> Result<(Durability, Finalists), R::Error> {
     let mut tried = recorder.record(1, first(baseline))?;
     let own =
         tried.iter().flatten().find(|trial| trial.candidate == *baseline).and_then(|trial| trial.durability);

@@ -5,7 +5,7 @@ use fathom_workload::spec::Durability;
 use serde::Serialize;
 
 use super::choice::ENOUGH;
-use super::{Trial, choose, trials};
+use super::{DeviceAdvice, Trial, choose, trials};
 use crate::simulate::StudyError;
 use crate::store::Results;
 
@@ -25,11 +25,16 @@ pub struct Sensitivity {
     pub stands: bool,
 }
 
-/// A device whose flushes, or writes, take so many times as long.
+/// A device whose flushes, or writes, take so many times as long; each is called after that.
 fn variations(model: &Model) -> Vec<(String, Model)> {
     let flushes = [0.5, 2.0].map(|factor| (format!("flushes x{factor}"), model.with_flushes(factor)));
     let writes = [0.5, 2.0].map(|factor| (format!("writes x{factor}"), with_writes(model, factor)));
-    flushes.into_iter().chain(writes).collect()
+    let all = flushes.into_iter().chain(writes);
+    all.map(|(what, other)| {
+        let name = format!("{} with {what}", model.name);
+        (what, Model { name, ..other })
+    })
+    .collect()
 }
 
 /// The same device, whose writes take so many times as long, into its cache and out of it, too.
@@ -47,40 +52,57 @@ fn with_writes(model: &Model, factor: f64) -> Model {
     Model { write, cache, ..model.clone() }
 }
 
-/// What would be best on variations of the device, and with a slow processor; `base` is what was
-/// tried on the device as it is, and `best` the one of it that is advised. From one run of each:
-/// the variations see the same run.
+/// What would be best on variations of each device, and with a slow processor; `advised` is what
+/// was tried on the devices as they are, in the same order. From one run of each: the variations
+/// see the same run. A device without advice has none.
 ///
 /// # Errors
 /// As [`trials`](super::trials).
 pub fn sways(
     results: &Results,
-    model: &Model,
+    models: &[Model],
     phase: &str,
-    (base, best): (&[Trial], usize),
+    advised: &[DeviceAdvice],
     must: Durability,
-) -> Result<Vec<Sensitivity>, StudyError> {
+) -> Result<Vec<Vec<Sensitivity>>, StudyError> {
+    // All at once, so that each recording is read once.
+    let of_each: Vec<Vec<(String, Model)>> = models.iter().map(variations).collect();
+    let others: Vec<Model> = of_each.iter().flatten().map(|other| other.1.clone()).collect();
+    let (mut tried, _) = trials(results, &others, phase, Some(1))?;
     let mut all = Vec::new();
-    for (what, other) in variations(model) {
-        let (devices, _) = trials(results, &[other], phase, Some(1))?;
-        all.extend(devices.first().and_then(|tried| sway(what, tried, base, best, must)));
+    for (variations, device) in of_each.iter().zip(advised) {
+        let of_device: Vec<Vec<Trial>> = tried.drain(..variations.len().min(tried.len())).collect();
+        let Some(best) = device.best else {
+            all.push(Vec::new());
+            continue;
+        };
+        let base = (&*device.tried, best);
+        let mut found: Vec<Sensitivity> = Vec::new();
+        for ((what, _), tried) in variations.iter().zip(&of_device) {
+            found.extend(sway(what.clone(), tried, base, must));
+        }
+        let slower: Vec<Trial> = device.tried.iter().map(on_slow_processor).collect();
+        found.extend(sway(format!("a processor {CPU_FACTOR} times as slow"), &slower, base, must));
+        all.push(found);
     }
-    let slower: Vec<Trial> = base
-        .iter()
-        .map(|model| {
-            // Its parts are disjoint, so that a slower processor adds to one of them.
-            let more = model.cpu_ns * (CPU_FACTOR - 1.0);
-            let mut slower = model.clone();
-            slower.time_ns.mid += more;
-            slower.runs.iter_mut().for_each(|run| run.1 += more);
-            slower
-        })
-        .collect();
-    all.extend(sway(format!("a processor {CPU_FACTOR} times as slow"), &slower, base, best, must));
     Ok(all)
 }
 
-fn sway(what: String, tried: &[Trial], base: &[Trial], best: usize, must: Durability) -> Option<Sensitivity> {
+/// The same where the processor takes longer: its parts are disjoint, so that this adds to one.
+fn on_slow_processor(trial: &Trial) -> Trial {
+    let more = trial.cpu_ns * (CPU_FACTOR - 1.0);
+    let mut slower = trial.clone();
+    slower.time_ns.mid += more;
+    slower.runs.iter_mut().for_each(|run| run.1 += more);
+    slower
+}
+
+fn sway(
+    what: String,
+    tried: &[Trial],
+    (base, best): (&[Trial], usize),
+    must: Durability,
+) -> Option<Sensitivity> {
     let place = |label: &str| base.iter().position(|cell| cell.label == label);
     let fastest = &tried[choose(tried, must, None)?];
     let named = tried.iter().find(|tried| tried.label == base[best].label)?;

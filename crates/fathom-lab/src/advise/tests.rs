@@ -160,8 +160,9 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     let together = "wal/full/1024/wal_autocheckpoint=4000";
     let sizes = ["wal/full/512", "wal/full/2048"];
     assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), [&sizes[..], &[together]].concat());
-    let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast));
-    assert_eq!(last, ["delete/full/4096", "wal/full/1024", together, "wal/normal/1024"]);
+    let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast).all);
+    let own_pages = "wal/full/4096/wal_autocheckpoint=4000";
+    assert_eq!(last, ["delete/full/4096", "wal/full/1024", together, own_pages, "wal/normal/1024"]);
     // Of several lengths the best is taken, and what is weaker does not get a short one.
     let mut short = round.clone();
     short[0].extend([
@@ -169,7 +170,7 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
         with("wal_autocheckpoint", "100", 3.8),
         with("locking_mode", "exclusive", 4.9),
     ]);
-    let last = keys(&finalists(&Candidate::default(), &short, Durability::PowerCutAllButLast));
+    let last = keys(&finalists(&Candidate::default(), &short, Durability::PowerCutAllButLast).all);
     let together = "wal/full/1024/locking_mode=exclusive/wal_autocheckpoint=300";
     let short = "wal/full/4096/wal_autocheckpoint=300";
     assert_eq!(last, ["delete/full/4096", short, together, "wal/normal/4096"]);
@@ -239,4 +240,26 @@ proptest! {
             }
         }
     }
+}
+
+/// What happened: the best was 1 KiB pages, and whoever cannot VACUUM was told nothing.
+#[test]
+fn what_is_best_without_other_pages_is_told_beside_what_has_them() {
+    let with_pages = |page_size, ms: f64| {
+        let candidate = Candidate { page_size, ..Candidate::new("wal", "full") };
+        tried_in(candidate, Some(Durability::PowerCut), &[ms, ms * 1.01, ms])
+    };
+    let all = vec![one("delete", "full", 10.0), with_pages(1024, 3.0), with_pages(4096, 5.0)];
+    let of = |must, all: &[Trial]| {
+        let title = String::new();
+        DeviceAdvice::of(Some("sd".into()), title, all.to_vec(), &Candidate::default(), must)
+    };
+    let must = Durability::PowerCutAllButLast;
+    let device = of(must, &all);
+    let (place, gain) = device.same_pages.unwrap();
+    assert_eq!((device.best, place), (Some(1), 2));
+    assert!((gain.ratio - 2.0).abs() < 0.05, "{gain:?}");
+    assert_eq!(of(must, &[all[0].clone(), all[2].clone()]).same_pages, None, "it has the same pages");
+    // Nothing with its own pages keeps that.
+    assert_eq!(of(Durability::PowerCut, &all[..2]).same_pages, None);
 }

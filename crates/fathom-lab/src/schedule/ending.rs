@@ -36,6 +36,8 @@ pub struct Ending {
     pub budget: Option<Duration>,
     /// Blocks that are made in any case, as far as the budget allows.
     pub least: u32,
+    /// Blocks that are made whatever the budget: what fewer would show is worth less than the time.
+    pub firm: u32,
 }
 
 impl Ending {

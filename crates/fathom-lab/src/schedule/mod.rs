@@ -298,8 +298,10 @@ pub(crate) fn go_on(
         }
         let spent = Duration::from_nanos(world.now_ns().saturating_sub(begun_ns));
         let left = times.left(&turns[number..number + of_block], 0.0).filter(|_| begins_block);
+        // The first run is always made: nothing is known of how long one takes.
+        let may_be_over = number > 0 && turn.block >= ending.firm;
         let is_over =
-            number > 0 && ending.budget.is_some_and(|budget| spent + left.unwrap_or_default() > budget);
+            may_be_over && ending.budget.is_some_and(|budget| spent + left.unwrap_or_default() > budget);
         let widest = if begins_block && turn.block >= ending.least { precision.widest() } else { None };
         summary.ended = match ending.until.zip(widest).filter(|(until, widest)| widest <= until) {
             Some((_, widest)) => Some(EarlyEnd::Precise { widest }),

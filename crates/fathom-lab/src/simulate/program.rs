@@ -179,7 +179,8 @@ impl Program {
         if background * 20 > all {
             notes.push(format!(
                 "{:.0} % of the operations are ones that nobody waited for: they keep their distance to the calls that they came \
-                 beside, and a run that takes longer would have more of them",
+                 beside, and a run that takes longer would have more of them. So rates on slow devices come out a little too high, \
+                 for each setting alike; which one is faster rests on the others",
                 background as f64 * 100.0 / all as f64
             ));
         }

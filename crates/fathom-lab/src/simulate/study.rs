@@ -1,5 +1,8 @@
 //! The cells of a results file on devices: what `fathom simulate` shows.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use fathom_device::Model;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
@@ -7,8 +10,9 @@ use serde::Serialize;
 use super::{Program, simulate};
 use crate::model_time::PhaseModel;
 use crate::naming::labels_without;
+use crate::recording::Recording;
 use crate::stats::{Interval, mean_interval};
-use crate::store::{Results, StoreError};
+use crate::store::{Results, RunRow, StoreError};
 use fathom_random::derive_seed;
 
 /// How often a run is replayed on a model that draws its times: each draw has other luck.
@@ -178,19 +182,9 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             results.phases.iter().find(of).map_or_else(String::new, |phase| phase.summary.unit.clone())
         };
         let wanted = |phase: &str| question.phase.as_ref().is_none_or(|other| other == phase);
-        for model in &question.devices {
-            // One draw is all where the times are always the same.
-            let draws = if model.is_random() { draws(program.operations(), programs.len()) } else { 1 };
-            let mut all: Vec<Vec<PhaseModel>> = Vec::new();
-            let started = std::time::Instant::now();
-            for (run, recording, program) in &programs {
-                for draw in 0..draws {
-                    let seed = derive_seed(run.seed, &[run.cell.cast_unsigned(), draw]);
-                    all.push(simulate(program, recording, model, seed));
-                    found.replayed.0 += program.operations() as u64;
-                }
-            }
-            found.replayed.1 += started.elapsed().as_nanos() as u64;
+        for (model, (draws, all, took)) in question.devices.iter().zip(on_all(&programs, &question.devices)) {
+            found.replayed.0 += draws * programs.iter().map(|run| run.2.operations() as u64).sum::<u64>();
+            found.replayed.1 += took;
             for (number, window) in first.windows.iter().enumerate().filter(|window| wanted(&window.1.phase))
             {
                 let models: Vec<&PhaseModel> = all.iter().filter_map(|models| models.get(number)).collect();
@@ -237,6 +231,53 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
     let place = |row: &Row| phases.iter().position(|phase| *phase == row.phase);
     found.rows.sort_by_key(|row| (order(row), place(row)));
     Ok(found)
+}
+
+/// A run that is replayed: itself, what it recorded, and the loop of that.
+type RunProgram<'a> = (&'a RunRow, Recording, Program);
+
+/// Replays of a cell on one device: draws of each run, their phases run by run and draw by draw,
+/// and how long that took, ns.
+type Replays = (u64, Vec<Vec<PhaseModel>>, u64);
+
+/// The runs of a cell on all devices, in the order of these; so many at a time as there are
+/// processors, for no replay knows of another.
+fn on_all(programs: &[RunProgram<'_>], devices: &[Model]) -> Vec<Replays> {
+    let next = AtomicUsize::new(0);
+    let all: Mutex<Vec<(usize, Replays)>> = Mutex::default();
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(model) = devices.get(number) else { return };
+            let replays = on_one(programs, model);
+            all.lock().unwrap_or_else(PoisonError::into_inner).push((number, replays));
+        }
+    };
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 1..processors.min(devices.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_by_key(|replays| replays.0);
+    all.into_iter().map(|replays| replays.1).collect()
+}
+
+fn on_one(programs: &[RunProgram<'_>], model: &Model) -> Replays {
+    let started = std::time::Instant::now();
+    let operations = programs.first().map_or(0, |run| run.2.operations());
+    // One draw is all where the times are always the same.
+    let draws = if model.is_random() { draws(operations, programs.len()) } else { 1 };
+    let mut all = Vec::with_capacity(programs.len() * draws as usize);
+    for (run, recording, program) in programs {
+        for draw in 0..draws {
+            let seed = derive_seed(run.seed, &[run.cell.cast_unsigned(), draw]);
+            all.push(simulate(program, recording, model, seed));
+        }
+    }
+    (draws, all, started.elapsed().as_nanos() as u64)
 }
 
 /// The cells' labels without the device that they were recorded on, which is none of those that

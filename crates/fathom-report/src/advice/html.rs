@@ -51,6 +51,7 @@ impl Advice {
             div.answer id="answer" role="region" aria-labelledby="h-answer" {
                 h2 id="h-answer" { "The answer" }
                 @for finding in self.findings() { p.finding { (tame(&finding)) } }
+                @if let Some(partial) = &self.partial { p.assumed { (tame(partial)) } }
                 @for (on, lines) in self.to_paste() {
                     @let lines: Vec<String> = lines.iter().map(|line| tame(line)).collect();
                     p.promise { "For " (tame(&on)) ":" }
@@ -95,7 +96,7 @@ impl Advice {
         const HEADS: [(&str, bool); 9] = [
             ("device", false),
             ("use", false),
-            ("a second", true),
+            ("per second", true),
             ("times now [95 %]", true),
             ("p99", true),
             ("flushes", true),
@@ -111,6 +112,7 @@ impl Advice {
                     tbody { @for device in &self.devices { (self.device_row(device)) } }
                 }
             }
+            p.note { (tame(&self.columns())) }
         }
     }
 
@@ -120,6 +122,7 @@ impl Advice {
         let stands = match falls.as_slice() {
             _ if device.sways.is_empty() => "not asked".to_owned(),
             [] => "yes".to_owned(),
+            all if device.is_unsure() => format!("unsure: not with {}", all.join(", ")),
             all => format!("not with {}", all.join(", ")),
         };
         let gain = device.gain.filter(|_| device.best != device.baseline);
@@ -147,7 +150,7 @@ impl Advice {
         const HEADS: [(&str, bool); 10] = [
             ("device", false),
             ("setting", false),
-            ("a second", true),
+            ("per second", true),
             ("one transaction", true),
             ("runs", true),
             ("CPU", true),

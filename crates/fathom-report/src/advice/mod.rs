@@ -3,7 +3,7 @@
 mod html;
 mod terminal;
 
-use fathom_lab::advise::{Candidate, DeviceAdvice, Trial};
+use fathom_lab::advise::{Candidate, DeviceAdvice, ENOUGH, Gain, Trial};
 use fathom_lab::analysis::times;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
@@ -34,6 +34,8 @@ pub struct Advice {
     pub notes: Vec<String>,
     /// What was asked for and could not be answered, and what would bring it.
     pub missing: Vec<String>,
+    /// Where not all that a search would try was compared: what was, and what was not.
+    pub partial: Option<String>,
     /// The command that gives it again.
     pub command: String,
 }
@@ -111,6 +113,11 @@ impl Advice {
         let mut all = Vec::new();
         for group in self.groups() {
             let on = self.places(&group.devices);
+            // What is best of a few is not the best.
+            let on = match &self.partial {
+                Some(_) => format!("{on}, of what was recorded,"),
+                None => on,
+            };
             let is_kept = group.named.candidate == self.baseline;
             let mut gains: Vec<_> = group.devices.iter().filter_map(|device| device.gain).collect();
             gains.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
@@ -138,6 +145,15 @@ impl Advice {
                 format!("On {on} use {name}: {faster} as fast as {}{why}{unproven}.", self.baseline.name())
             });
         }
+        all.extend(self.without_vacuum());
+        let unsure: Vec<&DeviceAdvice> = self.devices.iter().filter(|device| device.is_unsure()).collect();
+        if !unsure.is_empty() {
+            all.push(format!(
+                "Unsure on {}: with most of the other assumptions something else is best (\"What it rests on\"). A model of the device \
+                 itself decides: `fathom stack calibrate DIRECTORY --out mine.toml`, then `--device ./mine.toml`.",
+                self.places(&unsure)
+            ));
+        }
         let none: Vec<&DeviceAdvice> = self.devices.iter().filter(|device| device.best.is_none()).collect();
         if !none.is_empty() {
             all.push(format!(
@@ -147,6 +163,52 @@ impl Advice {
             ));
         }
         all
+    }
+
+    /// Where other pages are named: what can be had without them.
+    fn without_vacuum(&self) -> Vec<String> {
+        let mut all: Vec<(String, Vec<_>)> = Vec::new();
+        for device in &self.devices {
+            let Some((place, gain)) = device.same_pages else { continue };
+            let name = self.name(&device.tried[place]);
+            match all.iter_mut().find(|known| known.0 == name) {
+                Some(known) => known.1.push((gain, device)),
+                None => all.push((name, vec![(gain, device)])),
+            }
+        }
+        let of_setting = |(name, mut gains): (String, Vec<(Gain, &DeviceAdvice)>)| {
+            gains.sort_by(|a, b| a.0.ratio.total_cmp(&b.0.ratio));
+            let devices: Vec<&DeviceAdvice> = gains.iter().map(|gain| gain.1).collect();
+            let faster = match gains.as_slice() {
+                [.., most] if most.0.ratio < ENOUGH => "nothing is gained".to_owned(),
+                [one] => format!("{name} is {} as fast", times(&one.0)),
+                [least, .., most] => format!("{name} is {} to {} as fast", times(&least.0), times(&most.0)),
+                [] => String::new(),
+            };
+            format!(
+                "Without changing the page size, which takes a VACUUM of a database that exists: {faster} on {}.",
+                self.places(&devices)
+            )
+        };
+        all.into_iter().map(of_setting).collect()
+    }
+
+    /// What the columns of the table mean.
+    fn columns(&self) -> String {
+        let what = match self.devices.iter().any(|device| device.device.is_some()) {
+            true => "flushes and written",
+            false => "flushes (calls of fsync) and written",
+        };
+        let best = if self.partial.is_some() { "fastest of these" } else { "best" };
+        let stands = match self.devices.iter().any(|device| !device.sways.is_empty()) {
+            true => format!(
+                "; stands: of five other assumptions (\"What it rests on\") those with which it is within 5 % of the {best} still"
+            ),
+            false => String::new(),
+        };
+        format!(
+            "per second: transactions; p99: the time within which 99 of 100 transactions are done; {what}: of one transaction{stands}."
+        )
     }
 
     /// What the advice promises, what that is worth, and what less would bring.
@@ -220,8 +282,9 @@ impl Advice {
             tested.iter().partition(|device| device.sways.iter().all(|sway| sway.stands));
         if !stand.is_empty() {
             let what: Vec<String> = stand[0].sways.iter().map(|sway| sway.what.clone()).collect();
+            let of = if self.partial.is_some() { "fastest of these" } else { "best" };
             all.push(format!(
-                "On {} the advice stays within 5 % of the best with {}.",
+                "On {} the advice stays within 5 % of the {of} with {}.",
                 self.places(&stand),
                 what.join(", ")
             ));
@@ -237,18 +300,31 @@ impl Advice {
                 ));
             }
         }
-        for device in &tested {
-            let assumed = device.assumptions.iter().map(|assumption| assumption.trim_end_matches('.'));
-            let assumed: Vec<&str> = assumed.collect();
-            if !assumed.is_empty()
-                && (self.devices.len() <= NAMED || device.sways.iter().any(|sway| !sway.stands))
-            {
-                all.push(format!(
-                    "Assumed of {}, for nobody has published it: {}.",
-                    place(device),
-                    assumed.join("; ")
-                ));
+        // Of many devices a line for all that assume the same.
+        let mut assumed: Vec<(String, Vec<String>)> = Vec::new();
+        for device in tested.iter().filter(|device| !device.assumptions.is_empty()) {
+            let of_device = device
+                .assumptions
+                .iter()
+                .map(|assumption| assumption.trim_end_matches('.'))
+                .collect::<Vec<_>>();
+            let text = of_device.join("; ");
+            match assumed.iter_mut().find(|known| known.0 == text) {
+                Some(known) => known.1.push(place(device).to_owned()),
+                None => assumed.push((text, vec![place(device).to_owned()])),
             }
+        }
+        if assumed.len() > NAMED {
+            let short =
+                |(text, devices): &(String, Vec<String>)| format!("{}: {}", joined(devices), abridged(text));
+            all.push(format!(
+                "Assumed, for nobody has published it (whole: `fathom list --show DEVICE`). {}.",
+                assumed.iter().map(short).collect::<Vec<_>>().join(". ")
+            ));
+        } else {
+            all.extend(assumed.iter().map(|(text, devices)| {
+                format!("Assumed of {}, for nobody has published it: {text}.", joined(devices))
+            }));
         }
         all
     }
@@ -287,6 +363,12 @@ impl Advice {
 /// The device's name, or what it is.
 fn place(device: &DeviceAdvice) -> &str {
     device.device.as_deref().unwrap_or(&device.title)
+}
+
+/// The beginning of each assumption, up to where its reason begins.
+fn abridged(assumptions: &str) -> String {
+    let of = |text: &str| text.split([':', ',']).next().unwrap_or(text).trim().to_owned();
+    assumptions.split("; ").map(of).collect::<Vec<_>>().join("; ")
 }
 
 /// A heading within a sentence.

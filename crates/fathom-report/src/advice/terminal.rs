@@ -19,6 +19,9 @@ impl Advice {
         for finding in self.findings() {
             out += &style.paragraph("  ", &style.bold(&tame(&finding)));
         }
+        if let Some(partial) = &self.partial {
+            out += &style.paragraph("  ", &tame(partial));
+        }
         for (on, lines) in self.to_paste() {
             let _ = write!(out, "\n  {}\n", style.dim(&format!("Paste, for {}:", tame(&on))));
             for line in lines {
@@ -29,7 +32,9 @@ impl Advice {
         for text in self.promises() {
             out += &style.paragraph("  ", &tame(&text));
         }
-        let _ = write!(out, "\n{}\n", self.table().text(style));
+        let _ = write!(out, "\n{}", self.table().text(style));
+        out += &style.paragraph("  ", &style.dim(&self.columns()));
+        out.push('\n');
         for (head, all) in [
             ("What it costs the device", self.lifetime()),
             ("What it rests on", self.rests_on()),
@@ -52,7 +57,7 @@ impl Advice {
         let mut table = Table::default();
         table.column("device", Align::Left);
         table.column("use", Align::Left);
-        table.column("a s", Align::Right);
+        table.column("per second", Align::Right);
         table.column("times now [95 %]", Align::Right);
         table.column("p99", Align::Right);
         table.column("flushes", Align::Right);
@@ -67,7 +72,10 @@ impl Advice {
             let stands = match device.sways.iter().filter(|sway| !sway.stands).count() {
                 _ if device.sways.is_empty() => String::new(),
                 0 => "yes".into(),
-                some => format!("{} of {}", device.sways.len() - some, device.sways.len()),
+                some => {
+                    let unsure = if device.is_unsure() { ", unsure" } else { "" };
+                    format!("{} of {}{unsure}", device.sways.len() - some, device.sways.len())
+                }
             };
             let is_kept = device.best == device.baseline;
             table.row(vec![

@@ -48,6 +48,7 @@ fn advice(devices: Vec<DeviceAdvice>) -> Advice {
         hints: vec!["group them".into()],
         notes: Vec::new(),
         missing: vec!["f2fs: not here".into()],
+        partial: None,
         command: "fathom advise mail".into(),
     }
 }
@@ -65,7 +66,7 @@ fn the_answer_can_be_pasted_and_says_what_it_promises_gains_and_rests_on() {
         "16 KiB written and 1.00 flushes a transaction; DELETE/FULL: 40 KiB and 2.50",
         "On sd-a the advice stays within 5 % of the best with flushes x0.5, flushes x2.",
         "On sd-b with flushes x2, DELETE/FULL would be best: 1.31 times",
-        "Assumed of sd-b",
+        "Assumed of sd-a and sd-b",
         "1 of 2",
         "group them",
         "f2fs: not here",
@@ -106,4 +107,68 @@ fn what_stays_and_what_cannot_be_kept_is_said() {
     let text = shown.terminal(&Style::PLAIN);
     assert!(text.contains("nothing that was tried keeps") && !text.contains("PRAGMA"), "{text}");
     assert!(shown.html().contains("nothing that was tried keeps"));
+}
+
+#[test]
+fn what_is_best_of_a_few_is_not_called_the_best() {
+    let mut shown = advice(vec![advised("sd-a", 1.0)]);
+    shown.partial = Some("Compared are only the 3 settings that it holds".into());
+    let text = shown.terminal(&Style::PLAIN);
+    for words in
+        ["On sd-a, of what was recorded, use WAL/FULL", "Compared are only the 3", "fastest of these"]
+    {
+        assert!(text.replace("\n  ", " ").contains(words), "{words:?} in\n{text}");
+    }
+    assert!(!text.contains("of the best with"), "{text}");
+    assert!(shown.html().contains("Compared are only the 3"));
+}
+
+/// What happened: with five devices and more the lines that begin with "Assumed of" went.
+#[test]
+fn what_is_assumed_is_told_of_many_devices_in_short() {
+    let name = |number: u32| format!("sd-{number}");
+    let many: Vec<DeviceAdvice> = (0..6)
+        .map(|number| {
+            let mut device = advised(&name(number), 1.0);
+            device.assumptions =
+                vec![format!("flush {number} ms: not published, and why"), "4 streams".into()];
+            device
+        })
+        .collect();
+    let text = advice(many).terminal(&Style::PLAIN).replace("\n   ", "");
+    assert!(
+        text.contains("Assumed, for nobody has published it") && text.contains("sd-5: flush 5 ms; 4 streams"),
+        "{text}"
+    );
+    assert!(!text.contains("and why"), "{text}");
+    let same = (0..6).map(|number| advised(&name(number), 1.0)).collect();
+    let text = advice(same).terminal(&Style::PLAIN).replace("\n   ", "");
+    assert!(text.contains("Assumed of sd-0, sd-1"), "{text}");
+}
+
+#[test]
+fn advice_that_falls_with_most_assumptions_says_so_in_the_answer() {
+    let mut device = advised("sd-b", 2.0);
+    let falls = |what: &str| Sensitivity { what: what.into(), best: 0, behind: 1.31, stands: false };
+    device.sways.extend([falls("writes x0.5"), falls("writes x2")]);
+    let shown = advice(vec![device]);
+    let text = shown.terminal(&Style::PLAIN);
+    assert!(text.contains("Unsure on sd-b") && text.contains("1 of 4, unsure"), "{text}");
+    assert!(text.contains("calibrate") && shown.html().contains("unsure: not with"), "{text}");
+}
+
+#[test]
+fn what_can_be_had_without_other_pages_stands_below_what_has_them() {
+    let mut small = tried("wal", "full", Durability::PowerCut, 2.0);
+    small.candidate.page_size = 1024;
+    let all = vec![
+        tried("delete", "full", Durability::PowerCutAllButLast, 10.0),
+        small,
+        tried("wal", "full", Durability::PowerCut, 4.0),
+    ];
+    let must = Durability::PowerCutAllButLast;
+    let device = DeviceAdvice::of(Some("sd-a".into()), String::new(), all, &Candidate::default(), must);
+    let text = advice(vec![device]).terminal(&Style::PLAIN).replace("\n  ", " ");
+    assert!(text.contains("use WAL/FULL, 1 KiB pages: 5.0x"), "{text}");
+    assert!(text.contains("VACUUM of a database that exists: WAL/FULL is 2.5x"), "{text}");
 }

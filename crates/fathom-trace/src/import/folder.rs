@@ -9,6 +9,7 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::bad::BadOnes;
+use super::loading::LoadingSettings;
 use super::order::Turns;
 use super::play::{Player, Stream};
 use super::private::{Compilation, Private, execute, message_of};
@@ -102,11 +103,18 @@ fn load(
     let mut statements = Statements::open(file)?;
     let mut plain = tempfile::tempfile().map_err(TraceError::io(file))?;
     let mut out = std::io::BufWriter::new(&mut plain);
+    let mut settings = LoadingSettings::default();
     while let Some(piece) = statements.next(&connection)? {
-        let Piece { line, sql, compiled } = piece;
+        let Piece { line, mut sql, compiled } = piece;
         let verb = Verb::of(&sql);
+        let of_file = if verb == Verb::Pragma { settings.of_file(&sql) } else { None };
         let problem = match compiled {
             Err(problem) => Some(problem),
+            // The file keeps it; what is made of it is the cell's to choose.
+            Ok(Compilation::NotHere) if of_file.is_some() => {
+                sql = of_file.unwrap_or_default();
+                None
+            }
             Ok(Compilation::NotHere | Compilation::Nothing) => continue,
             Ok(Compilation::Attach { .. } | Compilation::VacuumInto { .. }) => Some(ATTACHES.into()),
             Ok(Compilation::VirtualTable(table)) => {
@@ -134,6 +142,7 @@ fn load(
             statements.byte_literals
         ));
     }
+    imported.warnings.extend(settings.warning(&file.display().to_string()));
     if !connection.is_autocommit() {
         imported.warnings.push(format!(
             "{} ends within a transaction, which is rolled back: what it loaded after the last BEGIN is not there",

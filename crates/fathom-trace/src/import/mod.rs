@@ -15,6 +15,7 @@ mod folder;
 #[cfg(test)]
 mod form_tests;
 mod lines;
+mod loading;
 mod order;
 mod play;
 mod pocketdata;
@@ -35,6 +36,7 @@ use crate::model::{Loss, Origin, Start};
 use crate::spool::{MergeReport, merge};
 
 pub use bad::BadText;
+pub(crate) use ends::Ends;
 pub use order::Order;
 pub(crate) use script::for_each as for_each_statement;
 

@@ -22,6 +22,7 @@ use serde_json::{Map, Value as Json};
 use super::bad::BadOnes;
 use super::checker::Checker;
 use super::lines::Lines;
+use super::loading::LoadingSettings;
 use super::play::Player;
 use super::private::{Compilation, Fault, Private, compile, execute, message_of};
 use super::{ImportReport, Starts};
@@ -314,12 +315,13 @@ pub fn import_workload(
         Fault::Incomplete => "is the beginning of a statement (incomplete input)".to_owned(),
         Fault::Wrong(message) => message,
     };
-    let mut script = String::new();
+    let (mut script, mut settings) = (String::new(), LoadingSettings::default());
     let place = |name: &str| {
         path.with_file_name(format!("{} {name}", path.file_name().unwrap_or_default().display()))
     };
     for (number, sql) in (1..).zip(list("init").iter().filter_map(|init| init.get("sql")?.as_str())) {
         let sql = sql.trim().trim_end_matches(';');
+        let of_file = settings.of_file(sql);
         let problem = match compile(&connection, sql) {
             Ok(Compilation::Ready(mut statement)) => {
                 execute(&connection, &mut statement, Verb::of(sql)).problem()
@@ -330,7 +332,11 @@ pub fn import_workload(
             Ok(Compilation::VirtualTable(table)) => {
                 table.restore(&connection).err().map(|error| format!("fails: {}", message_of(&error)))
             }
-            Ok(Compilation::NotHere | Compilation::Nothing) => continue,
+            Ok(Compilation::NotHere) => {
+                script.extend(of_file.map(|sql| format!("{sql}\n;\n")));
+                continue;
+            }
+            Ok(Compilation::Nothing) => continue,
             Err(fault) => Some(problem_of(fault)),
         };
         match problem {
@@ -372,6 +378,7 @@ pub fn import_workload(
     let at_ns = player.clock_ns.unwrap_or(0);
     player.assembler.close(number, at_ns)?;
     let mut imported = ImportReport::default();
+    imported.warnings.extend(settings.warning(&place("init").display().to_string()));
     player.finish(&mut imported);
     Ok(imported)
 }

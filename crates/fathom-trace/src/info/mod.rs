@@ -1,6 +1,7 @@
 //! What a trace does, in numbers by which two traces can be compared.
 
 mod distribution;
+mod loaded;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 pub use distribution::Distribution;
 use distribution::Distribution as D;
+use loaded::LoadedSettings;
 
 use crate::error::TraceError;
 use crate::format::Reader;
@@ -99,8 +101,11 @@ pub struct DatabaseInfo {
     pub start: String,
     /// Bytes of an image or script; none for the others.
     pub bytes: Option<u64>,
-    /// Page size of an image.
+    /// Page size of an image, or as its loading script sets it.
     pub page_bytes: Option<u32>,
+    /// `wal` where the file is in that mode when the application opens it: the one journal mode
+    /// that a file keeps.
+    pub journal_mode: Option<String>,
     /// Profile of a generator, or why the start is not known.
     pub note: Option<String>,
 }
@@ -221,6 +226,8 @@ struct Count {
     /// Where there are too many texts to remember: which are prepared again.
     prepared: Option<PreparationCounts>,
     connections: HashMap<u32, Connection>,
+    /// What the scripts that make databases set.
+    scripts: HashMap<u32, LoadedSettings>,
     /// When each thread's last call returned.
     returned_ns: HashMap<u32, u64>,
     statements: BTreeMap<Verb, (StatementInfo, D)>,
@@ -281,14 +288,20 @@ impl Count {
         }
     }
 
-    /// The page size stands at byte 16 of a database.
+    /// The page size stands at byte 16 of a database, and at 18 whether it is in WAL mode.
     fn content(&mut self, content: &Content) {
-        if let Some(database) = self.info.databases.get_mut(content.database as usize)
-            && database.start == "image"
-            && let (0, Some(&[high, low])) = (content.offset, content.bytes.get(16..18))
+        let Some(database) = self.info.databases.get_mut(content.database as usize) else { return };
+        if database.start == "script" {
+            let script = self.scripts.entry(content.database).or_default();
+            script.feed(&content.bytes);
+            (database.page_bytes, database.journal_mode) = script.of_file();
+        }
+        if database.start == "image"
+            && let (0, Some(&[high, low, version])) = (content.offset, content.bytes.get(16..19))
         {
             let bytes = u32::from(u16::from_be_bytes([high, low]));
             database.page_bytes = Some(if bytes == 1 { 65536 } else { bytes });
+            database.journal_mode = (version == 2).then(|| "wal".to_owned());
         }
     }
 
@@ -541,6 +554,6 @@ impl DatabaseInfo {
             Start::Unknown { reason } => ("unknown", None, Some(reason.clone())),
         };
         let path = String::from_utf8_lossy(&database.path).into_owned();
-        DatabaseInfo { path, start: start.into(), bytes, page_bytes: None, note }
+        DatabaseInfo { path, start: start.into(), bytes, page_bytes: None, journal_mode: None, note }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fathom_device::{Model, RECORDER};
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
-use fathom_lab::advise::{self, Candidate, DeviceAdvice, Effort, Trial};
+use fathom_lab::advise::{self, Candidate, DeviceAdvice, Effort, Finalists, Trial};
 use fathom_lab::analysis::Analysis;
 use fathom_lab::experiment::TraceChoice;
 use fathom_lab::remote::{Remote, Target};
@@ -23,8 +23,10 @@ use crate::outcome::{Error, Outcome};
 use crate::repeat::Invocation;
 
 mod application;
+mod origin;
 
 use application::Application;
+use origin::Origin;
 
 /// The phase of a trace's replay.
 const PHASE: &str = "replay";
@@ -34,16 +36,25 @@ const PARTS: usize = 2;
 
 /// Answers.
 pub fn run(asked: &Advise, parsed: &Invocation) -> super::Result {
+    let interrupt = Interrupt::new();
+    let answered = answer(asked, parsed, &interrupt);
+    // All that was begun is gone with it.
+    if let (Err(_), Some(signal)) = (&answered, interrupt.signal()) {
+        tell!("Stopped by a signal: what was begun is removed, and there is no advice.");
+        crate::ending::as_the_signal(signal);
+    }
+    answered
+}
+
+fn answer(asked: &Advise, parsed: &Invocation, interrupt: &Interrupt) -> super::Result {
     let command = parsed.again(&["json"], &[]);
     let devices = simulate::devices(&asked.device)?;
+    let now = application::now(&asked.now)?;
     check_outputs(asked)?;
-    let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
-    let advice = if simulate::is_results(&asked.input) {
-        of_results(asked, &command, &devices, &interrupt)?
-    } else {
-        of_trace(asked, &command, &devices, &interrupt)?
-    };
+    let question = Question { asked, now: &now, command: &command, devices: &devices, interrupt };
+    let advice =
+        if simulate::is_results(&asked.input) { of_results(&question)? } else { of_trace(&question)? };
     if let Some((file, is_named)) = report_file(asked, &advice.title) {
         let inputs = [&*asked.input];
         if !is_named {
@@ -60,6 +71,17 @@ pub fn run(asked: &Advise, parsed: &Invocation) -> super::Result {
     // Who named a device has no answer for it.
     let is_whole = advice.missing.is_empty() || (asked.device.is_empty() && asked.fs.is_empty());
     Ok(if is_whole { Outcome::Good } else { Outcome::Failed })
+}
+
+/// What is asked, by whom, and of which devices.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    asked: &'a Advise,
+    /// What the application has now, where the user says it.
+    now: &'a [(String, String)],
+    command: &'a str,
+    devices: &'a [Model],
+    interrupt: &'a Interrupt,
 }
 
 /// Where the page goes, and whether that is its whole name: in a directory it has the trace's.
@@ -93,13 +115,11 @@ fn check_outputs(asked: &Advise) -> Result<(), Error> {
     Ok(())
 }
 
-/// From runs that were recorded before.
-fn of_results(
-    asked: &Advise,
-    command: &str,
-    devices: &[Model],
-    interrupt: &Interrupt,
-) -> Result<Advice, Error> {
+/// From runs that were recorded before. Those of `fathom advise` hold the settings that led for what
+/// was asked then: for what is asked now others may lead, which are recorded where that can be, and
+/// else are named.
+fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
+    let Question { asked, devices, interrupt, .. } = *question;
     let of_traces = [
         ("--fs", !asked.fs.is_empty()),
         ("--dir", asked.dir.is_some()),
@@ -115,35 +135,45 @@ fn of_results(
     }
     let results = super::load(&asked.input)?;
     let analysis = Analysis::of(&results).map_err(Error::failed)?;
-    let phases = analysis.phases();
-    let phase = match phases.as_slice() {
-        [one] => one.clone(),
-        all => {
-            return Err(Error::usage(format!(
-                "{}: it holds {} phases ({}): advice is for one application's transactions. Give its trace, or results of one",
-                shown_path(&asked.input),
-                all.len(),
-                all.join(", ")
-            )));
-        }
+    let phase = the_phase(asked, &results, &analysis)?;
+    let origin = Origin::of(&results);
+    let (mut baseline, mut source) = recorded_baseline(&results, origin.as_ref())?;
+    for (key, value) in question.now {
+        baseline.set(key, value);
+        source = "as --now says".to_owned();
+    }
+    let must = must(asked, promise_of(&results, &baseline));
+    let why_not = match &origin {
+        Some(origin) if origin.answers(&results, must, &baseline, devices) => None,
+        Some(origin) => match origin.trace() {
+            Ok(trace) => {
+                tell!(
+                    "{}: was recorded for {}, and holds what led there: what is missing is recorded now, from {}",
+                    shown_path(&asked.input),
+                    origin.words(&results),
+                    shown_path(trace)
+                );
+                let asked = origin.again(asked, trace);
+                let now = application::now(&asked.now)?;
+                return of_trace(&Question { asked: &asked, now: &now, ..*question });
+            }
+            Err(why) => Some(Some(why)),
+        },
+        None => Some(None),
     };
-    let mut cells = results.cells.iter().filter(|cell| cell.skipped.is_none());
-    let first = cells.next();
-    if cells.any(|cell| first.is_some_and(|first| first.spec.workload != cell.spec.workload)) {
+    if recorded(&results).all(|known| known.0 != baseline) {
         return Err(Error::usage(format!(
-            "{}: it holds several workloads: advice is for one application",
-            shown_path(&asked.input)
+            "--now: {} has no recording of {}; give the trace itself",
+            shown_path(&asked.input),
+            baseline.name()
         )));
     }
-    let (devices_tried, notes) = advise::trials(&results, devices, &phase, None).map_err(study_error)?;
-    let known: Vec<&Candidate> = devices_tried.iter().flatten().map(|tried| &tried.candidate).collect();
-    let default = Candidate::default();
-    let (baseline, source) = match known.first() {
-        Some(_) if known.contains(&&default) => (default, "SQLite's default".to_owned()),
-        Some(first) => ((*first).clone(), "the first of the results".to_owned()),
-        None => return Err(Error::failed("no cell of these results is SQLite's")),
-    };
-    let must = must(asked, promise_of(&devices_tried, &baseline));
+    let (devices_tried, mut notes) = advise::trials(&results, devices, &phase, None).map_err(study_error)?;
+    let partial = why_not.map(|why| {
+        let origin = origin.as_ref().zip(why);
+        not_compared(asked, (&results, &devices_tried), origin, &baseline, must)
+    });
+    notes.extend(doubts(&results, &analysis));
     let advised = judged(&results, devices, devices_tried, &phase, &baseline, must, interrupt)?;
     Ok(Advice {
         title: results.experiment.title.clone(),
@@ -154,43 +184,160 @@ fn of_results(
         hints: Vec::new(),
         notes,
         missing: Vec::new(),
-        command: command.to_owned(),
+        partial,
+        command: question.command.to_owned(),
     })
+}
+
+/// The one phase of results, which are of one application.
+fn the_phase(asked: &Advise, results: &Results, analysis: &Analysis) -> Result<String, Error> {
+    let phases = analysis.phases();
+    let [phase] = phases.as_slice() else {
+        return Err(Error::usage(format!(
+            "{}: it holds {} phases ({}): advice is for one application's transactions. Give its trace, or results of one",
+            shown_path(&asked.input),
+            phases.len(),
+            phases.join(", ")
+        )));
+    };
+    let mut cells = results.cells.iter().filter(|cell| cell.skipped.is_none());
+    let first = cells.next();
+    if cells.any(|cell| first.is_some_and(|first| first.spec.workload != cell.spec.workload)) {
+        return Err(Error::usage(format!(
+            "{}: it holds several workloads: advice is for one application",
+            shown_path(&asked.input)
+        )));
+    }
+    Ok(phase.clone())
+}
+
+/// The settings that results hold, with what they promise.
+fn recorded(results: &Results) -> impl Iterator<Item = (Candidate, Option<Durability>)> {
+    let cells = results.cells.iter().filter(|cell| cell.skipped.is_none());
+    cells.filter_map(|cell| Some((Candidate::of(cell.spec.engine.as_ref()?)?, cell.durability)))
+}
+
+/// What settings promise, as their runs have said.
+fn promise_of(results: &Results, baseline: &Candidate) -> Option<Durability> {
+    recorded(results).find(|known| known.0 == *baseline)?.1
+}
+
+/// What the application has, as far as recordings tell, and where that is known from.
+fn recorded_baseline(results: &Results, origin: Option<&Origin>) -> Result<(Candidate, String), Error> {
+    let default = Candidate::default();
+    match (origin, recorded(results).next()) {
+        (_, None) => Err(Error::failed("no cell of these results is SQLite's")),
+        (Some(origin), _) => Ok((origin.baseline.clone(), "as it was when it was recorded".to_owned())),
+        _ if recorded(results).any(|known| known.0 == default) => {
+            Ok((default, "SQLite's default".to_owned()))
+        }
+        (None, Some((first, _))) => Ok((first, "the first of the results".to_owned())),
+    }
+}
+
+/// Settings that are named in a sentence; more are counted.
+const NAMED: usize = 6;
+
+/// What was compared, and what was not, where settings are missing and cannot be recorded; `origin`
+/// with the reason for that.
+fn not_compared(
+    asked: &Advise,
+    (results, tried): (&Results, &[Vec<Trial>]),
+    origin: Option<(&Origin, String)>,
+    baseline: &Candidate,
+    must: Durability,
+) -> String {
+    let mut held: Vec<String> = Vec::new();
+    for trial in tried.iter().flatten() {
+        let name = trial.candidate.name();
+        if !held.contains(&name) {
+            held.push(name);
+        }
+    }
+    let mut others = advise::first(baseline);
+    others.extend(advise::second(tried, must, advise::AppUse::default()));
+    others.extend(advise::third(tried, must));
+    let mut missing: Vec<String> = Vec::new();
+    for name in others.iter().map(Candidate::name) {
+        if !held.contains(&name) && !missing.contains(&name) {
+            missing.push(name);
+        }
+    }
+    let list = |names: &[String]| {
+        let more = names.len().saturating_sub(NAMED);
+        let shown = names[..names.len() - more].join("; ");
+        if more == 0 { shown } else { format!("{shown}; and {more} more") }
+    };
+    let file = shown_path(&asked.input);
+    let mut text = format!(
+        "Compared are only the {} settings that {file} holds ({}), so the fastest of these is named, and not the best that there is",
+        held.len(),
+        list(&held)
+    );
+    if let Some((origin, _)) = &origin {
+        text += &format!(". They are those that led for {}", origin.words(results));
+    }
+    if !missing.is_empty() {
+        text += &format!(". Not compared, for they were not recorded: {}", list(&missing));
+    }
+    text += &match origin {
+        Some((origin, why)) => {
+            format!(". To compare all: `{}` as root ({why}).", origin.command(asked, word_of(must)))
+        }
+        None => ". To compare all, give `fathom advise` the trace itself.".to_owned(),
+    };
+    text
+}
+
+/// Words of what must be kept, as `--must` has them.
+fn word_of(must: Durability) -> &'static str {
+    match must {
+        Durability::PowerCut => "keep=all",
+        Durability::PowerCutAllButLast => "keep=all-but-last",
+        _ => "keep=prefix",
+    }
+}
+
+/// What the report says of the same runs, but for what is told elsewhere: settings that break the
+/// application, and promises that differ.
+fn doubts(results: &Results, analysis: &Analysis) -> Vec<String> {
+    const ELSEWHERE: [&str; 3] =
+        ["runs failed and are left out", "cells of different durability", "were skipped"];
+    let cautions = fathom_lab::analysis::cautions(results, analysis);
+    let is_told = |text: &String| !ELSEWHERE.iter().any(|words| text.contains(words));
+    cautions.into_iter().map(|caution| caution.text).filter(is_told).collect()
 }
 
 /// From a trace: recorded in rounds where devices can be modelled, and measured on this disk
 /// where not.
-fn of_trace(
-    asked: &Advise,
-    command: &str,
-    devices: &[Model],
-    interrupt: &Interrupt,
-) -> Result<Advice, Error> {
+fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
+    let Question { asked, command, devices, interrupt, .. } = *question;
     let begun = Instant::now();
     let word = super::text_path("TRACE", &asked.input)?;
-    let mut trace = super::run::trace(word)?;
+    let mut trace = super::run::trace_of("", word)?;
     let directory = simulate::directory(asked.dir.as_deref())?;
     let mut there = elsewhere(asked, interrupt)?;
     let (available, why_not) = match &mut there {
         Some(there) => abilities(there)?,
         None => (fathom_stack::available_filesystems(), record::why_not_here()),
     };
-    let (filesystems, mut missing) = filesystems(asked, &available)?;
+    let filesystems = filesystems(asked, &available, why_not.is_none())?;
     fathom_stack::trusted_state().map_err(Error::failed)?;
     let kept = RecordingFile::new(None, &std::env::temp_dir())?;
     let title = trace.label.clone();
     if trace.parameter == "profile" {
         trace = made_up(&trace, &kept)?;
     }
-    let application = Application::of(Path::new(&trace.value))?;
-    let is_modelled = !filesystems.is_empty() && why_not.is_none();
+    let application = Application::of(Path::new(&trace.value), question.now)?;
+    if let Some(warning) = &application.warning {
+        tell!("warning: {warning}");
+    }
+    let is_modelled = why_not.is_none();
     let disk = match &asked.on {
         Some(machine) if there.is_some() => format!("the disk of {machine}"),
         _ => format!("this disk ({})", shown_path(&directory)),
     };
-    if let Some(why) = why_not {
-        missing.insert(0, why);
-    }
+    let mut missing = Vec::from_iter(why_not);
     if !is_modelled {
         let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
         let names =
@@ -229,13 +376,12 @@ fn of_trace(
     let baseline = &application.baseline;
     let must_of = |own| must(asked, own);
     let (must, last) = advise::search(baseline, application.use_of(), &must_of, &mut rounds)?;
-    let (results, devices_tried) = rounds.finals(last)?;
-    let (advised, mut notes) = if is_modelled {
-        let (_, notes) = advise::trials(&results, devices, PHASE, Some(1)).map_err(study_error)?;
-        (judged(&results, devices, devices_tried, PHASE, baseline, must, interrupt)?, notes)
+    let (results, (devices_tried, mut notes)) = rounds.finals(last)?;
+    let advised = if is_modelled {
+        judged(&results, devices, devices_tried, PHASE, baseline, must, interrupt)?
     } else {
         let here = devices_tried.into_iter().flatten().collect();
-        (vec![DeviceAdvice::of(None, disk, here, baseline, must)], Vec::new())
+        vec![DeviceAdvice::of(None, disk, here, baseline, must)]
     };
     if is_modelled {
         let machine = match &rounds.there {
@@ -244,8 +390,10 @@ fn of_trace(
         };
         notes.insert(0, format!("Times are simulated from recordings on {machine}: CPU time is {machine}'s"));
     }
+    notes.splice(0..0, application.warning.clone());
     notes.extend(application.notes.iter().cloned());
     notes.extend(rounds.broken.iter().map(|(label, why)| format!("{label} breaks the application: {why}")));
+    notes.extend(doubts(&results, &Analysis::of(&results).map_err(Error::failed)?));
     if let Some(out) = &asked.out {
         tell!("Recorded: {}", shown_path(out));
     }
@@ -258,8 +406,24 @@ fn of_trace(
         devices: advised,
         notes,
         missing,
+        partial: None,
         command: command.to_owned(),
     })
+}
+
+/// What was tried, by device, and what must be known of the numbers.
+type Tried = (Vec<Vec<Trial>>, Vec<String>);
+
+/// Why settings break the application, as far as it concerns who reads it: which of Fathom's own
+/// statements found out first does not.
+fn reason(why: &str) -> String {
+    const LOCKED: &str = "database is locked";
+    if why.contains(LOCKED) {
+        return format!(
+            "while one of its connections has the database, another one cannot use it ({LOCKED})"
+        );
+    }
+    why.to_owned()
 }
 
 /// Recordings, round by round.
@@ -301,7 +465,7 @@ impl advise::Recorder for Rounds<'_> {
             if summary.done == 0 {
                 continue;
             }
-            let of_part = self.tried(results)?;
+            let (of_part, _) = self.tried(results)?;
             if tried.is_empty() {
                 tried = of_part;
             } else {
@@ -324,7 +488,12 @@ impl advise::Recorder for Rounds<'_> {
 
 impl Rounds<'_> {
     /// The last round, in one file, which stays where `--out` names it.
-    fn finals(&mut self, candidates: Vec<Candidate>) -> Result<(Results, Vec<Vec<Trial>>), Error> {
+    fn finals(&mut self, finalists: Finalists) -> Result<(Results, Tried), Error> {
+        let Finalists { all: mut candidates, needed } = finalists;
+        if self.asked.repeat.is_none() {
+            let filesystems = self.what.filesystems.len().max(1);
+            candidates.truncate((self.effort.settings(self.left()) / filesystems).max(needed));
+        }
         let repeats = self.repeats(candidates.len() * self.what.filesystems.len());
         let file = self.asked.out.clone().unwrap_or_else(|| self.kept.file.with_file_name("last.db"));
         let mut all = self.make(advise::ROUNDS, candidates, repeats, &[file])?;
@@ -339,15 +508,21 @@ impl Rounds<'_> {
     }
 
     /// Runs of each of so many settings of the last round: as many as asked, else as many as there
-    /// is time for.
+    /// is time for. What is estimated may be wrong, so the time itself ends it, too.
     fn repeats(&self, settings: usize) -> (u32, Option<MoreRuns>) {
         if let Some(repeat) = self.asked.repeat {
             return (repeat, None);
         }
-        let left = advise::ANSWER_WITHIN.checked_sub(self.begun.elapsed()).unwrap_or(Duration::ZERO);
+        let left = self.left();
         let most = self.effort.repeats(settings, left);
         let least = *advise::REPEATS.start();
-        (least, (most > least).then_some(MoreRuns { most, until: advise::PRECISE }))
+        let budget = self.effort.recording(settings, left);
+        (least, (most > least).then_some(MoreRuns { most, until: advise::PRECISE, budget }))
+    }
+
+    /// Until the answer is to be there.
+    fn left(&self) -> Duration {
+        advise::ANSWER_WITHIN.saturating_sub(self.begun.elapsed())
     }
 
     /// Makes the runs of a round, and notes which settings break the application.
@@ -383,19 +558,19 @@ impl Rounds<'_> {
                 candidates.iter().find(|candidate| label.split(' ').any(|word| word == candidate.key()));
             let name = named.map_or_else(|| label.clone(), Candidate::name);
             if !self.broken.iter().any(|broken| broken.0 == name) {
-                self.broken.push((name, why.clone()));
+                self.broken.push((name, reason(why)));
             }
         }
         Ok(all)
     }
 
     /// What the settings take, by device.
-    fn tried(&self, results: &Results) -> Result<Vec<Vec<Trial>>, Error> {
+    fn tried(&self, results: &Results) -> Result<Tried, Error> {
         if self.is_modelled {
-            return Ok(advise::trials(results, self.devices, PHASE, None).map_err(study_error)?.0);
+            return advise::trials(results, self.devices, PHASE, None).map_err(study_error);
         }
         let analysis = Analysis::of(results).map_err(Error::failed)?;
-        Ok(vec![advise::trials_here(results, &analysis, PHASE)])
+        Ok((vec![advise::trials_here(results, &analysis, PHASE)], Vec::new()))
     }
 
     fn stopped(&self) -> Result<(), Error> {
@@ -417,18 +592,17 @@ fn judged(
     must: Durability,
     interrupt: &Interrupt,
 ) -> Result<Vec<DeviceAdvice>, Error> {
-    let mut all = Vec::new();
-    for (model, tried) in devices.iter().zip(tried) {
-        stopped(interrupt)?;
+    stopped(interrupt)?;
+    let of_device = |(model, tried): (&Model, Vec<Trial>)| {
         let mut advised =
             DeviceAdvice::of(Some(model.name.clone()), model.title.clone(), tried, baseline, must);
         advised.assumptions.clone_from(&model.assumptions);
-        if let Some(best) = advised.best {
-            advised.sways =
-                advise::sways(results, model, phase, (&advised.tried, best), must).map_err(study_error)?;
-        }
-        all.push(advised);
-    }
+        advised
+    };
+    let mut all: Vec<DeviceAdvice> = devices.iter().zip(tried).map(of_device).collect();
+    let sways = advise::sways(results, devices, phase, &all, must).map_err(study_error)?;
+    all.iter_mut().zip(sways).for_each(|(device, sways)| device.sways = sways);
+    stopped(interrupt)?;
     Ok(all)
 }
 
@@ -437,10 +611,6 @@ fn judged(
 fn must(asked: &Advise, own: Option<Durability>) -> Durability {
     let own = own.unwrap_or(Durability::PowerCutAllButLast).max(Durability::PowerCutPrefix);
     asked.must.unwrap_or(own)
-}
-
-fn promise_of(devices: &[Vec<Trial>], baseline: &Candidate) -> Option<Durability> {
-    devices.iter().flatten().find(|device| device.candidate == *baseline)?.durability
 }
 
 /// The other machine that is asked for, with its agent.
@@ -473,17 +643,31 @@ fn abilities(remote: &mut Remote) -> Result<(Vec<Availability>, Option<String>),
     Ok((capabilities.into_iter().filter_map(of).collect(), why_not))
 }
 
-/// The file systems that can be recorded on, and what is said of the others.
-fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String>, Vec<String>), Error> {
+/// The file systems to record on. `is_modelled`: whether any can be; what is wrong with one that is
+/// named is said before any work.
+///
+/// # Errors
+/// One that there is not, or that this machine cannot record on, with the reason.
+fn filesystems(asked: &Advise, available: &[Availability], is_modelled: bool) -> Result<Vec<String>, Error> {
+    if asked.fs.is_empty() && !is_modelled {
+        return Ok(Vec::new());
+    }
     let wanted: Vec<String> = if asked.fs.is_empty() {
         vec!["ext4".into()]
     } else {
         asked.fs.iter().flat_map(|fs| fs.split(',')).map(|part| part.trim().to_owned()).collect()
     };
-    let (mut here, mut missing) = (Vec::new(), Vec::new());
+    let mut here: Vec<String> = Vec::new();
+    let mut cannot = Vec::new();
     for name in wanted {
         if here.contains(&name) {
             return Err(Error::usage(format!("--fs: {name} is given twice")));
+        }
+        if name.is_empty() {
+            return Err(Error::usage(format!(
+                "--fs {}: a name is missing before or after a comma",
+                asked.fs.join(",")
+            )));
         }
         let found = available.iter().find(|available| available.filesystem == name);
         match found {
@@ -493,15 +677,20 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
                 ));
             }
             Some(capability) if capability.present && !capability.in_guest => here.push(name),
-            Some(capability) if capability.present => missing
-                .push(format!("{name}: only the guest kernel has it here, and runs in it keep no recording")),
+            // Without a modelled device there are none at all, which is said of all together.
+            Some(_) if !is_modelled => here.push(name),
+            Some(capability) if capability.present => {
+                cannot.push(format!(
+                    "{name}: only the guest kernel has it here, and runs in it keep no recording"
+                ));
+            }
             Some(capability) => {
                 let remedy = if capability.remedy.is_empty() {
                     String::new()
                 } else {
                     format!("; to get it: {}", capability.remedy)
                 };
-                missing.push(format!("{name}: {}{remedy}", capability.detail));
+                cannot.push(format!("{name}: {}{remedy}", capability.detail));
             }
             None => {
                 let names = available.iter().map(|available| available.filesystem.as_str());
@@ -512,7 +701,14 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
             }
         }
     }
-    Ok((here, missing))
+    if cannot.is_empty() {
+        return Ok(here);
+    }
+    let others = match here.as_slice() {
+        [] => String::new(),
+        some => format!(". With --fs {} alone there is an answer", some.join(",")),
+    };
+    Err(Error::failed(format!("--fs {}{others}", cannot.join(". "))))
 }
 
 /// The trace of a profile, made once, so that every run replays the same.
@@ -529,5 +725,53 @@ fn study_error(error: fathom_lab::simulate::StudyError) -> Error {
     match error {
         StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::usage(error),
         StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn asked(words: &[&str]) -> Advise {
+        match Cli::try_parse_from([&["fathom", "advise", "app.trace"], words].concat()).unwrap().command {
+            Command::Advise(asked) => asked,
+            _ => panic!("another command"),
+        }
+    }
+
+    /// What happened: everything was recorded on ext4, 41 s, and then f2fs was refused.
+    #[test]
+    fn a_file_system_that_cannot_be_recorded_on_is_refused_before_any_work() {
+        let of = |filesystem: &str, present, in_guest| Availability {
+            filesystem: filesystem.into(),
+            present,
+            in_guest,
+            detail: "no driver".into(),
+            remedy: "apt-get install it".into(),
+            min_mib: 64,
+        };
+        let available = [of("ext4", true, false), of("f2fs", true, true), of("xfs", false, false)];
+        let told = |words: &[&str], is_modelled| {
+            filesystems(&asked(words), &available, is_modelled).map_err(|error| format!("{error:?}"))
+        };
+        assert_eq!(told(&[], true).unwrap(), ["ext4"]);
+        let refused = told(&["--fs", "ext4,f2fs"], true).unwrap_err();
+        assert!(refused.contains("f2fs: only the guest kernel") && refused.contains("--fs ext4 alone"));
+        let refused = told(&["--fs", "xfs"], true).unwrap_err();
+        assert!(refused.contains("xfs: no driver; to get it: apt-get") && !refused.contains("alone"));
+        // Where none can be recorded on, that is said of all of them together.
+        assert_eq!(told(&["--fs", "ext4,f2fs"], false).unwrap(), ["ext4", "f2fs"]);
+        assert!(told(&["--fs", "ext4,,xfs"], true).unwrap_err().contains("missing before or after a comma"));
+    }
+
+    #[test]
+    fn why_settings_break_an_application_is_said_without_what_found_it_out() {
+        let why =
+            "engine sqlite: PRAGMA \"main\".auto_vacuum: database is locked: /run/fathom/stacks/x/mnt/w.db";
+        assert!(!reason(why).contains("/run/") && !reason(why).contains("auto_vacuum"), "{}", reason(why));
+        assert_eq!(reason("rows differ"), "rows differ");
     }
 }

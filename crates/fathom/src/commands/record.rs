@@ -6,6 +6,7 @@ use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use fathom_lab::conduct::{self, Request, RunError};
 use fathom_lab::experiment::{Selection, TraceChoice};
@@ -51,6 +52,8 @@ pub struct MoreRuns {
     pub most: u32,
     /// Every value is known well enough to within this share of it.
     pub until: f64,
+    /// No block beyond those that are made in any case ends later than this.
+    pub budget: Duration,
 }
 
 impl RecordingRequest {
@@ -132,7 +135,7 @@ pub fn record_side_by_side(
     fathom_stack::trusted_state().map_err(Error::failed)?;
     let parts = if remote.is_some() { 1 } else { outs.len().min(what.variants.len()).max(1) };
     let cells = what.filesystems.len() * what.devices.len().max(1) * what.variants.len().max(1);
-    let shown = Mutex::new(EscapingWriter {
+    let shown = Mutex::new(PartsProgress {
         bar: Bar::new(cells * what.most() as usize, false),
         of_parts: Vec::new(),
     });
@@ -157,18 +160,19 @@ pub fn record_side_by_side(
             begun.into_iter().map(end).collect()
         }),
     };
-    shown.into_inner().unwrap_or_else(PoisonError::into_inner).bar.clear();
+    let made = all.iter().flatten().map(|(_, summary): &(Results, Summary)| summary.done).sum();
+    shown.into_inner().unwrap_or_else(PoisonError::into_inner).bar.end(made);
     all.into_iter().collect()
 }
 
 /// How far all parts are together.
-struct EscapingWriter {
+struct PartsProgress {
     bar: Bar,
     /// The last that each part has said.
     of_parts: Vec<(usize, Progress)>,
 }
 
-impl EscapingWriter {
+impl PartsProgress {
     fn show(&mut self, number: usize, progress: &Progress) {
         match self.of_parts.iter_mut().find(|part| part.0 == number) {
             Some(known) => known.1 = progress.clone(),
@@ -210,7 +214,8 @@ fn record_part(
         resume: false,
         time_limit: None,
         until: what.more.map(|more| more.until),
-        budget: None,
+        budget: what.more.map(|more| more.budget),
+        firm: what.repeat,
         command: place.command.to_owned(),
     };
     let mut local;

@@ -27,7 +27,13 @@ pub fn run(asked: &Simulate, parsed: &Invocation) -> super::Result {
         (results, title, None)
     } else {
         let command = parsed.again(&["json", "csv"], &[]);
-        let (results, title, kept) = recorded(asked, &command)?;
+        let interrupt = Interrupt::new();
+        let done = recorded(asked, &command, &interrupt);
+        // All that was begun is gone with it.
+        if let (Err(_), Some(signal)) = (&done, interrupt.signal()) {
+            crate::ending::as_the_signal(signal);
+        }
+        let (results, title, kept) = done?;
         (results, title, Some(kept))
     };
     let question = Question { devices, phase: asked.phase.clone(), cell: asked.cell.clone(), runs: None };
@@ -62,6 +68,12 @@ pub fn devices(words: &[String]) -> Result<Vec<Model>, Error> {
     }
     let mut found: Vec<Model> = Vec::new();
     for word in words.iter().flat_map(|word| word.split(',')) {
+        if word.trim().is_empty() {
+            return Err(Error::usage(format!(
+                "--device {}: a name is missing before or after a comma",
+                words.join(",")
+            )));
+        }
         let model = fathom_device::device_model(word.trim())
             .map_err(|problem| Error::usage(format!("--device: {problem}")))?;
         if let Some(same) = found.iter().find(|other| other.name == model.name) {
@@ -100,9 +112,13 @@ fn refuse_of_traces(asked: &Simulate) -> Result<(), Error> {
 }
 
 /// Records the trace with the settings that were asked for.
-fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, RecordingFile), Error> {
+fn recorded(
+    asked: &Simulate,
+    command: &str,
+    interrupt: &Interrupt,
+) -> Result<(Results, String, RecordingFile), Error> {
     let word = super::text_path("TRACE", &asked.input)?;
-    let trace = super::run::trace(word)?;
+    let trace = super::run::trace_of("", word)?;
     record::check_machine("fathom simulate TRACE")?;
     let directory = directory(asked.dir.as_deref())?;
     if let Some(out) = &asked.out {
@@ -112,7 +128,6 @@ fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, Recordi
             return Err(Error::usage(format!("--out {}: {problem}", shown_path(out))));
         }
     }
-    let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     let kept = RecordingFile::new(asked.out.as_deref(), &std::env::temp_dir())?;
     let title = trace.label.clone();
@@ -128,8 +143,9 @@ fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, Recordi
         seed: 1,
         machines: Vec::new(),
     };
-    let (results, summary) = record::record(&what, &kept.file, &directory, command, interrupt, None)?;
+    let (results, summary) = record::record(&what, &kept.file, &directory, command, interrupt.clone(), None)?;
     if summary.interrupted {
+        tell!("Stopped by a signal before everything was recorded: nothing is simulated.");
         return Err(Error::failed("stopped before everything was recorded"));
     }
     for (label, reason) in &summary.failed {

@@ -1,7 +1,7 @@
 //! The wish to stop: Ctrl-C and its like, or a caller's.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use fathom_ground::signals::keeping_back;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
@@ -28,6 +28,8 @@ struct Wish {
     raised: AtomicBool,
     /// When the first signal came, ms of CLOCK_MONOTONIC and at least 1; 0 before that.
     first_ms: AtomicU64,
+    /// The first signal; 0 before that.
+    signal: AtomicI32,
 }
 
 impl Interrupt {
@@ -46,6 +48,12 @@ impl Interrupt {
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.0.raised.load(Ordering::SeqCst)
+    }
+
+    /// The first signal that raised it; none where no signal has.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        Some(self.0.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
     }
 
     /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP, and on SIGPIPE: nobody reads any more what
@@ -82,6 +90,8 @@ impl Wish {
     fn signalled(&self, signal: i32) {
         let now_ms = now_ms();
         let first = self.first_ms.compare_exchange(0, now_ms, Ordering::SeqCst, Ordering::SeqCst);
+        // Before the flag, so that whoever sees that finds the signal.
+        let _ = self.signal.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         self.raised.store(true, Ordering::SeqCst);
         if signal == SIGPIPE {
             return;
@@ -139,6 +149,7 @@ mod tests {
         for signal in [SIGTERM, SIGTERM, SIGHUP, SIGINT] {
             interrupt.0.signalled(signal);
             assert!(interrupt.is_raised());
+            assert_eq!(interrupt.signal(), Some(SIGTERM), "the first one");
         }
     }
 }

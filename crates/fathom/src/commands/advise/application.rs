@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::advise::{AppUse, Candidate, DeviceAdvice};
-use fathom_output::shown_path;
+use fathom_output::{shown, shown_path};
 use fathom_trace::info::{Info, info};
 
 use crate::outcome::Error;
@@ -31,14 +32,17 @@ pub struct Application {
     pub baseline_source: String,
     /// What must be known.
     pub notes: Vec<String>,
+    /// What is taken for granted, for nothing says it.
+    pub warning: Option<String>,
 }
 
 impl Application {
-    /// Of a trace that can be read to its end and writes something.
+    /// Of a trace that can be read to its end and writes something; what the user says that it has
+    /// `now` counts before what the trace tells.
     ///
     /// # Errors
     /// One that cannot, or does not.
-    pub fn of(trace: &Path) -> Result<Application, Error> {
+    pub fn of(trace: &Path, now: &[(String, String)]) -> Result<Application, Error> {
         let info = info(trace).map_err(Error::usage)?;
         let file = shown_path(trace).to_string();
         if let Some(reason) = &info.torn {
@@ -50,13 +54,9 @@ impl Application {
                  nothing to advise"
             )));
         }
-        let (baseline, source, mut notes) = own_settings(&info.settings);
-        let mut baseline = baseline;
-        if !info.settings.keys().any(|key| key.to_ascii_lowercase().starts_with("pragma page_size="))
-            && let Some(size) = info.databases.iter().find_map(|database| database.page_bytes)
-        {
-            baseline.page_size = size;
-        }
+        let own = OwnSettings { info: &info, now };
+        let (baseline, source, mut notes) = own.baseline();
+        let warning = own.warning(&baseline);
         if info.lost > 0 {
             notes.push("the trace lacks calls that its capture lost".into());
         }
@@ -68,7 +68,7 @@ impl Application {
                     .into(),
             );
         }
-        Ok(Application { info, baseline, baseline_source: source, notes })
+        Ok(Application { info, baseline, baseline_source: source, notes, warning })
     }
 
     /// What decides which settings make sense.
@@ -129,60 +129,171 @@ impl Application {
     }
 }
 
-/// What the trace's own PRAGMAs and calls set: SQLite's default where it sets nothing.
-fn own_settings(settings: &BTreeMap<String, u64>) -> (Candidate, String, Vec<String>) {
-    let mut own: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
-    for (text, count) in settings {
-        let lower = text.to_ascii_lowercase();
-        let Some((name, value)) = lower.split_once('=') else { continue };
-        let name = name.trim_start_matches("pragma ").trim_start_matches("sqlite3_").trim();
-        let Some(key) = TAKEN_OVER.iter().find(|setting| **setting == name) else { continue };
-        if let Some(value) = plain(key, value) {
-            *own.entry(key).or_default().entry(value).or_default() += count;
-        }
-    }
-    let mut baseline = Candidate::default();
-    let mut notes = Vec::new();
-    for (key, values) in &own {
-        let most = values.iter().max_by_key(|value| value.1).map(|value| value.0.clone());
-        let Some(most) = most else { continue };
-        if values.len() > 1 {
-            let all: Vec<&str> = values.keys().map(String::as_str).collect();
-            notes.push(format!(
-                "the application sets {key} to {}: it is taken to have {most}, the most often",
-                all.join(" and ")
-            ));
-        }
-        baseline.set(key, &most);
-    }
-    if baseline.journal_mode != "wal" {
-        baseline.more.remove("wal_autocheckpoint");
-    }
-    let source = match own.len() {
-        0 => "SQLite's defaults: the trace sets nothing of these".to_owned(),
-        _ => format!("as the trace sets {}", own.keys().copied().collect::<Vec<_>>().join(", ")),
-    };
-    (baseline, source, notes)
+/// Where what an application has now is known from: the user, then the trace's own PRAGMAs and
+/// calls, then the file that it opens, and SQLite's default where none of them says anything.
+struct OwnSettings<'a> {
+    info: &'a Info,
+    now: &'a [(String, String)],
 }
 
-/// The value as the engine takes it; none where SQLite would ignore it, or it is its default.
-fn plain(key: &str, value: &str) -> Option<String> {
-    let value = value.trim_matches(['\'', '"', '`', ' ', ';']);
-    let words: &[&str] = match key {
+impl OwnSettings<'_> {
+    /// Values of each setting that the trace makes, with how often.
+    fn of_trace(&self) -> BTreeMap<&'static str, BTreeMap<String, u64>> {
+        let mut own: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
+        for (text, count) in &self.info.settings {
+            let lower = text.to_ascii_lowercase();
+            let Some((name, value)) = lower.split_once('=') else { continue };
+            let name = name.trim_start_matches("pragma ").trim_start_matches("sqlite3_").trim();
+            let Some(key) = TAKEN_OVER.iter().find(|setting| **setting == name) else { continue };
+            if let Some(value) = plain(key, value) {
+                *own.entry(key).or_default().entry(value).or_default() += count;
+            }
+        }
+        own
+    }
+
+    /// What the application has, where that is known from, and what must be known of it.
+    fn baseline(&self) -> (Candidate, String, Vec<String>) {
+        let (mut baseline, mut notes, mut sources) = (Candidate::default(), Vec::new(), Vec::new());
+        if let Some(size) = self.info.databases.iter().find_map(|database| database.page_bytes) {
+            baseline.page_size = size;
+        }
+        if self.is_wal_file() {
+            baseline.set("journal_mode", "wal");
+            sources.push("its database is in WAL mode when it opens it".to_owned());
+        }
+        let own = self.of_trace();
+        for (key, values) in &own {
+            let most = values.iter().max_by_key(|value| value.1).map(|value| value.0.clone());
+            let Some(most) = most else { continue };
+            if values.len() > 1 && !self.is_said(key) {
+                let all: Vec<&str> = values.keys().map(String::as_str).collect();
+                notes.push(format!(
+                    "the application sets {key} to {}: it is taken to have {most}, the most often",
+                    all.join(" and ")
+                ));
+            }
+            baseline.set(key, &most);
+        }
+        if !own.is_empty() {
+            let keys = own.keys().copied().collect::<Vec<_>>().join(", ");
+            sources.push(format!("as the trace sets {keys}"));
+        }
+        for (key, value) in self.now {
+            match is_default(key, value) {
+                true => drop(baseline.more.remove(key)),
+                false => baseline.set(key, value),
+            }
+        }
+        if !self.now.is_empty() {
+            let keys: Vec<&str> = self.now.iter().map(|pair| pair.0.as_str()).collect();
+            sources.push(format!("as --now says of {}", keys.join(", ")));
+        }
+        if baseline.journal_mode != "wal" {
+            baseline.more.remove("wal_autocheckpoint");
+        }
+        let source = match sources.len() {
+            0 => "SQLite's defaults: the trace sets nothing of these".to_owned(),
+            _ => sources.join("; "),
+        };
+        (baseline, source, notes)
+    }
+
+    /// What nothing says of an application that was not captured itself: a log or a script has what
+    /// its author wrote down, and a framework's own PRAGMAs are seldom in it.
+    fn warning(&self, baseline: &Candidate) -> Option<String> {
+        let own = self.of_trace();
+        let is_open = |key: &str| {
+            let is_of_file = key == "journal_mode" && self.is_wal_file();
+            !(own.contains_key(key) || self.is_said(key) || is_of_file)
+        };
+        let open: Vec<&str> =
+            ["journal_mode", "synchronous"].into_iter().filter(|key| is_open(key)).collect();
+        if self.info.how != "import" || open.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "nothing in the recording says which {} the application has, so it is taken to have SQLite's default: {}. Where that is \
+             wrong, so are what must be kept and the gain; say what it has: --now journal_mode=wal,synchronous=normal",
+            open.join(" and "),
+            baseline.name()
+        ))
+    }
+
+    fn is_said(&self, key: &str) -> bool {
+        self.now.iter().any(|pair| pair.0 == key)
+    }
+
+    fn is_wal_file(&self) -> bool {
+        self.info.databases.iter().any(|database| database.journal_mode.as_deref() == Some("wal"))
+    }
+}
+
+/// The settings of `--now`, as the engine takes them.
+///
+/// # Errors
+/// A setting that is none of those that are advised on, or a value that SQLite would not take.
+pub fn now(words: &[String]) -> Result<Vec<(String, String)>, Error> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for word in words {
+        let refused = |problem: String| Error::usage(format!("--now {}: {problem}", shown(word)));
+        let Some((key, value)) = word.split_once('=') else {
+            return Err(refused("give SETTING=VALUE, such as journal_mode=wal".into()));
+        };
+        let key = key.trim().to_ascii_lowercase();
+        if !TAKEN_OVER.contains(&key.as_str()) {
+            let hint = did_you_mean(nearest(&key, TAKEN_OVER));
+            return Err(refused(format!(
+                "nothing is advised on of this name{hint}; there are {}",
+                TAKEN_OVER.join(", ")
+            )));
+        }
+        let Some(value) = value_of(&key, &value.to_ascii_lowercase()) else {
+            let there_are = match words_of(&key) {
+                [] => "a number in SQLite's range".to_owned(),
+                words => words.join(", "),
+            };
+            return Err(refused(format!("SQLite does not take this value; there are {there_are}")));
+        };
+        if all.iter().any(|pair| pair.0 == key) {
+            return Err(refused(format!("{key} is given twice")));
+        }
+        all.push((key, value));
+    }
+    Ok(all)
+}
+
+/// Words that a setting takes; none of one that takes numbers.
+fn words_of(key: &str) -> &'static [&'static str] {
+    match key {
         "journal_mode" => &["delete", "truncate", "persist", "memory", "wal", "off"],
         "synchronous" => &["off", "normal", "full", "extra"],
         "locking_mode" => &["normal", "exclusive"],
         "auto_vacuum" => &["none", "full", "incremental"],
         _ => &[],
-    };
+    }
+}
+
+/// Whether that is SQLite's default, which a candidate does not name.
+fn is_default(key: &str, value: &str) -> bool {
+    matches!((key, value), ("locking_mode", "normal") | ("auto_vacuum", "none"))
+}
+
+/// The value as the engine takes it; none where SQLite would ignore it, or it is its default.
+fn plain(key: &str, value: &str) -> Option<String> {
+    value_of(key, value).filter(|value| !is_default(key, value))
+}
+
+/// The value as the engine takes it; none where SQLite would ignore it.
+fn value_of(key: &str, value: &str) -> Option<String> {
+    let value = value.trim_matches(['\'', '"', '`', ' ', ';']);
+    let words = words_of(key);
     if !words.is_empty() {
         let by_number = value.parse::<usize>().ok().filter(|_| matches!(key, "synchronous" | "auto_vacuum"));
         let word = by_number
             .and_then(|number| words.get(number))
             .or_else(|| words.iter().find(|word| **word == value));
-        let is_default =
-            matches!((key, word), ("locking_mode", Some(&"normal")) | ("auto_vacuum", Some(&"none")));
-        return word.filter(|_| !is_default).map(|word| (*word).to_owned());
+        return word.map(|word| (*word).to_owned());
     }
     let number: i64 = value.parse().ok()?;
     let (least, most) = match key {
@@ -201,8 +312,66 @@ fn plain(key: &str, value: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn told(settings: &[(&str, u64)]) -> Info {
+        let settings = settings.iter().map(|(text, count)| ((*text).to_owned(), *count)).collect();
+        Info { how: "import".into(), settings, ..Info::default() }
+    }
+
     fn of(settings: &[(&str, u64)]) -> (Candidate, String, Vec<String>) {
-        own_settings(&settings.iter().map(|(text, count)| ((*text).to_owned(), *count)).collect())
+        OwnSettings { info: &told(settings), now: &[] }.baseline()
+    }
+
+    fn said(words: &[&str]) -> Result<Vec<(String, String)>, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        now(&words).map_err(|error| format!("{error:?}"))
+    }
+
+    /// What happened: recordings without PRAGMAs, of applications that have WAL, were told their
+    /// gain over DELETE/FULL.
+    #[test]
+    fn what_the_user_says_counts_before_the_trace_and_the_file_before_nothing() {
+        let now = said(&["synchronous=1", "page_size=1024", "locking_mode=NORMAL"]).unwrap();
+        let mut info = told(&[("PRAGMA synchronous=FULL", 1), ("PRAGMA locking_mode=EXCLUSIVE", 1)]);
+        let (own, source, _) = OwnSettings { info: &info, now: &now }.baseline();
+        assert_eq!(own.key(), "delete/normal/1024");
+        assert!(source.contains("--now says of synchronous, page_size"), "{source}");
+        let warning = OwnSettings { info: &info, now: &now }.warning(&own).unwrap();
+        assert!(warning.contains("which journal_mode the"), "{warning}");
+        info.databases.push(fathom_trace::info::DatabaseInfo {
+            path: "a.db".into(),
+            start: "script".into(),
+            bytes: None,
+            page_bytes: Some(8192),
+            journal_mode: Some("wal".into()),
+            note: None,
+        });
+        let of_file = OwnSettings { info: &info, now: &[] };
+        let (own, source, _) = of_file.baseline();
+        assert_eq!(own.key(), "wal/full/8192/locking_mode=exclusive");
+        assert!(source.contains("in WAL mode"), "{source}");
+        assert_eq!(of_file.warning(&own), None, "both are said");
+        let (own, ..) =
+            OwnSettings { info: &info, now: &said(&["journal_mode=persist"]).unwrap() }.baseline();
+        assert_eq!(own.journal_mode, "persist");
+        // A capture has every PRAGMA that the application gives.
+        info = Info { how: "capture".into(), ..Info::default() };
+        assert_eq!(OwnSettings { info: &info, now: &[] }.warning(&Candidate::default()), None);
+    }
+
+    #[test]
+    fn what_now_cannot_be_is_refused() {
+        for (words, says) in [
+            (&["journal_mode"][..], "SETTING=VALUE"),
+            (&[""], "SETTING=VALUE"),
+            (&["jornal_mode=wal"], "journal_mode"),
+            (&["busy_timeout=5"], "nothing is advised on"),
+            (&["journal_mode=wla"], "delete, truncate"),
+            (&["page_size=1000"], "range"),
+            (&["synchronous=full", "synchronous=off"], "twice"),
+        ] {
+            let problem = said(words).unwrap_err();
+            assert!(problem.contains(says), "{words:?}: {problem}");
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn say(asked: &TraceCapture, captured: &CaptureResult) -> super::super::Result {
         return Ok(Outcome::Failed);
     }
     if captured.status.success() {
-        tell!("Next:  fathom trace info {}", shown_path(&asked.out));
+        tell!("Next:  fathom trace info {}", super::super::quoted(&shown_path(&asked.out)));
         Ok(Outcome::Good)
     } else {
         Err(Error::failed(format!(

@@ -57,6 +57,6 @@ pub fn run(asked: &TraceImport) -> super::super::Result {
         imported.totals.events,
         imported.connections
     );
-    tell!("Next:  fathom trace info {}", shown_path(&asked.out));
+    tell!("Next:  fathom trace info {}", super::super::quoted(&shown_path(&asked.out)));
     Ok(Outcome::Good)
 }

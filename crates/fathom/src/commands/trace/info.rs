@@ -47,8 +47,10 @@ fn print(info: &Info) {
     for database in &info.databases {
         let size = database.bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
         let page = database.page_bytes.map_or(String::new(), |bytes| format!(", page size {bytes}"));
+        let mode =
+            database.journal_mode.as_ref().map_or(String::new(), |mode| format!(", journal mode {mode}"));
         let note = database.note.as_ref().map_or(String::new(), |note| format!(": {}", shown(note)));
-        say!("  {}  ({}{size}{page}{note})", shown(&database.path), database.start);
+        say!("  {}  ({}{size}{page}{mode}{note})", shown(&database.path), database.start);
     }
     say!(
         "\n{} executions of {} texts, {} prepared, {} executed again",

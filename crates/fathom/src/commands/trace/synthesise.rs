@@ -15,6 +15,9 @@ pub fn run(asked: &TraceSynthesise) -> super::super::Result {
         synthesise::synthesise(profile, asked.seed, asked.scale, &asked.out).map_err(Error::of_trace)?;
     tell!("fathom: {}: {} events of {}", shown_path(&asked.out), totals.events, profile.identity());
     tell!("note: {NOTE}");
-    tell!("Next:  fathom trace info {}      fathom list profiles", shown_path(&asked.out));
+    tell!(
+        "Next:  fathom trace info {}      fathom list profiles",
+        super::super::quoted(&shown_path(&asked.out))
+    );
     Ok(Outcome::Good)
 }

@@ -1,0 +1,118 @@
+//! What a file of recordings was made for: by the command that stands in it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use fathom_device::Model;
+use fathom_lab::advise::Candidate;
+use fathom_lab::store::Results;
+use fathom_output::shown_path;
+use fathom_workload::spec::Durability;
+
+use super::super::{quoted, record, simulate};
+use crate::cli::{Advise, Cli, Command};
+
+/// A recording of `fathom advise`.
+pub struct Origin {
+    /// As it was asked.
+    pub asked: Advise,
+    /// What the application had, which is recorded first.
+    pub baseline: Candidate,
+    /// Devices that the settings were chosen for, by name.
+    devices: Vec<String>,
+    /// When it began, ms since 1970.
+    started_ms: i64,
+    /// The trace, or the profile of one that was made up.
+    trace: PathBuf,
+}
+
+impl Origin {
+    /// Of results; none where they are not those of `fathom advise`.
+    pub fn of(results: &Results) -> Option<Origin> {
+        let words = shlex::split(&results.experiment.command)?;
+        let Command::Advise(asked) = Cli::try_parse_from(words).ok()?.command else { return None };
+        let first = results.cells.first()?;
+        let devices = simulate::devices(&asked.device).ok()?.into_iter().map(|model| model.name).collect();
+        let file = first.spec.workload.params.get("file").and_then(serde_json::Value::as_str);
+        // What was made up lay in a directory that is gone.
+        let is_made_up = fathom_trace::synthesise::profile(&asked.input.to_string_lossy()).is_ok()
+            && file.is_none_or(|file| !Path::new(file).exists());
+        let trace = if is_made_up { asked.input.clone() } else { PathBuf::from(file?) };
+        Some(Origin {
+            baseline: Candidate::of(first.spec.engine.as_ref()?)?,
+            devices,
+            started_ms: results.experiment.started_ms,
+            trace,
+            asked,
+        })
+    }
+
+    /// What had to be kept.
+    fn must(&self, results: &Results) -> Durability {
+        super::must(&self.asked, super::promise_of(results, &self.baseline))
+    }
+
+    /// Whether the settings were chosen for this question.
+    pub fn answers(
+        &self,
+        results: &Results,
+        must: Durability,
+        baseline: &Candidate,
+        devices: &[Model],
+    ) -> bool {
+        self.must(results) == must
+            && self.baseline == *baseline
+            && devices.iter().all(|model| self.devices.contains(&model.name))
+    }
+
+    /// What it was made for, in words.
+    pub fn words(&self, results: &Results) -> String {
+        let on = match self.devices.len() {
+            1..=4 => self.devices.join(", "),
+            all => format!("{all} devices"),
+        };
+        format!("{} on {on}", super::word_of(self.must(results)))
+    }
+
+    /// What is asked, of the trace.
+    pub fn again(&self, asked: &Advise, trace: &Path) -> Advise {
+        let now = if asked.now.is_empty() { &self.asked.now } else { &asked.now };
+        Advise { input: trace.to_owned(), fs: self.asked.fs.clone(), now: now.clone(), ..asked.clone() }
+    }
+
+    /// The trace, where what is missing can be recorded here.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn trace(&self) -> Result<&Path, String> {
+        if let Some(machine) = &self.asked.on {
+            return Err(format!("it was recorded on {machine}"));
+        }
+        let shown = shown_path(&self.trace);
+        if fathom_trace::synthesise::profile(&self.trace.to_string_lossy()).is_err() {
+            let file = std::fs::metadata(&self.trace)
+                .map_err(|_| format!("its trace is not at {shown} any more"))?;
+            let changed = file.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+            if changed.is_none_or(|at| at.as_millis() > u128::from(self.started_ms.cast_unsigned())) {
+                return Err(format!("{shown} has changed since it was recorded"));
+            }
+        }
+        match record::why_not_here() {
+            Some(why) => Err(why),
+            None => Ok(&self.trace),
+        }
+    }
+
+    /// The command that records what is missing.
+    pub fn command(&self, asked: &Advise, must: &str) -> String {
+        let mut words = vec!["fathom advise".to_owned(), quoted(&self.trace.to_string_lossy())];
+        for device in &asked.device {
+            words.push(format!("--device {}", quoted(device)));
+        }
+        for filesystem in &self.asked.fs {
+            words.push(format!("--fs {}", quoted(filesystem)));
+        }
+        words.push(format!("--must {}", must));
+        words.join(" ")
+    }
+}
