@@ -14,8 +14,11 @@ const BATTERY_LOW: u64 = 25;
 /// A zone at or above this is hot enough for governors to slow the clock down, millidegrees
 /// Celsius.
 const HOT: i64 = 80_000;
-/// Where Android keeps its programs; elsewhere none of them is asked.
-const ANDROID: &str = "/system/bin";
+/// Names the directory of Android's system in the environment of its shells; elsewhere none of its
+/// programs is asked.
+const ANDROID_ROOT: &str = "ANDROID_ROOT";
+/// That directory, where nobody names it.
+const ANDROID: &str = "/system";
 
 /// Bits of a Raspberry Pi's `get_throttled`, and what they mean now (raspberrypi.com,
 /// `vcgencmd get_throttled`).
@@ -46,8 +49,9 @@ pub(super) struct Condition {
 impl Condition {
     /// This machine's.
     pub fn here() -> Condition {
-        let android = Path::new(ANDROID);
-        Condition::of(Path::new("/sys"), android.is_dir().then_some(android))
+        let root = std::env::var_os(ANDROID_ROOT).filter(|root| !root.is_empty());
+        let android = root.map_or_else(|| PathBuf::from(ANDROID), PathBuf::from).join("bin");
+        Condition::of(Path::new("/sys"), android.is_dir().then_some(&*android))
     }
 
     /// As `sys` and the programs in `android` tell it.
