@@ -20,6 +20,19 @@ tables = 1
 name = "sqlite"
 "#;
 
+/// Whose queries begin with cold caches.
+const COLD: &str = r#"name = "cold"
+title = "Cold"
+repeats = 2
+[workload]
+name = "chat"
+rows = 500
+queries = 1
+phases = ["select"]
+[engine]
+name = "sqlite"
+"#;
+
 const DONE: &str = "SELECT count(*) FROM run WHERE status = 'done'";
 
 #[test]
@@ -66,10 +79,11 @@ fn a_phone_without_root_is_measured_and_what_is_missing_is_said() {
     let Some(phone) = Phone::new(false) else { return };
     speaking(&phone);
     std::fs::write(phone.path("mine.toml"), MINE).unwrap();
+    std::fs::write(phone.path("cold.toml"), COLD).unwrap();
     let said = phone.run(
         r#"
 step "$fathom" doctor --on "$machine"
-step "$fathom" run mine.toml --on "$machine" --out r.db --set cache=cold
+step "$fathom" run cold.toml --on "$machine" --out r.db
 step "$fathom" run mine.toml --on "$machine" --out b.db --set blocks=true
 step "$fathom" run mine.toml --on "$machine" --out e.db --set filesystem=dir,ext4 --set size_mib=64
 clean
@@ -78,6 +92,9 @@ clean
     println!("{said}");
     assert_eq!(said.matches("== exit 0").count(), 4, "{said}");
     assert!(said.contains("== clean"), "{said}");
+    for part in ["files are evicted one by one instead", "no device could be traced", "ext4 was not measured"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
     for results in ["r.db", "b.db", "e.db"] {
         assert_eq!(phone.asked(results, DONE), "2", "{results}: {said}");
     }

@@ -133,14 +133,18 @@ fn a_directory_that_starts_no_program_and_a_disk_that_is_full_are_said() {
     {
         let _small = Small::mounted(&cache, "noexec,size=1g").unwrap();
         let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
-        end.exits(1).says("lets no program start").says("XDG_CACHE_HOME");
+        end.exits(1).says("lets no program start").says("FATHOM_REMOTE_CACHE");
+        let elsewhere = server.path("else where");
+        let variables =
+            [("FATHOM_SSH_CONFIG", &*server.config()), ("FATHOM_REMOTE_CACHE", elsewhere.to_str().unwrap())];
+        place.fathom_with(&["doctor", "--on", "ssh:board"], &variables).exits(0);
     }
     // The disk under test.
     let card = server.path("a 'card'");
     let _small = Small::mounted(&card, "size=200k").unwrap();
     let machine = format!("ssh:board:{}", card.display());
     let end = fathom(&place, &server, &["run", "mine.toml", "--on", &machine, "--out", "r.db", "--quiet"]);
-    end.exits(1).says("full");
+    end.exits(1).says("No space left on device");
     assert_eq!(std::fs::read_dir(&card).unwrap().count(), 0);
     server.is_clean_within(CLEAN);
 }

@@ -19,6 +19,10 @@ use crate::schedule::Interrupt;
 /// Names a configuration for `ssh` in the place of `~/.ssh/config`.
 const SSH_CONFIG: &str = "FATHOM_SSH_CONFIG";
 
+/// Names the directory of Fathom's files on machines behind ssh, where it is not that user's
+/// `~/.cache/fathom`.
+const CACHE: &str = "FATHOM_REMOTE_CACHE";
+
 /// Options of every ssh: nothing is asked at a terminal (keys and agents answer), nothing is
 /// forwarded, and a connection over which nothing comes for 45 s is at its end.
 const SSH_OPTIONS: [&str; 10] = [
@@ -62,6 +66,20 @@ pub(super) fn command(target: &Target, script: &str) -> Option<Command> {
     Some(command)
 }
 
+/// What is wrong with the directory that [`CACHE`] names.
+///
+/// # Errors
+/// In words.
+pub(super) fn check_cache() -> Result<(), String> {
+    match std::env::var_os(CACHE).map(|base| base.into_string()) {
+        Some(Ok(base)) if !base.is_empty() && (!base.starts_with('/') || base.contains(char::is_control)) => {
+            Err(format!("{CACHE}={base:?}: give an absolute directory of the other machine"))
+        }
+        Some(Err(_)) => Err(format!("{CACHE} is not UTF-8")),
+        _ => Ok(()),
+    }
+}
+
 /// The beginning of every script: `base` is where Fathom's files are there, and `work` the
 /// directory under test.
 pub(super) fn places(target: &Target) -> String {
@@ -73,8 +91,12 @@ pub(super) fn places(target: &Target) -> String {
                 Some(directory) => format!("work={}", quoted(directory)),
                 None => "work=$base/work; mkdir -p \"$work\"".to_owned(),
             };
+            let base = match std::env::var(CACHE) {
+                Ok(base) if !base.is_empty() => quoted(&base),
+                _ => "${XDG_CACHE_HOME:-${HOME:?}/.cache}/fathom".to_owned(),
+            };
             format!(
-                "umask 077; base=${{XDG_CACHE_HOME:-${{HOME:?}}/.cache}}/fathom; mkdir -p \"$base/files\" || exit 1; {work} || exit 1; "
+                "umask 077; base={base}; mkdir -p \"$base/files\" || exit 1; {work} || exit 1; "
             )
         }
         Target::Adb { directory, .. } => {
@@ -195,7 +217,7 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
     } else if status.code() == Some(NOT_STARTED) || holds("xec format error") {
         let place = match target {
             Target::Adb { .. } => "name another directory behind the serial number",
-            _ => "set XDG_CACHE_HOME there to a directory that does",
+            _ => "FATHOM_REMOTE_CACHE=/DIRECTORY here names another",
         };
         format!("the directory of Fathom's files there lets no program start, or not this one; {place}")
     } else {

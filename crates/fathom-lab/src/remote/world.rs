@@ -98,6 +98,7 @@ impl Remote {
 
     /// Finds or brings a program that runs there, and starts its agent.
     fn begin(&mut self) -> Result<(), String> {
+        shell::check_cache()?;
         let own = fathom_ground::program::own_program()
             .map_err(|error| format!("this program's own path: {error}"))?;
         let content = |path: &Path| Content::of(path).map_err(|error| format!("{}: {error}", path.display()));

@@ -44,10 +44,10 @@ impl Server {
             return None;
         };
         // SAFETY: geteuid takes nothing and cannot fail.
-        if unsafe { libc::geteuid() } == 0 && !Path::new("/run/sshd").exists() {
+        if unsafe { libc::geteuid() } == 0 {
             // Its privilege separation wants an empty directory there, which its package's service
-            // makes.
-            std::fs::create_dir("/run/sshd").unwrap();
+            // makes; another test may have made it just now.
+            std::fs::create_dir_all("/run/sshd").unwrap();
         }
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
