@@ -17,15 +17,15 @@ for processor in "$@"; do
     armv7) triple=armv7-unknown-linux-musleabihf qemu=qemu-arm-static ;;
     *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
-  command -v "$qemu" >/dev/null || die "$qemu is not installed: sudo apt-get install qemu-user-static"
+  command -v "$qemu" >/dev/null || unavailable "$qemu is not installed: sudo apt-get install qemu-user-static"
   if ! std "$triple"; then
-    rustup component add rust-src >/dev/null 2>&1 || die "rustup has neither std for $triple here nor its source"
+    rustup component add rust-src >/dev/null 2>&1 || unavailable "rustup has neither std for $triple here nor its source"
     export RUSTC_BOOTSTRAP=1
     options=(-Z build-std=std,panic_unwind,test)
   fi
   runner=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$triple")_RUNNER
   echo "Testing mmdb and the trace format on $processor …"
-  env CARGO_TARGET_DIR="$target/static" CARGO_PROFILE_DEV_DEBUG=0 "$runner=$qemu" MMDB_CRASH_SCHEDULES=200 \
+  env CARGO_TARGET_DIR="$target/static" "$runner=$qemu" MMDB_CRASH_SCHEDULES=200 \
     cargo-zigbuild test --locked --target "$triple" "${options[@]}" -p mmdb -p fathom-trace \
     --lib --test format_promise --test model --test crash --test records --test damage
 done

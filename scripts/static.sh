@@ -25,8 +25,7 @@ build() {
   local processor=$1 triple=$2
   shift 2
   echo "Building fathom for $processor ($triple) …"
-  # Symbols are of use to nobody on a board, and a debug build has ten times as many octets.
-  CARGO_TARGET_DIR=$target/static CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_STRIP=symbols \
+  CARGO_TARGET_DIR=$target/static \
     cargo-zigbuild zigbuild --locked --profile "$profile" --quiet -p fathom --target "$triple" "$@"
   mkdir -p "$out"
   cp "$target/static/$triple/$made/fathom" "$out/fathom-$processor.new"
@@ -38,14 +37,14 @@ build() {
 for processor in "$@"; do
   case $processor in
     x86_64|aarch64)
-      std "$processor-unknown-linux-musl" || die "rustup has no std for $processor-unknown-linux-musl here"
+      std "$processor-unknown-linux-musl" || unavailable "rustup has no std for $processor-unknown-linux-musl here"
       build "$processor" "$processor-unknown-linux-musl" ;;
     armv7)
       if std armv7-unknown-linux-musleabihf; then build armv7 armv7-unknown-linux-musleabihf
       elif rustup component add rust-src >/dev/null 2>&1; then
         # Compiling std is not yet an option of a stable cargo; the compiler is the same.
         RUSTC_BOOTSTRAP=1 build armv7 armv7-unknown-linux-musleabihf -Z build-std=std,panic_unwind
-      else die "rustup has neither std for armv7 here nor its source"
+      else unavailable "rustup has neither std for armv7 here nor its source"
       fi ;;
     *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac

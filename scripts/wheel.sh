@@ -19,7 +19,7 @@ for processor in "$@"; do
     armv7) triple=armv7-unknown-linux-gnueabihf platform=armv7l ;;
     *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
-  std "$triple" || die "rustup has no std for $triple here"
+  std "$triple" || unavailable "rustup has no std for $triple here"
   echo "Building the wheel of mmdb for $processor …"
   CARGO_TARGET_DIR=$target/static cargo-zigbuild zigbuild --locked --release --quiet -p mmdb-c --lib \
     --target "$triple.$glibc"

@@ -1,8 +1,8 @@
 //! What `scripts/release.sh` makes: an archive and a package that hold all that they should, are
 //! installed and removed again, and whose guest kernel is used only as it was made.
 //!
-//! The program in them stands for the static one and calls the one under test: what is tried here is
-//! the packing.
+//! The program in them stands for the static one and calls the one under test: what is tried here
+//! is the packing.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -73,12 +73,19 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
     ] {
         assert!(sums.contains(&name), "{name} in {sums}");
     }
-    ran(Command::new("tar").arg("-xzf").arg(dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz"))).current_dir(&place));
+    ran(Command::new("tar")
+        .arg("-xzf")
+        .arg(dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz")))
+        .current_dir(&place));
     let unpacked = place.path().join(format!("fathom-{VERSION}-x86_64-linux"));
     let root = place.path().join("root");
     let dpkg = |words: &[&str]| {
         let mut command = Command::new("dpkg");
-        command.arg(format!("--root={}", root.display())).args(["--force-not-root", "--force-depends", "--log=/dev/null"]);
+        command.arg(format!("--root={}", root.display())).args([
+            "--force-not-root",
+            "--force-depends",
+            "--log=/dev/null",
+        ]);
         command.args(words);
         command
     };
@@ -89,9 +96,10 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
     let package = dist.join(format!("fathom_{VERSION}_amd64.deb"));
     ran(&mut dpkg(&["--install", package.to_str().unwrap()]));
     let installed = root.join("usr");
-    for (tree, completion) in
-        [(&unpacked, "share/zsh/site-functions/_fathom"), (&installed, "share/zsh/vendor-completions/_fathom")]
-    {
+    for (tree, completion) in [
+        (&unpacked, "share/zsh/site-functions/_fathom"),
+        (&installed, "share/zsh/vendor-completions/_fathom"),
+    ] {
         let version = ran(Command::new(tree.join("bin/fathom")).arg("--version"));
         assert!(text(&version).contains(VERSION));
         for path in [
@@ -103,12 +111,16 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
             "share/doc/fathom/README.md",
             completion,
         ] {
-            let size = std::fs::metadata(tree.join(path)).unwrap_or_else(|error| panic!("{path}: {error}")).len();
+            let size =
+                std::fs::metadata(tree.join(path)).unwrap_or_else(|error| panic!("{path}: {error}")).len();
             assert!(size > 0, "{path}");
         }
         assert!(!tree.join("lib/fathom/fathom-x86_64").exists(), "it is bin/fathom");
     }
-    assert!(unpacked.join("share/doc/fathom/LICENSE-MIT").exists() && installed.join("share/doc/fathom/copyright").exists());
+    assert!(
+        unpacked.join("share/doc/fathom/LICENSE-MIT").exists()
+            && installed.join("share/doc/fathom/copyright").exists()
+    );
     ran(&mut dpkg(&["--verify", "fathom"]));
     ran(&mut dpkg(&["--remove", "fathom"]));
     let left = ran(Command::new("find").arg(&root).args(["-name", "*fathom*"]));
@@ -126,7 +138,10 @@ fn the_guest_kernel_of_an_archive_is_used_as_it_was_made_and_not_when_it_is_dama
     };
     let place = tempfile::tempdir().unwrap();
     let dist = released(place.path(), &cache);
-    ran(Command::new("tar").arg("-xzf").arg(dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz"))).current_dir(&place));
+    ran(Command::new("tar")
+        .arg("-xzf")
+        .arg(dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz")))
+        .current_dir(&place));
     let unpacked = place.path().join(format!("fathom-{VERSION}-x86_64-linux"));
     let program = unpacked.join("bin/fathom");
     // What looks for its release looks beside itself.

@@ -92,7 +92,8 @@ clean
     println!("{said}");
     assert_eq!(said.matches("== exit 0").count(), 4, "{said}");
     assert!(said.contains("== clean"), "{said}");
-    for part in ["files are evicted one by one instead", "no device could be traced", "ext4 was not measured"] {
+    for part in ["files are evicted one by one instead", "no device could be traced", "ext4 was not measured"]
+    {
         assert!(said.contains(part), "{part}: {said}");
     }
     for results in ["r.db", "b.db", "e.db"] {

@@ -86,16 +86,22 @@ fn a_machine_that_is_unknown_or_another_than_it_was_is_said_with_what_to_do() {
     fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("ssh-keygen -R board");
     std::fs::remove_file(&known).unwrap();
     // A key that opens nothing.
-    configured(&server, &format!(
-        "Host board\n  StrictHostKeyChecking accept-new\n  IdentityFile {}\n  IdentitiesOnly yes\nHost other",
-        server.path("another").display()
-    ));
-    let config = std::fs::read_to_string(server.config()).unwrap().replace(
-        &format!("IdentityFile {}\n", server.path("user").display()), "");
+    configured(
+        &server,
+        &format!(
+            "Host board\n  StrictHostKeyChecking accept-new\n  IdentityFile {}\n  IdentitiesOnly yes\nHost other",
+            server.path("another").display()
+        ),
+    );
+    let config = std::fs::read_to_string(server.config())
+        .unwrap()
+        .replace(&format!("IdentityFile {}\n", server.path("user").display()), "");
     std::fs::write(server.config(), config).unwrap();
     fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("`ssh-copy-id board`");
     // Nobody is there.
-    fathom(&place, &server, &["doctor", "--on", "ssh:no-such-host.invalid"]).exits(1).says("no-such-host.invalid");
+    fathom(&place, &server, &["doctor", "--on", "ssh:no-such-host.invalid"])
+        .exits(1)
+        .says("no-such-host.invalid");
 }
 
 #[test]
@@ -103,11 +109,19 @@ fn names_of_the_configuration_and_a_jump_host_lead_to_the_machine() {
     let Some(server) = Server::start() else { return };
     let place = Place::new();
     let config = server.config();
-    configured(&server, &format!("Host behind\n  HostName 127.0.0.1\n  ProxyCommand ssh -F {config} -W %h:%p board"));
-    configured(&server, &format!(
-        "Host behind\n  Port {}\n  IdentityFile {}\n  UserKnownHostsFile {}\n  StrictHostKeyChecking accept-new",
-        server.port(), server.path("user").display(), server.path("known").display()
-    ));
+    configured(
+        &server,
+        &format!("Host behind\n  HostName 127.0.0.1\n  ProxyCommand ssh -F {config} -W %h:%p board"),
+    );
+    configured(
+        &server,
+        &format!(
+            "Host behind\n  Port {}\n  IdentityFile {}\n  UserKnownHostsFile {}\n  StrictHostKeyChecking accept-new",
+            server.port(),
+            server.path("user").display(),
+            server.path("known").display()
+        ),
+    );
     place.write("mine.toml", MINE);
     fathom(&place, &server, &["run", "mine.toml", "--on", "ssh:behind", "--out", "r.db"]).exits(0);
     assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "1");

@@ -120,10 +120,12 @@ impl Phone {
     pub fn asked(&self, results: &str, sql: &str) -> String {
         let connection = rusqlite::Connection::open(self.path(results)).unwrap();
         connection
-            .query_row(sql, [], |row| row.get_ref(0).map(|value| match value {
-                rusqlite::types::ValueRef::Integer(number) => number.to_string(),
-                other => other.as_str().unwrap_or_default().to_owned(),
-            }))
+            .query_row(sql, [], |row| {
+                row.get_ref(0).map(|value| match value {
+                    rusqlite::types::ValueRef::Integer(number) => number.to_string(),
+                    other => other.as_str().unwrap_or_default().to_owned(),
+                })
+            })
             .unwrap()
     }
 }

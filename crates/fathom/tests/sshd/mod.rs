@@ -34,7 +34,9 @@ fn key(path: &Path) {
 impl Server {
     /// None where there is no sshd; says what brings it.
     pub fn start() -> Option<Server> {
-        Server::start_with(|here| format!("SetEnv XDG_CACHE_HOME=\"{here}/cache dir\" FATHOM_STATE_DIR={here}/state"))
+        Server::start_with(|here| {
+            format!("SetEnv XDG_CACHE_HOME=\"{here}/cache dir\" FATHOM_STATE_DIR={here}/state")
+        })
     }
 
     /// With lines for its configuration, which are made of the server's own directory.

@@ -95,7 +95,7 @@ pub fn environment(directory: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// The governors of all processors, each once: the big and the small ones of a phone have their own.
+/// The governors of all processors, each once: a phone has one for the big and one for the small.
 fn governors(cpus: &Path) -> Option<String> {
     let entries = fs::read_dir(cpus).ok()?.flatten();
     let all: BTreeSet<String> =
