@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/release.sh [PROCESSOR…] what people take: target/release/dist/*.tar.gz, *.deb and
-# SHA256SUMS
+# scripts/release.sh [PROCESSOR…] what people take: target/release/dist/*.tar.gz, *.deb, the wheel of
+# mmdb and SHA256SUMS
 #
 # One archive and one package for each processor (x86_64, aarch64, armv7): the static program, those
 # for the other processors, which `--on` pushes, completions, manual pages, licences, and for x86_64
@@ -22,6 +22,7 @@ die() { echo "error: $*" >&2; exit 1; }
 for processor in "$@"; do
   case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
   [ -n "${FATHOM_BUILT-}" ] || scripts/static.sh "$processor"
+  [ -n "${FATHOM_BUILT-}" ] || scripts/wheel.sh "$processor"
   [ -x "$machines/fathom-$processor" ] || die "$machines/fathom-$processor is not there: scripts/static.sh $processor"
 done
 # Completions and pages are made by the program itself; one that runs here.
@@ -127,6 +128,10 @@ for processor in "$@"; do
   tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" \
     | gzip -9n >"$dist/$name.tar.gz"
   package "$processor"
+  # PEP 425's names.
+  platform=${processor/armv7/armv7l}
+  cp "$target/release/wheels/mmdb-$version-"*"_$platform.whl" "$dist/" 2>/dev/null \
+    || echo "note: no wheel of mmdb for $processor: scripts/wheel.sh $processor"
 done
 (cd "$dist" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
 ls -l "$dist"

@@ -243,7 +243,7 @@ pub fn run(
     };
     let mut warnings = cells.warnings;
     let governors = environment.iter().filter(|(key, _)| key.split(' ').next() == Some("governor"));
-    warnings.extend(governors.filter_map(|(key, name)| governor(key, name)));
+    warnings.extend(governors.filter_map(|(key, name)| governor(key, name, &environment)));
     writer.warn(&warnings)?;
     let run = request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s));
     let limits = Limits { run, ending, look: is_look.then_some(LOOK) };
@@ -257,13 +257,16 @@ pub fn run(
 }
 
 /// `key` names the machine, where there are several.
-fn governor(key: &str, name: &str) -> Option<String> {
+fn governor(key: &str, name: &str, environment: &std::collections::BTreeMap<String, String>) -> Option<String> {
     if name == "performance" {
         return None;
     }
+    let remedy = match environment.contains_key(&key.replacen("governor", "android", 1)) {
+        true => "`adb shell cmd power set-fixed-performance-mode-enabled true`",
+        false => "`cpupower frequency-set -g performance` (root)",
+    };
     Some(format!(
-        "the CPU {key} is `{name}`: the clock's speed changes while runs are measured. \
-         `cpupower frequency-set -g performance` (root) keeps it steady"
+        "the CPU {key} is `{name}`: the clock's speed changes while runs are measured. {remedy} keeps it steady"
     ))
 }
 

@@ -492,7 +492,7 @@ fn the_table_of_the_readme_is_that_of_its_data() {
     let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
     let end = place.fathom(&[&["cut", "--table"], &files[..]].concat());
     end.exits(0);
-    for page in ["README.md", "docs/power-cut.md"] {
+    for page in ["README.md", "README.ko.md", "docs/power-cut.md"] {
         let text = fs::read_to_string(root.join(page)).unwrap();
         assert!(text.contains(&end.stdout), "{page} has another table than:\n{}", end.stdout);
     }

@@ -1,6 +1,6 @@
 //! The static program for another processor does the same as this one: traces that are made up are
 //! the same octet by octet, and what workloads verify of their databases is the same. Under
-//! qemu-aarch64-static; skipped where that or the program (scripts/static.sh aarch64) is absent.
+//! qemu-user-static; skipped where that or the program (scripts/static.sh aarch64 armv7) is absent.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -9,27 +9,49 @@ use std::process::{Command, Output, Stdio};
 
 use std::io::Write;
 
-const QEMU: &str = "/usr/bin/qemu-aarch64-static";
-
-/// The program, where there is one.
-fn other() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_BIN_EXE_fathom")).parent()?.parent()?;
-    let program = std::env::var_os("FATHOM_AARCH64")
-        .map_or_else(|| here.join("release/machines/fathom-aarch64"), PathBuf::from);
-    if !program.is_file() {
-        println!("SKIP: no static program for aarch64; to get it: scripts/static.sh aarch64");
-        return None;
-    }
-    if !Path::new(QEMU).is_file() {
-        println!("SKIP: no {QEMU}; to get it: sudo apt-get install qemu-user-static");
-        return None;
-    }
-    Some(program)
+/// A processor that this machine has not, and what runs its programs here.
+struct Processor {
+    name: &'static str,
+    qemu: &'static str,
+    /// Names its program.
+    variable: &'static str,
 }
 
-fn both(place: &Path, other: &Path, words: &[&str], input: &str) -> [Output; 2] {
-    let mut there = Command::new(QEMU);
-    there.arg(other);
+const AARCH64: Processor =
+    Processor { name: "aarch64", qemu: "/usr/bin/qemu-aarch64-static", variable: "FATHOM_AARCH64" };
+/// Of 32 bits: what is as long as a pointer there is half as long as here.
+const ARMV7: Processor =
+    Processor { name: "armv7", qemu: "/usr/bin/qemu-arm-static", variable: "FATHOM_ARMV7" };
+
+impl Processor {
+    /// The program, where there is one.
+    fn program(&self) -> Option<PathBuf> {
+        let here = Path::new(env!("CARGO_BIN_EXE_fathom")).parent()?.parent()?;
+        let name = self.name;
+        let made = ["debug", "release"].map(|profile| here.join(format!("{profile}/machines/fathom-{name}")));
+        let given = std::env::var_os(self.variable).map(PathBuf::from);
+        let Some(program) = given.into_iter().chain(made).find(|path| path.is_file()) else {
+            println!(
+                "SKIP: no static program for {name}; to get it: FATHOM_PROFILE=dev scripts/static.sh {name}"
+            );
+            return None;
+        };
+        if !Path::new(self.qemu).is_file() {
+            println!("SKIP: no {}; to get it: sudo apt-get install qemu-user-static", self.qemu);
+            return None;
+        }
+        Some(program)
+    }
+
+    /// Starts a program of that processor.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(self.qemu);
+        command.arg(program);
+        command
+    }
+}
+
+fn both(place: &Path, there: Command, words: &[&str], input: &str) -> [Output; 2] {
     [Command::new(env!("CARGO_BIN_EXE_fathom")), there].map(|mut command| {
         let mut child = command
             .args(words)
@@ -45,13 +67,13 @@ fn both(place: &Path, other: &Path, words: &[&str], input: &str) -> [Output; 2] 
     })
 }
 
-#[test]
-fn traces_that_are_made_up_are_the_same_on_another_processor() {
-    let Some(other) = other() else { return };
+fn traces_are_the_same(processor: &Processor) {
+    let Some(program) = processor.program() else { return };
+    let other = || processor.command(&program);
     let place = tempfile::tempdir().unwrap();
     for profile in ["gmail", "androbench"] {
         let words = ["trace", "synthesise", profile, "--seed", "7", "--scale", "5", "--out", "-"];
-        let [here, there] = both(place.path(), &other, &words, "");
+        let [here, there] = both(place.path(), other(), &words, "");
         assert!(
             here.status.success() && there.status.success(),
             "{}",
@@ -59,11 +81,21 @@ fn traces_that_are_made_up_are_the_same_on_another_processor() {
         );
         assert!(here.stdout.len() > 1000 && here.stdout == there.stdout, "{profile}");
         std::fs::write(place.path().join("a.trace"), &there.stdout).unwrap();
-        let [here, there] = both(place.path(), &other, &["trace", "info", "a.trace"], "");
+        let [here, there] = both(place.path(), other(), &["trace", "info", "a.trace"], "");
         assert!(here.status.success() && here.stdout == there.stdout, "{profile}");
     }
-    let [_, doctor] = both(place.path(), &other, &["doctor", "--json"], "");
+    let [_, doctor] = both(place.path(), other(), &["doctor", "--json"], "");
     assert!(doctor.status.success(), "{}", String::from_utf8_lossy(&doctor.stderr));
+}
+
+#[test]
+fn traces_that_are_made_up_are_the_same_on_aarch64() {
+    traces_are_the_same(&AARCH64);
+}
+
+#[test]
+fn traces_that_are_made_up_are_the_same_on_armv7() {
+    traces_are_the_same(&ARMV7);
 }
 
 /// The variants of first-look.
@@ -140,13 +172,22 @@ fn worked(
 
 /// The eight cells of first-look, each by the worker itself: qemu starts no second program of the
 /// other processor.
-#[test]
-fn what_a_worker_leaves_is_the_same_on_another_processor() {
-    let Some(other) = other() else { return };
+fn what_a_worker_leaves_is_the_same(processor: &Processor) {
+    let Some(program) = processor.program() else { return };
     for variant in VARIANTS {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let here = worked(&mut Command::new(env!("CARGO_BIN_EXE_fathom")), one.path(), variant);
-        let there = worked(Command::new(QEMU).arg(&other), two.path(), variant);
+        let there = worked(&mut processor.command(&program), two.path(), variant);
         assert_eq!(here, there, "{variant:?}");
     }
+}
+
+#[test]
+fn what_a_worker_leaves_is_the_same_on_aarch64() {
+    what_a_worker_leaves_is_the_same(&AARCH64);
+}
+
+#[test]
+fn what_a_worker_leaves_is_the_same_on_armv7() {
+    what_a_worker_leaves_is_the_same(&ARMV7);
 }

@@ -146,6 +146,24 @@ fn what_a_cell_names_of_files_here_is_pushed_once() {
     server.is_clean_within(CLEAN);
 }
 
+#[test]
+fn advice_is_recorded_on_another_machine_and_names_it() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    place.fathom(&["trace", "synthesise", "androbench", "--scale", "1", "--out", "app.trace"]).exits(0);
+    let mut words = vec!["advise", "app.trace", "--on", "ssh:board", "--repeat", "1", "--out", "r.db"];
+    if mounted(&place) {
+        words.extend(["--device", "ufs-fresh"]);
+    }
+    let end = fathom(&place, &server, &words);
+    end.exits(0);
+    let is_named =
+        ["recordings on ssh:board", "the disk of ssh:board"].iter().any(|words| end.stdout.contains(words));
+    assert!(is_named && end.stdout.contains("PRAGMA"), "{end}");
+    assert_eq!(place.rows("r.db", "SELECT value FROM environment WHERE key = 'machine'"), "ssh:board");
+    server.is_clean_within(CLEAN);
+}
+
 /// A stack with a mount and a modelled device, so that there is much to clean up.
 fn mounted(place: &Place) -> bool {
     let list = place.fathom(&["list", "filesystems", "--json"]);

@@ -4,41 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
-use std::path::Path;
-use std::process::Command;
+mod adbd;
 
-/// What runs in the namespace: adbd, adb's server on a port of its own, and the commands of the
-/// test; then both end.
-const SCRIPT: &str = r#"
-set -u
-ip link set lo up
-root=$1 fathom=$2 place=$3
-library=$root/usr/lib/x86_64-linux-gnu
-export HOME=$place ANDROID_ADB_SERVER_PORT=5938 FATHOM_STATE_DIR=$place/state
-ADB_PORT=5555 "$library/ld-linux-x86-64.so.2" --library-path "$library:$library/android" \
-  "$root/usr/lib/android-sdk/platform-tools/adbd" >"$place/adbd.log" 2>&1 &
-adbd=$!
-trap 'adb kill-server; kill $adbd; wait' EXIT
-for try in $(seq 100); do adb connect 127.0.0.1:5555 | grep -q connected && break; sleep 0.2; done
-machine="adb:127.0.0.1:5555:$place/a phone"
-cd "$place"
-step() { echo "== $*"; "$@"; echo "== exit $?"; }
-step "$fathom" doctor --on "$machine"
-step "$fathom" run mine.toml --on "$machine" --out r.db --quiet
-step "$fathom" run mine.toml --on local --on "$machine" --repeat 1 --out two.db
-"$fathom" run mine.toml --on "$machine" --set workload.transactions=100000 --out k.db --quiet &
-client=$!
-for try in $(seq 300); do pgrep -f "$place/a phone/.*worker|fathom worker" >/dev/null && break; sleep 0.1; done
-sleep 1
-kill -9 $client
-for try in $(seq 600); do
-  left=$(for process in /proc/[0-9]*; do readlink "$process/exe"; done 2>/dev/null | grep -c "^$place/a phone")
-  [ "$left" = 0 ] && break
-  sleep 0.1
-done
-echo "== left $left"
-echo "== work $(ls "$place/a phone/work" | wc -l)"
-"#;
+use adbd::Phone;
+use fathom_random::Random;
 
 const MINE: &str = r#"name = "mine"
 title = "Mine"
@@ -51,40 +20,144 @@ tables = 1
 name = "sqlite"
 "#;
 
+/// Whose queries begin with cold caches.
+const COLD: &str = r#"name = "cold"
+title = "Cold"
+repeats = 2
+[workload]
+name = "chat"
+rows = 500
+queries = 1
+phases = ["select"]
+[engine]
+name = "sqlite"
+"#;
+
+const DONE: &str = "SELECT count(*) FROM run WHERE status = 'done'";
+
 #[test]
-fn a_run_over_adb_is_as_at_home_and_a_client_that_is_killed_leaves_nothing() {
-    let Some(root) = std::env::var_os("FATHOM_TEST_ADBD") else {
-        println!(
-            "SKIP: no adbd; to get it: scripts/adbd.sh DIR, then FATHOM_TEST_ADBD=DIR (and sudo apt-get install adb)"
-        );
-        return;
-    };
-    // SAFETY: geteuid takes nothing and cannot fail.
-    if unsafe { libc::geteuid() } != 0 || !Path::new("/usr/bin/adb").exists() {
-        println!("SKIP: a network namespace needs root, and the client adb: sudo apt-get install adb");
-        return;
-    }
-    let place = tempfile::tempdir().unwrap();
-    std::fs::write(place.path().join("mine.toml"), MINE).unwrap();
-    let output = Command::new("unshare")
-        .args(["--net", "--", "bash", "-c", SCRIPT, "bash"])
-        .arg(root)
-        .arg(env!("CARGO_BIN_EXE_fathom"))
-        .arg(place.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let all = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(said.matches("== exit 0").count(), 3, "{all}");
-    assert!(said.contains("== left 0") && said.contains("== work 0"), "{all}");
-    let rows = |file: &str, sql: &str| {
-        let connection = rusqlite::Connection::open(place.path().join(file)).unwrap();
-        connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()
-    };
-    assert_eq!(rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), 2, "{all}");
-    assert_eq!(rows("two.db", "SELECT count(*) FROM run WHERE status = 'done'"), 2, "{all}");
-    assert_eq!(
-        rows("r.db", "SELECT count(*) FROM environment WHERE key = 'machine' AND value LIKE 'adb:%'"),
-        1
+fn a_run_over_adb_is_as_at_home() {
+    let Some(phone) = Phone::new(true) else { return };
+    std::fs::write(phone.path("mine.toml"), MINE).unwrap();
+    let said = phone.run(
+        r#"
+step "$fathom" doctor --on "$machine"
+step "$fathom" run mine.toml --on "$machine" --out r.db --quiet
+step "$fathom" run mine.toml --on local --on "$machine" --repeat 1 --out two.db
+step "$fathom" trace synthesise gmail --scale 2 --out app.trace
+step "$fathom" trace replay app.trace --on "$machine"
+clean
+"#,
     );
+    assert_eq!(said.matches("== exit 0").count(), 5, "{said}");
+    assert!(said.contains("== clean"), "{said}");
+    assert_eq!(phone.asked("r.db", DONE), "2", "{said}");
+    assert_eq!(phone.asked("two.db", DONE), "2", "{said}");
+    let machine = "SELECT count(*) FROM environment WHERE key = 'machine' AND value LIKE 'adb:%'";
+    assert_eq!(phone.asked("r.db", machine), "1");
+}
+
+/// What a phone says of itself, as its programs say it.
+fn speaking(phone: &Phone) {
+    phone.program(
+        "getprop",
+        "case $1 in ro.build.version.release) echo 14;; ro.product.model) echo Phone;; ro.build.type) echo userdebug;; \
+         ro.boot.qemu) echo 1;; *) echo;; esac",
+    );
+    phone.program("settings", "[ \"$*\" = 'get global low_power' ] && echo 1");
+    phone.program(
+        "dumpsys",
+        "case $1 in battery) printf 'Current Battery Service state:\\n  AC powered: false\\n  USB powered: false\\n  \
+         level: 17\\n';; thermalservice) printf 'IsStatusOverride: false\\nThermal Status: 3\\n';; esac",
+    );
+}
+
+/// adb's shell is no root on the phones that people have: it mounts nothing, drops no caches and
+/// traces no blocks, and each is said where it is missed.
+#[test]
+fn a_phone_without_root_is_measured_and_what_is_missing_is_said() {
+    let Some(phone) = Phone::new(false) else { return };
+    speaking(&phone);
+    std::fs::write(phone.path("mine.toml"), MINE).unwrap();
+    std::fs::write(phone.path("cold.toml"), COLD).unwrap();
+    let said = phone.run(
+        r#"
+step "$fathom" doctor --on "$machine"
+step "$fathom" run cold.toml --on "$machine" --out r.db
+step "$fathom" run mine.toml --on "$machine" --out b.db --set blocks=true
+step "$fathom" run mine.toml --on "$machine" --out e.db --set filesystem=dir,ext4 --set size_mib=64
+clean
+"#,
+    );
+    println!("{said}");
+    assert_eq!(said.matches("== exit 0").count(), 4, "{said}");
+    assert!(said.contains("== clean"), "{said}");
+    for part in ["files are evicted one by one instead", "no device could be traced", "ext4 was not measured"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    for results in ["r.db", "b.db", "e.db"] {
+        assert_eq!(phone.asked(results, DONE), "2", "{results}: {said}");
+    }
+    let warned = |words: &str| {
+        let sql = format!("SELECT count(*) > 0 FROM warning WHERE text LIKE '%{words}%'");
+        assert_eq!(phone.asked("r.db", &sql), "1", "{words}: {said}");
+    };
+    for words in
+        ["17 \\% and discharging", "status is 3 of 6", "an emulator", "debug build", "battery saver is on"]
+    {
+        warned(&words.replace("\\%", "_"));
+    }
+    for (key, value) in
+        [("android", "14"), ("device", "Phone"), ("battery", "17 %, discharging"), ("user", "not root")]
+    {
+        let sql = format!("SELECT value FROM environment WHERE key = '{key}'");
+        assert_eq!(phone.asked("r.db", &sql), value);
+    }
+}
+
+/// A killed adb left the worker on the phone for good.
+#[test]
+fn a_client_that_is_killed_at_any_moment_leaves_nothing_on_the_phone() {
+    let Some(phone) = Phone::new(true) else { return };
+    let stack = "[stack]\nfilesystem = \"ext4\"\nsize_mib = 64\ndevice = \"sd-slow\"\n";
+    std::fs::write(phone.path("mine.toml"), format!("{MINE}{stack}")).unwrap();
+    let moments: u32 = std::env::var("FATHOM_KILLS").ok().and_then(|word| word.parse().ok()).unwrap_or(3);
+    let seed = std::env::var("FATHOM_KILL_SEED").ok().and_then(|word| word.parse().ok()).unwrap_or(1);
+    let mut random = Random::new(seed);
+    let kill = |moment| {
+        format!(
+            "\"$fathom\" run mine.toml --on \"$machine\" --set workload.transactions=2000 --out k{moment}.db --quiet &\n\
+             sleep {:.3}; kill -9 $!; wait $! 2>/dev/null; begin=$SECONDS; clean; echo \"== within $((SECONDS - begin)) s\"\n",
+            random.below(6000) as f64 / 1000.0
+        )
+    };
+    let said = phone.run(&(0..moments).map(kill).collect::<String>());
+    println!("{said}");
+    assert_eq!(said.matches("== clean").count(), moments as usize, "{said}");
+}
+
+#[test]
+fn a_phone_that_is_unplugged_fails_the_run_with_its_reason_and_the_rest_goes_on() {
+    let Some(phone) = Phone::new(true) else { return };
+    std::fs::write(phone.path("mine.toml"), MINE).unwrap();
+    let said = phone.run(
+        r#"
+"$fathom" run mine.toml --on "$machine" --set workload.transactions=4000 --out r.db --quiet &
+client=$!
+waits_for_worker
+down
+up
+wait $client
+echo "== ended $?"
+clean
+step "$fathom" run mine.toml --on "$machine" --set workload.transactions=4000 --out r.db --quiet --resume
+clean
+"#,
+    );
+    assert!(said.contains("== ended 1"), "{said}");
+    assert!(said.contains("the connection to adb:127.0.0.1:5555"), "{said}");
+    assert!(said.contains("== exit 0"), "{said}");
+    assert_eq!(said.matches("== clean").count(), 2, "{said}");
+    assert_eq!(phone.asked("r.db", DONE), "2", "{said}");
 }

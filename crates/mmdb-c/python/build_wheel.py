@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Builds the wheel of mmdb from the library: build_wheel.py libmmdb_c.so DIRECTORY
+"""Builds the wheel of mmdb from the library: build_wheel.py libmmdb_c.so DIRECTORY [PLATFORM VERSION]
+
+A library for another processor cannot be asked for its version, so that is given with the platform,
+such as manylinux_2_28_aarch64.
 
 Nothing is downloaded, and nothing but Python is needed. The same input gives the same file.
 """
@@ -15,12 +18,15 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def build(library: str, to: str) -> str:
-    """Writes the wheel and returns its path."""
+def version_of(library: str) -> str:
     lib = ctypes.CDLL(os.path.abspath(library))
     lib.mmdb_version.restype = ctypes.c_char_p
-    version = lib.mmdb_version().decode()
-    tag = f"py3-none-linux_{platform.machine()}"
+    return lib.mmdb_version().decode()
+
+
+def build(library: str, to: str, made_for: str, version: str) -> str:
+    """Writes the wheel and returns its path."""
+    tag = f"py3-none-{made_for}"
     info = f"mmdb-{version}.dist-info"
 
     def read(*path: str) -> bytes:
@@ -64,6 +70,8 @@ def build(library: str, to: str) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: build_wheel.py libmmdb_c.so DIRECTORY")
-    print(build(sys.argv[1], sys.argv[2]))
+    if len(sys.argv) == 3:
+        sys.argv += [f"linux_{platform.machine()}", version_of(sys.argv[1])]
+    if len(sys.argv) != 5:
+        sys.exit("usage: build_wheel.py libmmdb_c.so DIRECTORY [PLATFORM VERSION]")
+    print(build(*sys.argv[1:]))

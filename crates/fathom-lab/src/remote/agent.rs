@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use fathom_ground::lines::{self, RAW};
 
-use super::wire::{Answer, Question, VERSION};
+use super::wire::{Answer, BEAT, Question, VERSION};
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Machine, PlannedCell};
 use crate::schedule::{Interrupt, Local, Observations, WorkError, World};
@@ -54,7 +54,7 @@ pub fn main(directory: &Path) -> ExitCode {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     // What a worker started and left behind becomes a child of this process, and ends with it.
     let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
-    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout());
+    let mut out = Shared::new(BufWriter::with_capacity(1 << 16, std::io::stdout()));
     let interrupt = Interrupt::new();
     let world = interrupt
         .on_signals()
@@ -71,9 +71,17 @@ pub fn main(directory: &Path) -> ExitCode {
     let (sender, asks) = channel();
     let (reading, raised) = (Arc::clone(&line), interrupt.clone());
     thread::spawn(move || read(&reading, &raised, &sender));
+    let mut living = out.clone();
     let mut agent =
         Agent { world, out, line, interrupt, directory, watched: Observations::default(), is_watched: false };
-    let served = agent.serve(&asks);
+    let greeted = agent.greet();
+    // After the greeting, which is the first that it says.
+    thread::spawn(move || {
+        while say(&mut living, &Answer::Beat).is_ok() {
+            thread::sleep(BEAT);
+        }
+    });
+    let served = greeted.and_then(|()| agent.serve(&asks));
     let down = agent.world.down();
     end_descendants();
     match served.and(down) {
@@ -145,6 +153,39 @@ fn read(line: &Arc<Line>, interrupt: &Interrupt, asks: &Sender<Result<Question, 
     interrupt.raise();
 }
 
+/// An output that two threads have: what is written at once is not broken into.
+struct Shared<W>(Arc<Mutex<W>>);
+
+impl<W> Shared<W> {
+    fn new(out: W) -> Shared<W> {
+        Shared(Arc::new(Mutex::new(out)))
+    }
+}
+
+impl<W> Clone for Shared<W> {
+    fn clone(&self) -> Shared<W> {
+        Shared(Arc::clone(&self.0))
+    }
+}
+
+impl<W: Write> Write for Shared<W> {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(text).map(|()| text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush()
+    }
+}
+
+/// Writes what a worker said, marked as that, at once.
+fn passed_on(out: &mut impl Write, event: &Event) -> std::io::Result<()> {
+    let mut text = vec![RAW];
+    serde_json::to_writer(&mut text, event)?;
+    text.push(b'\n');
+    out.write_all(&text)
+}
+
 fn say(out: &mut impl Write, answer: &Answer) -> Result<(), String> {
     lines::send(out, answer).and_then(|()| out.flush()).map_err(|error| format!("standard output: {error}"))
 }
@@ -162,10 +203,13 @@ struct Agent<W> {
 }
 
 impl<W: Write> Agent<W> {
+    fn greet(&mut self) -> Result<(), String> {
+        let fathom = env!("CARGO_PKG_VERSION").to_owned();
+        say(&mut self.out, &Answer::Hello { version: VERSION, fathom })
+    }
+
     /// Answers until the input ends or a signal comes.
     fn serve(&mut self, asks: &Receiver<Result<Question, String>>) -> Result<(), String> {
-        let fathom = env!("CARGO_PKG_VERSION").to_owned();
-        say(&mut self.out, &Answer::Hello { version: VERSION, fathom })?;
         loop {
             let is_signalled = self.interrupt.is_raised() && !self.line.is_stopped.load(Ordering::SeqCst);
             if is_signalled || self.line.is_over.load(Ordering::SeqCst) {
@@ -245,7 +289,7 @@ impl<W: Write> Agent<W> {
         let mut broken = None;
         let worked = world.work(order, limit, &mut |event| {
             let is_progress = matches!(event, Event::Progress { .. });
-            let written = out.write_all(&[RAW]).and_then(|()| lines::send(out, &event));
+            let written = passed_on(out, &event);
             let written = written.and_then(|()| if is_progress { out.flush() } else { Ok(()) });
             if let Err(error) = written {
                 broken.get_or_insert(error);

@@ -9,15 +9,19 @@ use std::time::{Duration, Instant};
 
 use fathom_ground::lines::{self, RAW};
 
+use super::agent::SILENCE;
 use super::shell;
 use super::target::Target;
-use super::wire::{Answer, Question, VERSION};
+use super::wire::{Answer, BEAT, Question, VERSION};
+use crate::schedule::Interrupt;
 
 /// How long an agent may take to say that it is there; on a phone the program is read for the first
 /// time.
 const HELLO_LIMIT: Duration = Duration::from_secs(60);
-/// How often the agent hears that this side lives; it ends after [`super::agent::SILENCE`] without.
-const BEAT: Duration = Duration::from_secs(20);
+/// How often is looked while nothing comes.
+const GLANCE: Duration = Duration::from_millis(50);
+/// How long is looked for what has come meanwhile, before an agent is called silent.
+const LAST_LOOK: Duration = Duration::from_secs(2);
 /// How long `ssh` or `adb` may take to end after its connection.
 const END_LIMIT: Duration = Duration::from_secs(2);
 /// Lines before the agent's first that are somebody else's: a login shell's greetings.
@@ -62,6 +66,10 @@ pub(super) struct Connection {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     lines: Receiver<Vec<u8>>,
     complaints: Arc<Mutex<Vec<u8>>>,
+    /// When the last line came.
+    heard: Instant,
+    /// Nothing comes any more: its end is not waited for.
+    is_silent: bool,
     /// Dropped to end the beats.
     _beats: Sender<()>,
 }
@@ -71,7 +79,7 @@ impl Connection {
     ///
     /// # Errors
     /// In words: it cannot be started, or what the machine said.
-    pub fn open(target: &Target, script: &str) -> Result<Connection, String> {
+    pub fn open(target: &Target, script: &str, interrupt: &Interrupt) -> Result<Connection, String> {
         let script = format!("{}{script}", shell::places(target));
         let Some(mut command) = shell::command(target, &script) else {
             return Err(format!("{target}: no other machine"));
@@ -91,21 +99,29 @@ impl Connection {
         let beating = Arc::clone(&stdin);
         thread::spawn(move || beat(&beating, &ended));
         let lines = lines::receive(stdout);
+        let target = target.clone();
+        let (heard, is_silent) = (Instant::now(), false);
         let mut connection =
-            Connection { target: target.clone(), child, stdin, lines, complaints, _beats: beats };
-        connection.greet().map_err(Failure::words)?;
+            Connection { target, child, stdin, lines, complaints, heard, is_silent, _beats: beats };
+        connection.greet(interrupt).map_err(Failure::words)?;
         Ok(connection)
     }
 
     /// Waits for the agent's first words, past those of a login shell.
-    fn greet(&mut self) -> Result<(), Failure> {
+    fn greet(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
         let begin = Instant::now();
-        for _ in 0..GREETINGS_MAX {
-            let line = match self.lines.recv_timeout(HELLO_LIMIT.saturating_sub(begin.elapsed())) {
+        let mut greetings = 0;
+        while begin.elapsed() < HELLO_LIMIT && greetings < GREETINGS_MAX {
+            let line = match self.lines.recv_timeout(GLANCE) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
-                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Timeout) if interrupt.is_raised() => {
+                    self.is_silent = true;
+                    return Err(Failure::Lost(format!("{}: stopped by a signal", self.target)));
+                }
+                Err(RecvTimeoutError::Timeout) => continue,
             };
+            greetings += 1;
             match serde_json::from_slice(&line) {
                 Ok(Answer::Hello { version: VERSION, .. }) => return Ok(()),
                 Ok(Answer::Hello { version, fathom }) => {
@@ -119,6 +135,7 @@ impl Connection {
                 _ => {}
             }
         }
+        self.is_silent = true;
         Err(Failure::Lost(format!("{}: its agent did not say that it is there", self.target)))
     }
 
@@ -153,13 +170,44 @@ impl Connection {
         }
     }
 
-    /// Whatever comes next.
+    /// Whatever comes next but a beat. A network that is gone says nothing, and neither does adb of
+    /// it: an agent that has not even said for [`SILENCE`] that it lives is lost.
     pub fn hear(&mut self, limit: Duration) -> Result<ProgramOutput, Failure> {
-        let mut line = match self.lines.recv_timeout(limit) {
-            Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => return Ok(ProgramOutput::Silence),
-            Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
-        };
+        let begin = Instant::now();
+        loop {
+            let left = limit.saturating_sub(begin.elapsed()).min(BEAT);
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    self.heard = Instant::now();
+                    match self.understood(line)? {
+                        ProgramOutput::Answer(Answer::Beat) => {}
+                        other => return Ok(other),
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
+                Err(RecvTimeoutError::Timeout) if self.heard.elapsed() > SILENCE => {
+                    // This program may have been stopped itself, and what came waits to be read.
+                    if let Ok(line) = self.lines.recv_timeout(LAST_LOOK) {
+                        self.heard = Instant::now();
+                        match self.understood(line)? {
+                            ProgramOutput::Answer(Answer::Beat) => continue,
+                            other => return Ok(other),
+                        }
+                    }
+                    self.is_silent = true;
+                    let problem = format!("nothing came over it for {} s", SILENCE.as_secs());
+                    let lost = format!("the connection to {} was lost: {problem}", self.target);
+                    return Err(Failure::Lost(lost));
+                }
+                Err(RecvTimeoutError::Timeout) if begin.elapsed() >= limit => {
+                    return Ok(ProgramOutput::Silence);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn understood(&mut self, mut line: Vec<u8>) -> Result<ProgramOutput, Failure> {
         if line.first() == Some(&RAW) {
             line.remove(0);
             return Ok(ProgramOutput::Raw(line));
@@ -195,9 +243,9 @@ impl Connection {
         let kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         let said = fathom_output::lines(String::from_utf8_lossy(&kept).trim());
         let how = match (said.is_empty(), status) {
+            (_, Some(status)) if !status.success() => shell::why(&self.target, &said, status),
             (false, _) => said,
-            (true, Some(status)) => format!("it ended with {status}"),
-            (true, None) => "it was closed".to_owned(),
+            (true, _) => "it was closed".to_owned(),
         };
         Failure::Lost(format!("the connection to {} was lost: {how}", self.target))
     }
@@ -208,7 +256,8 @@ impl Drop for Connection {
         // The end of its input is the agent's own end.
         self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
         let begin = Instant::now();
-        while begin.elapsed() < super::agent::END_LIMIT && matches!(self.child.try_wait(), Ok(None)) {
+        let limit = if self.is_silent { Duration::ZERO } else { super::agent::END_LIMIT };
+        while begin.elapsed() < limit && matches!(self.child.try_wait(), Ok(None)) {
             thread::sleep(Duration::from_millis(5));
         }
         if matches!(self.child.try_wait(), Ok(None)) {

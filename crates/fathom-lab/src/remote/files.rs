@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::shell;
 use super::target::Target;
+use crate::schedule::Interrupt;
 
 /// Says that a file has arrived.
 const STORED: &str = "FATHOM-STORED";
@@ -72,7 +73,13 @@ pub(super) fn plain_name(path: &Path) -> String {
 ///
 /// # Errors
 /// In words: it cannot be read, the connection is lost, the disk there is full.
-pub(super) fn push(target: &Target, path: &Path, name: &str, content: &Content) -> Result<(), String> {
+pub(super) fn push(
+    target: &Target,
+    path: &Path,
+    name: &str,
+    content: &Content,
+    interrupt: &Interrupt,
+) -> Result<(), String> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let place = shell_line([content.place(name)]);
     let Content { hash, bytes } = content;
@@ -85,7 +92,7 @@ pub(super) fn push(target: &Target, path: &Path, name: &str, content: &Content) 
          *) echo 'it has changed on its way' >&2; exit 1;; esac; fi && \
          chmod 700 \"$part\" && mv -f \"$part\" {place} && echo {STORED}"
     );
-    let said = shell::run(target, &script, Some(file))?;
+    let said = shell::run(target, &script, Some(file), interrupt)?;
     match said.contains(STORED) {
         true => Ok(()),
         false => Err(format!("{target}: {} could not be written there", path.display())),

@@ -1,15 +1,27 @@
 //! How a command is started on another machine: `ssh` or `adb`, as the user has them.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use fathom_ground::command::shell_line;
+use fathom_ground::pipe;
 
 use super::target::{ADB_DIRECTORY, Target};
+use crate::schedule::Interrupt;
 
 /// Names a configuration for `ssh` in the place of `~/.ssh/config`.
 const SSH_CONFIG: &str = "FATHOM_SSH_CONFIG";
+
+/// Names the directory of Fathom's files on machines behind ssh, where it is not that user's
+/// `~/.cache/fathom`.
+const CACHE: &str = "FATHOM_REMOTE_CACHE";
 
 /// Options of every ssh: nothing is asked at a terminal (keys and agents answer), nothing is
 /// forwarded, and a connection over which nothing comes for 45 s is at its end.
@@ -54,6 +66,20 @@ pub(super) fn command(target: &Target, script: &str) -> Option<Command> {
     Some(command)
 }
 
+/// What is wrong with the directory that [`CACHE`] names.
+///
+/// # Errors
+/// In words.
+pub(super) fn check_cache() -> Result<(), String> {
+    match std::env::var_os(CACHE).map(|base| base.into_string()) {
+        Some(Ok(base)) if !base.is_empty() && (!base.starts_with('/') || base.contains(char::is_control)) => {
+            Err(format!("{CACHE}={base:?}: give an absolute directory of the other machine"))
+        }
+        Some(Err(_)) => Err(format!("{CACHE} is not UTF-8")),
+        _ => Ok(()),
+    }
+}
+
 /// The beginning of every script: `base` is where Fathom's files are there, and `work` the
 /// directory under test.
 pub(super) fn places(target: &Target) -> String {
@@ -65,8 +91,12 @@ pub(super) fn places(target: &Target) -> String {
                 Some(directory) => format!("work={}", quoted(directory)),
                 None => "work=$base/work; mkdir -p \"$work\"".to_owned(),
             };
+            let base = match std::env::var(CACHE) {
+                Ok(base) if !base.is_empty() => quoted(&base),
+                _ => "${XDG_CACHE_HOME:-${HOME:?}/.cache}/fathom".to_owned(),
+            };
             format!(
-                "umask 077; base=${{XDG_CACHE_HOME:-${{HOME:?}}/.cache}}/fathom; mkdir -p \"$base/files\" || exit 1; {work} || exit 1; "
+                "umask 077; base={base}; mkdir -p \"$base/files\" || exit 1; {work} || exit 1; "
             )
         }
         Target::Adb { directory, .. } => {
@@ -80,39 +110,132 @@ pub(super) fn places(target: &Target) -> String {
     }
 }
 
+/// How long a command may stand still: nothing of its input is taken, and it does not end. What is
+/// pushed is added up there in the end, on a board 200 MB in some 20 s.
+const STALL: Duration = Duration::from_secs(90);
+/// How often is looked.
+const GLANCE: Duration = Duration::from_millis(5);
+
 /// Runs a script to its end; what it wrote to stdout. With `input`, that is its standard input.
 ///
 /// # Errors
-/// In words: it cannot be started, or what it said.
-pub(super) fn run(target: &Target, script: &str, input: Option<std::fs::File>) -> Result<String, String> {
+/// In words: it cannot be started, what it said, it stands still, or the user wants to stop.
+pub(super) fn run(
+    target: &Target,
+    script: &str,
+    input: Option<File>,
+    interrupt: &Interrupt,
+) -> Result<String, String> {
     let script = format!("{}{script}", places(target));
     let Some(mut command) = command(target, &script) else { return Ok(String::new()) };
-    let stdin = input.map_or_else(Stdio::null, Stdio::from);
-    let output = command
-        .stdin(stdin)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .output()
-        .map_err(|error| not_started(target, &error))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    let cannot = |error: io::Error| not_started(target, &error);
+    // Files, for whoever waits for the end of a pipe waits for all that ssh has started as well: a
+    // connection that others are to share stays.
+    let (mut stdout, mut stderr) =
+        (tempfile::tempfile().map_err(cannot)?, tempfile::tempfile().map_err(cannot)?);
+    let mut child = command
+        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdout(stdout.try_clone().map_err(cannot)?)
+        .stderr(stderr.try_clone().map_err(cannot)?)
+        .spawn()
+        .map_err(cannot)?;
+    let taken = Arc::new(AtomicU64::new(0));
+    if let (Some(file), Some(pipe)) = (input, child.stdin.take()) {
+        let taken = Arc::clone(&taken);
+        thread::spawn(move || copy(file, pipe, &taken));
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim();
-    Err(if said.is_empty() {
-        format!("{target}: the command there ended with {}", output.status)
-    } else {
-        format!("{target}: {}", fathom_output::lines(said))
-    })
+    let mut before = (0, Instant::now());
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) => {}
+            Err(error) => return Err(format!("{target}: it cannot be waited for: {error}")),
+        }
+        let now = taken.load(Ordering::Relaxed);
+        if now != before.0 {
+            before = (now, Instant::now());
+        }
+        let is_stalled = before.1.elapsed() > STALL;
+        if is_stalled || interrupt.is_raised() {
+            // An error means that it has ended meanwhile.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(if is_stalled {
+                format!("{target}: it has not moved for {} s", STALL.as_secs())
+            } else {
+                format!("{target}: stopped by a signal")
+            });
+        }
+        thread::sleep(GLANCE);
+    };
+    let said = fathom_output::lines(text(&mut stderr).trim());
+    match status.success() {
+        true => Ok(text(&mut stdout)),
+        false => Err(format!("{target}: {}", why(target, &said, status))),
+    }
 }
 
+/// Hands a file on; whoever has ended does not read, and says why himself.
+fn copy(mut file: File, mut pipe: impl Write, taken: &AtomicU64) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = file.read(&mut buffer) {
+        if pipe::write_all(&mut pipe, buffer.get(..read).unwrap_or_default()).is_err() {
+            return;
+        }
+        taken.fetch_add(read as u64, Ordering::Relaxed);
+    }
+}
+
+/// What was written to a file, as far as anybody would read it.
+fn text(file: &mut File) -> String {
+    let mut octets = Vec::new();
+    // What cannot be read is only missing from what is shown.
+    let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(1 << 20).read_to_end(&mut octets));
+    String::from_utf8_lossy(&octets).into_owned()
+}
+
+/// Why a command there failed: what was said, and what to do about it where that is known.
+pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
+    let said = if said.is_empty() { format!("the command there ended with {status}") } else { said.into() };
+    let holds = |words: &str| said.contains(words);
+    let name = match target {
+        Target::Ssh { destination, .. } => destination.as_str(),
+        Target::Adb { serial, .. } => serial.as_str(),
+        Target::Local => "",
+    };
+    let hint = if holds("IDENTIFICATION HAS CHANGED") {
+        format!(
+            "it has another key than it had: if it was set up anew, `ssh-keygen -R {name}` forgets the old one; if not, \
+             somebody else answers in its place"
+        )
+    } else if holds("Host key verification failed") || holds("host key is known") {
+        format!("it is not known here: connect once by hand (`ssh {name}`) and compare its key")
+    } else if holds("Permission denied (") {
+        format!("no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there")
+    } else if holds("unauthorized") {
+        "allow this computer on the phone's screen, and start again".to_owned()
+    } else if status.code() == Some(NOT_STARTED) || holds("xec format error") {
+        let place = match target {
+            Target::Adb { .. } => "name another directory behind the serial number",
+            _ => "FATHOM_REMOTE_CACHE=/DIRECTORY here names another",
+        };
+        format!("the directory of Fathom's files there lets no program start, or not this one; {place}")
+    } else {
+        return said;
+    };
+    format!("{said}\n  {hint}")
+}
+
+/// What a shell ends with when a program that is there cannot be started (POSIX, 2.8.2).
+const NOT_STARTED: i32 = 126;
+
 /// Why neither program could be started.
-pub(super) fn not_started(target: &Target, error: &std::io::Error) -> String {
+pub(super) fn not_started(target: &Target, error: &io::Error) -> String {
     let (program, package) = match target {
         Target::Adb { .. } => ("adb", "adb"),
         _ => ("ssh", "openssh-client"),
     };
-    if error.kind() == std::io::ErrorKind::NotFound {
+    if error.kind() == io::ErrorKind::NotFound {
         return format!("{target}: {program} is not installed here; sudo apt-get install {package}");
     }
     format!("{target}: {program} cannot be started: {error}")

@@ -6,6 +6,7 @@
 //! it, and a name with a dash in front would be an option.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 /// A machine.
@@ -69,6 +70,12 @@ impl FromStr for Target {
         let directory = directory.map(str::to_owned);
         if kind == "adb" {
             check_name("a serial number", name, ":").map_err(wrong)?;
+            // One behind a network is an address with a port.
+            if let Some((_, port)) = name.rsplit_once(':')
+                && !port.chars().all(|c| c.is_ascii_digit())
+            {
+                return Err(wrong(format!("{port:?} is no port, and a directory begins with /")));
+            }
             return Ok(Target::Adb { serial: name.to_owned(), directory });
         }
         let (user, host) = name.rsplit_once('@').map_or((None, name), |(user, host)| (Some(user), host));
@@ -78,6 +85,13 @@ impl FromStr for Target {
         // An address of IPv6 may stand in brackets; ssh takes it without.
         let host = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
         check_name("a host's name", host, ":").map_err(wrong)?;
+        if let Some((_, part)) = host.split_once(':')
+            && host.parse::<Ipv6Addr>().is_err()
+        {
+            return Err(wrong(format!(
+                "{part:?} behind the host's name: a directory begins with /, and a port stands in ~/.ssh/config"
+            )));
+        }
         let destination = user.map_or_else(|| host.to_owned(), |user| format!("{user}@{host}"));
         Ok(Target::Ssh { destination, directory })
     }
@@ -163,6 +177,9 @@ mod tests {
             ("ssh:", "missing"),
             ("ssh:@board", "missing"),
             ("ssh:board:/a\nb", "control character"),
+            ("ssh:board:22", "a port stands in"),
+            ("ssh:board:card", "a directory begins with /"),
+            ("adb:x:card", "a directory begins with /"),
             ("adb:-H", "taken for an option"),
             ("adb:a;b", "';'"),
             ("adb:", "missing"),

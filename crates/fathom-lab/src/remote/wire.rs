@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
@@ -23,7 +24,10 @@ use crate::store::{BlockRow, TraceRecord};
 
 /// The version of [`Question`] and [`Answer`]; the program is pushed by its content, so that both
 /// sides are one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// How often each side says that it lives.
+pub const BEAT: Duration = Duration::from_secs(20);
 
 /// What the agent is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -100,6 +104,8 @@ pub enum Question {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
+    /// The agent lives; said every [`BEAT`], whatever is under way.
+    Beat,
     /// The agent is there.
     Hello {
         /// [`VERSION`].

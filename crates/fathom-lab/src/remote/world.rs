@@ -98,6 +98,7 @@ impl Remote {
 
     /// Finds or brings a program that runs there, and starts its agent.
     fn begin(&mut self) -> Result<(), String> {
+        shell::check_cache()?;
         let own = fathom_ground::program::own_program()
             .map_err(|error| format!("this program's own path: {error}"))?;
         let content = |path: &Path| Content::of(path).map_err(|error| format!("{}: {error}", path.display()));
@@ -140,11 +141,11 @@ impl Remote {
                 plain_name(program),
                 content.bytes as f64 / 1e6
             ));
-            push(&self.target, program, "fathom", content)?;
+            push(&self.target, program, "fathom", content, &self.interrupt)?;
         }
         let place = shell_line([content.place("fathom")]);
         self.script = format!("cd \"$base\" && exec ./{place} agent --dir \"$work\"");
-        self.connection = Some(Connection::open(&self.target, &self.script)?);
+        self.connection = Some(Connection::open(&self.target, &self.script, &self.interrupt)?);
         Ok(())
     }
 
@@ -154,7 +155,7 @@ impl Remote {
             "cd \"$base\" || exit 1; if [ -x {place} ]; then has=yes; else has=no; fi; \
              printf '%s\\t%s\\t%s\\t%s\\t%s\\n' {PROBE} \"$(uname -s)\" \"$(uname -m)\" \"$has\" \"$(pwd -P)\""
         );
-        probed(&shell::run(&self.target, &script, None)?).ok_or_else(|| {
+        probed(&shell::run(&self.target, &script, None, &self.interrupt)?).ok_or_else(|| {
             format!("{}: it does not say what it is: is its shell a POSIX shell?", self.target)
         })
     }
@@ -227,7 +228,7 @@ impl Remote {
         let there = format!("{}/{}", self.base, content.place(&name));
         let size = self.ask(&Question::Size { path: there.clone().into() }, ANSWER_LIMIT)?;
         if !matches!(size, Answer::Size { bytes: Some(bytes) } if bytes == content.bytes) {
-            push(&self.target, path, &name, &content)?;
+            push(&self.target, path, &name, &content, &self.interrupt)?;
         }
         self.pushed.insert(path.to_owned(), (content, name));
         Ok(there)
@@ -292,7 +293,7 @@ impl Remote {
             if self.interrupt.is_raised() {
                 return Err(problem);
             }
-            match Connection::open(&self.target, &self.script) {
+            match Connection::open(&self.target, &self.script, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
                     self.sweep();

@@ -57,5 +57,24 @@ fn found(asked: &Doctor) -> Result<(Vec<Capability>, Option<String>), Error> {
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     let mut remote = Remote::connect(machine, interrupt).map_err(Error::failed)?;
     super::tell_notes(&remote.notes());
-    remote.doctor().map_err(Error::failed)
+    let (mut capabilities, packages) = remote.doctor().map_err(Error::failed)?;
+    for capability in &mut capabilities {
+        // That this program be root; nobody types it there.
+        if capability.remedy.starts_with("sudo fathom ") {
+            capability.remedy = as_root(machine);
+        }
+    }
+    Ok((capabilities, packages))
+}
+
+/// What makes the user root on another machine.
+fn as_root(machine: &Target) -> String {
+    match machine {
+        Target::Ssh { destination, .. } => {
+            let host = destination.rsplit_once('@').map_or(destination.as_str(), |(_, host)| host);
+            format!("fathom doctor --on ssh:root@{host}")
+        }
+        // Where its system is made so.
+        _ => "adb root".into(),
+    }
 }

@@ -15,6 +15,7 @@ pub const HOST: &str = "board";
 
 pub struct Server {
     place: tempfile::TempDir,
+    port: u16,
     child: Child,
 }
 
@@ -33,15 +34,22 @@ fn key(path: &Path) {
 impl Server {
     /// None where there is no sshd; says what brings it.
     pub fn start() -> Option<Server> {
+        Server::start_with(|here| {
+            format!("SetEnv XDG_CACHE_HOME=\"{here}/cache dir\" FATHOM_STATE_DIR={here}/state")
+        })
+    }
+
+    /// With lines for its configuration, which are made of the server's own directory.
+    pub fn start_with(lines: impl Fn(&str) -> String) -> Option<Server> {
         let Some(sshd) = program("sshd").filter(|_| program("ssh").is_some()) else {
             println!("SKIP: no sshd; to get it: sudo apt-get install openssh-server openssh-client");
             return None;
         };
         // SAFETY: geteuid takes nothing and cannot fail.
-        if unsafe { libc::geteuid() } == 0 && !Path::new("/run/sshd").exists() {
+        if unsafe { libc::geteuid() } == 0 {
             // Its privilege separation wants an empty directory there, which its package's service
-            // makes.
-            std::fs::create_dir("/run/sshd").unwrap();
+            // makes; another test may have made it just now.
+            std::fs::create_dir_all("/run/sshd").unwrap();
         }
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
@@ -56,7 +64,8 @@ impl Server {
             format!(
                 "Port {port}\nListenAddress 127.0.0.1\nHostKey {here}/host\nAuthorizedKeysFile {here}/user.pub\nPidFile none\n\
                  UsePAM no\nStrictModes no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nPrintMotd no\n\
-                 MaxStartups 100\nSetEnv XDG_CACHE_HOME=\"{here}/cache dir\" FATHOM_STATE_DIR={here}/state\n"
+                 MaxStartups 100\n{}\n",
+                lines(&here.to_string())
             ),
         )
         .unwrap();
@@ -84,12 +93,17 @@ impl Server {
             assert_ne!(said.read_line(&mut line).unwrap(), 0, "sshd did not come up");
         }
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Some(Server { place, child })
+        Some(Server { place, port, child })
     }
 
     /// The client's configuration, for `FATHOM_SSH_CONFIG`.
     pub fn config(&self) -> String {
         self.place.path().join("config").display().to_string()
+    }
+
+    /// Its port on this machine.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// A directory of the "other" machine.
@@ -149,6 +163,17 @@ impl Server {
 
     /// Ends the sessions of clients that are connected, as a cable that is pulled out does.
     pub fn cut(&self) {
+        self.signal_sessions(libc::SIGKILL);
+    }
+
+    /// Sends a signal to the server itself.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: kill takes no pointers.
+        unsafe { libc::kill(self.child.id().cast_signed(), signal) };
+    }
+
+    /// Sends a signal to the processes of the server that serve a client.
+    pub fn signal_sessions(&self, signal: i32) {
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let path = entry.path();
             let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
@@ -159,7 +184,7 @@ impl Server {
             let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
             if is_session {
                 // SAFETY: kill takes no pointers.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
+                unsafe { libc::kill(pid, signal) };
             }
         }
     }

@@ -14,8 +14,14 @@ const BATTERY_LOW: u64 = 25;
 /// A zone at or above this is hot enough for governors to slow the clock down, millidegrees
 /// Celsius.
 const HOT: i64 = 80_000;
-/// Where Android keeps its programs; elsewhere none of them is asked.
-const ANDROID: &str = "/system/bin";
+/// Names the directory of Android's system in the environment of its shells; elsewhere none of its
+/// programs is asked.
+const ANDROID_ROOT: &str = "ANDROID_ROOT";
+/// That directory, where nobody names it.
+const ANDROID: &str = "/system";
+
+/// Of what a machine keeps to itself.
+const NOT_TOLD: &str = "not told";
 
 /// Bits of a Raspberry Pi's `get_throttled`, and what they mean now (raspberrypi.com,
 /// `vcgencmd get_throttled`).
@@ -46,8 +52,9 @@ pub(super) struct Condition {
 impl Condition {
     /// This machine's.
     pub fn here() -> Condition {
-        let android = Path::new(ANDROID);
-        Condition::of(Path::new("/sys"), android.is_dir().then_some(android))
+        let root = std::env::var_os(ANDROID_ROOT).filter(|root| !root.is_empty());
+        let android = root.map_or_else(|| PathBuf::from(ANDROID), PathBuf::from).join("bin");
+        Condition::of(Path::new("/sys"), android.is_dir().then_some(&*android))
     }
 
     /// As `sys` and the programs in `android` tell it.
@@ -72,7 +79,10 @@ impl Condition {
             ("device", "ro.product.model"),
             ("soc", "ro.soc.model"),
             ("build", "ro.build.type"),
+            ("debuggable", "ro.debuggable"),
+            // Of emulators up to Android 11 and since.
             ("emulator", "ro.kernel.qemu"),
+            ("emulator", "ro.boot.qemu"),
         ];
         for (key, property) in properties {
             if let Some(value) = said(programs, "getprop", &[property]) {
@@ -83,13 +93,13 @@ impl Condition {
         if let Some(value) = said(programs, "settings", &mode).filter(|value| value != "null") {
             self.android.insert("power_save".into(), value);
         }
-        // Neither is there on every release, and an ordinary shell may ask both.
-        if let Some(dump) = said(programs, "dumpsys", &["power"]) {
+        // Android's `cmd power` sets the fixed performance mode and tells it to nobody
+        // (PowerManagerShellCommand.java); a maker's release may.
+        if !self.android.is_empty() {
+            let dump = said(programs, "dumpsys", &["power"]).unwrap_or_default();
             let fixed =
                 dump.lines().find_map(|line| line.trim().strip_prefix("mFixedPerformanceModeEnabled="));
-            if let Some(value) = fixed {
-                self.android.insert("fixed_performance".into(), value.to_owned());
-            }
+            self.android.insert("fixed_performance".into(), fixed.unwrap_or(NOT_TOLD).to_owned());
         }
         if let Some(dump) = said(programs, "dumpsys", &["thermalservice"]) {
             let status = dump.lines().find_map(|line| line.trim().strip_prefix("Thermal Status:"));
@@ -179,7 +189,7 @@ impl Condition {
                     .into(),
             );
         }
-        if ["eng", "userdebug"].iter().any(|build| is("build", build)) {
+        if is("debuggable", "1") || ["eng", "userdebug"].iter().any(|build| is("build", build)) {
             remarks
                 .push("the system is a debug build: it may be slower than the one that people have".into());
         }
@@ -306,6 +316,12 @@ mod tests {
             assert!(remarks.contains(part), "{part} in {remarks}");
         }
         assert_eq!(found.environment()["build"], "userdebug");
+        program("dumpsys", "exit 1");
+        program("getprop", "case $1 in ro.boot.qemu|ro.debuggable) echo 1;; *) echo;; esac");
+        let quiet = Condition::of(Path::new("/nonexistent"), Some(place.path()));
+        assert_eq!(quiet.environment()["fixed_performance"], "not told");
+        let remarks = quiet.remarks().join("\n");
+        assert!(remarks.contains("emulator") && remarks.contains("debug build"), "{remarks}");
         assert!(!found.environment().contains_key("power_save"));
         let nothing = Condition::of(Path::new("/nonexistent"), Some(Path::new("/nonexistent")));
         assert_eq!((nothing.remarks(), nothing.environment()), (Vec::new(), BTreeMap::new()));

@@ -1,6 +1,6 @@
 //! What this machine is and what it is doing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -83,7 +83,7 @@ pub fn environment(directory: &Path) -> BTreeMap<String, String> {
     put("virtual_machine", told);
     put("memory_mib", memory_mib().map(|mib| mib.to_string()));
     put("clocksource", read("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
-    put("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+    put("governor", governors(Path::new("/sys/devices/system/cpu")));
     put("turbo", turbo());
     put("transparent_huge_pages", read("/sys/kernel/mm/transparent_hugepage/enabled"));
     put("io_scheduler", io_scheduler(directory));
@@ -93,6 +93,14 @@ pub fn environment(directory: &Path) -> BTreeMap<String, String> {
     put("sqlite_options", sqlite_options());
     found.extend(Condition::here().environment());
     found
+}
+
+/// The governors of all processors, each once: a phone has one for the big and one for the small.
+fn governors(cpus: &Path) -> Option<String> {
+    let entries = fs::read_dir(cpus).ok()?.flatten();
+    let all: BTreeSet<String> =
+        entries.filter_map(|cpu| read(cpu.path().join("cpufreq/scaling_governor"))).collect();
+    (!all.is_empty()).then(|| Vec::from_iter(all).join(", "))
 }
 
 fn distribution() -> Option<String> {

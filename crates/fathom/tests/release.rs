@@ -1,0 +1,173 @@
+//! What `scripts/release.sh` makes: an archive and a package that hold all that they should, are
+//! installed and removed again, and whose guest kernel is used only as it was made.
+//!
+//! The program in them stands for the static one and calls the one under test: what is tried here
+//! is the packing.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const FATHOM: &str = env!("CARGO_BIN_EXE_fathom");
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    found.is_ok_and(|output| output.status.success())
+}
+
+#[track_caller]
+fn ran(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    assert!(output.status.success(), "{command:?}\n{}{}", text(&output.stdout), text(&output.stderr));
+    output
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Makes the release of a program that stands for the static one; its directory.
+fn released(place: &Path, kernels: &Path) -> PathBuf {
+    let target = place.join("target");
+    for processor in ["x86_64", "aarch64"] {
+        let program = target.join("release/machines").join(format!("fathom-{processor}"));
+        std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+        std::fs::write(&program, format!("#!/bin/sh\n# {processor}\nexec '{FATHOM}' \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let wheels = target.join("release/wheels");
+    std::fs::create_dir_all(&wheels).unwrap();
+    std::fs::write(wheels.join(format!("mmdb-{VERSION}-py3-none-manylinux_2_28_x86_64.whl")), "").unwrap();
+    ran(Command::new(workspace().join("scripts/release.sh"))
+        .args(["x86_64", "aarch64"])
+        .env("CARGO_TARGET_DIR", &target)
+        .env("FATHOM_CACHE_DIR", kernels)
+        .env("FATHOM_BUILT", "1"));
+    target.join("release/dist")
+}
+
+#[test]
+fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
+    if cfg!(not(target_arch = "x86_64")) || !has("dpkg-deb") || !has("gzip") {
+        println!("SKIP: no dpkg-deb; to get it: sudo apt-get install dpkg");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let dist = released(place.path(), &place.path().join("no cache"));
+    ran(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&dist));
+    let sums = std::fs::read_to_string(dist.join("SHA256SUMS")).unwrap();
+    for name in [
+        format!("fathom-{VERSION}-x86_64-linux.tar.gz"),
+        format!("fathom-{VERSION}-aarch64-linux.tar.gz"),
+        format!("fathom_{VERSION}_amd64.deb"),
+        format!("fathom_{VERSION}_arm64.deb"),
+        format!("mmdb-{VERSION}-py3-none-manylinux_2_28_x86_64.whl"),
+    ] {
+        assert!(sums.contains(&name), "{name} in {sums}");
+    }
+    ran(Command::new("tar")
+        .arg("-xzf")
+        .arg(dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz")))
+        .current_dir(&place));
+    let unpacked = place.path().join(format!("fathom-{VERSION}-x86_64-linux"));
+    let root = place.path().join("root");
+    let dpkg = |words: &[&str]| {
+        let mut command = Command::new("dpkg");
+        command.arg(format!("--root={}", root.display())).args([
+            "--force-not-root",
+            "--force-depends",
+            "--log=/dev/null",
+        ]);
+        command.args(words);
+        command
+    };
+    for directory in ["var/lib/dpkg/info", "var/lib/dpkg/updates"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    std::fs::write(root.join("var/lib/dpkg/status"), "").unwrap();
+    let package = dist.join(format!("fathom_{VERSION}_amd64.deb"));
+    ran(&mut dpkg(&["--install", package.to_str().unwrap()]));
+    let installed = root.join("usr");
+    for (tree, completion) in [
+        (&unpacked, "share/zsh/site-functions/_fathom"),
+        (&installed, "share/zsh/vendor-completions/_fathom"),
+    ] {
+        let version = ran(Command::new(tree.join("bin/fathom")).arg("--version"));
+        assert!(text(&version).contains(VERSION));
+        for path in [
+            "lib/fathom/fathom-aarch64",
+            "share/man/man1/fathom.1.gz",
+            "share/man/man1/fathom-run.1.gz",
+            "share/bash-completion/completions/fathom",
+            "share/fish/vendor_completions.d/fathom.fish",
+            "share/doc/fathom/README.md",
+            completion,
+        ] {
+            let size =
+                std::fs::metadata(tree.join(path)).unwrap_or_else(|error| panic!("{path}: {error}")).len();
+            assert!(size > 0, "{path}");
+        }
+        assert!(!tree.join("lib/fathom/fathom-x86_64").exists(), "it is bin/fathom");
+    }
+    assert!(
+        unpacked.join("share/doc/fathom/LICENSE-MIT").exists()
+            && installed.join("share/doc/fathom/copyright").exists()
+    );
+    ran(&mut dpkg(&["--verify", "fathom"]));
+    ran(&mut dpkg(&["--remove", "fathom"]));
+    let left = ran(Command::new("find").arg(&root).args(["-name", "*fathom*"]));
+    assert_eq!(text(&left), "", "nothing of it stays");
+}
+
+/// Half an archive boots into nothing, and a changed kernel is not the one that was made.
+#[test]
+fn the_guest_kernel_of_an_archive_is_used_as_it_was_made_and_not_when_it_is_damaged() {
+    let cache = std::env::var_os("FATHOM_CACHE_DIR").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/fathom"));
+    let Some(cache) = cache.or_else(home).filter(|cache| cache.join("guest-kernel").is_dir()) else {
+        println!("SKIP: no guest kernel; to get it: fathom stack kernel");
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let dist = released(place.path(), &cache);
+    ran(Command::new("tar")
+        .arg("-xzf")
+        .arg(dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz")))
+        .current_dir(&place));
+    let unpacked = place.path().join(format!("fathom-{VERSION}-x86_64-linux"));
+    let program = unpacked.join("bin/fathom");
+    // What looks for its release looks beside itself.
+    std::fs::remove_file(&program).unwrap();
+    std::fs::copy(FATHOM, &program).unwrap();
+    let doctor = || {
+        let empty = place.path().join("no cache");
+        text(&ran(Command::new(&program).arg("doctor").env("FATHOM_CACHE_DIR", empty)))
+    };
+    let kernels: Vec<PathBuf> = std::fs::read_dir(unpacked.join("lib/fathom/guest-kernel"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().join("linux"))
+        .collect();
+    let is_used = |said: &str| said.lines().any(|line| line.contains("yes  guest-kernel"));
+    let whole = doctor();
+    if !is_used(&whole) {
+        println!("SKIP: the guest kernel is of another version of Fathom: fathom stack kernel");
+        return;
+    }
+    for kernel in &kernels {
+        let mut octets = std::fs::read(kernel).unwrap();
+        let middle = octets.len() / 2;
+        octets[middle] ^= 1;
+        std::fs::write(kernel, octets).unwrap();
+    }
+    let damaged = doctor();
+    assert!(damaged.contains("its SHA-256 is another than linux.sha256 says"), "{damaged}");
+    assert!(!is_used(&damaged), "{damaged}");
+}

@@ -1,0 +1,253 @@
+//! Machines over ssh on which something is not as it should be: each is an error that says what to
+//! do, or no error at all. Skipped where there is no sshd.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+mod place;
+mod sshd;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use place::{End, Place};
+use sshd::Server;
+
+const MINE: &str = r#"name = "mine"
+title = "Mine"
+repeats = 1
+
+[workload]
+name = "mobibench-sql"
+transactions = 20
+tables = 1
+
+[engine]
+name = "sqlite"
+"#;
+
+const CLEAN: Duration = Duration::from_secs(90);
+
+fn fathom(place: &Place, server: &Server, words: &[&str]) -> End {
+    place.fathom_with(words, &[("FATHOM_SSH_CONFIG", &server.config())])
+}
+
+/// Other lines in front of the client's configuration; of two values ssh takes the first.
+fn configured(server: &Server, lines: &str) {
+    let old = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), format!("{lines}\n{old}")).unwrap();
+}
+
+fn key(path: &Path) {
+    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path).status();
+    assert!(made.unwrap().success());
+}
+
+fn script(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// A small file system; none without root.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    fn mounted(at: &Path, options: &str) -> Option<Small> {
+        std::fs::create_dir_all(at).unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();
+        if mount.is_ok_and(|output| output.status.success()) {
+            return Some(Small(at.to_owned()));
+        }
+        println!("SKIP: mounting needs root");
+        None
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_machine_that_is_unknown_or_another_than_it_was_is_said_with_what_to_do() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    configured(&server, "Host board\n  StrictHostKeyChecking ask");
+    let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+    end.exits(1).says("connect once by hand (`ssh board`)");
+    // Its key was another.
+    let known = server.path("known");
+    key(&server.path("another"));
+    let other = std::fs::read_to_string(server.path("another.pub")).unwrap();
+    std::fs::write(&known, format!("[127.0.0.1]:{} {other}", server.port())).unwrap();
+    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("ssh-keygen -R board");
+    std::fs::remove_file(&known).unwrap();
+    // A key that opens nothing.
+    configured(
+        &server,
+        &format!(
+            "Host board\n  StrictHostKeyChecking accept-new\n  IdentityFile {}\n  IdentitiesOnly yes\nHost other",
+            server.path("another").display()
+        ),
+    );
+    let config = std::fs::read_to_string(server.config())
+        .unwrap()
+        .replace(&format!("IdentityFile {}\n", server.path("user").display()), "");
+    std::fs::write(server.config(), config).unwrap();
+    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("`ssh-copy-id board`");
+    // Nobody is there.
+    fathom(&place, &server, &["doctor", "--on", "ssh:no-such-host.invalid"])
+        .exits(1)
+        .says("no-such-host.invalid");
+}
+
+#[test]
+fn names_of_the_configuration_and_a_jump_host_lead_to_the_machine() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    let config = server.config();
+    configured(
+        &server,
+        &format!("Host behind\n  HostName 127.0.0.1\n  ProxyCommand ssh -F {config} -W %h:%p board"),
+    );
+    configured(
+        &server,
+        &format!(
+            "Host behind\n  Port {}\n  IdentityFile {}\n  UserKnownHostsFile {}\n  StrictHostKeyChecking accept-new",
+            server.port(),
+            server.path("user").display(),
+            server.path("known").display()
+        ),
+    );
+    place.write("mine.toml", MINE);
+    fathom(&place, &server, &["run", "mine.toml", "--on", "ssh:behind", "--out", "r.db"]).exits(0);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "1");
+    server.is_clean_within(CLEAN);
+}
+
+#[test]
+fn a_directory_that_starts_no_program_and_a_disk_that_is_full_are_said() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    place.write("mine.toml", MINE);
+    let cache = server.path("cache dir");
+    {
+        let Some(_small) = Small::mounted(&cache, "size=2m") else { return };
+        let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+        end.exits(1).says("No space left on device");
+        // Nothing of it stays to fill the disk.
+        let left = std::fs::read_dir(cache.join("fathom/files")).unwrap();
+        for entry in left.flatten() {
+            assert_eq!(std::fs::read_dir(entry.path()).unwrap().count(), 0);
+        }
+    }
+    {
+        let _small = Small::mounted(&cache, "noexec,size=1g").unwrap();
+        let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+        end.exits(1).says("lets no program start").says("FATHOM_REMOTE_CACHE");
+        let elsewhere = server.path("else where");
+        let variables =
+            [("FATHOM_SSH_CONFIG", &*server.config()), ("FATHOM_REMOTE_CACHE", elsewhere.to_str().unwrap())];
+        place.fathom_with(&["doctor", "--on", "ssh:board"], &variables).exits(0);
+    }
+    // The disk under test.
+    let card = server.path("a 'card'");
+    let _small = Small::mounted(&card, "size=200k").unwrap();
+    let machine = format!("ssh:board:{}", card.display());
+    let end = fathom(&place, &server, &["run", "mine.toml", "--on", &machine, "--out", "r.db", "--quiet"]);
+    end.exits(1).says("No space left on device");
+    assert_eq!(std::fs::read_dir(&card).unwrap().count(), 0);
+    server.is_clean_within(CLEAN);
+}
+
+/// A board with busybox has no bash, no sha256sum that says more than it must, and a small ps.
+#[test]
+fn a_machine_with_busybox_alone_is_enough_and_one_with_another_processor_is_told_what_it_lacks() {
+    if !Path::new("/bin/busybox").exists() {
+        println!("SKIP: no busybox; to get it: sudo apt-get install busybox");
+        return;
+    }
+    let programs = |here: &str| {
+        format!("SetEnv XDG_CACHE_HOME=\"{here}/cache dir\" FATHOM_STATE_DIR={here}/state PATH={here}/bin")
+    };
+    let Some(server) = Server::start_with(programs) else { return };
+    let place = Place::new();
+    place.write("mine.toml", MINE);
+    let bin = server.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for name in ["sh", "cat", "mkdir", "mv", "chmod", "rm", "wc", "uname", "sha256sum"] {
+        std::os::unix::fs::symlink("/bin/busybox", bin.join(name)).unwrap();
+    }
+    fathom(&place, &server, &["run", "mine.toml", "--on", "ssh:board", "--out", "r.db"]).exits(0);
+    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(0);
+    std::fs::remove_file(bin.join("uname")).unwrap();
+    script(&bin.join("uname"), "case $1 in -s) echo Linux;; *) echo riscv64;; esac");
+    let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+    end.exits(1).says("a Linux on riscv64").says("fathom-riscv64");
+    script(&bin.join("uname"), "echo FreeBSD");
+    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("Fathom runs on Linux");
+    server.is_clean_within(CLEAN);
+}
+
+#[test]
+fn two_clients_at_once_do_not_disturb_each_other() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    place.write("mine.toml", &MINE.replace("transactions = 20", "transactions = 500"));
+    let config = server.config();
+    let start = |out: &str| {
+        let words = ["run", "mine.toml", "--on", "ssh:board", "--out", out, "--quiet"];
+        place.start_with(&words, &[("FATHOM_SSH_CONFIG", &config)])
+    };
+    let (one, two) = (start("1.db"), start("2.db"));
+    one.end().exits(0);
+    two.end().exits(0);
+    server.is_clean_within(CLEAN);
+}
+
+/// ssh gives a network up after 45 s, so only in the long tests.
+#[test]
+fn a_machine_that_stands_still_is_given_up_and_ctrl_c_does_not_wait_for_it() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    place.write("mine.toml", &MINE.replace("transactions = 20", "transactions = 20000"));
+    let config = server.config();
+    let words = ["run", "mine.toml", "--on", "ssh:board", "--out", "r.db", "--quiet"];
+    if std::env::var_os("FATHOM_LONG").is_some() {
+        let running = place.start_with(&words, &[("FATHOM_SSH_CONFIG", &config)]);
+        running.wait_until(|| server.processes().iter().any(|words| words.contains("worker")));
+        server.signal_sessions(libc::SIGSTOP);
+        running.end().exits(1).says("the connection to ssh:board was lost");
+        server.signal_sessions(libc::SIGKILL);
+        server.is_clean_within(CLEAN);
+    }
+    // The server answers nobody.
+    server.signal(libc::SIGSTOP);
+    let running = place.start_with(&["doctor", "--on", "ssh:board"], &[("FATHOM_SSH_CONFIG", &config)]);
+    std::thread::sleep(Duration::from_millis(500));
+    running.interrupt();
+    running.end().exits(1).says("stopped by a signal");
+    server.signal(libc::SIGCONT);
+}
+
+#[test]
+fn options_that_make_no_sense_there_are_refused() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    place.write("mine.toml", MINE);
+    for words in [
+        &["run", "mine.toml", "--on", "ssh:board", "--dir", "."][..],
+        &["run", "mine.toml", "--on", "board"],
+        &["run", "mine.toml", "--on", "ssh:board:relative"],
+        &["run", "mine.toml", "--on", "ssh:board:/a,/b"],
+        &["doctor", "--on", "ssh:board,local"],
+        &["trace", "replay", "gmail", "--on", "ssh:board", "--dir", "."],
+        &["trace", "replay", "gmail", "--on", "ssh:board", "--keep"],
+        &["advise", "gmail", "--on", "ssh:board", "--dir", "."],
+    ] {
+        fathom(&place, &server, words).exits(2);
+    }
+}
