@@ -32,13 +32,17 @@ impl Script {
     #[must_use]
     pub fn built_in(commits: u64, seed: u64) -> Script {
         let rows: Vec<String> = (0..ACCOUNTS)
-            .map(|account| format!("({account}, 0, '{}')", text(&mut stream(&[seed, account]), 300)))
+            .map(|account| {
+                let name = text(&mut stream(&[seed, account]), 300);
+                // One row a statement: several came with SQLite 3.7.11.
+                format!("INSERT INTO account VALUES ({account}, 0, '{name}')")
+            })
             .collect();
         let first = format!(
             "BEGIN; CREATE TABLE account(id INTEGER PRIMARY KEY, changed INTEGER, name TEXT); \
              CREATE TABLE entry(id INTEGER PRIMARY KEY, body TEXT); CREATE INDEX by_body ON entry(body); \
-             INSERT INTO account VALUES {}; COMMIT",
-            rows.join(", ")
+             {}; COMMIT",
+            rows.join("; ")
         );
         let commit = |number: u64| {
             let random = &mut stream(&[seed, number, 7]);

@@ -15,12 +15,14 @@ use crate::error::CutError;
 use crate::explain::{Explanation, explain};
 use crate::explore::{Limits, Tally, explore};
 use crate::findings::Findings;
+use crate::fingerprint::Fingerprints;
 use crate::history::History;
 use crate::medium::FileSystem;
 use crate::mmdb_store;
 use crate::owner::Owners;
 use crate::postgresql_store;
 use crate::record::Recording;
+use crate::safe::Side;
 use crate::states::{Behaviour, Keeps, States};
 use crate::subject::Subject;
 use crate::verdict::{Class, Verdict};
@@ -42,7 +44,10 @@ pub struct RecordedRun {
     pub database: PathBuf,
     /// Size of the device, bytes.
     pub device_bytes: u64,
-    /// Operations in its log.
+    /// The same of the device of an external log, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
+    /// Operations in its log, or in both.
     pub operations: u64,
     /// Whose data it is.
     #[serde(default)]
@@ -72,10 +77,15 @@ impl RecordedRun {
         script: Option<Script>,
         behaviour: Behaviour,
     ) -> RecordedRun {
+        let bytes = |side| {
+            let places = recording.history.places_of(side);
+            places.end - places.start
+        };
         RecordedRun {
             filesystem: recording.filesystem.clone(),
             database: recording.database.clone(),
-            device_bytes: recording.history.bytes,
+            device_bytes: bytes(Side::Main),
+            log_bytes: recording.filesystem.log_sector_bytes.map(|_| bytes(Side::Log)),
             operations: recording.history.answers,
             subject: recording.subject.clone(),
             commits,
@@ -111,8 +121,12 @@ impl RecordedRun {
         if self.database.as_os_str().is_empty() || !parts.all(|part| matches!(part, Component::Normal(_))) {
             return wrong("database", format!("{:?} is no path below a file system's root", self.database));
         }
-        if self.device_bytes > LARGEST_BYTES {
-            return wrong("size of the device", format!("{} bytes are too many", self.device_bytes));
+        if let Some(bytes) = self.sizes().find(|&bytes| bytes > LARGEST_BYTES) {
+            return wrong("size of the device", format!("{bytes} bytes are too many"));
+        }
+        if self.log_bytes.is_some() != self.filesystem.log_sector_bytes.is_some() {
+            let problem = "its size and the bytes of its sectors are said both or not at all";
+            return wrong("external log", problem.into());
         }
         if self.commits > COMMITS_MAX {
             return wrong("commits", format!("{} are too many: {COMMITS_MAX} at most", self.commits));
@@ -126,7 +140,7 @@ impl RecordedRun {
     /// As [`RecordedRun::check`] and [`History::read`]; the log is not the one that was recorded.
     pub fn history(&self, log: &Path) -> Result<History, CutError> {
         self.check()?;
-        let history = History::read(log, self.device_bytes)?;
+        let history = History::read(log, self.device_bytes, self.log_bytes)?;
         if history.answers == self.operations {
             return Ok(history);
         }
@@ -160,6 +174,11 @@ impl RecordedRun {
         }
     }
 
+    /// Sizes of its devices.
+    fn sizes(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.device_bytes).chain(self.log_bytes)
+    }
+
     fn page_bytes(&self) -> u64 {
         self.settings.get("page_size").and_then(|text| text.parse().ok()).unwrap_or(PAGE_BYTES)
     }
@@ -171,13 +190,15 @@ impl RecordedRun {
     pub fn explain(&self, history: &History, number: usize) -> Result<Explanation, CutError> {
         let acknowledged = self.acknowledged()?;
         let states = self.states(history);
-        let mut checker =
+        let checker =
             Checker::new(history, &acknowledged, &self.filesystem, &self.database, &self.subject)?;
+        let fingerprints = Arc::new(Fingerprints::of(history, &states));
+        let mut checker = checker.sharing(&fingerprints, &Arc::default());
         let owners = Owners::of(&self.filesystem.driver, history, self.page_bytes())?;
         explain(&mut checker, history, &states, number, &owners)
     }
 
-    /// Writes the image of a state, zeros too.
+    /// Writes a device's image of a state, zeros too.
     ///
     /// # Errors
     /// There is no such state, or the file cannot be written.
@@ -185,6 +206,7 @@ impl RecordedRun {
         &self,
         history: &History,
         number: usize,
+        side: Side,
         out: &mut dyn std::io::Write,
     ) -> Result<(), CutError> {
         let acknowledged = AcknowledgedContents::of(&Script { steps: Vec::new() })?;
@@ -194,7 +216,7 @@ impl RecordedRun {
             Checker::new(history, &acknowledged, &self.filesystem, &self.database, &self.subject)?;
         let epoch =
             states.epochs.get(state.epoch).ok_or_else(|| CutError::no_such_state(number, states.len()))?;
-        checker.copy_to(epoch, &state, out)
+        checker.copy_to(epoch, &state, side, out)
     }
 }
 
@@ -242,10 +264,11 @@ pub fn judge(
     let acknowledged = recorded.acknowledged()?;
     let states = recorded.states(history);
     let known = Arc::new(Findings::default());
+    let fingerprints = Arc::new(Fingerprints::of(history, &states));
     let checker = || {
         let RecordedRun { filesystem, database, subject, .. } = recorded;
         let made = Checker::new(history, &acknowledged, filesystem, database, subject);
-        made.map(|checker| checker.sharing(&known))
+        made.map(|checker| checker.sharing(&fingerprints, &known))
     };
     let mut checkers = (0..threads.max(1)).map(|_| checker()).collect::<Result<Vec<_>, _>>()?;
     let explored = explore(&states, &mut checkers, limits, stop, on_progress)?;

@@ -16,6 +16,7 @@ use crate::history::History;
 use crate::inspection::Inspection;
 use crate::medium::{FileSystem, GuestMedium, Medium};
 use crate::recovery::find_at;
+use crate::safe::Side;
 use crate::states::{Epoch, State};
 use crate::subject::Subject;
 use crate::verdict::Verdict;
@@ -30,7 +31,8 @@ pub struct Checker<'a> {
     database: PathBuf,
     subject: Subject,
     place: Place,
-    fingerprints: Fingerprints<'a>,
+    /// With what was found of all whose images hold the same.
+    fingerprints: Option<Arc<Fingerprints<'a>>>,
     known: Arc<Findings>,
 }
 
@@ -55,20 +57,24 @@ impl<'a> Checker<'a> {
     ) -> Result<Checker<'a>, CutError> {
         vfs::register()?;
         let place = if filesystem.guest {
-            Place::Guest(GuestMedium::new(history.bytes, filesystem)?)
+            Place::Guest(GuestMedium::new(history, filesystem)?)
         } else {
-            let medium = Medium::new(history.bytes, filesystem);
+            let medium = Medium::new(history, filesystem);
             Place::Here(medium.map_err(CutError::io("an image in memory with a loop device on it"))?)
         };
         let (database, subject) = (database.to_owned(), subject.clone());
-        let fingerprints = Fingerprints::of(history);
-        Ok(Checker { history, acknowledged, database, subject, place, fingerprints, known: Arc::default() })
+        let known = Arc::default();
+        Ok(Checker { history, acknowledged, database, subject, place, fingerprints: None, known })
     }
 
     /// With what others have found of the same recording, who see what this one finds.
     #[must_use]
-    pub(crate) fn sharing(self, known: &Arc<Findings>) -> Checker<'a> {
-        Checker { known: Arc::clone(known), ..self }
+    pub(crate) fn sharing(
+        self,
+        fingerprints: &Arc<Fingerprints<'a>>,
+        known: &Arc<Findings>,
+    ) -> Checker<'a> {
+        Checker { fingerprints: Some(Arc::clone(fingerprints)), known: Arc::clone(known), ..self }
     }
 
     fn bring_to(&mut self, epoch: &Epoch, state: &State) -> Result<(), CutError> {
@@ -102,17 +108,23 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// Writes the image of a state, zeros too.
+    /// Writes a device's image of a state, zeros too; nothing where there is no such device.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn copy_to(&mut self, epoch: &Epoch, state: &State, out: &mut dyn Write) -> Result<(), CutError> {
+    pub fn copy_to(
+        &mut self,
+        epoch: &Epoch,
+        state: &State,
+        side: Side,
+        out: &mut dyn Write,
+    ) -> Result<(), CutError> {
         self.bring_to(epoch, state)?;
-        let copied = match &self.place {
-            Place::Here(medium) => medium.copy_to(out),
-            Place::Guest(medium) => medium.copy_to(out),
+        let image = match &self.place {
+            Place::Here(medium) => medium.image(side),
+            Place::Guest(medium) => medium.image(side),
         };
-        copied.map_err(CutError::io("write the image"))
+        image.map_or(Ok(()), |image| image.copy_to(out)).map_err(CutError::io("write the image"))
     }
 
     /// What is found in the state that the image has, and whether the file system noted an error of
@@ -161,7 +173,7 @@ fn unexpected(answer: &Answer) -> CutError {
 
 impl Judge for Checker<'_> {
     fn judge(&mut self, epoch: &Epoch, state: &State) -> Result<Verdict, CutError> {
-        let fingerprint = self.fingerprints.get(epoch, state);
+        let fingerprint = self.fingerprints.as_ref().and_then(|all| all.get(epoch, state));
         let (found, notes_errors) = match fingerprint.and_then(|number| self.known.image(number)) {
             Some(known) => known,
             None => {

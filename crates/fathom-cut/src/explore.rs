@@ -131,7 +131,8 @@ pub struct Exploration {
 }
 
 /// Judges the first states, one judge a thread. What is found depends on neither the number of
-/// threads nor their speed, as long as no limit of time ends it.
+/// threads nor their speed, as long as no limit of time ends it. Where none does, states of one
+/// moment are judged one after the other: their images differ least.
 ///
 /// # Errors
 /// The first judge's that could not make a state.
@@ -144,7 +145,11 @@ pub fn explore<J: Judge + Send>(
 ) -> Result<Exploration, CutError> {
     let begin = Instant::now();
     let end = states.len().min(limits.states);
-    let next = AtomicUsize::new(limits.from);
+    let mut order: Vec<usize> = (limits.from..end).collect();
+    if limits.time.is_none() {
+        order.sort_by_key(|&number| states.epoch_of(number));
+    }
+    let next = AtomicUsize::new(0);
     let failed: Mutex<Option<CutError>> = Mutex::new(None);
     let is_over = || {
         stop()
@@ -154,10 +159,8 @@ pub fn explore<J: Judge + Send>(
     let work = |judge: &mut J| {
         let mut tally = Tally::default();
         while !is_over() {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= end {
-                break;
-            }
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&number) = order.get(place) else { break };
             let Some(state) = states.get(number) else { break };
             let Some(epoch) = states.epochs.get(state.epoch) else { break };
             match judge.judge(epoch, &state) {
@@ -166,7 +169,7 @@ pub fn explore<J: Judge + Send>(
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
             }
-            on_progress(number + 1, end);
+            on_progress(limits.from + place + 1, end);
         }
         tally
     };

@@ -1,16 +1,18 @@
 //! What was written to a device, in which order it was answered, and what a flush made sure of: all
 //! that a power cut's states are made from. No clock is asked (see `fathom_device`'s operation
-//! log).
+//! log). A file system whose log is on a device of its own has two devices, whose answers are
+//! counted together; their blocks are those of one, the log's behind the file system's.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use fathom_device::{End, Log, Operation, Outcome, data_of, read_log};
+use fathom_device::{End, Log, Operation, Outcome, Record, data_of, external_of, read_log};
 
 use crate::error::CutError;
+use crate::safe::{Safe, Side};
 
 /// Bytes of a block: what a state has whole, or not, or torn.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -24,7 +26,7 @@ pub struct Unit {
     pub offset: u64,
     /// Length, bytes: at most a block's for a write.
     pub bytes: u64,
-    /// Its operation's place in the order of answers.
+    /// Its operation's place in the order of all answers.
     pub answer: u64,
     /// How many operations had been answered when its operation came.
     pub came: u64,
@@ -44,8 +46,11 @@ impl Unit {
 pub struct Flush {
     /// Its place in the order of answers.
     pub answer: u64,
-    /// How many operations had been answered when it came: those are safe once it is answered.
+    /// How many operations had been answered when it came: those of its device are safe once it is
+    /// answered.
     pub came: u64,
+    /// Its device.
+    pub side: Side,
 }
 
 /// A number that the application told the device.
@@ -57,11 +62,25 @@ pub struct Mark {
     pub came: u64,
 }
 
-/// All of a device's writes, flushes and marks.
+/// What a device logged.
+#[derive(Debug)]
+pub struct DeviceLog {
+    /// Its operations.
+    pub log: Log,
+    /// Data of its writes.
+    pub data: Vec<u8>,
+    /// Its size, bytes.
+    pub bytes: u64,
+}
+
+/// All of a device's writes, flushes and marks; or those of a file system's device and of its
+/// external log's.
 #[derive(Debug)]
 pub struct History {
-    /// Size of the device.
+    /// Size of the device, or of both.
     pub bytes: u64,
+    /// Where the external log's device begins; none without one.
+    pub log_begins: Option<u64>,
     /// Operations that were answered.
     pub answers: u64,
     /// In order of answers; blocks of one write in order of their places.
@@ -79,6 +98,17 @@ pub struct History {
     with_content: Vec<u64>,
 }
 
+/// What a block holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// Nothing but zeros.
+    Zeros,
+    /// What a unit carries, as a whole.
+    Unit(u32),
+    /// Parts of several.
+    Made(Vec<u8>),
+}
+
 /// Which units are there beyond those that are safe.
 pub trait Present {
     /// Which of a unit's eight sectors of 512 bytes (of a whole block) are there, as bits; `0xff`:
@@ -87,75 +117,73 @@ pub trait Present {
 }
 
 impl History {
-    /// Reads an operation log and the data beside it.
+    /// Reads an operation log and the data beside it, and those of the external log's device where
+    /// that has so many bytes.
     ///
     /// # Errors
-    /// It cannot be read, lacks operations or data, or is of a version that does not tell the
-    /// order.
-    pub fn read(log: &Path, device_bytes: u64) -> Result<History, CutError> {
-        let wrong = |problem: String| CutError::Log { path: log.to_path_buf(), problem };
-        let read = read_log(log).map_err(|error| wrong(error.to_string()))?;
-        if read.end != End::Complete {
-            return Err(wrong(read.end.to_string()));
+    /// They cannot be read, lack operations or data, are of a version that does not tell the order,
+    /// or do not belong together.
+    pub fn read(log: &Path, device_bytes: u64, log_bytes: Option<u64>) -> Result<History, CutError> {
+        let external = log_bytes.map(|bytes| (external_of(log), bytes));
+        let files = std::iter::once((log.to_path_buf(), device_bytes)).chain(external);
+        let read = |(path, bytes): (PathBuf, u64)| {
+            let wrong = |problem: String| CutError::Log { path: path.clone(), problem };
+            let log = read_log(&path).map_err(|error| wrong(error.to_string()))?;
+            if log.end != End::Complete {
+                return Err(wrong(log.end.to_string()));
+            }
+            let data = fs::read(data_of(&path)).map_err(|error| wrong(format!("its data: {error}")))?;
+            Ok(DeviceLog { log, data, bytes })
+        };
+        let mut devices = files.map(read).collect::<Result<Vec<_>, _>>()?.into_iter();
+        let wrong = |problem| CutError::Log { path: log.to_path_buf(), problem };
+        match (devices.next(), devices.next()) {
+            (Some(main), log) => History::new(main, log).map_err(wrong),
+            (None, _) => Err(wrong("it was not read".into())),
         }
-        let data = fs::read(data_of(log)).map_err(|error| wrong(format!("its data: {error}")))?;
-        History::new(&read, data, device_bytes).map_err(wrong)
     }
 
-    /// Makes a history of a log and its data.
+    /// Makes a history of what a device logged, and of what the external log's device did.
     ///
     /// # Errors
     /// In words: what is missing, and of which operation.
-    pub fn new(log: &Log, data: Vec<u8>, device_bytes: u64) -> Result<History, String> {
+    pub fn new(main: DeviceLog, log: Option<DeviceLog>) -> Result<History, String> {
+        if log.is_some() && !main.bytes.is_multiple_of(BLOCK_BYTES) {
+            return Err(format!("{} bytes of a device are no whole blocks", main.bytes));
+        }
+        let log_bytes = log.as_ref().map_or(0, |log| log.bytes);
+        let bytes = main.bytes.checked_add(log_bytes).ok_or("the devices are too large")?;
         let mut history = History {
-            bytes: device_bytes,
-            answers: log.records.len() as u64,
+            bytes,
+            log_begins: log.is_some().then_some(main.bytes),
+            answers: 0,
             units: Vec::new(),
             flushes: Vec::new(),
-            marks: log.marks.iter().map(|mark| Mark { number: mark.number, came: mark.after }).collect(),
-            data,
+            marks: main.log.marks.iter().map(|mark| Mark { number: mark.number, came: mark.after }).collect(),
+            data: main.data,
             of_block: HashMap::new(),
             with_content: Vec::new(),
         };
-        for (answer, record) in (0..).zip(&log.records) {
-            let of = || format!("operation {answer} ({} at {})", record.operation_name(), record.offset);
-            let Some(came) = record.after else {
-                return Err(format!(
-                    "{}: the log is of an earlier version, which does not tell the order of flushes and answers",
-                    of()
-                ));
-            };
-            if record.outcome != Outcome::Done {
-                continue;
-            }
-            match record.operation {
-                Operation::Read => {}
-                Operation::Flush => history.flushes.push(Flush { answer, came }),
-                Operation::Write => {
-                    let Some(at) = record.data_at else {
-                        return Err(format!("{}: its data is not in the log", of()));
-                    };
-                    let end = at.checked_add(u64::from(record.bytes));
-                    if end.is_none_or(|end| end > history.data.len() as u64) {
-                        return Err(format!("{}: its data lies beyond the end of the data", of()));
-                    }
-                    let mut done = 0;
-                    while done < u64::from(record.bytes) {
-                        let offset = record.offset + done;
-                        let bytes = (BLOCK_BYTES - offset % BLOCK_BYTES).min(u64::from(record.bytes) - done);
-                        // Zeros take no memory in an image, and mkfs writes many.
-                        let content = &history.data[(at + done) as usize..(at + done + bytes) as usize];
-                        let data_at = content.iter().any(|&byte| byte != 0).then_some(at + done);
-                        history.add(Unit { offset, bytes, answer, came, data_at })?;
-                        done += bytes;
-                    }
-                }
-                Operation::Discard => {
-                    let bytes = u64::from(record.bytes);
-                    history.add(Unit { offset: record.offset, bytes, answer, came, data_at: None })?;
-                }
-            }
+        let mut all: Vec<(u64, Side, Record)> = Vec::new();
+        let in_order = |log: &Log, side| {
+            log.places.iter().zip(&log.records).map(|(place, record)| (*place, side, *record)).collect::<Vec<_>>()
+        };
+        all.extend(in_order(&main.log, Side::Main));
+        let kept = history.data.len() as u64;
+        if let Some(DeviceLog { log, data, .. }) = log {
+            all.extend(in_order(&log, Side::Log));
+            history.data.extend(data);
+            all.sort_by_key(|record| record.0);
         }
+        // One that is missing would be taken for one that never came.
+        for (expected, (answer, side, record)) in (0..).zip(&all) {
+            if *answer != expected {
+                return Err(format!("answer {expected} is in none of the logs: they do not belong together"));
+            }
+            let behind = if *side == Side::Log { kept } else { 0 };
+            history.take(*answer, *side, record, behind)?;
+        }
+        history.answers = all.len() as u64;
         let contents = history.units.iter().filter(|unit| unit.data_at.is_some());
         let mut with_content: Vec<u64> = contents.flat_map(Unit::blocks).collect();
         with_content.sort_unstable();
@@ -164,10 +192,97 @@ impl History {
         Ok(history)
     }
 
-    fn add(&mut self, unit: Unit) -> Result<(), String> {
-        if unit.offset.checked_add(unit.bytes).is_none_or(|end| end > self.bytes) {
-            return Err(format!("operation {} lies beyond the device's {} bytes", unit.answer, self.bytes));
+    /// Takes an operation; its data lies so many bytes behind where its log says.
+    fn take(&mut self, answer: u64, side: Side, record: &Record, behind: u64) -> Result<(), String> {
+        let of = || format!("operation {answer} ({} at {})", record.operation_name(), record.offset);
+        let Some(came) = record.after else {
+            return Err(format!(
+                "{}: the log is of an earlier version, which does not tell the order of flushes and answers",
+                of()
+            ));
+        };
+        if record.outcome != Outcome::Done {
+            return Ok(());
         }
+        let device = self.places_of(side);
+        let begins = device.start.checked_add(record.offset);
+        let ends = begins.and_then(|begins| begins.checked_add(u64::from(record.bytes)));
+        let (Some(begins), Some(_)) = (begins, ends.filter(|&ends| ends <= device.end)) else {
+            return Err(format!("{} lies beyond the device's {} bytes", of(), device.end - device.start));
+        };
+        match record.operation {
+            Operation::Read => {}
+            Operation::Flush => self.flushes.push(Flush { answer, came, side }),
+            Operation::Write => {
+                let Some(at) = record.data_at else {
+                    return Err(format!("{}: its data is not in the log", of()));
+                };
+                let at = at.checked_add(behind);
+                let end = at.and_then(|at| at.checked_add(u64::from(record.bytes)));
+                let (Some(at), Some(_)) = (at, end.filter(|&end| end <= self.data.len() as u64)) else {
+                    return Err(format!("{}: its data lies beyond the end of the data", of()));
+                };
+                let mut done = 0;
+                while done < u64::from(record.bytes) {
+                    let offset = begins + done;
+                    let bytes = (BLOCK_BYTES - offset % BLOCK_BYTES).min(u64::from(record.bytes) - done);
+                    // Zeros take no memory in an image, and mkfs writes many.
+                    let content = &self.data[(at + done) as usize..(at + done + bytes) as usize];
+                    let data_at = content.iter().any(|&byte| byte != 0).then_some(at + done);
+                    self.add(Unit { offset, bytes, answer, came, data_at })?;
+                    done += bytes;
+                }
+            }
+            Operation::Discard => {
+                let bytes = u64::from(record.bytes);
+                self.add(Unit { offset: begins, bytes, answer, came, data_at: None })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a device's bytes lie among all.
+    #[must_use]
+    pub fn places_of(&self, side: Side) -> Range<u64> {
+        let log_begins = self.log_begins.unwrap_or(self.bytes);
+        match side {
+            Side::Main => 0..log_begins,
+            Side::Log => log_begins..self.bytes,
+        }
+    }
+
+    /// The device that a byte lies on.
+    #[must_use]
+    pub fn side_of(&self, offset: u64) -> Side {
+        match self.log_begins {
+            Some(log_begins) if offset >= log_begins => Side::Log,
+            _ => Side::Main,
+        }
+    }
+
+    /// Whether a unit is on the medium for certain.
+    #[must_use]
+    pub fn is_safe(&self, unit: &Unit, safe: Safe) -> bool {
+        unit.answer < safe.of(self.side_of(unit.offset))
+    }
+
+    /// What is safe once a flush was done. Of a single device it is all that was answered before.
+    pub(crate) fn after(&self, safe: Safe, flush: &Flush) -> Safe {
+        match self.log_begins {
+            None => Safe::all_before(flush.came.max(safe.of(Side::Main))),
+            Some(_) => safe.with(flush.side, flush.came),
+        }
+    }
+
+    /// Units that are safe at one moment and were not at an earlier one.
+    pub(crate) fn made_safe(&self, before: Safe, safe: Safe) -> impl Iterator<Item = &Unit> {
+        let place = |answer: u64| self.units.partition_point(|unit| unit.answer < answer);
+        let between = place(before.least())..place(safe.most());
+        let units = self.units.get(between).unwrap_or_default();
+        units.iter().filter(move |unit| self.is_safe(unit, safe) && !self.is_safe(unit, before))
+    }
+
+    fn add(&mut self, unit: Unit) -> Result<(), String> {
         let number = u32::try_from(self.units.len()).map_err(|_| "there are too many blocks".to_owned())?;
         for block in unit.blocks() {
             self.of_block.entry(block).or_default().push(number);
@@ -196,11 +311,21 @@ impl History {
         self.data.get(at..at + unit.bytes as usize)
     }
 
-    /// What a block holds when the first `safe` answers are on the medium and, of what came after,
-    /// what is `present`. None: zeros.
+    /// What a block holds when all that is `safe` is on the medium and, of what came after, what is
+    /// `present`. None: zeros.
     #[must_use]
-    pub fn block(&self, block: u64, safe: u64, present: &impl Present) -> Option<Cow<'_, [u8]>> {
-        let units = self.of_block.get(&block)?;
+    pub fn block(&self, block: u64, safe: Safe, present: &impl Present) -> Option<Cow<'_, [u8]>> {
+        match self.version(block, safe, present) {
+            Version::Zeros => None,
+            Version::Unit(unit) => self.content_of(self.units.get(unit as usize)?).map(Cow::Borrowed),
+            Version::Made(content) => Some(Cow::Owned(content)),
+        }
+    }
+
+    /// The same, without a copy of what a unit carries.
+    pub(crate) fn version(&self, block: u64, safe: Safe, present: &impl Present) -> Version {
+        let Some(units) = self.of_block.get(&block) else { return Version::Zeros };
+        let safe = safe.of(self.side_of(block * BLOCK_BYTES));
         let first_unsafe =
             units.partition_point(|&partition_point| self.units[partition_point as usize].answer < safe);
         // The last that is there as a whole hides all before it.
@@ -222,10 +347,11 @@ impl History {
             }
             above.push((number, sectors));
         }
-        let base = base.and_then(|number| self.content_of(&self.units[number as usize]));
+        let carried = |number: &u32| self.content_of(&self.units[*number as usize]);
         if above.is_empty() {
-            return base.map(Cow::Borrowed);
+            return base.filter(|number| carried(number).is_some()).map_or(Version::Zeros, Version::Unit);
         }
+        let base = base.as_ref().and_then(carried);
         let mut content = base.map_or_else(|| vec![0; BLOCK], <[u8]>::to_vec);
         for (number, sectors) in above.into_iter().rev() {
             let unit = &self.units[number as usize];
@@ -239,6 +365,6 @@ impl History {
                 }
             }
         }
-        Some(Cow::Owned(content))
+        Version::Made(content)
     }
 }

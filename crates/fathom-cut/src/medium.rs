@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -22,9 +23,10 @@ use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CutError;
-use crate::guest::{Answer, Guest, Request};
+use crate::guest::{self, Answer, Guest, Request};
 use crate::history::History;
 use crate::image::Image;
+use crate::safe::{Safe, Side};
 use crate::states::State;
 use crate::subject::Subject;
 
@@ -40,17 +42,61 @@ pub struct FileSystem {
     pub options: String,
     /// Sectors of the device, bytes.
     pub sector_bytes: u32,
+    /// The same of the device that its external log lies on, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_sector_bytes: Option<u32>,
     /// Whether it is mounted in a guest, whose kernel has it.
     #[serde(default)]
     pub guest: bool,
 }
 
-/// A device's content in memory, with a loop device on it.
+/// The devices' content in memory, with a loop device on each.
 #[derive(Debug)]
 pub(crate) struct Medium {
+    main: Disk,
+    /// Of the external log.
+    log: Option<Disk>,
+    filesystem: FileSystem,
+}
+
+/// A device's content in memory, with a loop device on it.
+#[derive(Debug)]
+struct Disk {
     image: Image,
     device: LoopDevice,
-    filesystem: FileSystem,
+}
+
+impl Disk {
+    fn new(places: Range<u64>, sector_bytes: u32) -> io::Result<Disk> {
+        let image = Image::new(places)?;
+        let device = LoopDevice::attach_sectors(image.file(), sector_bytes)?;
+        Ok(Disk { image, device })
+    }
+
+    fn bring_to(&mut self, history: &History, safe: Safe, state: &State) -> io::Result<u64> {
+        let written = self.image.bring_to(history, safe, state)?;
+        // SAFETY: this ioctl takes no argument.
+        match unsafe { libc::ioctl(self.device.file().as_raw_fd(), BLKFLSBUF, 0) } {
+            0 => Ok(written),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn wait_until_free(&self) -> io::Result<()> {
+        let begin = Instant::now();
+        loop {
+            let opened = File::options()
+                .read(true)
+                .custom_flags(libc::O_EXCL | libc::O_CLOEXEC)
+                .open(&self.device.path);
+            match opened {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && begin.elapsed() < FREE_LIMIT => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                opened => return opened.map(drop),
+            }
+        }
+    }
 }
 
 /// Options of the mount itself and not of a driver's.
@@ -76,6 +122,13 @@ impl FileSystem {
         let given = self.options.split(',').map(str::trim);
         let is_own = |word: &&str| !word.is_empty() && *word != "nouuid" && !OF_THE_MOUNT.contains(word);
         given.filter(is_own).chain(own)
+    }
+
+    /// The option that tells the driver where the external log is; none without one.
+    pub(crate) fn log_option(&self, log: &Path) -> Option<String> {
+        // ext notes the log's device number, which is another one whenever it is mounted.
+        let key = if self.driver == "xfs" { "logdev" } else { "journal_path" };
+        self.log_sector_bytes.map(|_| format!("{key}={}", log.display()))
     }
 }
 
@@ -104,20 +157,16 @@ impl fmt::Display for Unmountable {
 impl Medium {
     /// # Errors
     /// There is no memory, or no loop device to be had.
-    pub fn new(bytes: u64, filesystem: &FileSystem) -> io::Result<Medium> {
-        let image = Image::new(bytes)?;
-        let device = LoopDevice::attach_sectors(image.file(), filesystem.sector_bytes)?;
-        Ok(Medium { image, device, filesystem: filesystem.clone() })
+    pub fn new(history: &History, filesystem: &FileSystem) -> io::Result<Medium> {
+        let main = Disk::new(history.places_of(Side::Main), filesystem.sector_bytes)?;
+        let log = filesystem.log_sector_bytes.map(|bytes| Disk::new(history.places_of(Side::Log), bytes));
+        Ok(Medium { main, log: log.transpose()?, filesystem: filesystem.clone() })
     }
 
     /// Brings the content to a state; nothing may be mounted.
-    pub fn bring_to(&mut self, history: &History, safe: u64, state: &State) -> io::Result<u64> {
-        let written = self.image.bring_to(history, safe, state)?;
-        // SAFETY: this ioctl takes no argument.
-        match unsafe { libc::ioctl(self.device.file().as_raw_fd(), BLKFLSBUF, 0) } {
-            0 => Ok(written),
-            _ => Err(io::Error::last_os_error()),
-        }
+    pub fn bring_to(&mut self, history: &History, safe: Safe, state: &State) -> io::Result<u64> {
+        let mut disks = std::iter::once(&mut self.main).chain(&mut self.log);
+        disks.try_fold(0, |written, disk| Ok(written + disk.bring_to(history, safe, state)?))
     }
 
     pub fn mount(&self) -> Result<MountedFileSystem, Unmountable> {
@@ -127,8 +176,9 @@ impl Medium {
             let context =
                 rustix::mount::fsopen(&filesystem.driver, FsOpenFlags::FSOPEN_CLOEXEC).map_err(plain)?;
             let set = || {
-                rustix::mount::fsconfig_set_string(&context, "source", &self.device.path)?;
-                for option in filesystem.own_options() {
+                rustix::mount::fsconfig_set_string(&context, "source", &self.main.device.path)?;
+                let log = self.log.as_ref().and_then(|log| filesystem.log_option(&log.device.path));
+                for option in filesystem.own_options().chain(log.as_deref()) {
                     match option.split_once('=') {
                         Some((key, value)) => rustix::mount::fsconfig_set_string(&context, key, value)?,
                         None => rustix::mount::fsconfig_set_flag(&context, option)?,
@@ -150,29 +200,20 @@ impl Medium {
     /// Waits until nothing is mounted of it: whoever else had a file open may have let go a moment
     /// ago.
     pub fn wait_until_free(&self) -> io::Result<()> {
-        let begin = Instant::now();
-        loop {
-            let opened = File::options()
-                .read(true)
-                .custom_flags(libc::O_EXCL | libc::O_CLOEXEC)
-                .open(&self.device.path);
-            match opened {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && begin.elapsed() < FREE_LIMIT => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                opened => return opened.map(drop),
-            }
-        }
+        std::iter::once(&self.main).chain(&self.log).try_for_each(Disk::wait_until_free)
     }
 
     /// Whether the file system has noted an error of its own in its superblock (ext2, ext3, ext4).
     pub fn notes_errors(&self) -> bool {
-        notes_errors(&self.image, &self.filesystem)
+        notes_errors(&self.main.image, &self.filesystem)
     }
 
-    /// Writes the image, zeros too.
-    pub fn copy_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        self.image.copy_to(out)
+    /// The image of a device, if there is such a one.
+    pub fn image(&self, side: Side) -> Option<&Image> {
+        match side {
+            Side::Main => Some(&self.main.image),
+            Side::Log => self.log.as_ref().map(|log| &log.image),
+        }
     }
 
     /// Has Btrfs forget a device whose content is another now.
@@ -184,7 +225,7 @@ impl Medium {
         // that).
         const FORGET_DEV: libc::Ioctl = 0x5000_9405;
         let mut arguments = [0u8; 4096];
-        let path = CString::new(self.device.path.to_string_lossy().as_bytes()).unwrap_or_default();
+        let path = CString::new(self.main.device.path.to_string_lossy().as_bytes()).unwrap_or_default();
         let bytes = path.as_bytes();
         arguments[8..8 + bytes.len()].copy_from_slice(bytes);
         if let Ok(control) = File::options().read(true).write(true).open("/dev/btrfs-control") {
@@ -203,34 +244,42 @@ fn notes_errors(image: &Image, filesystem: &FileSystem) -> bool {
         && u16::from_le_bytes(state) & 2 != 0
 }
 
-/// A device's content in memory, as the disk of a guest.
+/// The devices' content in memory, as the disks of a guest.
 #[derive(Debug)]
 pub(crate) struct GuestMedium {
-    // The guest is ended before its disk goes.
+    // The guest is ended before its disks go.
     guest: Guest,
-    image: Image,
+    main: Image,
+    /// Of the external log.
+    log: Option<Image>,
     filesystem: FileSystem,
 }
 
 impl GuestMedium {
     /// # Errors
     /// There is no memory, or no guest to be had.
-    pub fn new(bytes: u64, filesystem: &FileSystem) -> Result<GuestMedium, CutError> {
-        let image = Image::new(bytes).map_err(CutError::io("an image in memory"))?;
-        let guest = Guest::boot(image.file(), filesystem.sector_bytes)?;
-        Ok(GuestMedium { guest, image, filesystem: filesystem.clone() })
+    pub fn new(history: &History, filesystem: &FileSystem) -> Result<GuestMedium, CutError> {
+        let image = |side| Image::new(history.places_of(side)).map_err(CutError::io("an image in memory"));
+        let main = image(Side::Main)?;
+        let log = filesystem.log_sector_bytes.map(|_| image(Side::Log)).transpose()?;
+        let disks = std::iter::once((main.file(), filesystem.sector_bytes));
+        let external = log.iter().zip(filesystem.log_sector_bytes).map(|(log, bytes)| (log.file(), bytes));
+        let guest = Guest::boot(&disks.chain(external).collect::<Vec<_>>())?;
+        Ok(GuestMedium { guest, main, log, filesystem: filesystem.clone() })
     }
 
     /// Brings the content to a state; nothing is mounted between two looks.
-    pub fn bring_to(&mut self, history: &History, safe: u64, state: &State) -> io::Result<u64> {
-        self.image.bring_to(history, safe, state)
+    pub fn bring_to(&mut self, history: &History, safe: Safe, state: &State) -> io::Result<u64> {
+        let mut images = std::iter::once(&mut self.main).chain(&mut self.log);
+        images.try_fold(0, |written, image| Ok(written + image.bring_to(history, safe, state)?))
     }
 
     /// Has the guest mount it and look at the database, or at all files.
     pub fn look(&mut self, database: &Path, subject: &Subject, files: bool) -> Result<Answer, CutError> {
+        let log = self.filesystem.log_option(Path::new(guest::LOG_DISK));
         self.guest.look(&Request {
             driver: self.filesystem.driver.clone(),
-            options: self.filesystem.own_options().collect::<Vec<_>>().join(","),
+            options: self.filesystem.own_options().chain(log.as_deref()).collect::<Vec<_>>().join(","),
             database: database.to_owned(),
             subject: subject.clone(),
             files,
@@ -238,11 +287,15 @@ impl GuestMedium {
     }
 
     pub fn notes_errors(&self) -> bool {
-        notes_errors(&self.image, &self.filesystem)
+        notes_errors(&self.main, &self.filesystem)
     }
 
-    pub fn copy_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        self.image.copy_to(out)
+    /// The image of a device, if there is such a one.
+    pub fn image(&self, side: Side) -> Option<&Image> {
+        match side {
+            Side::Main => Some(&self.main),
+            Side::Log => self.log.as_ref(),
+        }
     }
 }
 

@@ -15,7 +15,8 @@ use fathom_stack::attribution::Regions;
 
 use crate::error::CutError;
 use crate::found_file::FoundFile;
-use crate::history::{History, Unit};
+use crate::history::{BLOCK_BYTES, History, Unit};
+use crate::safe::{Safe, Side};
 use crate::image::Image;
 use crate::states::State;
 
@@ -42,6 +43,8 @@ pub struct Owners {
     /// Of ext: bytes of a block, and the features of the journal.
     block_bytes: u64,
     features: u32,
+    /// Where an external log's device begins.
+    log_begins: Option<u64>,
 }
 
 /// What a block of jbd2 is.
@@ -61,9 +64,10 @@ impl Owners {
     /// There is no memory for the image.
     pub fn of(driver: &str, history: &History, page_bytes: u64) -> Result<Owners, CutError> {
         let failed = || CutError::io("an image in memory");
-        let mut image = Image::new(history.bytes).map_err(failed())?;
+        let mut image = Image::new(history.places_of(Side::Main)).map_err(failed())?;
         let all = State { epoch: 0, present: Vec::new(), torn: None };
-        image.bring_to(history, history.answers, &all).map_err(failed())?;
+        let safe = Safe::all_before(history.answers);
+        image.bring_to(history, safe, &all).map_err(failed())?;
         let file: File = image.file().try_clone().map_err(failed())?;
         let mut block_bytes = 4096;
         let mut features = 0;
@@ -80,21 +84,30 @@ impl Owners {
                 file.read_exact_at(&mut head, journal.start).ok()?;
                 matches!(jbd2(&head), Some(Jbd2::Superblock)).then(|| be32(&head, 0x28))
             });
-            features = journal.unwrap_or(0);
+            // On a device of its own it begins behind a superblock that is ext's.
+            let behind = history.log_begins.map(|begins| begins + block_bytes.max(2048));
+            let external = behind.and_then(|at| {
+                let block = history.block(at / BLOCK_BYTES, safe, &all)?;
+                let head = block.get((at % BLOCK_BYTES) as usize..)?;
+                matches!(jbd2(head), Some(Jbd2::Superblock)).then(|| be32(head, 0x28))
+            });
+            features = journal.or(external).unwrap_or(0);
         }
-        Ok(Owners { driver: driver.to_owned(), regions, page_bytes, block_bytes, features })
+        let log_begins = history.log_begins;
+        Ok(Owners { driver: driver.to_owned(), regions, page_bytes, block_bytes, features, log_begins })
     }
 
     /// Whose a unit is, in words; `files` are those of a state in which it was in flight.
     #[must_use]
     pub fn name(&self, history: &History, unit: &Unit, files: &[FoundFile]) -> String {
         let at = unit.offset;
-        if self.regions.is_journal(at) {
+        if self.is_journal(at) {
             let what = match self.driver.as_str() {
                 "xfs" => "a record of the log".to_owned(),
                 _ => self.in_journal(history, unit, files),
             };
-            return format!("file-system journal: {what}");
+            let whose = if self.is_external(at) { "external log" } else { "file-system journal" };
+            return format!("{whose}: {what}");
         }
         if let Some(owner) = self.of_file(at, files) {
             return owner;
@@ -114,6 +127,15 @@ impl Owners {
             };
             format!("block at {at}: {whose}")
         })
+    }
+
+    /// Whether a place lies on the device of an external log.
+    fn is_external(&self, at: u64) -> bool {
+        self.log_begins.is_some_and(|begins| at >= begins)
+    }
+
+    fn is_journal(&self, at: u64) -> bool {
+        self.is_external(at) || self.regions.is_journal(at)
     }
 
     /// The file or directory that holds a place of the device.
@@ -174,7 +196,7 @@ impl Owners {
     fn near<'a>(&'a self, history: &'a History, unit: &Unit) -> impl Iterator<Item = &'a Unit> {
         let place = history.units.partition_point(|partition_point| partition_point.answer < unit.answer);
         let range = place.saturating_sub(NEAR)..(place + NEAR).min(history.units.len());
-        history.units[range].iter().filter(|range| self.regions.is_journal(range.offset))
+        history.units[range].iter().filter(|range| self.is_journal(range.offset))
     }
 
     /// What a transaction holds, in words.
@@ -325,6 +347,7 @@ mod tests {
             page_bytes: 4096,
             block_bytes: 4096,
             features,
+            log_begins: None,
         }
     }
 

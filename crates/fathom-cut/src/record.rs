@@ -82,9 +82,6 @@ impl Recording {
 /// A stack that cannot be made, a step that fails, a log that cannot be read again.
 pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recording, CutError> {
     let spec = StackSpec { operations: Some(log.to_owned()), capture: true, ..run.stack.clone() };
-    if spec.log_mib.is_some() {
-        return Err(CutError::Usage("a power cut is tried on one device: not with an external log".into()));
-    }
     let subject = Subject::of(&run.engine);
     let mut stack = Stack::up(&spec, "fathom cut")?;
     if stack.guest().is_some() && subject.has_server() {
@@ -124,15 +121,16 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     drop(marks);
     let record = stack.record();
     stack.down()?;
-    let bytes = spec.size_mib << 20;
-    let history = History::read(log, bytes)?;
+    let history = History::read(log, spec.size_mib << 20, spec.log_mib.map(|mib| mib << 20))?;
+    let log_device = spec.log_device.as_deref().or(spec.device.as_deref());
     let name = directory.file_name().unwrap_or_default();
     Ok(Recording {
         history,
         filesystem: FileSystem {
             driver: record.filesystem.clone(),
             options: spec.mount.clone().unwrap_or_default(),
-            sector_bytes: sector_bytes(&spec)?,
+            sector_bytes: sector_bytes(spec.device.as_deref())?,
+            log_sector_bytes: spec.log_mib.map(|_| sector_bytes(log_device)).transpose()?,
             guest: is_guest,
         },
         database: Path::new(name).join(match subject {
@@ -148,8 +146,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     })
 }
 
-/// Sectors of the device that was recorded on, bytes.
-fn sector_bytes(spec: &StackSpec) -> Result<u32, CutError> {
-    let device = spec.device.as_deref().unwrap_or_default();
-    fathom_device::device_model(device).map(|model| model.sector_bytes).map_err(CutError::Usage)
+/// Sectors of a device that was recorded on, bytes.
+fn sector_bytes(device: Option<&str>) -> Result<u32, CutError> {
+    fathom_device::device_model(device.unwrap_or_default()).map(|model| model.sector_bytes).map_err(CutError::Usage)
 }

@@ -3,7 +3,8 @@
 //! **Safe** is what was answered before a flush came that was then done; a device that lies about
 //! flushes has nothing safe but what was before the lie, one with power-loss protection all that it
 //! answered. **In flight** is everything else that had come: any part of it may be there. A unit of
-//! it is a block of 4 KiB of a write (or a whole discard).
+//! it is a block of 4 KiB of a write (or a whole discard). A file system with an external log has
+//! two devices, each with a cache of its own: a flush makes safe what its own device had answered.
 //!
 //! **Cuts.** What is in flight only grows until a flush (or, with protection, an answer) makes some
 //! of it safe, and so does what was acknowledged. So the moment just before that holds every state
@@ -23,8 +24,9 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::{History, Present};
+use crate::history::{Flush, History, Present, Unit};
 use crate::random::stream;
+use crate::safe::Safe;
 
 /// Units in flight up to which every subset is a state.
 pub const EXHAUSTIVE: usize = 8;
@@ -60,8 +62,8 @@ pub struct Behaviour {
 pub struct Epoch {
     /// Operations answered until then.
     pub answers: u64,
-    /// So many of them are safe.
-    pub safe: u64,
+    /// What of them is safe.
+    pub safe: Safe,
     /// Units that may be there or not.
     pub in_flight: InFlight,
     /// The largest mark until then.
@@ -113,6 +115,13 @@ pub struct State {
     pub present: Vec<u32>,
     /// One of which only these sectors of 512 bytes are there, as bits.
     pub torn: Option<(u32, u8)>,
+}
+
+impl State {
+    /// The units of which anything is there.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = u32> + '_ {
+        self.present.iter().copied().chain(self.torn.map(|torn| torn.0))
+    }
 }
 
 impl Present for State {
@@ -191,14 +200,23 @@ impl States {
         &self.order
     }
 
+    /// The pass and the epoch of a state's number; none beyond the last.
+    fn place(&self, number: usize) -> Option<(usize, usize)> {
+        let pass = self.passes.partition_point(|pass| pass.begins <= number).checked_sub(1)?;
+        let epoch = self.passes[pass].epochs.get(number - self.passes[pass].begins)?;
+        Some((pass, *epoch))
+    }
+
+    /// The epoch of a state's number; none beyond the last.
+    #[must_use]
+    pub fn epoch_of(&self, number: usize) -> Option<usize> {
+        self.place(number).map(|place| place.1)
+    }
+
     /// The state of a number; none beyond the last.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<State> {
-        if number >= self.len {
-            return None;
-        }
-        let pass = self.passes.partition_point(|pass| pass.begins <= number) - 1;
-        let epoch = self.passes[pass].epochs[number - self.passes[pass].begins];
+        let (pass, epoch) = self.place(number)?;
         let in_flight = &self.epochs[epoch].in_flight;
         let whole = whole_states(in_flight.len());
         if pass < whole {
@@ -230,20 +248,19 @@ impl States {
 
 /// The moments at which the power goes, from `begin` answers to `end`.
 fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
-    // What a flush made safe before `begin`, when every device still told the truth.
-    let safe_at = |answers: u64| {
-        let done = history.flushes.partition_point(|flush| flush.answer < answers);
-        history.flushes[..done].iter().map(|flush| flush.came).max().unwrap_or(0)
-    };
-    let at_begin = safe_at(begin);
-    let mut cuts: Vec<(u64, u64)> = Vec::new();
+    // What flushes made safe before `begin`, when every device still told the truth.
+    let done = history.flushes.partition_point(|flush| flush.answer < begin);
+    let at_begin = history.flushes[..done]
+        .iter()
+        .fold(Safe::all_before(0), |safe, flush| history.after(safe, flush));
+    let mut cuts: Vec<(u64, Safe)> = Vec::new();
     match keeps {
         Keeps::Flushed => {
             let mut safe = at_begin;
             for flush in history.flushes.iter().filter(|flush| (begin..end).contains(&flush.answer)) {
-                if flush.came > safe {
+                if makes_safe(history, flush, safe) {
                     cuts.push((flush.answer, safe));
-                    safe = flush.came;
+                    safe = history.after(safe, flush);
                 }
             }
             cuts.push((end, safe));
@@ -255,7 +272,7 @@ fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
             cuts.extend(flushes.map(|flush| (flush.answer, at_begin)));
             cuts.push((end, at_begin));
         }
-        Keeps::Answered => cuts.extend((begin..=end).map(|answers| (answers, answers))),
+        Keeps::Answered => cuts.extend((begin..=end).map(|answers| (answers, Safe::all_before(answers)))),
     }
     // The largest mark among the first so many.
     let running = history.marks.iter().scan(0, |largest, mark| {
@@ -263,16 +280,24 @@ fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
         Some(*largest)
     });
     let largest: Vec<u64> = std::iter::once(0).chain(running).collect();
-    let epoch = |(answers, safe): (u64, u64)| {
+    let epoch = |(answers, safe): (u64, Safe)| {
         // Units come in order of answers, and their operations in no order: one may have come
         // before many that were answered first.
-        let first = history.units.partition_point(|unit| unit.answer < safe);
+        let first = history.units.partition_point(|unit| unit.answer < safe.least());
         let open = history.units.partition_point(|unit| unit.answer < answers);
         // Nothing that is answered so much later was under way.
         let rest = history.units.iter().enumerate().skip(open);
         let near = rest.take_while(|near| near.1.answer < answers + MOST_AT_ONCE);
-        let later = near.filter(|near| near.1.came <= answers).map(|answer| answer.0 as u32).collect();
-        let in_flight = InFlight { answered: first as u32..open.max(first) as u32, later };
+        let later = near.filter(|near| near.1.came <= answers).map(|answer| answer.0 as u32);
+        let answered = first as u32..open.max(first) as u32;
+        let in_flight = match history.log_begins {
+            None => InFlight { answered, later: later.collect() },
+            // What is safe of one device lies among what is not of the other.
+            Some(_) => {
+                let is_open = |unit: &u32| !history.is_safe(&history.units[*unit as usize], safe);
+                InFlight { answered: 0..0, later: answered.filter(is_open).chain(later).collect() }
+            }
+        };
         let marks = history.marks.partition_point(|mark| mark.came <= answers);
         Epoch { answers, safe, in_flight, acknowledged: largest.get(marks).copied().unwrap_or(0) }
     };
@@ -290,6 +315,16 @@ fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
         epochs = kept;
     }
     epochs
+}
+
+/// Whether a flush makes anything safe that was not. Of a single device's each is asked only for
+/// answers, reads too: the numbers of states of recordings that are kept stay what they are.
+fn makes_safe(history: &History, flush: &Flush, safe: Safe) -> bool {
+    let from = safe.of(flush.side);
+    let place = |answer: u64| history.units.partition_point(|unit| unit.answer < answer);
+    let is_own = |unit: &Unit| history.side_of(unit.offset) == flush.side;
+    flush.came > from
+        && (history.log_begins.is_none() || history.units[place(from)..place(flush.came)].iter().any(is_own))
 }
 
 /// Operations under way at once at most (the server's connection allows 256 in the background).

@@ -10,10 +10,10 @@ mod model;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use fathom_cut::{
-    BLOCK_BYTES, Behaviour, Class, EXHAUSTIVE, Exploration, Fingerprints, History, Keeps, Limits, State,
-    States, explore,
+    BLOCK_BYTES, Behaviour, Class, EXHAUSTIVE, Exploration, Fingerprints, History, Keeps, Limits, Side,
+    State, States, explore,
 };
-use model::{Recovery, any_history, right_store, there, truth, wrong};
+use model::{Recovery, any_history, any_history_of_two, right_store, right_store_of_two, there, truth, wrong};
 use proptest::prelude::*;
 
 const FLUSHED: Behaviour = Behaviour { keeps: Keeps::Flushed, tear_bytes: 512 };
@@ -84,6 +84,13 @@ proptest! {
         prop_assert_eq!(first_wrong(&history, &history, seed), None);
     }
 
+    /// The order of answers across a file system's device and its external log's.
+    #[test]
+    fn every_state_of_two_devices_is_one_that_a_cut_may_leave(seed: u64, operations in 5u64..60) {
+        let history = any_history_of_two(seed, operations);
+        prop_assert_eq!(first_wrong(&history, &history, seed), None);
+    }
+
     #[test]
     fn a_block_holds_what_is_there_and_nothing_else(seed: u64, operations in 5u64..60) {
         let history = any_history(seed, operations);
@@ -105,9 +112,9 @@ proptest! {
     /// What was found of one image is said of every other with its fingerprint.
     #[test]
     fn a_fingerprint_is_equal_where_the_medium_is_and_nowhere_else(seed: u64, operations in 5u64..50) {
-        let history = any_history(seed, operations);
+        let history = if seed % 2 == 0 { any_history(seed, operations) } else { any_history_of_two(seed, operations) };
         let states = States::of(&history, FLUSHED, seed, 0, None);
-        let mut fingerprints = Fingerprints::of(&history);
+        let fingerprints = Fingerprints::of(&history, &states);
         let (mut by_medium, mut by_number) = (HashMap::new(), HashMap::new());
         for number in (0..states.len()).step_by(2) {
             let state = states.get(number).unwrap();
@@ -120,7 +127,8 @@ proptest! {
 
     #[test]
     fn no_state_that_a_cut_may_leave_is_missing(seed: u64) {
-        let history = any_history(seed, 24);
+        let make = if seed % 2 == 0 { any_history } else { any_history_of_two };
+        let history = make(seed, 24);
         let states = States::of(&history, Behaviour { tear_bytes: 4096, ..FLUSHED }, seed, 0, None);
         prop_assume!(states.epochs.iter().all(|epoch| epoch.in_flight.len() <= EXHAUSTIVE));
         let mut found: HashSet<(BTreeSet<u32>, u64)> = HashSet::new();
@@ -204,6 +212,38 @@ fn a_store_that_is_right_never_loses() {
         judged += tally.states as usize;
     }
     println!("{judged} states of a store that is right: none lost");
+}
+
+/// A flush of one device taken for one of the other.
+fn flushing_the_wrong_device(mut history: History) -> History {
+    for flush in &mut history.flushes {
+        flush.side = if flush.side == Side::Main { Side::Log } else { Side::Main };
+    }
+    history
+}
+
+/// Which of the devices a flush was of, and the order of answers on both, is what such a store
+/// relies on.
+#[test]
+fn a_store_on_two_devices_never_loses_and_an_explorer_that_takes_one_for_the_other_is_found() {
+    let mut judged = 0;
+    for seed in 0..8 {
+        let history = right_store_of_two(seed, 400);
+        let tally = explored(&history, FLUSHED, seed, NO_LIMIT, 2).tally;
+        assert_eq!(tally.not_kept(), 0, "seed {seed}: {:?}", tally.worst);
+        judged += tally.states;
+    }
+    assert!(judged > 20_000, "{judged}");
+    let broken = flushing_the_wrong_device(right_store_of_two(1, 60));
+    let tally = explored(&broken, FLUSHED, 1, NO_LIMIT, 2).tally;
+    assert!(tally.not_kept() > 20, "{tally:?}");
+    let seen = (0..20).filter(|&seed| {
+        let right = any_history_of_two(seed, 60);
+        first_wrong(&flushing_the_wrong_device(any_history_of_two(seed, 60)), &right, 1).is_some()
+    });
+    assert!(seen.count() > 10);
+    let broken = dropping_what_was_flushed(1, |seed| right_store_of_two(seed, 60));
+    assert!(explored(&broken, FLUSHED, 1, NO_LIMIT, 2).tally.not_kept() > 20);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
 
 fn options(model: &str) -> Options {
     let model = preset(model).expect("a preset").clone();
-    Options { model, seed: 1, log: None, capture: false, faults: Vec::new() }
+    Options { model, seed: 1, log: None, capture: false, answers: None, faults: Vec::new() }
 }
 
 fn part_asked(dir: &Path) {

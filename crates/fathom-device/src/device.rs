@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::answers::Answers;
 use super::fault::{Faults, Outcome};
 use super::oplog::{Mark, OperationLog, Record};
 use super::overhead::Overhead;
@@ -30,8 +31,6 @@ pub(super) struct State {
     timeline: Timeline,
     faults: Faults,
     pub log: Option<OperationLog>,
-    /// Operations that were answered, as they are in the log.
-    answered: u64,
     pub tally: Tally,
     /// Operations as they were served, while they are kept.
     served: Option<Vec<RequestTimes>>,
@@ -52,6 +51,8 @@ pub(super) struct Device {
     /// The serving thread's, for a processor.
     pub waiting: ThreadWait,
     state: Mutex<State>,
+    /// Operations that were answered, of this device or of those that share the count.
+    answers: Answers,
     /// What it costs to answer late at all: reads, writes, flushes.
     overhead: Mutex<[Overhead; 3]>,
     /// Not 0: every operation takes this long, whatever the model says, and is not logged.
@@ -78,6 +79,7 @@ impl Device {
         timeline: Timeline,
         faults: Faults,
         log: Option<OperationLog>,
+        answers: Answers,
     ) -> Device {
         Device {
             image,
@@ -89,10 +91,10 @@ impl Device {
                 timeline,
                 faults,
                 log,
-                answered: 0,
                 tally: Tally::default(),
                 served: None,
             }),
+            answers,
             overhead: Mutex::default(),
             trial_ns: AtomicU64::new(0),
         }
@@ -160,7 +162,7 @@ impl Device {
             asked_ns,
             given_ns: 0,
             data_at,
-            after: Some(state.answered),
+            after: Some(self.answers.so_far()),
         };
         let (at, early_ns) = self.begun_earlier(operation, arrival, asked_ns - arrival_ns, bytes);
         Verdict { outcome, at, record: Some(record), early_ns }
@@ -185,9 +187,15 @@ impl Device {
         self.overhead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes down that an operation was answered at `now`, begun `early_ns` earlier than it was
-    /// asked for.
-    pub fn answered(&self, record: Option<Record>, early_ns: u64, now: Instant) {
+    /// The place that an answer has among all; to be asked for before it is given, so that whoever
+    /// goes on because of it comes after it.
+    pub fn place_of_answer(&self, record: Option<&Record>) -> u64 {
+        record.map_or(0, |_| self.answers.next())
+    }
+
+    /// Writes down that an operation was answered at `now` and has this place, begun `early_ns`
+    /// earlier than it was asked for.
+    pub fn answered(&self, record: Option<Record>, place: u64, early_ns: u64, now: Instant) {
         let Some(mut record) = record else { return };
         // One that was due at once is as late as the machinery is slow, which is no lateness.
         record.given_ns = self.since(now) + early_ns;
@@ -206,9 +214,8 @@ impl Device {
                 offset: record.offset,
             });
         }
-        state.answered += 1;
         if let Some(log) = &mut state.log {
-            log.add(&record);
+            log.add(&record, place);
         }
     }
 
@@ -216,7 +223,7 @@ impl Device {
     pub fn mark(&self, number: u64) -> bool {
         let at_ns = self.since(Instant::now());
         let mut state = self.state();
-        let after = state.answered;
+        let after = self.answers.so_far();
         state.log.as_mut().map(|log| log.mark(&Mark { number, at_ns, after })).is_some()
     }
 }

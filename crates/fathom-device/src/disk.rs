@@ -20,6 +20,7 @@ use std::time::Duration;
 use fuser::{Config, Filesystem, InitFlags, KernelConfig, MountOption, Request, Session, SessionUnmounter};
 
 use super::aligned::AlignedBuffer;
+use super::answers::Answers;
 use super::device::{Device, DeviceView, FILE, LARGEST};
 use super::fault::{Fault, Faults};
 use super::model::Model;
@@ -56,6 +57,8 @@ pub struct Options {
     pub log: Option<PathBuf>,
     /// Whether the data of the writes is kept beside the log.
     pub capture: bool,
+    /// A file that devices share whose answers are counted together; none: this one's alone.
+    pub answers: Option<File>,
     /// What fails.
     pub faults: Vec<Fault>,
 }
@@ -151,7 +154,9 @@ impl Disk {
         let log = options.log.as_ref().map(|path| OperationLog::create(path, options.capture));
         let log = log.transpose().map_err(io_error("make the operation log"))?;
         let timeline = Timeline::new(options.model, options.seed);
-        let device = Arc::new(Device::new(image, bytes, timeline, Faults::new(options.faults), log));
+        let answers = Answers::new(options.answers.as_ref()).map_err(io_error("count answers"))?;
+        let faults = Faults::new(options.faults);
+        let device = Arc::new(Device::new(image, bytes, timeline, faults, log, answers));
         let mut config = Config::default();
         config.mount_options =
             vec![MountOption::FSName("fathom-device".into()), MountOption::NoSuid, MountOption::NoDev];
@@ -326,6 +331,7 @@ mod tests {
             seed: 1,
             log: log.then(|| dir.path().join("log")),
             capture: log,
+            answers: None,
             faults: faults.iter().map(|fault| fault.parse().unwrap()).collect(),
         };
         let disk = Disk::serve(image, &at, options).unwrap();

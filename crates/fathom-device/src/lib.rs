@@ -10,6 +10,7 @@
 struct Readme;
 
 mod aligned;
+mod answers;
 mod awake;
 mod calibrate;
 mod device;

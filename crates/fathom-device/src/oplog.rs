@@ -10,13 +10,16 @@
 //!         u64 arrival, ns | u64 finish asked for by the model, ns | u64 finish given, ns | u64 place of the data in the data file
 //!         u64 operations that had been answered when it came
 //! mark    u8 4 | u8 0, 7 times | u64 number | u64 arrival, ns | u64 0, 3 times | u64 operations that had been answered
+//! others  u8 5 | u8 0, 7 times | u64 operations that another device answered here, in the common order | u64 0, 5 times
 //! ```
 //! Records stand in order of their answers, and a mark (what a program wrote to the file `mark`
 //! beside the device: "commit 17 was acknowledged") stands where it came among them. Times do not
 //! tell that order: an answer is begun before its time. The device's thread counts instead, so that
 //! a log says which answers had been given when a flush came, whatever any clock showed. Logs whose
 //! head says "FATHDEV1" have records of 48 bytes, without that number, and no marks; they are read
-//! as well.
+//! as well. Two devices of one file system (its external log's is the other) count their answers
+//! together: every such number is one of both, and what the other one answered in between stands as
+//! *others*.
 //!
 //! Integers are little-endian; times are of the daemon's monotonic clock since it started. A torn
 //! last record is left out when reading.
@@ -44,8 +47,9 @@ const FIRST_RECORD_BYTES: usize = 48;
 const HEAD: usize = 16;
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 56;
-/// What stands in a record's first byte where it is a mark.
+/// What stands in a record's first byte where it is a mark, and where it counts another device's.
 const MARK: u8 = 4;
+const OTHERS: u8 = 5;
 
 /// One operation, from its arrival to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +74,8 @@ pub struct Record {
     pub given_ns: u64,
     /// Where its data begins in the data file, if that is kept.
     pub data_at: Option<u64>,
-    /// How many operations had been answered when it came: the first so many records of the log.
-    /// None in a log of an earlier version.
+    /// How many operations had been answered when it came ([`Log::places`]); none in a log of an
+    /// earlier version.
     pub after: Option<u64>,
 }
 
@@ -82,7 +86,7 @@ pub struct Mark {
     pub number: u64,
     /// When it came, ns.
     pub at_ns: u64,
-    /// How many operations had been answered then: the first so many records of the log.
+    /// How many operations had been answered then ([`Log::places`]).
     pub after: u64,
 }
 
@@ -254,6 +258,8 @@ pub struct OperationLog {
     records: Option<BufWriter<File>>,
     /// And its length; none where it is not wanted, as above.
     data: Option<(BufWriter<File>, u64)>,
+    /// Answers that the log tells of, another device's too.
+    told: u64,
     end: End,
 }
 
@@ -279,7 +285,7 @@ impl OperationLog {
         file.write_all(&head)?;
         let records = BufWriter::with_capacity(1 << 18, file.try_clone()?);
         let data = data.map(|file| (BufWriter::with_capacity(1 << 20, file), 0));
-        Ok(OperationLog { file, records: Some(records), data, end: End::Open })
+        Ok(OperationLog { file, records: Some(records), data, told: 0, end: End::Open })
     }
 
     /// Keeps the data of a write; its place in the data file, if there is one and it can be
@@ -296,18 +302,34 @@ impl OperationLog {
         Some(at)
     }
 
-    /// Adds a record, unless the log has ended.
-    pub fn add(&mut self, record: &Record) {
-        let Some(records) = &mut self.records else { return };
-        if let Err(error) = records.write_all(&record.encode()) {
-            self.lose_records(&error);
-        }
+    /// Adds the record of an answer that has this place among all, unless the log has ended.
+    pub fn add(&mut self, record: &Record, place: u64) {
+        self.skip_to(place);
+        self.told += 1;
+        self.write(&record.encode());
     }
 
     /// Adds a mark, unless the log has ended.
     pub fn mark(&mut self, mark: &Mark) {
+        self.skip_to(mark.after);
+        self.write(&mark.encode());
+    }
+
+    /// Counts what another device answered before this place.
+    fn skip_to(&mut self, place: u64) {
+        let others = place.saturating_sub(self.told);
+        if others > 0 {
+            let mut record = [0; RECORD_BYTES];
+            record[0] = OTHERS;
+            record[8..16].copy_from_slice(&others.to_le_bytes());
+            self.told = place;
+            self.write(&record);
+        }
+    }
+
+    fn write(&mut self, record: &[u8; RECORD_BYTES]) {
         let Some(records) = &mut self.records else { return };
-        if let Err(error) = records.write_all(&mark.encode()) {
+        if let Err(error) = records.write_all(record) {
             self.lose_records(&error);
         }
     }
@@ -397,6 +419,9 @@ pub fn is_log(path: &Path) -> bool {
 pub struct Log {
     /// Its operations in order of their answers.
     pub records: Vec<Record>,
+    /// Of each operation its place among all answers: in order, and without a gap where no other
+    /// device's were counted with them.
+    pub places: Vec<u64>,
     /// What programs told the device, in the order in which it came.
     pub marks: Vec<Mark>,
     /// Whether that is all.
@@ -414,13 +439,18 @@ pub fn read_log(path: &Path) -> io::Result<Log> {
     let (end, record_bytes) = head_of(path, &mut file)?;
     file.read_to_end(&mut bytes)?;
     let kept = std::fs::metadata(data_of(path)).map_or(u64::MAX, |data| data.len());
-    let mut log = Log { records: Vec::new(), marks: Vec::new(), end };
+    let mut log = Log { records: Vec::new(), places: Vec::new(), marks: Vec::new(), end };
+    let mut answered: u64 = 0;
     for (number, record) in bytes.chunks_exact(record_bytes).enumerate() {
         let damaged = || {
             let at = HEAD + number * record_bytes;
             wrong(path, &format!("the record at offset {at} is damaged"))
         };
-        let answered = log.records.len() as u64;
+        if record_bytes == RECORD_BYTES && record.first() == Some(&OTHERS) {
+            let others = Some(word_at(record, 8)).filter(|&others| others > 0);
+            answered = others.and_then(|others| answered.checked_add(others)).ok_or_else(damaged)?;
+            continue;
+        }
         if record_bytes == RECORD_BYTES && record.first() == Some(&MARK) {
             let mark = Mark::decode(record);
             // What counts stands in the file twice, as its place and as a number.
@@ -433,6 +463,8 @@ pub fn read_log(path: &Path) -> io::Result<Log> {
         let data_ends = |at: u64| at.saturating_add(u64::from(record.bytes));
         record.data_at = record.data_at.filter(|&at| data_ends(at) <= kept);
         log.records.push(record);
+        log.places.push(answered);
+        answered = answered.checked_add(1).ok_or_else(damaged)?;
     }
     Ok(log)
 }
@@ -505,10 +537,10 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("log");
             let mut log = OperationLog::create(&path, false).unwrap();
-            records.iter().for_each(|record| log.add(record));
+            (0..).zip(&records).for_each(|(place, record)| log.add(record, place));
             prop_assert_eq!(read_log(&path).unwrap().end, End::Open);
             log.close();
-            prop_assert_eq!(read_log(&path).unwrap(), Log { records: records.clone(), marks: Vec::new(), end: End::Complete });
+            prop_assert_eq!(read_log(&path).unwrap(), Log { records: records.clone(), places: (0..records.len() as u64).collect(), marks: Vec::new(), end: End::Complete });
             let len = std::fs::metadata(&path).unwrap().len();
             if len > (HEAD + RECORD_BYTES) as u64 && cut > 0 {
                 File::options().write(true).open(&path).unwrap().set_len(len - cut as u64).unwrap();
@@ -528,10 +560,10 @@ mod tests {
         let mark = |number, after| Mark { number, at_ns: 7, after };
         let record = |offset, after| Record { offset, after: Some(after), ..WRITE };
         log.mark(&mark(0, 0));
-        log.add(&record(1, 0));
-        log.add(&record(2, 0));
+        log.add(&record(1, 0), 0);
+        log.add(&record(2, 0), 1);
         log.mark(&mark(u64::MAX, 2));
-        log.add(&record(3, 2));
+        log.add(&record(3, 2), 2);
         log.close();
         let read = read_log(&path).unwrap();
         assert_eq!(read.marks, [mark(0, 0), mark(u64::MAX, 2)]);
@@ -543,6 +575,30 @@ mod tests {
             std::fs::write(&other, bytes).unwrap();
             assert!(read_log(&other).unwrap_err().to_string().contains("is damaged"), "{at}");
         }
+    }
+
+    /// A file system and its external log lie on two devices, whose answers are counted together: a
+    /// power cut's states are made from the order on both.
+    #[test]
+    fn what_another_device_answered_in_between_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = OperationLog::create(&path, false).unwrap();
+        let mark = |number, after| Mark { number, at_ns: 7, after };
+        let record = |offset, after| Record { offset, after: Some(after), ..WRITE };
+        log.add(&record(1, 1), 2);
+        log.mark(&mark(1, 3));
+        log.add(&record(2, 5), 7);
+        log.mark(&mark(2, 9));
+        log.add(&record(3, 9), 9);
+        log.close();
+        let read = read_log(&path).unwrap();
+        assert_eq!((read.places, read.marks), (vec![2, 7, 9], vec![mark(1, 3), mark(2, 9)]));
+        assert_eq!(read.records, [record(1, 1), record(2, 5), record(3, 9)]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[HEAD + 8] = 0;
+        std::fs::write(&path, bytes).unwrap();
+        assert!(read_log(&path).unwrap_err().to_string().contains("is damaged"));
     }
 
     /// Logs of before there were marks: records of 48 bytes, which do not tell the order.
@@ -624,18 +680,18 @@ mod tests {
         let mut log = with_data_there(&path);
         let at = log.keep(&[1; 4096]);
         assert_eq!(at, Some(0), "it waits in memory");
-        log.add(&Record { data_at: at, ..WRITE });
+        log.add(&Record { data_at: at, ..WRITE }, 0);
         assert_eq!(log.problem(), None);
         let large = vec![2; 2 << 20];
         assert_eq!((log.keep(&large), log.keep(&[3; 4096])), (None, None));
-        log.add(&WRITE);
+        log.add(&WRITE, 1);
         assert!(log.problem().unwrap().contains("data of writes is missing"), "{:?}", log.problem());
         log.close();
         let read = read_log(&path).unwrap();
         let full = io::Error::from_raw_os_error(libc::ENOSPC).to_string();
         assert_eq!(
             read,
-            Log { records: vec![WRITE; 2], marks: Vec::new(), end: End::DataLost(full) },
+            Log { records: vec![WRITE; 2], places: vec![0, 1], marks: Vec::new(), end: End::DataLost(full) },
             "no place that is not there"
         );
         assert_eq!(log_end(&path).unwrap(), read.end);
@@ -648,7 +704,7 @@ mod tests {
         std::os::unix::fs::symlink("/dev/full", data_of(&path)).unwrap();
         let mut log = with_data_there(&path);
         let at = log.keep(&[1; 4096]);
-        log.add(&Record { data_at: at, ..WRITE });
+        log.add(&Record { data_at: at, ..WRITE }, 0);
         log.close();
         let read = read_log(&path).unwrap();
         assert!(matches!(read.end, End::DataLost(_)), "{:?}", read.end);
@@ -684,7 +740,7 @@ mod tests {
         let path = disk.0.path().join("log");
         let mut log = OperationLog::create(&path, false).unwrap();
         let records: Vec<Record> = (0..20_000).map(|offset| Record { offset, ..WRITE }).collect();
-        records.iter().for_each(|record| log.add(record));
+        (0..).zip(&records).for_each(|(place, record)| log.add(record, place));
         assert!(log.problem().unwrap().contains("No space left"), "{:?}", log.problem());
         log.close();
         let read = read_log(&path).unwrap();

@@ -42,6 +42,9 @@ pub struct Request {
     pub log: Option<PathBuf>,
     /// Whether the data of the writes is kept beside the log.
     pub capture: bool,
+    /// A file that devices share whose answers are counted together, if there is another device.
+    #[serde(default)]
+    pub answers: Option<PathBuf>,
     /// What fails.
     pub faults: Vec<String>,
 }
@@ -134,7 +137,17 @@ fn serve(line: &str) -> Result<Disk, String> {
     let faults = request.faults.iter().map(|fault| fault.parse()).collect::<Result<_, _>>()?;
     let image = std::fs::OpenOptions::new().read(true).write(true).open(&request.image);
     let image = image.map_err(|e| format!("open the image: {e}"))?;
-    let options = Options { model, seed: request.seed, log: request.log, capture: request.capture, faults };
+    let open = |path: &PathBuf| std::fs::OpenOptions::new().read(true).write(true).open(path);
+    let answers = request.answers.as_ref().map(open).transpose();
+    let answers = answers.map_err(|e| format!("open the file that counts answers: {e}"))?;
+    let options = Options {
+        model,
+        seed: request.seed,
+        log: request.log,
+        capture: request.capture,
+        answers,
+        faults,
+    };
     Disk::serve(image, &request.at, options).map_err(|e| e.to_string())
 }
 

@@ -319,8 +319,9 @@ impl DeviceThread {
             }
             Payload::Read(data) => data,
         };
+        let place = self.device.place_of_answer(due.record.as_ref());
         self.answer(due.unique, error, body);
-        self.device.answered(due.record, due.early_ns, now);
+        self.device.answered(due.record, place, due.early_ns, now);
         if let Payload::Read(data) = due.given
             && self.spare.len() < SPARE
         {

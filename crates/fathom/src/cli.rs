@@ -551,12 +551,19 @@ pub struct CutArgs {
     /// Size of the image in MiB [default: 64 (256 with PostgreSQL), or the file system's smallest]
     #[arg(long, value_name = "MIB")]
     pub size: Option<u64>,
+    /// An external log device of this size in MiB (XFS logdev, ext4 journal device): states are those
+    /// of both devices
+    #[arg(long, value_name = "MIB")]
+    pub log: Option<u64>,
     /// Mount options, e.g. data=journal
     #[arg(long, value_name = "OPTIONS")]
     pub mount: Option<String>,
     /// A further word for mkfs (may be given several times)
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub mkfs: Vec<String>,
+    /// Mount in a guest kernel even where this machine's own has the file system
+    #[arg(long)]
+    pub guest: bool,
     /// Seed of the data and of the states: with the same recording and seed a number names a state
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -568,7 +575,7 @@ pub struct CutArgs {
     pub record: Option<PathBuf>,
     /// Judge kept recordings again: all states from --from on, or with --state one, which is
     /// explained
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "trace", "workload", "engine", "commits", "device", "keeps", "tear", "size", "mount", "mkfs", "seed", "dir"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "trace", "workload", "engine", "commits", "device", "keeps", "tear", "size", "log", "mount", "mkfs", "guest", "seed", "dir"])]
     pub replay: Option<PathBuf>,
     /// Print one table in Markdown, settings by file systems, of files that --json has written
     #[arg(long, value_name = "FILE", num_args = 1.., exclusive = true)]

@@ -147,6 +147,85 @@ fn a_device_that_lies_loses_in_every_mode_and_a_protected_one_in_none() {
     }
 }
 
+/// A commit's fate is decided on both devices: the data's flush on one comes before the log's on the
+/// other.
+#[test]
+fn a_file_system_with_its_log_on_another_device_is_cut_on_both() {
+    let place = Place::new();
+    place.fathom(&["cut", "--set", "filesystem=btrfs", "--log", "64"]).exits(2).says("external log");
+    place.fathom(&["cut", "--replay", ".", "--log", "64"]).exits(2).says("--log");
+    if !can_serve(&place) {
+        return;
+    }
+    place.fathom(&["cut", "--log", "1"]).exits(2).says("log_mib");
+    let settings = ["--set", "journal_mode=delete,wal", "--set", "synchronous=full", "--log", "64"];
+    let few = ["--commits", "15", "--states", "120"];
+    for filesystem in ["xfs", "ext4"] {
+        let set = format!("filesystem={filesystem}");
+        let words = [&["--set", &set][..], &settings, &few].concat();
+        let found = cells(&place, &[&words[..], &["--record", filesystem]].concat(), 0);
+        let [delete, wal] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((lost(wal), &wal["states"]), (0, &120.into()), "{wal}");
+        assert!(lost(delete) > 0, "{delete}");
+        assert_eq!(lost(delete), delete["classes"]["lost-last"].as_u64().unwrap(), "never more: {delete}");
+        assert_eq!(delete["label"], format!("{filesystem}+log delete/full"));
+        for cell in cells(&place, &[&words[..], &["--keeps", "lying"]].concat(), 0) {
+            assert!(lost(&cell) > 0, "{cell}");
+        }
+        for cell in cells(&place, &[&words[..], &["--keeps", "protected"]].concat(), 0) {
+            assert_eq!(lost(&cell), 0, "{cell}");
+        }
+    }
+    // One state again, with the images of both.
+    let state = ["cut", "--replay", "xfs", "--state", "2/3"];
+    place.fathom(&[&state[..], &["--image", "after.img"]].concat()).exits(0);
+    assert_eq!(place.read("after.img.log").len(), 64 << 20);
+    place.fathom(&[&state[..], &["--image", "after.img"]].concat()).exits(2).says("after.img");
+    // A log is none without the other's answers.
+    let log = place.path("xfs/2/operations.log");
+    let text = fs::read(&log).unwrap();
+    fs::write(&log, &text[..text.len() - 56]).unwrap();
+    place.fathom(&state).exits(2).says("do not belong together");
+    fs::remove_file(&log).unwrap();
+    place.fathom(&state).exits(2).says("operations.log");
+}
+
+/// What a guest mounts needs no root.
+#[test]
+fn an_ordinary_user_cuts_in_a_guest() {
+    let place = Place::new();
+    let has = |program: &str| std::process::Command::new(program).arg("--version").output().is_ok();
+    if !can_serve(&place) || !can_guest("f2fs") || !has("setpriv") || !has("fusermount3") {
+        return;
+    }
+    place.give_to_nobody(&fathom_stack::guest::Kernel::cached().unwrap().path);
+    let words = "TMPDIR=. ./fathom cut --set filesystem=ext4,f2fs --set journal_mode=wal \
+                 --set synchronous=full --commits 10 --states 40 --time 0 --json";
+    let end = place.as_nobody(words);
+    let said = String::from_utf8_lossy(&end.stderr);
+    assert!(end.status.success(), "{said}");
+    let json: Value = serde_json::from_slice(&end.stdout).unwrap();
+    for cell in json["cells"].as_array().unwrap() {
+        assert_eq!((lost(cell), &cell["states"]), (0, &40.into()), "{cell}");
+        assert_eq!(cell["filesystem"]["guest"], true);
+    }
+    assert_eq!(json["cells"].as_array().unwrap().len(), 2, "{json}");
+}
+
+/// XFS of before checksums, which this machine's kernel may not have any more.
+#[test]
+fn the_guest_has_the_fourth_version_of_xfs() {
+    let place = Place::new();
+    if !can_serve(&place) || !can_guest("xfs") {
+        return;
+    }
+    let words = ["--set", "filesystem=xfs", "--set", "journal_mode=wal", "--set", "synchronous=full"];
+    let more = ["--mkfs=-m", "--mkfs=crc=0", "--guest", "--commits", "10", "--states", "40"];
+    let found = &cells(&place, &[&words[..], &more].concat(), 0)[0];
+    assert_eq!((lost(found), &found["states"]), (0, &40.into()), "{found}");
+    assert_eq!(found["filesystem"]["guest"], true);
+}
+
 #[test]
 fn a_log_that_is_synced_keeps_everything_and_one_that_is_not_loses_a_tail() {
     let place = Place::new();

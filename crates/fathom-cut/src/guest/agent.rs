@@ -11,17 +11,16 @@ use std::time::{Duration, Instant};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-use super::{Answer, Request};
+use super::{Answer, DISK, LOG_DISK, Request};
 use crate::findings::Findings;
 use crate::found_file::files_below;
 use crate::medium::BLKFLSBUF;
 use crate::recovery::find_at;
 use crate::vfs;
 
-/// The line to the host, the disk, and where it is mounted: in the guest's own `/dev`, where it
+/// The line to the host, and where the disk is mounted: in the guest's own `/dev`, where it
 /// hides no file of the user's.
 const LINE: &str = "/dev/ttyS0";
-const DISK: &str = "/dev/ubda";
 const POINT: &str = "/dev/fathom";
 /// How long an umount may take.
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(60);
@@ -78,11 +77,13 @@ fn serve() -> Result<(), String> {
     };
     say(&Answer::Ready)?;
     let disk = File::open(DISK).map_err(|error| format!("{DISK}: {error}"))?;
+    // That of an external log, if there is one.
+    let disks: Vec<File> = std::iter::once(disk).chain(File::open(LOG_DISK).ok()).collect();
     let known = Findings::default();
     for text in BufReader::new(line).lines() {
         let text = text.map_err(wrong)?;
         let answer = match serde_json::from_str::<Request>(&text) {
-            Ok(request) => look(&request, &disk, &known),
+            Ok(request) => look(&request, &disks, &known),
             Err(error) => Answer::Broken(format!("not understood: {error}")),
         };
         say(&answer)?;
@@ -90,11 +91,13 @@ fn serve() -> Result<(), String> {
     Ok(())
 }
 
-fn look(request: &Request, disk: &File, known: &Findings) -> Answer {
-    // The host has changed the disk: whatever is kept of it is not what it holds.
-    // SAFETY: this ioctl takes no argument.
-    if unsafe { libc::ioctl(disk.as_raw_fd(), BLKFLSBUF, 0) } != 0 {
-        return Answer::Broken(format!("forgetting {DISK}: {}", std::io::Error::last_os_error()));
+fn look(request: &Request, disks: &[File], known: &Findings) -> Answer {
+    // The host has changed the disks: whatever is kept of them is not what they hold.
+    for disk in disks {
+        // SAFETY: this ioctl takes no argument.
+        if unsafe { libc::ioctl(disk.as_raw_fd(), BLKFLSBUF, 0) } != 0 {
+            return Answer::Broken(format!("forgetting a disk: {}", std::io::Error::last_os_error()));
+        }
     }
     let Ok(options) = std::ffi::CString::new(request.options.as_str()) else {
         return Answer::Broken("a NUL byte in the mount options".into());

@@ -1,4 +1,4 @@
-//! A guest whose disk is an image in memory, from outside.
+//! A guest whose disks are images in memory, from outside.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -45,11 +45,11 @@ fn broken(problem: impl Into<String>) -> CutError {
 }
 
 impl Guest {
-    /// Boots one with this disk.
+    /// Boots one with these disks, each with the bytes of its sectors.
     ///
     /// # Errors
     /// There is no guest kernel, or it does not come up.
-    pub fn boot(disk: &File, sector_bytes: u32) -> Result<Guest, CutError> {
+    pub fn boot(disks: &[(&File, u32)]) -> Result<Guest, CutError> {
         let kernel =
             Kernel::cached().ok_or_else(|| broken("there is none: fathom stack kernel builds it"))?;
         let program =
@@ -57,9 +57,12 @@ impl Guest {
         let home = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
         let home = home.map_err(CutError::io("make a directory for a guest"))?;
         let mut command = Command::new(&kernel.path);
+        for (number, (disk, _)) in disks.iter().enumerate() {
+            command.arg(format!("ubd{number}dct=/proc/{}/fd/{}", std::process::id(), disk.as_raw_fd()));
+        }
+        let sectors: Vec<String> = disks.iter().map(|disk| disk.1.to_string()).collect();
         command
-            .arg(format!("ubd0dct=/proc/{}/fd/{}", std::process::id(), disk.as_raw_fd()))
-            .arg(format!("fathom_sectors={sector_bytes}"))
+            .arg(format!("fathom_sectors={}", sectors.join(",")))
             .arg(format!("mem={MEMORY_MIB}M"))
             .args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"])
             .args(["con=null", "con0=fd:2", "console=tty0"])
@@ -95,7 +98,7 @@ impl Guest {
         }
     }
 
-    /// Has it look at its disk, whose content is another one since the last time.
+    /// Has it look at its disks, whose content is another one since the last time.
     ///
     /// # Errors
     /// It does not answer.

@@ -25,6 +25,10 @@ use crate::found_file::FoundFile;
 use crate::inspection::Inspection;
 use crate::subject::Subject;
 
+/// The disks of a guest: the file system's, and its external log's.
+pub(crate) const DISK: &str = "/dev/ubda";
+pub(crate) const LOG_DISK: &str = "/dev/ubdb";
+
 /// The word with which `fathom` is this.
 pub(crate) const COMMAND: &str = "cut-guest";
 

@@ -1,32 +1,44 @@
-//! A disk and a store that are only modelled: what was written, answered and flushed in which order
-//! is known for certain.
+//! A disk, or two, and a store that are only modelled: what was written, answered and flushed in
+//! which order is known for certain.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
 use std::collections::BTreeSet;
 
-use fathom_cut::{BLOCK_BYTES, CutError, Epoch, History, Judge, State, States, Verdict};
+use fathom_cut::{BLOCK_BYTES, CutError, DeviceLog, Epoch, History, Judge, Side, State, States, Verdict};
 use fathom_device::{End, Log, Mark, Operation, Outcome, Record};
 use fathom_random::Random;
 
-/// A disk that answers in a random order.
+/// A disk that answers in a random order; or two of them, as a file system and its external log
+/// have, whose answers are counted together.
 pub struct Disk {
     pub random: Random,
-    log: Log,
-    data: Vec<u8>,
-    /// What it was asked for and has not answered.
-    under_way: Vec<Record>,
+    /// Of each side.
+    logs: [Log; 2],
+    data: [Vec<u8>; 2],
+    /// What was asked for and not answered.
+    under_way: Vec<(Side, Record)>,
+    answered: u64,
+    /// Which of the two is asked.
+    pub side: Side,
 }
 
 impl Disk {
     pub fn new(seed: u64) -> Disk {
-        let log = Log { records: Vec::new(), marks: Vec::new(), end: End::Complete };
-        Disk { random: Random::new(seed), log, data: Vec::new(), under_way: Vec::new() }
+        let log = || Log { records: Vec::new(), places: Vec::new(), marks: Vec::new(), end: End::Complete };
+        Disk {
+            random: Random::new(seed),
+            logs: [log(), log()],
+            data: Default::default(),
+            under_way: Vec::new(),
+            answered: 0,
+            side: Side::Main,
+        }
     }
 
     fn ask(&mut self, operation: Operation, offset: u64, bytes: u32, data_at: Option<u64>) {
-        self.under_way.push(Record {
+        let record = Record {
             operation,
             outcome: Outcome::Done,
             sequential: false,
@@ -37,13 +49,15 @@ impl Disk {
             asked_ns: 0,
             given_ns: 0,
             data_at,
-            after: Some(self.log.records.len() as u64),
-        });
+            after: Some(self.answered),
+        };
+        self.under_way.push((self.side, record));
     }
 
     pub fn write(&mut self, offset: u64, content: &[u8]) {
-        self.ask(Operation::Write, offset, content.len() as u32, Some(self.data.len() as u64));
-        self.data.extend(content);
+        let data_at = self.data[self.side as usize].len() as u64;
+        self.ask(Operation::Write, offset, content.len() as u32, Some(data_at));
+        self.data[self.side as usize].extend(content);
     }
 
     pub fn discard(&mut self, offset: u64, bytes: u32) {
@@ -55,39 +69,71 @@ impl Disk {
     }
 
     pub fn mark(&mut self, number: u64) {
-        self.log.marks.push(Mark { number, at_ns: 0, after: self.log.records.len() as u64 });
+        self.logs[0].marks.push(Mark { number, at_ns: 0, after: self.answered });
     }
 
     /// Answers one of what is under way, if there is any.
     pub fn answer_one(&mut self) {
         if !self.under_way.is_empty() {
             let chosen = self.random.below(self.under_way.len() as u64) as usize;
-            self.log.records.push(self.under_way.remove(chosen));
+            let (side, record) = self.under_way.remove(chosen);
+            let log = &mut self.logs[side as usize];
+            log.records.push(record);
+            log.places.push(self.answered);
+            self.answered += 1;
         }
     }
 
     /// Answers until all below `offset` was answered.
     pub fn wait_below(&mut self, offset: u64) {
-        while self.under_way.iter().any(|under_way| under_way.offset < offset) {
+        while self.under_way.iter().any(|under_way| under_way.1.offset < offset) {
             self.answer_one();
         }
     }
 
-    pub fn history(mut self, blocks: u64) -> History {
+    /// Waits for all that one side was asked for.
+    pub fn wait_for(&mut self, side: Side) {
+        while self.under_way.iter().any(|under_way| under_way.0 == side) {
+            self.answer_one();
+        }
+    }
+
+    pub fn history(self, blocks: u64) -> History {
+        self.history_of([blocks, 0])
+    }
+
+    /// Of both sides, each with so many blocks; of one where the other has none.
+    pub fn history_of(mut self, blocks: [u64; 2]) -> History {
         while !self.under_way.is_empty() {
             self.answer_one();
         }
-        History::new(&self.log, self.data, blocks * BLOCK_BYTES).unwrap()
+        let [main, log] = self.logs;
+        let [main_data, log_data] = self.data;
+        let device = |log, data, blocks: u64| DeviceLog { log, data, bytes: blocks * BLOCK_BYTES };
+        let external = (blocks[1] > 0).then(|| device(log, log_data, blocks[1]));
+        History::new(device(main, main_data, blocks[0]), external).unwrap()
     }
 }
 
 /// Any program on a disk: writes, discards, flushes and marks in a random order, a few under way at
 /// once.
 pub fn any_history(seed: u64, operations: u64) -> History {
+    any_history_of(seed, operations, false)
+}
+
+/// The same on two disks.
+pub fn any_history_of_two(seed: u64, operations: u64) -> History {
+    any_history_of(seed, operations, true)
+}
+
+fn any_history_of(seed: u64, operations: u64, both: bool) -> History {
     const BLOCKS: u64 = 6;
     let mut disk = Disk::new(seed);
     let mut marks = 0;
     for number in 0..operations {
+        if both {
+            disk.side = if disk.random.below(2) == 0 { Side::Main } else { Side::Log };
+        }
         match disk.random.below(10) {
             0..5 => {
                 let sectors = 1 + disk.random.below(12);
@@ -110,7 +156,7 @@ pub fn any_history(seed: u64, operations: u64) -> History {
             disk.answer_one();
         }
     }
-    disk.history(BLOCKS)
+    disk.history_of([BLOCKS, if both { BLOCKS } else { 0 }])
 }
 
 /// What a cut after so many answers may leave, from the definition: (has to be there, may be there,
@@ -118,7 +164,10 @@ pub fn any_history(seed: u64, operations: u64) -> History {
 pub fn truth(history: &History, answers: u64) -> (BTreeSet<u32>, BTreeSet<u32>, u64) {
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
     for (number, unit) in (0u32..).zip(&history.units) {
-        let flushed = |flush: &fathom_cut::Flush| flush.answer < answers && unit.answer < flush.came;
+        let side = history.side_of(unit.offset);
+        let flushed = |flush: &fathom_cut::Flush| {
+            flush.side == side && flush.answer < answers && unit.answer < flush.came
+        };
         if history.flushes.iter().any(flushed) {
             must.insert(number);
         }
@@ -133,7 +182,7 @@ pub fn truth(history: &History, answers: u64) -> (BTreeSet<u32>, BTreeSet<u32>, 
 /// What is there in a state, whole or torn.
 pub fn there(history: &History, states: &States, state: &State) -> BTreeSet<u32> {
     let safe = states.epochs[state.epoch].safe;
-    let flushed = (0u32..).zip(&history.units).filter(|unit| unit.1.answer < safe).map(|safe| safe.0);
+    let flushed = (0u32..).zip(&history.units).filter(|unit| history.is_safe(unit.1, safe)).map(|unit| unit.0);
     flushed.chain(state.present.iter().copied()).chain(state.torn.map(|torn| torn.0)).collect()
 }
 
@@ -187,6 +236,30 @@ pub fn right_store(seed: u64, commits: u64) -> History {
     disk.history(STORE_BLOCKS)
 }
 
+/// A store that is right on two disks: each commit writes a slot on the first, flushes it, writes
+/// that it is complete on the second, flushes that, and is then acknowledged. A slot counts only if
+/// the second disk says so.
+pub fn right_store_of_two(seed: u64, commits: u64) -> History {
+    let mut disk = Disk::new(seed);
+    disk.mark(0);
+    for commit in 1..=commits {
+        disk.side = Side::Main;
+        for block in 0..SLOT {
+            disk.write(slot_of(commit) + block * BLOCK_BYTES, &page(commit, block));
+        }
+        disk.wait_for(Side::Main);
+        disk.flush();
+        disk.wait_for(Side::Main);
+        disk.side = Side::Log;
+        disk.write(commit % 2 * BLOCK_BYTES, &page(commit, 0));
+        disk.wait_for(Side::Log);
+        disk.flush();
+        disk.wait_for(Side::Log);
+        disk.mark(commit);
+    }
+    disk.history_of([2 * SLOT, 2])
+}
+
 /// A block of a commit: each sector says whose it is.
 fn page(commit: u64, block: u64) -> Vec<u8> {
     let sector = |sector: u64| {
@@ -218,12 +291,20 @@ fn slot(history: &History, epoch: &Epoch, state: &State, commit_parity: u64) -> 
     whole
 }
 
+/// The commit of a slot, where the second disk, if there is one, says that it is complete.
+fn complete(history: &History, epoch: &Epoch, state: &State, parity: u64) -> Option<u64> {
+    let commit = slot(history, epoch, state, parity)?;
+    let Some(log_begins) = history.log_begins else { return Some(commit) };
+    let said = history.block(log_begins / BLOCK_BYTES + parity, epoch.safe, state)?;
+    (*said == page(commit, 0)).then_some(commit)
+}
+
 /// Recovers the store in memory.
 pub struct Recovery<'a>(pub &'a History);
 
 impl Judge for Recovery<'_> {
     fn judge(&mut self, epoch: &Epoch, state: &State) -> Result<Verdict, CutError> {
-        let found = [0, 1].into_iter().filter_map(|parity| slot(self.0, epoch, state, parity)).max();
+        let found = [0, 1].into_iter().filter_map(|parity| complete(self.0, epoch, state, parity)).max();
         let (found, acknowledged) = (found.unwrap_or(0), epoch.acknowledged);
         Ok(match found {
             _ if found > acknowledged + 1 => Verdict::Corrupt(format!("commit {found} had not begun")),

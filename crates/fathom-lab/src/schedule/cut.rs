@@ -9,6 +9,7 @@ use fathom_cut::{
     AcknowledgedContents, Behaviour, CutError, Keeps, Limits, RecordedRun, Run, Script, judge, record,
 };
 use fathom_device::Kind;
+use fathom_stack::guest::Kernel;
 use fathom_stack::{Machine, Place, StackSpec};
 
 use super::{Interrupt, WorkError};
@@ -38,8 +39,9 @@ pub(super) fn power_cut(
         Some(engine) => return Err(not_tried(format!("it is tried of SQLite, not of {}", engine.name))),
         None => return Err(not_tried("its workload has no engine".into())),
     };
-    if !fathom_ground::system::is_root() {
-        return Err(not_tried("each state is mounted, which needs root".into()));
+    if !fathom_ground::system::is_root() && Kernel::cached().is_none() {
+        let problem = "each state is mounted, which needs root or the guest kernel (fathom stack kernel)";
+        return Err(not_tried(problem.into()));
     }
     let (stack, behaviour) = stack(cell, directory)?;
     let begin = Instant::now();
@@ -83,17 +85,19 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
     if given.image.is_some() {
         return Err(not_tried("its stack is a copy of an image, and a cut begins with mkfs".into()));
     }
-    if given.log_mib.is_some() {
-        return Err(not_tried("its file system's log is on a device of its own".into()));
-    }
     let model = given.device.as_deref().unwrap_or("none");
     let model = fathom_device::device_model(model).map_err(not_tried)?;
     let none = fathom_device::device_model("none").map_err(not_tried)?;
     let keeps = if model.kind == Kind::Protected { Keeps::Answered } else { Keeps::Flushed };
     let behaviour = Behaviour { keeps, tear_bytes: model.tear_bytes };
-    let mut stack = StackSpec { device_seed: 1, faults: Vec::new(), log_device: None, ..given.clone() };
+    let mut stack = StackSpec { device_seed: 1, faults: Vec::new(), ..given.clone() };
     // The log tells the order of operations, whatever time they took; the size of a sector is part
-    // of the file system.
+    // of the file system, and of its external log.
+    let log_model = stack.log_device.as_deref().map(fathom_device::device_model).transpose();
+    let log_bytes = log_model.map_err(not_tried)?.map_or(model.sector_bytes, |log| log.sector_bytes);
+    if stack.log_mib.is_some() && log_bytes == none.sector_bytes {
+        stack.log_device = Some("none".into());
+    }
     if stack.device.is_none() || model.sector_bytes == none.sector_bytes {
         stack.device = Some("none".into());
     }

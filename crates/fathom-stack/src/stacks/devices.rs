@@ -1,16 +1,22 @@
 //! Serves the modelled devices of a stack.
 
+use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::fd::AsRawFd;
 
 use fathom_device::server::{Request, Server};
 use fathom_device::{FILE, Model, external_of, model_text};
+use rustix::fs::MemfdFlags;
 
 use super::claim::Claim;
 use super::config::Stacks;
 use super::entry::device_points;
 use super::error::StackError;
 use crate::guest;
+
+/// Name of the memory in which two devices count their answers, in lists of open files.
+const COUNT: &CStr = c"fathom-answers";
 
 impl Stacks {
     /// Serves the stack's modelled devices, if it has any: the files that stand for them, and what
@@ -22,6 +28,12 @@ impl Stacks {
         let wanted =
             [("device", device, ".img", Some(spec.size_mib)), ("log_device", log, ".log.img", spec.log_mib)];
         let mut served = Vec::new();
+        // The order of operations on both is told by one count of answers. Each server opens it.
+        let count = (spec.operations.is_some() && spec.log_mib.is_some())
+            .then(|| rustix::fs::memfd_create(COUNT, MemfdFlags::CLOEXEC))
+            .transpose()
+            .map_err(|error| StackError::io("count answers for", &claim.home)(io::Error::from(error)))?;
+        let own = std::process::id();
         for (at, (field, device, end, mib)) in
             device_points(&claim.home, &claim.entry).into_iter().zip(wanted)
         {
@@ -41,7 +53,7 @@ impl Stacks {
             }
             let number = served.len();
             let request = Request {
-                image: format!("/proc/{}/fd/{}", std::process::id(), image.file.as_raw_fd()).into(),
+                image: format!("/proc/{own}/fd/{}", image.file.as_raw_fd()).into(),
                 at: at.clone(),
                 model: text.clone(),
                 // Times of its own, not the other device's again.
@@ -51,6 +63,7 @@ impl Stacks {
                     _ => external_of(log),
                 }),
                 capture: spec.capture,
+                answers: count.as_ref().map(|count| format!("/proc/{own}/fd/{}", count.as_raw_fd()).into()),
                 faults: if number == 0 { spec.faults.clone() } else { Vec::new() },
             };
             let state = claim.home.join(guest::STATE);

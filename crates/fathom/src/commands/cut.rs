@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use fathom_cut::{
     AcknowledgedContents, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, POSTGRESQL,
-    RecordedRun, Run, SMSC, Script, has_own_work, has_server, judge, record,
+    RecordedRun, Run, SMSC, Script, Side, has_own_work, has_server, judge, record,
 };
-use fathom_device::{Kind, Model};
+use fathom_device::{Kind, Model, external_of};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin_named};
 use fathom_lab::schedule::Interrupt;
 use fathom_output::{Access, OutputError, shown_path, tell};
 use fathom_report::{Cut, Cuts};
+use fathom_stack::guest::Kernel;
 use fathom_stack::{Machine, StackError, StackSpec};
 use fathom_workload::engine::check_settings;
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
@@ -138,9 +139,11 @@ fn tried(
             mkfs: asked.mkfs.clone(),
             mount: asked.mount.clone(),
             size_mib: asked.size.unwrap_or(usual.max(smallest)),
+            log_mib: asked.log,
             directory: Some(directory.to_owned()),
             device: Some(asked.device.clone()),
             device_seed: asked.seed,
+            guest: asked.guest,
             ..StackSpec::default()
         },
     };
@@ -204,9 +207,10 @@ fn judge_again(asked: &CutArgs, directory: &Path) -> super::Result {
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells - place).unwrap_or(1).max(1);
         let setting = |key: &str| recorded.settings.get(key).map_or("", String::as_str);
+        let place = named(&recorded.filesystem.driver, recorded.log_bytes.is_some());
         let label = match setting("journal_mode") {
-            "" => recorded.filesystem.driver.clone(),
-            mode => format!("{} {mode}/{}", recorded.filesystem.driver, setting("synchronous")),
+            "" => place,
+            mode => format!("{place} {mode}/{}", setting("synchronous")),
         };
         let log = directory.join(number.to_string()).join(LOG);
         let history = recorded.history(&log).map_err(asked_or_failed)?;
@@ -290,21 +294,25 @@ fn replay(asked: &CutArgs, directory: &Path) -> super::Result {
                 "--image -: the explanation goes to standard output; name a file for the image",
             ));
         }
-        // What is asked for is a new file: another one of that name would be gone.
-        if image.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_symlink()) {
-            return Err(Error::usage(format!(
-                "--image {}: is there already; give a new name",
-                shown_path(image)
-            )));
+        let devices = std::iter::once((image.clone(), Side::Main))
+            .chain(recorded.log_bytes.map(|_| (external_of(image), Side::Log)));
+        for (file, side) in devices {
+            // What is asked for is a new file: another one of that name would be gone.
+            if file.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_symlink()) {
+                return Err(Error::usage(format!(
+                    "--image {}: is there already; give a new name",
+                    shown_path(&file)
+                )));
+            }
+            fathom_output::write(&file, &[directory], Access::Private, |out| {
+                recorded.copy_to(&history, number, side, out).map_err(ImageError::Cut)
+            })
+            .map_err(|error| match error {
+                ImageError::Cut(error) => asked_or_failed(error),
+                ImageError::Output(error) => super::refused_or_failed("--image", error),
+            })?;
+            tell!("Image: {}", shown_path(&file));
         }
-        fathom_output::write(image, &[directory], Access::Private, |out| {
-            recorded.copy_to(&history, number, out).map_err(ImageError::Cut)
-        })
-        .map_err(|error| match error {
-            ImageError::Cut(error) => asked_or_failed(error),
-            ImageError::Output(error) => super::refused_or_failed("--image", error),
-        })?;
-        tell!("Image: {}", shown_path(image));
     }
     let explanation = recorded.explain(&history, number).map_err(asked_or_failed)?;
     if asked.json {
@@ -344,13 +352,13 @@ fn asked_or_failed(error: CutError) -> Error {
     }
 }
 
-/// Root mounts what a cut leaves.
+/// Root mounts what a cut leaves, or a guest does.
 fn check_machine() -> Result<(), Error> {
-    if fathom_ground::system::is_root() {
+    if fathom_ground::system::is_root() || Kernel::cached().is_some() {
         return Ok(());
     }
     Err(Error::failed(
-        "fathom cut mounts a file system for each state that a power cut leaves, which needs root: run it with sudo",
+        "fathom cut mounts a file system for each state that a power cut leaves, which needs root (run it with sudo) or the guest kernel (fathom stack kernel builds it)",
     ))
 }
 
@@ -495,7 +503,7 @@ fn cells(asked: &CutArgs) -> Result<Vec<Cell>, Error> {
     }
     let several: Vec<&str> =
         axes.iter().filter(|axis| axis.1.len() > 1).map(|axis| axis.0.as_str()).collect();
-    cells.into_iter().map(|cell| checked(&asked.engine, cell, &several)).collect()
+    cells.into_iter().map(|cell| checked(asked, cell, &several)).collect()
 }
 
 /// What is tried where nothing is said: journal mode and synchronous setting of first-look's cells.
@@ -514,25 +522,36 @@ fn first_look_settings() -> Result<Vec<BTreeMap<String, String>>, Error> {
     Ok(cells.map_err(|error| failed(&error))?.cells.iter().map(|(_, cell)| settings(cell)).collect())
 }
 
+/// A file system in a label: one word, as tables know it.
+fn named(filesystem: &str, has_log: bool) -> String {
+    format!("{filesystem}{}", if has_log { "+log" } else { "" })
+}
+
 /// A cell with its settings as the engine takes them.
-fn checked(engine: &str, mut words: BTreeMap<String, String>, several: &[&str]) -> Result<Cell, Error> {
+fn checked(
+    asked: &CutArgs,
+    mut words: BTreeMap<String, String>,
+    several: &[&str],
+) -> Result<Cell, Error> {
+    let engine = asked.engine.as_str();
     let filesystem = words.remove("filesystem").unwrap_or_default();
+    let place = named(&filesystem, asked.log.is_some());
     let settings: BTreeMap<String, Json> =
         words.iter().map(|(key, value)| (key.clone(), typed(value))).collect();
     let of = |key: &str| words.get(key).map_or("", String::as_str);
     let mut label = if engine == SMSC {
         let kind =
             fathom_cut::store_kind(&settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
-        return Ok(Cell { label: format!("{filesystem} {SMSC}/{}", kind.name()), filesystem, settings });
+        return Ok(Cell { label: format!("{place} {SMSC}/{}", kind.name()), filesystem, settings });
     } else if engine == MMDB {
         fathom_cut::mmdb_options(&settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
-        format!("{filesystem} {MMDB}")
+        format!("{place} {MMDB}")
     } else if engine == POSTGRESQL {
         check_settings(engine, &settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
-        format!("{filesystem} {POSTGRESQL}")
+        format!("{place} {POSTGRESQL}")
     } else {
         check_settings("sqlite", &settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
-        format!("{filesystem} {}/{}", of("journal_mode"), of("synchronous"))
+        format!("{place} {}/{}", of("journal_mode"), of("synchronous"))
     };
     for key in several.iter().filter(|key| !["filesystem", "journal_mode", "synchronous"].contains(key)) {
         label += &format!(" {key}={}", of(key));

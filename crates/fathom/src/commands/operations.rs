@@ -47,14 +47,13 @@ enum Line<'a> {
 /// Operations and marks in their common order.
 fn lines(log: &Log) -> impl Iterator<Item = Line<'_>> {
     let mut marks = log.marks.iter().peekable();
-    let mut records = log.records.iter();
-    let mut answered = 0;
+    let mut records = log.places.iter().zip(&log.records).peekable();
     std::iter::from_fn(move || {
-        if let Some(mark) = marks.next_if(|mark| mark.after <= answered) {
+        let next = records.peek().map_or(u64::MAX, |record| *record.0);
+        if let Some(mark) = marks.next_if(|mark| mark.after <= next) {
             return Some(Line::Mark(mark));
         }
-        answered += 1;
-        records.next().map(Line::Operation)
+        records.next().map(|record| Line::Operation(record.1))
     })
 }
 
