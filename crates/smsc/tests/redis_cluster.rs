@@ -174,6 +174,22 @@ fn receipts_are_where_their_messages_are() {
     assert!(report.holds() && (report.finished, report.receipts) == (100, 100), "{report:#?}");
 }
 
+/// `smsc serve --engine redis-cluster` opened its store by a thread of a pool, which ended ten
+/// seconds later as it had nothing to do; the kernel ended the nodes with it, and the centre waited
+/// for them in vain.
+#[test]
+fn nodes_outlive_the_thread_that_opened_their_store() {
+    let opened = std::thread::spawn(|| {
+        let nodes = Nodes::start()?;
+        let store = open(&nodes.url("shards=64"));
+        Some((nodes, store))
+    });
+    let Some((nodes, store)) = opened.join().unwrap() else { return };
+    let mut session = store.session(Acknowledge::Durable).unwrap();
+    receive(&mut *session, message(1, b"hello"));
+    nodes.cluster.until_well().unwrap();
+}
+
 /// One or two masters serve, too; but none of them can elect a replica when one dies, and whoever
 /// runs them is told. What was under way then waits, a caller with a deadline does not, and goes on
 /// once somebody takes over by hand.

@@ -10,8 +10,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Starts three masters and three replicas, by the thread with which they end; none where Redis
-    /// is not installed.
+    /// Starts three masters and three replicas; none where Redis is not installed.
     pub fn start() -> Option<Nodes> {
         Nodes::of(3)
     }
