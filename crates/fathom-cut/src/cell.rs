@@ -305,7 +305,7 @@ pub fn breaks(promise: Durability, verdict: &Verdict) -> bool {
         Durability::None | Durability::ProcessCrash => Class::CannotBeMounted,
         Durability::PowerCutPrefix => Class::LostSeveral,
         Durability::PowerCutAllButLast => Class::LostLast,
-        Durability::PowerCut => Class::Kept,
+        Durability::PowerCut | Durability::OneNode => Class::Kept,
     };
     verdict.class() > allowed
 }

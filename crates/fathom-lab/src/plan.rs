@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use fathom_stack::Capability;
 use fathom_workload::engine::{EngineKind, engine_named};
+use fathom_workload::workload_named;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
@@ -43,7 +44,7 @@ impl Needs {
     pub fn of(cells: &Cells) -> Needs {
         Needs {
             guests: cells.cells.iter().any(|(_, cell)| cell.stack.guest),
-            companions: cells.cells.iter().any(|(_, cell)| needed_by_engine(cell).is_some()),
+            companions: cells.cells.iter().any(|(_, cell)| needed_by(cell).next().is_some()),
         }
     }
 }
@@ -114,7 +115,7 @@ impl Machine {
                 server.name
             ));
         }
-        needed.extend(needed_by_engine(cell));
+        needed.extend(needed_by(cell));
         for name in needed {
             let capabilities = self.others.get(&cell.on).unwrap_or(&self.capabilities);
             match capabilities.iter().find(|capability| capability.name == name) {
@@ -139,10 +140,12 @@ fn engine_of(cell: &Cell) -> Option<&'static EngineKind> {
     engine_named(&cell.engine.as_ref()?.name)
 }
 
-/// The capability that the cell's engine asks of the machine, if any.
-fn needed_by_engine(cell: &Cell) -> Option<&'static str> {
-    let settings = &cell.engine.as_ref()?.settings;
-    (engine_of(cell)?.needs)(settings)
+/// The capabilities that the cell's engine and its workload ask of the machine.
+fn needed_by(cell: &Cell) -> impl Iterator<Item = &'static str> + use<> {
+    let of_engine = cell.engine.as_ref().and_then(|spec| (engine_of(cell)?.needs)(&spec.settings));
+    let workload = workload_named(&cell.workload.name);
+    let of_workload = workload.and_then(|kind| (kind.needs)(&cell.workload.params));
+    of_engine.into_iter().chain(of_workload)
 }
 
 /// Name of the capability of a file system in a guest.

@@ -152,6 +152,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "transactions on a virtual clock and device",
     parameters: PARAMETERS,
     needs_engine: false,
+    needs: |_| None,
     abscissa: "rows",
     one_thread: |_| true,
     create: |params| Ok(Box::new(Sim(params))),

@@ -280,6 +280,7 @@ fn power_cut_keeps(durability: Option<Durability>) -> &'static str {
         Some(Durability::PowerCutPrefix) => "a prefix",
         Some(Durability::PowerCutAllButLast) => "all but 1*",
         Some(Durability::PowerCut) => "all",
+        Some(Durability::OneNode) => "all, and a node",
     }
 }
 

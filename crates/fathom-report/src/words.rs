@@ -11,6 +11,7 @@ pub fn durability_text(durability: Option<Durability>) -> &'static str {
         Some(Durability::PowerCutPrefix) => "power cut, a prefix",
         Some(Durability::PowerCutAllButLast) => "power cut, all but the last",
         Some(Durability::PowerCut) => "power cut, all",
+        Some(Durability::OneNode) => "survives one node",
     }
 }
 

@@ -44,4 +44,7 @@ pub enum Durability {
     PowerCutAllButLast,
     /// A power cut keeps every acknowledged commit.
     PowerCut,
+    /// As that, and each acknowledged commit is on two nodes at least: one of them, and its disk,
+    /// may be lost. On one machine all nodes share both.
+    OneNode,
 }

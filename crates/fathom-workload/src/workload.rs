@@ -1,8 +1,10 @@
 //! The workload seam: what the worker asks of a workload.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fathom_diagnostic::suggest::did_you_mean;
+use serde_json::Value as Json;
 
 use crate::engine::{Engine, EngineError};
 use crate::params::{Parameter, Params};
@@ -19,6 +21,9 @@ pub struct WorkloadKind {
     pub parameters: &'static [Parameter],
     /// Whether it works on an engine (`[engine]` is then needed; without, it is refused).
     pub needs_engine: bool,
+    /// The capability of the machine that it asks for with these parameters, if any: a server that
+    /// is not built in.
+    pub needs: fn(&BTreeMap<String, Json>) -> Option<&'static str>,
     /// What a phase's abscissa counts, where its phases have one: `rows`; else empty.
     pub abscissa: &'static str,
     /// Whether one thread does all its work, one piece after the other, so that it can be kept on

@@ -334,17 +334,17 @@ fn fill(
     }
 }
 
-/// CPU time of this process and its children and, where there is one, of the store's server and its
-/// children, µs. A server's is in steps of 10 ms.
+/// CPU time of this process and its children, which the nodes of a private cluster are, and, where
+/// there is one, of the store's server and its children, µs. A server's is in steps of 10 ms.
 fn cpu_us(store: &dyn Store) -> Option<u64> {
-    let own = usage_us(libc::RUSAGE_SELF)? + usage_us(libc::RUSAGE_CHILDREN)?;
-    let Some(server) = store.server_process() else { return Some(own) };
-    let mut sum = own;
+    let mut sum = usage_us(libc::RUSAGE_SELF)? + usage_us(libc::RUSAGE_CHILDREN)?;
+    let server = store.server_process();
     for entry in std::fs::read_dir("/proc").ok()?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.bytes().all(|byte| byte.is_ascii_digit())
             && let Some((us, parent)) = process_cpu_us(&name)
-            && (parent == server || name == server.to_string())
+            && (parent == std::process::id()
+                || server.is_some_and(|server| parent == server || name == server.to_string()))
         {
             sum += us;
         }

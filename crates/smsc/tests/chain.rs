@@ -213,3 +213,50 @@ fn a_chain_delivers_each_message_once() {
     assert!(arrived.values().all(|count| *count == 1));
     assert!(ledger.receipts.values().all(|count| *count == 1));
 }
+
+/// The two centres of `docs/examples`, as they are shipped but for their ports: a message of each
+/// side goes through both, and its receipt comes back.
+#[test]
+fn the_shipped_examples_pass_messages_both_ways() {
+    let (dirs, ports) = ([tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()], [port(), port()]);
+    let start = |at: usize, name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples").join(name);
+        let mut text = std::fs::read_to_string(path).unwrap();
+        for (shipped, port) in [("2775", ports[0]), ("2776", ports[1])] {
+            text = text.replace(&format!("127.0.0.1:{shipped}"), &format!("127.0.0.1:{port}"));
+        }
+        for shipped in ["9275", "9277", "9285", "9287"] {
+            text = text.replace(&format!("127.0.0.1:{shipped}"), "127.0.0.1:0");
+        }
+        std::fs::write(dirs[at].path().join("smsc.toml"), text).unwrap();
+        self::start(dirs[at].path())
+    };
+    let servers = [start(0, "centre-east.toml"), start(1, "centre-west.toml")];
+    for (server, system_id, from, to) in
+        [(&servers[0], "app", "4901", "4477009"), (&servers[1], "shop", "4402", "491701")]
+    {
+        let mut client = Client::bound(&server.address, system_id, Command::BindTransceiver);
+        let submit = |number: usize| {
+            let mut submit = message(&format!("{to}{number:05}"), b"hello", 1);
+            from.clone_into(&mut submit.source.text);
+            submit
+        };
+        let accepted: HashSet<String> = (0..20)
+            .map(|number| {
+                let (status, id) = client.submit(&submit(number));
+                assert_eq!(status, 0);
+                id
+            })
+            .collect();
+        let receipts = (0..20).map(|_| String::from_utf8(client.deliver(Status::Ok).body).unwrap());
+        let receipted = receipts.map(|text| {
+            assert!(text.contains("stat:DELIVRD"), "{text}");
+            text.strip_prefix("id:").unwrap().split(' ').next().unwrap().to_owned()
+        });
+        assert_eq!(receipted.collect::<HashSet<_>>(), accepted);
+    }
+    end(servers);
+    for (dir, from) in [(&dirs[1], "4901"), (&dirs[0], "4402")] {
+        assert_eq!(arrived(dir.path()).get(from), Some(&20));
+    }
+}

@@ -38,10 +38,14 @@ fn refusal(url: &RedisClusterUrl) -> String {
 
 /// Asks redis-cli's question of the master that has a key.
 fn redis(nodes: &Nodes, words: &[&str]) -> String {
+    redis_at(nodes, 0, &[&["-c"], words].concat())
+}
+
+/// Asks redis-cli's question of one node.
+fn redis_at(nodes: &Nodes, at: usize, words: &[&str]) -> String {
     let url = nodes.cluster.url("");
-    let port = url.split(':').nth(2).unwrap().split([',', '/']).next().unwrap().to_owned();
-    let told =
-        Command::new("redis-cli").args(["-c", "-h", "127.0.0.1", "-p", &port]).args(words).output().unwrap();
+    let port = url.split("127.0.0.1:").nth(1 + at).unwrap().split([',', '/']).next().unwrap().to_owned();
+    let told = Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", &port]).args(words).output().unwrap();
     String::from_utf8_lossy(&told.stdout).trim().to_owned()
 }
 
@@ -168,6 +172,64 @@ fn receipts_are_where_their_messages_are() {
     let nothing = tempfile::tempdir().unwrap();
     let report = check(&store, nothing.path(), &accepted).unwrap();
     assert!(report.holds() && (report.finished, report.receipts) == (100, 100), "{report:#?}");
+}
+
+/// `smsc serve --engine redis-cluster` opened its store by a thread of a pool, which ended ten
+/// seconds later as it had nothing to do; the kernel ended the nodes with it, and the centre waited
+/// for them in vain.
+#[test]
+fn nodes_outlive_the_thread_that_opened_their_store() {
+    let opened = std::thread::spawn(|| {
+        let nodes = Nodes::start()?;
+        let store = open(&nodes.url("shards=64"));
+        Some((nodes, store))
+    });
+    let Some((nodes, store)) = opened.join().unwrap() else { return };
+    let mut session = store.session(Acknowledge::Durable).unwrap();
+    receive(&mut *session, message(1, b"hello"));
+    nodes.cluster.until_well().unwrap();
+}
+
+/// One or two masters serve, too; but none of them can elect a replica when one dies, and whoever
+/// runs them is told. What was under way then waits, a caller with a deadline does not, and goes on
+/// once somebody takes over by hand.
+#[test]
+fn one_or_two_masters_serve_and_tell_that_they_elect_nobody() {
+    for masters in [1, 2] {
+        let Some(mut nodes) = Nodes::of(masters) else { return };
+        let store = open(&nodes.url("shards=64"));
+        let remarks = store.remarks();
+        let count = if masters == 1 { "1 master cannot" } else { "2 masters cannot" };
+        assert!(remarks.len() == 1 && remarks[0].contains(count), "{remarks:?}");
+        let mut session = store.session(Acknowledge::Durable).unwrap();
+        let mut accepted: Vec<i64> =
+            (0..50).map(|station| receive(&mut *session, message(station, b"hello"))).collect();
+        nodes.cluster.kill(0);
+        for station in 50..100 {
+            let submission = Submission::new(message(station, b"later")).unwrap();
+            session.submit(Operation::Receive(Box::new(submission))).unwrap();
+        }
+        let (begin, mut outcomes) = (Instant::now(), Vec::new());
+        session.settle_until(&mut outcomes, begin + Duration::from_millis(300)).unwrap();
+        // A round of tries takes a while beside load, and not the time that a failover may have.
+        assert!(outcomes.is_empty() && begin.elapsed() < Duration::from_secs(40), "{outcomes:?}");
+        // Long enough for an election, had there been one.
+        std::thread::sleep(Duration::from_secs(5));
+        assert!(!nodes.cluster.is_master(masters), "who has elected it?");
+        assert_eq!(redis_at(&nodes, masters, &["CLUSTER", "FAILOVER", "TAKEOVER"]), "OK");
+        // It wants a replica before it takes what is new.
+        nodes.cluster.start(0).unwrap();
+        while outcomes.len() < 50 {
+            session.settle(&mut outcomes).unwrap();
+        }
+        accepted.extend(outcomes.iter().map(|outcome| match outcome {
+            Outcome::Received(id) => *id,
+            other => panic!("{other:?}"),
+        }));
+        let nothing = tempfile::tempdir().unwrap();
+        let report = check(&store, nothing.path(), &accepted).unwrap();
+        assert!(report.holds() && report.live == 100, "{report:#?}");
+    }
 }
 
 /// What ends a delivery well; a message, but no receipt, has its receipt.

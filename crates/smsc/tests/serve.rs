@@ -335,7 +335,8 @@ fn mistakes_are_told_before_anything_is_made() {
     assert!(smsc::serve::is_password(hash.trim(), "secret"));
 }
 
-/// A directory with other things in it became a store, among letters and photographs; where a file
+/// A directory with other things in it became a store, among letters and photographs, and `/etc` and
+/// `/var/lib` still did, where "postgresql" is one name of many; where a file
 /// system was not mounted, an empty store was begun on the disk below its mount point, and what was
 /// in the other one seemed to be gone.
 #[test]
@@ -343,9 +344,15 @@ fn a_store_is_made_only_where_nothing_else_is() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("smsc.toml"), config("")).unwrap();
     std::fs::create_dir_all(dir.path().join("home/photos")).unwrap();
+    for name in ["postgresql", "passwd", "LOCK", "log-0"] {
+        std::fs::create_dir_all(dir.path().join("lib").join(name)).unwrap();
+    }
+    std::fs::create_dir_all(dir.path().join("old/log-2024-01")).unwrap();
     std::fs::write(dir.path().join("file"), "x").unwrap();
     for (store, words) in [
         ("home", "\"photos\" is in it, and no store"),
+        ("lib", "\"passwd\" is in it, and no store"),
+        ("old", "\"log-2024-01\" is in it, and no store"),
         ("mount/messages", "mount is not there: make it, or mount what it is on"),
         ("file", "--store file: Not a directory"),
     ] {
@@ -355,7 +362,9 @@ fn a_store_is_made_only_where_nothing_else_is() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2) && said.contains(words), "{store}: {said}");
     }
-    assert_eq!(std::fs::read_dir(dir.path().join("home")).unwrap().count(), 1);
+    for (store, count) in [("home", 1), ("lib", 4), ("old", 1)] {
+        assert_eq!(std::fs::read_dir(dir.path().join(store)).unwrap().count(), count, "{store}");
+    }
     assert!(!dir.path().join("mount").exists());
     // An empty one is taken, also where it is a file system of its own.
     std::fs::create_dir_all(dir.path().join("store/lost+found")).unwrap();

@@ -36,5 +36,6 @@ pub fn durability_words(durability: Durability) -> &'static str {
         Durability::PowerCutPrefix => "may lose the last commits at a power cut, never the database",
         Durability::PowerCutAllButLast => "keeps all commits but at most the last one at a power cut",
         Durability::PowerCut => "keeps every commit at a power cut",
+        Durability::OneNode => "keeps every commit where one node is lost with its disk",
     }
 }

@@ -250,7 +250,8 @@ fn words(cell: &CellRow, axes: &[&Axis], between: &str) -> String {
     if values.is_empty() { cell.title.clone() } else { values.join(between) }
 }
 
-const ORDER: [Option<Durability>; 6] = [
+const ORDER: [Option<Durability>; 7] = [
+    Some(Durability::OneNode),
     Some(Durability::PowerCut),
     Some(Durability::PowerCutAllButLast),
     Some(Durability::PowerCutPrefix),
@@ -262,6 +263,9 @@ const ORDER: [Option<Durability>; 6] = [
 /// What a power cut keeps, as a heading, and its colour.
 pub fn keeps(durability: Option<Durability>) -> (&'static str, Colour) {
     match durability {
+        Some(Durability::OneNode) => {
+            ("The loss of a node, or a power cut of all, keeps every commit", PROMISE_COLOURS[0])
+        }
         Some(Durability::PowerCut) => ("A power cut keeps every commit", PROMISE_COLOURS[0]),
         Some(Durability::PowerCutAllButLast) => {
             ("A power cut keeps every commit but at most the last", PROMISE_COLOURS[1])

@@ -25,6 +25,7 @@ macro_rules! packages {
 packages! {
     NONE "" "" "" "" "";
     POSTGRESQL "postgresql" "postgresql-server" "postgresql" "postgresql" "postgresql-server";
+    REDIS "redis-server" "redis" "redis" "redis" "redis7";
     CHROMIUM "chromium" "chromium" "chromium" "chromium" "chromium";
     C_COMPILER "gcc libc6-dev" "gcc glibc-devel" "gcc" "gcc musl-dev" "gcc glibc-devel";
     FUSE "fuse3" "fuse3" "fuse3" "fuse3" "fuse3";

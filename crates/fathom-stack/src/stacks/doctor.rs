@@ -40,6 +40,7 @@ pub fn companions() -> Vec<Capability> {
     vec![
         program("postgresql", postgresql().as_deref(), &distribution, Package::POSTGRESQL),
         sqlcipher(&distribution),
+        program("redis-server", find_program("redis-server").as_deref(), &distribution, Package::REDIS),
         program("browser", browser().as_deref(), &distribution, Package::CHROMIUM),
         program(
             "c-compiler",
@@ -299,7 +300,15 @@ mod tests {
         {
             assert!(names.contains(&name), "{name}");
         }
-        for name in ["block-trace", "drop-caches", "postgresql", "browser", "c-compiler", "sqlite3-shell"] {
+        for name in [
+            "block-trace",
+            "drop-caches",
+            "postgresql",
+            "redis-server",
+            "browser",
+            "c-compiler",
+            "sqlite3-shell",
+        ] {
             assert!(names.contains(&name), "{name}");
         }
         names.sort_unstable();

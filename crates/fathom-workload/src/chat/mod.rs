@@ -48,6 +48,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "Scans with cold caches and single-row writes on KakaoTalk's chat_logs (P2)",
     parameters: PARAMETERS,
     needs_engine: true,
+    needs: |_| None,
     abscissa: "columns",
     one_thread: |_| true,
     create,

@@ -57,6 +57,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "Mobibench's file work (P4): sequential and random read and write, append, by sync mode",
     parameters: PARAMETERS,
     needs_engine: false,
+    needs: |_| None,
     abscissa: "",
     one_thread: |params| params.count("threads") == 1,
     create,

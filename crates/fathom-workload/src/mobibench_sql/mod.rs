@@ -53,6 +53,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "Mobibench's SQLite work (P4): insert, update and delete in transactions of one row per table",
     parameters: PARAMETERS,
     needs_engine: true,
+    needs: |_| None,
     abscissa: "",
     one_thread: |params| params.count("threads") == 1,
     create,

@@ -32,9 +32,10 @@ use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
 /// The workload's entry in the registry.
 pub static KIND: WorkloadKind = WorkloadKind {
     name: "sms",
-    summary: "an SMS centre (P5) on mmdb, SQLite or PostgreSQL: messages received and sent, by threads",
+    summary: "an SMS centre (P5) on mmdb, SQLite, PostgreSQL or a Redis Cluster: messages received and sent, by threads",
     parameters: PARAMETERS,
     needs_engine: false,
+    needs: needs_of_store,
     abscissa: "threads",
     // However many clients there are: a store has threads of its own, or a server.
     one_thread: |_| false,
@@ -49,6 +50,7 @@ const STORES: &[&str] = &[
     "postgresql-grouped",
     "postgresql-batched",
     "postgresql-statements",
+    "redis-cluster",
 ];
 const DERIVABLE: &[&str] =
     &["encoded_msg", "to_delivery", "scheduled_msg", "ms_state", "retry_timer", "sent"];
@@ -163,6 +165,15 @@ struct Sms {
     mmdb: MmdbOptions,
 }
 
+/// The server that a store is, if it is none of this program's own.
+fn needs_of_store(params: &BTreeMap<String, serde_json::Value>) -> Option<&'static str> {
+    match StoreKind::named(params.get("store")?.as_str()?)? {
+        StoreKind::RedisCluster => Some("redis-server"),
+        kind if kind.has_server() => Some("postgresql"),
+        _ => None,
+    }
+}
+
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
     let store = StoreKind::named(params.text("store"))
         .ok_or_else(|| WorkloadError::refused(KIND.name, "store", "unknown".into()))?;
@@ -183,6 +194,11 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
         ..MmdbOptions::default()
     };
     let early = params.text("acknowledge") == "early";
+    if early && store == StoreKind::RedisCluster {
+        let problem =
+            "early: the cluster has no such thing, as its functions wait for replicas; leave it out";
+        return Err(WorkloadError::refused(KIND.name, "acknowledge", problem.into()));
+    }
     let acknowledge = if early { Acknowledge::Early } else { Acknowledge::Durable };
     Ok(Box::new(Sms { params, store, acknowledge, mmdb }))
 }
@@ -267,11 +283,13 @@ impl Workload for Sms {
         self.params.all().clone()
     }
 
-    /// Every store syncs before it acknowledges, unless it is told not to wait.
+    /// Every store syncs before it acknowledges, unless it is told not to wait; the cluster on a
+    /// second node, too.
     fn durability(&self) -> Option<Durability> {
-        Some(match self.acknowledge {
-            Acknowledge::Durable => Durability::PowerCut,
-            Acknowledge::Early => Durability::PowerCutPrefix,
+        Some(match (self.acknowledge, self.store) {
+            (_, StoreKind::RedisCluster) => Durability::OneNode,
+            (Acknowledge::Durable, _) => Durability::PowerCut,
+            (Acknowledge::Early, _) => Durability::PowerCutPrefix,
         })
     }
 }

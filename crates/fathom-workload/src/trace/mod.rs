@@ -68,6 +68,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "an application's SQLite calls, captured (fathom trace capture, import) or made up by a profile, done again",
     parameters: PARAMETERS,
     needs_engine: true,
+    needs: |_| None,
     abscissa: "",
     // A trace's threads take turns, in the order in which its calls returned.
     one_thread: |_| true,

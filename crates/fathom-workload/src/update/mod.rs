@@ -55,6 +55,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "INSERT, UPDATE and DELETE of points, ranges and a whole table of 88-byte records (P1)",
     parameters: PARAMETERS,
     needs_engine: true,
+    needs: |_| None,
     abscissa: "rows",
     one_thread: |_| true,
     create,

@@ -119,6 +119,15 @@ fn hear_stops(to: Arc<watch::Sender<Wish>>, log: Arc<Log>) -> std::io::Result<()
     Ok(())
 }
 
+/// Whether a store has such a file. A store that has lost its first one, or was killed before it had
+/// one, has others: of it the engine says what is wrong.
+fn is_of_a_store(name: &str) -> bool {
+    let of_stream = |number: &str| !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit());
+    matches!(name, "LOCK" | "images-a" | "images-b" | "postgresql" | "redis-cluster")
+        || ["MANIFEST", "smsc.db", "archive.jsonl", "archive-"].iter().any(|own| name.starts_with(own))
+        || name.strip_prefix("log-").is_some_and(of_stream)
+}
+
 /// Whether a store may be made in a directory: it is empty, or it is not there and what it is to be
 /// in is. One with other things in it was not meant; and what a missing mount point leaves behind
 /// is no place to begin another store in.
@@ -140,16 +149,7 @@ fn check_room(directory: &Path) -> Result<(), Wrong> {
         Err(error) => return Err(Wrong(format!("--store {name}: {error}"))),
     };
     let names: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.file_name()).collect();
-    // A store that has lost its first file, or was killed before it had one: the engine says what
-    // is wrong.
-    let is_own = |name: &std::ffi::OsString| {
-        let own = ["LOCK", "MANIFEST", "log-", "smsc.db", "postgresql", "redis-cluster"];
-        own.iter().any(|own| name.to_string_lossy().starts_with(own))
-    };
-    if names.iter().any(is_own) {
-        return Ok(());
-    }
-    match names.iter().find(|name| *name != "lost+found") {
+    match names.iter().find(|name| *name != "lost+found" && !is_of_a_store(&name.to_string_lossy())) {
         None => Ok(()),
         Some(other) => Err(Wrong(format!(
             "--store {name}: {other:?} is in it, and no store: take a directory that is empty, or \

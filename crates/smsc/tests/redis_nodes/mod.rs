@@ -1,4 +1,4 @@
-//! A Redis Cluster of its own for a test: three masters and three replicas on this machine.
+//! A Redis Cluster of its own for a test, on this machine: masters with a replica each.
 #![allow(clippy::unwrap_used, dead_code)]
 
 use smsc::store::{PrivateCluster, RedisClusterUrl};
@@ -10,14 +10,19 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Starts them, by the thread with which they end; none where Redis is not installed.
+    /// Starts three masters and three replicas; none where Redis is not installed.
     pub fn start() -> Option<Nodes> {
+        Nodes::of(3)
+    }
+
+    /// As [`Nodes::start`], with so many masters.
+    pub fn of(masters: usize) -> Option<Nodes> {
         if let Err(error) = PrivateCluster::is_possible() {
             eprintln!("SKIP: {error}");
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
-        let cluster = PrivateCluster::open(&dir.path().join("redis-cluster"), 3).unwrap();
+        let cluster = PrivateCluster::open(&dir.path().join("redis-cluster"), masters).unwrap();
         Some(Nodes { cluster, dir })
     }
 

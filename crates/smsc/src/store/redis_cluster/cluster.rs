@@ -310,9 +310,9 @@ pub(super) struct Links {
     open: HashMap<Address, Connection>,
 }
 
-/// Calls in the course of being carried out.
-struct Course<'a> {
-    calls: &'a [Call],
+/// How far calls are: they stand beside it, always the same ones.
+pub(super) struct Course {
+    begin: Instant,
     replies: Vec<Option<Reply>>,
     /// Which may have been carried out.
     again: Vec<bool>,
@@ -322,6 +322,24 @@ struct Course<'a> {
     problem: String,
 }
 
+impl Course {
+    /// Of so many calls, none of which has been sent.
+    pub fn new(count: usize) -> Course {
+        Course {
+            begin: Instant::now(),
+            replies: vec![None; count],
+            again: vec![false; count],
+            ask: vec![None; count],
+            problem: String::new(),
+        }
+    }
+
+    /// The replies, once all are there.
+    pub fn replies(self) -> Vec<Reply> {
+        self.replies.into_iter().flatten().collect()
+    }
+}
+
 impl Links {
     pub fn new(cluster: &Arc<Cluster>) -> Links {
         Links { cluster: Arc::clone(cluster), open: HashMap::new() }
@@ -329,32 +347,37 @@ impl Links {
 
     /// Carries out calls, those of one shard in their order; their replies.
     pub fn run(&mut self, calls: &[Call]) -> Result<Vec<Reply>, StoreError> {
-        let count = calls.len();
-        let mut course = Course {
-            calls,
-            replies: vec![None; count],
-            again: vec![false; count],
-            ask: vec![None; count],
-            problem: String::new(),
-        };
-        let begin = Instant::now();
-        loop {
-            if self.cluster.abandoned.load(Relaxed) {
-                return Err(StoreError::Abandoned);
-            }
-            if self.attempt(&mut course)? {
-                return Ok(course.replies.into_iter().flatten().collect());
-            }
-            if begin.elapsed() > PATIENCE {
-                let problem = format!(
-                    "for {} s the cluster has not carried out what it was asked: {}; look at `redis-cli --cluster check`",
-                    PATIENCE.as_secs(),
-                    course.problem
-                );
-                return Err(self.cluster.refused(problem));
-            }
-            self.cluster.repeated.fetch_add(1, Relaxed);
+        let mut course = Course::new(calls.len());
+        while !self.go_on(calls, &mut course, None)? {}
+        Ok(course.replies())
+    }
+
+    /// One round to the nodes with what has no reply yet; whether all have one now. A node that
+    /// answers takes milliseconds, one that is gone none. One that says nothing takes
+    /// `CONNECT` + [`REPLY`] at most, and where its replicas say nothing one `WAIT` once `until` is
+    /// over.
+    pub fn go_on(
+        &mut self,
+        calls: &[Call],
+        course: &mut Course,
+        until: Option<Instant>,
+    ) -> Result<bool, StoreError> {
+        if self.cluster.abandoned.load(Relaxed) {
+            return Err(StoreError::Abandoned);
         }
+        if self.attempt(calls, course, until)? {
+            return Ok(true);
+        }
+        if course.begin.elapsed() > PATIENCE {
+            let problem = format!(
+                "for {} s the cluster has not carried out what it was asked: {}; look at `redis-cli --cluster check`",
+                PATIENCE.as_secs(),
+                course.problem
+            );
+            return Err(self.cluster.refused(problem));
+        }
+        self.cluster.repeated.fetch_add(1, Relaxed);
+        Ok(false)
     }
 
     /// One call.
@@ -364,13 +387,18 @@ impl Links {
     }
 
     /// Sends what has no reply yet, once; whether all have one now.
-    fn attempt(&mut self, course: &mut Course<'_>) -> Result<bool, StoreError> {
+    fn attempt(
+        &mut self,
+        calls: &[Call],
+        course: &mut Course,
+        until: Option<Instant>,
+    ) -> Result<bool, StoreError> {
         let cluster = Arc::clone(&self.cluster);
         let map = cluster.map();
         let mut groups: BTreeMap<(bool, Address), (Vec<usize>, usize)> = BTreeMap::new();
         let (mut stale, mut pause) = (false, false);
-        for at in (0..course.calls.len()).filter(|&at| course.replies[at].is_none()) {
-            let slot = cluster.places[usize::from(course.calls[at].shard)].0;
+        for at in (0..calls.len()).filter(|&at| course.replies[at].is_none()) {
+            let slot = cluster.places[usize::from(calls[at].shard)].0;
             match (course.ask[at].take(), map.owner(slot)) {
                 (Some(node), _) => groups.entry((true, node)).or_insert((Vec::new(), 1)).0.push(at),
                 (None, Some(owner)) => {
@@ -389,8 +417,8 @@ impl Links {
         }
         let mut sent = Vec::with_capacity(groups.len());
         for ((asks, node), (members, replicas)) in groups {
-            let waits = !cluster.url.without_replicas && members.iter().any(|&at| course.calls[at].writes);
-            match self.send(course, &node, &members, asks, waits.then_some(replicas)) {
+            let waits = !cluster.url.without_replicas && members.iter().any(|&at| calls[at].writes);
+            match self.send((calls, course), &node, &members, asks, waits.then_some(replicas)) {
                 Ok(()) => sent.push((node, members, asks, waits.then_some(replicas))),
                 Err(error) => {
                     self.open.remove(&node);
@@ -400,7 +428,7 @@ impl Links {
             }
         }
         for (node, members, asks, wait) in sent {
-            match self.receive(course, &node, &members, asks, wait) {
+            match self.receive(course, &node, (&members, asks), (wait, until)) {
                 Ok(Told { elsewhere, later }) => {
                     stale |= elsewhere;
                     pause |= later;
@@ -433,7 +461,7 @@ impl Links {
 
     fn send(
         &mut self,
-        course: &mut Course<'_>,
+        (calls, course): (&[Call], &mut Course),
         node: &Address,
         members: &[usize],
         asks: bool,
@@ -444,7 +472,7 @@ impl Links {
             if asks {
                 request(&mut out, &[b"ASKING"]);
             }
-            self.cluster.write_call(&mut out, &course.calls[at], course.again[at]);
+            self.cluster.write_call(&mut out, &calls[at], course.again[at]);
         }
         if let Some(replicas) = wait {
             request(&mut out, &[b"WAIT", replicas.to_string().as_bytes(), WAIT_MS.as_bytes()]);
@@ -463,11 +491,10 @@ impl Links {
 
     fn receive(
         &mut self,
-        course: &mut Course<'_>,
+        course: &mut Course,
         node: &Address,
-        members: &[usize],
-        asks: bool,
-        wait: Option<usize>,
+        (members, asks): (&[usize], bool),
+        (wait, until): (Option<usize>, Option<Instant>),
     ) -> Result<Told, Broken> {
         let cluster = Arc::clone(&self.cluster);
         let Some(connection) = self.open.get_mut(node) else { return Ok(Told::default()) };
@@ -494,7 +521,7 @@ impl Links {
             course.problem = format!("{}:{}: {error}", node.0, node.1);
         }
         if let Some(replicas) = wait {
-            self.confirmed(node, replicas)?;
+            self.confirmed(node, replicas, until)?;
         }
         if let Some(error) = fatal {
             return Err(Broken::Fatal(match error.find("SMSC ") {
@@ -516,7 +543,7 @@ impl Links {
     /// Waits until so many replicas have what was written. Where they do not answer, the cluster is
     /// asked whether this node is still the master: one that was cut off from the others would
     /// never hear of it.
-    fn confirmed(&mut self, node: &Address, replicas: usize) -> Result<(), Broken> {
+    fn confirmed(&mut self, node: &Address, replicas: usize, until: Option<Instant>) -> Result<(), Broken> {
         let cluster = Arc::clone(&self.cluster);
         let Some(connection) = self.open.get_mut(node) else { return Ok(()) };
         let begin = Instant::now();
@@ -534,6 +561,10 @@ impl Links {
                 // One that the cluster has given up is not waited for, as long as there is another.
                 Some((_, replicas)) => wanted = replicas.len().max(1),
                 None => return Err(Broken::Link("it is no master any more".into())),
+            }
+            // It is asked again, by the word that it may have been carried out.
+            if until.is_some_and(|until| Instant::now() > until) {
+                return Err(Broken::Link("no replica has confirmed what was written".into()));
             }
             if begin.elapsed() > PATIENCE {
                 let problem = format!(

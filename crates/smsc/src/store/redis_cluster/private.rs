@@ -9,6 +9,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// How long nodes may take to answer, and to agree.
@@ -17,11 +18,39 @@ const PROGRAM: &str = "redis-server";
 /// How far a node's second port, for the others, is from its first.
 const BUS: u16 = 10_000;
 
+/// An order to start a process, and where the process is handed to.
+type Order = (Command, mpsc::Sender<std::io::Result<Child>>);
+
+/// The thread that starts the nodes and ends after them: the kernel ends a node with the thread that
+/// started it, and whoever opens a store may be a thread that soon has nothing to do.
+struct Starter(mpsc::Sender<Order>);
+
+impl Starter {
+    fn new() -> std::io::Result<Starter> {
+        let (to, orders) = mpsc::channel::<Order>();
+        std::thread::Builder::new().name("smsc-nodes".into()).spawn(move || {
+            for (mut command, answer) in orders {
+                // Whoever ordered it waits for it.
+                let _ = answer.send(command.spawn());
+            }
+        })?;
+        Ok(Starter(to))
+    }
+
+    fn spawn(&self, command: Command) -> std::io::Result<Child> {
+        let gone = || std::io::Error::other("the thread that starts nodes has ended");
+        let (answer, child) = mpsc::channel();
+        self.0.send((command, answer)).map_err(|_| gone())?;
+        child.recv().map_err(|_| gone())?
+    }
+}
+
 /// The nodes: masters first, then the replica of each, as they were made.
 pub struct PrivateCluster {
     dir: PathBuf,
     ports: Vec<u16>,
     nodes: Vec<Option<Child>>,
+    starter: Starter,
 }
 
 /// Why a private cluster cannot be.
@@ -67,7 +96,8 @@ impl PrivateCluster {
             None => free_ports(2 * masters)?,
         };
         let nodes = ports.iter().map(|_| None).collect();
-        let mut cluster = PrivateCluster { dir: dir.to_owned(), ports, nodes };
+        let starter = Starter::new().map_err(StoreError::io(Path::new("a thread")))?;
+        let mut cluster = PrivateCluster { dir: dir.to_owned(), ports, nodes, starter };
         for at in 0..cluster.ports.len() {
             cluster.start(at)?;
         }
@@ -135,7 +165,7 @@ impl PrivateCluster {
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         end_with_us(&mut command);
-        let child = command.spawn().map_err(|error| refused(format!("{PROGRAM}: {error}")))?;
+        let child = self.starter.spawn(command).map_err(|error| refused(format!("{PROGRAM}: {error}")))?;
         self.nodes[at] = Some(child);
         let begin = Instant::now();
         loop {

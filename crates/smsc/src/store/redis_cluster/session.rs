@@ -2,7 +2,7 @@
 //! is settled, and then go to all nodes at once; the others go alone.
 
 use super::Shared;
-use super::cluster::{Call, Links};
+use super::cluster::{Call, Course, Links};
 use super::connection::Reply;
 use super::rows::{self, be, key, number_of, station_of};
 use crate::centre::{
@@ -43,6 +43,8 @@ pub(super) struct RedisClusterSession {
     links: Links,
     calls: Vec<Call>,
     pending: Vec<Pending>,
+    /// Calls that were sent and have not all been carried out when a deadline was over.
+    under_way: Option<(Vec<Call>, Vec<Pending>, Course)>,
     ready: VecDeque<Outcome>,
 }
 
@@ -90,6 +92,7 @@ impl RedisClusterSession {
             links: Links::new(&shared.cluster),
             calls: Vec::new(),
             pending: Vec::new(),
+            under_way: None,
             ready: VecDeque::new(),
         }
     }
@@ -121,11 +124,32 @@ impl RedisClusterSession {
 
     /// Sends what waits; the outcomes are ready then.
     fn flush(&mut self) -> Result<(), StoreError> {
-        if self.calls.is_empty() {
-            return Ok(());
+        self.flush_until(None)
+    }
+
+    /// Sends what waits; the outcomes are ready then, or under way where `until` was over before.
+    fn flush_until(&mut self, until: Option<Instant>) -> Result<(), StoreError> {
+        loop {
+            let (calls, pending, mut course) = match self.under_way.take() {
+                Some(under_way) => under_way,
+                None if self.calls.is_empty() => return Ok(()),
+                None => {
+                    let course = Course::new(self.calls.len());
+                    (std::mem::take(&mut self.calls), std::mem::take(&mut self.pending), course)
+                }
+            };
+            while !self.links.go_on(&calls, &mut course, until)? {
+                if until.is_some_and(|until| Instant::now() >= until) {
+                    self.under_way = Some((calls, pending, course));
+                    return Ok(());
+                }
+            }
+            self.digest(&course.replies(), pending)?;
         }
-        let (calls, pending) = (std::mem::take(&mut self.calls), std::mem::take(&mut self.pending));
-        let replies = self.links.run(&calls)?;
+    }
+
+    /// Makes outcomes of replies.
+    fn digest(&mut self, replies: &[Reply], pending: Vec<Pending>) -> Result<(), StoreError> {
         for (reply, pending) in replies.iter().zip(pending) {
             let outcome = match pending {
                 Pending::Receive(shard, run) => match whole(reply)? {
@@ -838,9 +862,14 @@ impl Session for RedisClusterSession {
         Ok(())
     }
 
-    /// One round to the nodes, whatever the deadline: it takes milliseconds, and a failover as long
-    /// as it takes.
-    fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, _: Instant) -> Result<(), StoreError> {
-        self.settle(outcomes)
+    /// At least one round to the nodes, however short the deadline ([`Links::go_on`]). What a
+    /// failover delays is under way afterwards, and goes on with the next call.
+    fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, deadline: Instant) -> Result<(), StoreError> {
+        if self.shared.cluster.abandoned.load(Relaxed) {
+            return Err(StoreError::Abandoned);
+        }
+        self.flush_until(Some(deadline))?;
+        outcomes.extend(self.ready.drain(..));
+        Ok(())
     }
 }

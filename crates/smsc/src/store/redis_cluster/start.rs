@@ -14,6 +14,8 @@ const FORMAT: &str = "1";
 const REPLY: Duration = Duration::from_secs(20);
 /// How long a master that has no replica is waited for to have one.
 const REPLICAS: Duration = Duration::from_secs(10);
+/// Masters of which a majority is left, and votes, when one of them dies.
+const ELECTORS: usize = 3;
 /// The first version that has functions.
 const VERSION: (u32, u32) = (7, 0);
 
@@ -85,6 +87,15 @@ fn check_nodes(cluster: &Cluster) -> Result<Vec<String>, StoreError> {
         return Err(cluster.refused(format!(
             "{uncovered} of the cluster's slots have no master: `redis-cli --cluster check` tells which, `--cluster fix` helps"
         )));
+    }
+    if map.masters.len() < ELECTORS {
+        remarks.push(format!(
+            "{}: {} master{} cannot elect a replica in the place of one that dies, as {ELECTORS} could: nothing is lost \
+             then, but what it had is waited for until it is back, or until `CLUSTER FAILOVER TAKEOVER` is said to its replica",
+            cluster.url,
+            map.masters.len(),
+            if map.masters.len() == 1 { "" } else { "s" }
+        ));
     }
     let less = cluster.url.takes_less();
     for (master, _) in &map.masters {
