@@ -387,6 +387,12 @@ pub enum Error {
     /// The database is being closed.
     #[error("database is closed")]
     Closed,
+    /// What [`crate::set_wait_check`] was given ended a wait. A transaction that waited can only end.
+    #[error("interrupted while waiting for {cause}")]
+    Interrupted {
+        /// What was waited for.
+        cause: &'static str,
+    },
     /// This crate contradicts itself. Nothing was changed; report it.
     #[error("{what} (a defect of mmdb)")]
     Internal {

@@ -4,7 +4,8 @@ import ctypes
 from typing import Any, List, Optional, Union
 
 from . import errors
-from ._library import Handle, call
+from ._library import call
+from .handle import Handle
 from .reading import Reader
 from .table import Table, pointer_of
 
@@ -29,8 +30,8 @@ class Blobs:
     Transactions change and read them, snapshots read them.
     """
 
-    def __init__(self, pointer: Any) -> None:
-        self._handle = Handle(pointer, "blobs_free", "blobs")
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
 
     def belong_to(self, owner: Table) -> None:
         """From now on, whoever deletes a row of a table deletes the blob with its primary key."""

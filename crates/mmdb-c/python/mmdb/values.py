@@ -33,6 +33,21 @@ def _decimal(number: decimal.Decimal) -> Value:
     return Value(5, max(-exponent, 0), unscaled)
 
 
+def flag(value: Any, name: str) -> int:
+    """A truth value as the library takes it; anything else is a mistake, such as lazy="no"."""
+    if not isinstance(value, bool):
+        raise errors.InvalidValueError(f"{name} is {value!r}, and must be True or False")
+    return int(value)
+
+
+def items(given: Any, name: str) -> List[Any]:
+    """The elements of an argument that has some."""
+    try:
+        return list(given)
+    except TypeError:
+        raise errors.InvalidValueError(f"{name} is {given!r}, and must be a list") from None
+
+
 def encode(value: Any, kind: Optional[ColumnType] = None) -> Tuple[Value, Any]:
     """A value for the library, and what must live as long as it."""
     if value is None:
@@ -145,13 +160,3 @@ def row(pointer: Any, columns: Sequence[Column]) -> Dict[str, Any]:
     _library.call("row_values", pointer, ctypes.byref(array), ctypes.byref(count))
     values: List[Any] = [decode(array[i]) for i in range(count.value)]
     return dict(zip((c.name for c in columns), values))
-
-
-def owned_row(pointer: Any, columns: Sequence[Column]) -> Optional[Dict[str, Any]]:
-    """The same of a row that has to be freed, or None."""
-    if not pointer:
-        return None
-    try:
-        return row(pointer, columns)
-    finally:
-        _library.call("row_free", pointer)
