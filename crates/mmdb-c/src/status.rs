@@ -156,7 +156,7 @@ impl From<&Error> for mmdb_status {
             Error::NoDatabase { .. } => S::NoDatabase,
             Error::Directory { .. } => S::Directory,
             Error::File { .. } => S::File,
-            Error::Io { .. } => S::Io,
+            Error::Io { .. } | Error::DiskFull { .. } => S::Io,
             Error::Closed => S::Closed,
             Error::Interrupted { .. } => S::Interrupted,
             // Errors may be added; one that this does not know yet has its message.

@@ -222,6 +222,10 @@ def text(value: Any) -> bytes:
 
 def names(values: Any) -> Any:
     """Names as the library takes them, and how many."""
-    encoded = [text(v) for v in ([values] if isinstance(values, str) else values)]
+    try:
+        listed = [values] if isinstance(values, str) else list(values)
+    except TypeError:
+        raise errors.InvalidValueError(f"{values!r} is no list of names") from None
+    encoded = [text(v) for v in listed]
     return (c_char_p * len(encoded))(*encoded), len(encoded)
 

@@ -23,14 +23,14 @@ class Transaction(Reader):
     def insert(self, table: Table, row: Optional[Mapping[str, Any]] = None, **columns: Any) -> None:
         """Inserts a row: a dict, or columns by name. Columns that are not named are NULL."""
         with pointer_of(table) as of, self._handle.use() as me:
-            r = values.record(table.columns, {**(row or {}), **columns}, table.name)
+            r = values.record(table.columns, values.named(row, columns), table.name)
             call("insert", me, of, r.array, r.count)
 
     def upsert(self, table: Table, row: Optional[Mapping[str, Any]] = None, **columns: Any) -> bool:
         """As `insert`, or in the place of the row with its primary key; says whether there was."""
         replaced = ctypes.c_bool()
         with pointer_of(table) as of, self._handle.use() as me:
-            r = values.record(table.columns, {**(row or {}), **columns}, table.name)
+            r = values.record(table.columns, values.named(row, columns), table.name)
             call("upsert", me, of, r.array, r.count, ctypes.byref(replaced))
         return replaced.value
 
@@ -41,7 +41,7 @@ class Transaction(Reader):
         found = ctypes.c_bool()
         with pointer_of(table) as of, self._handle.use() as me:
             k = values.key(key, table.columns_of("primary"))
-            a = values.Assignments(table.columns, {**(set or {}), **columns})
+            a = values.Assignments(table.columns, values.named(set, columns))
             call("update", me, of, k.array, k.count, a.array, a.count, ctypes.byref(found))
         return found.value
 

@@ -3,6 +3,7 @@
 import ctypes
 import datetime
 import decimal
+from collections import abc
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import _library, errors
@@ -38,6 +39,15 @@ def flag(value: Any, name: str) -> int:
     if not isinstance(value, bool):
         raise errors.InvalidValueError(f"{name} is {value!r}, and must be True or False")
     return int(value)
+
+
+def named(given: Optional[Mapping[str, Any]], columns: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Columns that are given as a dict, or by name, or both."""
+    if given is None:
+        return columns
+    if not isinstance(given, abc.Mapping):
+        raise errors.InvalidValueError(f"{given!r} is no dict of columns")
+    return {**given, **columns}
 
 
 def items(given: Any, name: str) -> List[Any]:

@@ -754,7 +754,8 @@ impl Stream {
         let mut gone = Vec::new();
         // Locked before the stream by nobody.
         let done = log.tails.done();
-        let room = log.tails.room(self.place.segment_size, log.streams.len());
+        let forgotten = has_defect!(log.defect, ForgetsTails);
+        let room = if forgotten { 0 } else { log.tails.room(self.place.segment_size, log.streams.len()) };
         let n = {
             let mut st = self.state.lock();
             let superfluous = |c: &Closed| c.max_gsn <= upto && !stated.contains(&c.number);
