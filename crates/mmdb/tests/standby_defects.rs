@@ -128,13 +128,13 @@ fn deposed_on_a_broken_disk(options: &Options, disk: &CrashMedium) {
 fn acknowledgements(options: &Options) {
     let (primary, t, standby) = pair(options);
     let before = standby.position();
-    let done = primary.run_with(mmdb::Durability::Durable, |tx| {
-        tx.insert(&t, &[1.into(), 1.into(), "text".into()])
-    });
+    let done =
+        primary.run_with(mmdb::Durability::Durable, |tx| tx.insert(&t, &[1.into(), 1.into(), "text".into()]));
     let ticket = done.unwrap().1;
     primary.acknowledge("behind", &before).unwrap();
     let other = Database::open("/other", options.clone()).unwrap();
-    let o = other.create_table(Schema::new("o").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    let o =
+        other.create_table(Schema::new("o").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
     (0..9i64).for_each(|id| other.run(|tx| tx.insert(&o, &[id.into()])).unwrap());
     let foreign = primary.acknowledge("foreign", &other.position().unwrap());
     assert!(matches!(foreign, Err(Error::FramesForeign { .. })), "{foreign:?}");

@@ -30,7 +30,12 @@ impl<'a> Room<'a> {
     }
 
     /// Does what needs `bytes` in directory `dir`, once more after room was made.
-    pub(super) fn with(&mut self, dir: &Path, bytes: u64, mut write: impl FnMut() -> Result<()>) -> Result<()> {
+    pub(super) fn with(
+        &mut self,
+        dir: &Path,
+        bytes: u64,
+        mut write: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
         let mut done = write();
         if done.as_ref().is_err_and(Error::is_full_disk) && !self.is_made {
             self.is_made = true;
