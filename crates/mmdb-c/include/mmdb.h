@@ -126,6 +126,8 @@ enum mmdb_status
   MMDB_STATUS_ABORTED = 33,
   // A defect of mmdb. Please report it.
   MMDB_STATUS_INTERNAL = 34,
+  // What mmdb_set_wait_check was given ended a wait; a transaction that waited can only be undone.
+  MMDB_STATUS_INTERRUPTED = 35,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -364,6 +366,22 @@ typedef struct mmdb_checkpoint_stats {
   // Segments of the log that it made superfluous.
   uint64_t segments;
 } mmdb_checkpoint_stats;
+
+// Says whether a wait is to end: not 0.
+typedef int (*mmdb_wait_check)(void);
+
+// Functions of an interpreter's C interface. All must be there.
+typedef struct mmdb_interpreter {
+  // Makes this thread the one that runs: PyGILState_Ensure.
+  int (*enter)(void);
+  // Ends that, with what `enter` returned: PyGILState_Release.
+  void (*leave)(int);
+  // Runs the handlers of signals that came; not 0 if one has raised an exception:
+  // PyErr_CheckSignals.
+  int (*check)(void);
+  // Takes that exception away, in three parts: PyErr_Fetch.
+  void (*take)(void**, void**, void**);
+} mmdb_interpreter;
 
 // Where a range begins or ends: a key, or the first of its columns. NULL stands for no bound.
 typedef struct mmdb_bound {
@@ -647,6 +665,20 @@ const char *mmdb_error_message(void);
 // The status of the last call of this thread that failed, or MMDB_STATUS_OK if none has.
 mmdb_status mmdb_error_code(void);
 
+// For the whole process, once: `check` is asked some twenty times a second while a call on the
+// process's first thread waits for a lock, for a flush or for room in the log. Where it returns
+// anything but 0 the call ends with MMDB_STATUS_INTERRUPTED, and its transaction can only be undone
+// then; a ticket can be waited for again.
+mmdb_status mmdb_set_wait_check(mmdb_wait_check check);
+
+// As mmdb_set_wait_check, for an interpreter that runs handlers of signals on its first thread and
+// between two steps of a program. For the package for Python.
+mmdb_status mmdb_interpreter_signals(const struct mmdb_interpreter *functions);
+
+// The exception that ended this thread's last wait, as `take` gave it; three times NULL if there is
+// none. It is the caller's from now on.
+void mmdb_interpreter_exception(void **parts);
+
 // The release, such as "0.1.0". Never freed.
 const char *mmdb_version(void);
 
@@ -838,6 +870,20 @@ const char *mmdb_error_message(void);
 // The status of the last call of this thread that failed, or MMDB_STATUS_OK if none has.
 mmdb_status mmdb_error_code(void);
 
+// For the whole process, once: `check` is asked some twenty times a second while a call on the
+// process's first thread waits for a lock, for a flush or for room in the log. Where it returns
+// anything but 0 the call ends with MMDB_STATUS_INTERRUPTED, and its transaction can only be undone
+// then; a ticket can be waited for again.
+mmdb_status mmdb_set_wait_check(mmdb_wait_check check);
+
+// As mmdb_set_wait_check, for an interpreter that runs handlers of signals on its first thread and
+// between two steps of a program. For the package for Python.
+mmdb_status mmdb_interpreter_signals(const struct mmdb_interpreter *functions);
+
+// The exception that ended this thread's last wait, as `take` gave it; three times NULL if there is
+// none. It is the caller's from now on.
+void mmdb_interpreter_exception(void **parts);
+
 // Makes options with the values that every database has. Free them with mmdb_options_free.
 mmdb_status mmdb_options_new(struct mmdb_options **options);
 
@@ -856,6 +902,16 @@ mmdb_status mmdb_options_in_memory(struct mmdb_options *options);
 
 // Frees options.
 mmdb_status mmdb_options_free(struct mmdb_options *options);
+
+// Frees the handle of any kind that is in the cell, by the function for its kind (a transaction is
+// undone, a database closed), and puts NULL there, whatever that returns but MMDB_STATUS_MISUSE.
+// Nothing happens where NULL is there.
+mmdb_status mmdb_release(void **cell);
+
+// As mmdb_commit of the transaction in the cell, where NULL is afterwards if it was freed.
+mmdb_status mmdb_commit_at(struct mmdb_transaction **cell,
+                           uint32_t mode,
+                           struct mmdb_ticket **ticket);
 
 // The values of a row. They belong to the row and go with it.
 mmdb_status mmdb_row_values(const struct mmdb_row *row,
@@ -1152,6 +1208,16 @@ mmdb_status mmdb_options_in_memory(struct mmdb_options *options);
 
 // Frees options.
 mmdb_status mmdb_options_free(struct mmdb_options *options);
+
+// Frees the handle of any kind that is in the cell, by the function for its kind (a transaction is
+// undone, a database closed), and puts NULL there, whatever that returns but MMDB_STATUS_MISUSE.
+// Nothing happens where NULL is there.
+mmdb_status mmdb_release(void **cell);
+
+// As mmdb_commit of the transaction in the cell, where NULL is afterwards if it was freed.
+mmdb_status mmdb_commit_at(struct mmdb_transaction **cell,
+                           uint32_t mode,
+                           struct mmdb_ticket **ticket);
 
 // The values of a row. They belong to the row and go with it.
 mmdb_status mmdb_row_values(const struct mmdb_row *row,

@@ -48,6 +48,15 @@ unsafe fn check<K: Kind>(p: *const K) -> Result<()> {
     Ok(())
 }
 
+/// Whether this is a handle of the kind.
+///
+/// # Safety
+/// As [`check`].
+pub(crate) unsafe fn is_handle<K: Kind>(p: *const K) -> bool {
+    // SAFETY: says the caller.
+    unsafe { check(p) }.is_ok()
+}
+
 /// What is behind a handle.
 ///
 /// # Safety

@@ -79,12 +79,14 @@ pub enum mmdb_status {
     Aborted = 33,
     /// A defect of mmdb. Please report it.
     Internal = 34,
+    /// What mmdb_set_wait_check was given ended a wait; a transaction that waited can only be undone.
+    Interrupted = 35,
 }
 
 use mmdb_status as S;
 
 /// Every status, its number and its name.
-const NAMES: [(S, &std::ffi::CStr); 35] = [
+const NAMES: [(S, &std::ffi::CStr); 36] = [
     (S::Ok, c"ok"),
     (S::Misuse, c"misuse"),
     (S::NotText, c"not text"),
@@ -120,6 +122,7 @@ const NAMES: [(S, &std::ffi::CStr); 35] = [
     (S::Closed, c"closed"),
     (S::Aborted, c"aborted"),
     (S::Internal, c"internal"),
+    (S::Interrupted, c"interrupted"),
 ];
 
 impl From<&Error> for mmdb_status {
@@ -153,8 +156,9 @@ impl From<&Error> for mmdb_status {
             Error::NoDatabase { .. } => S::NoDatabase,
             Error::Directory { .. } => S::Directory,
             Error::File { .. } => S::File,
-            Error::Io { .. } => S::Io,
+            Error::Io { .. } | Error::DiskFull { .. } => S::Io,
             Error::Closed => S::Closed,
+            Error::Interrupted { .. } => S::Interrupted,
             // Errors may be added; one that this does not know yet has its message.
             _ => S::Internal,
         }

@@ -69,7 +69,8 @@ fn the_wheel_is_installed_and_used() {
     assert!(out.contains("table message, constraint primary: key"), "{out}");
 
     let tests = here().join("tests/python");
-    run(python().arg(tests.join("interface.py")).arg(dir.path().join("interface")));
-    let out = run(python().arg(tests.join("groups.py")).arg(dir.path().join("groups")));
-    eprintln!("{}", out.trim());
+    for name in ["interface", "groups", "strangers", "signals", "forks"] {
+        let out = run(python().arg(tests.join(format!("{name}.py"))).arg(dir.path().join(name)));
+        eprintln!("{name}: {}", out.trim());
+    }
 }

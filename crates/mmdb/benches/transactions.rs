@@ -10,8 +10,8 @@
 //!
 //! Workload: *receive* inserts a 160-byte message and a queue row; *deliver* deletes both and
 //! upserts the receiver's state. Clients alternate between the two. Run with `cargo bench -p mmdb
-//! --bench transactions [-- PART…]`, parts `floor tickets recovery kinds streams locking group
-//! reference`; all by default.
+//! --bench transactions [-- PART…]`, parts `floor tickets beside reads open recovery kinds streams
+//! locking group reference`; all by default.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -142,12 +142,17 @@ fn tickets(options: Options, clients: usize) -> f64 {
     let db = Database::open(&dir.0, options).unwrap();
     let s = create(&db, Locking::Record, Logging::Logged);
     settle(&db, &s);
+    ticketed(&db, &s, clients)
+}
+
+/// Durable transactions a second of clients with many tickets open.
+fn ticketed(db: &Database, s: &Schemas, clients: usize) -> f64 {
     let done = AtomicU64::new(0);
     let began = Instant::now();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for c in 0..clients {
-            let (db, s, stop, done) = (&db, &s, &stop, &done);
+            let (stop, done) = (&stop, &done);
             scope.spawn(move || {
                 let mut open: VecDeque<Ticket> = VecDeque::new();
                 let mut n = 0;
@@ -401,6 +406,119 @@ fn part_tickets() {
     }
 }
 
+/// Tickets of four clients, alone and while one checkpoint follows the other.
+fn part_beside() {
+    println!("\nticketed commits of 4 clients beside checkpoints; medians of {} rounds", rounds());
+    let figures = interleaved(&[false, true], |&with| {
+        let dir = Dir::new();
+        let db = Database::open(&dir.0, Options::default()).unwrap();
+        let s = create(&db, Locking::Record, Logging::Logged);
+        settle(&db, &s);
+        // Something to be copied: a million rows that stay.
+        for first in (0..1_000_000i64).step_by(1000) {
+            let put = |tx: &mut mmdb::Transaction<'_>| {
+                (first..first + 1000)
+                    .try_for_each(|id| tx.insert(&s.queue, &[(-2 - id).into(), Value::Time(id)]))
+            };
+            drop(db.run_with(Durability::Lazy, put).unwrap());
+        }
+        db.flush().unwrap();
+        let (stop, checkpoints) = (AtomicBool::new(false), AtomicU64::new(0));
+        let rate = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while with && !stop.load(Ordering::Relaxed) {
+                    db.checkpoint().unwrap();
+                    checkpoints.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let rate = ticketed(&db, &s, 4);
+            stop.store(true, Ordering::Relaxed);
+            rate
+        });
+        [rate, checkpoints.load(Ordering::Relaxed) as f64]
+    });
+    for (name, [rate, checkpoints]) in ["alone", "beside"].iter().zip(figures) {
+        println!("{name:>8} {rate:>12.0} durable tx/s, {checkpoints:.0} checkpoints meanwhile");
+    }
+}
+
+/// Processor time of this process so far, seconds.
+fn processor_time() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let after_name = stat.rsplit(')').next().unwrap();
+    // User and system time, in hundredths, are the 14th and 15th field.
+    let hundredths = after_name.split_whitespace().skip(11).take(2).map(|n| n.parse::<f64>().unwrap());
+    hundredths.sum::<f64>() / 100.0
+}
+
+/// Reads of rows by their keys, one thread, for each second of processor time.
+fn part_reads() {
+    const ROWS: i64 = 100_000;
+    const READS: i64 = 3_000_000;
+    println!("\npoint reads for each second of one processor; medians of {} rounds", rounds());
+    let db = Database::in_memory().unwrap();
+    let s = create(&db, Locking::Record, Logging::Logged);
+    (0..ROWS).for_each(|id| drop(receive(&db, &s, id, Durability::Lazy)));
+    db.flush().unwrap();
+    // Each row once, in an order that no cache foresees.
+    let key = |n: i64| [Value::Int(n * 7919 % ROWS)];
+    let ways = ["one a transaction", "100 a transaction", "a snapshot"];
+    let figures = interleaved(&ways, |way| {
+        let (began, mut sum) = (processor_time(), 0);
+        let number = |row: mmdb::RowView<'_>| row.at(1).as_int().unwrap_or(0);
+        match *way {
+            "a snapshot" => {
+                let snapshot = db.snapshot().unwrap();
+                for n in 0..READS {
+                    sum += snapshot.get_with(&s.message, &key(n), number).unwrap().unwrap_or(0);
+                }
+            }
+            _ => {
+                let each = if *way == "one a transaction" { 1 } else { 100 };
+                for first in (0..READS).step_by(each as usize) {
+                    let mut tx = db.begin().unwrap();
+                    for n in first..first + each {
+                        sum += tx.get_with(&s.message, &key(n), number).unwrap().unwrap_or(0);
+                    }
+                }
+            }
+        }
+        std::hint::black_box(sum);
+        [READS as f64 / (processor_time() - began)]
+    });
+    for (way, [rate]) in ways.iter().zip(figures) {
+        println!("{way:>20} {rate:>12.0} reads/s");
+    }
+}
+
+/// How long it takes to open ten million rows, from the images of a checkpoint.
+fn part_open() {
+    const ROWS: i64 = 10_000_000;
+    let dir = Dir::new();
+    let db = Database::open(&dir.0, Options::default()).unwrap();
+    let t = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
+    let t = db.create_table(t.primary_key(&["id"])).unwrap();
+    let mut id = 0;
+    while id < ROWS {
+        let put = |tx: &mut mmdb::Transaction<'_>| {
+            (id..id + 1000).try_for_each(|id| tx.insert(&t, &[id.into(), (id % 1000).into()]))
+        };
+        drop(db.run_with(Durability::Lazy, put).unwrap());
+        id += 1000;
+    }
+    db.checkpoint().unwrap();
+    drop(t);
+    db.close().unwrap();
+    for _ in 0..rounds() {
+        let began = Instant::now();
+        let db = Database::open(&dir.0, Options::default()).unwrap();
+        let (whole, r) = (began.elapsed().as_secs_f64(), db.recovery());
+        let parts = [r.image_time, r.replay_time, r.index_time].map(|time| time.as_secs_f64());
+        println!("{ROWS} rows open in {whole:.2} s: images, log and indexes took {parts:.2?} s");
+        db.close().unwrap();
+    }
+}
+
 fn part_recovery() {
     println!("\nrecovery");
     for kind in [LogKind::Differential, LogKind::AfterImage] {
@@ -609,9 +727,12 @@ fn part_reference() {
 
 fn main() {
     let parts: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let all: [(&str, fn()); 8] = [
+    let all: [(&str, fn()); 11] = [
         ("floor", part_floor),
         ("tickets", part_tickets),
+        ("beside", part_beside),
+        ("reads", part_reads),
+        ("open", part_open),
         ("recovery", part_recovery),
         ("kinds", part_kinds),
         ("streams", part_streams),

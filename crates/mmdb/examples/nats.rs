@@ -62,7 +62,9 @@ fn number(json: &str, key: &str) -> Option<u64> {
 impl Nats {
     /// Connects, and subscribes to an inbox of its own for answers.
     pub fn connect(address: &str) -> Done<Nats> {
-        let writer = TcpStream::connect(address)?;
+        let help = "start one with  nats-server -js,  or name another as HOST:PORT";
+        let writer = TcpStream::connect(address)
+            .map_err(|e| format!("no NATS server answers at {address}: {e}; {help}"))?;
         writer.set_nodelay(true)?;
         let reader = BufReader::new(writer.try_clone()?);
         let port = writer.local_addr()?.port();

@@ -374,6 +374,20 @@ pub enum Error {
         /// What is wrong with it, and what to do.
         reason: String,
     },
+    /// A database cannot be opened for want of room on a disk. Nothing of it is lost.
+    #[error(
+        "directory {}: its disk is full ({source}), and opening needs about {bytes} bytes more there; free as much, of \
+         other files than the database's. Nothing is lost: OfflineDatabase and `mmdb dump` read it as it is",
+        .dir.display()
+    )]
+    DiskFull {
+        /// Where room is needed.
+        dir: PathBuf,
+        /// How much, bytes.
+        bytes: u64,
+        /// The system's answer.
+        source: Arc<io::Error>,
+    },
     /// A call to the operating system failed.
     #[error("{op} {}: {source}", .file.display())]
     Io {
@@ -387,6 +401,12 @@ pub enum Error {
     /// The database is being closed.
     #[error("database is closed")]
     Closed,
+    /// What [`crate::set_wait_check`] was given ended a wait. A transaction that waited can only end.
+    #[error("interrupted while waiting for {cause}")]
+    Interrupted {
+        /// What was waited for.
+        cause: &'static str,
+    },
     /// This crate contradicts itself. Nothing was changed; report it.
     #[error("{what} (a defect of mmdb)")]
     Internal {

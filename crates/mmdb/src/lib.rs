@@ -46,6 +46,7 @@ mod identity;
 mod index;
 #[cfg(test)]
 mod interleavings;
+mod interruption;
 mod key;
 mod life;
 mod lock;
@@ -99,6 +100,7 @@ pub use database::Database;
 pub use decimal::{Decimal, ParseDecimalError};
 pub use error::{Error, Result};
 pub use fill::{Fill, FillWriter};
+pub use interruption::set_wait_check;
 pub use log::Ticket;
 pub use options::{Durability, LogKind, Options};
 pub use record::{Field, PlainField, Record, RecordColumn, RecordCursor, Records};

@@ -8,6 +8,7 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::interruption;
 use crate::sync::thread;
 use crate::tx::Refusal;
 use std::time::{Duration, Instant};
@@ -49,6 +50,7 @@ impl Retries {
         pause(self.runs);
         while refusal.stands(db) {
             db.log.check()?;
+            interruption::require_none("another transaction to end")?;
             if since.elapsed() >= db.options.lock_timeout {
                 return Err(self.given_up(refusal.error, began));
             }

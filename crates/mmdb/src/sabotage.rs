@@ -87,6 +87,32 @@ pub enum Sabotage {
     /// Recovery does not ask whether there are commits in a segment in which the manifest knows of
     /// some.
     BelievesEmptySegments,
+    /// A standby acknowledges what it has applied, durable or not.
+    AcknowledgesUndurable,
+    /// A standby applies frames behind a commit that it does not have.
+    AppliesGaps,
+    /// A standby follows a primary that was deposed, or fenced off.
+    FollowsDeposed,
+    /// A standby follows a primary of another history.
+    FollowsForeign,
+    /// A standby leaves the old key of a row in the indexes.
+    AppliesStaleIndex,
+    /// A standby states a change of a definition before the commits that came before it.
+    StatesChangeEarly,
+    /// A standby is promoted without a manifest that says so.
+    PromotesWithoutManifest,
+    /// A standby promises to follow no older epoch without a manifest that says so.
+    FencesWithoutManifest,
+    /// A primary that hears of a later epoch goes on.
+    DeposedGoesOn,
+    /// A primary that hears of a later epoch ends, and no manifest says why.
+    DeposesWithoutManifest,
+    /// A primary counts acknowledgements of another history.
+    CountsForeign,
+    /// A commit that waits for standbys counts those that are behind it.
+    CountsBehind,
+    /// Log is released though a standby needs it.
+    ForgetsTails,
 }
 
 /// The defect of an open database: none, but in tests.

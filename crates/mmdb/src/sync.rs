@@ -11,7 +11,7 @@
 //! every short wait to a cold thread. A panic of another thread is that thread's matter, as it is
 //! with `parking_lot`: nothing here is left half done by one.
 
-use rustix::thread::futex;
+use rustix::thread::futex::{self, Timespec};
 use std::sync::PoisonError;
 pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 pub(crate) use std::thread;
@@ -97,10 +97,13 @@ impl Futex {
         self.0.fetch_add(1, atomic::Ordering::SeqCst);
     }
 
-    /// Sleeps until woken if the word is still `value`. May return for no reason.
-    pub(crate) fn wait(&self, value: u32) {
+    /// Sleeps until woken if the word is still `value`, or `at_most` so long. May return for no
+    /// reason.
+    pub(crate) fn wait(&self, value: u32, at_most: Option<Duration>) {
+        // No longer than a second: it fits.
+        let at_most = at_most.and_then(|time| Timespec::try_from(time).ok());
         // Fails if the word has changed or a signal came; the caller looks again in any case.
-        let _ = futex::wait(&self.0, futex::Flags::PRIVATE, value, None);
+        let _ = futex::wait(&self.0, futex::Flags::PRIVATE, value, at_most.as_ref());
     }
 
     /// Returns how many slept.

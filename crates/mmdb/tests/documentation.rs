@@ -100,6 +100,71 @@ fn the_check_for_examples_sees_each_kind_of_gap() {
     );
 }
 
+/// The variants of `Error`, in its order.
+fn variants() -> Vec<String> {
+    let text = read("src/error.rs");
+    let body = text.split("pub enum Error {").nth(1).unwrap().split("\n}\n").next().unwrap();
+    let names = body.lines().filter_map(|l| l.strip_prefix("    ")?.split([' ', ',']).next());
+    names.filter(|n| n.starts_with(char::is_uppercase)).map(str::to_owned).collect()
+}
+
+/// Public functions of a file that return a `Result` of this crate and do not say which errors.
+fn without_errors(text: &str) -> Vec<String> {
+    let (mut missing, mut doc, mut hidden, mut head) = (Vec::new(), String::new(), false, None::<String>);
+    for line in text.lines().take_while(|l| *l != "#[cfg(test)]") {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("///") {
+            doc += line;
+            continue;
+        }
+        if trimmed.starts_with("#[") {
+            hidden |= line.contains("doc(hidden)");
+            continue;
+        }
+        if trimmed.starts_with("pub fn ") || head.is_some() {
+            let whole = head.take().unwrap_or_default() + trimmed;
+            if !whole.contains('{') && !whole.contains(';') {
+                head = Some(whole);
+                continue;
+            }
+            let returns = whole.rsplit_once("->").is_some_and(|(_, kind)| kind.contains("Result<"));
+            if returns && !hidden && !whole.contains("io::Result") && !doc.contains("# Errors") {
+                missing.push(whole.split('(').next().unwrap_or_default().to_owned());
+            }
+        }
+        (doc, hidden) = (String::new(), false);
+    }
+    missing
+}
+
+#[test]
+fn every_operation_says_which_errors_it_returns() {
+    let mut missing = Vec::new();
+    for file in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        // Steps of a checkpoint, for tests.
+        let functions = without_errors(&text).into_iter().filter(|_| !file.ends_with("checkpoint.rs"));
+        missing.extend(functions.map(|m| format!("{}: {m}", file.display())));
+    }
+    assert!(missing.is_empty(), "no section \"# Errors\":\n{}", missing.join("\n"));
+    let gap = "/// A.\npub fn a(\n    b: u8,\n) -> Result<u8> {\n/// # Errors\npub fn c() -> Result<()> {}\n";
+    assert_eq!(without_errors(gap), ["pub fn a"]);
+}
+
+#[test]
+fn the_page_of_errors_has_every_error_and_no_other() {
+    let (page, variants) = (read("docs/errors.md"), variants());
+    assert!(variants.len() > 30, "{variants:?}");
+    let quoted: Vec<&str> = page.split('`').skip(1).step_by(2).collect();
+    let absent: Vec<&String> = variants.iter().filter(|v| !quoted.contains(&v.as_str())).collect();
+    assert!(absent.is_empty(), "docs/errors.md does not say what returns {absent:?}");
+    let is_name = |q: &&&str| q.starts_with(char::is_uppercase) && q.chars().all(char::is_alphabetic);
+    let unknown: Vec<_> =
+        quoted.iter().filter(is_name).filter(|q| !variants.iter().any(|v| v == **q)).collect();
+    // The handle, of which the page speaks.
+    assert_eq!(unknown, [&"Table"], "docs/errors.md names errors that there are not");
+}
+
 /// Names in backquotes that have the form `file::test`, `file::…::test` or `path/of/file.rs`.
 fn cited(page: &str) -> Vec<String> {
     let quoted = page.split('`').skip(1).step_by(2);

@@ -11,8 +11,8 @@ mod rng;
 
 use mmdb::medium::{CrashKind, CrashMedium, Faults};
 use mmdb::{
-    Column, ColumnType, Database, Durability, Error, Frames, NewIndex, Options, Schema, Standby, Table, Tail,
-    Value,
+    Column, ColumnType, Database, Durability, Error, Frames, NewIndex, Options, Sabotage, Schema, Standby,
+    Table, Tail, Value,
 };
 use rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-fn options(disk: &CrashMedium, streams: usize) -> Options {
+fn options(disk: &CrashMedium, streams: usize, sabotage: Sabotage) -> Options {
     Options {
+        sabotage,
         medium: Arc::new(disk.clone()),
         streams,
         segment_bytes: 16 << 10,
@@ -47,6 +48,8 @@ fn dump(tables: &[Table], snapshot: &mmdb::Snapshot<'_>) -> String {
 struct World {
     rng: Rng,
     streams: usize,
+    /// What the standby leaves out.
+    sabotage: Sabotage,
     disks: [CrashMedium; 2],
     primary: Option<Database>,
     standby: Option<Standby>,
@@ -60,16 +63,17 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    fn new(seed: u64, sabotage: Sabotage) -> World {
         let mut rng = Rng(seed);
         let streams = 1 + rng.below(3) as usize;
         let disks = [CrashMedium::new(rng.next()), CrashMedium::new(rng.next())];
-        let db = Database::open("/db", options(&disks[0], streams)).unwrap();
+        let db = Database::open("/db", options(&disks[0], streams, Sabotage::None)).unwrap();
         let schema = Schema::new("t0").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
         db.create_table(schema.column("text", ColumnType::VarText(99)).primary_key(&["id"])).unwrap();
         let mut w = World {
             rng,
             streams,
+            sabotage,
             disks,
             primary: Some(db),
             standby: None,
@@ -114,7 +118,7 @@ impl World {
     }
 
     fn open_standby(&mut self) {
-        if let Ok(standby) = Standby::open("/standby", options(&self.disks[1], self.streams)) {
+        if let Ok(standby) = Standby::open("/standby", options(&self.disks[1], self.streams, self.sabotage)) {
             assert!(standby.position().gsn() >= self.acknowledged, "what was acknowledged is lost");
             standby.verify().unwrap();
             self.standby = Some(standby);
@@ -142,7 +146,7 @@ impl World {
         if which == 1 {
             return self.open_standby();
         }
-        let db = Database::open("/db", options(&disk, self.streams)).unwrap();
+        let db = Database::open("/db", options(&disk, self.streams, Sabotage::None)).unwrap();
         let cut = db.horizon();
         assert!(cut >= self.acknowledged, "the standby has commit {} of {cut}", self.acknowledged);
         self.seen.retain(|gsn, _| *gsn <= cut);
@@ -307,11 +311,48 @@ impl World {
         drop((t, new));
         disk.crash(CrashKind::Power);
         disk.set_faults(Faults::default());
-        let new = Database::open("/standby", options(&disk, self.streams)).unwrap();
+        let new = Database::open("/standby", options(&disk, self.streams, Sabotage::None)).unwrap();
         assert_eq!(dump(&new.tables(), &new.snapshot().unwrap()), now);
         assert_eq!(new.position().unwrap().epoch(), 2);
         self.crashes
     }
+}
+
+/// One history to its end; an error if something was noticed in it.
+fn history(seed: u64, sabotage: Sabotage) -> std::thread::Result<[u32; 2]> {
+    std::panic::catch_unwind(|| {
+        let mut w = World::new(seed, sabotage);
+        for _ in 0..60 {
+            w.step();
+        }
+        w.end()
+    })
+}
+
+/// What a standby leaves out is noticed, or the histories prove nothing.
+fn is_caught(sabotage: Sabotage) {
+    let caught = (0..300).find(|&seed| history(seed, sabotage).is_err());
+    assert!(caught.is_some(), "300 histories did not notice {sabotage:?}");
+}
+
+#[test]
+fn acknowledging_what_is_not_durable_is_caught() {
+    is_caught(Sabotage::AcknowledgesUndurable);
+}
+
+#[test]
+fn stating_a_change_before_the_commits_that_came_before_it_is_caught() {
+    is_caught(Sabotage::StatesChangeEarly);
+}
+
+#[test]
+fn promoting_without_a_manifest_is_caught() {
+    is_caught(Sabotage::PromotesWithoutManifest);
+}
+
+#[test]
+fn an_old_key_in_an_index_of_a_standby_is_caught() {
+    is_caught(Sabotage::AppliesStaleIndex);
 }
 
 #[test]
@@ -321,13 +362,7 @@ fn a_standby_keeps_what_it_acknowledged_through_every_crash() {
     let seeds = first.map_or(0..wanted.map_or(150, |n| (n / 10).max(1)), |seed| seed..seed + 1);
     let mut crashes = [0; 2];
     for seed in seeds {
-        let done = std::panic::catch_unwind(|| {
-            let mut w = World::new(seed);
-            for _ in 0..60 {
-                w.step();
-            }
-            w.end()
-        });
+        let done = history(seed, Sabotage::None);
         let Ok(done) = done else { panic!("seed {seed}: run it alone with MMDB_STANDBY_SEED={seed}") };
         crashes.iter_mut().zip(done).for_each(|(all, n)| *all += n);
     }

@@ -45,6 +45,7 @@ from .errors import (
     TableFullError,
     TransactionTooLargeError,
     UnsupportedError,
+    WaitInterruptedError,
 )
 from .schema import Column, ColumnType, Index
 from .snapshot import Snapshot

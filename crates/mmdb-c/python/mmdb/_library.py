@@ -2,13 +2,11 @@
 
 import ctypes
 import os
-import threading
-from contextlib import contextmanager
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint32, c_uint64, c_void_p
-from typing import Any, Iterator
+from typing import Any
 
-from . import errors
+from . import errors, signals
 
 _lib = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libmmdb_c.so"))
 
@@ -89,13 +87,12 @@ _FLAG, _U64, _NAMES = POINTER(c_bool), POINTER(c_uint64), POINTER(c_char_p)
 
 # Each function that returns a status, and what it takes.
 _FUNCTIONS = {
+    "release": [_PP],
     "options_new": [_PP],
     "options_set": [_P, _S, c_uint64],
     "options_add_stream_dir": [_P, _S],
     "options_in_memory": [_P],
-    "options_free": [_P],
     "open": [_S, _P, _PP],
-    "close": [_P],
     "flush": [_P],
     "horizon": [_P, _U64],
     "checkpoint": [_P, POINTER(CheckpointStats)],
@@ -111,7 +108,6 @@ _FUNCTIONS = {
     "schema_locking": [_P, _U32],
     "schema_logging": [_P, _U32],
     "schema_expire_by": [_P, _S, _U32],
-    "schema_free": [_P],
     "create_table": [_P, _P, _PP],
     "create_table_if_missing": [_P, _P, _PP],
     "table_open": [_P, _S, _PP],
@@ -119,7 +115,6 @@ _FUNCTIONS = {
     "table_counts": [_P, POINTER(_N), POINTER(_N)],
     "table_column": [_P, _N, POINTER(ColumnInfo)],
     "table_index": [_P, _N, POINTER(IndexInfo)],
-    "table_free": [_P],
     "drop_table": [_P, _P],
     "rename_table": [_P, _P, _S],
     "add_column": [_P, _P, _S, _U32, _U32, c_bool, _V, _PP],
@@ -128,8 +123,7 @@ _FUNCTIONS = {
     "create_index": [_P, _P, _S, _NAMES, _N, _U32],
     "drop_index": [_P, _P, _S],
     "begin": [_P, _PP],
-    "commit": [_P, _U32, _PP],
-    "abort": [_P],
+    "commit_at": [_PP, _U32, _PP],
     "run_decided": [_P, _U32, CALLBACK, _P, POINTER(c_int), _PP],
     "insert": [_P, _P, _V, _N],
     "upsert": [_P, _P, _V, _N, _FLAG],
@@ -144,7 +138,6 @@ _FUNCTIONS = {
     "cursor_next": [_P, _PP],
     "cursor_update": [_P, _A, _N, _FLAG],
     "cursor_delete": [_P, _FLAG],
-    "cursor_free": [_P],
     "row_values": [_P, POINTER(_V), POINTER(_N)],
     "row_free": [_P],
     "snapshot_open": [_P, _PP],
@@ -153,10 +146,8 @@ _FUNCTIONS = {
     "snapshot_get_by": [_P, _P, _S, _V, _N, _PP],
     "snapshot_range": [_P, _P, _S, _B, _B, _U32, _PP],
     "snapshot_scan": [_P, _P, _U32, _PP],
-    "snapshot_free": [_P],
     "blobs_open": [_P, _S, _PP],
     "blobs_belong_to": [_P, _P],
-    "blobs_free": [_P],
     "blob_put": [_P, _P, c_uint64, _P, _N],
     "blob_write": [_P, _P, c_uint64, c_uint64, _P, _N],
     "blob_truncate": [_P, _P, c_uint64, c_uint64, _FLAG],
@@ -170,7 +161,6 @@ _FUNCTIONS = {
     "ticket_wait_durable": [_P, _U64],
     "ticket_poll": [_P, _FLAG],
     "ticket_gsn": [_P, _U64],
-    "ticket_free": [_P],
 }
 
 _calls = {}
@@ -199,14 +189,24 @@ def table_name(pointer: Any) -> str:
 def failure(status: int) -> errors.Error:
     """The exception for a status that this thread just got."""
     words = _lib.mmdb_error_message().decode(errors="replace")
+    if status == errors.WaitInterruptedError.status:
+        signals.raise_what_came(_lib)
     return errors.BY_STATUS.get(status, errors.InternalError)(words)
 
 
 def call(name: str, *arguments: Any) -> None:
     """Calls a function; raises what its status says."""
-    status = _calls[name](*arguments)
+    try:
+        status = _calls[name](*arguments)
+    except ctypes.ArgumentError as e:
+        raise errors.MisuseError(f"{name}: {e}") from None
     if status != 0:
         raise failure(status)
+
+
+# For objects that go: what it returns is nobody's.
+release = _calls["release"]
+signals.tell(_lib)
 
 
 def text(value: Any) -> bytes:
@@ -222,64 +222,10 @@ def text(value: Any) -> bytes:
 
 def names(values: Any) -> Any:
     """Names as the library takes them, and how many."""
-    encoded = [text(v) for v in ([values] if isinstance(values, str) else values)]
+    try:
+        listed = [values] if isinstance(values, str) else list(values)
+    except TypeError:
+        raise errors.InvalidValueError(f"{values!r} is no list of names") from None
+    encoded = [text(v) for v in listed]
     return (c_char_p * len(encoded))(*encoded), len(encoded)
 
-
-class Handle:
-    """A handle of the library, which nobody frees while a call uses it."""
-
-    def __init__(self, pointer: Any, free: str, what: str) -> None:
-        self._pointer, self._free, self._what = pointer, free, what
-        self._uses = 0
-        self._lock = threading.Condition()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it was not closed."""
-        return self._pointer is not None
-
-    @contextmanager
-    def use(self) -> Iterator[Any]:
-        """The pointer, for a call."""
-        with self._lock:
-            if self._pointer is None:
-                raise errors.ClosedError(f"the {self._what} is closed")
-            self._uses += 1
-            pointer = self._pointer
-        try:
-            yield pointer
-        finally:
-            with self._lock:
-                self._uses -= 1
-                self._lock.notify_all()
-
-    def take(self) -> Any:
-        """The pointer, for its last call; None if it was closed before."""
-        with self._lock:
-            if self._uses:
-                raise errors.MisuseError(f"another thread uses the {self._what}")
-            pointer, self._pointer = self._pointer, None
-            return pointer
-
-    def forget(self) -> None:
-        """It is freed by somebody else; calls of other threads are waited for."""
-        with self._lock:
-            self._pointer = None
-            self._lock.wait_for(lambda: not self._uses)
-
-    def give_back(self, pointer: Any) -> None:
-        """It was not freed after all."""
-        with self._lock:
-            self._pointer = pointer
-
-    def close(self) -> None:
-        """Frees it, once."""
-        pointer = self.take()
-        if pointer is not None:
-            call(self._free, pointer)
-
-    def __del__(self) -> None:
-        pointer, self._pointer = getattr(self, "_pointer", None), None
-        if pointer is not None:
-            _calls[self._free](pointer)

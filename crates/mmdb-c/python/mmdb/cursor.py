@@ -4,19 +4,20 @@ import ctypes
 from typing import Any, Dict, Sequence
 
 from . import values
-from ._library import Handle, call
+from ._library import call
+from .handle import Handle
 from .schema import Column
 
 
 class Cursor:
-    """An iterator of rows, each a dict. It closes itself at its end.
+    """An iterator of rows, each a dict. It closes itself at its end. One thread at a time uses it.
 
     While a cursor of a transaction is open, the transaction can only be ended; `update` and
     `delete` change the row that the cursor stands on.
     """
 
-    def __init__(self, pointer: Any, columns: Sequence[Column]) -> None:
-        self._handle = Handle(pointer, "cursor_free", "cursor")
+    def __init__(self, handle: Handle, columns: Sequence[Column]) -> None:
+        self._handle = handle
         self._columns = columns
 
     def __iter__(self) -> "Cursor":
@@ -26,7 +27,8 @@ class Cursor:
         if not self._handle.is_open:
             raise StopIteration
         pointer = ctypes.c_void_p()
-        with self._handle.use() as cursor:
+        # Alone until the row is read: it goes with the next call for the cursor.
+        with self._handle.use_alone() as cursor:
             call("cursor_next", cursor, ctypes.byref(pointer))
             if pointer.value:
                 return values.row(pointer, self._columns)
@@ -37,14 +39,14 @@ class Cursor:
         """Changes columns of the row; returns whether it is still there."""
         found = ctypes.c_bool()
         given = values.Assignments(self._columns, columns)
-        with self._handle.use() as cursor:
+        with self._handle.use_alone() as cursor:
             call("cursor_update", cursor, given.array, given.count, ctypes.byref(found))
         return found.value
 
     def delete(self) -> bool:
         """Deletes the row; returns whether it was still there."""
         found = ctypes.c_bool()
-        with self._handle.use() as cursor:
+        with self._handle.use_alone() as cursor:
             call("cursor_delete", cursor, ctypes.byref(found))
         return found.value
 

@@ -3,12 +3,15 @@
 import ctypes
 import datetime
 import enum
+import operator
+import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _library, errors, values
 from .blobs import Blobs
-from ._library import CheckpointStats, Handle, Stats, call, names, text
-from .schema import Column, Index
+from ._library import CheckpointStats, Stats, call, names, text
+from .handle import Handle
+from .schema import Column, ColumnType, Index
 from .snapshot import Snapshot
 from .table import Table, pointer_of
 from .ticket import Ticket
@@ -43,19 +46,50 @@ class TimeUnit(enum.IntEnum):
 
 
 def _options(in_memory: bool, stream_dirs: Sequence[Any], options: Dict[str, int]) -> Handle:
-    pointer = ctypes.c_void_p()
-    call("options_new", ctypes.byref(pointer))
-    handle = Handle(pointer, "options_free", "options")
-    if in_memory:
-        call("options_in_memory", pointer)
-    for path in stream_dirs:
-        call("options_add_stream_dir", pointer, text(path))
+    handle = Handle("options")
+    call("options_new", handle.place)
+    if values.flag(in_memory, "in_memory"):
+        call("options_in_memory", handle.pointer)
+    if isinstance(stream_dirs, (str, bytes)):
+        raise errors.OptionsError(f"stream_dirs is {stream_dirs!r}, and must be a list of paths")
+    for path in values.items(stream_dirs, "stream_dirs"):
+        call("options_add_stream_dir", handle.pointer, text(path))
     for name, value in options.items():
-        number = int(value)
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise errors.OptionsError(f"option {name}: {value!r} is no whole number") from None
         if not 0 <= number < 2**64:
             raise errors.OptionsError(f"option {name}: {value} is out of range")
-        call("options_set", pointer, text(name), number)
+        call("options_set", handle.pointer, text(name), number)
     return handle
+
+
+def _declare(table: str, column: Column) -> Tuple[bytes, int, int, bool]:
+    """A column as the library takes it."""
+    if not isinstance(column, Column) or not isinstance(column.type, ColumnType):
+        raise errors.SchemaError(f"table {table}: {column!r} is no mmdb.Column with a ColumnType")
+    number, size = column.type.number, column.type.size
+    for n in (number, size):
+        if not isinstance(n, int) or not 0 <= n < 2**16:
+            raise errors.SchemaError(f"table {table}: column {column.name} has the size {size}")
+    return text(column.name), number, size, bool(values.flag(column.nullable, "nullable"))
+
+
+def _index(table: str, index: Index) -> Tuple[Any, ...]:
+    """An index as the library takes it."""
+    if not isinstance(index, Index):
+        raise errors.SchemaError(f"table {table}: {index!r} is no mmdb.Index")
+    ordered, unique = values.flag(index.ordered, "ordered"), values.flag(index.unique, "unique")
+    return (text(index.name), *names(index.columns), ordered | unique << 1)
+
+
+def _number(kind: Any, value: Any) -> int:
+    """A member of an enumeration."""
+    try:
+        return int(kind(value))
+    except ValueError:
+        raise errors.SchemaError(f"{value!r} is no mmdb.{kind.__name__}") from None
 
 
 def restore(source: Any, to: Any, *, stream_dirs: Sequence[Any] = (), **options: int) -> None:
@@ -80,10 +114,9 @@ class Database:
         stream_dirs: Sequence[Any] = (),
         **options: int,
     ) -> None:
-        pointer = ctypes.c_void_p()
+        self._handle = Handle("database")
         with _options(in_memory, stream_dirs, options).use() as given:
-            call("open", text(path), given, ctypes.byref(pointer))
-        self._handle = Handle(pointer, "close", "database")
+            call("open", text(path), given, self._handle.place)
 
     def close(self) -> None:
         """Flushes and closes. Nothing happens the second time."""
@@ -96,10 +129,10 @@ class Database:
         self.close()
 
     def _table(self, name: str, *arguments: Any) -> Table:
-        pointer = ctypes.c_void_p()
+        handle = Handle("table")
         with self._handle.use() as me:
-            call(name, me, *arguments, ctypes.byref(pointer))
-        return Table(pointer)
+            call(name, me, *arguments, handle.place)
+        return Table(handle)
 
     def create_table(
         self,
@@ -115,23 +148,24 @@ class Database:
         if_missing: bool = False,
     ) -> Table:
         """Creates a table. With `if_missing`, one that is there and defined alike will do."""
-        pointer = ctypes.c_void_p()
-        call("schema_new", text(name), ctypes.byref(pointer))
-        with Handle(pointer, "schema_free", "schema").use() as schema:
-            for c in columns:
-                size = c.type.size
-                if not 0 <= size < 2**16:
-                    raise errors.SchemaError(f"table {name}: column {c.name} has the size {size}")
-                call("schema_column", schema, text(c.name), c.type.number, size, c.nullable)
-            call("schema_primary_key", schema, *names(primary_key), int(ordered))
-            for i in indexes:
-                call("schema_index", schema, text(i.name), *names(i.columns), i.flags)
-            call("schema_locking", schema, int(locking))
-            call("schema_logging", schema, int(logging))
+        handle = Handle("schema")
+        call("schema_new", text(name), handle.place)
+        with handle.use() as schema:
+            for c in values.items(columns, "columns"):
+                call("schema_column", schema, *_declare(name, c))
+            is_ordered = values.flag(ordered, "ordered")
+            call("schema_primary_key", schema, *names(primary_key), is_ordered)
+            for i in values.items(indexes, "indexes"):
+                call("schema_index", schema, *_index(name, i))
+            call("schema_locking", schema, _number(Locking, locking))
+            call("schema_logging", schema, _number(Logging, logging))
             if expire_by is not None:
-                call("schema_expire_by", schema, text(expire_by[0]), int(expire_by[1]))
-            how = "create_table_if_missing" if if_missing else "create_table"
-            return self._table(how, schema)
+                if not isinstance(expire_by, (tuple, list)) or len(expire_by) != 2:
+                    raise errors.SchemaError(f"expire_by is {expire_by!r}: (column, TimeUnit)")
+                unit = _number(TimeUnit, expire_by[1])
+                call("schema_expire_by", schema, text(expire_by[0]), unit)
+            missing = values.flag(if_missing, "if_missing")
+            return self._table("create_table_if_missing" if missing else "create_table", schema)
 
     def table(self, name: str) -> Table:
         """The table with a name."""
@@ -141,19 +175,19 @@ class Database:
         """All tables, in the order of their creation."""
         found: List[Table] = []
         while True:
-            pointer = ctypes.c_void_p()
+            handle = Handle("table")
             with self._handle.use() as me:
-                call("table_at", me, len(found), ctypes.byref(pointer))
-            if not pointer.value:
+                call("table_at", me, len(found), handle.place)
+            if not handle.is_open:
                 return found
-            found.append(Table(pointer))
+            found.append(Table(handle))
 
     def blobs(self, name: str) -> Blobs:
         """The table of blobs with a name, which is created if there is none."""
-        pointer = ctypes.c_void_p()
+        handle = Handle("blobs")
         with self._handle.use() as me:
-            call("blobs_open", me, text(name), ctypes.byref(pointer))
-        return Blobs(pointer)
+            call("blobs_open", me, text(name), handle.place)
+        return Blobs(handle)
 
     def drop_table(self, table: Table) -> None:
         """Drops a table and its rows."""
@@ -168,13 +202,10 @@ class Database:
 
     def add_column(self, table: Table, column: Column, default: Any = None) -> Table:
         """Adds a column, which all rows have with the default."""
-        value = values.Values([default], [column.type])
-        kind = column.type
-        if not 0 <= kind.size < 2**16:
-            raise errors.SchemaError(f"table {table.name}: column {column.name}: size {kind.size}")
         with pointer_of(table) as t:
-            arguments = (text(column.name), kind.number, kind.size, column.nullable, value.array)
-            return self._table("add_column", t, *arguments)
+            declared = _declare(table.name, column)
+            value = values.Values([default], [column.type])
+            return self._table("add_column", t, *declared, value.array)
 
     def drop_column(self, table: Table, name: str) -> Table:
         """Drops a column."""
@@ -190,7 +221,7 @@ class Database:
     def create_index(self, table: Table, index: Index) -> Table:
         """Builds an index while others work."""
         with pointer_of(table) as t, self._handle.use() as me:
-            call("create_index", me, t, text(index.name), *names(index.columns), index.flags)
+            call("create_index", me, t, *_index(table.name, index))
         return self.table(table.name)
 
     def drop_index(self, table: Table, name: str) -> Table:
@@ -201,10 +232,10 @@ class Database:
 
     def transaction(self) -> Transaction:
         """Begins a serializable transaction."""
-        pointer = ctypes.c_void_p()
+        handle = Handle("transaction")
         with self._handle.use() as me:
-            call("begin", me, ctypes.byref(pointer))
-        return Transaction(pointer)
+            call("begin", me, handle.place)
+        return Transaction(handle)
 
     def run(self, function: Callable[[Transaction], T], *, lazy: bool = False) -> T:
         """Runs a function in a transaction until that commits, and waits until it is durable.
@@ -220,6 +251,9 @@ class Database:
         self, function: Callable[[Transaction], T], *, lazy: bool = False
     ) -> Tuple[T, Ticket]:
         """As `run`, but gives the ticket instead of waiting."""
+        mode = values.flag(lazy, "lazy")
+        if not callable(function):
+            raise errors.MisuseError(f"{function!r} is no function of a transaction")
         results: List[T] = []
         raised: List[BaseException] = []
         decision = ctypes.c_int(0)
@@ -231,7 +265,7 @@ class Database:
             # What this function returns is undefined where an exception leaves it, as a second
             # Ctrl-C below does: so it decides by `decision`, at its end.
             try:
-                tx = Transaction(ctypes.c_void_p(pointer), owned=False)
+                tx = Transaction(Handle.lent(pointer, "transaction"))
                 try:
                     results.append(function(tx))
                 finally:
@@ -242,29 +276,32 @@ class Database:
                 raised.append(e)
             return 0
 
-        ticket = ctypes.c_void_p()
+        ticket = Handle("ticket")
         with self._handle.use() as me:
             c = _library.CALLBACK(callback)
             try:
-                call(
-                    "run_decided", me, int(lazy), c, None, ctypes.byref(decision), ctypes.byref(ticket)
-                )
+                call("run_decided", me, mode, c, None, ctypes.byref(decision), ticket.place)
             except errors.AbortedError:
-                if not raised:
-                    raise
-                raise raised[-1] from None
+                if raised:
+                    raise raised[-1] from None
+                # It broke off outside of the function, where ctypes prints what came and drops it.
+                if threading.current_thread() is threading.main_thread():
+                    raise KeyboardInterrupt from None
+                raise
             except errors.Error as e:
-                if raised and not isinstance(raised[-1], Exception):
-                    raise raised[-1] from e
+                # A handler's exception ended a wait in the function: it goes on, whatever it is.
+                is_signal = isinstance(e, errors.WaitInterruptedError)
+                if raised and (is_signal or not isinstance(raised[-1], Exception)):
+                    raise raised[-1] from None
                 raise
         return results[-1], Ticket(ticket)
 
     def snapshot(self) -> Snapshot:
         """One moment of the whole database, read without locks."""
-        pointer = ctypes.c_void_p()
+        handle = Handle("snapshot")
         with self._handle.use() as me:
-            call("snapshot_open", me, ctypes.byref(pointer))
-        return Snapshot(pointer)
+            call("snapshot_open", me, handle.place)
+        return Snapshot(handle)
 
     def flush(self) -> None:
         """Makes all commits so far durable."""

@@ -217,6 +217,12 @@ class InternalError(Error):
     status = 34
 
 
+class WaitInterruptedError(Error):
+    """A signal ended a wait, and its handler has raised nothing. The transaction can only end."""
+
+    status = 35
+
+
 def _classes(base: Type[Error]) -> Dict[int, Type[Error]]:
     found = {base.status: base} if "status" in vars(base) and base is not Error else {}
     for sub in base.__subclasses__():

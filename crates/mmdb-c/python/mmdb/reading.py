@@ -1,11 +1,11 @@
 """What transactions and snapshots have in common: reads."""
 
-import ctypes
 from typing import Any, Dict, List, Optional
 
 from . import values
-from ._library import Handle, call, text
+from ._library import call, text
 from .cursor import Cursor
+from .handle import Handle
 from .table import Table, pointer_of
 
 
@@ -17,18 +17,18 @@ class Reader:
 
     def get(self, table: Table, key: Any) -> Optional[Dict[str, Any]]:
         """The row with a primary key (a tuple where that has several columns), or None."""
-        found = ctypes.c_void_p()
+        found = Handle("row")
         with pointer_of(table) as of, self._handle.use() as me:
             k = values.key(key, table.columns_of("primary"))
-            call(self._prefix + "get", me, of, k.array, k.count, ctypes.byref(found))
-        return values.owned_row(found, table.columns)
+            call(self._prefix + "get", me, of, k.array, k.count, found.place)
+        return values.row(found.pointer, table.columns) if found.is_open else None
 
     def get_by(self, table: Table, index: str, key: Any) -> List[Dict[str, Any]]:
         """The rows that have a key in an index."""
-        cursor = ctypes.c_void_p()
+        cursor = Handle("cursor")
         with pointer_of(table) as of, self._handle.use() as me:
             k, name = values.key(key, table.columns_of(index)), text(index)
-            call(self._prefix + "get_by", me, of, name, k.array, k.count, ctypes.byref(cursor))
+            call(self._prefix + "get_by", me, of, name, k.array, k.count, cursor.place)
         return list(Cursor(cursor, table.columns))
 
     def range(
@@ -44,20 +44,20 @@ class Reader:
         for_update: bool = False,
     ) -> Cursor:
         """The rows of a range of an ordered index. A bound may have the first columns only."""
-        cursor = ctypes.c_void_p()
+        cursor = Handle("cursor")
         columns = table.columns_of(index) if isinstance(table, Table) else []
         low, _low = values.bound(lower, columns, lower_excluded)
         high, _high = values.bound(upper, columns, upper_excluded)
-        flags = int(reverse) | int(for_update) << 1
+        flags = values.flag(reverse, "reverse") | values.flag(for_update, "for_update") << 1
         with pointer_of(table) as of, self._handle.use() as me:
             name = self._prefix + "range"
-            call(name, me, of, text(index), low, high, flags, ctypes.byref(cursor))
+            call(name, me, of, text(index), low, high, flags, cursor.place)
         return Cursor(cursor, table.columns)
 
     def scan(self, table: Table, *, reverse: bool = False, for_update: bool = False) -> Cursor:
         """All rows, in the order of the primary key if that is ordered."""
-        cursor = ctypes.c_void_p()
+        cursor = Handle("cursor")
         with pointer_of(table) as of, self._handle.use() as me:
-            flags = int(reverse) | int(for_update) << 1
-            call(self._prefix + "scan", me, of, flags, ctypes.byref(cursor))
+            flags = values.flag(reverse, "reverse") | values.flag(for_update, "for_update") << 1
+            call(self._prefix + "scan", me, of, flags, cursor.place)
         return Cursor(cursor, table.columns)

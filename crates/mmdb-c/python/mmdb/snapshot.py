@@ -3,7 +3,8 @@
 import ctypes
 from typing import Any
 
-from ._library import Handle, call
+from ._library import call
+from .handle import Handle
 from .reading import Reader
 from .ticket import Ticket
 
@@ -13,8 +14,8 @@ class Snapshot(Reader):
 
     _prefix = "snapshot_"
 
-    def __init__(self, pointer: Any) -> None:
-        self._handle = Handle(pointer, "snapshot_free", "snapshot")
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
 
     @property
     def gsn(self) -> int:
@@ -26,9 +27,9 @@ class Snapshot(Reader):
 
     def ticket(self) -> Ticket:
         """What tells when that commit is durable."""
-        gsn, ticket = ctypes.c_uint64(), ctypes.c_void_p()
+        ticket = Handle("ticket")
         with self._handle.use() as pointer:
-            call("snapshot_gsn", pointer, ctypes.byref(gsn), ctypes.byref(ticket))
+            call("snapshot_gsn", pointer, None, ticket.place)
         return Ticket(ticket)
 
     def close(self) -> None:

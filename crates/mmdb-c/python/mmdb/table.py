@@ -4,15 +4,16 @@ import ctypes
 from typing import Any, Sequence, Tuple
 
 from . import _library, errors
-from ._library import ColumnInfo, Handle, IndexInfo, call
+from ._library import ColumnInfo, IndexInfo, call
+from .handle import Handle
 from .schema import Column, ColumnType, Index
 
 
 class Table:
     """A table: its name, columns and indexes as they were when it was looked up."""
 
-    def __init__(self, pointer: Any) -> None:
-        self._handle = Handle(pointer, "table_free", "table")
+    def __init__(self, handle: Handle) -> None:
+        self._handle, pointer = handle, handle.pointer
         self.name: str = _library.table_name(pointer)
         columns, indexes = ctypes.c_size_t(), ctypes.c_size_t()
         call("table_counts", pointer, ctypes.byref(columns), ctypes.byref(indexes))

@@ -1,16 +1,16 @@
 """Tickets: how a commit learns that it is durable."""
 
 import ctypes
-from typing import Any
 
-from ._library import Handle, call
+from ._library import call
+from .handle import Handle
 
 
 class Ticket:
     """What a commit gives: wait for it, or poll it. Any number of threads may use it."""
 
-    def __init__(self, pointer: Any) -> None:
-        self._handle = Handle(pointer, "ticket_free", "ticket")
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
 
     def _number(self, name: str) -> int:
         gsn = ctypes.c_uint64()

@@ -4,7 +4,8 @@ import ctypes
 from typing import Any, Mapping, Optional
 
 from . import errors, values
-from ._library import Handle, call, text
+from ._library import call, text
+from .handle import Handle
 from .reading import Reader
 from .table import Table, pointer_of
 from .ticket import Ticket
@@ -16,21 +17,20 @@ class Transaction(Reader):
     As a context manager it commits, and waits until that is durable; an exception undoes it.
     """
 
-    def __init__(self, pointer: Any, owned: bool = True) -> None:
-        self._handle = Handle(pointer, "abort", "transaction")
-        self._owned = owned
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
 
     def insert(self, table: Table, row: Optional[Mapping[str, Any]] = None, **columns: Any) -> None:
         """Inserts a row: a dict, or columns by name. Columns that are not named are NULL."""
         with pointer_of(table) as of, self._handle.use() as me:
-            r = values.record(table.columns, {**(row or {}), **columns}, table.name)
+            r = values.record(table.columns, values.named(row, columns), table.name)
             call("insert", me, of, r.array, r.count)
 
     def upsert(self, table: Table, row: Optional[Mapping[str, Any]] = None, **columns: Any) -> bool:
         """As `insert`, or in the place of the row with its primary key; says whether there was."""
         replaced = ctypes.c_bool()
         with pointer_of(table) as of, self._handle.use() as me:
-            r = values.record(table.columns, {**(row or {}), **columns}, table.name)
+            r = values.record(table.columns, values.named(row, columns), table.name)
             call("upsert", me, of, r.array, r.count, ctypes.byref(replaced))
         return replaced.value
 
@@ -41,7 +41,7 @@ class Transaction(Reader):
         found = ctypes.c_bool()
         with pointer_of(table) as of, self._handle.use() as me:
             k = values.key(key, table.columns_of("primary"))
-            a = values.Assignments(table.columns, {**(set or {}), **columns})
+            a = values.Assignments(table.columns, values.named(set, columns))
             call("update", me, of, k.array, k.count, a.array, a.count, ctypes.byref(found))
         return found.value
 
@@ -80,17 +80,11 @@ class Transaction(Reader):
 
     def commit(self, *, lazy: bool = False) -> Ticket:
         """Commits, and does not wait: the ticket does."""
+        mode = values.flag(lazy, "lazy")
         self._require_owned()
-        pointer = self._handle.take()
-        if pointer is None:
-            raise errors.ClosedError("the transaction has ended")
-        ticket = ctypes.c_void_p()
-        try:
-            call("commit", pointer, int(lazy), ctypes.byref(ticket))
-        except errors.MisuseError:
-            # It was not freed: a call of another thread is using it.
-            self._handle.give_back(pointer)
-            raise
+        ticket = Handle("ticket")
+        with self._handle.last_use() as place:
+            call("commit_at", place, mode, ticket.place)
         return Ticket(ticket)
 
     def abort(self) -> None:
@@ -99,7 +93,7 @@ class Transaction(Reader):
         self._handle.close()
 
     def _require_owned(self) -> None:
-        if not self._owned:
+        if not self._handle.is_owned:
             raise errors.MisuseError("the transaction of Database.run ends when the function does")
 
     def _forget(self) -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import datetime
 import decimal
+from collections import abc
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import _library, errors
@@ -31,6 +32,30 @@ def _decimal(number: decimal.Decimal) -> Value:
     if not -(2**63) <= unscaled < 2**63:
         raise errors.InvalidValueError(f"{number} has too many digits")
     return Value(5, max(-exponent, 0), unscaled)
+
+
+def flag(value: Any, name: str) -> int:
+    """A truth value as the library takes it; anything else is a mistake, such as lazy="no"."""
+    if not isinstance(value, bool):
+        raise errors.InvalidValueError(f"{name} is {value!r}, and must be True or False")
+    return int(value)
+
+
+def named(given: Optional[Mapping[str, Any]], columns: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Columns that are given as a dict, or by name, or both."""
+    if given is None:
+        return columns
+    if not isinstance(given, abc.Mapping):
+        raise errors.InvalidValueError(f"{given!r} is no dict of columns")
+    return {**given, **columns}
+
+
+def items(given: Any, name: str) -> List[Any]:
+    """The elements of an argument that has some."""
+    try:
+        return list(given)
+    except TypeError:
+        raise errors.InvalidValueError(f"{name} is {given!r}, and must be a list") from None
 
 
 def encode(value: Any, kind: Optional[ColumnType] = None) -> Tuple[Value, Any]:
@@ -145,13 +170,3 @@ def row(pointer: Any, columns: Sequence[Column]) -> Dict[str, Any]:
     _library.call("row_values", pointer, ctypes.byref(array), ctypes.byref(count))
     values: List[Any] = [decode(array[i]) for i in range(count.value)]
     return dict(zip((c.name for c in columns), values))
-
-
-def owned_row(pointer: Any, columns: Sequence[Column]) -> Optional[Dict[str, Any]]:
-    """The same of a row that has to be freed, or None."""
-    if not pointer:
-        return None
-    try:
-        return row(pointer, columns)
-    finally:
-        _library.call("row_free", pointer)

@@ -9,7 +9,7 @@ import sys
 import threading
 
 import mmdb
-from mmdb import Column, ColumnType, Index, _library
+from mmdb import Column, ColumnType, Index, _library, handle
 
 path = sys.argv[1]
 D = decimal.Decimal
@@ -156,7 +156,7 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
     # A second Ctrl-C left the callback, what it returned was not 0 then, and a half-done
     # transaction was committed: a callback that an exception leaves decides nothing.
     def broken(pointer, _):
-        tx = mmdb.Transaction(ctypes.c_void_p(pointer), owned=False)
+        tx = mmdb.Transaction(handle.Handle.lent(pointer, "transaction"))
         tx.update(items, 1, small=0)
         tx._forget()
         raise ZeroDivisionError("mine")

@@ -69,18 +69,31 @@ impl LockManager {
     }
 
     /// Sleeps if need be; no latch may be held. `withdraw` takes a request back that was not
-    /// granted in time.
-    fn settle(&self, answer: Answer, withdraw: impl FnOnce(&Arc<Signal>)) -> Result<Grant, LockFailure> {
+    /// granted in time, `give_back` one that was granted for the first time and is of no use any
+    /// more.
+    fn settle(
+        &self,
+        answer: Answer,
+        withdraw: impl FnOnce(&Arc<Signal>),
+        give_back: impl FnOnce(),
+    ) -> Result<Grant, LockFailure> {
         match answer {
             Answer::Granted(held) => Ok(held),
             Answer::LockFailure => Err(LockFailure::Died),
             Answer::Wait(signal, held) => {
                 self.waits.fetch_add(1, Ordering::Relaxed);
-                if !signal.wait(self.timeout) {
+                if let Err(why) = signal.wait(self.timeout) {
                     withdraw(&signal);
                     // It may have been granted before the latch was taken that withdrawing needs.
                     if !signal.is_granted() {
-                        return Err(LockFailure::TimedOut);
+                        return Err(why);
+                    }
+                    // What ends a wait says so once.
+                    if why == LockFailure::Interrupted {
+                        if held == Grant::New {
+                            give_back();
+                        }
+                        return Err(why);
                     }
                 }
                 Ok(held)
@@ -197,7 +210,7 @@ impl LockManager {
                 entry.remove();
             }
         };
-        self.settle(answer, withdraw).map(|held| (held, wanted))
+        self.settle(answer, withdraw, || self.release(name, age)).map(|held| (held, wanted))
     }
 
     /// Tells those who want the table whole that a part of it is held. Does nothing if nobody does.
@@ -216,7 +229,8 @@ impl LockManager {
             }
             gate.queue.ask(age, intent, self.conflict_policy(usual))
         };
-        self.settle(answer, |signal| table.gate.lock().queue.withdraw(signal)).map(|_| ())
+        let withdraw = |signal: &Arc<Signal>| table.gate.lock().queue.withdraw(signal);
+        self.settle(answer, withdraw, || _ = table.gate.lock().queue.clear(age)).map(|_| ())
     }
 
     /// Takes the whole table in `mode`. `again` if this transaction has it whole already, in a
@@ -239,7 +253,8 @@ impl LockManager {
             }
         }
         let answer = table.gate.lock().queue.ask(age, mode, self.conflict_policy(ConflictPolicy::WaitDie));
-        let held = self.settle(answer, |signal| table.gate.lock().queue.withdraw(signal));
+        let withdraw = |signal: &Arc<Signal>| table.gate.lock().queue.withdraw(signal);
+        let held = self.settle(answer, withdraw, || _ = table.gate.lock().queue.clear(age));
         if held.is_err() && !again {
             table.go(&mut table.gate.lock());
         }

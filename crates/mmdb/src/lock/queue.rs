@@ -6,6 +6,7 @@
 //! barge past an older waiter, so nobody starves who keeps his age when he runs again.
 
 use super::Mode;
+use crate::interruption;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 use std::collections::VecDeque;
@@ -19,6 +20,8 @@ pub(crate) enum LockFailure {
     Died,
     /// Whoever holds it did not give it back in time.
     TimedOut,
+    /// The wait was ended from outside.
+    Interrupted,
 }
 
 /// What an accepted request changed.
@@ -56,16 +59,21 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    /// Sleeps until this is granted or `at_most` has passed; whether it is granted.
-    pub(super) fn wait(&self, at_most: Duration) -> bool {
+    /// Sleeps until this is granted; an error if `at_most` passes before, or the wait is ended from
+    /// outside.
+    pub(super) fn wait(&self, at_most: Duration) -> Result<(), LockFailure> {
         let began = Instant::now();
+        let longest = if interruption::is_heard() { interruption::LOOK } else { Duration::MAX };
         loop {
             if self.is_granted() {
-                return true;
+                return Ok(());
             }
             match at_most.checked_sub(began.elapsed()) {
-                Some(left) if !left.is_zero() => thread::park_timeout(left),
-                _ => return false,
+                Some(left) if !left.is_zero() => thread::park_timeout(left.min(longest)),
+                _ => return Err(LockFailure::TimedOut),
+            }
+            if longest != Duration::MAX && interruption::has_come() {
+                return Err(LockFailure::Interrupted);
             }
         }
     }

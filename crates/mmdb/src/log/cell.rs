@@ -1,6 +1,7 @@
 //! Where those sleep who wait for a batch.
 
 use crate::cache_line::CacheLine;
+use crate::interruption;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Futex, Mutex};
 use std::panic::{self, AssertUnwindSafe};
@@ -89,7 +90,7 @@ impl Cell {
             self.sleepers.store(true, Ordering::SeqCst);
         }
         if !news() {
-            self.word.wait(word);
+            self.word.wait(word, interruption::is_heard().then_some(interruption::LOOK));
         }
     }
 

@@ -14,6 +14,7 @@ pub use ticket::Ticket;
 
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
+use crate::interruption;
 use crate::register::Register;
 use crate::sabotage::{Defect, has_defect};
 use crate::standby::Tails;
@@ -214,6 +215,7 @@ impl Log {
         let began = Instant::now();
         while self.is_crowded() && began.elapsed() < self.space_timeout && !self.is_stopping() {
             self.check()?;
+            interruption::require_none("a checkpoint to make room in the log")?;
             if self.checkpoint_failure.lock().is_some() {
                 break;
             }

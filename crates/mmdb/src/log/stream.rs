@@ -8,6 +8,7 @@ use super::preparer::Problem;
 use super::segment::{self, BLOCK, Header, Segment};
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
+use crate::interruption;
 use crate::manifest::Inventory;
 use crate::medium::Medium;
 use crate::memory::{Budget, Gauge};
@@ -722,6 +723,7 @@ impl Stream {
             if !log.background {
                 return log.flush_all();
             }
+            interruption::require_none("a flush")?;
             self.kick(false);
             let st = self.state.lock();
             if st.pending > MAX_PENDING {
@@ -752,7 +754,8 @@ impl Stream {
         let mut gone = Vec::new();
         // Locked before the stream by nobody.
         let done = log.tails.done();
-        let room = log.tails.room(self.place.segment_size, log.streams.len());
+        let forgotten = has_defect!(log.defect, ForgetsTails);
+        let room = if forgotten { 0 } else { log.tails.room(self.place.segment_size, log.streams.len()) };
         let n = {
             let mut st = self.state.lock();
             let superfluous = |c: &Closed| c.max_gsn <= upto && !stated.contains(&c.number);

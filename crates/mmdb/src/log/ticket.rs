@@ -3,6 +3,7 @@
 use super::Log;
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
+use crate::interruption;
 use crate::sync::thread;
 use std::future::Future;
 use std::pin::Pin;
@@ -148,6 +149,7 @@ impl Ticket {
             // Whoever waits first is the one who flushes: one hand-over less than asking a thread
             // to.
             let Some(batch) = self.batch else {
+                interruption::require_none("a flush")?;
                 self.wait_all();
                 continue;
             };
@@ -165,6 +167,9 @@ impl Ticket {
                 stream.demand(self.gsn);
             }
             stream.cell(batch).wait_unless(|| self.is_decided());
+            if !self.is_decided() {
+                interruption::require_none("a flush")?;
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod buffer;
 pub(crate) mod replay;
 mod report;
+mod room;
 pub(crate) mod scan;
 pub(crate) mod survey;
 
@@ -26,6 +27,7 @@ use crate::table::{Space, TableInner};
 use buffer::Buffer;
 use replay::{Work, Worker};
 pub use report::RecoveryReport;
+use room::Room;
 use scan::ScannedSegment;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -212,13 +214,19 @@ fn unborn(options: &Options) -> Manifest {
 
 /// Makes the mark of every directory name `life`, durably: one that does already may have been
 /// written by a process that was killed before its name was synced.
-fn mark(options: &Options, identity: Identity, homes: &mut [Home], life: Option<Life>) -> Result<()> {
+fn mark(
+    options: &Options,
+    room: &mut Room<'_>,
+    identity: Identity,
+    homes: &mut [Home],
+    life: Option<Life>,
+) -> Result<()> {
     for (i, home) in homes.iter_mut().enumerate() {
         let mark = Mark { identity, stream: i as u32, life };
         if home.mark == Some(mark) {
             options.medium.sync_dir(&home.dir).map_err(Error::io("sync", &home.dir))?;
         } else {
-            mark.store(&*options.medium, &home.dir)?;
+            room.with(&home.dir, 0, || mark.store(&*options.medium, &home.dir))?;
             home.mark = Some(mark);
         }
     }
@@ -237,7 +245,8 @@ fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine>
     // left in the page cache: it must be there to stay before a mark is written that it alone
     // explains.
     medium.sync_dir(path).map_err(Error::io("sync", path))?;
-    mark(&options, old.identity, &mut l.homes, last)?;
+    let mut room = Room::new(&*medium, path, old);
+    mark(&options, &mut room, old.identity, &mut l.homes, last)?;
     // Frames that a kill left in the page cache were just read; commits will build on them, so they
     // must be durable.
     for (i, seen) in l.streams.iter().enumerate().filter(|_| !has_defect!(options.defect(), NoRecoverySync)) {
@@ -347,13 +356,15 @@ fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine>
         m.logs.extend(given_up);
         m.kind = kind;
     }
-    m.store(&*medium, path).map_err(|e| e.1)?;
-    mark(&engine.options, m.identity, &mut l.homes, Some(now.life()))?;
+    let bytes = m.encode().len() as u64;
+    room.with(path, bytes, || m.store(&*medium, path).map(drop).map_err(|e| e.1))?;
+    mark(&engine.options, &mut room, m.identity, &mut l.homes, Some(now.life()))?;
     // From here on the marks name this life and no other: a log of the life before would be an
     // older copy.
     let stated = ManifestState { before: None, ..ManifestState::clone(&stated) };
     if !reshaped {
-        register.state(&engine.log, Some(stated), false)?;
+        let state = || register.state(&engine.log, Some(stated.clone()), false).map(drop);
+        room.with(path, bytes, state)?;
     } else {
         register.assume(stated);
         engine.checkpoint()?;

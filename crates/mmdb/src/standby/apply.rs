@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::key;
 use crate::log::PoisonIfPanicking;
 use crate::log::record::{self, Kind, Record};
+use crate::sabotage::has_defect;
 use crate::schema::Logging;
 use crate::sync::atomic::Ordering;
 use crate::table::TableInner;
@@ -177,7 +178,7 @@ impl Applier {
                 if had && row.is_some() && before == now {
                     continue;
                 }
-                if had {
+                if had && !has_defect!(e.log.defect, AppliesStaleIndex) {
                     index.remove(before, key::hash(before), step.rid);
                 }
                 if row.is_some() {

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::manifest::MAX_TABLES;
 use crate::register::ManifestState;
+use crate::sabotage::has_defect;
 use crate::schema::Schema;
 use crate::table::TableInner;
 use std::sync::Arc;
@@ -22,7 +23,9 @@ fn damaged(change: &Change, what: &str) -> Error {
 impl Engine {
     /// Makes a change of the primary's here, durably. Only commits before it are logged.
     pub(super) fn follow_change(&self, change: Change) -> Result<()> {
-        self.log.flush_all()?;
+        if !has_defect!(self.log.defect, StatesChangeEarly) {
+            self.log.flush_all()?;
+        }
         let _turn = self.alterations.lock();
         let mut admin = self.admin.lock();
         let mut next = ManifestState::clone(&self.stated());

@@ -28,6 +28,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::options::{LogKind, Options};
 use crate::register::ManifestState;
+use crate::sabotage::has_defect;
 use crate::snapshot::Snapshot;
 use crate::stats::Stats;
 use crate::sync::Mutex;
@@ -140,7 +141,8 @@ impl Standby {
         self.admit(frames)?;
         let have = Place { gsn: e.log.last(), change: e.stated().lineage.last_change };
         let from = frames.head.from;
-        if from.gsn > have.gsn || from.change > have.change {
+        let has_gap = from.gsn > have.gsn || from.change > have.change;
+        if has_gap && !has_defect!(e.log.defect, AppliesGaps) {
             return Err(Error::FramesGap { gsn: from.gsn + 1, needed: have.gsn + 1 });
         }
         let done = frames.entries().try_for_each(|entry| match entry {
@@ -148,7 +150,10 @@ impl Standby {
             Entry::Change(change) if change.number > have.change => e.follow_change(*change),
             _ => Ok(()),
         });
-        let flushed = e.log.flush_all();
+        let flushed = match has_defect!(e.log.defect, AcknowledgesUndurable) {
+            true => Ok(()),
+            false => e.log.flush_all(),
+        };
         done.and(flushed)?;
         Ok(self.position())
     }
@@ -163,11 +168,12 @@ impl Standby {
             return Err(Error::FramesForeign { reason });
         }
         let (epoch, least) = (frames.epoch(), own.fenced.max(own.epoch()));
-        if epoch < least {
+        if epoch < least && !has_defect!(e.log.defect, FollowsDeposed) {
             return Err(Error::FramesOutdated { epoch, least });
         }
         let count = own.fences.len();
-        if head.fences.get(..count) != Some(&own.fences[..]) {
+        let believed = has_defect!(e.log.defect, FollowsForeign | FollowsDeposed);
+        if head.fences.get(..count) != Some(&own.fences[..]) && !believed {
             let reason = format!(
                 "the frames are of an epoch {epoch} that did not come after epoch {} of this standby",
                 own.epoch()
@@ -181,7 +187,7 @@ impl Standby {
             return Err(Error::Options { option: "log_kind", reason });
         }
         let Some(next) = head.fences.get(count) else { return Ok(()) };
-        if e.log.last() > next.after || own.last_change > next.changes {
+        if (e.log.last() > next.after || own.last_change > next.changes) && !believed {
             let reason = format!(
                 "this standby has commits up to {} of epoch {}, which ended with commit {}",
                 e.log.last(),
@@ -198,8 +204,17 @@ impl Standby {
     fn state(&self, change: impl FnOnce(&mut Lineage)) -> Result<()> {
         let e = &self.db.0.engine;
         let mut admin = e.admin.lock();
-        let mut next = ManifestState::clone(&e.stated());
+        let before = e.stated();
+        let mut next = ManifestState::clone(&before);
         change(&mut next.lineage);
+        let is_promoted = next.lineage.role != before.lineage.role;
+        let is_fenced = !is_promoted && next.lineage.fenced != before.lineage.fenced;
+        if (is_promoted && has_defect!(e.log.defect, PromotesWithoutManifest))
+            || (is_fenced && has_defect!(e.log.defect, FencesWithoutManifest))
+        {
+            e.log.register.assume(next);
+            return Ok(());
+        }
         e.state(&mut admin, next).map(drop)
     }
 
@@ -219,7 +234,8 @@ impl Standby {
         let e = &self.db.0.engine;
         // What is stated is stated after all commits before it were durable.
         let lineage = e.stated();
-        Position::of(&lineage.lineage, e.log.horizon())
+        let early = has_defect!(e.log.defect, AcknowledgesUndurable);
+        Position::of(&lineage.lineage, if early { e.log.last() } else { e.log.horizon() })
     }
 
     /// The database as far as it is applied; see [`Database::snapshot`].

@@ -9,6 +9,7 @@ use crate::database::Database;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::register::ManifestState;
+use crate::sabotage::has_defect;
 use std::path::Path;
 
 impl Database {
@@ -69,7 +70,8 @@ impl Database {
     /// # Errors
     /// [`Error::TailLost`] if the log from there on is not there any more; [`Error::FramesForeign`]
     /// if the position is not of this database's past; [`Error::Deposed`] if it is of a later epoch,
-    /// or fenced with one: then this database is deposed. [`Error::Poisoned`];
+    /// or fenced with one: then this database is deposed; [`Error::Io`] in its place if that could
+    /// not be stated, as of [`Database::depose`]. [`Error::Poisoned`];
     /// [`Error::Unsupported`] with [`crate::Options::reference`].
     pub fn tail(&self, from: &Position) -> Result<Tail> {
         let e = &self.0.engine;
@@ -100,12 +102,15 @@ impl Database {
     /// # Errors
     /// [`Error::FramesForeign`] if the position is not of this database's past; [`Error::Deposed`] if
     /// it is of a later epoch, or fenced with one: then this database is deposed, and nothing is
-    /// acknowledged here any more. [`Error::Poisoned`].
+    /// acknowledged here any more; [`Error::Io`] in its place if that could not be stated, as of
+    /// [`Database::depose`]. [`Error::Poisoned`].
     pub fn acknowledge(&self, standby: &str, position: &Position) -> Result<()> {
         let e = &self.0.engine;
         e.require_log("count an acknowledgement")?;
         e.heed(position)?;
-        require_past(&e.stated().lineage, position, e.log.horizon())?;
+        if !has_defect!(e.log.defect, CountsForeign) {
+            require_past(&e.stated().lineage, position, e.log.horizon())?;
+        }
         e.log.tails.acknowledge(standby, *position);
         Ok(())
     }
@@ -172,15 +177,21 @@ impl Engine {
         if position.lineage != stated.lineage.id || by <= epoch {
             return Ok(());
         }
-        // Whether it can be stated too: it is so.
-        let _ = self.depose(by);
+        // Where it cannot be stated it is so all the same, and that is what whoever calls has to
+        // know: this database would be opened as a primary again.
+        self.depose(by)?;
         Err(Error::Deposed { epoch, by })
     }
 
     fn depose(&self, by: u64) -> Result<()> {
         let epoch = self.stated().lineage.epoch();
         // First of all nothing more is acknowledged.
-        self.log.depose(epoch, by);
+        if !has_defect!(self.log.defect, DeposedGoesOn) {
+            self.log.depose(epoch, by);
+        }
+        if has_defect!(self.log.defect, DeposesWithoutManifest | DeposedGoesOn) {
+            return Ok(());
+        }
         self.log.register.state_last(&self.log, |stated| {
             (stated.lineage.role, stated.lineage.fenced) = (Role::Deposed, by);
         })

@@ -232,11 +232,11 @@ impl Futex {
         state.0 = state.0.wrapping_add(1);
     }
 
-    pub(crate) fn wait(&self, value: u32) {
+    pub(crate) fn wait(&self, value: u32, at_most: Option<Duration>) {
         let mut state = self.state.lock();
         if state.0 == value {
             state.1 += 1;
-            drop(self.sleepers.wait_for(state, Duration::from_secs(1)));
+            drop(self.sleepers.wait_for(state, at_most.unwrap_or(Duration::from_secs(1))));
         }
     }
 

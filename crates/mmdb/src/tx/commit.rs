@@ -131,6 +131,7 @@ impl Transaction<'_> {
                         Error::LockTimeout { table, key, wait: self.db.options.lock_timeout, runs: 1 }
                     }
                     LockFailure::Died => Error::Conflict { table, key },
+                    LockFailure::Interrupted => Error::Interrupted { cause: "a lock" },
                 };
             }
         }

@@ -300,6 +300,7 @@ impl<'db> Transaction<'db> {
             LockFailure::TimedOut => {
                 Error::LockTimeout { table, key, wait: self.db.options.lock_timeout, runs: 1 }
             }
+            LockFailure::Interrupted => Error::Interrupted { cause: "a lock" },
         };
         let obstacle = (why == LockFailure::Died).then_some(obstacle);
         self.refusal = Some(Box::new(Refusal { error: error.clone(), obstacle, age: self.age }));

@@ -140,8 +140,8 @@ impl MediumFile for File {
 
 const SEGMENT: u64 = 256 << 10;
 
-fn open(medium: &Small) -> (Database, Table) {
-    let options = Options {
+fn options(medium: &Small) -> Options {
+    Options {
         medium: Arc::new(medium.clone()),
         segment_bytes: SEGMENT,
         container_bytes: 4096,
@@ -149,8 +149,11 @@ fn open(medium: &Small) -> (Database, Table) {
         // No manifest comes in between.
         manifest_interval: Duration::from_secs(3600),
         ..Options::default()
-    };
-    let db = Database::open("/db", options).unwrap();
+    }
+}
+
+fn open(medium: &Small) -> (Database, Table) {
+    let db = Database::open("/db", options(medium)).unwrap();
     let s = Schema::new("t").column("id", ColumnType::Int64).column("b", ColumnType::VarBytes(3000));
     let t = db.table("t").or_else(|_| db.create_table(s.primary_key(&["id"]))).unwrap();
     (db, t)
@@ -257,6 +260,53 @@ fn a_segment_that_no_manifest_can_name_is_not_used_and_nothing_is_lost() {
     drop((t, db));
     let (db, t) = open(&small);
     assert_eq!(db.begin().unwrap().scan(&t).unwrap().count() as i64, id + 1);
+}
+
+/// A process was killed on a full disk, and no opening came to its end: it needs a manifest, and the
+/// error said neither where nor how much. The images that the manifest does not name make room now;
+/// where there are none, the error says what is needed, and that much is enough.
+#[test]
+fn a_database_on_a_full_disk_is_opened_or_says_what_it_needs() {
+    for images in [true, false] {
+        let small = Small::new(1 << 30);
+        let (db, t) = open(&small);
+        (0..20).for_each(|id| put(&db, &t, id).unwrap());
+        db.checkpoint().unwrap();
+        if images {
+            db.checkpoint().unwrap();
+        }
+        (20..40).for_each(|id| put(&db, &t, id).unwrap());
+        drop((t, db));
+        let full = |more: u64| small.disk.room.store(small.disk.used.load(SeqCst) + more, SeqCst);
+        full(0);
+        if !images {
+            let names = |dir: &Path| small.list(dir).unwrap();
+            let before = (names(Path::new("/db")), names(Path::new("/db/log-0")));
+            let refused = Database::open("/db", options(&small)).map(drop).unwrap_err();
+            let Error::DiskFull { dir, bytes, .. } = &refused else { panic!("{refused}") };
+            assert_eq!((dir.as_path(), *bytes), (Path::new("/db"), 8192), "{refused}");
+            assert_eq!((names(Path::new("/db")), names(Path::new("/db/log-0"))), before);
+            // It can be read as it is.
+            let offline = mmdb::OfflineDatabase::load("/db", &options(&small)).unwrap();
+            let mut rows = 0;
+            offline.rows("t", &mut |_: &mmdb::Row| rows += 1).unwrap();
+            assert_eq!(rows, 40);
+            full(*bytes);
+        }
+        let (db, t) = open(&small);
+        assert_eq!(db.begin().unwrap().scan(&t).unwrap().count(), 40, "nothing is lost");
+        small.disk.room.store(small.disk.used.load(SeqCst), SeqCst);
+        // Commits go on once there is room for a segment.
+        let mut id = 40;
+        while put(&db, &t, id).is_ok() {
+            id += 1;
+        }
+        small.disk.room.store(1 << 30, SeqCst);
+        within_a_minute("commits go on", || put(&db, &t, id).is_ok());
+        drop((t, db));
+        let (db, t) = open(&small);
+        assert_eq!(db.begin().unwrap().scan(&t).unwrap().count() as i64, id + 1);
+    }
 }
 
 /// A closed database was copied with `cp --sparse=always`. Its segments had their length and few

@@ -1,0 +1,173 @@
+"""Ctrl-C: a wait ends at once, and whatever a signal breaks off loses and frees nothing twice.
+
+A wait for a lock heard of a signal when it was over, ten seconds later; an exception between the end
+of a call and the next step lost a transaction with its locks, for good.
+"""
+
+import gc
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import mmdb
+from mmdb import Column, ColumnType, Index
+
+path = sys.argv[1]
+rng = random.Random(7)
+
+
+def later(seconds, number=signal.SIGINT):
+    timer = threading.Timer(seconds, os.kill, [os.getpid(), number])
+    timer.start()
+    return timer
+
+
+def interrupted(function, kind=KeyboardInterrupt):
+    """Whether a signal ends a wait of a minute with this exception."""
+    began = time.monotonic()
+    timer = later(0.2)
+    try:
+        function()
+    except kind:
+        assert time.monotonic() - began < 20, "the wait went on"
+        return True
+    finally:
+        timer.join()
+    return False
+
+
+class Alarm(Exception):
+    pass
+
+
+def alarm(*_):
+    raise Alarm
+
+
+with mmdb.open(path, lock_timeout_ms=60_000, segment_bytes=1 << 20) as db:
+    t = db.create_table(
+        "t",
+        [Column("id", ColumnType.INT64), Column("n", ColumnType.INT64)],
+        ["id"],
+        indexes=[Index("by_n", ["n"])],
+    )
+    with db.transaction() as tx:
+        for i in range(100):
+            tx.insert(t, id=i, n=0)
+
+    # Of a lock, by an older transaction, for a younger one's; of a row and of the whole table.
+    older, younger = db.transaction(), db.transaction()
+    younger.update(t, 1, n=1)
+    assert interrupted(lambda: older.get(t, 1))
+    # It can only be undone; what came is not said twice.
+    try:
+        older.get(t, 2)
+    except mmdb.WaitInterruptedError:
+        pass
+    older.abort()
+    younger.abort()
+
+    # Of a run that waits until another transaction has gone, and in its function.
+    older = db.transaction()
+    older.update(t, 1, n=1)
+    assert interrupted(lambda: db.run(lambda tx: tx.update(t, 1, n=2)))
+    older.abort()
+    waiting, let_go = threading.Event(), threading.Event()
+
+    def hold():
+        tx = db.transaction()
+        waiting.wait()
+        tx.update(t, 2, n=1)
+        let_go.wait()
+        tx.abort()
+
+    def wait_for_younger(tx):
+        tx.get(t, 1)
+        thread = threading.Thread(target=hold)
+        thread.start()
+        waiting.set()
+        while db.stats()["locks"] < 2:
+            time.sleep(0.001)
+        try:
+            tx.update(t, 2, n=2)
+        finally:
+            let_go.set()
+            thread.join()
+
+    assert interrupted(lambda: db.run(wait_for_younger))
+    # A handler of one's own: what it raises comes, whatever it is, and what raises nothing is heard.
+    before = signal.signal(signal.SIGINT, alarm)
+    older, second, younger = db.transaction(), db.transaction(), db.transaction()
+    younger.update(t, 1, n=1)
+    assert interrupted(lambda: older.get(t, 1), Alarm)
+    older.abort()
+    # And what raises nothing ends nothing.
+    heard = []
+    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    timer, letting_go = later(0.2), threading.Timer(0.6, younger.abort)
+    letting_go.start()
+    assert second.get(t, 1)["n"] == 0 and heard
+    timer.join()
+    letting_go.join()
+    signal.signal(signal.SIGINT, before)
+    second.abort()
+    assert db.stats()["locks"] == 0
+
+    # At any step: nothing is lost that holds locks, keeps a snapshot or the database open.
+    class Broken(BaseException):
+        pass
+
+    def break_off(*_):
+        raise Broken
+
+    def change(tx):
+        for row in tx.range(t, lower=10, upper=13):
+            pass
+        n = tx.get(t, 5)["n"]
+        tx.update(t, 5, n=n + 1)
+
+    def step():
+        with db.transaction() as tx:
+            change(tx)
+        tx = db.transaction()
+        change(tx)
+        tx.commit().wait()
+        db.run(change)
+        with db.snapshot() as now:
+            assert len(list(now.scan(t))) == 100
+        db.transaction()
+
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    signal.signal(signal.SIGALRM, break_off)
+    breaks = 0
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.00002, 0.003))
+            try:
+                # One that comes in a destructor is lost.
+                while time.monotonic() < end:
+                    step()
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except (Broken, KeyboardInterrupt):
+            breaks += 1
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    gc.collect()
+    sys.unraisablehook = hook
+    stats = db.stats()
+    assert stats["locks"] == 0 and stats["snapshots"] == 0, (stats["locks"], stats["snapshots"])
+    assert breaks > 20, breaks
+    tx = db.transaction()
+    tx.update(t, 5, n=-1)
+    tx.commit().wait()
+    db.run(lambda tx: tx.delete_range(t))
+    db.drop_table(t)
+
+# Nothing keeps it open.
+with mmdb.open(path, segment_bytes=1 << 20) as db:
+    assert db.tables() == []
+print(f"{breaks} breaks")
