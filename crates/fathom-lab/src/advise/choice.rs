@@ -94,6 +94,10 @@ pub fn with_same_pages(
     }
     let has_own_pages = |place: &usize| tried[*place].candidate.page_size == own;
     let places: Vec<usize> = (0..tried.len()).filter(has_own_pages).collect();
+    // The baseline alone says nothing of what else there is.
+    if places.len() < 2 {
+        return None;
+    }
     let of_own: Vec<Trial> = places.iter().map(|place| tried[*place].clone()).collect();
     let own_baseline = places.iter().position(|place| *place == baseline);
     let place = places[choose(&of_own, must, own_baseline)?];

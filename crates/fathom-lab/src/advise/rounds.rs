@@ -177,15 +177,16 @@ fn leaders(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
 /// What is recorded several times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finalists {
-    /// The most important first: the baseline, then the fastest of each device.
+    /// The most important first: the baseline, the fastest of each device, and the fastest with the
+    /// baseline's pages.
     pub all: Vec<Candidate>,
     /// So many of them an answer needs; the others make it a surer one, where there is time.
     pub needed: usize,
 }
 
-/// The baseline, of each device the nearest to the fastest, what the best page size and the best
-/// other setting make together, the fastest with the baseline's pages, and the fastest with a
-/// weaker promise. A device for which one that is there already is as good adds none.
+/// The baseline, of each device the nearest to the fastest, the fastest with the baseline's pages,
+/// what the best page size and the best other setting make together, and the fastest with a weaker
+/// promise. A device for which one that is there already is as good adds none.
 #[must_use]
 pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability) -> Finalists {
     let mut all = vec![baseline.clone()];
@@ -206,6 +207,13 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
             adding.push(allowed);
         }
     }
+    for (allowed, _) in &of_devices {
+        // Other pages take a VACUUM of a database that exists: what can be had without is told.
+        let has_own_pages = |trial: &&Trial| trial.candidate.page_size == baseline.page_size;
+        if let Some(plain) = allowed.iter().find(has_own_pages) {
+            push(&mut all, plain.candidate.clone());
+        }
+    }
     let needed = all.len();
     for (allowed, tried) in &of_devices {
         let Some(fastest) = allowed.first() else { continue };
@@ -217,13 +225,6 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
         let near = |trial: &&Trial| trial.ns() - trial.cpu_ns * CPU_DOUBT <= allowed[0].ns() * NEAR;
         for near in allowed.iter().filter(near).take(NEAREST) {
             push(&mut all, near.candidate.clone());
-        }
-    }
-    for (allowed, _) in &of_devices {
-        // Other pages take a VACUUM of a database that exists: what can be had without is told.
-        let has_own_pages = |trial: &&Trial| trial.candidate.page_size == baseline.page_size;
-        if let Some(plain) = allowed.iter().find(has_own_pages) {
-            push(&mut all, plain.candidate.clone());
         }
     }
     for (allowed, tried) in &of_devices {

@@ -162,7 +162,7 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), [&sizes[..], &[together]].concat());
     let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast).all);
     let own_pages = "wal/full/4096/wal_autocheckpoint=4000";
-    assert_eq!(last, ["delete/full/4096", "wal/full/1024", together, own_pages, "wal/normal/1024"]);
+    assert_eq!(last, ["delete/full/4096", "wal/full/1024", own_pages, together, "wal/normal/1024"]);
     // Of several lengths the best is taken, and what is weaker does not get a short one.
     let mut short = round.clone();
     short[0].extend([

@@ -736,7 +736,7 @@ mod tests {
     use crate::cli::{Cli, Command};
 
     fn asked(words: &[&str]) -> Advise {
-        match Cli::try_parse_from([&["fathom", "advise", "app.trace"], words].concat()).unwrap().command {
+        match Cli::try_parse_from([&["fathom", "advise", "app.trace"][..], words].concat()).unwrap().command {
             Command::Advise(asked) => asked,
             _ => panic!("another command"),
         }
