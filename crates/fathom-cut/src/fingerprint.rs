@@ -47,7 +47,7 @@ impl<'a> Fingerprints<'a> {
                     all.iter().fold(0, |sum, &block| at(sum, block, safe))
                 }
                 Some((before, sum)) => {
-                    blocks_of(history, history.made_safe(before, safe)).into_iter().fold(sum, |sum, block| {
+                    blocks_of(history, history.newly_safe(before, safe)).into_iter().fold(sum, |sum, block| {
                         let without = sum.wrapping_sub(part(history, block, before, &Nothing));
                         at(without, block, safe)
                     })

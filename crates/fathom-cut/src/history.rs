@@ -275,7 +275,7 @@ impl History {
     }
 
     /// Units that are safe at one moment and were not at an earlier one.
-    pub(crate) fn made_safe(&self, before: Safe, safe: Safe) -> impl Iterator<Item = &Unit> {
+    pub(crate) fn newly_safe(&self, before: Safe, safe: Safe) -> impl Iterator<Item = &Unit> {
         let place = |answer: u64| self.units.partition_point(|unit| unit.answer < answer);
         let between = place(before.least())..place(safe.most());
         let units = self.units.get(between).unwrap_or_default();

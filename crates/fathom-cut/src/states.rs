@@ -119,7 +119,7 @@ pub struct State {
 
 impl State {
     /// The units of which anything is there.
-    pub(crate) fn touched(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn units(&self) -> impl Iterator<Item = u32> + '_ {
         self.present.iter().copied().chain(self.torn.map(|torn| torn.0))
     }
 }
