@@ -166,7 +166,11 @@ impl History {
         };
         let mut all: Vec<(u64, Side, Record)> = Vec::new();
         let in_order = |log: &Log, side| {
-            log.places.iter().zip(&log.records).map(|(place, record)| (*place, side, *record)).collect::<Vec<_>>()
+            log.places
+                .iter()
+                .zip(&log.records)
+                .map(|(place, record)| (*place, side, *record))
+                .collect::<Vec<_>>()
         };
         all.extend(in_order(&main.log, Side::Main));
         let kept = history.data.len() as u64;

@@ -99,9 +99,10 @@ impl Image {
         for (block, version) in &versions {
             let wanted = match version {
                 Version::Zeros => &ZEROS[..],
-                Version::Unit(unit) => history.units.get(*unit as usize).map_or(&ZEROS[..], |unit| {
-                    history.content_of(unit).unwrap_or(&ZEROS)
-                }),
+                Version::Unit(unit) => history
+                    .units
+                    .get(*unit as usize)
+                    .map_or(&ZEROS[..], |unit| history.content_of(unit).unwrap_or(&ZEROS)),
                 Version::Made(content) => content,
             };
             let there = self.block(*block);

@@ -250,9 +250,8 @@ impl States {
 fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
     // What flushes made safe before `begin`, when every device still told the truth.
     let done = history.flushes.partition_point(|flush| flush.answer < begin);
-    let at_begin = history.flushes[..done]
-        .iter()
-        .fold(Safe::all_before(0), |safe, flush| history.after(safe, flush));
+    let at_begin =
+        history.flushes[..done].iter().fold(Safe::all_before(0), |safe, flush| history.after(safe, flush));
     let mut cuts: Vec<(u64, Safe)> = Vec::new();
     match keeps {
         Keeps::Flushed => {

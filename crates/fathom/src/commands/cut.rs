@@ -540,11 +540,7 @@ fn word_of(filesystem: &str, has_log: bool) -> String {
 }
 
 /// A cell with its settings as the engine takes them.
-fn checked(
-    asked: &CutArgs,
-    mut words: BTreeMap<String, String>,
-    several: &[&str],
-) -> Result<Cell, Error> {
+fn checked(asked: &CutArgs, mut words: BTreeMap<String, String>, several: &[&str]) -> Result<Cell, Error> {
     let engine = asked.engine.as_str();
     let filesystem = words.remove("filesystem").unwrap_or_default();
     let place = word_of(&filesystem, asked.log.is_some());
