@@ -147,8 +147,8 @@ fn a_device_that_lies_loses_in_every_mode_and_a_protected_one_in_none() {
     }
 }
 
-/// A commit's fate is decided on both devices: the data's flush on one comes before the log's on the
-/// other.
+/// A commit's fate is decided on both devices: the data's flush on one comes before the log's on
+/// the other.
 #[test]
 fn a_file_system_with_its_log_on_another_device_is_cut_on_both() {
     let place = Place::new();
