@@ -190,8 +190,7 @@ impl RecordedRun {
     pub fn explain(&self, history: &History, number: usize) -> Result<Explanation, CutError> {
         let acknowledged = self.acknowledged()?;
         let states = self.states(history);
-        let checker =
-            Checker::new(history, &acknowledged, &self.filesystem, &self.database, &self.subject)?;
+        let checker = Checker::new(history, &acknowledged, &self.filesystem, &self.database, &self.subject)?;
         let fingerprints = Arc::new(Fingerprints::of(history, &states));
         let mut checker = checker.sharing(&fingerprints, &Arc::default());
         let owners = Owners::of(&self.filesystem.driver, history, self.page_bytes())?;

@@ -69,11 +69,7 @@ impl<'a> Checker<'a> {
 
     /// With what others have found of the same recording, who see what this one finds.
     #[must_use]
-    pub(crate) fn sharing(
-        self,
-        fingerprints: &Arc<Fingerprints<'a>>,
-        known: &Arc<Findings>,
-    ) -> Checker<'a> {
+    pub(crate) fn sharing(self, fingerprints: &Arc<Fingerprints<'a>>, known: &Arc<Findings>) -> Checker<'a> {
         Checker { fingerprints: Some(Arc::clone(fingerprints)), known: Arc::clone(known), ..self }
     }
 

@@ -46,12 +46,13 @@ impl<'a> Fingerprints<'a> {
                     let all = history.with_content(0..history.blocks());
                     all.iter().fold(0, |sum, &block| at(sum, block, safe))
                 }
-                Some((before, sum)) => {
-                    blocks_of(history, history.made_safe(before, safe)).into_iter().fold(sum, |sum, block| {
+                Some((before, sum)) => blocks_of(history, history.newly_safe(before, safe)).into_iter().fold(
+                    sum,
+                    |sum, block| {
                         let without = sum.wrapping_sub(part(history, block, before, &Nothing));
                         at(without, block, safe)
-                    })
-                }
+                    },
+                ),
             };
             last = Some((safe, sum));
             of_safe.insert(safe, sum);

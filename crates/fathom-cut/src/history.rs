@@ -166,7 +166,11 @@ impl History {
         };
         let mut all: Vec<(u64, Side, Record)> = Vec::new();
         let in_order = |log: &Log, side| {
-            log.places.iter().zip(&log.records).map(|(place, record)| (*place, side, *record)).collect::<Vec<_>>()
+            log.places
+                .iter()
+                .zip(&log.records)
+                .map(|(place, record)| (*place, side, *record))
+                .collect::<Vec<_>>()
         };
         all.extend(in_order(&main.log, Side::Main));
         let kept = history.data.len() as u64;
@@ -275,7 +279,7 @@ impl History {
     }
 
     /// Units that are safe at one moment and were not at an earlier one.
-    pub(crate) fn made_safe(&self, before: Safe, safe: Safe) -> impl Iterator<Item = &Unit> {
+    pub(crate) fn newly_safe(&self, before: Safe, safe: Safe) -> impl Iterator<Item = &Unit> {
         let place = |answer: u64| self.units.partition_point(|unit| unit.answer < answer);
         let between = place(before.least())..place(safe.most());
         let units = self.units.get(between).unwrap_or_default();

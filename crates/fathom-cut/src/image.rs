@@ -28,7 +28,7 @@ pub(crate) struct Image {
     versions: Vec<(u64, Version)>,
     /// What was safe then, and the units in flight that were there.
     safe: Option<Safe>,
-    touched: Vec<u32>,
+    units: Vec<u32>,
     /// What stat(2) counts when only those blocks have memory.
     known_blocks: Option<u64>,
 }
@@ -68,7 +68,7 @@ impl Image {
             first,
             versions: Vec::new(),
             safe: None,
-            touched: Vec::new(),
+            units: Vec::new(),
             known_blocks: None,
         })
     }
@@ -99,9 +99,10 @@ impl Image {
         for (block, version) in &versions {
             let wanted = match version {
                 Version::Zeros => &ZEROS[..],
-                Version::Unit(unit) => history.units.get(*unit as usize).map_or(&ZEROS[..], |unit| {
-                    history.content_of(unit).unwrap_or(&ZEROS)
-                }),
+                Version::Unit(unit) => history
+                    .units
+                    .get(*unit as usize)
+                    .map_or(&ZEROS[..], |unit| history.content_of(unit).unwrap_or(&ZEROS)),
                 Version::Made(content) => content,
             };
             let there = self.block(*block);
@@ -112,7 +113,7 @@ impl Image {
             }
         }
         self.versions = versions;
-        self.touched = state.touched().collect();
+        self.units = state.units().collect();
         self.safe = Some(safe);
         // All of them have memory now; whatever else has some was written by the file system.
         let known = *self.known_blocks.get_or_insert(0);
@@ -129,10 +130,10 @@ impl Image {
         let ends = self.first + (self.bytes as u64).div_ceil(BLOCK_BYTES);
         let of_unit = |number: &u32| history.units.get(*number as usize);
         let changed = self.safe.and_then(|last| {
-            let touched: Vec<u32> = self.touched.iter().copied().chain(state.touched()).collect();
+            let units: Vec<u32> = self.units.iter().copied().chain(state.units()).collect();
             let mut blocks = Vec::new();
-            let either = history.made_safe(last, safe).chain(history.made_safe(safe, last));
-            for unit in either.chain(touched.iter().filter_map(of_unit)) {
+            let either = history.newly_safe(last, safe).chain(history.newly_safe(safe, last));
+            for unit in either.chain(units.iter().filter_map(of_unit)) {
                 // Beyond that it takes longer than to look at all.
                 if blocks.len() > versions.len() {
                     return None;

@@ -16,8 +16,8 @@ use fathom_stack::attribution::Regions;
 use crate::error::CutError;
 use crate::found_file::FoundFile;
 use crate::history::{BLOCK_BYTES, History, Unit};
-use crate::safe::{Safe, Side};
 use crate::image::Image;
+use crate::safe::{Safe, Side};
 use crate::states::State;
 
 /// First number of every block of jbd2's own, and the kinds of such blocks.

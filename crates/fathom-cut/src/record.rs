@@ -148,5 +148,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
 
 /// Sectors of a device that was recorded on, bytes.
 fn sector_bytes(device: Option<&str>) -> Result<u32, CutError> {
-    fathom_device::device_model(device.unwrap_or_default()).map(|model| model.sector_bytes).map_err(CutError::Usage)
+    fathom_device::device_model(device.unwrap_or_default())
+        .map(|model| model.sector_bytes)
+        .map_err(CutError::Usage)
 }

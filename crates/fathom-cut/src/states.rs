@@ -119,7 +119,7 @@ pub struct State {
 
 impl State {
     /// The units of which anything is there.
-    pub(crate) fn touched(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn units(&self) -> impl Iterator<Item = u32> + '_ {
         self.present.iter().copied().chain(self.torn.map(|torn| torn.0))
     }
 }
@@ -250,9 +250,8 @@ impl States {
 fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
     // What flushes made safe before `begin`, when every device still told the truth.
     let done = history.flushes.partition_point(|flush| flush.answer < begin);
-    let at_begin = history.flushes[..done]
-        .iter()
-        .fold(Safe::all_before(0), |safe, flush| history.after(safe, flush));
+    let at_begin =
+        history.flushes[..done].iter().fold(Safe::all_before(0), |safe, flush| history.after(safe, flush));
     let mut cuts: Vec<(u64, Safe)> = Vec::new();
     match keeps {
         Keeps::Flushed => {

@@ -13,7 +13,9 @@ use fathom_cut::{
     BLOCK_BYTES, Behaviour, Class, EXHAUSTIVE, Exploration, Fingerprints, History, Keeps, Limits, Side,
     State, States, explore,
 };
-use model::{Recovery, any_history, any_history_of_two, right_store, right_store_of_two, there, truth, wrong};
+use model::{
+    Recovery, any_history, any_history_of_two, right_store, right_store_of_two, there, truth, wrong,
+};
 use proptest::prelude::*;
 
 const FLUSHED: Behaviour = Behaviour { keeps: Keeps::Flushed, tear_bytes: 512 };

@@ -259,7 +259,7 @@ pub struct OperationLog {
     /// And its length; none where it is not wanted, as above.
     data: Option<(BufWriter<File>, u64)>,
     /// Answers that the log tells of, another device's too.
-    told: u64,
+    answers: u64,
     end: End,
 }
 
@@ -285,7 +285,7 @@ impl OperationLog {
         file.write_all(&head)?;
         let records = BufWriter::with_capacity(1 << 18, file.try_clone()?);
         let data = data.map(|file| (BufWriter::with_capacity(1 << 20, file), 0));
-        Ok(OperationLog { file, records: Some(records), data, told: 0, end: End::Open })
+        Ok(OperationLog { file, records: Some(records), data, answers: 0, end: End::Open })
     }
 
     /// Keeps the data of a write; its place in the data file, if there is one and it can be
@@ -305,7 +305,7 @@ impl OperationLog {
     /// Adds the record of an answer that has this place among all, unless the log has ended.
     pub fn add(&mut self, record: &Record, place: u64) {
         self.skip_to(place);
-        self.told += 1;
+        self.answers += 1;
         self.write(&record.encode());
     }
 
@@ -317,12 +317,12 @@ impl OperationLog {
 
     /// Counts what another device answered before this place.
     fn skip_to(&mut self, place: u64) {
-        let others = place.saturating_sub(self.told);
+        let others = place.saturating_sub(self.answers);
         if others > 0 {
             let mut record = [0; RECORD_BYTES];
             record[0] = OTHERS;
             record[8..16].copy_from_slice(&others.to_le_bytes());
-            self.told = place;
+            self.answers = place;
             self.write(&record);
         }
     }

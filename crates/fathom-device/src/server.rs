@@ -140,14 +140,8 @@ fn serve(line: &str) -> Result<Disk, String> {
     let open = |path: &PathBuf| std::fs::OpenOptions::new().read(true).write(true).open(path);
     let answers = request.answers.as_ref().map(open).transpose();
     let answers = answers.map_err(|e| format!("open the file that counts answers: {e}"))?;
-    let options = Options {
-        model,
-        seed: request.seed,
-        log: request.log,
-        capture: request.capture,
-        answers,
-        faults,
-    };
+    let options =
+        Options { model, seed: request.seed, log: request.log, capture: request.capture, answers, faults };
     Disk::serve(image, &request.at, options).map_err(|e| e.to_string())
 }
 

@@ -551,8 +551,8 @@ pub struct CutArgs {
     /// Size of the image in MiB [default: 64 (256 with PostgreSQL), or the file system's smallest]
     #[arg(long, value_name = "MIB")]
     pub size: Option<u64>,
-    /// An external log device of this size in MiB (XFS logdev, ext4 journal device): states are those
-    /// of both devices
+    /// An external log device of this size in MiB (XFS logdev, ext4 journal device): states are
+    /// those of both devices
     #[arg(long, value_name = "MIB")]
     pub log: Option<u64>,
     /// Mount options, e.g. data=journal

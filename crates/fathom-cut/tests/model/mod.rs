@@ -182,7 +182,8 @@ pub fn truth(history: &History, answers: u64) -> (BTreeSet<u32>, BTreeSet<u32>, 
 /// What is there in a state, whole or torn.
 pub fn there(history: &History, states: &States, state: &State) -> BTreeSet<u32> {
     let safe = states.epochs[state.epoch].safe;
-    let flushed = (0u32..).zip(&history.units).filter(|unit| history.is_safe(unit.1, safe)).map(|unit| unit.0);
+    let flushed =
+        (0u32..).zip(&history.units).filter(|unit| history.is_safe(unit.1, safe)).map(|unit| unit.0);
     flushed.chain(state.present.iter().copied()).chain(state.torn.map(|torn| torn.0)).collect()
 }
 

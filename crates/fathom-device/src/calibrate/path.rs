@@ -24,8 +24,14 @@ pub(super) fn of(target: &mut Target<'_>, count: usize) -> Option<[f64; 3]> {
 fn measured(target: &mut Target<'_>, at: &std::path::Path, count: usize) -> Option<[f64; 3]> {
     let image = rustix::fs::memfd_create("fathom-path", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
     rustix::fs::ftruncate(&image, target.bytes).ok()?;
-    let options =
-        Options { model: preset("none")?.clone(), seed: 1, log: None, capture: false, answers: None, faults: Vec::new() };
+    let options = Options {
+        model: preset("none")?.clone(),
+        seed: 1,
+        log: None,
+        capture: false,
+        answers: None,
+        faults: Vec::new(),
+    };
     let disk = Disk::serve(image.into(), at, options).ok()?;
     let times = target.beside(&disk.path(), |other| {
         let [read, write] = [Direction::Read, Direction::Write]

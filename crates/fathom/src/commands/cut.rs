@@ -72,6 +72,12 @@ pub fn run(asked: &CutArgs) -> super::Result {
     check_machine()?;
     let directory = super::simulate::directory(asked.dir.as_deref())?;
     fathom_stack::trusted_state().map_err(Error::failed)?;
+    // What no cell can be made with is said before the first one has taken its time.
+    let machine = Machine::here();
+    let stacks = cells.iter().map(|cell| stack(asked, cell, &machine, &directory));
+    if let Some(problem) = stacks.flat_map(|stack| stack.check(&machine)).next() {
+        return Err(Error::usage(StackError::from(problem)));
+    }
     super::open_stdout()?;
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
@@ -99,11 +105,13 @@ pub fn run(asked: &CutArgs) -> super::Result {
             Err(error) => cuts.without.push((cell.label.clone(), error.to_string())),
         }
     }
-    if let Some(directory) = &asked.record {
+    let kept = asked.record.as_ref().map_or(Ok(()), |directory| {
         let text = serde_json::to_string_pretty(&index).map_err(Error::failed)? + "\n";
-        super::write_text("--record", &directory.join(INDEX), &[], &text)?;
-    }
-    show(asked, &cuts, &interrupt)
+        super::write_text("--record", &directory.join(INDEX), &[], &text)
+    });
+    // What was found is shown, whatever became of the recordings.
+    let shown = show(asked, &cuts, &interrupt);
+    kept.and(shown)
 }
 
 /// Records a cell and judges its states; none if it was interrupted.
@@ -119,9 +127,6 @@ fn tried(
     time: Duration,
     interrupt: &Interrupt,
 ) -> Result<Option<(RecordedRun, fathom_cut::Outcome)>, CutError> {
-    let machine = Machine::here();
-    let smallest = machine.filesystem(&cell.filesystem).map_or(0, |filesystem| filesystem.min_mib);
-    let usual = if has_server(&asked.engine, &cell.settings) { CLUSTER_MIB } else { SIZE_MIB };
     let commits = usize::try_from(asked.commits).unwrap_or(usize::MAX);
     let script = match workload {
         Some(workload) => Script::of_workload(workload, &cell.settings, asked.seed, commits)?,
@@ -134,18 +139,7 @@ fn tried(
         engine: EngineSpec { name: asked.engine.clone(), settings: cell.settings.clone() },
         seed: asked.seed,
         confined: workload.is_some(),
-        stack: StackSpec {
-            place: cell.filesystem.as_str().into(),
-            mkfs: asked.mkfs.clone(),
-            mount: asked.mount.clone(),
-            size_mib: asked.size.unwrap_or(usual.max(smallest)),
-            log_mib: asked.log,
-            directory: Some(directory.to_owned()),
-            device: Some(asked.device.clone()),
-            device_seed: asked.seed,
-            guest: asked.guest,
-            ..StackSpec::default()
-        },
+        stack: stack(asked, cell, &Machine::here(), directory),
     };
     let log = logs.of(number)?;
     let stop = || interrupt.is_raised();
@@ -163,6 +157,24 @@ fn tried(
     let outcome = judged(asked, &recorded, &recording.history, left, interrupt)?;
     logs.done(number);
     Ok(Some((recorded, outcome)))
+}
+
+/// What a cell is recorded on.
+fn stack(asked: &CutArgs, cell: &Cell, machine: &Machine, directory: &Path) -> StackSpec {
+    let smallest = machine.filesystem(&cell.filesystem).map_or(0, |filesystem| filesystem.min_mib);
+    let usual = if has_server(&asked.engine, &cell.settings) { CLUSTER_MIB } else { SIZE_MIB };
+    StackSpec {
+        place: cell.filesystem.as_str().into(),
+        mkfs: asked.mkfs.clone(),
+        mount: asked.mount.clone(),
+        size_mib: asked.size.unwrap_or(usual.max(smallest)),
+        log_mib: asked.log,
+        directory: Some(directory.to_owned()),
+        device: Some(asked.device.clone()),
+        device_seed: asked.seed,
+        guest: asked.guest,
+        ..StackSpec::default()
+    }
 }
 
 /// The table of what was printed as JSON.
@@ -207,7 +219,7 @@ fn judge_again(asked: &CutArgs, directory: &Path) -> super::Result {
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells - place).unwrap_or(1).max(1);
         let setting = |key: &str| recorded.settings.get(key).map_or("", String::as_str);
-        let place = named(&recorded.filesystem.driver, recorded.log_bytes.is_some());
+        let place = word_of(&recorded.filesystem.driver, recorded.log_bytes.is_some());
         let label = match setting("journal_mode") {
             "" => place,
             mode => format!("{place} {mode}/{}", setting("synchronous")),
@@ -523,19 +535,15 @@ fn first_look_settings() -> Result<Vec<BTreeMap<String, String>>, Error> {
 }
 
 /// A file system in a label: one word, as tables know it.
-fn named(filesystem: &str, has_log: bool) -> String {
+fn word_of(filesystem: &str, has_log: bool) -> String {
     format!("{filesystem}{}", if has_log { "+log" } else { "" })
 }
 
 /// A cell with its settings as the engine takes them.
-fn checked(
-    asked: &CutArgs,
-    mut words: BTreeMap<String, String>,
-    several: &[&str],
-) -> Result<Cell, Error> {
+fn checked(asked: &CutArgs, mut words: BTreeMap<String, String>, several: &[&str]) -> Result<Cell, Error> {
     let engine = asked.engine.as_str();
     let filesystem = words.remove("filesystem").unwrap_or_default();
-    let place = named(&filesystem, asked.log.is_some());
+    let place = word_of(&filesystem, asked.log.is_some());
     let settings: BTreeMap<String, Json> =
         words.iter().map(|(key, value)| (key.clone(), typed(value))).collect();
     let of = |key: &str| words.get(key).map_or("", String::as_str);
