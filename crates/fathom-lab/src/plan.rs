@@ -44,7 +44,7 @@ impl Needs {
     pub fn of(cells: &Cells) -> Needs {
         Needs {
             guests: cells.cells.iter().any(|(_, cell)| cell.stack.guest),
-            companions: cells.cells.iter().any(|(_, cell)| needed_by(cell).next().is_some()),
+            companions: cells.cells.iter().any(|(_, cell)| !needed_by(cell).is_empty()),
         }
     }
 }
@@ -140,12 +140,12 @@ fn engine_of(cell: &Cell) -> Option<&'static EngineKind> {
     engine_named(&cell.engine.as_ref()?.name)
 }
 
-/// The capabilities that the cell's engine and its workload ask of the machine.
-fn needed_by(cell: &Cell) -> impl Iterator<Item = &'static str> + use<> {
+/// The capabilities that the cell's engine and its workload ask of the machine, if any.
+fn needed_by(cell: &Cell) -> Vec<&'static str> {
     let of_engine = cell.engine.as_ref().and_then(|spec| (engine_of(cell)?.needs)(&spec.settings));
     let workload = workload_named(&cell.workload.name);
     let of_workload = workload.and_then(|kind| (kind.needs)(&cell.workload.params));
-    of_engine.into_iter().chain(of_workload)
+    of_engine.into_iter().chain(of_workload).collect()
 }
 
 /// Name of the capability of a file system in a guest.

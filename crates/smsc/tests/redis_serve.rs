@@ -227,3 +227,29 @@ fn kill_9_of_a_serving_process_loses_doubles_and_disorders_nothing() {
     let most = ACCOUNT_WINDOW * kills as usize;
     assert!(messages <= most && receipts <= most, "{messages} {receipts}");
 }
+
+/// A centre whose cluster says nothing any more waits for two minutes, as for a failover; told to
+/// end, it took 45 s.
+#[test]
+fn a_centre_whose_cluster_has_gone_ends_when_it_is_told_to() {
+    let Some(mut nodes) = Nodes::start() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("smsc.toml"), config("")).unwrap();
+    let mut server = Server::start_at(dir.path(), nodes.url("shards=64").written(), &[]);
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    assert_eq!(client.submit(&message("491701234567", b"hello", 0)).0, 0);
+    (0..nodes.cluster.count()).for_each(|at| nodes.cluster.kill(at));
+    let mut out = Vec::new();
+    message("491701234567", b"nobody knows", 0).write(&mut out, 77);
+    client.stream.write_all(&out).unwrap();
+    server.line_with("store_silent");
+    let begin = Instant::now();
+    server.signal("-TERM");
+    let (code, said) = server.wait();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(begin.elapsed() < Duration::from_secs(40), "{said}");
+    // What was not stored for sure was not acknowledged.
+    while let Some((header, _)) = client.next() {
+        assert!(header.command != Command::SubmitSmResp as u32 || header.status != 0);
+    }
+}

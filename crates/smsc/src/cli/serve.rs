@@ -119,8 +119,8 @@ fn hear_stops(to: Arc<watch::Sender<Wish>>, log: Arc<Log>) -> std::io::Result<()
     Ok(())
 }
 
-/// Whether a store has such a file. A store that has lost its first one, or was killed before it had
-/// one, has others: of it the engine says what is wrong.
+/// Whether a store has such a file. A store that has lost its first one, or was killed before it
+/// had one, has others: of it the engine says what is wrong.
 fn is_of_a_store(name: &str) -> bool {
     let of_stream = |number: &str| !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit());
     matches!(name, "LOCK" | "images-a" | "images-b" | "postgresql" | "redis-cluster")

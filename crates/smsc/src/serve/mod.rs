@@ -240,6 +240,8 @@ pub async fn serve(
         }
         Place::Directory(_) | Place::Cluster(_) => None,
     };
+    // At the end; what a disk was told it does, and nobody else could have done it.
+    let may_abandon = timeout.is_some() || kind == StoreKind::RedisCluster;
     tokio::spawn(watchdog::run(Arc::clone(&front), timeout));
     let admin_site = sites.serve(&front)?;
     tell(Event::Listens { smpp, tls, http, api, admin, freed });
@@ -288,7 +290,7 @@ pub async fn serve(
     tell(Event::Stops);
     front.stop();
     let give_up = || {
-        if timeout.is_some() {
+        if may_abandon {
             front.store.store().abandon();
         }
     };
@@ -312,7 +314,7 @@ pub async fn serve(
     tokio::select! {
         () = &mut ending => {}
         // A server that says nothing is not waited for; a disk that hangs cannot be given up.
-        () = watchdog::silent(&front), if timeout.is_some() => {
+        () = watchdog::silent(&front), if may_abandon => {
             give_up();
             ending.await;
         }

@@ -2,7 +2,7 @@
 //! those had in flight that do not say so any more, and takes away what is final for too long.
 
 use super::cluster::{Call, Links};
-use super::{SILENT, Shared};
+use super::shared::{SILENT, Shared};
 use crate::store::StoreError;
 use std::path::Path;
 use std::sync::Arc;

@@ -12,7 +12,7 @@
 //! sync).
 //!
 //! Several processes may use one store. Each says every second that it is there (`keeper`), in the
-//! time of one node's clock; what one had in flight that has been silent for [`SILENT`] is given
+//! time of one node's clock; what one had in flight that has been silent for `shared::SILENT` is given
 //! back. Its completions are fenced off by their claims' numbers, should it have been asleep.
 
 mod cluster;
@@ -21,6 +21,7 @@ mod keeper;
 mod private;
 mod rows;
 mod session;
+mod shared;
 mod start;
 mod url;
 
@@ -29,117 +30,16 @@ pub use url::{RedisClusterUrl, RedisClusterUrlError};
 
 use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError};
 use crate::centre::{Rules, encode};
-use crate::model::{
-    ESME_LANES, Forwarded, MessageState, Queued, RetryTimer, Scheduled, StationKey, StationState,
-};
-use cluster::{Call, Cluster, Links};
+use crate::model::{Forwarded, MessageState, Queued, RetryTimer, Scheduled, StationKey, StationState};
+use cluster::{Call, Links};
 use connection::Reply;
 use keeper::Keeper;
-use rows::TOKEN;
 use session::RedisClusterSession;
+use shared::Shared;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// After how long of silence a process is taken for dead.
-pub(super) const SILENT: Duration = Duration::from_secs(5);
-
-/// What all sessions of a store share.
-pub(super) struct Shared {
-    cluster: Arc<Cluster>,
-    rules: Rules,
-    /// The number of this process.
-    process: u32,
-    /// Submissions and claims so far.
-    tokens: AtomicU64,
-    claims: AtomicU64,
-    /// Shards of the run queue that probably have something, of each shard.
-    hints: Vec<AtomicU64>,
-    /// The greatest sequence number that was given out, of each shard.
-    seen: Vec<AtomicI64>,
-    /// Where the next look begins: at what may be claimed, timers, schedules, validities.
-    turn: AtomicUsize,
-    peeked: AtomicUsize,
-    woken: AtomicUsize,
-    released: AtomicUsize,
-    swept: AtomicUsize,
-}
-
-impl Shared {
-    fn new(cluster: Cluster, rules: Rules, process: u32) -> Shared {
-        let shards = usize::from(cluster.shards);
-        Shared {
-            cluster: Arc::new(cluster),
-            rules,
-            process,
-            tokens: AtomicU64::new(0),
-            claims: AtomicU64::new(0),
-            hints: std::iter::repeat_with(|| AtomicU64::new(0)).take(shards).collect(),
-            seen: std::iter::repeat_with(|| AtomicI64::new(0)).take(shards).collect(),
-            turn: AtomicUsize::new(0),
-            peeked: AtomicUsize::new(0),
-            woken: AtomicUsize::new(0),
-            released: AtomicUsize::new(0),
-            swept: AtomicUsize::new(0),
-        }
-    }
-
-    /// The shard of a station.
-    fn shard(&self, station: StationKey) -> u16 {
-        let shards = self.cluster.shards;
-        if station.0 < 0 {
-            return ((-(station.0 + 1)) % i64::from(ESME_LANES) % i64::from(shards)) as u16;
-        }
-        // The first bits of the hash whose first four choose the shard of the run queue.
-        let hash = (station.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        match shards.trailing_zeros() {
-            0 => 0,
-            bits => (hash >> (64 - bits)) as u16,
-        }
-    }
-
-    /// What identifies a submission.
-    fn token(&self) -> [u8; TOKEN] {
-        let mut token = [0; TOKEN];
-        token[..4].copy_from_slice(&self.process.to_be_bytes());
-        token[4..].copy_from_slice(&self.tokens.fetch_add(1, Relaxed).to_be_bytes());
-        token
-    }
-
-    /// What identifies a claim: process, and a number.
-    fn claim(&self) -> i64 {
-        let number = self.claims.fetch_add(1, Relaxed) as u32;
-        (i64::from(self.process) << 32) | i64::from(number)
-    }
-
-    fn saw(&self, shard: u16, msg_id: i64) {
-        if let Some(seen) = self.seen.get(usize::from(shard)) {
-            seen.fetch_max(msg_id / i64::from(self.cluster.shards), Relaxed);
-        }
-    }
-
-    fn seen(&self, shard: u16) -> i64 {
-        self.seen.get(usize::from(shard)).map_or(0, |seen| seen.load(Relaxed))
-    }
-
-    fn hint(&self, shard: u16, runs: u64) {
-        if let Some(hints) = self.hints.get(usize::from(shard)) {
-            hints.fetch_or(runs, Relaxed);
-        }
-    }
-
-    fn unhint(&self, shard: u16, runs: u64) {
-        if let Some(hints) = self.hints.get(usize::from(shard)) {
-            hints.fetch_and(!runs, Relaxed);
-        }
-    }
-
-    fn is_hinted(&self, shard: u16, runs: u64) -> bool {
-        self.hints.get(usize::from(shard)).is_some_and(|hints| hints.load(Relaxed) & runs != 0)
-    }
-}
 
 /// The store.
 pub struct RedisClusterStore {

@@ -21,8 +21,8 @@ const BUS: u16 = 10_000;
 /// An order to start a process, and where the process is handed to.
 type Order = (Command, mpsc::Sender<std::io::Result<Child>>);
 
-/// The thread that starts the nodes and ends after them: the kernel ends a node with the thread that
-/// started it, and whoever opens a store may be a thread that soon has nothing to do.
+/// The thread that starts the nodes and ends after them: the kernel ends a node with the thread
+/// that started it, and whoever opens a store may be a thread that soon has nothing to do.
 struct Starter(mpsc::Sender<Order>);
 
 impl Starter {

@@ -1,10 +1,10 @@
 //! A session: operations become calls of functions. Those of every message wait until the session
 //! is settled, and then go to all nodes at once; the others go alone.
 
-use super::Shared;
 use super::cluster::{Call, Course, Links};
 use super::connection::Reply;
 use super::rows::{self, be, key, number_of, station_of};
+use super::shared::Shared;
 use crate::centre::{
     Channel, CompletionResult, Delivery, Due, Operation, Outcome, Place, Refusal, Replacement, RunPlace,
     Settlement, Status, Submission, Task, Verdict, encode, notification, receipt,
