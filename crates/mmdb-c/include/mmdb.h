@@ -126,7 +126,8 @@ enum mmdb_status
   MMDB_STATUS_ABORTED = 33,
   // A defect of mmdb. Please report it.
   MMDB_STATUS_INTERNAL = 34,
-  // What mmdb_set_wait_check was given ended a wait; a transaction that waited can only be undone.
+  // What mmdb_set_wait_check was given ended a wait. A transaction that waited can only be
+  // undone.
   MMDB_STATUS_INTERRUPTED = 35,
 };
 #ifndef __cplusplus
@@ -667,8 +668,8 @@ mmdb_status mmdb_error_code(void);
 
 // For the whole process, once: `check` is asked some twenty times a second while a call on the
 // process's first thread waits for a lock, for a flush or for room in the log. Where it returns
-// anything but 0 the call ends with MMDB_STATUS_INTERRUPTED, and its transaction can only be undone
-// then; a ticket can be waited for again.
+// anything but 0 the call ends with MMDB_STATUS_INTERRUPTED, and its transaction can only be
+// undone then; a ticket can be waited for again.
 mmdb_status mmdb_set_wait_check(mmdb_wait_check check);
 
 // As mmdb_set_wait_check, for an interpreter that runs handlers of signals on its first thread and
@@ -872,8 +873,8 @@ mmdb_status mmdb_error_code(void);
 
 // For the whole process, once: `check` is asked some twenty times a second while a call on the
 // process's first thread waits for a lock, for a flush or for room in the log. Where it returns
-// anything but 0 the call ends with MMDB_STATUS_INTERRUPTED, and its transaction can only be undone
-// then; a ticket can be waited for again.
+// anything but 0 the call ends with MMDB_STATUS_INTERRUPTED, and its transaction can only be
+// undone then; a ticket can be waited for again.
 mmdb_status mmdb_set_wait_check(mmdb_wait_check check);
 
 // As mmdb_set_wait_check, for an interpreter that runs handlers of signals on its first thread and

@@ -1,5 +1,5 @@
-//! Handles in a cell, for languages in which a signal may break a program off between two steps: the
-//! cell owns the handle, and is empty where that is freed.
+//! Handles in a cell, for languages in which a signal may break a program off between two steps:
+//! the cell owns the handle, and is empty where that is freed.
 
 use crate::blob::{mmdb_blobs, mmdb_blobs_free};
 use crate::cursor::{mmdb_cursor, mmdb_cursor_free};

@@ -79,7 +79,8 @@ pub enum mmdb_status {
     Aborted = 33,
     /// A defect of mmdb. Please report it.
     Internal = 34,
-    /// What mmdb_set_wait_check was given ended a wait; a transaction that waited can only be undone.
+    /// What mmdb_set_wait_check was given ended a wait. A transaction that waited can only be
+    /// undone.
     Interrupted = 35,
 }
 

@@ -98,11 +98,10 @@ fn the_quick_start_runs() {
     for is_static in [false, true] {
         let store = dir.path().join(format!("store-{is_static}"));
         compile(&["cc", "-std=c99"], &source, &program, is_static);
-        let out = Command::new(&program).arg(&store).output().unwrap();
-        assert_eq!(succeed("quick start", out), "1 hello\n");
-        // A second time the row is there: the program says so, and fails.
-        let out = Command::new(&program).arg(&store).output().unwrap();
-        assert_eq!(out.status.code(), Some(1));
-        assert!(String::from_utf8_lossy(&out.stderr).starts_with("aborted: "), "{out:?}");
+        // A second time, too, as whoever tries it does.
+        for _ in 0..2 {
+            let out = Command::new(&program).arg(&store).output().unwrap();
+            assert_eq!(succeed("quick start", out), "1 hello\n");
+        }
     }
 }

@@ -60,6 +60,53 @@ static mmdb_table *make_table(mmdb_database *db) {
   return t;
 }
 
+static int looks = 0;
+
+static int third_look(void) {
+  looks++;
+  return looks % 3 == 0;
+}
+
+/* Handles in cells, and a wait that is ended. */
+static void cells(mmdb_database *db, mmdb_table *t) {
+  mmdb_transaction *older = NULL, *younger = NULL;
+  mmdb_ticket *ticket = NULL;
+  mmdb_snapshot *snapshot = NULL;
+  mmdb_value key = mmdb_uint(1);
+  void *cell = NULL;
+  bool found = false;
+  OK(mmdb_release(&cell));
+  IS(mmdb_release(NULL), MMDB_STATUS_MISUSE);
+  cell = &key;
+  IS(mmdb_release(&cell), MMDB_STATUS_MISUSE);
+  TRUE(cell == (void *)&key);
+  OK(mmdb_snapshot_open(db, &snapshot));
+  cell = snapshot;
+  OK(mmdb_release(&cell));
+  TRUE(cell == NULL);
+
+  IS(mmdb_set_wait_check(NULL), MMDB_STATUS_MISUSE);
+  OK(mmdb_set_wait_check(third_look));
+  OK(mmdb_begin(db, &older));
+  OK(mmdb_begin(db, &younger));
+  OK(mmdb_delete(younger, t, &key, 1, &found));
+  IS(mmdb_lock_key(older, t, &key, 1), MMDB_STATUS_INTERRUPTED);
+  TRUE(looks == 3 && !mmdb_status_is_retryable(MMDB_STATUS_INTERRUPTED));
+  /* It can only be undone. */
+  IS(mmdb_commit_at(&older, 7, &ticket), MMDB_STATUS_MISUSE);
+  TRUE(older != NULL);
+  IS(mmdb_commit_at(&older, MMDB_DURABILITY_DURABLE, &ticket), MMDB_STATUS_INTERRUPTED);
+  TRUE(older == NULL && ticket == NULL);
+  OK(mmdb_commit_at(&younger, MMDB_DURABILITY_LAZY, &ticket));
+  TRUE(younger == NULL && ticket != NULL);
+  cell = ticket;
+  OK(mmdb_release(&cell));
+  OK(mmdb_begin(db, &older));
+  cell = older;
+  OK(mmdb_release(&cell));
+  TRUE(cell == NULL);
+}
+
 static void make_row(mmdb_value *row, uint64_t id, const char *name) {
   row[0] = mmdb_uint(id);
   row[1] = mmdb_text(name);
@@ -474,6 +521,7 @@ int main(int argc, char **argv) {
   snprintf(path, sizeof path, "%s/copy", argv[1]);
   OK(mmdb_backup(db, path, &gsn));
   TRUE(gsn == horizon);
+  cells(db, t);
   tables_change(db, t);
   /* In the wrong order: the transaction keeps the database open. */
   OK(mmdb_begin(db, &tx));

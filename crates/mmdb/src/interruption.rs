@@ -12,9 +12,10 @@ pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 static CHECK: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Has `check` asked again and again while a call on the process's first thread waits for a lock, for
-/// a flush, for room in the log, or to run a transaction again: where it says yes, the call ends with
-/// [`Error::Interrupted`]. For the whole process, and once: a second function is not taken.
+/// Has `check` asked again and again while a call on the process's first thread waits for a lock,
+/// for a flush, for room in the log, or to run a transaction again: where it says yes, the call
+/// ends with [`Error::Interrupted`]. For the whole process, and once: a second function is not
+/// taken.
 ///
 /// A [`crate::Ticket`] can be waited for again; a transaction can only end, as after a lock that was
 /// refused. Checkpoints, backups and what waits for one are not ended.

@@ -149,7 +149,9 @@ fn kept(options: &Options) {
     for id in 0..200 {
         primary.run(|tx| tx.insert(&t, &[id.into(), id.into(), "x".repeat(900).as_str().into()])).unwrap();
     }
-    (0..3).for_each(|_| drop(primary.checkpoint().unwrap()));
+    for _ in 0..3 {
+        primary.checkpoint().unwrap();
+    }
     let mut tail = primary.tail(&standby.position()).unwrap();
     while standby.position().gsn() < 200 {
         standby.apply(&next(&mut tail)).unwrap();

@@ -23,21 +23,23 @@ def _address(function: Any) -> Any:
 
 def tell(library: Any) -> None:
     """Tells the library whom to ask."""
-    python = ctypes.pythonapi
-    functions = Interpreter(
-        _address(python.PyGILState_Ensure),
-        _address(python.PyGILState_Release),
-        _address(python.PyErr_CheckSignals),
-        _address(python.PyErr_Fetch),
-    )
+    try:
+        functions = Interpreter(
+            _address(_python.PyGILState_Ensure),
+            _address(_python.PyGILState_Release),
+            _address(_python.PyErr_CheckSignals),
+            _address(_python.PyErr_Fetch),
+        )
+    except AttributeError:
+        return
     library.mmdb_interpreter_signals.argtypes = [POINTER(Interpreter)]
     library.mmdb_interpreter_signals(ctypes.byref(functions))
     library.mmdb_interpreter_exception.argtypes = [POINTER(c_void_p)]
     library.mmdb_interpreter_exception.restype = None
 
 
-# Python's own way to raise an exception that something in C has got hold of.
-_restore = ctypes.PYFUNCTYPE(None, c_void_p, c_void_p, c_void_p)(("PyErr_Restore", ctypes.pythonapi))
+# Where Python has no such interface, signals wait for the end of a call.
+_python: Any = getattr(ctypes, "pythonapi", None)
 
 
 def raise_what_came(library: Any) -> None:
@@ -45,4 +47,6 @@ def raise_what_came(library: Any) -> None:
     parts = (c_void_p * 3)()
     library.mmdb_interpreter_exception(parts)
     if parts[0]:
-        _restore(*parts)
+        # Python's own way to raise an exception that something in C has got hold of.
+        restore = ctypes.PYFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
+        restore(("PyErr_Restore", _python))(*parts)

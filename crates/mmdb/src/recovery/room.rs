@@ -1,9 +1,9 @@
 //! Room on a disk that is full, for what an opening has to write.
 //!
-//! An opening writes a manifest and a mark for each stream, each beside the one whose place it takes.
-//! On a full disk that failed, with the system's words for it, and nobody knew what to free. Now the
-//! images that the manifest does not name make room, which the next checkpoint would write over; and
-//! where that is not enough, the error says how much is.
+//! An opening writes a manifest and a mark for each stream, each beside the one whose place it
+//! takes. On a full disk that failed, with the system's words for it, and nobody knew what to free.
+//! Now the images that the manifest does not name make room, which the next checkpoint would write
+//! over; and where that is not enough, the error says how much is.
 
 use crate::error::{Error, Result};
 use crate::manifest::{self, Manifest};

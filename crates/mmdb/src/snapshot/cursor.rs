@@ -14,6 +14,9 @@ use std::sync::Arc;
 
 /// Index entries fetched at a time: few at first, for who looks at the first row only.
 const BATCHES: std::ops::RangeInclusive<usize> = 4..=64;
+/// Slots of a container read at a time: a commit that changes one of them waits for the latch as
+/// long as that takes, and a container may have two thousand.
+const SLOTS: u16 = 64;
 
 /// An iterator over the rows of a snapshot, made by [`Snapshot::range`] and [`Snapshot::scan`].
 ///
@@ -53,6 +56,8 @@ enum Source {
         /// The container to look through next, and how many on from one to the next.
         container: u32,
         step: u32,
+        /// The slot to begin with there.
+        slot: u16,
     },
 }
 
@@ -90,7 +95,7 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
         container: u32,
         step: u32,
     ) -> Self {
-        Self::new(snapshot, table, Source::Places { container, step })
+        Self::new(snapshot, table, Source::Places { container, step, slot: 0 })
     }
 
     /// The same rows from the last to the first; call it before the first row is taken.
@@ -156,13 +161,19 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
                 }
             }
             Source::Places { container, .. } if *container >= t.containers.len() => return Ok(false),
-            Source::Places { container, step } => {
-                let number = *container;
-                *container = number.saturating_add(*step);
-                if let Some(c) = t.containers.get(number).filter(|c| c.born < snapshot.opened.number) {
+            Source::Places { container, step, slot: first } => {
+                let found = t.containers.get(*container).filter(|c| c.born < snapshot.opened.number);
+                let slots = found.map_or(0, |c| c.slots(t.space.container_size));
+                let part = *first..first.saturating_add(SLOTS).min(slots);
+                if part.end == slots {
+                    (*container, *first) = (container.saturating_add(*step), 0);
+                } else {
+                    *first = part.end;
+                }
+                if let Some(c) = found {
                     let bytes = c.bytes.read();
                     let versions = c.versions.lock();
-                    for slot in 0..c.slots(t.space.container_size) {
+                    for slot in part {
                         let now = || bytes.get(c.range(slot)).and_then(|slot| t.layout.row_of(Slot(slot)));
                         let kept = versions.at(slot, snapshot.opened.number);
                         if let Some(row) = kept.map_or_else(now, |row| row.map(Cow::Borrowed)) {

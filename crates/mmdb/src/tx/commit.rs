@@ -394,11 +394,16 @@ impl Transaction<'_> {
         let loses = |w: &&Write| matches!(w.change, Change::Update | Change::Delete);
         for w in self.s.writes.iter().filter(loses) {
             let Some(t) = tables.get(w.table) else { continue };
+            // A row that changes keeps its primary key.
+            let kept = usize::from(w.change == Change::Update);
+            if t.indexes.len() == kept {
+                continue;
+            }
             row.clear();
             if !matches!(t.read(w.rid, &mut row), Ok(Some(_))) {
                 continue;
             }
-            for index in &t.indexes {
+            for index in t.indexes.iter().skip(kept) {
                 k.clear();
                 t.layout.row_key(&row, &index.def.columns, &mut k);
                 let n = k.len();

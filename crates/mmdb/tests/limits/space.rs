@@ -262,9 +262,9 @@ fn a_segment_that_no_manifest_can_name_is_not_used_and_nothing_is_lost() {
     assert_eq!(db.begin().unwrap().scan(&t).unwrap().count() as i64, id + 1);
 }
 
-/// A process was killed on a full disk, and no opening came to its end: it needs a manifest, and the
-/// error said neither where nor how much. The images that the manifest does not name make room now;
-/// where there are none, the error says what is needed, and that much is enough.
+/// A process was killed on a full disk, and no opening came to its end: it needs a manifest, and
+/// the error said neither where nor how much. The images that the manifest does not name make room
+/// now; where there are none, the error says what is needed, and that much is enough.
 #[test]
 fn a_database_on_a_full_disk_is_opened_or_says_what_it_needs() {
     for images in [true, false] {
