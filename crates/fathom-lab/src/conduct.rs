@@ -257,7 +257,11 @@ pub fn run(
 }
 
 /// `key` names the machine, where there are several.
-fn governor(key: &str, name: &str, environment: &std::collections::BTreeMap<String, String>) -> Option<String> {
+fn governor(
+    key: &str,
+    name: &str,
+    environment: &std::collections::BTreeMap<String, String>,
+) -> Option<String> {
     if name == "performance" {
         return None;
     }

@@ -143,7 +143,7 @@ fn a_phone_that_is_unplugged_fails_the_run_with_its_reason_and_the_rest_goes_on(
     std::fs::write(phone.path("mine.toml"), MINE).unwrap();
     let said = phone.run(
         r#"
-"$fathom" run mine.toml --on "$machine" --set workload.transactions=4000 --out r.db --quiet &
+"$fathom" run mine.toml --on "$machine" --set workload.transactions=1500 --out r.db --quiet &
 client=$!
 waits_for_worker
 down
@@ -151,7 +151,7 @@ up
 wait $client
 echo "== ended $?"
 clean
-step "$fathom" run mine.toml --on "$machine" --set workload.transactions=4000 --out r.db --quiet --resume
+step "$fathom" run mine.toml --on "$machine" --set workload.transactions=1500 --out r.db --quiet --resume
 clean
 "#,
     );

@@ -155,11 +155,13 @@ fn a_directory_that_starts_no_program_and_a_disk_that_is_full_are_said() {
     }
     // The disk under test.
     let card = server.path("a 'card'");
-    let _small = Small::mounted(&card, "size=200k").unwrap();
-    let machine = format!("ssh:board:{}", card.display());
-    let end = fathom(&place, &server, &["run", "mine.toml", "--on", &machine, "--out", "r.db", "--quiet"]);
-    end.exits(1).says("No space left on device");
-    assert_eq!(std::fs::read_dir(&card).unwrap().count(), 0);
+    {
+        let _small = Small::mounted(&card, "size=200k").unwrap();
+        let machine = format!("ssh:board:{}", card.display());
+        let words = ["run", "mine.toml", "--on", &machine, "--out", "r.db", "--quiet"];
+        fathom(&place, &server, &words).exits(1).says("No space left on device");
+        assert_eq!(std::fs::read_dir(&card).unwrap().count(), 0);
+    }
     server.is_clean_within(CLEAN);
 }
 

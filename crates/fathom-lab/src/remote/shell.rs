@@ -95,9 +95,7 @@ pub(super) fn places(target: &Target) -> String {
                 Ok(base) if !base.is_empty() => quoted(&base),
                 _ => "${XDG_CACHE_HOME:-${HOME:?}/.cache}/fathom".to_owned(),
             };
-            format!(
-                "umask 077; base={base}; mkdir -p \"$base/files\" || exit 1; {work} || exit 1; "
-            )
+            format!("umask 077; base={base}; mkdir -p \"$base/files\" || exit 1; {work} || exit 1; ")
         }
         Target::Adb { directory, .. } => {
             // A phone's shell has no home, and no /tmp.
@@ -211,7 +209,9 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
     } else if holds("Host key verification failed") || holds("host key is known") {
         format!("it is not known here: connect once by hand (`ssh {name}`) and compare its key")
     } else if holds("Permission denied (") {
-        format!("no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there")
+        format!(
+            "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there"
+        )
     } else if holds("unauthorized") {
         "allow this computer on the phone's screen, and start again".to_owned()
     } else if status.code() == Some(NOT_STARTED) || holds("xec format error") {
