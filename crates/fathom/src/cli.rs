@@ -584,7 +584,7 @@ pub struct CutArgs {
     #[arg(long, value_name = "CELL/STATE")]
     pub state: Option<String>,
     /// With --replay: write the state's image into this new file, as it was before anything was
-    /// mounted
+    /// mounted; that of an external log into FILE.log
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
     /// Print JSON

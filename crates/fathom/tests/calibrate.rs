@@ -39,7 +39,7 @@ fn served(place: &Place, at: &str, model: &str, seed: u64) -> Disk {
     Disk::serve(
         image,
         &place.path(at),
-        Options { model, seed, log: None, capture: false, faults: Vec::new() },
+        Options { model, seed, log: None, capture: false, answers: None, faults: Vec::new() },
     )
     .unwrap()
 }

@@ -578,7 +578,7 @@ fn the_table_of_the_readme_is_that_of_its_data() {
         assert!(text.contains(&end.stdout), "{page} has another table than:\n{}", end.stdout);
     }
     let names = ["ext2", "ext3", "nilfs2", "jfs", "udf", "minix"];
-    let files = names.map(|name| root.join(format!("docs/results/power-cut/{name}.json")));
+    let files = names.map(|name| root.join(format!("docs/results/power-cut/others/{name}.json")));
     let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
     let end = place.fathom(&[&["cut", "--table"], &files[..]].concat());
     end.exits(0);

@@ -100,6 +100,7 @@ fn fio_verifies_what_it_wrote_to_the_device_itself() {
             seed: 1,
             log: None,
             capture: false,
+            answers: None,
             faults: Vec::new(),
         };
         let disk = Disk::serve(image, &place.path("at"), options).unwrap();
