@@ -27,7 +27,7 @@ fn what_never_ends_is_no_input() {
     for (words, says) in [
         (&["run", "/dev/zero", "--plan"][..], "more than 4 MiB"),
         (&["run", "./directory", "--plan"], "directory"),
-        (&["run", "first-look", "--plan", "--trace", "/dev/zero"], "no such file"),
+        (&["run", "first-look", "--plan", "--trace", "/dev/zero"], "no file"),
         (&["run", "first-look", "--plan", "--resume", "--out", "/dev/zero"], "not a results file"),
         (&["trace", "info", "/dev/zero"], "not a Fathom trace"),
         (&["trace", "import", "/dev/zero", "--out", "t.trace"], "more than 256 MiB"),
