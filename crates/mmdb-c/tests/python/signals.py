@@ -16,6 +16,8 @@ import mmdb
 from mmdb import Column, ColumnType, Index
 
 path = sys.argv[1]
+# Who is started in the background of a shell ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 rng = random.Random(7)
 
 

@@ -61,7 +61,11 @@ impl World {
     fn excuse(&self, what: &str, e: &Error) -> Result<(), String> {
         let disk = matches!(
             e,
-            Error::Io { .. } | Error::LogFull { .. } | Error::Poisoned { .. } | Error::Indeterminate { .. }
+            Error::Io { .. }
+                | Error::DiskFull { .. }
+                | Error::LogFull { .. }
+                | Error::Poisoned { .. }
+                | Error::Indeterminate { .. }
         );
         if disk && self.is_disturbed() { Ok(()) } else { Err(format!("{what}: {e}")) }
     }
