@@ -90,7 +90,9 @@ impl Nodes {
         let all_linked = || {
             (0..6).all(|at| {
                 let info = nodes.redis(at, &["INFO", "replication"]);
-                info.contains("state=online") || info.contains("master_link_status:up")
+                let is_linked = info.contains("state=online") || info.contains("master_link_status:up");
+                // Each node finds out for itself that all slots are there.
+                is_linked && nodes.redis(at, &["CLUSTER", "INFO"]).contains("cluster_state:ok")
             })
         };
         while !all_linked() {
