@@ -2,10 +2,10 @@
 # scripts/tests.sh    every test of the workspace, as `cargo test --workspace` runs them, but several
 # test programs side by side: most of their time they wait, for a device, a kill, another program.
 # What a program prints stands together, when it ends; those that failed are named at the end again.
-#   FATHOM_TEST_PROGRAMS=N    how many at once; each has as many tests at once as there are cores
+#   FATHOM_TEST_PROGRAMS=N    how many at once (two for each core); each runs a test for each core
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-at_once=${FATHOM_TEST_PROGRAMS:-$(nproc)}
+at_once=${FATHOM_TEST_PROGRAMS:-$(($(nproc) * 2))}
 kept=$(mktemp -d) || exit 1
 trap 'rm -rf "$kept"' EXIT
 
