@@ -146,7 +146,7 @@ fn a_receipt_finds_its_message_after_kill_9_between_answer_and_receipt() {
     assert_eq!(send(&mut session, 4, "4900", b"id:4f2a sub:001 dlvrd:000 stat:UNDELIV err:013"), 0);
     let (mut text, mut class) = receipt_of(&mut client);
     if class == 0x20 {
-        // That it was taken may not have been stored when the server was killed: then it comes again.
+        // That it was taken may not have been stored before the kill: then it comes again.
         (text, class) = receipt_of(&mut client);
     }
     assert_eq!(class, 4);
