@@ -167,15 +167,10 @@ impl Advice {
 
     /// Where other pages are named: what can be had without them.
     fn without_vacuum(&self) -> Vec<String> {
-        let mut all: Vec<(String, Vec<_>)> = Vec::new();
-        for device in &self.devices {
-            let Some((place, gain)) = device.same_pages else { continue };
-            let name = self.name(&device.tried[place]);
-            match all.iter_mut().find(|known| known.0 == name) {
-                Some(known) => known.1.push((gain, device)),
-                None => all.push((name, vec![(gain, device)])),
-            }
-        }
+        let all = gathered(self.devices.iter().filter_map(|device| {
+            let (place, gain) = device.same_pages?;
+            Some((self.name(&device.tried[place]), (gain, device)))
+        }));
         let of_setting = |(name, mut gains): (String, Vec<(Gain, &DeviceAdvice)>)| {
             gains.sort_by(|a, b| a.0.ratio.total_cmp(&b.0.ratio));
             let devices: Vec<&DeviceAdvice> = gains.iter().map(|gain| gain.1).collect();
@@ -193,13 +188,18 @@ impl Advice {
         all.into_iter().map(of_setting).collect()
     }
 
+    /// What the setting is that is named: of a few, not the best that there is.
+    fn leader(&self) -> &'static str {
+        if self.partial.is_some() { "fastest of these" } else { "best" }
+    }
+
     /// What the columns of the table mean.
     fn columns(&self) -> String {
         let what = match self.devices.iter().any(|device| device.device.is_some()) {
             true => "flushes and written",
             false => "flushes (calls of fsync) and written",
         };
-        let best = if self.partial.is_some() { "fastest of these" } else { "best" };
+        let best = self.leader();
         let stands = match self.devices.iter().any(|device| !device.sways.is_empty()) {
             true => format!(
                 "; stands: of five other assumptions (\"What it rests on\") those with which it is within 5 % of the {best} still"
@@ -282,7 +282,7 @@ impl Advice {
             tested.iter().partition(|device| device.sways.iter().all(|sway| sway.stands));
         if !stand.is_empty() {
             let what: Vec<String> = stand[0].sways.iter().map(|sway| sway.what.clone()).collect();
-            let of = if self.partial.is_some() { "fastest of these" } else { "best" };
+            let of = self.leader();
             all.push(format!(
                 "On {} the advice stays within 5 % of the {of} with {}.",
                 self.places(&stand),
@@ -301,19 +301,11 @@ impl Advice {
             }
         }
         // Of many devices a line for all that assume the same.
-        let mut assumed: Vec<(String, Vec<String>)> = Vec::new();
-        for device in tested.iter().filter(|device| !device.assumptions.is_empty()) {
-            let of_device = device
-                .assumptions
-                .iter()
-                .map(|assumption| assumption.trim_end_matches('.'))
-                .collect::<Vec<_>>();
-            let text = of_device.join("; ");
-            match assumed.iter_mut().find(|known| known.0 == text) {
-                Some(known) => known.1.push(place(device).to_owned()),
-                None => assumed.push((text, vec![place(device).to_owned()])),
-            }
-        }
+        let with_some = tested.iter().filter(|device| !device.assumptions.is_empty());
+        let assumed = gathered(with_some.map(|device| {
+            let of_device = device.assumptions.iter().map(|assumption| assumption.trim_end_matches('.'));
+            (of_device.collect::<Vec<_>>().join("; "), place(device).to_owned())
+        }));
         if assumed.len() > NAMED {
             let short =
                 |(text, devices): &(String, Vec<String>)| format!("{}: {}", joined(devices), abridged(text));
@@ -363,6 +355,18 @@ impl Advice {
 /// The device's name, or what it is.
 fn place(device: &DeviceAdvice) -> &str {
     device.device.as_deref().unwrap_or(&device.title)
+}
+
+/// What has the same name together, in the order in which the names come first.
+fn gathered<T>(pairs: impl Iterator<Item = (String, T)>) -> Vec<(String, Vec<T>)> {
+    let mut all: Vec<(String, Vec<T>)> = Vec::new();
+    for (name, thing) in pairs {
+        match all.iter_mut().find(|known| known.0 == name) {
+            Some(known) => known.1.push(thing),
+            None => all.push((name, vec![thing])),
+        }
+    }
+    all
 }
 
 /// The beginning of each assumption, up to where its reason begins.

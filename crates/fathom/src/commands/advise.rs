@@ -247,22 +247,11 @@ fn not_compared(
     baseline: &Candidate,
     must: Durability,
 ) -> String {
-    let mut held: Vec<String> = Vec::new();
-    for trial in tried.iter().flatten() {
-        let name = trial.candidate.name();
-        if !held.contains(&name) {
-            held.push(name);
-        }
-    }
+    let held = distinct(tried.iter().flatten().map(|trial| trial.candidate.name()));
     let mut others = advise::first(baseline);
     others.extend(advise::second(tried, must, advise::AppUse::default()));
     others.extend(advise::third(tried, must));
-    let mut missing: Vec<String> = Vec::new();
-    for name in others.iter().map(Candidate::name) {
-        if !held.contains(&name) && !missing.contains(&name) {
-            missing.push(name);
-        }
-    }
+    let missing = distinct(others.iter().map(Candidate::name).filter(|name| !held.contains(name)));
     let list = |names: &[String]| {
         let more = names.len().saturating_sub(NAMED);
         let shown = names[..names.len() - more].join("; ");
@@ -287,6 +276,17 @@ fn not_compared(
         None => ". To compare all, give `fathom advise` the trace itself.".to_owned(),
     };
     text
+}
+
+/// Each name once, where it comes first.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
 }
 
 /// Words of what must be kept, as `--must` has them.

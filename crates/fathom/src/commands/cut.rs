@@ -74,8 +74,8 @@ pub fn run(asked: &CutArgs) -> super::Result {
     fathom_stack::trusted_state().map_err(Error::failed)?;
     // What no cell can be made with is said before the first one has taken its time.
     let machine = Machine::here();
-    let stacks = cells.iter().map(|cell| stack(asked, cell, &machine, &directory));
-    if let Some(problem) = stacks.flat_map(|stack| stack.check(&machine)).next() {
+    let stacks: Vec<StackSpec> = cells.iter().map(|cell| stack(asked, cell, &machine, &directory)).collect();
+    if let Some(problem) = stacks.iter().flat_map(|stack| stack.check(&machine)).next() {
         return Err(Error::usage(StackError::from(problem)));
     }
     super::open_stdout()?;
@@ -85,14 +85,14 @@ pub fn run(asked: &CutArgs) -> super::Result {
     let mut index = Index { version: 1, cells: BTreeMap::new() };
     let mut cuts = Cuts::default();
     let begin = Instant::now();
-    for (number, cell) in (1..).zip(&cells) {
+    for (number, (cell, stack)) in (1..).zip(cells.iter().zip(stacks)) {
         if interrupt.is_raised() {
             break;
         }
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells.len() + 1 - number).unwrap_or(1).max(1);
         note(&format!("{number} of {}: {}", cells.len(), cell.label));
-        match tried(asked, cell, workload.as_ref(), behaviour, number, &logs, &directory, share, &interrupt) {
+        match tried(asked, cell, stack, workload.as_ref(), behaviour, number, &logs, share, &interrupt) {
             Ok(Some((recorded, outcome))) => {
                 index.cells.insert(number, recorded.clone());
                 cuts.cells.push(Cut::new(number, cell.label.clone(), recorded, outcome));
@@ -119,11 +119,11 @@ pub fn run(asked: &CutArgs) -> super::Result {
 fn tried(
     asked: &CutArgs,
     cell: &Cell,
+    stack: StackSpec,
     workload: Option<&WorkloadSpec>,
     behaviour: Behaviour,
     number: usize,
     logs: &Logs,
-    directory: &Path,
     time: Duration,
     interrupt: &Interrupt,
 ) -> Result<Option<(RecordedRun, fathom_cut::Outcome)>, CutError> {
@@ -139,7 +139,7 @@ fn tried(
         engine: EngineSpec { name: asked.engine.clone(), settings: cell.settings.clone() },
         seed: asked.seed,
         confined: workload.is_some(),
-        stack: stack(asked, cell, &Machine::here(), directory),
+        stack,
     };
     let log = logs.of(number)?;
     let stop = || interrupt.is_raised();
