@@ -5,14 +5,17 @@ lost then, and nothing freed twice:
 
 - The library writes a handle into a cell that has an owner already, and empties it itself where it
   frees the handle: there is no moment at which nobody, or two, would free it.
-- That a call uses a handle is an entry in a set, put there and taken out in one step each. Where an
-  exception comes between, the entry goes with the object that made it.
+- That a call uses a handle is an entry in a dict, put there and taken out in one step each. An
+  exception may come before the second, and then the entry stays until nobody looks at the exception
+  any more. That it is no use is known by the function that made it, which does not run any more.
 """
 
 import ctypes
+import sys
 import threading
 import time
-from typing import Any, Set
+from types import FrameType
+from typing import Any, Dict, Optional, Tuple
 
 from . import errors
 from ._library import call, release
@@ -32,16 +35,16 @@ class Use:
         with handle._lock:
             if not handle.is_open:
                 raise errors.ClosedError(f"the {handle._what} is closed")
-            if self._is_alone and handle._uses:
+            if self._is_alone and handle.is_in_use():
                 raise errors.MisuseError(f"another call uses this {handle._what} now")
-            handle._uses.add(id(self))
+            handle._uses[id(self)] = threading.get_ident(), id(sys._getframe(1))
             return handle._cell.value
 
     def __exit__(self, *_: Any) -> None:
-        self._handle._uses.discard(id(self))
+        self._handle._uses.pop(id(self), None)
 
     def __del__(self) -> None:
-        self._handle._uses.discard(id(self))
+        self._handle._uses.pop(id(self), None)
 
 
 class LastUse:
@@ -57,7 +60,7 @@ class LastUse:
         with handle._lock:
             if not handle.is_open:
                 raise errors.ClosedError(f"the {handle._what} has ended")
-            if handle._uses:
+            if handle.is_in_use():
                 raise errors.MisuseError(f"another call uses the {handle._what}")
             handle._is_ending = True
             return handle.place
@@ -73,7 +76,8 @@ class Handle:
     def __init__(self, what: str) -> None:
         self._cell = ctypes.c_void_p()
         self._what = what
-        self._uses: Set[int] = set()
+        # By the identity of the use: its thread and its function's frame, both by identity.
+        self._uses: Dict[int, Tuple[int, int]] = {}
         self._is_ending = False
         self.is_owned = True
         self._lock = threading.RLock()
@@ -101,6 +105,19 @@ class Handle:
         """Whether it is there, and not about to be freed."""
         return bool(self._cell) and not self._is_ending
 
+    def is_in_use(self) -> bool:
+        """Whether a call uses it: one whose function still runs in its thread."""
+        uses = list(self._uses.values())
+        if not uses:
+            return False
+        running = set()
+        for thread, newest in sys._current_frames().items():
+            frame: Optional[FrameType] = newest
+            while frame is not None:
+                running.add((thread, id(frame)))
+                frame = frame.f_back
+        return any(use in running for use in uses)
+
     def use(self) -> Use:
         """The pointer, for a call."""
         return Use(self)
@@ -117,7 +134,7 @@ class Handle:
         """Somebody else frees it when this returns; calls of other threads are waited for."""
         self._is_ending = True
         came = None
-        while self._uses:
+        while self.is_in_use():
             try:
                 time.sleep(0.001)
             except BaseException as e:

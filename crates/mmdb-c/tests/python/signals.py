@@ -145,6 +145,41 @@ with mmdb.open(path, lock_timeout_ms=60_000, segment_bytes=1 << 20) as db:
             assert len(list(now.scan(t))) == 100
         db.transaction()
 
+    # Between the end of a call and the note that it has ended, in this thread and in one that is gone:
+    # while somebody looked at the exception, the transaction could not be undone.
+    from mmdb.handle import Use
+
+    note_end = Use.__exit__
+
+    def cut_off(*_):
+        Use.__exit__ = note_end
+        raise Broken
+
+    def read_cut_off(tx):
+        Use.__exit__ = cut_off
+        tx.get(t, 5)
+
+    try:
+        with db.transaction() as tx:
+            read_cut_off(tx)
+        raise AssertionError("it was not broken off")
+    except Broken:
+        assert db.stats()["locks"] == 0
+    tx, kept = db.transaction(), []
+
+    def keep_exception():
+        try:
+            read_cut_off(tx)
+        except Broken as e:
+            kept.append(e)
+
+    reader = threading.Thread(target=keep_exception)
+    reader.start()
+    reader.join()
+    assert kept and db.stats()["locks"] == 1
+    tx.abort()
+    assert db.stats()["locks"] == 0
+
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     signal.signal(signal.SIGALRM, break_off)
     breaks = 0
