@@ -42,7 +42,7 @@ pub use database::*;
 pub use failure::{mmdb_error_code, mmdb_error_message};
 pub use interruption::*;
 pub use options::*;
-pub use range::{MMDB_RANGE_FOR_UPDATE, MMDB_RANGE_REVERSE, mmdb_bound};
+pub use range::{MMDB_RANGE_FOR_UPDATE, MMDB_RANGE_REVERSE, MMDB_RANGE_SKIP_LOCKED, mmdb_bound};
 pub use release::*;
 pub use row::*;
 pub use schema::*;

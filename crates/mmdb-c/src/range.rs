@@ -21,6 +21,8 @@ pub struct mmdb_bound {
 pub const MMDB_RANGE_REVERSE: u32 = 1;
 /// Rows are locked for a change when the cursor comes to them.
 pub const MMDB_RANGE_FOR_UPDATE: u32 = 2;
+/// Rows that another transaction has locked are passed over, and only those shown are locked.
+pub const MMDB_RANGE_SKIP_LOCKED: u32 = 4;
 
 pub(crate) type Bounds<'a> = (Bound<Vec<Value<'a>>>, Bound<Vec<Value<'a>>>);
 
@@ -43,10 +45,21 @@ pub(crate) unsafe fn bounds<'a>(lower: *const mmdb_bound, upper: *const mmdb_bou
     Ok(unsafe { (bound(lower)?, bound(upper)?) })
 }
 
-/// The bits of a range: whether it is reversed, whether it is for update.
-pub(crate) fn range_bits(flags: u32) -> Result<(bool, bool)> {
-    if flags & !(MMDB_RANGE_REVERSE | MMDB_RANGE_FOR_UPDATE) != 0 {
+/// The bits of a range.
+#[derive(Clone, Copy)]
+pub(crate) struct RangeBits {
+    pub(crate) reverse: bool,
+    pub(crate) for_update: bool,
+    pub(crate) skip_locked: bool,
+}
+
+pub(crate) fn range_bits(flags: u32) -> Result<RangeBits> {
+    if flags & !(MMDB_RANGE_REVERSE | MMDB_RANGE_FOR_UPDATE | MMDB_RANGE_SKIP_LOCKED) != 0 {
         return Err(misuse(format!("{flags} has bits that a range does not")));
     }
-    Ok((flags & MMDB_RANGE_REVERSE != 0, flags & MMDB_RANGE_FOR_UPDATE != 0))
+    Ok(RangeBits {
+        reverse: flags & MMDB_RANGE_REVERSE != 0,
+        for_update: flags & MMDB_RANGE_FOR_UPDATE != 0,
+        skip_locked: flags & MMDB_RANGE_SKIP_LOCKED != 0,
+    })
 }

@@ -125,7 +125,7 @@ pub unsafe extern "C" fn mmdb_snapshot_range(
     guard(|| unsafe {
         let place = place(cursor, "cursor")?;
         let (table, index) = (table(of)?, text(index, "the name of an index")?);
-        let (bounds, (reverse, _)) = (bounds(lower, upper)?, range_bits(flags)?);
+        let (bounds, reverse) = (bounds(lower, upper)?, range_bits(flags)?.reverse);
         let reading = Reading::new(content(snapshot)?, reverse, |s| s.range(table, index, bounds))?;
         put(place, give_cursor(CursorContent::new(Source::Snapshot(reading))));
         Ok(())
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn mmdb_snapshot_scan(
     // SAFETY: the caller keeps the rules of mmdb.h.
     guard(|| unsafe {
         let place = place(cursor, "cursor")?;
-        let (table, (reverse, _)) = (table(of)?, range_bits(flags)?);
+        let (table, reverse) = (table(of)?, range_bits(flags)?.reverse);
         let reading = Reading::new(content(snapshot)?, reverse, |s| s.scan(table))?;
         put(place, give_cursor(CursorContent::new(Source::Snapshot(reading))));
         Ok(())

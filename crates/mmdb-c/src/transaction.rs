@@ -5,7 +5,7 @@ use crate::cursor::{CursorContent, Source, give_cursor, mmdb_cursor};
 use crate::database::{database, mmdb_database};
 use crate::failure::{Failure, Result, guard, misuse};
 use crate::handle::{content, give, take};
-use crate::range::{bounds, mmdb_bound, range_bits};
+use crate::range::{RangeBits, bounds, mmdb_bound, range_bits};
 use crate::row::{give_found, mmdb_row};
 use crate::status::mmdb_status;
 use crate::table::{mmdb_table, table};
@@ -372,8 +372,8 @@ pub unsafe extern "C" fn mmdb_get_by(
 }
 
 /// Opens a cursor over a range of an ordered index. NULL is no bound. `flags`: MMDB_RANGE_REVERSE,
-/// MMDB_RANGE_FOR_UPDATE. Until the cursor is at its end or freed, the transaction can only be
-/// ended. Free it with mmdb_cursor_free.
+/// MMDB_RANGE_FOR_UPDATE, MMDB_RANGE_SKIP_LOCKED. Until the cursor is at its end or freed, the
+/// transaction can only be ended. Free it with mmdb_cursor_free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmdb_range(
     tx: *mut mmdb_transaction,
@@ -415,9 +415,10 @@ pub unsafe extern "C" fn mmdb_scan(
     })
 }
 
-fn directed<'a, 'db>(cursor: Cursor<'a, 'db>, (reverse, for_update): (bool, bool)) -> Cursor<'a, 'db> {
-    let cursor = if reverse { cursor.rev() } else { cursor };
-    if for_update { cursor.for_update() } else { cursor }
+fn directed<'a, 'db>(cursor: Cursor<'a, 'db>, bits: RangeBits) -> Cursor<'a, 'db> {
+    let cursor = if bits.reverse { cursor.rev() } else { cursor };
+    let cursor = if bits.for_update { cursor.for_update() } else { cursor };
+    if bits.skip_locked { cursor.skip_locked() } else { cursor }
 }
 
 /// Deletes the rows of a range of an ordered index. `deleted`, which may be NULL, becomes their

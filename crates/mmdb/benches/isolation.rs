@@ -161,6 +161,8 @@ enum Head {
     Range,
     /// The row is locked as for the change that follows.
     ForUpdate,
+    /// The first row that nobody else has locked.
+    SkipLocked,
 }
 
 /// One table with one queue or more, and who takes from them.
@@ -181,7 +183,11 @@ fn take_head(db: &Database, t: &Table, lane: i64, head: Head, queue: Queue) -> (
         .run_with(queue.durability, |tx| {
             runs += 1;
             let cursor = tx.range(t, "primary", [Value::Int(lane)]..=[Value::Int(lane)])?.prefetch(1);
-            let mut cursor = if let Head::ForUpdate = head { cursor.for_update() } else { cursor };
+            let mut cursor = match head {
+                Head::Table | Head::Range => cursor,
+                Head::ForUpdate => cursor.for_update(),
+                Head::SkipLocked => cursor.for_update().skip_locked(),
+            };
             let Some(id) = cursor.next_with(|row| row.at(1).as_int())?.flatten() else { return Ok(false) };
             if !queue.pause.is_zero() {
                 std::thread::sleep(queue.pause);
@@ -260,7 +266,12 @@ fn part_queue() {
         "runs per row",
         "p99 µs"
     );
-    let heads = [("table", Head::Table), ("range", Head::Range), ("for update", Head::ForUpdate)];
+    let heads = [
+        ("table", Head::Table),
+        ("range", Head::Range),
+        ("for update", Head::ForUpdate),
+        ("skip locked", Head::SkipLocked),
+    ];
     let pause = Duration::from_micros(100);
     let rows = [
         Queue { clients: 1, durability: Durability::Lazy, own: false, pause: Duration::ZERO },

@@ -167,3 +167,119 @@ fn a_range_that_is_too_much_for_one_transaction_goes_in_parts() {
     assert_eq!(db.begin().unwrap().scan(&t).unwrap().count(), 0);
     db.verify().unwrap();
 }
+
+/// The first row of a cursor for update that skips locked ones, by its id.
+fn first_free(tx: &mut mmdb::Transaction<'_>, t: &Table, index: &str) -> mmdb::Result<Option<i64>> {
+    let mut cursor = tx.range::<[Value<'_>; 0]>(t, index, ..)?.for_update().skip_locked();
+    Ok(cursor.next_with(|row| row.at(0).as_int())?.flatten())
+}
+
+/// Each of several transactions gets a row of its own, none is refused, and what is given back is
+/// the next one's; with locks of pages and containers nothing is free beside the first.
+#[test]
+fn clients_that_skip_locked_rows_take_one_each() {
+    for index in ["primary", "by_n"] {
+        let (db, t) = database(Locking::Record, false);
+        let mut clients: Vec<_> = (0..10).map(|_| db.begin().unwrap()).collect();
+        let ids = clients.iter_mut().map(|tx| first_free(tx, &t, index).unwrap());
+        assert_eq!(ids.collect::<Vec<_>>(), (0..10).map(|n| Some(10 * n)).collect::<Vec<_>>(), "{index}");
+        assert_eq!(first_free(&mut db.begin().unwrap(), &t, index).unwrap(), None, "{index}: none is free");
+        clients.remove(3).abort();
+        let mut next = db.begin().unwrap();
+        assert_eq!(first_free(&mut next, &t, index).unwrap(), Some(30), "{index}: given back");
+        next.delete(&t, &[30.into()]).unwrap();
+        next.commit().unwrap().wait().unwrap();
+        // What comes into the range is nobody's obstacle, and is seen by who looks next.
+        db.run(|tx| tx.insert(&t, &[35.into(), 3.into()])).unwrap();
+        assert_eq!(first_free(&mut db.begin().unwrap(), &t, index).unwrap(), Some(35));
+        drop(clients);
+        assert_eq!(db.locks_held(), 0, "{index}");
+    }
+    for locking in [Locking::Page, Locking::Container] {
+        let (db, t) = database(locking, false);
+        let (mut one, mut other) = (db.begin().unwrap(), db.begin().unwrap());
+        assert_eq!(first_free(&mut one, &t, "primary").unwrap(), Some(0));
+        assert_eq!(first_free(&mut other, &t, "primary").unwrap(), None, "{locking:?}: all on one page");
+        drop((one, other));
+        assert_eq!(db.locks_held(), 0);
+    }
+}
+
+/// Who has the table whole is no locked row: a queue must not look empty because somebody reads it.
+#[test]
+fn a_table_that_is_locked_whole_is_not_skipped() {
+    let (db, t) = database(Locking::Record, false);
+    let mut reader = db.begin().unwrap();
+    assert_eq!(reader.scan_part(&t, 0, 1).unwrap().count(), 10);
+    let mut client = db.begin().unwrap();
+    assert!(is_refused(first_free(&mut client, &t, "primary")), "it would have to wait");
+    assert!(client.commit().is_err(), "and is not whole");
+    drop(reader);
+    assert_eq!(first_free(&mut db.begin().unwrap(), &t, "primary").unwrap(), Some(0));
+    assert_eq!(db.locks_held(), 0);
+}
+
+/// Own rows come as ever, what was deleted does not, and rows that one has locked oneself are not
+/// skipped. More rows than locks of ranges are allowed lock no table.
+#[test]
+fn own_rows_are_not_skipped_and_the_table_is_never_locked() {
+    let options = Options { background: false, range_locks: 0, ..Options::in_memory() };
+    let db = Database::open("/db", options).unwrap();
+    let s = Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]);
+    let t = db.create_table(s).unwrap();
+    db.run(|tx| (0..300i64).try_for_each(|id| tx.insert(&t, &[(2 * id).into()]))).unwrap();
+    let mut tx = db.begin().unwrap();
+    tx.delete(&t, &[0.into()]).unwrap();
+    tx.insert(&t, &[1.into()]).unwrap();
+    let other = db.begin().unwrap();
+    let ids = |tx: &mut mmdb::Transaction<'_>| -> Vec<i64> {
+        let cursor = tx.scan(&t).unwrap().for_update().skip_locked();
+        cursor.map(|row| row.unwrap().at(0).as_int().unwrap()).collect()
+    };
+    let all: Vec<i64> = std::iter::once(1).chain((1..300).map(|id| 2 * id)).collect();
+    assert_eq!(ids(&mut tx), all);
+    assert_eq!(ids(&mut tx), all, "again");
+    assert!(!is_refused(db.begin().unwrap().insert(&t, &[601.into()])), "the table is free");
+    assert_eq!(ids(&mut db.begin().unwrap()), []);
+    drop((tx, other));
+    assert_eq!(db.locks_held(), 0);
+}
+
+/// Threads at the head of one queue: each row is taken once, all are, nothing that came meanwhile
+/// is forgotten, and no transaction has to run again.
+#[test]
+fn threads_at_the_head_of_a_queue_take_each_row_once() {
+    const ROWS: i64 = 2_000;
+    let db = Database::open("/db", Options::in_memory()).unwrap();
+    let s = Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]);
+    let t = db.create_table(s).unwrap();
+    let (taken, runs) = (std::sync::Mutex::new(Vec::new()), std::sync::atomic::AtomicI64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..ROWS).for_each(|id| db.run(|tx| tx.insert(&t, &[id.into()])).unwrap()));
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while taken.lock().unwrap().len() < ROWS as usize {
+                    let id = db.run(|tx| {
+                        runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        let id = first_free(tx, &t, "primary")?;
+                        id.map_or(Ok(false), |id| tx.delete(&t, &[id.into()]))?;
+                        Ok::<_, Error>(id)
+                    });
+                    match id.unwrap() {
+                        Some(id) => taken.lock().unwrap().push(id),
+                        None => {
+                            runs.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                            std::thread::yield_now();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut taken = taken.into_inner().unwrap();
+    taken.sort_unstable();
+    assert_eq!(taken, (0..ROWS).collect::<Vec<_>>());
+    assert_eq!(runs.into_inner(), ROWS, "each ran once");
+    assert_eq!(db.locks_held(), 0);
+    db.verify().unwrap();
+}

@@ -42,22 +42,38 @@ class Reader:
         upper_excluded: bool = False,
         reverse: bool = False,
         for_update: bool = False,
+        skip_locked: bool = False,
     ) -> Cursor:
-        """The rows of a range of an ordered index. A bound may have the first columns only."""
+        """The rows of a range of an ordered index. A bound may have the first columns only.
+
+        With `skip_locked` rows that another transaction has locked are passed over, and only those
+        shown are locked: for several clients at the head of one queue."""
         cursor = Handle("cursor")
         columns = table.columns_of(index) if isinstance(table, Table) else []
         low, _low = values.bound(lower, columns, lower_excluded)
         high, _high = values.bound(upper, columns, upper_excluded)
-        flags = values.flag(reverse, "reverse") | values.flag(for_update, "for_update") << 1
+        flags = self._flags(reverse, for_update, skip_locked)
         with pointer_of(table) as of, self._handle.use() as me:
             name = self._prefix + "range"
             call(name, me, of, text(index), low, high, flags, cursor.place)
         return Cursor(cursor, table.columns)
 
-    def scan(self, table: Table, *, reverse: bool = False, for_update: bool = False) -> Cursor:
+    @staticmethod
+    def _flags(reverse: bool, for_update: bool, skip_locked: bool) -> int:
+        bits = values.flag(reverse, "reverse") | values.flag(for_update, "for_update") << 1
+        return bits | values.flag(skip_locked, "skip_locked") << 2
+
+    def scan(
+        self,
+        table: Table,
+        *,
+        reverse: bool = False,
+        for_update: bool = False,
+        skip_locked: bool = False,
+    ) -> Cursor:
         """All rows, in the order of the primary key if that is ordered."""
         cursor = Handle("cursor")
         with pointer_of(table) as of, self._handle.use() as me:
-            flags = values.flag(reverse, "reverse") | values.flag(for_update, "for_update") << 1
+            flags = self._flags(reverse, for_update, skip_locked)
             call(self._prefix + "scan", me, of, flags, cursor.place)
         return Cursor(cursor, table.columns)

@@ -105,6 +105,12 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
             raises(mmdb.MisuseError, tx.delete, items, 1)
             break
         tx.lock_key(items, 1)
+        with db.transaction() as other:
+            # Row 1 is somebody else's: the next one is the first that is free.
+            first = lambda of: next(iter(other.range(of, for_update=True, skip_locked=True)), None)
+            free = first(items)
+            assert free is not None and free["id"] > 1, free
+            other.abort()
         with tx.range(items, upper=5, for_update=True) as cursor:
             for row in cursor:
                 if row["id"] == 1:

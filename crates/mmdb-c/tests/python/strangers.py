@@ -162,6 +162,7 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
         "range upper excluded": lambda o, tx, now: now.range(t, upper=1, upper_excluded=o),
         "range reverse": lambda o, tx, now: now.range(t, reverse=o),
         "range update": lambda o, tx, now: now.range(t, for_update=o),
+        "range skip": lambda o, tx, now: now.range(t, skip_locked=o),
         "scan table": lambda o, tx, now: now.scan(o),
         "scan": lambda o, tx, now: now.scan(t, reverse=o),
         "delete_range": lambda o, tx, now: tx.delete_range(t, lower=o, upper=o),

@@ -134,6 +134,24 @@ impl LockManager {
         self.counted(self.acquire_as(table, name, mode, age, ConflictPolicy::WaitDie))
     }
 
+    /// As [`LockManager::acquire`], but `None` if somebody else has the part. Who has or wants the
+    /// whole table is waited for.
+    pub(crate) fn acquire_free(
+        &self,
+        table: &TableLock,
+        name: u64,
+        mode: Mode,
+        age: u64,
+    ) -> Result<Option<Grant>, LockFailure> {
+        match self.take(table.table, name, mode, age, ConflictPolicy::Never, || table.wanted() != 0) {
+            Ok(taken) => {
+                let announced = self.announced(table, name, mode, age, taken, ConflictPolicy::WaitDie);
+                self.counted(announced).map(Some)
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
     /// As [`LockManager::acquire`], but never waits: refused if it would have to.
     pub(crate) fn try_acquire(
         &self,
@@ -153,8 +171,21 @@ impl LockManager {
         age: u64,
         usual: ConflictPolicy,
     ) -> Result<Grant, LockFailure> {
-        let held = self.take(table.table, name, mode, age, usual, || table.wanted() != 0);
-        let (held, mut wanted) = held?;
+        let taken = self.take(table.table, name, mode, age, usual, || table.wanted() != 0)?;
+        self.announced(table, name, mode, age, taken, usual)
+    }
+
+    /// Tells who wants the table whole of a part that was just taken, or gives that back.
+    #[inline]
+    fn announced(
+        &self,
+        table: &TableLock,
+        name: u64,
+        mode: Mode,
+        age: u64,
+        (held, mut wanted): (Grant, bool),
+        usual: ConflictPolicy,
+    ) -> Result<Grant, LockFailure> {
         // After a wait the answer is of before it.
         wanted |= table.wanted() != 0;
         if wanted && let Err(refused) = self.announce(table, mode.intent(), age, usual) {

@@ -5,6 +5,7 @@
 //! was made: so a row that an update moves to a place ahead does not come again.
 
 use super::Transaction;
+use super::ranges::RowLock;
 use super::write_set::own_entries;
 use crate::container::{Rid, Slot};
 use crate::error::{Error, Result};
@@ -45,8 +46,7 @@ pub struct Cursor<'a, 'db> {
     source: Source,
     own: VecDeque<(KeyBuf, Range<usize>)>,
     reverse: bool,
-    /// How rows are locked.
-    mode: Mode,
+    lock: RowLock,
     /// The committed row that was read last.
     row: Vec<u8>,
     at: At,
@@ -93,8 +93,9 @@ impl<'a, 'db> Cursor<'a, 'db> {
         own: Vec<(KeyBuf, Range<usize>)>,
     ) -> Self {
         let (table, own) = (table.clone(), own.into());
-        let (reverse, mode, row, failed) = (false, Mode::Shared, Vec::new(), false);
-        Cursor { tx, table, source, own, reverse, mode, row, at: At::Nowhere, failed }
+        let lock = RowLock { mode: Mode::Shared, skip_locked: false };
+        let (reverse, row, failed) = (false, Vec::new(), false);
+        Cursor { tx, table, source, own, reverse, lock, row, at: At::Nowhere, failed }
     }
 
     pub(super) fn empty(tx: &'a mut Transaction<'db>, table: &Arc<TableInner>) -> Self {
@@ -200,18 +201,45 @@ impl<'a, 'db> Cursor<'a, 'db> {
     /// ```
     #[must_use]
     pub fn for_update(mut self) -> Self {
-        self.mode = Mode::Exclusive;
+        self.lock.mode = Mode::Exclusive;
+        self
+    }
+
+    /// Passes over rows that another transaction has locked, and waits for none: `SKIP LOCKED` of
+    /// SQL. So several clients at the head of one queue take a row each. Only the rows that are
+    /// shown are locked, not the range and never the table, so the cursor shows no consistent state
+    /// of it: rows are missing that are there, and a row may come into what was read. That nothing
+    /// is shown says that nothing is there that is free. Who has or wants the whole table is waited
+    /// for. Call it before the first row is taken; a cursor in no order, over a table whose primary
+    /// key is not ordered, locks the table as without it.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+    /// # db.run(|tx| (1..=3i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// let (mut one, mut other) = (db.begin()?, db.begin()?);
+    /// for (client, id) in [(&mut one, 1), (&mut other, 2)] {
+    ///     let mut queue = client.scan(&t)?.for_update().skip_locked();
+    ///     assert_eq!(queue.next_with(|row| row.at(0).as_int())?, Some(Some(id)));
+    ///     queue.delete()?;
+    /// }
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn skip_locked(mut self) -> Self {
+        self.lock.skip_locked = true;
         self
     }
 
     /// The next committed entries that this transaction has not changed.
     fn fill(&mut self) -> Result<()> {
-        let (t, tx, mode, reverse) = (&*self.table, &mut *self.tx, self.mode, self.reverse);
+        let (t, tx, lock, reverse) = (&*self.table, &mut *self.tx, self.lock, self.reverse);
         match &mut self.source {
             Source::Ordered { index, bounds, rest, batch, want, done } => {
                 while batch.is_empty() && !*done {
                     let ix = &t.indexes[*index];
-                    match tx.range_locks_left(t, mode)? {
+                    match tx.cursor_locks_left(t, lock)? {
                         None => {
                             ix.scan(&rest.0, &rest.1, *want, reverse, batch);
                             *done = batch.len() < *want;
@@ -248,7 +276,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
                 }
             }
             Source::Places { container, step, batch } => {
-                if mode == Mode::Exclusive {
+                if lock.mode == Mode::Exclusive {
                     tx.lock_table(t, Mode::Exclusive)?;
                 }
                 let writes = &tx.s.writes;
@@ -286,9 +314,9 @@ impl<'a, 'db> Cursor<'a, 'db> {
                 let Some((key, rid)) = (if own_first { None } else { batch.pop_front() }) else {
                     return Ok(None);
                 };
-                if self.tx.locks_rows(t, self.mode) {
+                if self.tx.locks_rows(t, self.lock.mode) {
                     let entry = (&key, rid);
-                    return self.tx.read_entry(t, *index, entry, self.mode, &mut self.row).map(Some);
+                    return self.tx.read_entry(t, *index, entry, self.lock, &mut self.row).map(Some);
                 }
                 self.row.clear();
                 // None in a table without locking: the row went away under the cursor.

@@ -42,6 +42,25 @@ impl Transaction<'_> {
         self.stays(t).map(|()| held)
     }
 
+    /// As [`Transaction::lock`], but `None` if somebody else has that part of the table.
+    pub(super) fn lock_free(
+        &mut self,
+        t: &TableInner,
+        name: u64,
+        mode: Mode,
+        what: impl FnOnce() -> String,
+    ) -> Result<Option<Grant>> {
+        let held = match self.db.locks.acquire_free(&t.lock, name, mode, self.age) {
+            Ok(Some(held)) => held,
+            Ok(None) => return Ok(None),
+            Err(why) => return Err(self.refuse(t, why, what(), Obstacle::Whole(t.id, mode.intent()))),
+        };
+        if held == Grant::New {
+            self.s.locks.push(name);
+        }
+        self.stays(t).map(|()| Some(held))
+    }
+
     /// Whether a table is there still whose lock this has just been granted: a drop may have gone
     /// before while this waited. Then the table is left at once, for whoever waits there too; later
     /// it cannot be found by its number any more.

@@ -18,6 +18,14 @@ use crate::tables::Tables;
 use crate::value::Value;
 use std::ops::{Bound, RangeBounds};
 
+/// How a cursor locks the rows that it shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowLock {
+    pub(super) mode: Mode,
+    /// Rows that somebody else has locked are passed over.
+    pub(super) skip_locked: bool,
+}
+
 impl<'db> Transaction<'db> {
     /// Lists a key of index `ix` that this transaction brings, and waits for those who have read an
     /// interval with it. Its lock is held.
@@ -93,6 +101,16 @@ impl<'db> Transaction<'db> {
         Ok((left > 0).then_some(left))
     }
 
+    /// How many more locks may be taken for a cursor's range, as
+    /// [`Transaction::range_locks_left`] says; one that skips locked rows locks no range, and never
+    /// the table.
+    pub(super) fn cursor_locks_left(&mut self, t: &TableInner, lock: RowLock) -> Result<Option<usize>> {
+        if lock.skip_locked && self.locks_rows(t, lock.mode) {
+            return self.lock_table(t, lock.mode.intent()).map(|()| None);
+        }
+        self.range_locks_left(t, lock.mode)
+    }
+
     /// Lists the part of a range up to the entry `last`, or to its end, before it is taken from the
     /// index: the part within `rest` of a cursor that is to read all of `bounds`. Returns what of
     /// the index to take.
@@ -128,17 +146,18 @@ impl<'db> Transaction<'db> {
     }
 
     /// Locks the row that an entry of index `ix` leads to, and puts it into `row`. False if there
-    /// is none any more with the entry's key: then whoever took it away is committed.
+    /// is none any more with the entry's key: then whoever took it away is committed; or if its
+    /// lock is somebody else's and such rows are skipped.
     pub(super) fn read_entry(
         &mut self,
         t: &TableInner,
         ix: usize,
         (entry, rid): (&KeyBuf, Rid),
-        mode: Mode,
+        lock: RowLock,
         row: &mut Vec<u8>,
     ) -> Result<bool> {
         let mut k = std::mem::take(&mut self.s.old);
-        let found = self.lock_entry(t, ix, (t.indexes[ix].key_of(entry), rid), mode, (row, &mut k));
+        let found = self.lock_entry(t, ix, (t.indexes[ix].key_of(entry), rid), lock, (row, &mut k));
         self.s.old = k;
         found
     }
@@ -149,7 +168,7 @@ impl<'db> Transaction<'db> {
         t: &TableInner,
         ix: usize,
         (key, rid): (&[u8], Rid),
-        mode: Mode,
+        RowLock { mode, skip_locked }: RowLock,
         (row, k): (&mut Vec<u8>, &mut Vec<u8>),
     ) -> Result<bool> {
         let of_primary = |row: &[u8], k: &mut Vec<u8>| {
@@ -166,8 +185,17 @@ impl<'db> Transaction<'db> {
                 None if !has_key(t, ix, (key, rid), (&mut *row, &mut *k))? => return Ok(false),
                 None => of_primary(row, k),
             };
-            if !has_defect!(self.db.options.defect(), NoRangeRowLocks) {
-                let what = || format!("(a row of a range of {})", t.indexes[ix].def.name);
+            let what = || format!("(a row of a range of {})", t.indexes[ix].def.name);
+            if skip_locked {
+                let Some(grant) = self.lock_free(t, lock, mode, what)? else { return Ok(false) };
+                // While it was looked for the row may have gone: who brings it again need not wait.
+                if !has_key(t, ix, (key, rid), (&mut *row, &mut *k))? {
+                    if grant == Grant::New && self.s.locks.pop() == Some(lock) {
+                        self.db.locks.release(lock, self.age);
+                    }
+                    return Ok(false);
+                }
+            } else if !has_defect!(self.db.options.defect(), NoRangeRowLocks) {
                 if self.lock(t, lock, mode, what)? == Grant::New {
                     self.count_range_lock(t, ix);
                 }
