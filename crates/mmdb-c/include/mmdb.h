@@ -42,6 +42,9 @@
 // Rows are locked for a change when the cursor comes to them.
 #define MMDB_RANGE_FOR_UPDATE 2
 
+// Rows that another transaction has locked are passed over, and only those shown are locked.
+#define MMDB_RANGE_SKIP_LOCKED 4
+
 // Bits of an index.
 #define MMDB_INDEX_ORDERED 1
 
@@ -1166,8 +1169,8 @@ mmdb_status mmdb_get_by(struct mmdb_transaction *tx,
                         struct mmdb_cursor **cursor);
 
 // Opens a cursor over a range of an ordered index. NULL is no bound. `flags`: MMDB_RANGE_REVERSE,
-// MMDB_RANGE_FOR_UPDATE. Until the cursor is at its end or freed, the transaction can only be
-// ended. Free it with mmdb_cursor_free.
+// MMDB_RANGE_FOR_UPDATE, MMDB_RANGE_SKIP_LOCKED. Until the cursor is at its end or freed, the
+// transaction can only be ended. Free it with mmdb_cursor_free.
 mmdb_status mmdb_range(struct mmdb_transaction *tx,
                        const struct mmdb_table *of,
                        const char *index,
@@ -1472,8 +1475,8 @@ mmdb_status mmdb_get_by(struct mmdb_transaction *tx,
                         struct mmdb_cursor **cursor);
 
 // Opens a cursor over a range of an ordered index. NULL is no bound. `flags`: MMDB_RANGE_REVERSE,
-// MMDB_RANGE_FOR_UPDATE. Until the cursor is at its end or freed, the transaction can only be
-// ended. Free it with mmdb_cursor_free.
+// MMDB_RANGE_FOR_UPDATE, MMDB_RANGE_SKIP_LOCKED. Until the cursor is at its end or freed, the
+// transaction can only be ended. Free it with mmdb_cursor_free.
 mmdb_status mmdb_range(struct mmdb_transaction *tx,
                        const struct mmdb_table *of,
                        const char *index,
