@@ -26,7 +26,7 @@ use std::path::Path;
 
 use fathom_lab::analysis::{Analysis, OfRun};
 use fathom_lab::stats::{Comparison, paired_ratio};
-use fathom_lab::store::Results;
+use fathom_lab::store::{Results, RunStatus};
 use place::{Place, can_serve};
 use serde_json::Value;
 
@@ -123,6 +123,28 @@ fn experiment(settings: &[String], device: &str, repeats: u32) -> String {
     text
 }
 
+/// What a file has of each setting: none if there is no such file, and whether every run failed if it
+/// was tried. A setting with which the application fails does so on every device: it holds its own
+/// database locked. Its busy handler has ten seconds for that in each run, two thirds of the time of
+/// a whole grid.
+fn tried(out: &Path) -> Vec<(String, Option<bool>)> {
+    if !out.exists() {
+        return Vec::new();
+    }
+    let results = Results::load(out).unwrap();
+    let of_cell = |cell: &fathom_lab::store::CellRow| {
+        let runs: Vec<_> = results.runs.iter().filter(|run| run.cell == cell.id).collect();
+        let fails = runs.iter().all(|run| run.status == RunStatus::Failed);
+        Some((setting_of(&cell.label)?, (!runs.is_empty()).then_some(fails)))
+    };
+    results.cells.iter().filter_map(of_cell).collect()
+}
+
+/// The setting in the label of a cell.
+fn setting_of(label: &str) -> Option<String> {
+    label.split(' ').find(|word| word.matches('/').count() > 1).map(str::to_owned)
+}
+
 /// What is measured live, by setting: block and model time of one transaction of each run, ns. A
 /// setting with which the application fails is left out.
 fn live(
@@ -138,11 +160,15 @@ fn live(
     let words = ["run", &file, "--trace", trace, "--out", out, "--dir", ".", "--quiet"];
     let resume = ["--resume"];
     let resume = if Path::new(out).exists() { &resume[..] } else { &[] };
-    place.fathom(&[&words[..], more, resume].concat());
+    let known = tried(Path::new(out));
+    // What failed is not tried again.
+    if known.is_empty() || known.iter().any(|(_, fails)| fails.is_none()) {
+        place.fathom(&[&words[..], more, resume].concat());
+    }
     let results = Results::load(Path::new(out)).unwrap();
     let analysis = Analysis::of(&results).unwrap();
     let of_cell = |cell: &fathom_lab::store::CellRow| {
-        let label = cell.label.split(' ').find(|word| word.matches('/').count() > 1)?.to_owned();
+        let label = setting_of(&cell.label)?;
         let of_run = |run: &OfRun| Some((run.block, run.model?.model_ns));
         let runs: Vec<_> = analysis.get(cell.id, "replay", None)?.runs.iter().filter_map(of_run).collect();
         (!runs.is_empty()).then_some((label, runs))
@@ -185,9 +211,18 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
             place.fathom(&["trace", "synthesise", trace, "--scale", &scale, "--out", &file]).exits(0);
         }
         let stem = Path::new(&file).file_stem().unwrap().to_str().unwrap().to_owned();
+        let file_of = |device: &str| kept.join(format!("{stem}-{device}.db"));
+        let failing = |device: &&str| tried(&file_of(device)).into_iter().filter(|of| of.1 == Some(true));
         let of_device = |device: &str| {
             let name = format!("{stem}-{device}");
-            let all = live((&place, &kept, &file), &name, &experiment(&grid(), device, 1), &[]);
+            let begun: Vec<String> = tried(&file_of(device)).into_iter().map(|of| of.0).collect();
+            let broken: Vec<String> = all_presets.iter().flat_map(failing).map(|of| of.0).collect();
+            let settings = if begun.is_empty() {
+                grid().into_iter().filter(|setting| !broken.contains(setting)).collect()
+            } else {
+                begun
+            };
+            let all = live((&place, &kept, &file), &name, &experiment(&settings, device, 1), &[]);
             all.into_iter().map(|(settings, runs)| (settings, runs[0].1)).collect::<Vec<_>>()
         };
         let grids: Vec<(&str, Vec<(String, f64)>)> =
