@@ -392,8 +392,8 @@ fn a_handle_on_a_directory_that_was_replaced_does_not_overwrite_the_new_one() {
     whole(&p.join("away"), o, 5);
 }
 
-/// Commits were acknowledged for ten seconds, or without end where MANIFEST was left, into files that
-/// had no name any more, and were lost with the process.
+/// Commits were acknowledged for ten seconds, or without end where MANIFEST was left, into files
+/// that had no name any more, and were lost with the process.
 #[test]
 fn nothing_is_acknowledged_once_the_log_has_been_deleted() {
     let everything = |dir: &Path| std::fs::remove_dir_all(dir).unwrap();
