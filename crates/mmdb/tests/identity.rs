@@ -392,6 +392,58 @@ fn a_handle_on_a_directory_that_was_replaced_does_not_overwrite_the_new_one() {
     whole(&p.join("away"), o, 5);
 }
 
+/// Commits were acknowledged for ten seconds, or without end where MANIFEST was left, into files
+/// that had no name any more, and were lost with the process.
+#[test]
+fn nothing_is_acknowledged_once_the_log_has_been_deleted() {
+    let everything = |dir: &Path| std::fs::remove_dir_all(dir).unwrap();
+    let log = |dir: &Path| std::fs::remove_dir_all(dir.join("log-0")).unwrap();
+    let segments = |dir: &Path| {
+        for entry in std::fs::read_dir(dir.join("log-0")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.to_string_lossy().contains("segment-") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    };
+    let deletions: [&dyn Fn(&Path); 3] = [&everything, &log, &segments];
+    for (delete, background) in deletions.into_iter().flat_map(|delete| [(delete, true), (delete, false)]) {
+        let p = Place::new("deleted");
+        let dir = p.join("db");
+        let db = Database::open(&dir, Options { background, ..options(&[]) }).unwrap();
+        fill(&db, 0, 5);
+        delete(&dir);
+        let t = db.table("t").unwrap();
+        let put = |id: i64| {
+            db.begin()
+                .and_then(|mut tx| tx.upsert(&t, &[id.into(), "value".into()]).and_then(|_| tx.commit()))
+        };
+        let waited = put(6).and_then(|ticket| ticket.wait());
+        // Or a thread of the database has met the gap before.
+        let (Err(Error::Indeterminate { cause, .. }) | Err(Error::Poisoned { cause })) = &waited else {
+            panic!("{waited:?}");
+        };
+        assert!(["was deleted", "replaced or emptied"].iter().any(|words| cause.contains(words)), "{cause}");
+        assert!(matches!(put(7).map(drop), Err(Error::Poisoned { .. })));
+    }
+}
+
+/// What is written goes along, until a manifest is due and is not found.
+#[test]
+fn a_log_that_is_moved_while_it_is_open_has_what_was_acknowledged() {
+    let p = Place::new("moved");
+    let (dir, o) = (p.join("db"), options(&[]));
+    let db = Database::open(&dir, o.clone()).unwrap();
+    fill(&db, 0, 5);
+    std::fs::rename(&dir, p.join("away")).unwrap();
+    let t = db.table("t").unwrap();
+    let put = |id: i64| db.run(|tx| tx.insert(&t, &[id.into(), "value".into()]));
+    let acknowledged = 5 + (5..9).take_while(|&id| put(id).is_ok()).count();
+    drop(db);
+    let found = count(&Database::open(p.join("away"), o).unwrap());
+    assert!(found >= acknowledged, "{found} of {acknowledged}");
+}
+
 #[test]
 fn a_manifest_of_another_format_is_refused_by_its_number() {
     let p = Place::new("format");

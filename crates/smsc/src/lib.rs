@@ -18,6 +18,7 @@ pub mod bench;
 pub mod centre;
 pub mod check;
 pub mod client;
+mod file_identity;
 pub mod housekeeping;
 pub mod load;
 pub mod model;

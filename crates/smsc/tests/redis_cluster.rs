@@ -403,11 +403,52 @@ fn consume(store: &dyn Store, ledger: &Mutex<Ledger>, stop: &AtomicBool, alive: 
     }
 }
 
-/// `kill -9` of any node at any moment, one after the other, under load by two stores as two
-/// processes have them: nothing that was acknowledged is lost, nothing settled comes again, the
-/// order of each station is kept, and nothing is there twice.
+/// How a node goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// `kill -9`.
+    Kill,
+    /// SIGSTOP: its connections stay, and what was sent to it is done when it goes on, perhaps as a
+    /// master that has been replaced.
+    Stop,
+}
+
+impl Loss {
+    /// Takes a node away for a while.
+    fn of(self, nodes: &mut Nodes, at: usize, random: &mut fathom_random::Random) {
+        match self {
+            Loss::Kill => {
+                nodes.cluster.kill(at);
+                std::thread::sleep(Duration::from_millis(500 + random.below(5000)));
+                nodes.cluster.start(at).unwrap();
+            }
+            Loss::Stop => {
+                let about = redis_at(nodes, at, &["info", "server"]);
+                let process = about.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap();
+                let signal = |name| Command::new("kill").args([name, process.trim()]).status().unwrap();
+                assert!(signal("-STOP").success());
+                // Of half of them the others think that they are gone.
+                std::thread::sleep(Duration::from_millis(500 + random.below(10_000)));
+                assert!(signal("-CONT").success());
+            }
+        }
+    }
+}
+
 #[test]
 fn kills_of_nodes_lose_nothing_and_double_nothing() {
+    losses_of_nodes_lose_nothing_and_double_nothing(Loss::Kill);
+}
+
+#[test]
+fn nodes_that_stand_still_lose_nothing_and_double_nothing() {
+    losses_of_nodes_lose_nothing_and_double_nothing(Loss::Stop);
+}
+
+/// The loss of any node at any moment, one after the other, under load by two stores as two
+/// processes have them: nothing that was acknowledged is lost, nothing settled comes again, the
+/// order of each station is kept, and nothing is there twice.
+fn losses_of_nodes_lose_nothing_and_double_nothing(loss: Loss) {
     let Some(mut nodes) = Nodes::start() else { return };
     let url = nodes.url("shards=64&keep=0");
     let stores = [open(&url), open(&url)];
@@ -441,9 +482,7 @@ fn kills_of_nodes_lose_nothing_and_double_nothing() {
                 at = (at + 1) % nodes.cluster.count();
             }
             masters += u64::from(nodes.cluster.is_master(at));
-            nodes.cluster.kill(at);
-            std::thread::sleep(Duration::from_millis(500 + random.below(5000)));
-            nodes.cluster.start(at).unwrap();
+            loss.of(&mut nodes, at, &mut random);
             // One loss at a time is what is promised.
             nodes.cluster.until_well().unwrap();
         }
@@ -482,7 +521,7 @@ fn kills_of_nodes_lose_nothing_and_double_nothing() {
     stores[0].scan(each).unwrap();
     let repeated: usize = stores.iter().map(RedisClusterStore::repeated).sum();
     eprintln!(
-        "{kills} kills, {masters} of masters: {} accepted, {} settled with receipts, {} deliveries given, {repeated} rounds repeated",
+        "{kills} times {loss:?}, {masters} of masters: {} accepted, {} settled with receipts, {} deliveries given, {repeated} rounds repeated",
         accepted.len(),
         ledger.settled.len(),
         ledger.given

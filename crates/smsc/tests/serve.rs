@@ -389,6 +389,22 @@ fn a_check_says_which_addresses_are_taken() {
 }
 
 #[test]
+fn words_that_are_empty_or_cut_short_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("smsc.toml"), config("")).unwrap();
+    for (words, told) in [
+        (&["serve", "--config", "smsc.toml", "--store", ""][..], "--store: it is empty"),
+        (&["load", "--to", "127.0.0.1", "--system-id", "app"], "--to 127.0.0.1: give HOST:PORT"),
+        (&["load", "--to", "centre:port", "--system-id", "app"], "--to centre:port: give HOST:PORT"),
+    ] {
+        let mut command = Process::new(env!("CARGO_BIN_EXE_smsc"));
+        let output = command.args(words).current_dir(dir.path()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(told), "{words:?}: {said}");
+    }
+}
+
+#[test]
 fn load_is_answered_and_receipted() {
     let (_dir, server) = Server::new("");
     let load = |password: &str, more: &[&str]| {

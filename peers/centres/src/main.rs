@@ -5,10 +5,6 @@
 //! beyond is away, so that what is measured is accepting and keeping: each message has a station of
 //! its own and stays. Afterwards the centre is killed and started again, and what it then has is
 //! compared with what it acknowledged.
-//!
-//! ```text
-//! centres --smsc FILE [--dir DIR] [--seconds N] [--blocks N] [--clients N,N] [--only WORDS]
-//! ```
 
 mod centre;
 mod client;
@@ -21,6 +17,19 @@ use centre::Centre;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
+
+const HELP: &str = "\
+SMS centres under one client and workload, in one interleaved run: smsc serve and Kannel
+
+Usage: centres [--smsc FILE] [--dir DIR] [--seconds N] [--blocks N] [--clients N,N] [--only WORDS]
+
+  --smsc FILE      The program [default: target/release/smsc]
+  --dir DIR        Where the centres keep messages: the disk that is measured [default: /var/tmp]
+  --seconds N      Of each measurement [default: 10]
+  --blocks N       How often every centre is measured with every number of clients [default: 5]
+  --clients N,N    Clients at a time [default: 1,16,64]
+  --only WORDS     Centres with these words in their name, such as Kannel [default: all]
+";
 
 /// A mistake, in words.
 type Failure = Box<dyn Error>;
@@ -47,6 +56,10 @@ impl Options {
         };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
+            if matches!(word.as_str(), "--help" | "-h") {
+                print!("{HELP}");
+                std::process::exit(0);
+            }
             let mut value = || words.next().ok_or(format!("{word} wants a value"));
             match word.as_str() {
                 "--smsc" => options.smsc = value()?.into(),
@@ -57,7 +70,7 @@ impl Options {
                 "--clients" => {
                     options.clients = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?;
                 }
-                _ => return Err(format!("{word} is no option; the head of src/main.rs has them").into()),
+                _ => return Err(format!("{word} is no option; --help tells them").into()),
             }
         }
         options.smsc = std::fs::canonicalize(&options.smsc)

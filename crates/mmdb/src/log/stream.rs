@@ -611,9 +611,25 @@ impl Stream {
             let forgotten = has_defect!(defect, NoSync) || (!is_last && has_defect!(defect, LastSegmentOnly));
             if !next_same && !forgotten {
                 c.segment.file.sync().map_err(Error::io("sync", &c.segment.path))?;
+                self.require_name(&c.segment)?;
             }
         }
         Ok(())
+    }
+
+    /// Refuses a segment that was deleted while it was open: the system takes what is written to
+    /// it as ever, and no opening would find it. After the sync, so that whatever is acknowledged
+    /// had its file until then.
+    fn require_name(&self, segment: &Segment) -> Result<()> {
+        if segment.file.has_name().map_err(Error::io("look at", &segment.path))? {
+            return Ok(());
+        }
+        let what = format!(
+            "the log was deleted while the database was open: {} has no name any more, and what was committed last is \
+             in no file that an opening would find",
+            segment::name(segment.number)
+        );
+        Err(Error::directory(&self.place.dir, what))
     }
 
     /// Marks the batch under way as durable here.

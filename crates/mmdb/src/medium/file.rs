@@ -352,6 +352,10 @@ impl MediumFile for OsFile {
         }
     }
 
+    fn has_name(&self) -> io::Result<bool> {
+        Ok(rustix::fs::fstat(&self.0)?.st_nlink > 0)
+    }
+
     fn drop_cache(&self) -> io::Result<()> {
         Ok(rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed)?)
     }

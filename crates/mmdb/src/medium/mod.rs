@@ -139,6 +139,7 @@ pub trait Medium: Send + Sync + Debug {
 /// f.preallocate(8)?;
 /// f.write_at(6, b"hello")?;
 /// f.sync()?;
+/// assert!(f.has_name()?);
 /// f.drop_cache()?;
 /// let mut b = [0; 16];
 /// let n = f.read_at(4, &mut b)?;
@@ -174,6 +175,12 @@ pub trait MediumFile: Send + Sync + Debug {
     /// less. The default does nothing: then [`MediumFile::preallocate`] finds out.
     fn reserve(&self, _len: u64) -> io::Result<()> {
         Ok(())
+    }
+    /// Whether the file has a name yet: one that was deleted while it is open takes all that is
+    /// written to it, and loses it when it is closed. Asked after every flush of the log, so it has
+    /// to cost little. The default is for media where only the database deletes files.
+    fn has_name(&self) -> io::Result<bool> {
+        Ok(true)
     }
     /// Forgets cached pages, so that what is read next comes from the device. A hint; the default
     /// does nothing.

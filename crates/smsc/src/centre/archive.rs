@@ -16,6 +16,7 @@ pub use closed::{Rotation, write_csv};
 pub use reader::ArchiveReader;
 pub use record::ArchivedMessage;
 
+use crate::file_identity::FileIdentity;
 use crate::model::Message;
 use crate::transaction::StoreError;
 use format::Batch;
@@ -37,6 +38,7 @@ pub struct Archive {
     directory: PathBuf,
     path: PathBuf,
     file: File,
+    identity: FileIdentity,
     /// The name of the store whose messages it has.
     store: Option<String>,
     rotation: Rotation,
@@ -195,11 +197,13 @@ impl Archive {
         // What a process wrote that was killed before it synced counts from now on.
         file.sync_all().map_err(io())?;
         sync_directory(directory)?;
+        let identity = FileIdentity::of(&path)?;
         let stretches = Arc::new(Mutex::new(stretches));
         Ok(Archive {
             directory: directory.to_owned(),
             path,
             file,
+            identity,
             store,
             rotation,
             number,
@@ -238,6 +242,7 @@ impl Archive {
         self.end = make(&self.directory, &self.path, self.store.as_deref())?;
         self.file =
             File::options().read(true).append(true).open(&self.path).map_err(StoreError::io(&self.path))?;
+        self.identity = FileIdentity::of(&self.path)?;
         sync_directory(&self.directory)?;
         (self.records, self.first_us) = (0, None);
         Ok(true)
@@ -299,6 +304,8 @@ impl Archive {
             self.torn = self.file.set_len(self.end).is_err();
             return Err(StoreError::io(&self.path)(error).into());
         }
+        // One that was deleted takes records as ever, and they would leave the store for it.
+        self.identity.require()?;
         self.count += fresh.len() as u64;
         self.records += fresh.len() as u64;
         self.first_us = self.first_us.or_else(|| messages.first().map(|message| message.done_us));

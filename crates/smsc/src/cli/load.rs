@@ -73,6 +73,10 @@ impl Load {
         {
             return Err(Wrong(format!("--prefix {}: give 1 to 10 digits", self.prefix)).into());
         }
+        let has_port = self.to.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        if !has_port {
+            return Err(Wrong(format!("--to {}: give HOST:PORT, as in 127.0.0.1:2775", self.to)).into());
+        }
         let password = std::env::var("SMSC_PASSWORD").map_err(|_| {
             Wrong("the password is missing: put it into the environment, SMSC_PASSWORD=… smsc load …".into())
         })?;

@@ -175,7 +175,9 @@ impl Serve {
                     tell!("{}: {name} {address}: {error}; {whose}", self.config.display());
                 }
             }
-            tell!("{}: {} accounts, no mistake", self.config.display(), config.accounts.len());
+            let count = config.accounts.len();
+            let accounts = if count == 1 { "account" } else { "accounts" };
+            tell!("{}: {count} {accounts}, no mistake", self.config.display());
             return Ok(true);
         }
         let place = match &self.store {

@@ -496,6 +496,7 @@ mod tests {
         for (from, to, line, words) in [
             ("[timers]", "store = \"postgresql://u@h:0/\"\n[timers]", 3, "port of host 1"),
             ("[timers]", "store = \"mysql://h/\"\n[timers]", 3, "known are postgresql"),
+            ("[timers]", "store = \"\"\n[timers]", 3, "it is empty"),
             ("[timers]", "store = 7\n[timers]", 3, "a directory, a URL"),
             (
                 "[timers]",

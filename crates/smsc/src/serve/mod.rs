@@ -71,6 +71,7 @@ use self::places::{Places, UnboundConnection};
 use self::session::Seat;
 use self::source::Source;
 use crate::centre::{Archive, RetryPolicy, Rules};
+use crate::file_identity::FileIdentity;
 use crate::housekeeping::recover;
 use crate::load::Clock;
 use crate::network::NetworkProfile;
@@ -215,6 +216,10 @@ pub async fn serve(
         }
         _ => None,
     };
+    let directory = match &place {
+        Place::Directory(directory) => Some(FileIdentity::of(directory)?),
+        Place::Server(_) | Place::Cluster(_) => None,
+    };
     let reader = archive.as_ref().map(Archive::reader).transpose()?;
     let listener = listen(config.listen).await?;
     let sites = Sites::listen(&config).await?;
@@ -226,7 +231,7 @@ pub async fn serve(
     let tls = tls_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     let smpp = listener.local_addr()?;
     let front = Front::new(config, (store, kind.name()), reader, log)?;
-    let upkeep = upkeep::start(&front, archive)?;
+    let upkeep = upkeep::start(&front, directory, archive)?;
     let route = tokio::spawn(network::run(Arc::clone(&front), network, retry));
     let detour = tokio::spawn(peer::detour(Arc::clone(&front)));
     tokio::spawn(queues::run(Arc::clone(&front)));

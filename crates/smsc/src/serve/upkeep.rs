@@ -3,6 +3,7 @@
 use super::front::Front;
 use super::log::Level;
 use crate::centre::{Archive, Operation, Outcome, Place, write_csv};
+use crate::file_identity::FileIdentity;
 use crate::housekeeping::flush;
 use crate::store::{Acknowledge, Session, StoreError};
 use std::path::Path;
@@ -34,12 +35,17 @@ impl Upkeep {
     }
 }
 
-/// Starts the threads; `archive` for a store whose final messages leave it.
-pub(super) fn start(front: &Arc<Front>, archive: Option<Archive>) -> std::io::Result<Upkeep> {
+/// Starts the threads; `directory` of a store that has one, `archive` for one whose final messages
+/// leave it.
+pub(super) fn start(
+    front: &Arc<Front>,
+    directory: Option<FileIdentity>,
+    archive: Option<Archive>,
+) -> std::io::Result<Upkeep> {
     let named = |name: &str| std::thread::Builder::new().name(name.into());
     let of_timers = Arc::clone(front);
     let mut threads = vec![named("smsc-timers").spawn(move || {
-        if let Err(error) = timers(&of_timers) {
+        if let Err(error) = timers(&of_timers, directory.as_ref()) {
             of_timers.fail(error);
         }
     })?];
@@ -61,8 +67,10 @@ fn count(session: &mut dyn Session, operation: Operation) -> Result<usize, Store
     }
 }
 
-/// Scheduled Message Timer, Retry, expiry and leases, until the server ends.
-fn timers(front: &Front) -> Result<(), StoreError> {
+/// Scheduled Message Timer, Retry, expiry and leases, until the server ends; and whether the
+/// store's directory is there: mmdb and SQLite see at each commit that their files are, and the
+/// server of a private store may not for a minute, or at all.
+fn timers(front: &Front, directory: Option<&FileIdentity>) -> Result<(), StoreError> {
     let mut session = front.store.store().session(Acknowledge::Early)?;
     let (mut place, mut sweep_us, mut leases_us) = (Place::BEGIN, i64::MIN, i64::MIN);
     while !front.has_ended() {
@@ -80,6 +88,7 @@ fn timers(front: &Front) -> Result<(), StoreError> {
             done += count;
         }
         if now_us >= leases_us {
+            directory.map_or(Ok(()), FileIdentity::require)?;
             let freed = count(&mut *session, Operation::FreeLeases { now_us, until_us: now_us, max: BATCH })?;
             let overdue = count(&mut *session, Operation::Overdue { now_us, max: BATCH })?;
             leases_us = if freed + overdue == 0 { now_us + LEASES_US } else { now_us };

@@ -41,6 +41,10 @@ impl Place {
     /// It is a URL, and wrong; the words have nothing of its password.
     pub fn parse(word: &OsStr) -> Result<Place, String> {
         let Some(text) = word.to_str() else { return Ok(Place::Directory(word.into())) };
+        if text.is_empty() {
+            // As a script writes whose variable is not set.
+            return Err("it is empty; name a directory, or a URL".into());
+        }
         let means_a_server = ["postgresql:", "postgres:", "host=", "dbname=", "user=", "service="];
         if !text.contains("://") && means_a_server.iter().any(|begin| text.starts_with(begin)) {
             // What follows may have a password.

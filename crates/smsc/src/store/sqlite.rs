@@ -13,6 +13,7 @@ use super::engine::{Engine, EngineSession};
 use super::sql::{names, range_sql, update_sql, upsert};
 use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, scan_all};
 use crate::centre::{Operation, Outcome, Rules};
+use crate::file_identity::FileIdentity;
 use crate::model::{Columns, FIRST_TABLES, IdBlock, Index, Kind, Record, StationKey, TABLES, Table, Value};
 use crate::transaction::Transaction;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -119,8 +120,14 @@ impl SqliteStore {
             next_id: 0,
             reserved: 0,
             synchronous: Acknowledge::Durable,
+            files: Vec::new(),
         };
         engine.begin_ids()?;
+        if vfs.is_none() {
+            let files = [path, dir.join("smsc.db-wal")];
+            let files = files.iter().filter(|path| path.exists());
+            engine.files = files.map(|path| FileIdentity::of(path)).collect::<Result<_, _>>()?;
+        }
         let database = Arc::new(Database::of(engine));
         let writer = grouped.then(|| Writer::start(&database, rules)).transpose()?;
         Ok(SqliteStore { rules, database, writer, abandoned: AtomicBool::new(false) })
@@ -228,6 +235,8 @@ struct SqliteEngine {
     reserved: i64,
     /// What `synchronous` is set to.
     synchronous: Acknowledge,
+    /// Its files; none of one that is not SQLite's own.
+    files: Vec<FileIdentity>,
 }
 
 impl SqliteEngine {
@@ -272,6 +281,10 @@ impl SqliteEngine {
         self.execute("BEGIN IMMEDIATE")?;
         let ids = (self.next_id, self.reserved);
         let done = work(self).and_then(|value| self.execute("COMMIT").map(|()| value));
+        if done.is_ok() && acknowledge == Acknowledge::Durable {
+            // SQLite commits to a file that was deleted as to any other.
+            self.files.iter().try_for_each(FileIdentity::require)?;
+        }
         if done.is_err() {
             (self.next_id, self.reserved) = ids;
             // SQLite may have rolled back by itself (a full disk); then there is nothing to roll

@@ -91,6 +91,15 @@ pub enum StoreError {
         /// What should be there.
         expected: &'static str,
     },
+    /// A file of the store has been taken away while it is open.
+    #[error(
+        "{path} was deleted, moved or replaced while it was in use: what was written last is in no file that a start \
+         would find, and was not acknowledged"
+    )]
+    Gone {
+        /// The file or directory.
+        path: String,
+    },
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     Io {

@@ -112,24 +112,26 @@ fn shown(found: &FoundMessage) -> Value {
 }
 
 impl Api {
+    /// The account's message of this number.
+    async fn own_message(&self, account: u32, msg_id: i64) -> Result<Option<FoundMessage>, Status> {
+        let found = lookup::message(&self.front, msg_id).await?;
+        Ok(found.filter(|found| match found {
+            FoundMessage::Live(live) => live.account == account && live.receipt_of == 0,
+            FoundMessage::Archived(record) => record.account == account && record.receipt_of == 0,
+        }))
+    }
+
     async fn query(&self, account: &Account, msg_id: i64) -> Answer {
         let _one = UnderWay::new(&self.front.under_way);
-        let found = match lookup::message(&self.front, msg_id).await {
-            Ok(found) => found,
-            Err(status) => return failed(status, ""),
-        };
-        let own = found.filter(|found| match found {
-            FoundMessage::Live(live) => live.account == account.number && live.receipt_of == 0,
-            FoundMessage::Archived(record) => record.account == account.number && record.receipt_of == 0,
-        });
-        match own {
-            Some(found) => Answer::json(StatusCode::OK, &shown(&found)),
-            None => no_such_message(),
+        match self.own_message(account.number, msg_id).await {
+            Ok(Some(found)) => Answer::json(StatusCode::OK, &shown(&found)),
+            Ok(None) => no_such_message(),
+            Err(status) => failed(status, ""),
         }
     }
 
     async fn cancel(&self, account: Arc<Account>, msg_id: i64) -> Answer {
-        let front = Arc::clone(&self.front);
+        let (front, number) = (Arc::clone(&self.front), account.number);
         // Goes on where the client goes.
         let cancelled = tokio::spawn(async move {
             let _one = UnderWay::new(&front.under_way);
@@ -147,7 +149,12 @@ impl Api {
             Ok(Ok(Outcome::Refused(Refusal::InFlight))) => {
                 conflict("the message is being delivered just now")
             }
-            Ok(Ok(Outcome::Refused(_))) => no_such_message(),
+            // One that has left the store is in the archive.
+            Ok(Ok(Outcome::Refused(_))) => match self.own_message(number, msg_id).await {
+                Ok(Some(_)) => conflict("the message has its final state"),
+                Ok(None) => no_such_message(),
+                Err(status) => failed(status, ""),
+            },
             _ => failed(Status::SystemError, ""),
         }
     }

@@ -22,7 +22,7 @@ const DESTINATIONS_MAX: usize = 254;
 
 /// The body of a request.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with the fields of a message")]
 struct Written {
     from: Option<String>,
     to: Destinations,
