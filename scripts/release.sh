@@ -48,13 +48,16 @@ tree() {
   "$here" completions fish >"$root/share/fish/vendor_completions.d/fathom.fish"
   install -D -m 644 -t "$root/share/doc/fathom" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
   if [ "$processor" = x86_64 ]; then
-    for name in "${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}"/guest-kernel/*/linux; do
-      [ -f "$name" ] || { echo "note: no guest kernel in the archive: \`fathom stack kernel\` builds it"; continue; }
+    # Those of earlier recipes lie beside it, and no program of this release looks for them.
+    name=$(ls -t "${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}"/guest-kernel/*/linux 2>/dev/null | head -n 1 || true)
+    if [ -f "$name" ]; then
       local recipe=$root/lib/fathom/guest-kernel/$(basename "$(dirname "$name")")
       install -D -m 755 "$name" "$recipe/linux"
       install -m 644 "$(dirname "$name")/kernel.json" "$recipe/kernel.json"
       (cd "$recipe" && sha256sum linux >linux.sha256)
-    done
+    else
+      echo "note: no guest kernel in the archive: \`fathom stack kernel\` builds it"
+    fi
   fi
   gzip -9n "$root/share/man/man1"/*.1
   find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +

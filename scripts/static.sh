@@ -20,13 +20,13 @@ out=$target/$made/machines
 
 . scripts/zig.sh
 
-# build PROCESSOR TARGET [OPTION…]: OPTIONs are cargo's.
+# build PROCESSOR TARGET [COMMAND [OPTION…]]: a command of cargo-zigbuild, and its options.
 build() {
-  local processor=$1 triple=$2
-  shift 2
+  local processor=$1 triple=$2 command=${3:-zigbuild}
+  shift $(($# < 3 ? 2 : 3))
   echo "Building fathom for $processor ($triple) …"
   CARGO_TARGET_DIR=$target/static \
-    cargo-zigbuild zigbuild --locked --profile "$profile" --quiet -p fathom --target "$triple" "$@"
+    cargo-zigbuild "$command" --locked --profile "$profile" --quiet -p fathom --target "$triple" "$@"
   mkdir -p "$out"
   cp "$target/static/$triple/$made/fathom" "$out/fathom-$processor.new"
   mv "$out/fathom-$processor.new" "$out/fathom-$processor"
@@ -43,7 +43,9 @@ for processor in "$@"; do
       if std armv7-unknown-linux-musleabihf; then build armv7 armv7-unknown-linux-musleabihf
       elif rustup component add rust-src >/dev/null 2>&1; then
         # Compiling std is not yet an option of a stable cargo; the compiler is the same.
-        RUSTC_BOOTSTRAP=1 build armv7 armv7-unknown-linux-musleabihf -Z build-std=std,panic_unwind
+        # What a program of musl begins with (crt1.o) comes with rustup's std; here it is zig's.
+        RUSTC_BOOTSTRAP=1 build armv7 armv7-unknown-linux-musleabihf rustc --bin fathom \
+          -Z build-std=std,panic_unwind -- -C link-self-contained=no
       else unavailable "rustup has neither std for armv7 here nor its source"
       fi ;;
     *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;

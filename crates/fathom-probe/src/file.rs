@@ -41,9 +41,10 @@ pub struct WrappedFile {
 
 /// What precedes the platform's file in the memory that SQLite gives to a file of the VFS "fathom".
 ///
-/// SQLite aligns that memory to 8 bytes; the size of `Head` is a multiple of 8, so the platform's
-/// file is as aligned as it would be without the probe.
-#[repr(C)]
+/// SQLite aligns that memory to 8 bytes; the size of `Head` is a multiple of 8, where pointers have
+/// 4 by being aligned so itself, and the platform's file is as aligned as it would be without the
+/// probe.
+#[repr(C, align(8))]
 pub struct Head {
     base: File,
     wrapped: WrappedFile,

@@ -155,6 +155,7 @@ fn the_guest_kernel_of_an_archive_is_used_as_it_was_made_and_not_when_it_is_dama
         .unwrap()
         .map(|entry| entry.unwrap().path().join("linux"))
         .collect();
+    assert_eq!(kernels.len(), 1, "kernels of earlier recipes are of no use: {kernels:?}");
     let is_used = |said: &str| said.lines().any(|line| line.contains("yes  guest-kernel"));
     let whole = doctor();
     if !is_used(&whole) {

@@ -77,7 +77,7 @@ fn a_machine_that_is_unknown_or_another_than_it_was_is_said_with_what_to_do() {
     let place = Place::new();
     configured(&server, "Host board\n  StrictHostKeyChecking ask");
     let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
-    end.exits(1).says("connect once by hand (`ssh board`)");
+    end.exits(1).says(&format!("connect once by hand (`ssh -F {} board`)", server.config()));
     // Its key was another.
     let known = server.path("known");
     key(&server.path("another"));

@@ -117,7 +117,8 @@ fn failures(results: &Results, found: &mut Found) {
     let failed: Vec<_> = results.failed_runs().collect();
     if let Some(first) = failed.first() {
         let label = results.cell(first.cell).map_or("?", |cell| cell.label.as_str());
-        let message = first.message.as_deref().unwrap_or("no message");
+        // Whoever said it may have ended the sentence.
+        let message = first.message.as_deref().unwrap_or("no message").trim_end_matches('.');
         found.push(Weight::Answer, format!(
             "{} of {} runs failed and are left out, the first in {label}: {message}. `fathom run … --resume` tries them again",
             failed.len(),

@@ -14,6 +14,7 @@ use fathom_ground::command::shell_line;
 use fathom_ground::pipe;
 
 use super::target::{ADB_DIRECTORY, Target};
+use super::world::processor_of;
 use crate::schedule::Interrupt;
 
 /// Names a configuration for `ssh` in the place of `~/.ssh/config`.
@@ -207,7 +208,11 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
              somebody else answers in its place"
         )
     } else if holds("Host key verification failed") || holds("host key is known") {
-        format!("it is not known here: connect once by hand (`ssh {name}`) and compare its key")
+        let with = match std::env::var(SSH_CONFIG) {
+            Ok(file) if !file.is_empty() => format!("-F {} ", shell_line([&file])),
+            _ => String::new(),
+        };
+        format!("it is not known here: connect once by hand (`ssh {with}{name}`) and compare its key")
     } else if holds("Permission denied (") {
         format!(
             "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there"
@@ -220,6 +225,12 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
             _ => "FATHOM_REMOTE_CACHE=/DIRECTORY here names another",
         };
         format!("the directory of Fathom's files there lets no program start, or not this one; {place}")
+    } else if is_unlinked(&said, status) {
+        format!(
+            "this program is linked to a C library that is not there, or is older there: a static one needs none; it comes \
+             with the release, or `scripts/static.sh {}` makes it",
+            processor_of(std::env::consts::ARCH)
+        )
     } else {
         return said;
     };
@@ -228,6 +239,20 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
 
 /// What a shell ends with when a program that is there cannot be started (POSIX, 2.8.2).
 const NOT_STARTED: i32 = 126;
+
+/// The same where its file, or the loader that its head names, is not there.
+const NOT_FOUND: i32 = 127;
+
+/// Whether the program lies there and its C library does not: a shell says of both that there is no
+/// such file, and names the program; the loader of glibc (`version GLIBC_2.36 not found`) and that
+/// of musl (`symbol not found`) speak themselves.
+fn is_unlinked(said: &str, status: ExitStatus) -> bool {
+    let is_said = |words: &str| said.contains(words);
+    (status.code() == Some(NOT_FOUND) && is_said("/fathom"))
+        || (is_said("version `GLIBC") && is_said("not found"))
+        || (is_said("Error relocating") && is_said("symbol not found"))
+        || is_said("error while loading shared libraries")
+}
 
 /// Why neither program could be started.
 pub(super) fn not_started(target: &Target, error: &io::Error) -> String {
@@ -243,6 +268,9 @@ pub(super) fn not_started(target: &Target, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
     fn words(target: &str, script: &str) -> Vec<String> {
@@ -261,6 +289,37 @@ mod tests {
         let output = Command::new("sh").args(["-c", &read]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "exec|sh|-c|echo 'it is' $HOME|");
         assert!(words.contains(&"BatchMode=yes".to_owned()));
+    }
+
+    /// A program that is linked to a loader which the machine has not: as a shell says it, the
+    /// program itself, which lies there, was not found.
+    #[test]
+    fn a_program_whose_loader_is_absent_is_told_from_one_that_is_absent() {
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("fathom");
+        std::fs::write(&program, "#!/lib/no-such-loader.so\n").unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let board: Target = "ssh:board".parse().unwrap();
+        let mut tried = 0;
+        for shell in [&["sh"][..], &["bash"], &["busybox", "sh"]] {
+            let script = format!("exec '{}' agent", program.display());
+            let Ok(end) = Command::new(shell[0]).args(&shell[1..]).args(["-c", &script]).output() else {
+                continue;
+            };
+            tried += 1;
+            let said = String::from_utf8_lossy(&end.stderr);
+            let said = why(&board, said.trim(), end.status);
+            assert!(said.contains("scripts/static.sh"), "{shell:?}: {said}");
+        }
+        assert!(tried > 0);
+        let failed = ExitStatus::from_raw(1 << 8);
+        let old = "./files/x/fathom: /lib/libc.so.6: version `GLIBC_2.39' not found (required by ./fathom)";
+        assert!(why(&board, old, failed).contains("older there"));
+        let musl = "Error relocating ./files/x/fathom: __res_init: symbol not found";
+        assert!(why(&board, musl, ExitStatus::from_raw(127 << 8)).contains("scripts/static.sh"));
+        // What a machine without the commands that are needed says is no matter of libraries.
+        let other = why(&board, "sh: uname: not found", ExitStatus::from_raw(127 << 8));
+        assert!(!other.contains("static"), "{other}");
     }
 
     #[test]

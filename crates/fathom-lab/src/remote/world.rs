@@ -105,8 +105,8 @@ impl Remote {
         let own_content = content(&own)?;
         let probed = self.probe(&own_content)?;
         self.base.clone_from(&probed.base);
-        let is_alike =
-            (probed.system.as_str(), probed.processor.as_str()) == ("Linux", std::env::consts::ARCH);
+        let is_alike = (probed.system.as_str(), probed.processor.as_str())
+            == ("Linux", processor_of(std::env::consts::ARCH));
         let other = program_for(&own, &probed).map_err(|problem| format!("{}: {problem}", self.target));
         if !is_alike {
             let other = other?;
@@ -352,14 +352,24 @@ fn probed(text: &str) -> Option<Probed> {
     let (system, processor, has, base) = (next()?, next()?, next()?, next()?);
     // A kernel of 64 bits may have a system of 32 above it, which runs programs of 32; arm's names
     // say how they are ordered.
-    let processor = match processor.as_str() {
-        "arm64" => "aarch64".to_owned(),
-        "amd64" => "x86_64".to_owned(),
-        arm if arm.starts_with("armv7") || arm.starts_with("armv8") => "armv7".to_owned(),
-        _ => processor,
-    };
+    let processor = processor_of(&processor).to_owned();
     Some(Probed { base, system, processor, has_program: has == "yes" })
 }
+
+/// A processor's name in those of Fathom's programs: of what `uname -m` says, and of what Rust
+/// calls the one that a program is made for, which for Arm of 32 bits says no version.
+pub(super) fn processor_of(name: &str) -> &str {
+    match name {
+        "arm64" => "aarch64",
+        "amd64" => "x86_64",
+        "arm" => "armv7",
+        arm if arm.starts_with("armv7") || arm.starts_with("armv8") => "armv7",
+        other => other,
+    }
+}
+
+/// The processors that scripts/static.sh makes programs for.
+const MADE_FOR: [&str; 3] = ["x86_64", "aarch64", "armv7"];
 
 /// The program of this release for another processor: beside this one, or in the directory
 /// `machines` there.
@@ -372,12 +382,19 @@ fn program_for(own: &Path, probed: &Probed) -> Result<PathBuf, String> {
     let candidates = [place.join(&name), place.join("machines").join(&name)];
     let installed = place.parent().map(|prefix| prefix.join("lib/fathom").join(&name));
     candidates.into_iter().chain(installed).find(|path| path.is_file()).ok_or_else(|| {
+        let processor = &probed.processor;
+        let how = if MADE_FOR.contains(&processor.as_str()) {
+            format!("it comes with the release, or scripts/static.sh {processor} makes it")
+        } else {
+            format!(
+                "the release has none (it is made for {}). One that was built on such a machine (cargo build --release -p \
+                 fathom) is taken when it lies there by that name",
+                MADE_FOR.join(", ")
+            )
+        };
         format!(
-            "it is a Linux on {}, for which there must be a program {name} beside this one ({}): it comes with the release, or \
-             scripts/static.sh {} makes it",
-            probed.processor,
-            place.display(),
-            probed.processor
+            "it is a Linux on {processor}, for which there must be a program {name} beside this one ({}): {how}",
+            place.display()
         )
     })
 }
@@ -601,6 +618,18 @@ mod tests {
         assert_eq!(probed("FATHOM-PROBE\tLinux\n"), None);
     }
 
+    /// A board of 32 bits that asks another one took it for another processor, and looked for a
+    /// program beside its own.
+    #[test]
+    fn this_processor_and_what_uname_says_of_it_have_one_name() {
+        for (rust, uname) in
+            [("x86_64", "x86_64"), ("aarch64", "aarch64"), ("arm", "armv7l"), ("arm", "armv8l")]
+        {
+            assert_eq!(processor_of(rust), processor_of(uname));
+        }
+        assert_ne!(processor_of("armv6l"), processor_of("arm"));
+    }
+
     #[test]
     fn a_processor_without_a_program_is_named_with_what_brings_it() {
         let place = tempfile::tempdir().unwrap();
@@ -614,6 +643,10 @@ mod tests {
         let problem = program_for(&own, &probed("Linux")).unwrap_err();
         assert!(problem.contains("fathom-aarch64") && problem.contains("static.sh aarch64"), "{problem}");
         assert!(program_for(&own, &probed("Darwin")).unwrap_err().contains("runs on Linux"));
+        // One that nobody makes: no script is named that would refuse it.
+        let old = Probed { processor: processor_of("armv6l").to_owned(), ..probed("Linux") };
+        let problem = program_for(&own, &old).unwrap_err();
+        assert!(problem.contains("fathom-armv6l") && !problem.contains("static.sh"), "{problem}");
         let beside = place.path().join("lib/fathom/fathom-aarch64");
         std::fs::create_dir_all(beside.parent().unwrap()).unwrap();
         std::fs::write(&beside, "").unwrap();

@@ -37,9 +37,8 @@ pub fn environment() -> BTreeMap<String, String> {
     put("cpu_vulnerabilities_mitigated", mitigated(&cpu.join("vulnerabilities")));
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let told = rustix::system::sysinfo();
-    let bytes = |units: u64| Some(units.checked_mul(told.mem_unit.into())?.to_string());
-    put("memory_bytes", kib(&memory, "MemTotal").or_else(|| bytes(told.totalram)));
-    put("swap_bytes", kib(&memory, "SwapTotal").or_else(|| bytes(told.totalswap)));
+    put("memory_bytes", kib(&memory, "MemTotal").or_else(|| bytes(told.totalram, told.mem_unit)));
+    put("swap_bytes", kib(&memory, "SwapTotal").or_else(|| bytes(told.totalswap, told.mem_unit)));
     put(
         "transparent_hugepages",
         line_of(Path::new("/sys/kernel/mm/transparent_hugepage/enabled")).map(chosen),
@@ -121,6 +120,11 @@ fn field(text: &str, key: &str, separator: char) -> Option<String> {
         let (name, value) = line.split_once(separator)?;
         (name.trim() == key).then(|| value.trim().to_owned())
     })
+}
+
+/// Octets of so many units, which the system counts in words of its processor.
+fn bytes(units: impl Into<u64>, unit: u32) -> Option<String> {
+    Some(units.into().checked_mul(unit.into())?.to_string())
 }
 
 /// A line of `/proc/meminfo` in bytes.

@@ -62,6 +62,9 @@ fn found(asked: &Doctor) -> Result<(Vec<Capability>, Option<String>), Error> {
         // That this program be root; nobody types it there.
         if capability.remedy.starts_with("sudo fathom ") {
             capability.remedy = as_root(machine);
+        } else if capability.remedy.starts_with("fathom ") {
+            // Here it would be done for this machine.
+            capability.remedy = format!("on that machine itself: {}", capability.remedy);
         }
     }
     Ok((capabilities, packages))

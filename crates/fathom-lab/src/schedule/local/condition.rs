@@ -23,6 +23,10 @@ const ANDROID: &str = "/system";
 /// Of what a machine keeps to itself.
 const NOT_TOLD: &str = "not told";
 
+/// Where a Raspberry Pi has `vcgencmd`, which asks its firmware; a Pi 5 has no file of the kernel's
+/// that says the same.
+const BOARD_PROGRAMS: &str = "/usr/bin";
+
 /// Bits of a Raspberry Pi's `get_throttled`, and what they mean now (raspberrypi.com,
 /// `vcgencmd get_throttled`).
 const THROTTLED: [(u64, &str); 4] = [
@@ -54,17 +58,21 @@ impl Condition {
     pub fn here() -> Condition {
         let root = std::env::var_os(ANDROID_ROOT).filter(|root| !root.is_empty());
         let android = root.map_or_else(|| PathBuf::from(ANDROID), PathBuf::from).join("bin");
-        Condition::of(Path::new("/sys"), android.is_dir().then_some(&*android))
+        Condition::of(Path::new("/sys"), android.is_dir().then_some(&*android), Path::new(BOARD_PROGRAMS))
     }
 
-    /// As `sys` and the programs in `android` tell it.
-    fn of(sys: &Path, android: Option<&Path>) -> Condition {
+    /// As `sys` and the programs in `android` and `board` tell it.
+    fn of(sys: &Path, android: Option<&Path>, board: &Path) -> Condition {
         let mut found = Condition {
             battery: battery(&sys.join("class/power_supply")),
             hottest: hottest(&sys.join("class/thermal")),
             frequencies_khz: frequencies(&sys.join("devices/system/cpu")),
             throttled: text(sys.join("devices/platform/soc/soc:firmware/get_throttled"))
-                .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()),
+                .or_else(|| said(board, "vcgencmd", &["get_throttled"]))
+                .and_then(|word| {
+                    let digits = word.trim_start_matches("throttled=").trim_start_matches("0x");
+                    u64::from_str_radix(digits, 16).ok()
+                }),
             ..Condition::default()
         };
         if let Some(programs) = android {
@@ -250,14 +258,23 @@ fn said(programs: &Path, name: &str, words: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn put(root: &Path, path: &str, content: &str) {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
+    }
+
+    /// A program, written by a process of its own: a descriptor of this one that writes may be in
+    /// what another test starts just now, and a file that is written cannot be executed.
+    fn put_program(root: &Path, path: &str, script: &str) {
+        put(root, &format!("{path}.text"), &format!("#!/bin/sh\n{script}\n"));
+        let made = Command::new("sh")
+            .args(["-c", "cat \"$1.text\" >\"$1\" && chmod 755 \"$1\"", "sh"])
+            .arg(root.join(path))
+            .status();
+        assert!(made.unwrap().success());
     }
 
     #[test]
@@ -275,7 +292,8 @@ mod tests {
         put(sys.path(), "class/power_supply/mouse/scope", "Device\n");
         put(sys.path(), "class/power_supply/mouse/capacity", "5\n");
         put(sys.path(), "class/power_supply/mouse/status", "Discharging\n");
-        let found = Condition::of(sys.path(), None);
+        let nowhere = Path::new("/nonexistent");
+        let found = Condition::of(sys.path(), None, nowhere);
         let environment = found.environment();
         assert_eq!(environment["temperature"], "84.7 °C (cpu-thermal)");
         assert_eq!(environment["frequencies"], "600 to 1800 MHz");
@@ -286,16 +304,19 @@ mod tests {
             assert!(remarks.contains(part), "{part} in {remarks}");
         }
         assert!(!remarks.contains("capped"), "{remarks}");
+        // A Pi 5 has no such file, and a program that says it.
+        std::fs::remove_dir_all(sys.path().join("devices/platform")).unwrap();
+        assert_eq!(Condition::of(sys.path(), None, nowhere).throttled, None);
+        put_program(sys.path(), "bin/vcgencmd", "[ \"$*\" = get_throttled ] && echo throttled=0x50005");
+        let five = Condition::of(sys.path(), None, &sys.path().join("bin"));
+        assert_eq!(five.throttled, Some(0x50005));
     }
 
     #[test]
     fn a_phone_is_asked_by_its_own_programs_and_each_that_is_missing_is_left_out() {
+        let nowhere = Path::new("/nonexistent");
         let place = tempfile::tempdir().unwrap();
-        let program = |name: &str, script: &str| {
-            put(place.path(), name, &format!("#!/bin/sh\n{script}\n"));
-            std::fs::set_permissions(place.path().join(name), std::fs::Permissions::from_mode(0o755))
-                .unwrap();
-        };
+        let program = |name: &str, script: &str| put_program(place.path(), name, script);
         program(
             "getprop",
             "case $1 in ro.build.type) echo userdebug;; ro.kernel.qemu) echo 1;; *) echo;; esac",
@@ -306,7 +327,7 @@ mod tests {
              level: 17\\n';; power) echo '  mFixedPerformanceModeEnabled=false';; thermalservice) \
              printf 'IsStatusOverride: false\\nThermal Status: 3\\n';; esac",
         );
-        let found = Condition::of(Path::new("/nonexistent"), Some(place.path()));
+        let found = Condition::of(nowhere, Some(place.path()), nowhere);
         assert_eq!(found.battery, Some((17, true)));
         assert_eq!(found.thermal_status, Some(3));
         let remarks = found.remarks().join("\n");
@@ -318,12 +339,12 @@ mod tests {
         assert_eq!(found.environment()["build"], "userdebug");
         program("dumpsys", "exit 1");
         program("getprop", "case $1 in ro.boot.qemu|ro.debuggable) echo 1;; *) echo;; esac");
-        let quiet = Condition::of(Path::new("/nonexistent"), Some(place.path()));
+        let quiet = Condition::of(nowhere, Some(place.path()), nowhere);
         assert_eq!(quiet.environment()["fixed_performance"], "not told");
         let remarks = quiet.remarks().join("\n");
         assert!(remarks.contains("emulator") && remarks.contains("debug build"), "{remarks}");
         assert!(!found.environment().contains_key("power_save"));
-        let nothing = Condition::of(Path::new("/nonexistent"), Some(Path::new("/nonexistent")));
+        let nothing = Condition::of(nowhere, Some(nowhere), nowhere);
         assert_eq!((nothing.remarks(), nothing.environment()), (Vec::new(), BTreeMap::new()));
     }
 }

@@ -111,7 +111,8 @@ fn now_ms() -> u64 {
     // SAFETY: the structure is a valid local; this clock is always there, and if it were not, 0
     // would be left.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    (now.tv_sec.cast_unsigned() * 1000 + now.tv_nsec.cast_unsigned() / 1_000_000).max(1)
+    // Neither is negative; a processor of 32 bits has them in 32.
+    (now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000).max(1)
 }
 
 /// Whether this process ignores a signal.

@@ -114,8 +114,12 @@ fn memory_mib() -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let told = rustix::system::sysinfo();
-    let bytes = || told.totalram.checked_mul(told.mem_unit.into());
-    kib.map(|kib| kib / 1024).or_else(|| Some(bytes()? >> 20))
+    kib.map(|kib| kib / 1024).or_else(|| mib(told.totalram, told.mem_unit))
+}
+
+/// MiB of so many units, which the system counts in words of its processor.
+fn mib(units: impl Into<u64>, unit: u32) -> Option<u64> {
+    Some(units.into().checked_mul(unit.into())? >> 20)
 }
 
 fn turbo() -> Option<String> {

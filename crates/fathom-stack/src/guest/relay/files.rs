@@ -92,33 +92,38 @@ fn errno_of(problem: rustix::io::Errno) -> Errno {
     Errno::from_i32(problem.raw_os_error())
 }
 
-fn time(seconds: i64, nanoseconds: u64) -> SystemTime {
+/// Processors of 32 bits have narrower fields in their `stat`.
+fn time(seconds: i64, nanoseconds: impl Into<u64>) -> SystemTime {
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let begin = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    begin.and_then(|time| time.checked_add(Duration::from_nanos(nanoseconds))).unwrap_or(UNIX_EPOCH)
+    begin.and_then(|time| time.checked_add(Duration::from_nanos(nanoseconds.into()))).unwrap_or(UNIX_EPOCH)
 }
 
 fn timespec(time: Option<TimeOrNow>) -> Timespec {
-    let (tv_sec, tv_nsec) = match time {
-        None => (0, libc::UTIME_OMIT),
-        Some(TimeOrNow::Now) => (0, libc::UTIME_NOW),
-        Some(TimeOrNow::SpecificTime(time)) => match time.duration_since(UNIX_EPOCH) {
-            Ok(since) => {
-                (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
-            }
-            Err(before) => {
-                // Whole seconds down, the rest up again: a time before 1970 has positive
-                // nanoseconds too.
-                let before = before.duration();
-                let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
-                match i64::from(before.subsec_nanos()) {
-                    0 => (-seconds, 0),
-                    part => (-seconds - 1, 1_000_000_000 - part),
-                }
-            }
-        },
+    let time = match time {
+        None => return Timespec { tv_sec: 0, tv_nsec: sys::UTIME_OMIT },
+        Some(TimeOrNow::Now) => return Timespec { tv_sec: 0, tv_nsec: sys::UTIME_NOW },
+        Some(TimeOrNow::SpecificTime(time)) => time,
     };
-    Timespec { tv_sec, tv_nsec }
+    let (tv_sec, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos().cast_signed()),
+        Err(before) => {
+            // Whole seconds down, the rest up again: a time before 1970 has positive nanoseconds
+            // too.
+            let before = before.duration();
+            let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+            match before.subsec_nanos().cast_signed() {
+                0 => (-seconds, 0),
+                part => (-seconds - 1, 1_000_000_000 - part),
+            }
+        }
+    };
+    Timespec { tv_sec, tv_nsec: nanoseconds.into() }
+}
+
+/// A count, which has a sign on some processors and on others none.
+fn count(number: impl TryInto<u64>) -> u64 {
+    number.try_into().unwrap_or(0)
 }
 
 fn kind(of: sys::FileType) -> FileType {
@@ -208,7 +213,7 @@ impl Files {
         FileAttr {
             ino: INodeNo(number),
             size: stat.st_size.unsigned_abs(),
-            blocks: stat.st_blocks.unsigned_abs(),
+            blocks: count(stat.st_blocks),
             atime: time(stat.st_atime, stat.st_atime_nsec),
             mtime: time(stat.st_mtime, stat.st_mtime_nsec),
             ctime: time(stat.st_ctime, stat.st_ctime_nsec),

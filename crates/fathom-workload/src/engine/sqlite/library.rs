@@ -357,6 +357,11 @@ pub(super) fn text(pointer: *const c_char) -> String {
 /// bundled SQLite's, if this program should export them) to it.
 pub(super) fn open_shared_object(path: &Path) -> Result<*mut c_void, String> {
     use std::os::unix::ffi::OsStrExt;
+    if cfg!(target_feature = "crt-static") {
+        return Err("this program is linked statically and loads no library; one that is built where it is to run does \
+                    (cargo build --release -p fathom)"
+            .to_owned());
+    }
     let c_path =
         CString::new(path.as_os_str().as_bytes()).map_err(|_| "the path has a NUL byte".to_owned())?;
     #[cfg(target_env = "gnu")]
