@@ -29,6 +29,8 @@ use crate::outcome::{Error, Outcome};
 const SIZE_MIB: u64 = 64;
 /// The same where a cluster of PostgreSQL's lies on it, which has 40 MiB and as much log.
 const CLUSTER_MIB: u64 = 256;
+/// Time that each run has, whatever those before it have left.
+const RUN_LEAST: Duration = Duration::from_secs(10);
 /// File of a directory of recordings that says what they are of.
 const INDEX: &str = "cut.json";
 /// Version of its form.
@@ -187,9 +189,11 @@ impl Stop<'_> {
     }
 }
 
-/// When the seconds for all runs are over; none: never.
+/// When a run that begins now has to be done, of so many seconds for all; none: it may take as
+/// long as it does.
 fn end_of(begin: Instant, seconds: u64) -> Option<Instant> {
-    (seconds > 0).then(|| begin.checked_add(Duration::from_secs(seconds))).flatten()
+    let end = (seconds > 0).then(|| begin.checked_add(Duration::from_secs(seconds))).flatten()?;
+    Some(end.max(Instant::now() + RUN_LEAST))
 }
 
 /// What a cell is recorded on.
