@@ -455,7 +455,7 @@ mod tests {
             name: "mobibench-sql".into(),
             params: map(json!({"tables": 1, "transactions": 30, "phases": ["insert", "update"]})),
         };
-        let script = Script::of_workload(&spec, &BTreeMap::new(), 1, 45).unwrap();
+        let script = Script::of_workload(&spec, &BTreeMap::new(), 1, 45, &|| false).unwrap();
         assert_eq!(script.steps.len(), 46);
         assert!(script.steps[0].contains("CREATE TABLE"), "{}", script.steps[0]);
         assert!(
@@ -471,7 +471,7 @@ mod tests {
     fn traces_are_captured_as_workloads_are() {
         let spec =
             WorkloadSpec { name: "trace".into(), params: map(json!({"profile": "gmail", "scale": 5})) };
-        let script = Script::of_workload(&spec, &BTreeMap::new(), 3, 15);
+        let script = Script::of_workload(&spec, &BTreeMap::new(), 3, 15, &|| false);
         match script {
             Ok(script) => {
                 assert_eq!(script.steps.len(), 16);
