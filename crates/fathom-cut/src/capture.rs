@@ -10,8 +10,9 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use fathom_trace::confine::ConfinedConnection;
 use fathom_workload::clock::{now_ns, origin_ns};
@@ -29,6 +30,9 @@ use crate::error::CutError;
 /// Bytes of statements that are taken at most: beyond, the run is too long to be repeated for each
 /// state.
 const BYTES_MAX: usize = 256 << 20;
+
+/// How often a workload that is being captured is asked whether it is to stop.
+const ASKED_EVERY: Duration = Duration::from_millis(50);
 
 /// One transaction, or one statement outside of any.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +54,8 @@ struct Capture {
 }
 
 static CAPTURE: Mutex<Option<Capture>> = Mutex::new(None);
+/// Whether what is being captured is to end: the next statement is interrupted.
+static STOP: AtomicBool = AtomicBool::new(false);
 /// SQLite has one list of such functions in a process, so only one capture goes on at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -135,6 +141,10 @@ unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void,
             return 0;
         }
         let db = ffi::sqlite3_db_handle(statement);
+        // What cannot be cut need not be done to its end.
+        if STOP.load(Ordering::Relaxed) || capture.problem.is_some() {
+            ffi::sqlite3_interrupt(db);
+        }
         let is_read = ffi::sqlite3_stmt_readonly(statement) != 0;
         let is_outside = ffi::sqlite3_get_autocommit(db) != 0;
         let expanded = ffi::sqlite3_expanded_sql(statement);
@@ -257,12 +267,13 @@ impl Script {
     ///
     /// # Errors
     /// A workload that fails, that works with another engine or several databases, or whose SQL
-    /// alone does not do the same.
+    /// alone does not do the same; or `stop` said so before it was done.
     pub fn of_workload(
         workload: &WorkloadSpec,
         settings: &std::collections::BTreeMap<String, Json>,
         seed: u64,
         commits: usize,
+        stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Script, CutError> {
         let asked = |problem: String| CutError::Usage(format!("workload {}: {problem}", workload.name));
         let made = fathom_workload::create(workload).map_err(|error| CutError::Usage(error.to_string()))?;
@@ -282,14 +293,32 @@ impl Script {
         let listening = Listening::begin(&place);
         let mut windows = Windows::default();
         let context = Context { directory: &place, engine: Some(&*engine), seed };
-        let worked = made.run(&context, &mut windows);
+        let done = AtomicBool::new(false);
+        STOP.store(false, Ordering::Relaxed);
+        let worked = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    STOP.fetch_or(stop(), Ordering::Relaxed);
+                    std::thread::sleep(ASKED_EVERY);
+                }
+            });
+            let worked = made.run(&context, &mut windows);
+            done.store(true, Ordering::Relaxed);
+            worked
+        });
+        let stopped = STOP.swap(false, Ordering::Relaxed);
         let captured = listening.end();
         drop(turn);
-        worked.map_err(|error| asked(error.to_string()))?;
+        if stopped {
+            return Err(asked(
+                "it was stopped before it was done: all of it runs once before anything is cut; give it more time, or less to do".into(),
+            ));
+        }
         let captured = captured.ok_or_else(|| asked("its statements were not captured".into()))?;
         if let Some(problem) = captured.problem {
             return Err(asked(problem));
         }
+        worked.map_err(|error| asked(error.to_string()))?;
         drop(engine);
         let left = left_in(&place).map_err(&asked)?;
         let begins_ns = windows.0.iter().map(|window| window.start_ns).min();
@@ -426,7 +455,7 @@ mod tests {
             name: "mobibench-sql".into(),
             params: map(json!({"tables": 1, "transactions": 30, "phases": ["insert", "update"]})),
         };
-        let script = Script::of_workload(&spec, &BTreeMap::new(), 1, 45).unwrap();
+        let script = Script::of_workload(&spec, &BTreeMap::new(), 1, 45, &|| false).unwrap();
         assert_eq!(script.steps.len(), 46);
         assert!(script.steps[0].contains("CREATE TABLE"), "{}", script.steps[0]);
         assert!(
@@ -442,7 +471,7 @@ mod tests {
     fn traces_are_captured_as_workloads_are() {
         let spec =
             WorkloadSpec { name: "trace".into(), params: map(json!({"profile": "gmail", "scale": 5})) };
-        let script = Script::of_workload(&spec, &BTreeMap::new(), 3, 15);
+        let script = Script::of_workload(&spec, &BTreeMap::new(), 3, 15, &|| false);
         match script {
             Ok(script) => {
                 assert_eq!(script.steps.len(), 16);

@@ -49,6 +49,9 @@ pub struct RecordedRun {
     pub log_bytes: Option<u64>,
     /// Operations in its log, or in both.
     pub operations: u64,
+    /// What [`History::checksum`] says of them; empty in a recording of before it was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checksum: String,
     /// Whose data it is.
     #[serde(default)]
     pub subject: Subject,
@@ -87,6 +90,7 @@ impl RecordedRun {
             device_bytes: bytes(Side::Main),
             log_bytes: recording.filesystem.log_sector_bytes.map(|_| bytes(Side::Log)),
             operations: recording.history.answers,
+            checksum: recording.history.checksum(),
             subject: recording.subject.clone(),
             commits,
             seed,
@@ -106,9 +110,12 @@ impl RecordedRun {
         let wrong =
             |key: &str, problem: String| Err(CutError::Usage(format!("the recording's {key}: {problem}")));
         let FileSystem { driver, options, .. } = &self.filesystem;
-        let is_name = driver.bytes().all(|letter| letter.is_ascii_alphanumeric() || b"_-.".contains(&letter));
-        if driver.is_empty() || !is_name {
-            return wrong("driver", format!("{driver:?} is no name of a file system"));
+        // `proc`, `debugfs` and their like take no image, and are the machine's own.
+        if !is_mountable(driver) {
+            return wrong("driver", format!("{driver:?} is no file system of a kernel's that Fathom makes"));
+        }
+        if ![512, 4096].contains(&self.behaviour.tear_bytes) {
+            return wrong("bytes that are never torn", format!("{}: 512 or 4096", self.behaviour.tear_bytes));
         }
         // What harms more than a stack harms it whatever file system is mounted.
         let mounted =
@@ -118,7 +125,9 @@ impl RecordedRun {
             return wrong("mount options", found.problem);
         }
         let mut parts = self.database.components();
-        if self.database.as_os_str().is_empty() || !parts.all(|part| matches!(part, Component::Normal(_))) {
+        let is_name = !self.database.as_os_str().as_encoded_bytes().contains(&0);
+        let is_below = parts.all(|part| matches!(part, Component::Normal(_)));
+        if self.database.as_os_str().is_empty() || !is_name || !is_below {
             return wrong("database", format!("{:?} is no path below a file system's root", self.database));
         }
         if let Some(bytes) = self.sizes().find(|&bytes| bytes > LARGEST_BYTES) {
@@ -141,11 +150,18 @@ impl RecordedRun {
     pub fn history(&self, log: &Path) -> Result<History, CutError> {
         self.check()?;
         let history = History::read(log, self.device_bytes, self.log_bytes)?;
-        if history.answers == self.operations {
-            return Ok(history);
+        let wrong = |problem: String| Err(CutError::Log { path: log.to_owned(), problem });
+        if history.answers != self.operations {
+            return wrong(format!(
+                "it has {} operations, and {} were recorded",
+                history.answers, self.operations
+            ));
         }
-        let problem = format!("it has {} operations, and {} were recorded", history.answers, self.operations);
-        Err(CutError::Log { path: log.to_owned(), problem })
+        // A damaged byte of the data would be taken for what the database had written.
+        if !self.checksum.is_empty() && history.checksum() != self.checksum {
+            return wrong("its data are not those that were recorded: the recording is damaged".into());
+        }
+        Ok(history)
     }
 
     /// The states of its run, from the moment at which its tables were there.
@@ -297,16 +313,26 @@ pub fn judge(
     })
 }
 
+/// Whether states of this file system can be mounted: not one whose driver is a program (FUSE).
+pub(crate) fn is_mountable(filesystem: &str) -> bool {
+    Machine::here().filesystem(filesystem).is_some_and(fathom_stack::FileSystem::is_of_kernel)
+}
+
 /// Whether a verdict is worse than what was promised.
 #[must_use]
 pub fn breaks(promise: Durability, verdict: &Verdict) -> bool {
-    let allowed = match promise {
+    verdict.class() > allowed(promise)
+}
+
+/// The worst that a promise allows.
+#[must_use]
+pub fn allowed(promise: Durability) -> Class {
+    match promise {
         Durability::None | Durability::ProcessCrash => Class::CannotBeMounted,
         Durability::PowerCutPrefix => Class::LostSeveral,
         Durability::PowerCutAllButLast => Class::LostLast,
         Durability::PowerCut | Durability::OneNode => Class::Kept,
-    };
-    verdict.class() > allowed
+    }
 }
 
 #[cfg(test)]

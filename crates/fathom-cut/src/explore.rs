@@ -95,6 +95,12 @@ impl Tally {
         }
     }
 
+    /// How many states are worse than a class.
+    #[must_use]
+    pub fn worse_than(&self, allowed: Class) -> u64 {
+        self.classes.iter().filter(|class| *class.0 > allowed).map(|class| class.1).sum()
+    }
+
     /// How many states are not kept as they were acknowledged.
     #[must_use]
     pub fn not_kept(&self) -> u64 {

@@ -6,11 +6,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use fathom_device::{End, Log, Operation, Outcome, Record, data_of, external_of, read_log};
 
+use crate::content::Hasher;
 use crate::error::CutError;
 use crate::safe::{Safe, Side};
 
@@ -128,7 +130,11 @@ impl History {
         let files = std::iter::once((log.to_path_buf(), device_bytes)).chain(external);
         let read = |(path, bytes): (PathBuf, u64)| {
             let wrong = |problem: String| CutError::Log { path: path.clone(), problem };
-            let log = read_log(&path).map_err(|error| wrong(error.to_string()))?;
+            // What is wrong with a log is said with its name.
+            let log = read_log(&path).map_err(|error| match error.kind() {
+                ErrorKind::InvalidData => CutError::Usage(error.to_string()),
+                _ => wrong(error.to_string()),
+            })?;
             if log.end != End::Complete {
                 return Err(wrong(log.end.to_string()));
             }
@@ -293,6 +299,14 @@ impl History {
         }
         self.units.push(unit);
         Ok(())
+    }
+
+    /// A checksum of the data of all writes, in hexadecimal digits.
+    #[must_use]
+    pub fn checksum(&self) -> String {
+        let mut hasher = Hasher::new();
+        hasher.add(&self.data);
+        format!("{:032x}", hasher.end())
     }
 
     /// Blocks of the device.

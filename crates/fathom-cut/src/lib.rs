@@ -16,6 +16,7 @@ mod engines;
 mod error;
 mod explain;
 mod explore;
+mod fat;
 mod findings;
 mod fingerprint;
 mod found_file;
@@ -39,7 +40,7 @@ mod vfs;
 mod work;
 
 pub use acknowledged::{AcknowledgedContents, Script};
-pub use cell::{COMMITS_MAX, Outcome, RecordedRun, breaks, judge};
+pub use cell::{COMMITS_MAX, Outcome, RecordedRun, allowed, breaks, judge};
 pub use centre_store::store_kind;
 pub use check::Checker;
 pub use engines::{MMDB, POSTGRESQL, SMSC, has_own_work};

@@ -14,6 +14,7 @@ use std::os::unix::fs::FileExt;
 use fathom_stack::attribution::Regions;
 
 use crate::error::CutError;
+use crate::fat::{self, Places};
 use crate::found_file::FoundFile;
 use crate::history::{BLOCK_BYTES, History, Unit};
 use crate::image::Image;
@@ -39,6 +40,8 @@ const HELD_MAX: usize = 5;
 pub struct Owners {
     driver: String,
     regions: Regions,
+    /// Of FAT and exFAT: theirs.
+    fat: Places,
     page_bytes: u64,
     /// Of ext: bytes of a block, and the features of the journal.
     block_bytes: u64,
@@ -74,6 +77,8 @@ impl Owners {
         // A file system whose superblock is not as expected has no known places; its blocks are
         // named by what they hold.
         let regions = Regions::of(driver, file.try_clone().map_err(failed())?).unwrap_or_default();
+        let is_fat = ["vfat", "msdos", "exfat"].contains(&driver);
+        let fat = if is_fat { fat::places(&file) } else { Places::new() };
         if driver.starts_with("ext") {
             let mut word = [0; 4];
             if file.read_exact_at(&mut word, 1024 + 24).is_ok() {
@@ -94,7 +99,7 @@ impl Owners {
             features = journal.or(external).unwrap_or(0);
         }
         let log_begins = history.log_begins;
-        Ok(Owners { driver: driver.to_owned(), regions, page_bytes, block_bytes, features, log_begins })
+        Ok(Owners { driver: driver.to_owned(), regions, fat, page_bytes, block_bytes, features, log_begins })
     }
 
     /// Whose a unit is, in words; `files` are those of a state in which it was in flight.
@@ -116,6 +121,10 @@ impl Owners {
         let known = match self.driver.as_str() {
             "btrfs" => btrfs(at, content),
             "xfs" => xfs(content),
+            _ if !self.fat.is_empty() => {
+                let place = self.fat.iter().find(|place| place.0.contains(&at));
+                place.map(|place| format!("{} (block at {at})", place.1))
+            }
             _ if at == 0 && self.driver.starts_with("ext") => Some("the superblock".into()),
             _ => None,
         };
@@ -344,6 +353,7 @@ mod tests {
         Owners {
             driver: "ext4".into(),
             regions: Regions::default(),
+            fat: Places::new(),
             page_bytes: 4096,
             block_bytes: 4096,
             features,

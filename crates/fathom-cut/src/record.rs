@@ -9,6 +9,7 @@ use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::{Durability, EngineSpec};
 
 use crate::acknowledged::{AcknowledgedContents, Script};
+use crate::cell::is_mountable;
 use crate::error::CutError;
 use crate::guest;
 use crate::history::History;
@@ -81,6 +82,12 @@ impl Recording {
 /// # Errors
 /// A stack that cannot be made, a step that fails, a log that cannot be read again.
 pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recording, CutError> {
+    if !is_mountable(run.stack.place.name()) {
+        return Err(CutError::Usage(format!(
+            "no kernel mounts {}, whose driver is a program (FUSE): power cuts are tried of file systems of this kernel or of the guest's",
+            run.stack.place.name()
+        )));
+    }
     let spec = StackSpec { operations: Some(log.to_owned()), capture: true, ..run.stack.clone() };
     let subject = Subject::of(&run.engine);
     let mut stack = Stack::up(&spec, "fathom cut")?;

@@ -254,6 +254,14 @@ fn a_store_loses_on_a_device_that_lies_and_nothing_on_a_protected_one() {
     let lying = Behaviour { keeps: Keeps::Lies, tear_bytes: 512 };
     let tally = explored(&history, lying, 1, Limits { from: 0, states: 4000, time: None }, 2).tally;
     assert!(tally.first.contains_key(&Class::LostSeveral), "{tally:?}");
+    // What is said of damage counts no state that has only lost something.
+    let of = |class| tally.classes.get(&class).copied().unwrap_or(0);
+    let losses = of(Class::LostLast) + of(Class::LostSeveral);
+    let damaged = tally.not_kept() - losses;
+    assert_eq!(
+        (tally.worse_than(Class::Kept), tally.worse_than(Class::LostSeveral)),
+        (losses + damaged, damaged)
+    );
     let protected = Behaviour { keeps: Keeps::Answered, tear_bytes: 512 };
     assert_eq!(explored(&history, protected, 1, NO_LIMIT, 2).tally.not_kept(), 0);
 }

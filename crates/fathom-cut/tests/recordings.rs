@@ -36,6 +36,12 @@ fn a_recording_that_asks_for_what_none_does_is_refused() {
         ("/filesystem/options", json!("noatime errors=panic"), "white space"),
         ("/filesystem/driver", json!("../x"), "driver"),
         ("/filesystem/driver", json!(""), "driver"),
+        // Root would mount the machine's own, and open and read what is in it.
+        ("/filesystem/driver", json!("proc"), "driver"),
+        ("/filesystem/driver", json!("debugfs"), "driver"),
+        ("/filesystem/driver", json!("tmpfs"), "driver"),
+        ("/behaviour/tear_bytes", json!(0), "never torn"),
+        ("/database", json!("work/\0x.db"), "database"),
         ("/database", json!("../../etc/x.db"), "database"),
         ("/database", json!("/etc/x.db"), "database"),
         ("/database", json!(""), "database"),

@@ -2,6 +2,7 @@
 //! it is.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use fathom_cut::{Class, Keeps, Outcome, RecordedRun};
 use serde::{Deserialize, Serialize};
@@ -84,7 +85,11 @@ fn found(runs: &[&Cut]) -> String {
         [run] if run.outcome.tally.states as usize == run.outcome.states_possible => "all ",
         _ => "",
     };
-    let lost = match sum(|cut| cut.outcome.tally.not_kept()) {
+    // Of all runs: damaged where the worst is, else without a commit.
+    let is_damaged =
+        worst.outcome.tally.worst.as_ref().is_some_and(|worst| worst.1.class() > Class::LostSeveral);
+    let least = if is_damaged { Class::LostSeveral } else { Class::Kept };
+    let lost = match runs.iter().map(|cut| cut.outcome.tally.worse_than(least)).sum::<u64>() {
         0 => String::new(),
         lost => format!("{} of ", grouped(lost)),
     };
@@ -112,9 +117,9 @@ impl Cuts {
         self.cells.iter().any(|cell| cell.outcome.breaks_promise)
     }
 
-    /// A table of promise and measurement, and below it why.
+    /// A table of promise and measurement, and below it why. `recordings`: where they are kept.
     #[must_use]
-    pub fn terminal(&self, style: &Style) -> String {
+    pub fn terminal(&self, style: &Style, recordings: Option<&Path>) -> String {
         let mut table = Table::default();
         for (head, align) in [
             ("", Align::Right),
@@ -122,6 +127,7 @@ impl Cuts {
             ("promised at a power cut", Align::Left),
             ("measured worst", Align::Left),
             ("states", Align::Right),
+            ("of", Align::Right),
             ("not kept", Align::Right),
             ("per s", Align::Right),
         ] {
@@ -134,6 +140,7 @@ impl Cuts {
                 durability_text(Some(cell.recorded.promise)).to_owned(),
                 cell.worst() + if cell.outcome.breaks_promise { " (!)" } else { "" },
                 cell.outcome.tally.states.to_string(),
+                cell.outcome.states_possible.to_string(),
                 cell.share(),
                 format!("{:.0}", cell.states_per_s),
             ]);
@@ -153,7 +160,7 @@ impl Cuts {
         for (label, reason) in &self.without {
             out += &style.paragraph("  ", &tame(&format!("{label}: not tried: {reason}.")));
         }
-        for note in self.notes() {
+        for note in self.notes(recordings) {
             out += &style.paragraph("  ", &note);
         }
         out
@@ -193,7 +200,7 @@ impl Cuts {
     }
 
     /// What must be known to read the table.
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, recordings: Option<&Path>) -> Vec<String> {
         let mut notes = Vec::new();
         if self.breaks_promise() {
             notes.push("(!): worse than what the settings promise.".to_owned());
@@ -216,9 +223,15 @@ impl Cuts {
             let worst = cell.outcome.tally.worst.as_ref().filter(|pair| pair.1.class() != Class::Kept)?;
             Some(format!("{}/{}", cell.number, worst.0))
         });
-        notes.extend(
-            named.map(|name| format!("One state again: --record DIR, then --replay DIR --state {name}.")),
-        );
+        // A number names a state of one recording: another run's operations are others.
+        notes.extend(named.map(|name| match recordings {
+            Some(directory) => {
+                format!("One state again: --replay {} --state {name}.", tame(&directory.display().to_string()))
+            }
+            None => format!(
+                "The runs were not kept, and {name} names another state of another run: with --record DIR, --replay DIR judges one again."
+            ),
+        }));
         notes
     }
 }

@@ -72,8 +72,8 @@ fn measured_stands_where_documented_stood_and_a_broken_promise_is_the_headline()
     assert!(line("TRUNCATE  FULL").contains("measured: last commit lost (!) (100)"), "{text}");
     assert!(!line("PERSIST   FULL").contains("measured"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let headline = "TRUNCATE/FULL: a power cut takes more than its settings promise (power cut, all): last commit lost in 3 of 100 \
-                    states on ext4, first in state 0.";
+    let headline = "TRUNCATE/FULL: a power cut takes more than its settings promise (power cut, all): 3 of 100 states on ext4 break it, \
+                    the worst: last commit lost (state 0).";
     let answer = words.find(headline).unwrap_or_else(|| panic!("{words}"));
     assert!(answer < words.find("Use WAL with FULL").unwrap(), "{words}");
     assert!(

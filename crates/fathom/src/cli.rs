@@ -581,7 +581,7 @@ pub struct CutArgs {
     #[arg(long, value_name = "FILE", num_args = 1.., exclusive = true)]
     pub table: Vec<PathBuf>,
     /// With --replay: which state, as the table names it
-    #[arg(long, value_name = "CELL/STATE")]
+    #[arg(long, value_name = "CELL/STATE", conflicts_with_all = ["from", "states", "time"])]
     pub state: Option<String>,
     /// With --replay: write the state's image into this new file, as it was before anything was
     /// mounted; that of an external log into FILE.log

@@ -27,6 +27,13 @@ fn lost(cell: &Value) -> u64 {
     classes.iter().filter(|class| class.0 != "kept").map(|class| class.1.as_u64().unwrap()).sum()
 }
 
+/// Why a call tried nothing, in one line of words.
+fn not_tried(place: &Place, words: &[&str]) -> String {
+    let end = place.fathom(words);
+    end.exits(1);
+    end.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn why(explanation: &Value) -> String {
     let lines = explanation["lines"].as_array().unwrap();
     lines.iter().map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n")
@@ -59,6 +66,9 @@ fn what_cannot_be_cut_is_said_and_nothing_is_made() {
         (&["--replay", ".", "--state", "17"], "1/17"),
         (&["--replay", ".", "--record", "x"], "--record"),
         (&["--replay", ".", "--state", "1/2", "--seed", "3"], "--seed"),
+        (&["--replay", ".", "--state", "1/2", "--from", "3"], "--from"),
+        (&["--replay", ".", "--state", "1/2", "--states", "3"], "--states"),
+        (&["--replay", ".", "--state", "1/2", "--time", "3"], "--time"),
         (&["--table", "no-such.json"], "no-such.json"),
         (&["--table", "file"], "file"),
         (&["--table", "file", "--json"], "--table"),
@@ -72,6 +82,13 @@ fn what_cannot_be_cut_is_said_and_nothing_is_made() {
     place.fathom(&["cut", "--record", "file"]).exits(2).says("file");
     place.fathom(&["cut", "--dir", "no-such"]).exits(2).says("no-such");
     place.fathom(&["cut", "--size", "1"]).exits(2).says("size_mib");
+    // What no kernel mounts was said to be broken by every cut.
+    for filesystem in ["ntfs", "exfat-fuse"] {
+        let set = format!("filesystem={filesystem}");
+        let words = ["cut", "--set", &set, "--set", "journal_mode=wal", "--commits", "2"];
+        let said = not_tried(&place, &words);
+        assert!(said.contains("whose driver is a program"), "{said}");
+    }
     assert_eq!(place.files(), before);
 }
 
@@ -117,6 +134,17 @@ fn a_rollback_journal_that_is_not_synced_away_brings_the_last_commit_back() {
     place.fathom(&["stack", "down", &name]).exits(0);
     assert!(journal.unwrap() > 0, "the journal that came back");
 
+    // Where no state is judged, nothing is said to be kept.
+    let none = ["cut", "--replay", "cuts", "--from", "99999998", "--states", "99999999"];
+    place.fathom(&none).exits(1).says("no state was judged");
+    // One byte of the data that is another.
+    let data = place.path("cuts/1/operations.data");
+    let bytes = fs::read(&data).unwrap();
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() / 2] ^= 1;
+    fs::write(&data, &damaged).unwrap();
+    place.fathom(&replay).exits(2).says("the recording is damaged");
+    fs::write(&data, &bytes).unwrap();
     // A log that was cut off is none.
     let log = place.path("cuts/1/operations");
     let text = fs::read(&log).unwrap();
@@ -124,8 +152,73 @@ fn a_rollback_journal_that_is_not_synced_away_brings_the_last_commit_back() {
     place.fathom(&replay).exits(2).says("were recorded");
     fs::write(&log, b"FATHDEV9").unwrap();
     place.fathom(&replay).fails();
-    place.write("cuts/cut.json", "{}");
-    place.fathom(&replay).exits(2).says("cut.json");
+    for (text, says) in [
+        ("{}", "cut.json"),
+        (r#"{ "version": 2, "cells": {} }"#, "version 2"),
+        (r#"{ "version": 1, "cells": {} }"#, "nothing was recorded"),
+    ] {
+        place.write("cuts/cut.json", text);
+        place.fathom(&replay).exits(2).says(says);
+    }
+}
+
+/// That the last commit is lost is the directory's: where the file system syncs it by itself
+/// (`dirsync`), the same settings lose nothing, on no device that tells the truth. What a
+/// power-loss protected device loses without it was never sent to it.
+#[test]
+fn a_directory_that_is_synced_keeps_the_last_commit() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let full = ["--set", "journal_mode=delete", "--set", "synchronous=full", "--commits", "15"];
+    let synced = [&full[..], &["--mount", "dirsync", "--states", "200"]].concat();
+    for keeps in ["flushed", "protected"] {
+        let found = &cells(&place, &[&synced[..], &["--keeps", keeps]].concat(), 0)[0];
+        assert_eq!((lost(found), &found["states"]), (0, &200.into()), "{found}");
+    }
+    let found = &cells(&place, &[&full[..], &["--keeps", "protected", "--states", "60"]].concat(), 0)[0];
+    assert!(lost(found) > 0, "{found}");
+    assert_eq!(found["explanation"]["missing"], Value::from(Vec::<u64>::new()), "all is there: {found}");
+    assert!(why(&found["explanation"]).contains("what is lost had not been sent"), "{found}");
+}
+
+/// A log that is never checkpointed is half of what WAL does: with few pages the database is
+/// written and the log begins again, many times in a run.
+#[test]
+fn checkpoints_are_cut_too() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let words = ["--set", "journal_mode=wal", "--set", "synchronous=full,normal", "--commits", "30"];
+    let words = [&words[..], &["--set", "wal_autocheckpoint=20", "--states", "300"]].concat();
+    let found = cells(&place, &words, 0);
+    let [full, normal] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(lost(full), 0, "{full}");
+    // Flushes of checkpoints, where without them there is one moment.
+    assert!(normal["moments"].as_u64().unwrap() > 10, "{normal}");
+    assert_eq!(normal["breaks_promise"], false, "{normal}");
+}
+
+/// `--time` and a signal end a workload that takes longer than both; what happened was that all of
+/// it was done first, whoever asked it to stop.
+#[test]
+fn a_workload_that_takes_too_long_is_stopped() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let words = ["cut", "--workload", "chat", "--set", "workload.rows=100000000"];
+    let words = [&words[..], &["--set", "journal_mode=wal", "--set", "synchronous=full"]].concat();
+    let said = not_tried(&place, &[&words[..], &["--time", "2"]].concat());
+    assert!(said.contains("was stopped before it was done"), "{said}");
+    let running = place.start(&[&words[..], &["--time", "0"]].concat());
+    std::thread::sleep(Duration::from_secs(2));
+    running.signal(libc::SIGTERM);
+    running.end().exits(1).says("stopped before everything was tried");
+    let said = not_tried(&place, &[&["cut", "--commits", "60000", "--time", "2"], &words[5..]].concat());
+    assert!(said.contains("not done within --time"), "{said}");
 }
 
 #[test]
@@ -577,13 +670,19 @@ fn the_table_of_the_readme_is_that_of_its_data() {
         let text = fs::read_to_string(root.join(page)).unwrap();
         assert!(text.contains(&end.stdout), "{page} has another table than:\n{}", end.stdout);
     }
-    let names = ["ext2", "ext3", "nilfs2", "jfs", "udf", "minix"];
-    let files = names.map(|name| root.join(format!("docs/results/power-cut/others/{name}.json")));
-    let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
-    let end = place.fathom(&[&["cut", "--table"], &files[..]].concat());
-    end.exits(0);
+    let others = ["ext2", "ext3", "nilfs2", "jfs", "udf", "minix"];
+    let with_msdos = [&others[..], &["msdos"]].concat();
     let text = fs::read_to_string(root.join("docs/power-cut.md")).unwrap();
-    assert!(text.contains(&end.stdout), "the page has another table than:\n{}", end.stdout);
+    for (directory, names) in
+        [("others", &with_msdos[..]), ("checkpoints", &names[..]), ("checkpoints", &others[..])]
+    {
+        let file = |name: &&str| root.join(format!("docs/results/power-cut/{directory}/{name}.json"));
+        let files: Vec<PathBuf> = names.iter().map(file).collect();
+        let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
+        let end = place.fathom(&[&["cut", "--table"], &files[..]].concat());
+        end.exits(0);
+        assert!(text.contains(&end.stdout), "the page has another table than:\n{}", end.stdout);
+    }
 }
 
 /// SQLite's source as the build has it; none without a compiler or the registry.
@@ -594,6 +693,51 @@ fn sqlite_source() -> Option<PathBuf> {
     let crates = registries.filter_map(|registry| fs::read_dir(registry.path()).ok()).flatten().flatten();
     let sources = crates.filter(|entry| entry.file_name().to_string_lossy().starts_with("libsqlite3-sys-"));
     sources.map(|source| source.path().join("sqlite3/sqlite3.c")).find(|join| join.is_file())
+}
+
+/// SQLite without one of its syncs; none without a compiler.
+fn broken_sqlite(place: &Place, text: &str, synced: &str, name: &str) -> Option<String> {
+    assert!(text.contains(synced), "SQLite's source is another one: {synced}");
+    let source = format!("{name}.c");
+    let without = synced.replace("rc = ", "rc = 0 && ");
+    place.write(&source, &text.replace(synced, &without));
+    let library = place.path(&format!("{name}.so"));
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O0", "-w", "-DSQLITE_OMIT_LOAD_EXTENSION", "-o"])
+        .args([&library, &place.path(&source)])
+        .status();
+    if built.is_ok_and(|built| built.success()) {
+        return Some(format!("library={}", library.display()));
+    }
+    println!("SKIP: no C compiler (cc) that builds SQLite");
+    None
+}
+
+/// The syncs of the write-ahead log, of a commit's and of a checkpoint's, and of the database when
+/// the log has been copied to it.
+#[test]
+fn a_sqlite_that_does_not_sync_its_log_or_its_checkpoints_is_found() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let Some(source) = sqlite_source() else {
+        println!("SKIP: SQLite's source is in no registry of Cargo's here (cargo fetch)");
+        return;
+    };
+    let text = fs::read_to_string(source).unwrap();
+    for (name, synced, synchronous) in [
+        ("commit", "rc = sqlite3OsSync(w.pFd, WAL_SYNC_FLAGS(sync_flags))", "full"),
+        ("checkpoint", "rc = sqlite3OsSync(pWal->pDbFd, CKPT_SYNC_FLAGS(sync_flags))", "full"),
+        ("log", "rc = sqlite3OsSync(pWal->pWalFd, CKPT_SYNC_FLAGS(sync_flags))", "normal"),
+    ] {
+        let Some(library) = broken_sqlite(&place, &text, synced, name) else { return };
+        let settings = format!("synchronous={synchronous}");
+        let words = ["--set", "journal_mode=wal", "--set", &settings, "--set", "wal_autocheckpoint=20"];
+        let more = ["--set", &library, "--commits", "40", "--states", "800"];
+        let found = cells(&place, &[&words[..], &more].concat(), 1);
+        assert_eq!(found[0]["breaks_promise"], true, "{name}: {found:?}");
+    }
 }
 
 #[test]
@@ -608,17 +752,7 @@ fn a_sqlite_that_does_not_sync_its_journal_is_found() {
     };
     let text = fs::read_to_string(source).unwrap();
     let synced = "rc = sqlite3OsSync(pPager->jfd, pPager->syncFlags";
-    assert!(text.contains(synced), "SQLite's pager.c is another one");
-    place.write("broken.c", &text.replace(synced, "rc = 0 && sqlite3OsSync(pPager->jfd, pPager->syncFlags"));
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-w", "-DSQLITE_OMIT_LOAD_EXTENSION", "-o"])
-        .args([place.path("broken.so"), place.path("broken.c")])
-        .status();
-    if !built.is_ok_and(|built| built.success()) {
-        println!("SKIP: no C compiler (cc) that builds SQLite");
-        return;
-    }
-    let library = format!("library={}", place.path("broken.so").display());
+    let Some(library) = broken_sqlite(&place, &text, synced, "broken") else { return };
     let words = ["--set", "journal_mode=delete", "--set", "synchronous=extra", "--set", &library];
     let found = cells(&place, &[&words[..], &["--commits", "25", "--states", "600"]].concat(), 1);
     assert_eq!(found[0]["breaks_promise"], true, "{found:?}");

@@ -46,11 +46,16 @@ pub(super) fn power_cut(
     let (stack, behaviour) = stack(cell, directory)?;
     let begin = Instant::now();
     let time = Duration::from_secs(cell.instruments.power_cut_seconds.unwrap_or(SECONDS));
-    let script = Script::of_workload(&cell.workload, &engine.settings, seed, COMMITS).map_err(failed)?;
+    let stop = || interrupt.is_raised();
+    let is_over = || stop() || begin.elapsed() >= time;
+    let script = Script::of_workload(&cell.workload, &engine.settings, seed, COMMITS, &is_over);
+    if stop() {
+        return Err(WorkError::Interrupted);
+    }
+    let script = script.map_err(failed)?;
     let acknowledged = AcknowledgedContents::of(&script).map_err(failed)?;
     let logs = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
     let logs = logs.map_err(|error| not_tried(error.to_string()))?;
-    let stop = || interrupt.is_raised();
     let filesystem = stack.place.name().to_owned();
     let run = Run { script, engine: engine.clone(), seed, confined: true, stack };
     let recording = record(&run, &logs.path().join("operations"), &stop).map_err(failed)?;

@@ -3,7 +3,7 @@
 
 pub mod page;
 
-use fathom_cut::{Outcome, Verdict};
+use fathom_cut::{Outcome, Verdict, allowed};
 use fathom_lab::store::{CellRow, CutFinding, Results};
 use serde_json::{Value, json};
 
@@ -42,13 +42,13 @@ pub fn headlines(results: &Results) -> Vec<String> {
         let tally = &found.outcome.tally;
         let (state, _) = tally.worst.as_ref()?;
         Some(format!(
-            "{}: a power cut takes more than its settings promise ({}): {} in {} of {} states on {}, first in state {state}.",
+            "{}: a power cut takes more than its settings promise ({}): {} of {} states on {} break it, the worst: {} (state {state}).",
             cell.title,
             durability_text(Some(found.promise)),
-            worst(&found.outcome),
-            number::plain(tally.not_kept() as f64),
+            number::plain(tally.worse_than(allowed(found.promise)) as f64),
             number::plain(tally.states as f64),
             found.filesystem,
+            worst(&found.outcome),
         ))
     });
     broken.collect()

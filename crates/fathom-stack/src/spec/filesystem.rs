@@ -114,6 +114,12 @@ impl FileSystem {
         }
     }
 
+    /// Whether a kernel mounts it; else a program does (FUSE).
+    #[must_use]
+    pub fn is_of_kernel(&self) -> bool {
+        matches!(self.driver, Driver::Kernel(_))
+    }
+
     /// Smallest external log, MiB; none where there can be no external log.
     #[must_use]
     pub fn min_log_mib(&self) -> Option<u64> {

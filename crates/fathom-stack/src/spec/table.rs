@@ -97,6 +97,7 @@ pub(crate) const KNOWN: &[FileSystem] = &[
     row("ntfs", NTFS_3G, NTFS, 16, Log::None),
     case_folding("ntfs3", NTFS, 16),
     case_folding("vfat", FAT, 16),
+    case_folding("msdos", FAT, 16),
     case_folding("exfat", EXFAT, 16),
     row("exfat-fuse", EXFAT_FUSE, EXFAT, 16, Log::None),
     row("f2fs", kernel("f2fs"), F2FS, 64, Log::None),

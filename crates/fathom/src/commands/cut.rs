@@ -29,8 +29,12 @@ use crate::outcome::{Error, Outcome};
 const SIZE_MIB: u64 = 64;
 /// The same where a cluster of PostgreSQL's lies on it, which has 40 MiB and as much log.
 const CLUSTER_MIB: u64 = 256;
+/// Time that each run has, whatever those before it have left.
+const RUN_LEAST: Duration = Duration::from_secs(10);
 /// File of a directory of recordings that says what they are of.
 const INDEX: &str = "cut.json";
+/// Version of its form.
+const VERSION: u32 = 1;
 /// The operation log in a cell's directory.
 const LOG: &str = "operations";
 
@@ -82,7 +86,7 @@ pub fn run(asked: &CutArgs) -> super::Result {
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     let logs = Logs::new(asked.record.as_deref())?;
-    let mut index = Index { version: 1, cells: BTreeMap::new() };
+    let mut index = Index { version: VERSION, cells: BTreeMap::new() };
     let mut cuts = Cuts::default();
     let begin = Instant::now();
     for (number, (cell, stack)) in (1..).zip(cells.iter().zip(stacks)) {
@@ -92,7 +96,8 @@ pub fn run(asked: &CutArgs) -> super::Result {
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells.len() + 1 - number).unwrap_or(1).max(1);
         note(&format!("{number} of {}: {}", cells.len(), cell.label));
-        match tried(asked, cell, stack, workload.as_ref(), behaviour, number, &logs, share, &interrupt) {
+        let stop = Stop { interrupt: &interrupt, end: end_of(begin, asked.time) };
+        match tried(asked, cell, stack, workload.as_ref(), behaviour, number, &logs, share, &stop) {
             Ok(Some((recorded, outcome))) => {
                 index.cells.insert(number, recorded.clone());
                 cuts.cells.push(Cut::new(number, cell.label.clone(), recorded, outcome));
@@ -125,11 +130,18 @@ fn tried(
     number: usize,
     logs: &Logs,
     time: Duration,
-    interrupt: &Interrupt,
+    stop: &Stop<'_>,
 ) -> Result<Option<(RecordedRun, fathom_cut::Outcome)>, CutError> {
     let commits = usize::try_from(asked.commits).unwrap_or(usize::MAX);
+    let is_over = || stop.is_over();
     let script = match workload {
-        Some(workload) => Script::of_workload(workload, &cell.settings, asked.seed, commits)?,
+        Some(workload) => {
+            let script = Script::of_workload(workload, &cell.settings, asked.seed, commits, &is_over);
+            if stop.interrupt.is_raised() {
+                return Ok(None);
+            }
+            script?
+        }
         None => Script::built_in(asked.commits, asked.seed),
     };
     let acknowledged =
@@ -142,11 +154,16 @@ fn tried(
         stack,
     };
     let log = logs.of(number)?;
-    let stop = || interrupt.is_raised();
     let begin = Instant::now();
-    let recording = record(&run, &log, &stop)?;
-    if recording.interrupted {
+    let recording = record(&run, &log, &is_over)?;
+    if stop.interrupt.is_raised() {
         return Ok(None);
+    }
+    // Of a part of a run nothing is said: it would look like the whole.
+    if recording.interrupted {
+        return Err(CutError::Usage(
+            "its run was not done within --time: give more time, or fewer --commits".into(),
+        ));
     }
     if let Some(acknowledged) = acknowledged {
         recording.check(&acknowledged)?;
@@ -154,9 +171,29 @@ fn tried(
     let script = workload.map(|_| run.script);
     let recorded = RecordedRun::of(&recording, asked.commits, asked.seed, script, behaviour);
     let left = time.saturating_sub(begin.elapsed());
-    let outcome = judged(asked, &recorded, &recording.history, left, interrupt)?;
+    let outcome = judged(asked, &recorded, &recording.history, left, stop.interrupt)?;
     logs.done(number);
     Ok(Some((recorded, outcome)))
+}
+
+/// What ends a run before its end.
+struct Stop<'a> {
+    interrupt: &'a Interrupt,
+    /// When the time for all is over.
+    end: Option<Instant>,
+}
+
+impl Stop<'_> {
+    fn is_over(&self) -> bool {
+        self.interrupt.is_raised() || self.end.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+/// When a run that begins now has to be done, of so many seconds for all; none: it may take as
+/// long as it does.
+fn end_of(begin: Instant, seconds: u64) -> Option<Instant> {
+    let end = (seconds > 0).then(|| begin.checked_add(Duration::from_secs(seconds))).flatten()?;
+    Some(end.max(Instant::now() + RUN_LEAST))
 }
 
 /// What a cell is recorded on.
@@ -198,7 +235,15 @@ fn index(directory: &Path) -> Result<Index, Error> {
     let wrong =
         |error: &dyn std::fmt::Display| Error::usage(format!("--replay {}: {error}", shown_path(&file)));
     let text = std::fs::read_to_string(&file).map_err(|error| wrong(&error))?;
-    serde_json::from_str(&text).map_err(|error| wrong(&error))
+    let index: Index = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    if index.version != VERSION {
+        let problem = format!("version {} of its form: this Fathom reads {VERSION}", index.version);
+        return Err(wrong(&problem));
+    }
+    if index.cells.is_empty() {
+        return Err(wrong(&"nothing was recorded: no cell's run was done"));
+    }
+    Ok(index)
 }
 
 /// The states of recorded runs again, all or a piece.
@@ -264,14 +309,24 @@ fn show(asked: &CutArgs, cuts: &Cuts, interrupt: &Interrupt) -> super::Result {
     if asked.json {
         super::print_json(cuts)?;
     } else if !cuts.cells.is_empty() || !cuts.without.is_empty() {
-        fathom_output::raw(&cuts.terminal(&super::style()));
+        let kept = asked.record.as_deref().or(asked.replay.as_deref());
+        fathom_output::raw(&cuts.terminal(&super::style(), kept));
     }
     if interrupt.is_raised() {
         return Err(Error::failed("stopped before everything was tried"));
     }
-    let failed = cuts.breaks_promise() || cuts.cells.is_empty() || !cuts.without.is_empty();
+    let untried = cuts.cells.iter().find(|cell| cell.outcome.tally.states == 0);
+    let failed =
+        cuts.breaks_promise() || cuts.cells.is_empty() || !cuts.without.is_empty() || untried.is_some();
     if cuts.breaks_promise() {
         tell!("error: a power cut takes more than the settings promise (!)");
+    } else if let Some(cell) = untried {
+        let possible = cell.outcome.states_possible;
+        tell!(
+            "error: {}: no state was judged: it has {possible}, from 0 on, and --from is {}",
+            fathom_output::shown(&cell.label),
+            asked.from
+        );
     } else if failed {
         tell!("error: not everything could be tried");
     }
