@@ -123,10 +123,10 @@ fn experiment(settings: &[String], device: &str, repeats: u32) -> String {
     text
 }
 
-/// What a file has of each setting: none if there is no such file, and whether every run failed if it
-/// was tried. A setting with which the application fails does so on every device: it holds its own
-/// database locked. Its busy handler has ten seconds for that in each run, two thirds of the time of
-/// a whole grid.
+/// What a file has of each setting: none if there is no such file, and whether every run failed if
+/// it was tried. A setting with which the application fails does so on every device: it holds its
+/// own database locked. Its busy handler has ten seconds for that in each run, two thirds of the
+/// time of a whole grid.
 fn tried(out: &Path) -> Vec<(String, Option<bool>)> {
     if !out.exists() {
         return Vec::new();

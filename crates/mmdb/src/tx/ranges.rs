@@ -195,10 +195,10 @@ impl<'db> Transaction<'db> {
                     }
                     return Ok(false);
                 }
-            } else if !has_defect!(self.db.options.defect(), NoRangeRowLocks) {
-                if self.lock(t, lock, mode, what)? == Grant::New {
-                    self.count_range_lock(t, ix);
-                }
+            } else if !has_defect!(self.db.options.defect(), NoRangeRowLocks)
+                && self.lock(t, lock, mode, what)? == Grant::New
+            {
+                self.count_range_lock(t, ix);
             }
             // While this waited the row may have gone, and another one may have taken its place.
             if !has_key(t, ix, (key, rid), (&mut *row, &mut *k))? {
