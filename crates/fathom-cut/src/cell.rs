@@ -17,7 +17,7 @@ use crate::explore::{Limits, Tally, explore};
 use crate::findings::Findings;
 use crate::fingerprint::Fingerprints;
 use crate::history::History;
-use crate::medium::FileSystem;
+use crate::medium::{FileSystem, is_mountable};
 use crate::mmdb_store;
 use crate::owner::Owners;
 use crate::postgresql_store;
@@ -311,11 +311,6 @@ pub fn judge(
         explanation,
         interrupted: explored.interrupted,
     })
-}
-
-/// Whether states of this file system can be mounted: not one whose driver is a program (FUSE).
-pub(crate) fn is_mountable(filesystem: &str) -> bool {
-    Machine::here().filesystem(filesystem).is_some_and(fathom_stack::FileSystem::is_of_kernel)
 }
 
 /// Whether a verdict is worse than what was promised.

@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fathom_stack::LoopDevice;
+use fathom_stack::{LoopDevice, Machine};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
 };
@@ -32,6 +32,11 @@ use crate::subject::Subject;
 
 /// Drops what the kernel keeps of a block device's content, from <linux/fs.h>.
 pub(crate) const BLKFLSBUF: libc::Ioctl = 0x1261;
+
+/// Whether states of this file system can be mounted: not one whose driver is a program (FUSE).
+pub(crate) fn is_mountable(filesystem: &str) -> bool {
+    Machine::here().filesystem(filesystem).is_some_and(fathom_stack::FileSystem::is_of_kernel)
+}
 
 /// How a file system is mounted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

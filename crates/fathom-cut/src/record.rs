@@ -9,12 +9,11 @@ use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::{Durability, EngineSpec};
 
 use crate::acknowledged::{AcknowledgedContents, Script};
-use crate::cell::is_mountable;
 use crate::error::CutError;
 use crate::guest;
 use crate::history::History;
 use crate::marks::Marks;
-use crate::medium::FileSystem;
+use crate::medium::{FileSystem, is_mountable};
 use crate::subject::Subject;
 use crate::work::{DATABASE, RunRequest, work};
 

@@ -13,6 +13,7 @@ pub mod agent;
 mod connection;
 mod files;
 mod machines;
+mod processor;
 mod shell;
 mod target;
 mod wire;

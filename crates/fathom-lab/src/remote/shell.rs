@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use fathom_ground::command::shell_line;
 use fathom_ground::pipe;
 
+use super::processor::processor_of;
 use super::target::{ADB_DIRECTORY, Target};
-use super::world::processor_of;
 use crate::schedule::Interrupt;
 
 /// Names a configuration for `ssh` in the place of `~/.ssh/config`.

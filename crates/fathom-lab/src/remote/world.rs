@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 
 use super::connection::{Connection, Failure, ProgramOutput};
 use super::files::{Content, plain_name, push};
+use super::processor::processor_of;
 use super::shell;
 use super::target::Target;
 use super::wire::{Answer, Question};
@@ -354,18 +355,6 @@ fn probed(text: &str) -> Option<Probed> {
     // say how they are ordered.
     let processor = processor_of(&processor).to_owned();
     Some(Probed { base, system, processor, has_program: has == "yes" })
-}
-
-/// A processor's name in those of Fathom's programs: of what `uname -m` says, and of what Rust
-/// calls the one that a program is made for, which for Arm of 32 bits says no version.
-pub(super) fn processor_of(name: &str) -> &str {
-    match name {
-        "arm64" => "aarch64",
-        "amd64" => "x86_64",
-        "arm" => "armv7",
-        arm if arm.starts_with("armv7") || arm.starts_with("armv8") => "armv7",
-        other => other,
-    }
 }
 
 /// The processors that scripts/static.sh makes programs for.

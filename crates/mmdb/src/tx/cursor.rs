@@ -5,7 +5,7 @@
 //! was made: so a row that an update moves to a place ahead does not come again.
 
 use super::Transaction;
-use super::ranges::RowLock;
+use super::row_lock::RowLock;
 use super::write_set::own_entries;
 use crate::container::{Rid, Slot};
 use crate::error::{Error, Result};

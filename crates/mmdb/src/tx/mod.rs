@@ -5,6 +5,7 @@ mod cursor;
 mod locks;
 mod range_read;
 mod ranges;
+mod row_lock;
 mod write_set;
 
 pub use cursor::Cursor;

@@ -5,6 +5,7 @@
 //! when it is given out, and looked at again once it is.
 
 use super::range_read::{Claim, RangeRead};
+use super::row_lock::RowLock;
 use super::{Cursor, Transaction};
 use crate::container::Rid;
 use crate::engine::name;
@@ -17,14 +18,6 @@ use crate::table::{Table, TableInner};
 use crate::tables::Tables;
 use crate::value::Value;
 use std::ops::{Bound, RangeBounds};
-
-/// How a cursor locks the rows that it shows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RowLock {
-    pub(super) mode: Mode,
-    /// Rows that somebody else has locked are passed over.
-    pub(super) skip_locked: bool,
-}
 
 impl<'db> Transaction<'db> {
     /// Lists a key of index `ix` that this transaction brings, and waits for those who have read an
