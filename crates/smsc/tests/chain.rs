@@ -6,25 +6,21 @@
 //! without a stored deliver_sm_resp.
 #![allow(clippy::unwrap_used)]
 
+mod free_ports;
 mod smpp_client;
 
 use fathom_random::Random;
+use free_ports::free_ports;
 use smpp_client::{Client, Server, c_string, config, message};
 use smsc::centre::read_archive;
 use smsc::smpp::{Command, Deliver, Status, pdu};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Messages under way between both.
 const WINDOW: usize = 20;
-
-/// A port that is free now, so that a centre can come back at the same one.
-fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 fn start(dir: &Path) -> Server {
     Server::start(dir, &["--segment-mib", "1"])
@@ -33,7 +29,9 @@ fn start(dir: &Path) -> Server {
 /// The two directories, configured.
 fn pair() -> (tempfile::TempDir, tempfile::TempDir) {
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let listen = format!("listen = \"127.0.0.1:{}\"", port());
+    // A port of its own, so that the centre can come back at the same one.
+    let [port] = free_ports();
+    let listen = format!("listen = \"127.0.0.1:{port}\"");
     let of_second = config("").replacen("listen = \"127.0.0.1:0\"", &listen, 1);
     std::fs::write(second.path().join("smsc.toml"), of_second).unwrap();
     let address = listen.split('"').nth(1).unwrap();
@@ -218,7 +216,7 @@ fn a_chain_delivers_each_message_once() {
 /// side goes through both, and its receipt comes back.
 #[test]
 fn the_shipped_examples_pass_messages_both_ways() {
-    let (dirs, ports) = ([tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()], [port(), port()]);
+    let (dirs, ports) = ([tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()], free_ports::<2>());
     let start = |at: usize, name: &str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples").join(name);
         let mut text = std::fs::read_to_string(path).unwrap();

@@ -4,8 +4,10 @@
 //! to the centre.
 #![allow(clippy::unwrap_used)]
 
+mod free_ports;
 mod smpp_client;
 
+use free_ports::free_ports;
 use smpp_client::{Client, Server, config, message};
 use smsc::smpp::Command as Smpp;
 use std::io::{Read, Write};
@@ -75,11 +77,9 @@ fn kannel_sends_and_receives_through_the_centre() {
     std::fs::write(dir.path().join("smsc.toml"), format!("{others}\n{account}")).unwrap();
     let server = Server::start(dir.path(), &["--segment-mib", "1"]);
     // Ports that nobody has; Kannel cannot be told to take any.
-    let listeners: [TcpListener; 4] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [admin, boxes, http, reports] =
-        listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
-    let [first, second, third, reporter] = listeners;
-    drop((first, second, third));
+    let [admin, boxes, http] = free_ports();
+    let reporter = TcpListener::bind("127.0.0.1:0").unwrap();
+    let reports = reporter.local_addr().unwrap().port();
     let smpp = server.address.rsplit_once(':').unwrap().1;
     let conf = example("kannel.conf")
         .replace("admin-port = 13000", &format!("admin-port = {admin}"))

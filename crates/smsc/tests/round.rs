@@ -5,18 +5,16 @@
 //! that it has sent on before, and refuses it; the application is told that it was rejected.
 #![allow(clippy::unwrap_used)]
 
+mod free_ports;
 mod smpp_client;
 
+use free_ports::free_ports;
 use smpp_client::{Client, PASSWORD, Server, config, message, metric};
 use smsc::smpp::{Command, Status};
-use std::net::TcpListener;
 
 #[test]
 fn a_message_goes_round_once() {
-    let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap()).map(|held| {
-        // Free from here on, and nobody else's in the meantime, as the system goes on counting.
-        held.local_addr().unwrap().port()
-    });
+    let ports = free_ports::<2>();
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [first, second] = [0, 1].map(|at| {
         let text = config("").replacen("127.0.0.1:0", &format!("127.0.0.1:{}", ports[at]), 1);

@@ -6,11 +6,13 @@
 //! next one continued. Now strangers have a few lines in ten seconds, and the others are counted.
 #![allow(clippy::unwrap_used)]
 
+mod free_ports;
 mod smpp_client;
 
+use free_ports::free_ports;
 use smpp_client::{Client, Server, config, connect_from, message};
 use smsc::smpp::{Command, Status};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
@@ -41,7 +43,7 @@ fn refused_strangers_have_few_lines_and_a_count() {
 #[test]
 fn a_log_on_a_full_disk_stops_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let [port] = free_ports();
     let text = config("").replacen("127.0.0.1:0", &format!("127.0.0.1:{port}"), 1);
     std::fs::write(dir.path().join("smsc.toml"), text).unwrap();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

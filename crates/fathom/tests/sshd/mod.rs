@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
+#[path = "../../../smsc/tests/free_ports/mod.rs"]
+mod free_ports;
+
+use free_ports::free_ports;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -55,7 +58,7 @@ impl Server {
         let at = |name: &str| place.path().join(name);
         key(&at("host"));
         key(&at("user"));
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let [port] = free_ports();
         let here = place.path().display();
         // Greetings of a login shell must not be taken for answers, nor a directory with a blank
         // for two.

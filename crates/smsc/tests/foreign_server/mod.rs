@@ -1,6 +1,10 @@
 //! A server of PostgreSQL as somebody else has it: on TCP, with TLS, roles and passwords.
 #![allow(clippy::unwrap_used, dead_code)]
 
+#[path = "../free_ports/mod.rs"]
+mod free_ports;
+
+use free_ports::free_ports;
 use postgresql_server::Server;
 use postgresql_server::connection::settings::Settings;
 use postgresql_server::connection::{Answer, Connection, ConnectionError};
@@ -73,7 +77,7 @@ impl ForeignServer {
         }
         close_key(&dir.path().join("shown.key"));
         std::fs::write(dir.path().join("hba.conf"), RULES).unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let [port] = free_ports();
         let at = |name: &str| dir.path().join(name).display().to_string();
         let mut settings = vec![
             "listen_addresses=127.0.0.1".to_owned(),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// How long nodes may take to answer, and to agree.
 const START: Duration = Duration::from_secs(60);
@@ -319,15 +319,17 @@ fn end_with_us(command: &mut Command) {
     }
 }
 
-/// Ports that nobody has, with room for the second port of each.
+/// Ports that nobody has, with room for the second port of each. Both are below those that the
+/// system gives to whoever asks for any or connects (32,768 and on), which may be gone before the
+/// node has come up.
 fn free_ports(count: usize) -> Result<Vec<u16>, StoreError> {
+    const FIRST: u16 = 10_000;
+    const COUNT: u16 = 12_000;
+    let now = UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
+    let begin = (u64::from(std::process::id()) * 7919 + u64::from(now)) % u64::from(COUNT);
     let mut found: Vec<(u16, TcpListener, TcpListener)> = Vec::new();
-    for _ in 0..1000 {
-        let Ok(listener) = TcpListener::bind("127.0.0.1:0") else { continue };
-        let Ok(port) = listener.local_addr().map(|address| address.port()) else { continue };
-        // Those of the system's choice are often too great for a second one behind them.
-        let port = if port > u16::MAX - BUS { port - 2 * BUS } else { port };
-        drop(listener);
+    for at in 0..COUNT {
+        let port = FIRST + (begin as u16 + at) % COUNT;
         let (first, bus) =
             (TcpListener::bind(("127.0.0.1", port)), TcpListener::bind(("127.0.0.1", port + BUS)));
         if let (Ok(first), Ok(bus)) = (first, bus) {
