@@ -12,10 +12,10 @@ use http_client::{JSON, ask, basic};
 use smpp_client::{Client, PASSWORD, Server, c_string, config, message, metric};
 use smsc::smpp::{Command as Smpp, Status};
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -191,9 +191,13 @@ fn a_centre_ends_although_its_server_does_not_answer() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_smsc"))
         .args(["serve", "--config"])
         .arg(dir.path().join("smsc.toml"))
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    // It says what it waits for.
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = said.find_map(|line| line.ok().filter(|line| line.contains("store_opens"))).unwrap();
+    assert!(line.contains("its server is waited for, since 5 s"), "{line}");
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     let begin = Instant::now();

@@ -5,7 +5,7 @@ use crate::smpp::{Address, Bind, Command, Framing, HEADER_OCTETS, Status, Submit
 use fathom_random::Random;
 use hdrhistogram::Histogram;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -243,13 +243,15 @@ async fn submit_all(
     }
     let end = Instant::now();
     loop {
+        let receipts_wait = load.receipts && counts.receipts.load(Acquire) < counts.accepted.load(Relaxed);
+        let waits = !lock(&session.under_way).is_empty() || receipts_wait;
+        // After the count, as an answer is there before its receipt is counted: what has no answer
+        // when its session ends is sent again, in another one, and would be counted twice.
         out.append(&mut lock(&session.answers));
         if !out.is_empty() && write.write_all(&out).await.is_err() {
             break;
         }
         out.clear();
-        let receipts_wait = load.receipts && counts.receipts.load(Relaxed) < counts.accepted.load(Relaxed);
-        let waits = !lock(&session.under_way).is_empty() || receipts_wait;
         if !waits || end.elapsed() > LAST_ANSWERS || lock(&session.broke).is_some() {
             break;
         }
@@ -273,15 +275,15 @@ async fn read_all(session: Arc<Session>, counts: Arc<Counts>, mut read: OwnedRea
                             answered(&session, &counts, header.sequence, header.status)
                         }
                         Some(command @ (Command::DeliverSm | Command::EnquireLink)) => {
-                            if command == Command::DeliverSm {
-                                counts.receipts.fetch_add(1, Relaxed);
-                            }
                             let response = command.response() as u32;
                             pdu(&mut lock(&session.answers), response, Status::Ok, header.sequence, |out| {
                                 if command == Command::DeliverSm {
                                     out.push(0);
                                 }
                             });
+                            if command == Command::DeliverSm {
+                                counts.receipts.fetch_add(1, Release);
+                            }
                             session.answer.notify_one();
                         }
                         Some(Command::UnbindResp) => return,

@@ -82,6 +82,8 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+/// How long a store may take to be opened before that is said, and said again.
+const OPENING: Duration = Duration::from_secs(5);
 /// How long the end waits for what is under way, if the store answers.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a store may be silent then.
@@ -181,7 +183,7 @@ pub async fn serve(
     // A server may take its time to be reached, and a long log to be read: signals are heard
     // meanwhile. Whoever ends it in the middle leaves what kill -9 would.
     let whereabouts = place.clone();
-    let opened = tokio::task::spawn_blocking(move || {
+    let mut opened = tokio::task::spawn_blocking(move || {
         let store = match &whereabouts {
             Place::Directory(directory) => SharedStore::open(kind, directory, &mmdb, rules)?,
             Place::Server(url) => SharedStore::at(url, rules)?,
@@ -191,11 +193,24 @@ pub async fn serve(
         Ok::<_, ServeError>((store, freed))
     });
     let mut stops = wishes.clone();
-    let (store, freed) = tokio::select! {
-        opened = opened => opened.map_err(|error| ServeError::Failed(error.to_string()))??,
-        _ = stops.wait_for(|wish| matches!(wish, Wish::Stop)) => {
-            tell(Event::Stops);
-            return Ok(());
+    let begin = tokio::time::Instant::now();
+    let (store, freed) = loop {
+        tokio::select! {
+            opened = &mut opened => {
+                break opened.map_err(|error| ServeError::Failed(error.to_string()))??;
+            }
+            _ = stops.wait_for(|wish| matches!(wish, Wish::Stop)) => {
+                tell(Event::Stops);
+                return Ok(());
+            }
+            () = tokio::time::sleep(OPENING) => {
+                let why = match &place {
+                    Place::Directory(_) if !kind.has_server() => "what it has logged is read",
+                    Place::Directory(_) | Place::Server(_) | Place::Cluster(_) => "its server is waited for",
+                };
+                let message = format!("{why}, since {} s", begin.elapsed().as_secs());
+                log.at(Level::Warn, "store_opens").text("message", &message);
+            }
         }
     };
     let url = match &place {

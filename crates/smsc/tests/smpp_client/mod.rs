@@ -11,6 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 pub const PASSWORD: &str = "secret";
@@ -117,11 +118,21 @@ impl Server {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    /// Waits for its end: its exit code, and what it said since.
+    /// Waits for its end: its exit code, and what it said since. One that does not end in two
+    /// minutes is killed, and has no exit code.
     pub fn wait(mut self) -> (Option<i32>, String) {
+        let id = self.child.id().to_string();
+        let (ended, end) = std::sync::mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            if end.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+                let _ = Command::new("kill").args(["-KILL", &id]).status();
+            }
+        });
         let mut said = String::new();
         self.stderr.read_to_string(&mut said).unwrap();
-        (self.child.wait().unwrap().code(), said)
+        let code = self.child.wait().unwrap().code();
+        drop(ended);
+        (code, said)
     }
 
     /// The next line that it says.
