@@ -75,8 +75,18 @@ fn what_to_run_next_is_for_the_same_machines() {
     for (out, machines, again) in
         [("r.db", "ssh:board", " --on ssh:board "), ("b.db", &*both, &*format!(" --on {quoted} "))]
     {
-        let words =
-            ["run", "first-look", "--repeat", "1", "--set", "variants=wal/off", "--on", machines, "--out", out];
+        let words = [
+            "run",
+            "first-look",
+            "--repeat",
+            "1",
+            "--set",
+            "variants=wal/off",
+            "--on",
+            machines,
+            "--out",
+            out,
+        ];
         let end = fathom(&place, &server, &words);
         end.exits(0);
         let next = end.stdout.lines().find(|line| line.starts_with("Next:"));

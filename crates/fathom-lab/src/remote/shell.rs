@@ -53,18 +53,25 @@ pub(super) fn command(target: &Target, script: &str) -> Option<Command> {
                 command.args(["-o", option]);
             }
             // Whatever shell the user has there hands this one word on.
-            command.args(["--", destination]).arg(shell_line(["exec", "sh", "-c", script]));
+            command.args(["--", destination]).arg(in_a_shell(script));
             command
         }
         Target::Adb { serial, .. } => {
             let mut command = Command::new("adb");
-            command.args(["-s", serial, "shell", "-T"]).arg(shell_line(["exec", "sh", "-c", script]));
+            command.args(["-s", serial, "shell", "-T"]).arg(in_a_shell(script));
             command
         }
     };
     // Ctrl-C reaches this program, which decides what ends and how.
     command.process_group(0);
     Some(command)
+}
+
+/// The command that hands a script to a POSIX shell, for whatever shell the user has there. In
+/// single quotes, where their end alone means anything, and to csh `!`: within double quotes csh
+/// knows no `\$`, and fish no escaped backtick.
+fn in_a_shell(script: &str) -> String {
+    format!("exec sh -c '{}'", script.replace('\'', r"'\''").replace('!', r"'\!'"))
 }
 
 /// What is wrong with the directory that [`CACHE`] names.
