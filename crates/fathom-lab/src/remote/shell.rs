@@ -263,8 +263,8 @@ fn is_unlinked(said: &str, status: ExitStatus) -> bool {
         || is_said("error while loading shared libraries")
 }
 
-/// Whether the directory of Fathom's files could not be made: the home is read-only or another's, or
-/// the user has none.
+/// Whether the directory of Fathom's files could not be made: the home is read-only or another's,
+/// or the user has none.
 fn is_without_place(said: &str) -> bool {
     let is_said = |words: &str| said.contains(words);
     (is_said("mkdir") && (is_said("ead-only file system") || is_said("ermission denied")))
