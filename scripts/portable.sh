@@ -22,6 +22,8 @@ for processor in "$@"; do
     rustup component add rust-src >/dev/null 2>&1 || unavailable "rustup has neither std for $triple here nor its source"
     export RUSTC_BOOTSTRAP=1
     options=(-Z build-std=std,panic_unwind,test)
+    # As in scripts/static.sh: what a program begins with is zig's.
+    export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$triple")_RUSTFLAGS=-C link-self-contained=no"
   fi
   runner=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$triple")_RUNNER
   echo "Testing mmdb and the trace format on $processor …"

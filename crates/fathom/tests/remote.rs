@@ -62,6 +62,43 @@ fn a_run_over_ssh_is_as_at_home_and_leaves_the_pushed_program_only() {
     assert!(again.stdout.contains("\"drop-caches\""), "{again}");
 }
 
+/// What stood behind "Next:" ran at home.
+#[test]
+fn what_to_run_next_is_for_the_same_machines() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    let work = server.path("a card");
+    std::fs::create_dir(&work).unwrap();
+    let there = format!("ssh:board:{}", work.display());
+    let quoted = format!("'local,{there}'");
+    let both = format!("local,{there}");
+    for (out, machines, again) in
+        [("r.db", "ssh:board", " --on ssh:board "), ("b.db", &*both, &*format!(" --on {quoted} "))]
+    {
+        let words = [
+            "run",
+            "first-look",
+            "--repeat",
+            "1",
+            "--set",
+            "variants=wal/off",
+            "--on",
+            machines,
+            "--out",
+            out,
+        ];
+        let end = fathom(&place, &server, &words);
+        end.exits(0);
+        let next = end.stdout.lines().find(|line| line.starts_with("Next:"));
+        let next = next.unwrap_or_else(|| panic!("it names nothing next: {end}"));
+        assert!(next.contains(&format!("fathom run journal-modes --quick{again}")), "{next}");
+    }
+    let words = ["run", "first-look", "--repeat", "1", "--set", "variants=wal/off", "--on", "local"];
+    let end = fathom(&place, &server, &words);
+    assert!(!end.exits(0).stdout.contains("--quick --on"), "{end}");
+    server.is_clean_within(CLEAN);
+}
+
 #[test]
 fn two_machines_are_compared_in_one_table_and_one_figure() {
     let Some(server) = Server::start() else { return };

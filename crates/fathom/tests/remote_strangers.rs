@@ -153,6 +153,11 @@ fn a_directory_that_starts_no_program_and_a_disk_that_is_full_are_said() {
             [("FATHOM_SSH_CONFIG", &*server.config()), ("FATHOM_REMOTE_CACHE", elsewhere.to_str().unwrap())];
         place.fathom_with(&["doctor", "--on", "ssh:board"], &variables).exits(0);
     }
+    {
+        let _small = Small::mounted(&cache, "ro,size=1m").unwrap();
+        let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+        end.exits(1).says("ead-only file system").says("FATHOM_REMOTE_CACHE");
+    }
     // The disk under test.
     let card = server.path("a 'card'");
     {
@@ -192,6 +197,105 @@ fn a_machine_with_busybox_alone_is_enough_and_one_with_another_processor_is_told
     script(&bin.join("uname"), "echo FreeBSD");
     fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("Fathom runs on Linux");
     server.is_clean_within(CLEAN);
+}
+
+/// sshd hands the whole command to the user's own shell, whatever that is. What was quoted for sh
+/// was no command to csh: "Illegal variable name".
+#[test]
+fn whatever_shell_a_user_has_hands_the_command_on() {
+    let shell = |here: &str| {
+        format!(
+            "SetEnv XDG_CACHE_HOME=\"{here}/cache dir\" FATHOM_STATE_DIR={here}/state PATH={here}/bin:/usr/bin:/bin\n\
+             ForceCommand \"$(cat {here}/shell)\" -c \"$SSH_ORIGINAL_COMMAND\""
+        )
+    };
+    let Some(server) = Server::start_with(shell) else { return };
+    let place = Place::new();
+    let bin = server.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let work = server.path("it's a $(touch card) `touch card` !x");
+    std::fs::create_dir(&work).unwrap();
+    let machine = format!("ssh:board:{}", work.display());
+    let mut tried = 0;
+    for name in ["bash", "dash", "mksh", "ksh", "zsh", "yash", "tcsh", "fish"] {
+        let path = Path::new("/usr/bin").join(name);
+        if !path.exists() {
+            println!("SKIP: no {name}; to get it: sudo apt-get install {name}");
+            continue;
+        }
+        tried += 1;
+        std::fs::write(server.path("shell"), path.to_str().unwrap()).unwrap();
+        fathom(&place, &server, &["doctor", "--on", &machine]).exits(0);
+        // And as the system's own: Android's is mksh.
+        if !["tcsh", "fish"].contains(&name) {
+            let _ = std::fs::remove_file(bin.join("sh"));
+            std::os::unix::fs::symlink(&path, bin.join("sh")).unwrap();
+            fathom(&place, &server, &["doctor", "--on", &machine]).exits(0);
+        }
+    }
+    assert!(tried > 0);
+    assert!(!server.path("card").exists() && !place.path("card").exists());
+    assert_eq!(std::fs::read_dir(&work).unwrap().count(), 0);
+    server.is_clean_within(CLEAN);
+}
+
+/// A root below the server's place, with a shell and the libraries of `fathom`, without /proc.
+fn root(server: &Server) -> bool {
+    let root = server.path("root");
+    for directory in ["bin", "srv", "tmp", "dev"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    let mut files = vec![std::path::PathBuf::from("/bin/busybox")];
+    for program in [env!("CARGO_BIN_EXE_fathom"), "/bin/busybox"] {
+        let Ok(listed) = Command::new("ldd").arg(program).output() else { return false };
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        files.extend(listed.split_whitespace().filter(|word| word.starts_with('/')).map(Into::into));
+    }
+    for file in files {
+        let copy = root.join(file.strip_prefix("/").unwrap());
+        std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        std::fs::copy(file, copy).unwrap();
+    }
+    for name in ["sh", "cat", "mkdir", "mv", "chmod", "rm", "wc", "uname"] {
+        std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).unwrap();
+    }
+    std::fs::write(root.join("dev/null"), "").unwrap();
+    true
+}
+
+/// A container, or a chroot such as a phone's: what /proc tells is unknown, and a client that is
+/// killed leaves nothing all the same.
+#[test]
+fn a_machine_without_proc_is_measured_and_cleaned() {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 || !Path::new("/bin/busybox").exists() {
+        println!("SKIP: a chroot needs root, and busybox: sudo apt-get install busybox");
+        return;
+    }
+    let within = |here: &str| {
+        format!(
+            "SetEnv HOME=/srv XDG_CACHE_HOME=/srv/cache FATHOM_STATE_DIR=/state PATH=/bin:/usr/sbin:/usr/bin\n\
+             ForceCommand chroot {here}/root /bin/sh -c \"$SSH_ORIGINAL_COMMAND\""
+        )
+    };
+    let Some(server) = Server::start_with(within) else { return };
+    if !root(&server) {
+        println!("SKIP: no ldd");
+        return;
+    }
+    let place = Place::new();
+    place.write("mine.toml", MINE);
+    fathom(&place, &server, &["run", "mine.toml", "--on", "ssh:board", "--out", "r.db"]).exits(0);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "1");
+    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(0);
+    server.is_clean_within(CLEAN);
+    place.write("long.toml", &MINE.replace("transactions = 20", "transactions = 20000"));
+    let words = ["run", "long.toml", "--on", "ssh:board", "--out", "l.db", "--quiet"];
+    let running = place.start_with(&words, &[("FATHOM_SSH_CONFIG", &server.config())]);
+    running.wait_until(|| server.processes().iter().any(|words| words.contains(" worker")));
+    running.kill();
+    server.is_clean_within(CLEAN);
+    assert_eq!(std::fs::read_dir(server.path("root/srv/cache/fathom/work")).unwrap().count(), 0);
 }
 
 #[test]

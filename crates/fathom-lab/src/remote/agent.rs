@@ -35,6 +35,9 @@ const IN_ONE: usize = 2000;
 /// What is kept of what a replay says on stderr, octets.
 const COMPLAINTS_KEPT: usize = 64 << 10;
 
+/// Names the directory of the list of stacks.
+const STATE: &str = "FATHOM_STATE_DIR";
+
 /// What the reader of the input and the rest share.
 #[derive(Debug, Default)]
 struct Line {
@@ -52,6 +55,7 @@ pub fn main(directory: &Path) -> ExitCode {
     // SAFETY: called before there are other threads; SIG_IGN is a valid disposition. Programs that
     // are started get the default back.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    keep_state_here();
     // What a worker started and left behind becomes a child of this process, and ends with it.
     let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
     let mut out = Shared::new(BufWriter::with_capacity(1 << 16, std::io::stdout()));
@@ -91,6 +95,18 @@ pub fn main(directory: &Path) -> ExitCode {
             let _ = writeln!(std::io::stderr(), "fathom agent: {problem}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Where this user's home takes no list of stacks, that is kept beside Fathom's files, in which the
+/// agent was started: `FATHOM_REMOTE_CACHE` may have named them for that very reason.
+fn keep_state_here() {
+    if std::env::var_os(STATE).is_some() || fathom_stack::is_state_writable() {
+        return;
+    }
+    if let Ok(here) = std::env::current_dir() {
+        // SAFETY: called before there are other threads.
+        unsafe { std::env::set_var(STATE, here.join("state")) };
     }
 }
 

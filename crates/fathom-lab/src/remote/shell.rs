@@ -53,18 +53,25 @@ pub(super) fn command(target: &Target, script: &str) -> Option<Command> {
                 command.args(["-o", option]);
             }
             // Whatever shell the user has there hands this one word on.
-            command.args(["--", destination]).arg(shell_line(["exec", "sh", "-c", script]));
+            command.args(["--", destination]).arg(in_a_shell(script));
             command
         }
         Target::Adb { serial, .. } => {
             let mut command = Command::new("adb");
-            command.args(["-s", serial, "shell", "-T"]).arg(shell_line(["exec", "sh", "-c", script]));
+            command.args(["-s", serial, "shell", "-T"]).arg(in_a_shell(script));
             command
         }
     };
     // Ctrl-C reaches this program, which decides what ends and how.
     command.process_group(0);
     Some(command)
+}
+
+/// The command that hands a script to a POSIX shell, for whatever shell the user has there. In
+/// single quotes, where their end alone means anything, and to csh `!`: within double quotes csh
+/// knows no `\$`, and fish no escaped backtick.
+fn in_a_shell(script: &str) -> String {
+    format!("exec sh -c '{}'", script.replace('\'', r"'\''").replace('!', r"'\!'"))
 }
 
 /// What is wrong with the directory that [`CACHE`] names.
@@ -202,6 +209,10 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
         Target::Adb { serial, .. } => serial.as_str(),
         Target::Local => "",
     };
+    let elsewhere = match target {
+        Target::Adb { .. } => "name another directory behind the serial number",
+        _ => "FATHOM_REMOTE_CACHE=/DIRECTORY here names another",
+    };
     let hint = if holds("IDENTIFICATION HAS CHANGED") {
         format!(
             "it has another key than it had: if it was set up anew, `ssh-keygen -R {name}` forgets the old one; if not, \
@@ -220,11 +231,9 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
     } else if holds("unauthorized") {
         "allow this computer on the phone's screen, and start again".to_owned()
     } else if status.code() == Some(NOT_STARTED) || holds("xec format error") {
-        let place = match target {
-            Target::Adb { .. } => "name another directory behind the serial number",
-            _ => "FATHOM_REMOTE_CACHE=/DIRECTORY here names another",
-        };
-        format!("the directory of Fathom's files there lets no program start, or not this one; {place}")
+        format!("the directory of Fathom's files there lets no program start, or not this one; {elsewhere}")
+    } else if is_without_place(&said) {
+        format!("Fathom's files cannot be put there; {elsewhere}")
     } else if is_unlinked(&said, status) {
         format!(
             "this program is linked to a C library that is not there, or is older there: a static one needs none; it comes \
@@ -252,6 +261,14 @@ fn is_unlinked(said: &str, status: ExitStatus) -> bool {
         || (is_said("version `GLIBC") && is_said("not found"))
         || (is_said("Error relocating") && is_said("symbol not found"))
         || is_said("error while loading shared libraries")
+}
+
+/// Whether the directory of Fathom's files could not be made: the home is read-only or another's,
+/// or the user has none.
+fn is_without_place(said: &str) -> bool {
+    let is_said = |words: &str| said.contains(words);
+    (is_said("mkdir") && (is_said("ead-only file system") || is_said("ermission denied")))
+        || (is_said("HOME") && is_said("not set"))
 }
 
 /// Why neither program could be started.
@@ -289,6 +306,25 @@ mod tests {
         let output = Command::new("sh").args(["-c", &read]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "exec|sh|-c|echo 'it is' $HOME|");
         assert!(words.contains(&"BatchMode=yes".to_owned()));
+    }
+
+    /// A home that is read-only, or none: what was said named no way out.
+    #[test]
+    fn a_home_that_takes_nothing_is_said_with_what_names_another_directory() {
+        let board: Target = "ssh:board".parse().unwrap();
+        let failed = ExitStatus::from_raw(1 << 8);
+        for said in [
+            "mkdir: cannot create directory '/home/pi/.cache': Read-only file system",
+            "mkdir: can't create directory '/nonexistent': Permission denied",
+            "sh: 1: HOME: parameter not set or null",
+        ] {
+            assert!(why(&board, said, failed).contains(CACHE), "{said}");
+        }
+        let phone: Target = "adb:1".parse().unwrap();
+        let said = why(&phone, "mkdir: '/data/x': Read-only file system", failed);
+        assert!(said.contains("serial number"), "{said}");
+        let card = "fathom agent: /mnt/card: Read-only file system";
+        assert_eq!(why(&board, card, failed), card, "the directory under test is none of Fathom's own");
     }
 
     /// A program that is linked to a loader which the machine has not: as a shell says it, the

@@ -1,6 +1,8 @@
 //! Another machine as a [`World`]: what a schedule needs is asked of its agent.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -108,7 +110,9 @@ impl Remote {
         self.base.clone_from(&probed.base);
         let is_alike = (probed.system.as_str(), probed.processor.as_str())
             == ("Linux", processor_of(std::env::consts::ARCH));
-        let other = program_for(&own, &probed).map_err(|problem| format!("{}: {problem}", self.target));
+        let other = program_for(&own, &probed)
+            .and_then(|path| check_program(&path, &probed.processor).map(|()| path))
+            .map_err(|problem| format!("{}: {problem}", self.target));
         if !is_alike {
             let other = other?;
             let content = content(&other)?;
@@ -388,6 +392,24 @@ fn program_for(own: &Path, probed: &Probed) -> Result<PathBuf, String> {
     })
 }
 
+/// Refuses what is no program for a processor, by the head of its file (elf(5)): a shell there
+/// would take it for a script, or say that nothing was found.
+fn check_program(path: &Path, processor: &str) -> Result<(), String> {
+    let mut head = [0; 20];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let machine = u16::from_le_bytes([head[18], head[19]]);
+    let is_made_for_it = match processor {
+        "x86_64" => machine == 62,
+        "aarch64" => machine == 183,
+        arm if arm.starts_with("arm") => machine == 40,
+        _ => true,
+    };
+    if read.is_ok() && head.starts_with(b"\x7fELF") && is_made_for_it {
+        return Ok(());
+    }
+    Err(format!("{}: it is no program for {processor}", path.display()))
+}
+
 impl World for Remote {
     fn now_ns(&mut self) -> u64 {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -640,5 +662,25 @@ mod tests {
         std::fs::create_dir_all(beside.parent().unwrap()).unwrap();
         std::fs::write(&beside, "").unwrap();
         assert_eq!(program_for(&own, &probed("Linux")).unwrap(), beside);
+    }
+
+    /// A text, an empty file and a program of another processor went to the board, where the shell
+    /// said something else of each.
+    #[test]
+    fn what_is_no_program_for_the_processor_is_refused_here() {
+        let own = std::env::current_exe().unwrap();
+        let (own_processor, other) = match processor_of(std::env::consts::ARCH) {
+            "aarch64" => ("aarch64", "x86_64"),
+            own => (own, "aarch64"),
+        };
+        check_program(&own, own_processor).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("fathom-aarch64");
+        for text in ["", "not a program\n", "#!/bin/sh\nexec true # of any processor\n"] {
+            std::fs::write(&path, text).unwrap();
+            assert!(check_program(&path, own_processor).unwrap_err().contains("no program for"), "{text:?}");
+        }
+        assert!(check_program(&own, other).is_err());
+        assert!(check_program(&place.path().join("absent"), other).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fathom_ground::program::own_fathom;
-use fathom_ground::system::is_root;
+use fathom_ground::system::{is_root, may_write};
 
 use super::error::StackError;
 use super::trust;
@@ -102,4 +102,11 @@ impl Default for Stacks {
 /// Which directory others may write, or whose it is, and what to do.
 pub fn trusted_state() -> Result<(), StackError> {
     trust::state(&Stacks::here().state)
+}
+
+/// Whether this user can write a list of stacks: not where the home is read-only or another's.
+#[must_use]
+pub fn is_state_writable() -> bool {
+    let state = Stacks::here().state;
+    state.ancestors().find(|directory| directory.exists()).is_some_and(|there| may_write(there).is_ok())
 }

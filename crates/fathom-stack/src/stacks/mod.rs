@@ -19,7 +19,7 @@ mod stack;
 mod teardown;
 mod trust;
 
-pub use config::{Stacks, trusted_state};
+pub use config::{Stacks, is_state_writable, trusted_state};
 pub use doctor::{companions, doctor, packages, sqlcipher_library};
 pub use error::StackError;
 pub use leftovers::{Leftover, Report, down_all, leftovers, sweep};

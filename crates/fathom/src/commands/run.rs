@@ -470,9 +470,20 @@ fn finish(
         return Ok(Outcome::Failed);
     }
     if !asked.quiet && name == "first-look" {
-        say!("Next:   fathom run journal-modes --quick      (file systems; needs root)      fathom list");
+        say!("Next:   {}      fathom list", next_command(&asked.on));
     }
     Ok(Outcome::Good)
+}
+
+/// What to run after a first look, on the same machines.
+fn next_command(machines: &[Target]) -> String {
+    let names: Vec<String> = machines.iter().map(Target::to_string).collect();
+    let is_here_alone = machines.iter().all(|machine| *machine == Target::Local);
+    let (on, place) = match is_here_alone {
+        true => (String::new(), ""),
+        false => (format!(" --on {}", shown(&super::quoted(&names.join(",")))), " there"),
+    };
+    format!("fathom run journal-modes --quick{on}      (file systems; needs root{place})")
 }
 
 /// Whether `--quick` has ended it: nothing else that was asked for could.
