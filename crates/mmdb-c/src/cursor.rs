@@ -31,6 +31,8 @@ pub(crate) enum Source {
     Snapshot(Reading),
     /// Rows that were read before.
     Rows(std::vec::IntoIter<Row>),
+    /// What was found for each of some keys.
+    Found(std::vec::IntoIter<Option<Row>>),
     /// It was at its end.
     End,
 }
@@ -54,9 +56,11 @@ impl CursorContent {
             }
             Source::Snapshot(reading) => reading.next()?,
             Source::Rows(rows) => rows.next(),
+            Source::Found(rows) => rows.next().flatten(),
             Source::End => None,
         };
-        if row.is_none() {
+        // A key without a row is not the end.
+        if row.is_none() && !matches!(self.source, Source::Found(_)) {
             self.source = Source::End;
         }
         self.row = row.map(Lent::new);

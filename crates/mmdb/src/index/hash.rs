@@ -1,10 +1,11 @@
 //! A sharded hash table from key to places.
 
+use super::probe::{BATCH, Probe};
 use crate::container::Rid;
 use crate::key::{KeyBuf, hash};
 use crate::memory::{Gauge, block};
 use crate::spawner::Spawner;
-use crate::sync::RwLock;
+use crate::sync::{RwLock, RwLockReadGuard};
 use hashbrown::HashTable;
 use std::collections::BTreeSet;
 
@@ -17,6 +18,15 @@ enum Rids {
     // Boxed to keep the usual entry small.
     #[allow(clippy::box_collection)]
     Many(Box<BTreeSet<Rid>>),
+}
+
+impl Rids {
+    fn first(&self) -> Option<Rid> {
+        match self {
+            Rids::One(rid) => Some(*rid),
+            Rids::Many(set) => set.first().copied(),
+        }
+    }
 }
 
 struct Entry {
@@ -212,9 +222,37 @@ impl HashIndex {
 
     pub(super) fn find(&self, key: &[u8], h: u64) -> Option<Rid> {
         let t = self.shard(h).read();
-        match &t.find(h, |e| e.key.is(key))?.rids {
-            Rids::One(r) => Some(*r),
-            Rids::Many(set) => set.first().copied(),
+        t.find(h, |e| e.key.is(key))?.rids.first()
+    }
+
+    /// Looks up to [`BATCH`] keys among `keys` up together: one step of all before the next one of
+    /// any, so that a processor has the loads of many under way. The latches are taken first, for
+    /// nothing passes an atomic access that has not come to its end. Who holds some does not wait
+    /// for another: what a writer has is looked up afterwards.
+    pub(super) fn find_many(&self, keys: &[u8], probes: &mut [Probe]) {
+        let mut shards: [Option<RwLockReadGuard<'_, HashTable<Entry>>>; BATCH] = [const { None }; BATCH];
+        for (shard, probe) in shards.iter_mut().zip(&*probes) {
+            *shard = self.shard(probe.hash).try_read();
+        }
+        // The first entry whose hash may be this one, unread: it is nearly always the right one.
+        let mut likely = [None; BATCH];
+        for ((bucket, shard), probe) in likely.iter_mut().zip(&shards).zip(&*probes) {
+            *bucket = shard.as_ref().and_then(|t| t.find_bucket_index(probe.hash, |_| true));
+        }
+        let mut is_looked_up = [false; BATCH];
+        for (n, (shard, probe)) in shards.iter().zip(&mut *probes).enumerate() {
+            let Some(t) = shard else { continue };
+            is_looked_up[n] = true;
+            let key = &keys[probe.key.clone()];
+            let entry = likely[n].and_then(|bucket| t.get_bucket(bucket)).filter(|e| e.key.is(key));
+            let search = || likely[n].and_then(|_| t.find(probe.hash, |e| e.key.is(key)));
+            probe.rid = entry.or_else(search).and_then(|e| e.rids.first());
+        }
+        drop(shards);
+        for (probe, is_looked_up) in probes.iter_mut().zip(is_looked_up) {
+            if !is_looked_up {
+                probe.rid = self.find(&keys[probe.key.clone()], probe.hash);
+            }
         }
     }
 
