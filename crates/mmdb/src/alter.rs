@@ -143,7 +143,8 @@ impl Database {
                 let one = std::iter::once((&*column.name, column.kind, column.nullable));
                 let mut row = Vec::new();
                 Layout::of(&schema.name, 1, one).encode(&[default], &mut row)?;
-                // Wherever it stands, it takes at most two bytes more than alone: of the null bitmap.
+                // Wherever it stands, it takes at most two bytes more than alone: of the null
+                // bitmap.
                 let more = row.len() + 2;
                 schema.generations.add(&schema.columns, row);
                 schema.columns.push(column.clone());
@@ -208,7 +209,8 @@ impl Database {
                 let behind = |column: &mut usize| *column -= usize::from(*column > at);
                 schema.indexes.iter_mut().flat_map(|index| &mut index.columns).for_each(behind);
                 schema.expiry.iter_mut().map(|expiry| &mut expiry.column).for_each(behind);
-                // An index knows its columns by their positions: those behind it are told the new ones.
+                // An index knows its columns by their positions: those behind it are told the new
+                // ones.
                 let indexes = t.indexes.iter().zip(&schema.indexes);
                 let indexes = indexes.map(|(index, def)| index.renumbered(def)).collect();
                 Ok(Changed { schema, indexes, reshaped: true, continues: false })

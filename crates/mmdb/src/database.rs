@@ -351,8 +351,8 @@ impl Database {
                 assert!(lives, "nobody else changes a table that is being dropped");
                 return Err(e);
             }
-            // Who waits in line for the table learns that it is gone, and leaves it, while it can still
-            // be found.
+            // Who waits in line for the table learns that it is gone, and leaves it, while it can
+            // still be found.
             drop(tx);
             e.forget_table(mine);
             mine.discard_rows();

@@ -2,8 +2,8 @@
 //!
 //! `docs/errors.md` says of each operation which errors it returns. In the tests of this crate
 //! whatever passes through [`documented`] is looked up there, and an error that the page does not
-//! have is a failure: so each crash, interleaving and full disk that any test makes is a test of the
-//! page. Without the feature `sabotage` it is nothing.
+//! have is a failure: so each crash, interleaving and full disk that any test makes is a test of
+//! the page. Without the feature `sabotage` it is nothing.
 
 use crate::error::Result;
 

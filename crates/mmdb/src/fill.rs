@@ -126,9 +126,9 @@ impl Database {
             if !mine.life.begin_fill() {
                 return Err(mine.gone());
             }
-            // Commits look once more at the table inside the gate, and slots of it are taken and given
-            // back there: who was in has done so by now, who comes later finds that the table is in
-            // another life.
+            // Commits look once more at the table inside the gate, and slots of it are taken and
+            // given back there: who was in has done so by now, who comes later finds that the table
+            // is in another life.
             engine.quiesce();
             let whole = mine.rows() > 0;
             let fill = Fill { table: Arc::clone(mine), whole, spawner: engine.options.spawner.clone() };

@@ -308,8 +308,8 @@ fn ranges_without_a_part_of_their_locks_are_noticed() {
     }
 }
 
-/// A row outgrows its slot, then another one is deleted and inserted again by one transaction, while
-/// reads without locks look for both: alone, many at once, and in snapshots.
+/// A row outgrows its slot, then another one is deleted and inserted again by one transaction,
+/// while reads without locks look for both: alone, many at once, and in snapshots.
 fn read_what_moves(seed: u64, schedules: usize, locking: Locking, defect: Sabotage) {
     explore(seed, schedules, move || {
         let db = Database::open("/db", Options { sabotage: defect, ..options() }).unwrap();

@@ -307,9 +307,9 @@ fn committed(db: &Database, t: &Table, id: i64) -> Option<i64> {
     db.get_with(t, &[id.into()], |row| row.at(1).as_int()).unwrap().flatten()
 }
 
-/// Reads outside of transactions are *read committed*: what is not committed is never seen (P1, G1a,
-/// G1b), and each of several has its own moment, which shows as P2, A5A and OTV. They wait for nobody
-/// and refuse nobody.
+/// Reads outside of transactions are *read committed*: what is not committed is never seen (P1,
+/// G1a, G1b), and each of several has its own moment, which shows as P2, A5A and OTV. They wait for
+/// nobody and refuse nobody.
 #[test]
 fn reads_outside_of_transactions_see_what_is_committed_each_in_its_moment() {
     for locking in ALL {

@@ -148,15 +148,15 @@ impl Ticket {
                 }
                 // Nobody would wake who sleeps here.
                 self.log().require_own_process().map_err(|_| self.failed())?;
-                // Whoever waits first is the one who flushes: one hand-over less than asking a thread
-                // to.
+                // Whoever waits first is the one who flushes: one hand-over less than asking a
+                // thread to.
                 let Some(batch) = self.batch else {
                     interruption::require_none("a flush")?;
                     self.wait_all();
                     continue;
                 };
-                // A flush under way is followed by another one if this commit is not in it, so there is
-                // nothing to look up.
+                // A flush under way is followed by another one if this commit is not in it, so
+                // there is nothing to look up.
                 let stream = &self.log().streams[self.stream];
                 if !stream.is_busy()
                     && stream.needs_flush(self.gsn)

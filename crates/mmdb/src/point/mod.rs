@@ -7,8 +7,8 @@
 //! 3. A key that is not found, or whose place has no row any more, is missing only if no commit was
 //!    moving rows meanwhile (`moves.rs`). Else it is looked for again, and if that goes on, at a
 //!    moment when no commit is half applied.
-//! 4. A table that was filled, dropped or got other columns meanwhile is found by its life, which is
-//!    asked before and after.
+//! 4. A table that was filled, dropped or got other columns meanwhile is found by its life, which
+//!    is asked before and after.
 
 mod batch;
 mod buffers;
@@ -206,8 +206,8 @@ impl Database {
     /// refused because of what others do. Cheaper than a transaction of one read; many keys at once
     /// are cheaper still with [`Database::get_many`].
     ///
-    /// **What it sees.** The row is whole, of one commit, and the last one of its key at some moment
-    /// between call and return: so all that was committed before the call is seen, one's own
+    /// **What it sees.** The row is whole, of one commit, and the last one of its key at some
+    /// moment between call and return: so all that was committed before the call is seen, one's own
     /// commits too. A key that is there all the time is never missed, also while its row moves. Of
     /// several calls each has its own moment (*read committed*): of a commit that changes two rows
     /// one call may see the first row changed, and a later call the second one not yet. Who needs

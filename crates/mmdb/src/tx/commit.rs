@@ -63,7 +63,8 @@ impl Transaction<'_> {
             }
             let stream = self.lane % log.streams.len().max(1);
             // A fill or a drop that begins from here on waits until this is applied; one that began
-            // before is seen. Whatever fails below leaves the gate before the transaction is undone.
+            // before is seen. Whatever fails below leaves the gate before the transaction is
+            // undone.
             let tables = self.db.enter(self.stripe);
             self.goes_through(&tables)?;
             // Behind the append nothing can fail, and if something does the memory is not to be
@@ -74,7 +75,8 @@ impl Transaction<'_> {
                 let (gsn, batch) = log.streams[stream].append(log, &self.s.body, crc, !lazy)?;
                 (gsn, Some(batch))
             } else {
-                // What was read may not be durable yet; nobody may act on what a crash could take back.
+                // What was read may not be durable yet; nobody may act on what a crash could take
+                // back.
                 (log.last(), None)
             };
             self.apply(&tables);
