@@ -132,7 +132,7 @@ fn changing(cursor: &CursorContent) -> Result<(&Cell, u64)> {
     match &cursor.source {
         Source::Transaction(cell, number) => Ok((cell, *number)),
         Source::End => Err(misuse("the cursor is at its end: it stands on no row")),
-        Source::Snapshot(_) | Source::Rows(_) => {
+        Source::Snapshot(_) | Source::Rows(_) | Source::Found(_) => {
             Err(misuse("only a cursor of mmdb_range or mmdb_scan can change rows"))
         }
     }

@@ -626,15 +626,29 @@ impl TableInner {
         const LINE: usize = 64;
         /// Of longer rows the rest comes in order, which a processor foresees.
         const LINES: usize = 8;
-        let mut places = [const { None }; BATCH];
-        for (place, rid) in places.iter_mut().zip(rids) {
-            if let Some(c) = self.containers.get(rid.container()) {
-                *place = c.bytes.try_read().map(|bytes| (bytes, c.range(rid.slot())));
-            }
+        let mut containers = [const { None }; BATCH];
+        let (mut numbers, mut latched) = ([0; BATCH], 0);
+        // Of each row which of them it is in, where, and its slot's size.
+        let (mut rows, mut count) = ([(0, 0, 0); BATCH], 0);
+        for rid in rids.take(BATCH) {
+            let number = rid.container();
+            let Some(c) = self.containers.get(number) else { continue };
+            let held = match numbers[..latched].iter().position(|&n| n == number) {
+                Some(held) => held,
+                None => {
+                    let Some(bytes) = c.bytes.try_read() else { continue };
+                    (containers[latched], numbers[latched]) = (Some(bytes), number);
+                    latched += 1;
+                    latched - 1
+                }
+            };
+            rows[count] = (held, c.range(rid.slot()).start, c.slot_size);
+            count += 1;
         }
         let mut sum = 0u8;
-        for (bytes, range) in places.iter().flatten() {
-            let lines = bytes.get(range.clone()).unwrap_or_default().iter().step_by(LINE).take(LINES);
+        for &(held, at, size) in &rows[..count] {
+            let slot = containers[held].as_ref().and_then(|bytes| bytes.get(at..at + size));
+            let lines = slot.unwrap_or_default().iter().step_by(LINE).take(LINES);
             sum = lines.fold(sum, |sum, byte| sum ^ byte);
         }
         std::hint::black_box(sum);

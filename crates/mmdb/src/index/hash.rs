@@ -231,28 +231,34 @@ impl HashIndex {
     /// for another: what a writer has is looked up afterwards.
     pub(super) fn find_many(&self, keys: &[u8], probes: &mut [Probe]) {
         let mut shards: [Option<RwLockReadGuard<'_, HashTable<Entry>>>; BATCH] = [const { None }; BATCH];
-        for (shard, probe) in shards.iter_mut().zip(&*probes) {
-            *shard = self.shard(probe.hash).try_read();
+        let (mut numbers, mut latched) = ([0; BATCH], 0);
+        // Where among them each key's shard is; behind their end if it is not.
+        let mut places = [BATCH; BATCH];
+        for (place, probe) in places.iter_mut().zip(&*probes) {
+            let number = shard_of(probe.hash);
+            if let Some(held) = numbers[..latched].iter().position(|&n| n == number) {
+                *place = held;
+            } else if let Some(shard) = self.shards[number].try_read() {
+                (shards[latched], numbers[latched], *place) = (Some(shard), number, latched);
+                latched += 1;
+            }
         }
         // The first entry whose hash may be this one, unread: it is nearly always the right one.
         let mut likely = [None; BATCH];
-        for ((bucket, shard), probe) in likely.iter_mut().zip(&shards).zip(&*probes) {
-            *bucket = shard.as_ref().and_then(|t| t.find_bucket_index(probe.hash, |_| true));
+        for ((bucket, place), probe) in likely.iter_mut().zip(places).zip(&*probes) {
+            let shard = shards.get(place).and_then(Option::as_ref);
+            *bucket = shard.and_then(|t| t.find_bucket_index(probe.hash, |_| true));
         }
-        let mut is_looked_up = [false; BATCH];
-        for (n, (shard, probe)) in shards.iter().zip(&mut *probes).enumerate() {
-            let Some(t) = shard else { continue };
-            is_looked_up[n] = true;
+        for ((bucket, place), probe) in likely.into_iter().zip(places).zip(&mut *probes) {
+            let (Some(Some(t)), Some(bucket)) = (shards.get(place), bucket) else { continue };
             let key = &keys[probe.key.clone()];
-            let entry = likely[n].and_then(|bucket| t.get_bucket(bucket)).filter(|e| e.key.is(key));
-            let search = || likely[n].and_then(|_| t.find(probe.hash, |e| e.key.is(key)));
-            probe.rid = entry.or_else(search).and_then(|e| e.rids.first());
+            let entry = t.get_bucket(bucket).filter(|e| e.key.is(key));
+            let entry = entry.or_else(|| t.find(probe.hash, |e| e.key.is(key)));
+            probe.rid = entry.and_then(|e| e.rids.first());
         }
         drop(shards);
-        for (probe, is_looked_up) in probes.iter_mut().zip(is_looked_up) {
-            if !is_looked_up {
-                probe.rid = self.find(&keys[probe.key.clone()], probe.hash);
-            }
+        for (probe, _) in probes.iter_mut().zip(places).filter(|(_, place)| *place == BATCH) {
+            probe.rid = self.find(&keys[probe.key.clone()], probe.hash);
         }
     }
 
