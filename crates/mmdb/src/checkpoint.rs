@@ -73,8 +73,6 @@ pub struct Stepwise<'a> {
     work: Vec<(Arc<TableInner>, u32)>,
     next: usize,
     copied: u64,
-    /// The container that is copied.
-    copy: Vec<u8>,
     file: Arc<dyn MediumFile>,
     published: bool,
     _moment: Moment,
@@ -134,7 +132,6 @@ impl<'a> Stepwise<'a> {
             work,
             next: 0,
             copied: 0,
-            copy: Vec::with_capacity(engine.space.container_size),
             file,
             published: false,
             _moment: moment,
@@ -147,38 +144,28 @@ impl<'a> Stepwise<'a> {
         while let Some((t, n)) = self.work.get(self.next) {
             self.next += 1;
             let Some(c) = t.containers.get(*n) else { continue };
-            let kept;
-            let copy: &[u8] = {
+            let copy = {
                 let bytes = c.bytes.read();
                 // An image without a checksum is none.
                 let known = self.admin.crcs[self.side].contains_key(&(t.id, *n))
                     || has_defect!(self.engine.log.defect, ForgetsBeforeManifest);
                 match c.take_before() {
                     // It has changed since, so it stays to be copied next time.
-                    Some(before) => {
-                        kept = before;
-                        &kept
-                    }
+                    Some(before) => before,
                     // Writers set it under the exclusive latch, so nothing is missed.
                     None if (!c.dirty[self.side].swap(false, Ordering::Relaxed) && known)
                         || bytes.is_empty() =>
                     {
                         continue;
                     }
-                    // Into memory that is there already: what an allocator gives for each one anew
-                    // is mapped page by page while the container's writers wait.
-                    None => {
-                        self.copy.clear();
-                        self.copy.extend_from_slice(&bytes);
-                        &self.copy
-                    }
+                    None => bytes.clone(),
                 }
             };
             let path = self.engine.path.join(manifest::image_name(self.side));
             assert_eq!(copy.len(), size, "the image of container {n} is a whole container");
             let at = u64::from(c.image) * size as u64;
-            self.file.write_at(at, copy).map_err(Error::io("write", &path))?;
-            self.admin.crcs[self.side].insert((t.id, *n), crc32c::crc32c(copy));
+            self.file.write_at(at, &copy).map_err(Error::io("write", &path))?;
+            self.admin.crcs[self.side].insert((t.id, *n), crc32c::crc32c(&copy));
             self.copied += 1;
             return Ok(true);
         }
