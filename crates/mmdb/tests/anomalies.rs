@@ -324,7 +324,7 @@ fn reads_outside_of_transactions_see_what_is_committed_each_in_its_moment() {
         set(&mut writer, &t, 1, 11).and_then(|()| set(&mut writer, &t, 1, 12)).unwrap();
         set(&mut writer, &t, 2, 22).unwrap();
         let x = committed(&db, &t, 1);
-        writer.commit().unwrap();
+        drop(writer.commit().unwrap());
         assert_eq!((x, committed(&db, &t, 1)), (Some(10), Some(12)), "a fuzzy read, not an intermediate one");
         assert_eq!((x, committed(&db, &t, 2)), (Some(10), Some(22)), "read skew");
         // Of many keys too: each has its moment. What was read is in nobody's way.
@@ -334,7 +334,7 @@ fn reads_outside_of_transactions_see_what_is_committed_each_in_its_moment() {
             if n == 0 {
                 let mut writer = db.begin().unwrap();
                 set(&mut writer, &t, 1, 0).and_then(|()| set(&mut writer, &t, 2, 34)).unwrap();
-                writer.commit().unwrap();
+                drop(writer.commit().unwrap());
             }
             seen.push(row.and_then(|row| row.at(1).as_int()).unwrap());
         })
@@ -349,7 +349,7 @@ fn reads_outside_of_transactions_see_what_is_committed_each_in_its_moment() {
                 if n == 0 {
                     let mut writer = db.begin().unwrap();
                     set(&mut writer, &t, 1, 1).and_then(|()| set(&mut writer, &t, 2, 33)).unwrap();
-                    writer.commit().unwrap();
+                    drop(writer.commit().unwrap());
                 }
                 sum += row.and_then(|row| row.at(1).as_int()).unwrap();
             })

@@ -229,7 +229,7 @@ impl Database {
     /// writer.update(&t, &[1.into()], &[("n", 11.into())])?;
     /// let row = db.get(&t, &[1.into()])?.expect("it is committed");    // and does not wait for the writer
     /// assert_eq!(row.get("n"), Some(10.into()));
-    /// writer.commit()?;
+    /// writer.commit()?.wait()?;
     /// assert_eq!(db.get(&t, &[1.into()])?.and_then(|row| row.at(1).as_int()), Some(11));
     /// # Ok::<(), mmdb::Error>(())
     /// ```
