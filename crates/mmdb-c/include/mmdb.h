@@ -907,6 +907,44 @@ mmdb_status mmdb_options_in_memory(struct mmdb_options *options);
 // Frees options.
 mmdb_status mmdb_options_free(struct mmdb_options *options);
 
+// Reads the row with a primary key as it was last committed, outside of any transaction: without
+// locks, so that this waits for no transaction, and none waits for it. Each such read has a moment
+// of its own. What it gives may not be durable yet (mmdb_flush). `row` becomes NULL if there is
+// none; free it with mmdb_row_free.
+mmdb_status mmdb_get_committed(const struct mmdb_database *db,
+                               const struct mmdb_table *of,
+                               const struct mmdb_value *key,
+                               size_t count,
+                               struct mmdb_row **row);
+
+// As mmdb_get_committed, of many keys at once, which is faster. `keys` are `count` keys one behind
+// the other, of `columns` values each. mmdb_cursor_next gives a row for each key, in their order,
+// and NULL where there is none: call it `count` times. Free the cursor with mmdb_cursor_free.
+mmdb_status mmdb_get_many_committed(const struct mmdb_database *db,
+                                    const struct mmdb_table *of,
+                                    const struct mmdb_value *keys,
+                                    size_t columns,
+                                    size_t count,
+                                    struct mmdb_cursor **cursor);
+
+// As mmdb_get of many keys, which is faster; keys and cursor as of mmdb_get_many_committed. The
+// cursor does not keep the transaction.
+mmdb_status mmdb_get_many(struct mmdb_transaction *tx,
+                          const struct mmdb_table *of,
+                          const struct mmdb_value *keys,
+                          size_t columns,
+                          size_t count,
+                          struct mmdb_cursor **cursor);
+
+// As mmdb_snapshot_get of many keys, which is faster; keys and cursor as of
+// mmdb_get_many_committed.
+mmdb_status mmdb_snapshot_get_many(const struct mmdb_snapshot *of_snapshot,
+                                   const struct mmdb_table *of,
+                                   const struct mmdb_value *keys,
+                                   size_t columns,
+                                   size_t count,
+                                   struct mmdb_cursor **cursor);
+
 // Frees the handle of any kind that is in the cell, by the function for its kind (a transaction is
 // undone, a database closed), and puts NULL there, whatever that returns but MMDB_STATUS_MISUSE.
 // Nothing happens where NULL is there.
@@ -1212,6 +1250,44 @@ mmdb_status mmdb_options_in_memory(struct mmdb_options *options);
 
 // Frees options.
 mmdb_status mmdb_options_free(struct mmdb_options *options);
+
+// Reads the row with a primary key as it was last committed, outside of any transaction: without
+// locks, so that this waits for no transaction, and none waits for it. Each such read has a moment
+// of its own. What it gives may not be durable yet (mmdb_flush). `row` becomes NULL if there is
+// none; free it with mmdb_row_free.
+mmdb_status mmdb_get_committed(const struct mmdb_database *db,
+                               const struct mmdb_table *of,
+                               const struct mmdb_value *key,
+                               size_t count,
+                               struct mmdb_row **row);
+
+// As mmdb_get_committed, of many keys at once, which is faster. `keys` are `count` keys one behind
+// the other, of `columns` values each. mmdb_cursor_next gives a row for each key, in their order,
+// and NULL where there is none: call it `count` times. Free the cursor with mmdb_cursor_free.
+mmdb_status mmdb_get_many_committed(const struct mmdb_database *db,
+                                    const struct mmdb_table *of,
+                                    const struct mmdb_value *keys,
+                                    size_t columns,
+                                    size_t count,
+                                    struct mmdb_cursor **cursor);
+
+// As mmdb_get of many keys, which is faster; keys and cursor as of mmdb_get_many_committed. The
+// cursor does not keep the transaction.
+mmdb_status mmdb_get_many(struct mmdb_transaction *tx,
+                          const struct mmdb_table *of,
+                          const struct mmdb_value *keys,
+                          size_t columns,
+                          size_t count,
+                          struct mmdb_cursor **cursor);
+
+// As mmdb_snapshot_get of many keys, which is faster; keys and cursor as of
+// mmdb_get_many_committed.
+mmdb_status mmdb_snapshot_get_many(const struct mmdb_snapshot *of_snapshot,
+                                   const struct mmdb_table *of,
+                                   const struct mmdb_value *keys,
+                                   size_t columns,
+                                   size_t count,
+                                   struct mmdb_cursor **cursor);
 
 // Frees the handle of any kind that is in the cell, by the function for its kind (a transaction is
 // undone, a database closed), and puts NULL there, whatever that returns but MMDB_STATUS_MISUSE.

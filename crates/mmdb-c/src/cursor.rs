@@ -31,6 +31,8 @@ pub(crate) enum Source {
     Snapshot(Reading),
     /// Rows that were read before.
     Rows(std::vec::IntoIter<Row>),
+    /// What was found for each of some keys.
+    Found(std::vec::IntoIter<Option<Row>>),
     /// It was at its end.
     End,
 }
@@ -54,9 +56,11 @@ impl CursorContent {
             }
             Source::Snapshot(reading) => reading.next()?,
             Source::Rows(rows) => rows.next(),
+            Source::Found(rows) => rows.next().flatten(),
             Source::End => None,
         };
-        if row.is_none() {
+        // A key without a row is not the end.
+        if row.is_none() && !matches!(self.source, Source::Found(_)) {
             self.source = Source::End;
         }
         self.row = row.map(Lent::new);
@@ -128,7 +132,7 @@ fn changing(cursor: &CursorContent) -> Result<(&Cell, u64)> {
     match &cursor.source {
         Source::Transaction(cell, number) => Ok((cell, *number)),
         Source::End => Err(misuse("the cursor is at its end: it stands on no row")),
-        Source::Snapshot(_) | Source::Rows(_) => {
+        Source::Snapshot(_) | Source::Rows(_) | Source::Found(_) => {
             Err(misuse("only a cursor of mmdb_range or mmdb_scan can change rows"))
         }
     }

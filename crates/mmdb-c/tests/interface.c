@@ -170,6 +170,60 @@ static void values_come_back(mmdb_database *db, const mmdb_table *t) {
   OK(mmdb_abort(tx));
 }
 
+static void expect_second(mmdb_cursor *c) {
+  const mmdb_row *row = NULL;
+  const mmdb_value *got = NULL;
+  OK(mmdb_cursor_next(c, &row));
+  TRUE(row == NULL);
+  OK(mmdb_cursor_next(c, &row));
+  OK(mmdb_row_values(row, &got, NULL));
+  TRUE(got[0].natural == 1);
+  OK(mmdb_cursor_next(c, &row));
+  TRUE(row == NULL);
+  OK(mmdb_cursor_next(c, &row));
+  TRUE(row == NULL);
+  OK(mmdb_cursor_free(c));
+}
+
+static void many_keys_at_once(mmdb_database *db, const mmdb_table *t) {
+  mmdb_transaction *tx = NULL;
+  mmdb_snapshot *s = NULL;
+  mmdb_cursor *c = NULL;
+  mmdb_row *row = NULL;
+  mmdb_value keys[3], v[7];
+  keys[0] = mmdb_uint(99);
+  keys[1] = mmdb_uint(1);
+  keys[2] = mmdb_uint(98);
+  OK(mmdb_get_committed(db, t, keys + 1, 1, &row));
+  TRUE(row != NULL);
+  OK(mmdb_row_free(row));
+  OK(mmdb_get_many_committed(db, t, keys, 1, 3, &c));
+  expect_second(c);
+  OK(mmdb_snapshot_open(db, &s));
+  OK(mmdb_snapshot_get_many(s, t, keys, 1, 3, &c));
+  expect_second(c);
+  OK(mmdb_snapshot_free(s));
+  OK(mmdb_begin(db, &tx));
+  make_row(v, 97, "new");
+  OK(mmdb_insert(tx, t, v, 7));
+  OK(mmdb_get_many(tx, t, keys, 1, 3, &c));
+  expect_second(c);
+  OK(mmdb_get_committed(db, t, &v[0], 1, &row));
+  TRUE(row == NULL);
+  OK(mmdb_get_many_committed(db, t, NULL, 1, 0, &c));
+  OK(mmdb_cursor_free(c));
+  IS(mmdb_get_many(tx, t, keys, 0, 3, &c), MMDB_STATUS_MISUSE);
+  IS(mmdb_get_many(tx, t, keys, (size_t)-1, 3, &c), MMDB_STATUS_MISUSE);
+  IS(mmdb_get_many(tx, t, NULL, 1, 3, &c), MMDB_STATUS_MISUSE);
+  IS(mmdb_get_many(tx, t, keys, 1, 3, NULL), MMDB_STATUS_MISUSE);
+  IS(mmdb_get_many(tx, t, keys, 3, 1, &c), MMDB_STATUS_OPERATION);
+  IS(mmdb_get_many(NULL, t, keys, 1, 3, &c), MMDB_STATUS_MISUSE);
+  IS(mmdb_get_many_committed(db, NULL, keys, 1, 3, &c), MMDB_STATUS_MISUSE);
+  keys[2] = mmdb_text("x");
+  IS(mmdb_get_many_committed(db, t, keys, 1, 3, &c), MMDB_STATUS_VALUE);
+  OK(mmdb_abort(tx));
+}
+
 static void cursors_hold_their_transaction(mmdb_database *db, const mmdb_table *t) {
   mmdb_transaction *tx = NULL;
   mmdb_cursor *c = NULL, *d = NULL;
@@ -503,6 +557,7 @@ int main(int argc, char **argv) {
   }
   t = make_table(db);
   values_come_back(db, t);
+  many_keys_at_once(db, t);
   cursors_hold_their_transaction(db, t);
   snapshots_stay(db, t);
   transactions_run_again(db, t);

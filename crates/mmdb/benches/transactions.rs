@@ -442,52 +442,95 @@ fn part_beside() {
     }
 }
 
-/// Processor time of this process so far, seconds.
-fn processor_time() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let after_name = stat.rsplit(')').next().unwrap();
-    // User and system time, in hundredths, are the 14th and 15th field.
-    let hundredths = after_name.split_whitespace().skip(11).take(2).map(|n| n.parse::<f64>().unwrap());
-    hundredths.sum::<f64>() / 100.0
+/// User time of this thread so far, seconds.
+fn user_time() -> f64 {
+    // SAFETY: numbers, for which zeros are values.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+    // SAFETY: a place for it.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_utime.tv_sec as f64 + usage.ru_utime.tv_usec as f64 / 1e6
 }
 
-/// Reads of rows by their keys, one thread, for each second of processor time.
-fn part_reads() {
-    const ROWS: i64 = 100_000;
-    const READS: i64 = 3_000_000;
-    println!("\npoint reads for each second of one processor; medians of {} rounds", rounds());
-    let db = Database::in_memory().unwrap();
-    let s = create(&db, Locking::Record, Logging::Logged);
-    (0..ROWS).for_each(|id| drop(receive(&db, &s, id, Durability::Lazy)));
-    db.flush().unwrap();
-    // Each row once, in an order that no cache foresees.
-    let key = |n: i64| [Value::Int(n * 7919 % ROWS)];
-    let ways = ["one a transaction", "100 a transaction", "a snapshot"];
-    let figures = interleaved(&ways, |way| {
-        let (began, mut sum) = (processor_time(), 0);
-        let number = |row: mmdb::RowView<'_>| row.at(1).as_int().unwrap_or(0);
-        match *way {
-            "a snapshot" => {
-                let snapshot = db.snapshot().unwrap();
-                for n in 0..READS {
-                    sum += snapshot.get_with(&s.message, &key(n), number).unwrap().unwrap_or(0);
-                }
-            }
-            _ => {
-                let each = if *way == "one a transaction" { 1 } else { 100 };
-                for first in (0..READS).step_by(each as usize) {
-                    let mut tx = db.begin().unwrap();
-                    for n in first..first + each {
-                        sum += tx.get_with(&s.message, &key(n), number).unwrap().unwrap_or(0);
-                    }
+/// Reads rows of `message` by their keys, one thread, in each way that there is. The sum of what was
+/// read, so that nothing is left out.
+fn read_in_a_way(db: &Database, t: &Table, way: &str, keys: impl Iterator<Item = i64>) -> i64 {
+    let number = |row: mmdb::RowView<'_>| row.at(1).as_int().unwrap_or(0);
+    let mut keys = keys.map(|id| [Value::Int(id)]).peekable();
+    let mut sum = 0;
+    match way {
+        "transaction.get_with, 1 each" => keys.for_each(|key| {
+            sum += db.begin().unwrap().get_with(t, &key, number).unwrap().unwrap_or(0);
+        }),
+        "transaction.get_with, 100 each" => {
+            while keys.peek().is_some() {
+                let mut tx = db.begin().unwrap();
+                for key in keys.by_ref().take(100) {
+                    sum += tx.get_with(t, &key, number).unwrap().unwrap_or(0);
                 }
             }
         }
-        std::hint::black_box(sum);
-        [READS as f64 / (processor_time() - began)]
+        "transaction.get_many_with, 100 each" => {
+            while keys.peek().is_some() {
+                let some = keys.by_ref().take(100);
+                let add = |_, row: Option<mmdb::RowView<'_>>| sum += row.map_or(0, number);
+                db.begin().unwrap().get_many_with(t, some, add).unwrap();
+            }
+        }
+        "snapshot.get_with" => {
+            let snapshot = db.snapshot().unwrap();
+            keys.for_each(|key| sum += snapshot.get_with(t, &key, number).unwrap().unwrap_or(0));
+        }
+        "snapshot.get_many_with" => {
+            db.snapshot().unwrap().get_many_with(t, keys, |_, row| sum += row.map_or(0, number)).unwrap();
+        }
+        "db.get_with" => keys.for_each(|key| sum += db.get_with(t, &key, number).unwrap().unwrap_or(0)),
+        _ => db.get_many_with(t, keys, |_, row| sum += row.map_or(0, number)).unwrap(),
+    }
+    sum
+}
+
+/// Reads of rows by their keys, one thread, for each second of its user time: from a table that the
+/// caches hold and from larger ones.
+fn part_reads() {
+    const READS: i64 = 1_000_000;
+    const WAYS: [&str; 7] = [
+        "transaction.get_with, 1 each",
+        "transaction.get_with, 100 each",
+        "transaction.get_many_with, 100 each",
+        "snapshot.get_with",
+        "snapshot.get_many_with",
+        "db.get_with",
+        "db.get_many_with",
+    ];
+    println!("\npoint reads for each second of one processor; medians of {} rounds", rounds());
+    print!("{:>40}", "rows of 178 bytes");
+    let sizes = [10_000, 100_000, 1_000_000i64];
+    sizes.iter().for_each(|rows| print!(" {rows:>10}"));
+    println!();
+    let figures = sizes.map(|rows| {
+        let db = Database::in_memory().unwrap();
+        let t = create(&db, Locking::Record, Logging::Volatile).message;
+        let body = [b'm'; 160];
+        for first in (0..rows).step_by(1000) {
+            let put = |tx: &mut mmdb::Transaction<'_>| {
+                (first..first + 1000).try_for_each(|id| {
+                    tx.insert(&t, &[id.into(), receiver(id).into(), Value::Time(id), Value::Bytes(&body)])
+                })
+            };
+            drop(db.run_with(Durability::Lazy, put).unwrap());
+        }
+        interleaved(&WAYS, |way| {
+            // Each row as often, in an order that no cache foresees.
+            let keys = (0..READS).map(|n| n * 7_919_003 % rows);
+            let began = user_time();
+            std::hint::black_box(read_in_a_way(&db, &t, way, keys));
+            [READS as f64 / (user_time() - began)]
+        })
     });
-    for (way, [rate]) in ways.iter().zip(figures) {
-        println!("{way:>20} {rate:>12.0} reads/s");
+    for (n, way) in WAYS.iter().enumerate() {
+        print!("{way:>40}");
+        figures.iter().for_each(|size| print!(" {:>10.0}", size[n][0]));
+        println!();
     }
 }
 

@@ -19,6 +19,7 @@
 use crate::column::Column;
 use crate::container::{Rid, Slot};
 use crate::database::Database;
+use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -130,22 +131,27 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Value`] if the default does not fit; [`Error::Schema`] if there is such a column;
-    /// [`Error::RowTooLarge`] if a row that is there has no room for it; [`Error::LockTimeout`] if
-    /// the table is still busy after [`crate::Options::lock_timeout`]; [`Error::NoSuchTable`].
+    /// [`Error::RowTooLarge`] if a row that is there has no room for it; [`Error::Operation`] if
+    /// columns were added and dropped as often as can be; [`Error::LockTimeout`] if the table is
+    /// still busy after [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Poisoned`];
+    /// [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn add_column(&self, table: &Table, column: Column, default: Value<'_>) -> Result<Table> {
-        self.alter(table, |t| {
-            let mut schema = t.schema.clone();
-            require_generation(&schema)?;
-            let one = std::iter::once((&*column.name, column.kind, column.nullable));
-            let mut row = Vec::new();
-            Layout::of(&schema.name, 1, one).encode(&[default], &mut row)?;
-            // Wherever it stands, it takes at most two bytes more than alone: of the null bitmap.
-            let more = row.len() + 2;
-            schema.generations.add(&schema.columns, row);
-            schema.columns.push(column.clone());
-            schema.validate()?;
-            require_room(t, &schema, more)?;
-            Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: true, continues: true })
+        documented("Database::add_column", || {
+            self.alter(table, |t| {
+                let mut schema = t.schema.clone();
+                require_generation(&schema)?;
+                let one = std::iter::once((&*column.name, column.kind, column.nullable));
+                let mut row = Vec::new();
+                Layout::of(&schema.name, 1, one).encode(&[default], &mut row)?;
+                // Wherever it stands, it takes at most two bytes more than alone: of the null
+                // bitmap.
+                let more = row.len() + 2;
+                schema.generations.add(&schema.columns, row);
+                schema.columns.push(column.clone());
+                schema.validate()?;
+                require_room(t, &schema, more)?;
+                Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: true, continues: true })
+            })
         })
     }
 
@@ -167,41 +173,48 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Operation`] if an index has the column, or rows expire by it;
-    /// [`Error::NoSuchColumn`]; and as
-    /// [`Database::add_column`].
+    /// [`Error::Operation`] if an index has the column, rows expire by it, or columns were added
+    /// and dropped as often as can be; [`Error::NoSuchColumn`]; [`Error::Schema`] of the last one;
+    /// [`Error::LockTimeout`] if the table is still busy after [`crate::Options::lock_timeout`];
+    /// [`Error::Io`], [`Error::Poisoned`]; [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn drop_column(&self, table: &Table, name: &str) -> Result<Table> {
-        self.alter(table, |t| {
-            let mut schema = t.schema.clone();
-            require_generation(&schema)?;
-            let at = column_of(&schema, name)?;
-            if let Some(index) = schema.indexes.iter().find(|index| index.columns.contains(&at)) {
-                let what = if index.name == "primary" { "the primary key" } else { "an index" };
-                return Err(Error::Operation {
-                    table: schema.name.clone(),
-                    operation: "drop a column",
-                    reason: format!("{name} is a column of {what}, {}; drop that first", index.name),
-                });
-            }
-            if schema.expiry.is_some_and(|expiry| expiry.column == at) {
-                return Err(Error::Operation {
-                    table: schema.name.clone(),
-                    operation: "drop a column",
-                    reason: format!("rows expire by {name}"),
-                });
-            }
-            if schema.columns.len() == 1 {
-                return Err(Error::Schema { table: schema.name, reason: "no column would be left".into() });
-            }
-            schema.generations.remove(&schema.columns, at);
-            schema.columns.remove(at);
-            let behind = |column: &mut usize| *column -= usize::from(*column > at);
-            schema.indexes.iter_mut().flat_map(|index| &mut index.columns).for_each(behind);
-            schema.expiry.iter_mut().map(|expiry| &mut expiry.column).for_each(behind);
-            // An index knows its columns by their positions: those behind it are told the new ones.
-            let indexes = t.indexes.iter().zip(&schema.indexes);
-            let indexes = indexes.map(|(index, def)| index.renumbered(def)).collect();
-            Ok(Changed { schema, indexes, reshaped: true, continues: false })
+        documented("Database::drop_column", || {
+            self.alter(table, |t| {
+                let mut schema = t.schema.clone();
+                require_generation(&schema)?;
+                let at = column_of(&schema, name)?;
+                if let Some(index) = schema.indexes.iter().find(|index| index.columns.contains(&at)) {
+                    let what = if index.name == "primary" { "the primary key" } else { "an index" };
+                    return Err(Error::Operation {
+                        table: schema.name.clone(),
+                        operation: "drop a column",
+                        reason: format!("{name} is a column of {what}, {}; drop that first", index.name),
+                    });
+                }
+                if schema.expiry.is_some_and(|expiry| expiry.column == at) {
+                    return Err(Error::Operation {
+                        table: schema.name.clone(),
+                        operation: "drop a column",
+                        reason: format!("rows expire by {name}"),
+                    });
+                }
+                if schema.columns.len() == 1 {
+                    return Err(Error::Schema {
+                        table: schema.name,
+                        reason: "no column would be left".into(),
+                    });
+                }
+                schema.generations.remove(&schema.columns, at);
+                schema.columns.remove(at);
+                let behind = |column: &mut usize| *column -= usize::from(*column > at);
+                schema.indexes.iter_mut().flat_map(|index| &mut index.columns).for_each(behind);
+                schema.expiry.iter_mut().map(|expiry| &mut expiry.column).for_each(behind);
+                // An index knows its columns by their positions: those behind it are told the new
+                // ones.
+                let indexes = t.indexes.iter().zip(&schema.indexes);
+                let indexes = indexes.map(|(index, def)| index.renumbered(def)).collect();
+                Ok(Changed { schema, indexes, reshaped: true, continues: false })
+            })
         })
     }
 
@@ -220,16 +233,19 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Schema`] if there is a column of the new name; [`Error::NoSuchColumn`];
-    /// [`Error::LockTimeout`]; [`Error::NoSuchTable`].
+    /// [`Error::LockTimeout`] if the table is still busy after [`crate::Options::lock_timeout`];
+    /// [`Error::Io`], [`Error::Poisoned`]; [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn rename_column(&self, table: &Table, name: &str, to: &str) -> Result<()> {
-        let renamed = self.alter(table, |t| {
-            let mut schema = t.schema.clone();
-            let at = column_of(&schema, name)?;
-            to.clone_into(&mut schema.columns[at].name);
-            schema.validate()?;
-            Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: false, continues: true })
-        });
-        renamed.map(drop)
+        documented("Database::rename_column", || {
+            let renamed = self.alter(table, |t| {
+                let mut schema = t.schema.clone();
+                let at = column_of(&schema, name)?;
+                to.clone_into(&mut schema.columns[at].name);
+                schema.validate()?;
+                Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: false, continues: true })
+            });
+            renamed.map(drop)
+        })
     }
 
     /// Gives a table another name. Handles go on.
@@ -245,16 +261,19 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableExists`]; [`Error::Schema`] if the new name is empty; [`Error::LockTimeout`];
-    /// [`Error::NoSuchTable`].
+    /// [`Error::TableExists`]; [`Error::Schema`] if the new name is empty; [`Error::LockTimeout`]
+    /// if the table is still busy after [`crate::Options::lock_timeout`]; [`Error::Io`],
+    /// [`Error::Poisoned`]; [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn rename_table(&self, table: &Table, to: &str) -> Result<()> {
-        let renamed = self.alter(table, |t| {
-            let mut schema = t.schema.clone();
-            to.clone_into(&mut schema.name);
-            schema.validate()?;
-            Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: false, continues: true })
-        });
-        renamed.map(drop)
+        documented("Database::rename_table", || {
+            let renamed = self.alter(table, |t| {
+                let mut schema = t.schema.clone();
+                to.clone_into(&mut schema.name);
+                schema.validate()?;
+                Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: false, continues: true })
+            });
+            renamed.map(drop)
+        })
     }
 
     /// Drops an index. Handles go on.
@@ -271,34 +290,38 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Operation`] for the primary key, and for the only index by which rows expire;
-    /// [`Error::NoSuchIndex`]; [`Error::LockTimeout`]; [`Error::NoSuchTable`].
+    /// [`Error::NoSuchIndex`]; [`Error::LockTimeout`] if the table is still busy after
+    /// [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Poisoned`];
+    /// [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
-        let mut gone = None;
-        self.alter(table, |t| {
-            let at = t.index(name)?;
-            if at == 0 {
-                return Err(Error::Operation {
-                    table: t.schema.name.clone(),
-                    operation: "drop an index",
-                    reason: "a table has a primary key".into(),
-                });
+        documented("Database::drop_index", || {
+            let mut gone = None;
+            self.alter(table, |t| {
+                let at = t.index(name)?;
+                if at == 0 {
+                    return Err(Error::Operation {
+                        table: t.schema.name.clone(),
+                        operation: "drop an index",
+                        reason: "a table has a primary key".into(),
+                    });
+                }
+                let (mut schema, mut indexes) = (t.schema.clone(), t.indexes.clone());
+                schema.indexes.remove(at);
+                if let Some(problem) = schema.expiry_problem() {
+                    return Err(Error::Operation {
+                        table: schema.name,
+                        operation: "drop an index",
+                        reason: format!("{problem} any more"),
+                    });
+                }
+                gone = Some(indexes.remove(at));
+                Ok(Changed { schema, indexes, reshaped: false, continues: true })
+            })?;
+            if let Some(index) = gone {
+                self.0.engine.discard_index(&index);
             }
-            let (mut schema, mut indexes) = (t.schema.clone(), t.indexes.clone());
-            schema.indexes.remove(at);
-            if let Some(problem) = schema.expiry_problem() {
-                return Err(Error::Operation {
-                    table: schema.name,
-                    operation: "drop an index",
-                    reason: format!("{problem} any more"),
-                });
-            }
-            gone = Some(indexes.remove(at));
-            Ok(Changed { schema, indexes, reshaped: false, continues: true })
-        })?;
-        if let Some(index) = gone {
-            self.0.engine.discard_index(&index);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Creates an index while others read and write the table. It is found when this returns, and
@@ -327,43 +350,46 @@ impl Database {
     /// # Errors
     /// [`Error::DuplicateKey`] with the least key that two rows share, if it is to be unique;
     /// [`Error::Schema`] if there is such an index; [`Error::NoSuchColumn`];
-    /// [`Error::MemoryLimit`]; [`Error::LockTimeout`]; [`Error::NoSuchTable`]. Nothing is left
-    /// then.
+    /// [`Error::MemoryLimit`]; [`Error::LockTimeout`] if the table is still busy after
+    /// [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Poisoned`];
+    /// [`Error::NoSuchTable`], [`Error::TableChanged`]. Nothing is left then.
     pub fn create_index(&self, table: &Table, index: NewIndex) -> Result<()> {
-        let e = &self.0.engine;
-        e.log.check()?;
-        let _turn = e.alterations.lock();
-        let mine = e.table_of(table)?;
-        let columns: Vec<&str> = index.columns.iter().map(|column| &**column).collect();
-        let before = mine.schema.clone();
-        let schema = before.index(usize::MAX, &index.name, &columns, index.kind, index.unique);
-        schema.validate()?;
-        let Some(def) = schema.indexes.last() else { return Err(mine.gone()) };
-        let fresh = Index::unfinished(def, &e.space.budget);
-        if e.space.lacks(mine.rows().saturating_mul(fresh.entry_bytes())) {
-            return Err(mine.full());
-        }
-        let mut indexes = mine.indexes.clone();
-        indexes.push(fresh.clone());
-        let growing = self.begin_index(mine, &fresh, indexes.clone())?;
-        let filled = fill_index(e, &growing, &fresh);
-        let built = filled.and_then(|()| e.keep_rows(&growing, &fresh)).and_then(|()| {
-            let mut admin = e.admin.lock();
-            let mut next = ManifestState::clone(&e.stated());
-            put_schema(&mut next, growing.id, &schema);
-            e.note_change(&mut next, growing.id);
-            e.state_altered(&mut admin, next)
-        });
-        let last = match &built {
-            Ok(()) => growing.redefined(schema.clone(), indexes),
-            Err(_) => growing.redefined(growing.schema.clone(), mine.indexes.clone()),
-        };
-        // Rows, keys and positions are as before: nobody has to run again.
-        e.exchange_table(&growing, &Arc::new(last), true, || fresh.finish());
-        if built.is_err() {
-            e.discard_index(&fresh);
-        }
-        built
+        documented("Database::create_index", || {
+            let e = &self.0.engine;
+            e.log.check()?;
+            let _turn = e.alterations.lock();
+            let mine = e.table_of(table)?;
+            let columns: Vec<&str> = index.columns.iter().map(|column| &**column).collect();
+            let before = mine.schema.clone();
+            let schema = before.index(usize::MAX, &index.name, &columns, index.kind, index.unique);
+            schema.validate()?;
+            let Some(def) = schema.indexes.last() else { return Err(mine.gone()) };
+            let fresh = Index::unfinished(def, &e.space.budget);
+            if e.space.lacks(mine.rows().saturating_mul(fresh.entry_bytes())) {
+                return Err(mine.full());
+            }
+            let mut indexes = mine.indexes.clone();
+            indexes.push(fresh.clone());
+            let growing = self.begin_index(mine, &fresh, indexes.clone())?;
+            let filled = fill_index(e, &growing, &fresh);
+            let built = filled.and_then(|()| e.keep_rows(&growing, &fresh)).and_then(|()| {
+                let mut admin = e.admin.lock();
+                let mut next = ManifestState::clone(&e.stated());
+                put_schema(&mut next, growing.id, &schema);
+                e.note_change(&mut next, growing.id);
+                e.state_altered(&mut admin, next)
+            });
+            let last = match &built {
+                Ok(()) => growing.redefined(schema.clone(), indexes),
+                Err(_) => growing.redefined(growing.schema.clone(), mine.indexes.clone()),
+            };
+            // Rows, keys and positions are as before: nobody has to run again.
+            e.exchange_table(&growing, &Arc::new(last), true, || fresh.finish());
+            if built.is_err() {
+                e.discard_index(&fresh);
+            }
+            built
+        })
     }
 
     /// Lets commits maintain an index that nobody can look for yet.
@@ -432,18 +458,22 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::SchemaDiffers`] says what differs; and as [`Database::create_table`].
+    /// [`Error::SchemaDiffers`] says what differs; [`Error::Schema`], [`Error::NoSuchColumn`],
+    /// [`Error::Operation`], [`Error::Io`] and [`Error::Poisoned`] mean what they do of
+    /// [`Database::create_table`].
     pub fn create_table_if_missing(&self, schema: Schema) -> Result<Table> {
-        schema.validate()?;
-        let table = match self.create_table(schema.clone()) {
-            Err(Error::TableExists { table }) => self.table(&table)?,
-            done => return done,
-        };
-        let differences = table.schema().differences(&schema);
-        if differences.is_empty() {
-            return Ok(table);
-        }
-        Err(Error::SchemaDiffers { table: schema.name, differences })
+        documented("Database::create_table_if_missing", || {
+            schema.validate()?;
+            let table = match self.create_table(schema.clone()) {
+                Err(Error::TableExists { table }) => self.table(&table)?,
+                done => return done,
+            };
+            let differences = table.schema().differences(&schema);
+            if differences.is_empty() {
+                return Ok(table);
+            }
+            Err(Error::SchemaDiffers { table: schema.name, differences })
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::column::ColumnType;
 use crate::container::SLOT_HEAD;
 use crate::database::Database;
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::row::RowView;
 use crate::schema::{Locking, Schema};
@@ -158,28 +159,30 @@ impl Blobs {
     /// [`Error::SchemaDiffers`] of another table; [`Error::Operation`] where it locks nothing, so
     /// that readers would see parts of changes.
     pub fn of(table: &Table) -> Result<Blobs> {
-        let schema = table.schema();
-        let chunk = match schema.columns.get(DATA).map(|c| c.kind) {
-            Some(ColumnType::VarBytes(n)) if n > 0 => n,
-            _ => 1,
-        };
-        let wanted = Schema::new(&schema.name)
-            .column("blob", ColumnType::UInt64)
-            .column("chunk", ColumnType::UInt32)
-            .nullable("length", ColumnType::UInt64)
-            .column("data", ColumnType::VarBytes(chunk))
-            .ordered_primary_key(&["blob", "chunk"])
-            .locking(schema.locking)
-            .logging(schema.logging);
-        let differences = schema.differences(&wanted);
-        if !differences.is_empty() {
-            return Err(Error::SchemaDiffers { table: schema.name.clone(), differences });
-        }
-        let blobs = Blobs { table: table.clone(), chunk: chunk.into() };
-        if schema.locking == Locking::None {
-            return Err(blobs.refused("keep blobs in it", "it locks nothing".into()));
-        }
-        Ok(blobs)
+        documented("Blobs::of", || {
+            let schema = table.schema();
+            let chunk = match schema.columns.get(DATA).map(|c| c.kind) {
+                Some(ColumnType::VarBytes(n)) if n > 0 => n,
+                _ => 1,
+            };
+            let wanted = Schema::new(&schema.name)
+                .column("blob", ColumnType::UInt64)
+                .column("chunk", ColumnType::UInt32)
+                .nullable("length", ColumnType::UInt64)
+                .column("data", ColumnType::VarBytes(chunk))
+                .ordered_primary_key(&["blob", "chunk"])
+                .locking(schema.locking)
+                .logging(schema.logging);
+            let differences = schema.differences(&wanted);
+            if !differences.is_empty() {
+                return Err(Error::SchemaDiffers { table: schema.name.clone(), differences });
+            }
+            let blobs = Blobs { table: table.clone(), chunk: chunk.into() };
+            if schema.locking == Locking::None {
+                return Err(blobs.refused("keep blobs in it", "it locks nothing".into()));
+            }
+            Ok(blobs)
+        })
     }
 
     /// The table that has them: one row for each chunk of a blob.
@@ -223,7 +226,7 @@ impl Blobs {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::get`].
+    /// As [`Transaction::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn length(&self, tx: &mut Transaction<'_>, id: u64) -> Result<Option<u64>> {
         self.length_in(tx, id)
     }
@@ -239,7 +242,7 @@ impl Blobs {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::get`].
+    /// As [`Transaction::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn read(&self, tx: &mut Transaction<'_>, id: u64) -> Result<Option<Vec<u8>>> {
         self.read_in(tx, id)
     }
@@ -259,7 +262,7 @@ impl Blobs {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::get`].
+    /// As [`Transaction::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn read_at(
         &self,
         tx: &mut Transaction<'_>,
@@ -283,8 +286,8 @@ impl Blobs {
     ///
     /// # Errors
     /// [`Error::Operation`] beyond [`Blobs::MAX_BYTES`], and then the transaction goes on. As
-    /// [`Transaction::upsert`]; then the blob may be half changed, so the transaction can only end:
-    /// its commit returns the error again.
+    /// [`Transaction::upsert`], and [`Error::CorruptTable`] where a chunk is missing; then the blob
+    /// may be half changed, so the transaction can only end: its commit returns the error again.
     pub fn put(&self, tx: &mut Transaction<'_>, id: u64, bytes: &[u8]) -> Result<()> {
         self.require_size(bytes.len() as u64)?;
         let before = self.lock(tx, id)?;
@@ -358,7 +361,8 @@ impl Blobs {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::delete`], and then as [`Blobs::put`].
+    /// As [`Transaction::delete`]; then the blob may be half deleted, and the transaction can only
+    /// end, which [`Blobs::put`] explains.
     pub fn delete(&self, tx: &mut Transaction<'_>, id: u64) -> Result<bool> {
         let Some(before) = self.lock(tx, id)? else { return Ok(false) };
         let done = (0..self.chunks(before)).try_for_each(|c| tx.delete(&self.table, &key(id, c)).map(drop));
@@ -390,18 +394,20 @@ impl Blobs {
     /// number as `u64` the blob has). If a blob cannot be deleted later, the transaction can only
     /// end.
     pub fn belong_to(&self, owner: &Table) -> Result<()> {
-        let schema = owner.schema();
-        let columns = schema.indexes.first().map_or(&[][..], |primary| &primary.columns);
-        let kinds: Vec<ColumnType> = columns.iter().map(|&c| schema.columns[c].kind).collect();
-        if !matches!(kinds[..], [ColumnType::UInt64 | ColumnType::Int64]) {
-            let reason = format!("the primary key is {kinds:?}, and has to be one UInt64 or Int64");
-            let (table, operation) = (schema.name.clone(), "have blobs belong to its rows");
-            return Err(Error::Operation { table, operation, reason });
-        }
-        let mut attached = owner.0.blobs.write();
-        attached.retain(|b| b.table.0.is_live() && b.table.0.id != self.table.0.id);
-        attached.push(BlobTable { table: self.table.clone(), chunk: self.chunk });
-        Ok(())
+        documented("Blobs::belong_to", || {
+            let schema = owner.schema();
+            let columns = schema.indexes.first().map_or(&[][..], |primary| &primary.columns);
+            let kinds: Vec<ColumnType> = columns.iter().map(|&c| schema.columns[c].kind).collect();
+            if !matches!(kinds[..], [ColumnType::UInt64 | ColumnType::Int64]) {
+                let reason = format!("the primary key is {kinds:?}, and has to be one UInt64 or Int64");
+                let (table, operation) = (schema.name.clone(), "have blobs belong to its rows");
+                return Err(Error::Operation { table, operation, reason });
+            }
+            let mut attached = owner.0.blobs.write();
+            attached.retain(|b| b.table.0.is_live() && b.table.0.id != self.table.0.id);
+            attached.push(BlobTable { table: self.table.clone(), chunk: self.chunk });
+            Ok(())
+        })
     }
 
     /// Chunks of a blob with this length: one at least, which has the length.
@@ -634,7 +640,7 @@ impl BlobSnapshot<'_, '_> {
     /// ```
     ///
     /// # Errors
-    /// As [`Snapshot::get`].
+    /// As [`Snapshot::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn length(&self, id: u64) -> Result<Option<u64>> {
         self.blobs.length_in(&mut &*self.snapshot, id)
     }
@@ -650,7 +656,7 @@ impl BlobSnapshot<'_, '_> {
     /// ```
     ///
     /// # Errors
-    /// As [`Snapshot::get`].
+    /// As [`Snapshot::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn read(&self, id: u64) -> Result<Option<Vec<u8>>> {
         self.blobs.read_in(&mut &*self.snapshot, id)
     }
@@ -668,7 +674,7 @@ impl BlobSnapshot<'_, '_> {
     /// ```
     ///
     /// # Errors
-    /// As [`Snapshot::get`].
+    /// As [`Snapshot::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn read_at(&self, id: u64, at: u64, out: &mut [u8]) -> Result<Option<usize>> {
         self.blobs.read_at_in(&mut &*self.snapshot, id, at, out)
     }

@@ -3,6 +3,7 @@
 use crate::admin::Admin;
 use crate::backup::BackupStats;
 use crate::checkpoint::{CheckpointStats, Stepwise};
+use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
@@ -185,9 +186,10 @@ impl Database {
     /// and offset, [`Error::CorruptTable`] the table, if acknowledged data is missing or damaged,
     /// [`Error::Directory`] a directory that is missing or does not belong to the database,
     /// [`Error::File`] a file that is a link: nothing is changed, and [`crate::salvage`] can save
-    /// what is readable. [`Error::Io`] with `WouldBlock` if the database, or one of its log
-    /// directories, is open elsewhere, or if a thread was refused that it needs: then it is closed
-    /// again, and none is left. Recovery makes do with fewer.
+    /// what is readable. [`Error::DiskFull`] says how much room it needs. [`Error::Io`] with
+    /// `WouldBlock` if the database, or one of its log directories, is open elsewhere, or if a
+    /// thread was refused that it needs: then it is closed again, and none is left. Recovery makes
+    /// do with fewer.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         Database::open_as(path.as_ref(), options, Role::Primary)
     }
@@ -232,41 +234,45 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::TableExists`]; [`Error::Schema`] if the schema contradicts itself;
-    /// [`Error::Operation`] if as many tables were created as a database can have.
+    /// [`Error::NoSuchColumn`] if an index has a column that the table has not;
+    /// [`Error::Operation`] if as many tables were created as a database can have; [`Error::Io`],
+    /// [`Error::Poisoned`].
     pub fn create_table(&self, schema: Schema) -> Result<Table> {
-        let e = &self.0.engine;
-        schema.validate()?;
-        e.log.check()?;
-        let mut admin = e.admin.lock();
-        if e.names.read().contains_key(&schema.name) {
-            return Err(Error::TableExists { table: schema.name });
-        }
-        let id = e.stated().next_table;
-        assert!(e.stated().schemas.iter().all(|s| s.0 < id), "number {id} is no table's");
-        if id >= MAX_TABLES {
-            return Err(Error::Operation {
-                table: schema.name,
-                operation: "create it",
-                reason: format!("{MAX_TABLES} tables were created, the most in the life of a database"),
-            });
-        }
-        let table = Arc::new(TableInner::new(id, schema, e.space.clone(), e.options.reference));
-        let mut next = ManifestState::clone(&e.stated());
-        next.next_table += 1;
-        next.schemas.push((id, table.schema.clone()));
-        e.note_change(&mut next, id);
-        let defect = e.options.defect();
-        if has_defect!(defect, CreatesWithoutManifest) {
-            e.log.register.assume(next);
-        } else if has_defect!(defect, CreatesHalf) {
-            let done = e.state(&mut admin, next.clone());
-            e.log.register.assume(next);
-            done?;
-        } else {
-            e.state(&mut admin, next)?;
-        }
-        e.enter_table(&table);
-        Ok(Table(table))
+        documented("Database::create_table", || {
+            let e = &self.0.engine;
+            schema.validate()?;
+            e.log.check()?;
+            let mut admin = e.admin.lock();
+            if e.names.read().contains_key(&schema.name) {
+                return Err(Error::TableExists { table: schema.name });
+            }
+            let id = e.stated().next_table;
+            assert!(e.stated().schemas.iter().all(|s| s.0 < id), "number {id} is no table's");
+            if id >= MAX_TABLES {
+                return Err(Error::Operation {
+                    table: schema.name,
+                    operation: "create it",
+                    reason: format!("{MAX_TABLES} tables were created, the most in the life of a database"),
+                });
+            }
+            let table = Arc::new(TableInner::new(id, schema, e.space.clone(), e.options.reference));
+            let mut next = ManifestState::clone(&e.stated());
+            next.next_table += 1;
+            next.schemas.push((id, table.schema.clone()));
+            e.note_change(&mut next, id);
+            let defect = e.options.defect();
+            if has_defect!(defect, CreatesWithoutManifest) {
+                e.log.register.assume(next);
+            } else if has_defect!(defect, CreatesHalf) {
+                let done = e.state(&mut admin, next.clone());
+                e.log.register.assume(next);
+                done?;
+            } else {
+                e.state(&mut admin, next)?;
+            }
+            e.enter_table(&table);
+            Ok(Table(table))
+        })
     }
 
     /// The named table.
@@ -284,9 +290,11 @@ impl Database {
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
-        let e = &self.0.engine;
-        let found = e.names.read().get(name).filter(|t| t.is_live()).cloned();
-        found.map(Table).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
+        documented("Database::table", || {
+            let e = &self.0.engine;
+            let found = e.names.read().get(name).filter(|t| t.is_live()).cloned();
+            found.map(Table).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
+        })
     }
 
     /// All tables, in order of creation.
@@ -320,33 +328,36 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::LockTimeout`] if the table is still busy after [`Options::lock_timeout`];
-    /// [`Error::NoSuchTable`], also for a handle of another database or opening.
+    /// [`Error::NoSuchTable`], also for a handle of another database or opening;
+    /// [`Error::TableChanged`]; [`Error::Io`], [`Error::Poisoned`].
     pub fn drop_table(&self, table: &Table) -> Result<()> {
-        let e = &self.0.engine;
-        // A checkpoint that is running is waited for first: a fill need not wait with this.
-        drop(e.admin.lock());
-        // Nobody changes the table's definition meanwhile.
-        let _turn = e.alterations.lock();
-        // A handle of another database, or of an earlier opening, has a number that is somebody
-        // else's here.
-        let mine = e.table_of(table)?;
-        let tx = self.locked_whole(mine)?;
-        let mut admin = e.admin.lock();
-        // While this waited for a checkpoint, a fill or another drop may have taken the table.
-        if !mine.life.begin_drop() {
-            return Err(mine.gone());
-        }
-        if let Err(e) = self.state_drop(mine, &mut admin) {
-            let lives = mine.life.give_up_drop();
-            assert!(lives, "nobody else changes a table that is being dropped");
-            return Err(e);
-        }
-        // Who waits in line for the table learns that it is gone, and leaves it, while it can still
-        // be found.
-        drop(tx);
-        e.forget_table(mine);
-        mine.discard_rows();
-        Ok(())
+        documented("Database::drop_table", || {
+            let e = &self.0.engine;
+            // A checkpoint that is running is waited for first: a fill need not wait with this.
+            drop(e.admin.lock());
+            // Nobody changes the table's definition meanwhile.
+            let _turn = e.alterations.lock();
+            // A handle of another database, or of an earlier opening, has a number that is somebody
+            // else's here.
+            let mine = e.table_of(table)?;
+            let tx = self.locked_whole(mine)?;
+            let mut admin = e.admin.lock();
+            // While this waited for a checkpoint, a fill or another drop may have taken the table.
+            if !mine.life.begin_drop() {
+                return Err(mine.gone());
+            }
+            if let Err(e) = self.state_drop(mine, &mut admin) {
+                let lives = mine.life.give_up_drop();
+                assert!(lives, "nobody else changes a table that is being dropped");
+                return Err(e);
+            }
+            // Who waits in line for the table learns that it is gone, and leaves it, while it can
+            // still be found.
+            drop(tx);
+            e.forget_table(mine);
+            mine.discard_rows();
+            Ok(())
+        })
     }
 
     /// A transaction that has the whole table for itself. Whoever is older and in the way is waited
@@ -407,7 +418,9 @@ impl Database {
     /// # Errors
     /// [`Error::Poisoned`] after a failed write or sync.
     pub fn begin(&self) -> Result<Transaction<'_>> {
-        self.0.engine.begin_aged(self.0.engine.ages.fetch_add(1, Ordering::Relaxed))
+        documented("Database::begin", || {
+            self.0.engine.begin_aged(self.0.engine.ages.fetch_add(1, Ordering::Relaxed))
+        })
     }
 
     /// Runs a transaction until it commits, and waits until it is durable.
@@ -438,9 +451,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `f` returns; what [`Transaction::commit`] and [`Ticket::wait`] return that running
-    /// again cannot cure; [`Error::LockTimeout`] after [`Options::lock_timeout`] of waiting for one
-    /// lock or [`Options::max_runs`] runs.
+    /// What `f` returns; [`Error::LogFull`] and [`Error::Poisoned`] of the commit, of tables
+    /// without locking [`Error::DuplicateKey`] and [`Error::TransactionTooLarge`], too;
+    /// [`Error::Indeterminate`] of waiting for it; [`Error::LockTimeout`] after
+    /// [`Options::lock_timeout`] of waiting for one lock or [`Options::max_runs`] runs.
     pub fn run<T, E: From<Error>>(
         &self,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
@@ -469,7 +483,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::run`].
+    /// What `f` returns; [`Error::LogFull`], [`Error::Poisoned`], [`Error::DuplicateKey`],
+    /// [`Error::TransactionTooLarge`] and [`Error::LockTimeout`] mean what they do of
+    /// [`Database::run`].
     pub fn run_with<T, E: From<Error>>(
         &self,
         durability: Durability,
@@ -509,7 +525,7 @@ impl Database {
     /// # Errors
     /// [`Error::Poisoned`] or [`Error::Io`].
     pub fn flush(&self) -> Result<()> {
-        self.0.engine.log.flush_all()
+        documented("Database::flush", || self.0.engine.log.flush_all())
     }
 
     /// Takes a checkpoint while transactions go on, and recycles the log that it makes superfluous.
@@ -525,9 +541,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]; the last good checkpoint stays.
+    /// [`Error::Io`], [`Error::Directory`] if the directory was replaced, [`Error::Poisoned`]; the
+    /// last good checkpoint stays.
     pub fn checkpoint(&self) -> Result<CheckpointStats> {
-        self.0.engine.checkpoint()
+        documented("Database::checkpoint", || self.0.engine.checkpoint())
     }
 
     /// A checkpoint in steps, so that tests can do things in between.
@@ -556,9 +573,11 @@ impl Database {
     /// # Errors
     /// [`Error::Poisoned`] after a failed write or sync.
     pub fn snapshot(&self) -> Result<Snapshot<'_>> {
-        let engine = &*self.0.engine;
-        engine.log.check()?;
-        Ok(Snapshot::of(engine))
+        documented("Database::snapshot", || {
+            let engine = &*self.0.engine;
+            engine.log.check()?;
+            Ok(Snapshot::of(engine))
+        })
     }
 
     /// Copies the database into the empty directory `to` (on the same medium) while transactions go
@@ -584,9 +603,9 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Directory`] if `to` is not empty; [`Error::Unsupported`] of a
-    /// database that is opened with [`Options::reference`], which has no log.
+    /// database that is opened with [`Options::reference`], which has no log; [`Error::Poisoned`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupStats> {
-        self.0.engine.backup(to.as_ref())
+        documented("Database::backup", || self.0.engine.backup(to.as_ref()))
     }
 
     /// What the database is doing: sizes, counters, positions.
@@ -642,11 +661,13 @@ impl Database {
     /// [`Error::Poisoned`] or [`Error::Io`] if the last flush fails; [`Error::Directory`] if the
     /// directory was replaced meanwhile.
     pub fn close(self) -> Result<()> {
-        self.flush()?;
-        match Arc::into_inner(self.0) {
-            Some(last) => last.shut_down(),
-            None => Ok(()),
-        }
+        documented("Database::close", || {
+            self.flush()?;
+            match Arc::into_inner(self.0) {
+                Some(last) => last.shut_down(),
+                None => Ok(()),
+            }
+        })
     }
 
     /// Locks on a table name exist only while somebody holds them; for tests of leaks.

@@ -8,6 +8,7 @@
 
 use crate::column::ColumnType;
 use crate::database::Database;
+use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::log::Ticket;
@@ -209,11 +210,11 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::run`]: [`Error::LogFull`], [`Error::Poisoned`], [`Error::LockTimeout`] if
-    /// somebody keeps a row that is due locked; [`Error::TransactionTooLarge`] if a segment does not
-    /// hold the delete of one row. What went before stays gone.
+    /// [`Error::LogFull`], [`Error::Poisoned`]; [`Error::LockTimeout`] if somebody keeps a row that
+    /// is due locked; [`Error::TransactionTooLarge`] if a segment does not hold the delete of one
+    /// row. What went before stays gone.
     pub fn expire(&self, now: SystemTime) -> Result<u64> {
-        self.0.engine.expire(now, || false)
+        documented("Database::expire", || self.0.engine.expire(now, || false))
     }
 
     /// One transaction of an expiry, so that tests can do things in between: how many rows went,

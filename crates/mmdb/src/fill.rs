@@ -9,6 +9,7 @@
 
 use crate::container::{CLASSES, class_of, write_slot};
 use crate::database::Database;
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::recovery::build_indexes;
 use crate::schema::Logging;
@@ -107,30 +108,32 @@ impl Database {
     /// # Errors
     /// [`Error::Operation`] if the table is logged or has rows; [`Error::NoSuchTable`].
     pub fn fill(&self, table: &Table) -> Result<Fill> {
-        let engine = &self.0.engine;
-        // Nobody changes the table's definition meanwhile.
-        let _turn = engine.alterations.lock();
-        let mine = engine.table_of(table)?;
-        let refuse = |reason: &str| {
-            Err(Error::Operation {
-                table: table.name().to_owned(),
-                operation: "fill it",
-                reason: reason.to_owned(),
-            })
-        };
-        if mine.schema.logging != Logging::Volatile {
-            return refuse("its rows are logged");
-        }
-        if !mine.life.begin_fill() {
-            return Err(mine.gone());
-        }
-        // Commits look once more at the table inside the gate, and slots of it are taken and given
-        // back there: who was in has done so by now, who comes later finds that the table is in
-        // another life.
-        engine.quiesce();
-        let whole = mine.rows() > 0;
-        let fill = Fill { table: Arc::clone(mine), whole, spawner: engine.options.spawner.clone() };
-        if whole { refuse("it has rows") } else { Ok(fill) }
+        documented("Database::fill", || {
+            let engine = &self.0.engine;
+            // Nobody changes the table's definition meanwhile.
+            let _turn = engine.alterations.lock();
+            let mine = engine.table_of(table)?;
+            let refuse = |reason: &str| {
+                Err(Error::Operation {
+                    table: table.name().to_owned(),
+                    operation: "fill it",
+                    reason: reason.to_owned(),
+                })
+            };
+            if mine.schema.logging != Logging::Volatile {
+                return refuse("its rows are logged");
+            }
+            if !mine.life.begin_fill() {
+                return Err(mine.gone());
+            }
+            // Commits look once more at the table inside the gate, and slots of it are taken and
+            // given back there: who was in has done so by now, who comes later finds that the table
+            // is in another life.
+            engine.quiesce();
+            let whole = mine.rows() > 0;
+            let fill = Fill { table: Arc::clone(mine), whole, spawner: engine.options.spawner.clone() };
+            if whole { refuse("it has rows") } else { Ok(fill) }
+        })
     }
 }
 
@@ -174,13 +177,15 @@ impl Fill {
     /// [`Error::DuplicateKey`] if two rows share a unique key; [`Error::MemoryLimit`]. The table is
     /// empty again then.
     pub fn finish(mut self) -> Result<()> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        build_indexes(&self.table, threads, &self.spawner)?;
-        if self.table.space.lacks(0) {
-            return Err(self.table.full());
-        }
-        self.whole = true;
-        Ok(())
+        documented("Fill::finish", || {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            build_indexes(&self.table, threads, &self.spawner)?;
+            if self.table.space.lacks(0) {
+                return Err(self.table.full());
+            }
+            self.whole = true;
+            Ok(())
+        })
     }
 }
 
@@ -202,23 +207,26 @@ impl FillWriter<'_> {
     ///
     /// # Errors
     /// [`Error::Value`]; [`Error::Operation`] if the number of values is wrong;
-    /// [`Error::RowTooLarge`]; [`Error::MemoryLimit`].
+    /// [`Error::RowTooLarge`]; [`Error::MemoryLimit`], [`Error::OutOfMemory`],
+    /// [`Error::TableFull`].
     pub fn put(&mut self, values: &[Value<'_>]) -> Result<()> {
-        let t = self.table;
-        self.row.clear();
-        t.layout.encode(values, &mut self.row)?;
-        let class = class_of(self.row.len(), t.space.container_size);
-        let class = class.ok_or_else(|| t.row_too_large(self.row.len()))?;
-        // The indexes come at the end, when it is too late to find that there is no memory for
-        // them.
-        let slots = t.space.container_size / CLASSES[usize::from(class)];
-        let rows = u64::from(t.containers.len()).saturating_add(1).saturating_mul(slots as u64);
-        let rid = t.allocate(class, self.stripe, t.entry_bytes(rows))?;
-        let container = t.container(rid)?;
-        let mut bytes = container.bytes.write();
-        let slot = bytes.get_mut(container.range(rid.slot())).ok_or_else(|| t.gone())?;
-        write_slot(slot, &self.row, t.layout.generation);
-        Ok(())
+        documented("FillWriter::put", || {
+            let t = self.table;
+            self.row.clear();
+            t.layout.encode(values, &mut self.row)?;
+            let class = class_of(self.row.len(), t.space.container_size);
+            let class = class.ok_or_else(|| t.row_too_large(self.row.len()))?;
+            // The indexes come at the end, when it is too late to find that there is no memory for
+            // them.
+            let slots = t.space.container_size / CLASSES[usize::from(class)];
+            let rows = u64::from(t.containers.len()).saturating_add(1).saturating_mul(slots as u64);
+            let rid = t.allocate(class, self.stripe, t.entry_bytes(rows))?;
+            let container = t.container(rid)?;
+            let mut bytes = container.bytes.write();
+            let slot = bytes.get_mut(container.range(rid.slot())).ok_or_else(|| t.gone())?;
+            write_slot(slot, &self.row, t.layout.generation);
+            Ok(())
+        })
     }
 }
 

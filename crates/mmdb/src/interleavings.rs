@@ -308,6 +308,106 @@ fn ranges_without_a_part_of_their_locks_are_noticed() {
     }
 }
 
+/// A row outgrows its slot, then another one is deleted and inserted again by one transaction,
+/// while reads without locks look for both: alone, many at once, and in snapshots.
+fn read_what_moves(seed: u64, schedules: usize, locking: Locking, defect: Sabotage) {
+    explore(seed, schedules, move || {
+        let db = Database::open("/db", Options { sabotage: defect, ..options() }).unwrap();
+        let s = Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::VarBytes(900));
+        let t = db.create_table(s.primary_key(&["id"]).locking(locking)).unwrap();
+        let row = |id: i64, len: usize| [Value::Int(id), Value::Bytes(&[7; 900][..len])];
+        db.run(|tx| (1..=2i64).try_for_each(|id| tx.insert(&t, &row(id, 3)))).unwrap();
+        let writer = {
+            let (db, t) = (db.clone(), t.clone());
+            spawn(move || {
+                drop(db.run_with(Durability::Lazy, |tx| tx.upsert(&t, &row(1, 800))).unwrap());
+                let again = |tx: &mut crate::Transaction<'_>| {
+                    tx.delete(&t, &[2.into()])?;
+                    tx.insert(&t, &row(2, 4))
+                };
+                drop(db.run_with(Durability::Lazy, again).unwrap());
+            })
+        };
+        let mut last = [3, 3];
+        for turn in 0..3 {
+            let mut lengths = [0, 0];
+            let mut see = |n: usize, row: Option<crate::RowView<'_>>| {
+                lengths[n] = row.map_or(0, |row| row.at(1).as_bytes().map_or(0, <[u8]>::len));
+            };
+            let keys = [[Value::Int(1)], [Value::Int(2)]];
+            match turn {
+                0 => db.get_many_with(&t, keys, see).unwrap(),
+                1 => db.snapshot().unwrap().get_many_with(&t, keys, see).unwrap(),
+                _ => {
+                    (0..2).for_each(|n| see(n, db.get(&t, &keys[n]).unwrap().as_ref().map(crate::Row::view)))
+                }
+            }
+            assert!(lengths.iter().all(|length| [3, 4, 800].contains(length)), "{turn}: {lengths:?}");
+            // Longer from commit to commit.
+            assert!(lengths[0] >= last[0] && lengths[1] >= last[1], "{turn}: {lengths:?} after {last:?}");
+            last = lengths;
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn reads_without_locks_never_miss_a_row_that_moves() {
+    for (seed, locking) in [Locking::Record, Locking::Container, Locking::None].into_iter().enumerate() {
+        read_what_moves(70 + seed as u64, 1000, locking, Sabotage::None);
+    }
+}
+
+/// The schedules notice that moves are not announced.
+#[test]
+fn moves_that_are_not_announced_are_noticed() {
+    let run = || read_what_moves(75, 4000, Locking::Record, Sabotage::AnnouncesNoMoves);
+    assert!(std::panic::catch_unwind(run).is_err());
+}
+
+/// A table gets another column, or is dropped, while rows of it are read and written: a read gets a
+/// whole row in columns that its handle knows, or is told that the table is gone.
+#[test]
+fn reads_without_locks_bear_changes_of_the_table() {
+    for drops in [false, true] {
+        explore(76 + u64::from(drops), 600, move || {
+            let db = Database::open("/db", options()).unwrap();
+            let t = table(&db);
+            db.run(|tx| (1..=2i64).try_for_each(|id| tx.insert(&t, &[id.into(), 5.into()]))).unwrap();
+            let changer = {
+                let (db, t) = (db.clone(), t.clone());
+                spawn(move || {
+                    if drops {
+                        return db.drop_table(&t).unwrap();
+                    }
+                    let more = crate::Column { name: "m".into(), kind: ColumnType::Int64, nullable: false };
+                    let t = db.add_column(&t, more, 9.into()).unwrap();
+                    let change =
+                        |tx: &mut crate::Transaction<'_>| tx.update(&t, &[2.into()], &[("m", 8.into())]);
+                    drop(db.run_with(Durability::Lazy, change).unwrap());
+                })
+            };
+            let is_whole = |row: crate::RowView<'_>| {
+                assert_eq!(row.at(1), 5.into());
+                let more = row.at(2);
+                assert!(more.is_null() || more == 9.into() || more == 8.into(), "{more:?}");
+            };
+            for id in 1..=2i64 {
+                match db.get_with(&t, &[id.into()], is_whole) {
+                    Ok(found) => assert!(found.is_some(), "{id}"),
+                    Err(e) => assert!(drops && matches!(e, Error::NoSuchTable { .. }), "{e}"),
+                }
+            }
+            let keys = [[Value::Int(1)], [Value::Int(2)]];
+            match db.get_many_with(&t, keys, |_, row| is_whole(row.unwrap())) {
+                Ok(()) => {}
+                Err(e) => assert!(drops && matches!(e, Error::NoSuchTable { .. }), "{e}"),
+            }
+            changer.join().unwrap();
+        });
+    }
+}
+
 /// Two rows exchange a unique key in one transaction, which gives it to one before it takes it from
 /// the other, while a snapshot reads: it finds each key once, by point and by range, whatever it
 /// meets half done. Ghosts that were kept one by one, each before its own entry changed, were found

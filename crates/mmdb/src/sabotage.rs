@@ -68,6 +68,8 @@ pub enum Sabotage {
     NoVersions,
     /// Indexes keep no ghosts for the snapshots that are open.
     NoGhosts,
+    /// Commits that take a key away and give it back do not say so.
+    AnnouncesNoMoves,
     /// Who brings a key into an index does not look who has read an interval with it.
     NoRangeClaims,
     /// A range that has come to its end locks nothing behind its last row.

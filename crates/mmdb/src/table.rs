@@ -4,11 +4,13 @@ use crate::append_list::AppendList;
 use crate::cache_line::CacheLine;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, SLOT_HEAD, Slot, zeros};
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::{BATCH, Index};
 use crate::key::KeyBuf;
 use crate::life::{Life, Span};
 use crate::lock::TableLock;
 use crate::memory::{Budget, Gauge, block};
+use crate::moves::Moves;
+use crate::point::AtPlace;
 use crate::row::Layout;
 use crate::schema::{IndexKind, Locking, Logging, Schema};
 use crate::snapshot::Snapshots;
@@ -137,6 +139,7 @@ pub(crate) struct Body {
     pub(crate) containers: AppendList<Container>,
     pub(crate) space: Arc<Space>,
     pub(crate) life: Life,
+    pub(crate) moves: Moves,
     /// Where the blobs of its rows are, which go with them. Nothing is waited for under this lock.
     pub(crate) blobs: RwLock<Vec<BlobTable>>,
     free: Vec<FreeSlots>,
@@ -217,6 +220,7 @@ impl TableInner {
             free: CLASSES.iter().map(|_| Default::default()).collect(),
             space,
             life: Life::default(),
+            moves: Moves::default(),
             blobs: RwLock::new(Vec::new()),
             growing: Mutex::new(()),
         };
@@ -584,6 +588,70 @@ impl TableInner {
             return Err(self.changed());
         }
         Ok(Some(slot.version()))
+    }
+
+    /// Appends the row at `rid` to `row` if it has the primary key `key`. `its_key` is a buffer.
+    #[inline]
+    pub(crate) fn read_key_at(
+        &self,
+        rid: Rid,
+        key: &[u8],
+        row: &mut Vec<u8>,
+        its_key: &mut Vec<u8>,
+    ) -> Result<AtPlace> {
+        let start = row.len();
+        let c = self.container(rid)?;
+        let bytes = c.bytes.read();
+        // A dropped table has no bytes.
+        let Some(slot) = bytes.get(c.range(rid.slot())).map(Slot) else { return Ok(AtPlace::Nothing) };
+        let Some(there) = slot.row() else { return Ok(AtPlace::Nothing) };
+        if slot.generation() == self.layout.generation {
+            row.extend_from_slice(there);
+        } else if self.layout.translate(slot.generation(), there, row).is_none() {
+            return Ok(AtPlace::LaterColumns);
+        }
+        drop(bytes);
+        its_key.clear();
+        self.layout.row_key(&row[start..], &self.indexes[0].def.columns, its_key);
+        if its_key == key {
+            return Ok(AtPlace::Row);
+        }
+        row.truncate(start);
+        Ok(AtPlace::Nothing)
+    }
+
+    /// Brings what is at up to [`BATCH`] places into the caches, all of it at once. Who holds some
+    /// latches does not wait for another.
+    pub(crate) fn touch(&self, rids: impl Iterator<Item = Rid>) {
+        const LINE: usize = 64;
+        /// Of longer rows the rest comes in order, which a processor foresees.
+        const LINES: usize = 8;
+        let mut containers = [const { None }; BATCH];
+        let (mut numbers, mut latched) = ([0; BATCH], 0);
+        // Of each row which of them it is in, where, and its slot's size.
+        let (mut rows, mut count) = ([(0, 0, 0); BATCH], 0);
+        for rid in rids.take(BATCH) {
+            let number = rid.container();
+            let Some(c) = self.containers.get(number) else { continue };
+            let held = match numbers[..latched].iter().position(|&n| n == number) {
+                Some(held) => held,
+                None => {
+                    let Some(bytes) = c.bytes.try_read() else { continue };
+                    (containers[latched], numbers[latched]) = (Some(bytes), number);
+                    latched += 1;
+                    latched - 1
+                }
+            };
+            rows[count] = (held, c.range(rid.slot()).start, c.slot_size);
+            count += 1;
+        }
+        let mut sum = 0u8;
+        for &(held, at, size) in &rows[..count] {
+            let slot = containers[held].as_ref().and_then(|bytes| bytes.get(at..at + size));
+            let lines = slot.unwrap_or_default().iter().step_by(LINE).take(LINES);
+            sum = lines.fold(sum, |sum, byte| sum ^ byte);
+        }
+        std::hint::black_box(sum);
     }
 
     /// How many rows were written in each generation of the table's columns.

@@ -303,6 +303,61 @@ fn insert_over_uncommitted_delete(locking: Locking) -> bool {
     !refused(b.insert(&t, &[1.into(), 0.into()])) && locking != Locking::None
 }
 
+fn committed(db: &Database, t: &Table, id: i64) -> Option<i64> {
+    db.get_with(t, &[id.into()], |row| row.at(1).as_int()).unwrap().flatten()
+}
+
+/// Reads outside of transactions are *read committed*: what is not committed is never seen (P1,
+/// G1a, G1b), and each of several has its own moment, which shows as P2, A5A and OTV. They wait for
+/// nobody and refuse nobody.
+#[test]
+fn reads_outside_of_transactions_see_what_is_committed_each_in_its_moment() {
+    for locking in ALL {
+        let (db, t) = open(locking);
+        let mut writer = db.begin().unwrap();
+        set(&mut writer, &t, 1, 98).unwrap();
+        assert_eq!(committed(&db, &t, 1), Some(10), "no dirty read");
+        set(&mut writer, &t, 1, 99).unwrap();
+        writer.abort();
+        assert_eq!(committed(&db, &t, 1), Some(10), "no aborted read");
+        let mut writer = db.begin().unwrap();
+        set(&mut writer, &t, 1, 11).and_then(|()| set(&mut writer, &t, 1, 12)).unwrap();
+        set(&mut writer, &t, 2, 22).unwrap();
+        let x = committed(&db, &t, 1);
+        drop(writer.commit().unwrap());
+        assert_eq!((x, committed(&db, &t, 1)), (Some(10), Some(12)), "a fuzzy read, not an intermediate one");
+        assert_eq!((x, committed(&db, &t, 2)), (Some(10), Some(22)), "read skew");
+        // Of many keys too: each has its moment. What was read is in nobody's way.
+        let many = |id: i64| [Value::Int(id)];
+        let mut seen = Vec::new();
+        db.get_many_with(&t, (0..40i64).map(|n| many(1 + n / 39)), |n, row| {
+            if n == 0 {
+                let mut writer = db.begin().unwrap();
+                set(&mut writer, &t, 1, 0).and_then(|()| set(&mut writer, &t, 2, 34)).unwrap();
+                drop(writer.commit().unwrap());
+            }
+            seen.push(row.and_then(|row| row.at(1).as_int()).unwrap());
+        })
+        .unwrap();
+        assert_eq!((seen[0], seen[39]), (12, 34), "read skew");
+        // A snapshot has one moment for all of them.
+        let snapshot = db.snapshot().unwrap();
+        let mut sum = 0;
+        let keys = (0..40i64).map(|n| many(1 + n % 2));
+        snapshot
+            .get_many_with(&t, keys, |n, row| {
+                if n == 0 {
+                    let mut writer = db.begin().unwrap();
+                    set(&mut writer, &t, 1, 1).and_then(|()| set(&mut writer, &t, 2, 33)).unwrap();
+                    drop(writer.commit().unwrap());
+                }
+                sum += row.and_then(|row| row.at(1).as_int()).unwrap();
+            })
+            .unwrap();
+        assert_eq!(sum, 20 * 34, "no read skew in a snapshot");
+    }
+}
+
 macro_rules! anomalies {
     ($($name:ident: $f:ident;)*) => {
         anomalies! { @at record Record $($name: $f;)* }

@@ -5,12 +5,13 @@ import datetime
 import enum
 import operator
 import threading
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _library, errors, values
 from .blobs import Blobs
 from ._library import CheckpointStats, Stats, call, names, text
 from .handle import Handle
+from .reading import many, one
 from .schema import Column, ColumnType, Index
 from .snapshot import Snapshot
 from .table import Table, pointer_of
@@ -170,6 +171,16 @@ class Database:
     def table(self, name: str) -> Table:
         """The table with a name."""
         return self._table("table_open", text(name))
+
+    def get(self, table: Table, key: Any) -> Optional[Dict[str, Any]]:
+        """The row with a primary key as it was last committed, or None: outside of any transaction,
+        without locks. Each such read has a moment of its own, and may be of what is not durable
+        yet."""
+        return one("get_committed", self._handle, table, key)
+
+    def get_many(self, table: Table, keys: Iterable[Any]) -> List[Optional[Dict[str, Any]]]:
+        """The rows with these primary keys, in their order, each as `get` would give it."""
+        return many("get_many_committed", self._handle, table, keys)
 
     def tables(self) -> List[Table]:
         """All tables, in the order of their creation."""

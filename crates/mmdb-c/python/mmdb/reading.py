@@ -1,12 +1,36 @@
 """What transactions and snapshots have in common: reads."""
 
-from typing import Any, Dict, List, Optional
+import ctypes
+from typing import Any, Dict, Iterable, List, Optional
 
 from . import values
 from ._library import call, text
 from .cursor import Cursor
 from .handle import Handle
 from .table import Table, pointer_of
+
+
+def one(name: str, of: Handle, table: Table, key: Any) -> Optional[Dict[str, Any]]:
+    """The row that a function finds for a key."""
+    found = Handle("row")
+    with pointer_of(table) as t, of.use() as me:
+        k = values.key(key, table.columns_of("primary"))
+        call(name, me, t, k.array, k.count, found.place)
+    return values.row(found.pointer, table.columns) if found.is_open else None
+
+
+def many(name: str, of: Handle, table: Table, keys: Iterable[Any]) -> List[Optional[Dict[str, Any]]]:
+    """The rows that a function finds for many keys."""
+    cursor = Handle("cursor")
+    with pointer_of(table) as t, of.use() as me:
+        k = values.Keys(keys, table.columns_of("primary"))
+        call(name, me, t, k.array, k.columns, k.count, cursor.place)
+    row = ctypes.c_void_p()
+    rows: List[Optional[Dict[str, Any]]] = []
+    for _ in range(k.count):
+        call("cursor_next", cursor.pointer, ctypes.byref(row))
+        rows.append(values.row(row, table.columns) if row else None)
+    return rows
 
 
 class Reader:
@@ -17,11 +41,11 @@ class Reader:
 
     def get(self, table: Table, key: Any) -> Optional[Dict[str, Any]]:
         """The row with a primary key (a tuple where that has several columns), or None."""
-        found = Handle("row")
-        with pointer_of(table) as of, self._handle.use() as me:
-            k = values.key(key, table.columns_of("primary"))
-            call(self._prefix + "get", me, of, k.array, k.count, found.place)
-        return values.row(found.pointer, table.columns) if found.is_open else None
+        return one(self._prefix + "get", self._handle, table, key)
+
+    def get_many(self, table: Table, keys: Iterable[Any]) -> List[Optional[Dict[str, Any]]]:
+        """The rows with these primary keys, in their order, each as `get` would give it."""
+        return many(self._prefix + "get_many", self._handle, table, keys)
 
     def get_by(self, table: Table, index: str, key: Any) -> List[Dict[str, Any]]:
         """The rows that have a key in an index."""

@@ -136,6 +136,28 @@ def key(given: Any, columns: Sequence[Column]) -> Values:
     return Values(values, [c.type for c in columns])
 
 
+class Keys:
+    """Keys one behind the other, and all that they point to."""
+
+    def __init__(self, given: Iterable[Any], columns: Sequence[Column]) -> None:
+        try:
+            keys = [list(k) if isinstance(k, (tuple, list)) else [k] for k in given]
+        except TypeError:
+            raise errors.InvalidValueError(f"{given!r} is no list of keys") from None
+        self.count = len(keys)
+        self.columns = len(keys[0]) if keys else 1
+        for k in keys:
+            if len(k) != self.columns or not k:
+                raise errors.OperationError(
+                    f"cannot make a key: {len(k)} values where {len(columns)} columns are declared"
+                )
+        flat = [v for k in keys for v in k]
+        kinds = [c.type for c in columns][: self.columns]
+        kinds += [None] * (self.columns - len(kinds))
+        self._values = Values(flat, kinds * self.count)
+        self.array = self._values.array
+
+
 def bound(given: Any, columns: Sequence[Column], excluded: bool) -> Tuple[Any, Any]:
     """A bound, or None, and what must live as long as it."""
     if given is None:

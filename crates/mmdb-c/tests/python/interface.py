@@ -68,6 +68,8 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
         assert got == dict(full, weight=3.0), got
         assert str(got["price"]) == "-12.50" and isinstance(got["sold"], bool)
         assert tx.get(items, 1)["price"] is None and tx.get(items, 7) is None
+        assert tx.get_many(items, [7, 1, 2**64 - 1]) == [None, tx.get(items, 1), got]
+        assert db.get(items, 1) is None, "it is not committed"
         for wrong in (
             dict(id=3, name="x" * 41), dict(id=3, name=None), dict(id=-1, name="x"),
             dict(id=3, name="x", small=40000), dict(id=3, name="x", price=D("1.001")),
@@ -190,6 +192,8 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
     snapshot = db.snapshot()
     db.run(lambda tx: tx.delete_range(items))
     assert snapshot.get(items, 1)["small"] == 83 and len(list(snapshot.scan(items))) == 2
+    assert [row and row["id"] for row in snapshot.get_many(items, iter([1, 5]))] == [1, None]
+    assert db.get_many(items, [(1,), 5]) == [None, None] and db.get_many(items, []) == []
     assert snapshot.ticket().wait() == snapshot.gsn
     rows = snapshot.range(items)
     snapshot.close()

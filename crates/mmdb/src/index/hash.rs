@@ -1,10 +1,11 @@
 //! A sharded hash table from key to places.
 
+use super::probe::{BATCH, Probe};
 use crate::container::Rid;
 use crate::key::{KeyBuf, hash};
 use crate::memory::{Gauge, block};
 use crate::spawner::Spawner;
-use crate::sync::RwLock;
+use crate::sync::{RwLock, RwLockReadGuard};
 use hashbrown::HashTable;
 use std::collections::BTreeSet;
 
@@ -17,6 +18,15 @@ enum Rids {
     // Boxed to keep the usual entry small.
     #[allow(clippy::box_collection)]
     Many(Box<BTreeSet<Rid>>),
+}
+
+impl Rids {
+    fn first(&self) -> Option<Rid> {
+        match self {
+            Rids::One(rid) => Some(*rid),
+            Rids::Many(set) => set.first().copied(),
+        }
+    }
 }
 
 struct Entry {
@@ -212,9 +222,43 @@ impl HashIndex {
 
     pub(super) fn find(&self, key: &[u8], h: u64) -> Option<Rid> {
         let t = self.shard(h).read();
-        match &t.find(h, |e| e.key.is(key))?.rids {
-            Rids::One(r) => Some(*r),
-            Rids::Many(set) => set.first().copied(),
+        t.find(h, |e| e.key.is(key))?.rids.first()
+    }
+
+    /// Looks up to [`BATCH`] keys among `keys` up together: one step of all before the next one of
+    /// any, so that a processor has the loads of many under way. The latches are taken first, for
+    /// nothing passes an atomic access that has not come to its end. Who holds some does not wait
+    /// for another: what a writer has is looked up afterwards.
+    pub(super) fn find_many(&self, keys: &[u8], probes: &mut [Probe]) {
+        let mut shards: [Option<RwLockReadGuard<'_, HashTable<Entry>>>; BATCH] = [const { None }; BATCH];
+        let (mut numbers, mut latched) = ([0; BATCH], 0);
+        // Where among them each key's shard is; behind their end if it is not.
+        let mut places = [BATCH; BATCH];
+        for (place, probe) in places.iter_mut().zip(&*probes) {
+            let number = shard_of(probe.hash);
+            if let Some(held) = numbers[..latched].iter().position(|&n| n == number) {
+                *place = held;
+            } else if let Some(shard) = self.shards[number].try_read() {
+                (shards[latched], numbers[latched], *place) = (Some(shard), number, latched);
+                latched += 1;
+            }
+        }
+        // The first entry whose hash may be this one, unread: it is nearly always the right one.
+        let mut likely = [None; BATCH];
+        for ((bucket, place), probe) in likely.iter_mut().zip(places).zip(&*probes) {
+            let shard = shards.get(place).and_then(Option::as_ref);
+            *bucket = shard.and_then(|t| t.find_bucket_index(probe.hash, |_| true));
+        }
+        for ((bucket, place), probe) in likely.into_iter().zip(places).zip(&mut *probes) {
+            let (Some(Some(t)), Some(bucket)) = (shards.get(place), bucket) else { continue };
+            let key = &keys[probe.key.clone()];
+            let entry = t.get_bucket(bucket).filter(|e| e.key.is(key));
+            let entry = entry.or_else(|| t.find(probe.hash, |e| e.key.is(key)));
+            probe.rid = entry.and_then(|e| e.rids.first());
+        }
+        drop(shards);
+        for (probe, _) in probes.iter_mut().zip(places).filter(|(_, place)| *place == BATCH) {
+            probe.rid = self.find(&keys[probe.key.clone()], probe.hash);
         }
     }
 

@@ -3,6 +3,7 @@
 mod doubts;
 mod hash;
 mod ordered;
+mod probe;
 
 use crate::container::Rid;
 use crate::key::KeyBuf;
@@ -15,6 +16,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use doubts::Doubts;
 use hash::HashIndex;
 use ordered::OrderedIndex;
+pub(crate) use probe::{BATCH, Probe};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -219,6 +221,15 @@ impl Index {
         match &self.body {
             Body::Hash(h) => h.find(key, hash),
             Body::Ordered(o) => o.find(key),
+        }
+    }
+
+    /// As [`Index::find`], of up to [`BATCH`] keys among `keys`. Those of a hash index are looked up
+    /// together.
+    pub(crate) fn find_many(&self, keys: &[u8], probes: &mut [Probe]) {
+        match &self.body {
+            Body::Hash(h) => h.find_many(keys, probes),
+            Body::Ordered(o) => probes.iter_mut().for_each(|p| p.rid = o.find(&keys[p.key.clone()])),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Log;
 use crate::cache_line::CacheLine;
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::interruption;
 use crate::sync::thread;
@@ -133,44 +134,46 @@ impl Ticket {
     /// # Errors
     /// [`Error::Indeterminate`] if the flush failed.
     pub fn wait_durable(&self) -> Result<u64> {
-        loop {
-            if self.log().horizon() >= self.gsn {
-                return Ok(self.gsn);
+        documented("Ticket::wait_durable", || {
+            loop {
+                if self.log().horizon() >= self.gsn {
+                    return Ok(self.gsn);
+                }
+                if self.log().is_poisoned() {
+                    return Err(self.failed());
+                }
+                if !self.log().background {
+                    self.log().flush_all().map_err(|_| self.failed())?;
+                    continue;
+                }
+                // Nobody would wake who sleeps here.
+                self.log().require_own_process().map_err(|_| self.failed())?;
+                // Whoever waits first is the one who flushes: one hand-over less than asking a
+                // thread to.
+                let Some(batch) = self.batch else {
+                    interruption::require_none("a flush")?;
+                    self.wait_all();
+                    continue;
+                };
+                // A flush under way is followed by another one if this commit is not in it, so
+                // there is nothing to look up.
+                let stream = &self.log().streams[self.stream];
+                if !stream.is_busy()
+                    && stream.needs_flush(self.gsn)
+                    && self.log().flush(self.stream).map_err(|_| self.failed())?
+                {
+                    continue;
+                }
+                self.demand_others();
+                if self.lazy {
+                    stream.demand(self.gsn);
+                }
+                stream.cell(batch).wait_unless(|| self.is_decided());
+                if !self.is_decided() {
+                    interruption::require_none("a flush")?;
+                }
             }
-            if self.log().is_poisoned() {
-                return Err(self.failed());
-            }
-            if !self.log().background {
-                self.log().flush_all().map_err(|_| self.failed())?;
-                continue;
-            }
-            // Nobody would wake who sleeps here.
-            self.log().require_own_process().map_err(|_| self.failed())?;
-            // Whoever waits first is the one who flushes: one hand-over less than asking a thread
-            // to.
-            let Some(batch) = self.batch else {
-                interruption::require_none("a flush")?;
-                self.wait_all();
-                continue;
-            };
-            // A flush under way is followed by another one if this commit is not in it, so there is
-            // nothing to look up.
-            let stream = &self.log().streams[self.stream];
-            if !stream.is_busy()
-                && stream.needs_flush(self.gsn)
-                && self.log().flush(self.stream).map_err(|_| self.failed())?
-            {
-                continue;
-            }
-            self.demand_others();
-            if self.lazy {
-                stream.demand(self.gsn);
-            }
-            stream.cell(batch).wait_unless(|| self.is_decided());
-            if !self.is_decided() {
-                interruption::require_none("a flush")?;
-            }
-        }
+        })
     }
 
     /// A read-only transaction has no frame: it waits for every stream.
@@ -227,23 +230,25 @@ impl Ticket {
     /// # Errors
     /// [`Error::Indeterminate`] if the flush failed.
     pub fn poll(&self) -> Result<bool> {
-        if self.lazy || self.log().horizon() >= self.gsn {
-            return Ok(true);
-        }
-        if self.log().is_poisoned() {
-            return Err(self.failed());
-        }
-        if !self.log().background {
-            self.log().flush_all().map_err(|_| self.failed())?;
-            return Ok(self.log().horizon() >= self.gsn);
-        }
-        self.log().require_own_process().map_err(|_| self.failed())?;
-        for s in &self.log().streams {
-            if !s.is_busy() && s.needs_flush(self.gsn) {
-                s.kick(false);
+        documented("Ticket::poll", || {
+            if self.lazy || self.log().horizon() >= self.gsn {
+                return Ok(true);
             }
-        }
-        Ok(false)
+            if self.log().is_poisoned() {
+                return Err(self.failed());
+            }
+            if !self.log().background {
+                self.log().flush_all().map_err(|_| self.failed())?;
+                return Ok(self.log().horizon() >= self.gsn);
+            }
+            self.log().require_own_process().map_err(|_| self.failed())?;
+            for s in &self.log().streams {
+                if !s.is_busy() && s.needs_flush(self.gsn) {
+                    s.kick(false);
+                }
+            }
+            Ok(false)
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Snapshot;
 use crate::container::Slot;
+use crate::documented::documented;
 use crate::error::Result;
 use crate::key::KeyBuf;
 use crate::row::{Row, RowView};
@@ -152,10 +153,11 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
                 if self.reverse {
                     entries.reverse();
                 }
+                let mut its_key = Vec::new();
                 for (key, rid) in entries {
                     let start = self.rows.len();
                     let key = t.indexes[*index].key_of(&key);
-                    if snapshot.read_with_key(t, *index, key, rid, &mut self.rows)? {
+                    if snapshot.read_with_key(t, *index, key, rid, &mut self.rows, &mut its_key)? {
                         self.ranges.push_back(start..self.rows.len());
                     }
                 }
@@ -209,16 +211,19 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
     /// ```
     ///
     /// # Errors
-    /// As [`Snapshot::get`].
+    /// [`crate::Error::SnapshotExpired`]; [`crate::Error::NoSuchTable`] if the table was filled or
+    /// dropped since.
     pub fn next_with<T>(&mut self, read: impl FnOnce(RowView<'_>) -> T) -> Result<Option<T>> {
-        loop {
-            if let Some(range) = self.ranges.pop_front() {
-                return Ok(Some(read(RowView { bytes: &self.rows[range], layout: &self.table.layout })));
+        documented("SnapshotCursor::next_with", || {
+            loop {
+                if let Some(range) = self.ranges.pop_front() {
+                    return Ok(Some(read(RowView { bytes: &self.rows[range], layout: &self.table.layout })));
+                }
+                if !self.fill()? {
+                    return Ok(None);
+                }
             }
-            if !self.fill()? {
-                return Ok(None);
-            }
-        }
+        })
     }
 }
 

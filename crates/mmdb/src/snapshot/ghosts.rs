@@ -38,8 +38,11 @@ impl Ghosts {
 
     /// Places that a key led to.
     pub(crate) fn of(&self, key: &[u8], found: &mut Vec<Rid>) {
-        let key = KeyBuf::new(key);
         let map = self.0.read();
+        if map.is_empty() {
+            return;
+        }
+        let key = KeyBuf::new(key);
         let all = map.range((key.clone(), Rid(0))..=(key, Rid(u64::MAX)));
         found.extend(all.map(|((_, rid), _)| *rid));
     }

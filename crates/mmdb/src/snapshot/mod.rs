@@ -13,11 +13,13 @@ pub(crate) use registry::Snapshots;
 pub(crate) use versions::{Open, Versions};
 
 use crate::container::{Rid, Slot};
+use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::key;
 use crate::life::Span;
 use crate::log::Ticket;
+use crate::point::{Buffers, Lease, in_batches};
 use crate::row::{Row, RowView};
 use crate::table::{Table, TableInner};
 use crate::value::Value;
@@ -154,7 +156,7 @@ impl<'db> Snapshot<'db> {
     }
 
     /// Appends the row that the snapshot shows at `rid` to `out`, if it has the key `key` in index
-    /// `ix`. An entry of the index may be of another moment.
+    /// `ix`. An entry of the index may be of another moment. `its_key` is a buffer.
     fn read_with_key(
         &self,
         t: &TableInner,
@@ -162,17 +164,41 @@ impl<'db> Snapshot<'db> {
         key: &[u8],
         rid: Rid,
         out: &mut Vec<u8>,
+        its_key: &mut Vec<u8>,
     ) -> Result<bool> {
         let start = out.len();
         if !self.read(t, rid, out)? {
             return Ok(false);
         }
-        let mut its = Vec::new();
-        t.layout.row_key(&out[start..], &t.indexes[ix].def.columns, &mut its);
-        if its != key {
+        its_key.clear();
+        t.layout.row_key(&out[start..], &t.indexes[ix].def.columns, its_key);
+        if its_key != key {
             out.truncate(start);
         }
-        Ok(its == key)
+        Ok(its_key == key)
+    }
+
+    /// Reads the row with a primary key to the buffers. False if there is none.
+    fn read_by_primary_key(&self, t: &TableInner, key: &[Value<'_>], b: &mut Buffers) -> Result<bool> {
+        let Buffers { key: encoded, row, its_key, .. } = b;
+        encoded.clear();
+        row.clear();
+        let index = &t.indexes[0];
+        t.layout.user_key(key, &index.def.columns, false, encoded)?;
+        if let Some(rid) = index.find(encoded, key::hash(encoded))
+            && self.read_with_key(t, 0, encoded, rid, row, its_key)?
+        {
+            return Ok(true);
+        }
+        // Behind today's entry: one that leaves the index in between is a ghost before.
+        let mut ghosts = Vec::new();
+        index.find_ghosts(encoded, &mut ghosts);
+        for rid in ghosts {
+            if self.read_with_key(t, 0, encoded, rid, row, its_key)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The row with this primary key.
@@ -215,17 +241,84 @@ impl<'db> Snapshot<'db> {
         key: &[Value<'_>],
         read: impl FnOnce(RowView<'_>) -> T,
     ) -> Result<Option<T>> {
-        let t = self.table(table)?;
-        let mut row = Vec::new();
-        let found = self.places(t, 0, key)?;
-        for rid in found.1 {
-            if self.read_with_key(t, 0, &found.0, rid, &mut row)? {
-                break;
-            }
-        }
-        self.stands(t)?;
-        // A row has its null bitmap at least.
-        Ok((!row.is_empty()).then(|| read(RowView { bytes: &row, layout: &t.layout })))
+        documented("Snapshot::get_with", || {
+            let t = self.table(table)?;
+            let mut lease = Lease::take();
+            let b = lease.buffers();
+            let is_there = self.read_by_primary_key(t, key, b)?;
+            self.stands(t)?;
+            Ok(is_there.then(|| read(RowView { bytes: &b.row, layout: &t.layout })))
+        })
+    }
+
+    /// The rows with these primary keys, in the order of the keys; `None` where there is none: as
+    /// [`Snapshot::get`] of each, but faster where the table is larger than the caches, since their
+    /// misses overlap ([`crate::Database::get_many`]).
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema, Value};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| (0..10i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// let snapshot = db.snapshot()?;
+    /// db.run(|tx| tx.delete(&t, &[7.into()]))?;
+    /// let rows = snapshot.get_many(&t, [7i64, 70].map(|id| [Value::Int(id)]))?;
+    /// assert_eq!(rows.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get_many<'v, K: AsRef<[Value<'v>]>>(
+        &self,
+        table: &Table,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Row>>> {
+        let mut rows = Vec::new();
+        self.get_many_with(table, keys, |_, row| rows.push(row.map(RowView::to_row)))?;
+        Ok(rows)
+    }
+
+    /// As [`Snapshot::get_many`], but lends each row to `read`: it gets the number of the key, from
+    /// 0 on, and the row or `None`, once for each key and in their order.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema, Value};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| (0..10i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// let mut missing = Vec::new();
+    /// db.snapshot()?.get_many_with(&t, (8..12i64).map(|id| [Value::Int(id)]), |n, row| {
+    ///     if row.is_none() {
+    ///         missing.push(8 + n);
+    ///     }
+    /// })?;
+    /// assert_eq!(missing, [10, 11]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`]; `read` may have been given the rows of earlier keys.
+    pub fn get_many_with<'v, K: AsRef<[Value<'v>]>>(
+        &self,
+        table: &Table,
+        keys: impl IntoIterator<Item = K>,
+        mut read: impl FnMut(usize, Option<RowView<'_>>),
+    ) -> Result<()> {
+        documented("Snapshot::get_many_with", || {
+            let t = self.table(table)?;
+            let mut lease = Lease::take();
+            let b = lease.buffers();
+            in_batches(keys, |first, some| {
+                b.batch.warm(t, some);
+                for (n, key) in some.iter().enumerate() {
+                    let is_there = self.read_by_primary_key(t, key.as_ref(), b)?;
+                    self.stands(t)?;
+                    read(first + n, is_there.then_some(RowView { bytes: &b.row, layout: &t.layout }));
+                }
+                Ok(())
+            })
+        })
     }
 
     /// A key of index `ix` as it is encoded, and the places where a row with it may be.
@@ -264,18 +357,20 @@ impl<'db> Snapshot<'db> {
     /// # Errors
     /// As [`Snapshot::get`], and [`Error::NoSuchIndex`].
     pub fn get_by(&self, table: &Table, index: &str, key: &[Value<'_>]) -> Result<Vec<Row>> {
-        let t = self.table(table)?;
-        let ix = self.index(t, index)?;
-        let (encoded, rids) = self.places(t, ix, key)?;
-        let mut rows = Vec::new();
-        for rid in rids {
-            let mut row = Vec::new();
-            if self.read_with_key(t, ix, &encoded, rid, &mut row)? {
-                rows.push(RowView { bytes: &row, layout: &t.layout }.to_row());
+        documented("Snapshot::get_by", || {
+            let t = self.table(table)?;
+            let ix = self.index(t, index)?;
+            let (encoded, rids) = self.places(t, ix, key)?;
+            let (mut rows, mut its_key) = (Vec::new(), Vec::new());
+            for rid in rids {
+                let mut row = Vec::new();
+                if self.read_with_key(t, ix, &encoded, rid, &mut row, &mut its_key)? {
+                    rows.push(RowView { bytes: &row, layout: &t.layout }.to_row());
+                }
             }
-        }
-        self.stands(t)?;
-        Ok(rows)
+            self.stands(t)?;
+            Ok(rows)
+        })
     }
 
     /// Rows in order of the named ordered index, within bounds on its leading columns, as of
@@ -301,13 +396,15 @@ impl<'db> Snapshot<'db> {
         index: &str,
         bounds: impl RangeBounds<K>,
     ) -> Result<SnapshotCursor<'_, 'db>> {
-        let t = self.table(table)?;
-        let ix = self.index(t, index)?;
-        t.require_order(ix)?;
-        match t.bounds(ix, &bounds, &mut Vec::new())? {
-            Some((lower, upper)) => Ok(SnapshotCursor::ordered(self, t, ix, lower, upper)),
-            None => Ok(SnapshotCursor::empty(self, t)),
-        }
+        documented("Snapshot::range", || {
+            let t = self.table(table)?;
+            let ix = self.index(t, index)?;
+            t.require_order(ix)?;
+            match t.bounds(ix, &bounds, &mut Vec::new())? {
+                Some((lower, upper)) => Ok(SnapshotCursor::ordered(self, t, ix, lower, upper)),
+                None => Ok(SnapshotCursor::empty(self, t)),
+            }
+        })
     }
 
     /// All rows: in order of the primary key if that is ordered, else in no particular order.
@@ -324,10 +421,13 @@ impl<'db> Snapshot<'db> {
     /// ```
     ///
     /// # Errors
-    /// As [`Snapshot::get`].
+    /// [`Error::SnapshotExpired`]; [`Error::NoSuchTable`] if the table was made, filled or dropped
+    /// since.
     pub fn scan(&self, table: &Table) -> Result<SnapshotCursor<'_, 'db>> {
-        let t = self.table(table)?;
-        Ok(SnapshotCursor::all(self, t))
+        documented("Snapshot::scan", || {
+            let t = self.table(table)?;
+            Ok(SnapshotCursor::all(self, t))
+        })
     }
 
     /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular
@@ -345,14 +445,17 @@ impl<'db> Snapshot<'db> {
     /// ```
     ///
     /// # Errors
-    /// As [`Snapshot::get`].
+    /// [`Error::SnapshotExpired`]; [`Error::NoSuchTable`] if the table was made, filled or dropped
+    /// since.
     pub fn scan_part(&self, table: &Table, part: usize, parts: usize) -> Result<SnapshotCursor<'_, 'db>> {
-        let t = self.table(table)?;
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Ok(if part < parts {
-            SnapshotCursor::places(self, t, number(part), number(parts))
-        } else {
-            SnapshotCursor::empty(self, t)
+        documented("Snapshot::scan_part", || {
+            let t = self.table(table)?;
+            let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+            Ok(if part < parts {
+                SnapshotCursor::places(self, t, number(part), number(parts))
+            } else {
+                SnapshotCursor::empty(self, t)
+            })
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Waiting for standbys.
 
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::log::Ticket;
 use std::future::Future;
@@ -28,9 +29,11 @@ impl Ticket {
     /// [`Error::StandbysMissing`] if they have not after `at_most`; [`Error::Indeterminate`] if the
     /// flush failed; [`Error::Deposed`], [`Error::Poisoned`].
     pub fn wait_standbys(&self, standbys: usize, at_most: Duration) -> Result<u64> {
-        self.wait_durable()?;
-        self.log().tails.wait(self.log(), self.gsn(), standbys, at_most)?;
-        Ok(self.gsn())
+        documented("Ticket::wait_standbys", || {
+            self.wait_durable()?;
+            self.log().tails.wait(self.log(), self.gsn(), standbys, at_most)?;
+            Ok(self.gsn())
+        })
     }
 
     /// The same for a task: resolves once the commit is durable here and `standbys` standbys have

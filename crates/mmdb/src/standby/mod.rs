@@ -25,6 +25,7 @@ pub(crate) use tails::Tails;
 
 use crate::checkpoint::CheckpointStats;
 use crate::database::Database;
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::options::{LogKind, Options};
 use crate::register::ManifestState;
@@ -95,15 +96,17 @@ impl Standby {
     /// As [`Database::open`]; [`Error::Directory`] for what is no standby; [`Error::NoDatabase`];
     /// [`Error::Unsupported`] with [`Options::reference`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Standby> {
-        if options.reference {
-            let reason = "a database that is opened with Options::reference logs nothing";
-            return Err(Error::Unsupported { operation: "open a standby", reason });
-        }
-        let expire_interval = options.expire_interval;
-        // Rows expire at the primary, and are deleted here as any other row is.
-        let options = Options { expire_interval: Duration::ZERO, ..options };
-        let db = Database::open_as(path.as_ref(), options, Role::Standby)?;
-        Ok(Standby { db, applier: Mutex::default(), expire_interval })
+        documented("Standby::open", || {
+            if options.reference {
+                let reason = "a database that is opened with Options::reference logs nothing";
+                return Err(Error::Unsupported { operation: "open a standby", reason });
+            }
+            let expire_interval = options.expire_interval;
+            // Rows expire at the primary, and are deleted here as any other row is.
+            let options = Options { expire_interval: Duration::ZERO, ..options };
+            let db = Database::open_as(path.as_ref(), options, Role::Standby)?;
+            Ok(Standby { db, applier: Mutex::default(), expire_interval })
+        })
     }
 
     /// Applies frames, and makes them durable here. What the standby has already is passed over, so
@@ -135,27 +138,29 @@ impl Standby {
     /// change's manifest: what came before was applied, and the same frames can be given again.
     /// [`Error::Poisoned`] after a failed write or sync: open it again.
     pub fn apply(&self, frames: &Frames) -> Result<Position> {
-        let e = &self.db.0.engine;
-        let mut applier = self.applier.lock();
-        e.log.check()?;
-        self.admit(frames)?;
-        let have = Place { gsn: e.log.last(), change: e.stated().lineage.last_change };
-        let from = frames.head.from;
-        let has_gap = from.gsn > have.gsn || from.change > have.change;
-        if has_gap && !has_defect!(e.log.defect, AppliesGaps) {
-            return Err(Error::FramesGap { gsn: from.gsn + 1, needed: have.gsn + 1 });
-        }
-        let done = frames.entries().try_for_each(|entry| match entry {
-            Entry::Frame(gsn, body) if gsn > have.gsn => applier.apply(e, gsn, body),
-            Entry::Change(change) if change.number > have.change => e.follow_change(*change),
-            _ => Ok(()),
-        });
-        let flushed = match has_defect!(e.log.defect, AcknowledgesUndurable) {
-            true => Ok(()),
-            false => e.log.flush_all(),
-        };
-        done.and(flushed)?;
-        Ok(self.position())
+        documented("Standby::apply", || {
+            let e = &self.db.0.engine;
+            let mut applier = self.applier.lock();
+            e.log.check()?;
+            self.admit(frames)?;
+            let have = Place { gsn: e.log.last(), change: e.stated().lineage.last_change };
+            let from = frames.head.from;
+            let has_gap = from.gsn > have.gsn || from.change > have.change;
+            if has_gap && !has_defect!(e.log.defect, AppliesGaps) {
+                return Err(Error::FramesGap { gsn: from.gsn + 1, needed: have.gsn + 1 });
+            }
+            let done = frames.entries().try_for_each(|entry| match entry {
+                Entry::Frame(gsn, body) if gsn > have.gsn => applier.apply(e, gsn, body),
+                Entry::Change(change) if change.number > have.change => e.follow_change(*change),
+                _ => Ok(()),
+            });
+            let flushed = match has_defect!(e.log.defect, AcknowledgesUndurable) {
+                true => Ok(()),
+                false => e.log.flush_all(),
+            };
+            done.and(flushed)?;
+            Ok(self.position())
+        })
     }
 
     /// Refuses frames of another history or a deposed primary; notes a new epoch, durably.
@@ -347,13 +352,15 @@ impl Standby {
     /// [`Error::FramesOutdated`] if the standby is in that epoch or a later one, or was fenced with a
     /// later one; [`Error::Unsupported`] above 2^60; [`Error::Io`], [`Error::Poisoned`].
     pub fn fence(&self, epoch: u64) -> Result<Position> {
-        let _alone = self.applier.lock();
-        self.require_newer(epoch)?;
-        self.db.0.engine.log.flush_all()?;
-        if self.db.0.engine.stated().lineage.fenced != epoch {
-            self.state(|lineage| lineage.fenced = epoch)?;
-        }
-        Ok(self.position())
+        documented("Standby::fence", || {
+            let _alone = self.applier.lock();
+            self.require_newer(epoch)?;
+            self.db.0.engine.log.flush_all()?;
+            if self.db.0.engine.stated().lineage.fenced != epoch {
+                self.state(|lineage| lineage.fenced = epoch)?;
+            }
+            Ok(self.position())
+        })
     }
 
     fn require_newer(&self, epoch: u64) -> Result<()> {
@@ -393,19 +400,21 @@ impl Standby {
     /// As [`Standby::fence`]; [`Error::Io`] if a thread was refused. It can be opened again, as what
     /// it was, or, if that was stated already, with [`Database::open`].
     pub fn promote(self, epoch: u64) -> Result<Database> {
-        let e = &self.db.0.engine;
-        self.require_newer(epoch)?;
-        e.log.flush_all()?;
-        // No frame kept the lists of free slots.
-        e.live_tables().iter().for_each(|t| t.collect_free_again());
-        let after = e.log.last();
-        self.state(|lineage| {
-            let fence: Fence = lineage.next_fence(epoch, after);
-            lineage.fences.push(fence);
-            (lineage.role, lineage.fenced, lineage.recorded) = (Role::Primary, epoch, true);
-        })?;
-        self.db.0.start_expiry(self.expire_interval)?;
-        Ok(self.db)
+        documented("Standby::promote", || {
+            let e = &self.db.0.engine;
+            self.require_newer(epoch)?;
+            e.log.flush_all()?;
+            // No frame kept the lists of free slots.
+            e.live_tables().iter().for_each(|t| t.collect_free_again());
+            let after = e.log.last();
+            self.state(|lineage| {
+                let fence: Fence = lineage.next_fence(epoch, after);
+                lineage.fences.push(fence);
+                (lineage.role, lineage.fenced, lineage.recorded) = (Role::Primary, epoch, true);
+            })?;
+            self.db.0.start_expiry(self.expire_interval)?;
+            Ok(self.db)
+        })
     }
 
     /// Closes the standby; see [`Database::close`].

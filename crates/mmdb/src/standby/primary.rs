@@ -6,6 +6,7 @@ use super::tail::{Tail, require_past};
 use crate::admin::Admin;
 use crate::backup::BackupStats;
 use crate::database::Database;
+use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::register::ManifestState;
@@ -30,7 +31,7 @@ impl Database {
     /// # Errors
     /// As [`Database::backup`].
     pub fn backup_for_standby(&self, to: impl AsRef<Path>) -> Result<BackupStats> {
-        self.0.engine.copy_to(to.as_ref(), true)
+        documented("Database::backup_for_standby", || self.0.engine.copy_to(to.as_ref(), true))
     }
 
     /// What is durable here, as a position in the lineage that standbys follow.
@@ -47,10 +48,12 @@ impl Database {
     /// # Errors
     /// [`Error::Unsupported`] with [`crate::Options::reference`].
     pub fn position(&self) -> Result<Position> {
-        let e = &self.0.engine;
-        e.require_log("tell a position")?;
-        let horizon = e.log.horizon();
-        Ok(Position::of(&e.stated().lineage, horizon))
+        documented("Database::position", || {
+            let e = &self.0.engine;
+            e.require_log("tell a position")?;
+            let horizon = e.log.horizon();
+            Ok(Position::of(&e.stated().lineage, horizon))
+        })
     }
 
     /// The durable commits behind `from`, in order, as they come: what a standby needs that stands
@@ -74,13 +77,15 @@ impl Database {
     /// not be stated, as of [`Database::depose`]. [`Error::Poisoned`];
     /// [`Error::Unsupported`] with [`crate::Options::reference`].
     pub fn tail(&self, from: &Position) -> Result<Tail> {
-        let e = &self.0.engine;
-        e.require_log("open a tail")?;
-        e.heed(from)?;
-        if !e.stated().lineage.recorded {
-            e.record_changes(&mut e.admin.lock())?;
-        }
-        Tail::open(e.log.clone(), &e.stated().lineage, from)
+        documented("Database::tail", || {
+            let e = &self.0.engine;
+            e.require_log("open a tail")?;
+            e.heed(from)?;
+            if !e.stated().lineage.recorded {
+                e.record_changes(&mut e.admin.lock())?;
+            }
+            Tail::open(e.log.clone(), &e.stated().lineage, from)
+        })
     }
 
     /// Counts a standby's position as an acknowledgement of all commits up to it:
@@ -103,16 +108,19 @@ impl Database {
     /// [`Error::FramesForeign`] if the position is not of this database's past; [`Error::Deposed`] if
     /// it is of a later epoch, or fenced with one: then this database is deposed, and nothing is
     /// acknowledged here any more; [`Error::Io`] in its place if that could not be stated, as of
-    /// [`Database::depose`]. [`Error::Poisoned`].
+    /// [`Database::depose`]. [`Error::Poisoned`]; [`Error::Unsupported`] with
+    /// [`crate::Options::reference`].
     pub fn acknowledge(&self, standby: &str, position: &Position) -> Result<()> {
-        let e = &self.0.engine;
-        e.require_log("count an acknowledgement")?;
-        e.heed(position)?;
-        if !has_defect!(e.log.defect, CountsForeign) {
-            require_past(&e.stated().lineage, position, e.log.horizon())?;
-        }
-        e.log.tails.acknowledge(standby, *position);
-        Ok(())
+        documented("Database::acknowledge", || {
+            let e = &self.0.engine;
+            e.require_log("count an acknowledgement")?;
+            e.heed(position)?;
+            if !has_defect!(e.log.defect, CountsForeign) {
+                require_past(&e.stated().lineage, position, e.log.horizon())?;
+            }
+            e.log.tails.acknowledge(standby, *position);
+            Ok(())
+        })
     }
 
     /// Forgets a standby that is gone for good: its acknowledgements do not count any more, and no
@@ -150,13 +158,15 @@ impl Database {
     /// [`Error::Io`] if it could not be stated; it is deposed all the same, until it is opened again.
     /// [`Error::Unsupported`] with [`crate::Options::reference`].
     pub fn depose(&self, by: u64) -> Result<()> {
-        let e = &self.0.engine;
-        e.require_log("depose it")?;
-        let epoch = e.stated().lineage.epoch();
-        if by <= epoch {
-            return Err(Error::FramesOutdated { epoch: by, least: epoch + 1 });
-        }
-        e.depose(by)
+        documented("Database::depose", || {
+            let e = &self.0.engine;
+            e.require_log("depose it")?;
+            let epoch = e.stated().lineage.epoch();
+            if by <= epoch {
+                return Err(Error::FramesOutdated { epoch: by, least: epoch + 1 });
+            }
+            e.depose(by)
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use super::frames::{Builder, Frames, Head, Place};
 use super::lineage::Lineage;
 use super::position::Position;
 use super::reader::StreamReader;
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use std::sync::Arc;
@@ -160,22 +161,24 @@ impl Tail {
     /// [`Error::Closed`] or [`Error::Poisoned`] once all is given that is durable;
     /// [`Error::Deposed`]; [`Error::Corrupt`], [`Error::Io`].
     pub fn try_next(&mut self) -> Result<Option<Frames>> {
-        // What is durable goes out, unless it is another's turn.
-        self.log.why_deposed().map_or(Ok(()), Err)?;
-        match self.collect_durable() {
-            Ok(Some(frames)) => Ok(Some(frames)),
-            Ok(None) => {
-                self.log.check()?;
-                // Read again: what became durable last came before it was said that it ends.
-                if self.log.is_stopping() && self.log.horizon() <= self.at.gsn {
-                    return Err(Error::Closed);
+        documented("Tail::try_next", || {
+            // What is durable goes out, unless it is another's turn.
+            self.log.why_deposed().map_or(Ok(()), Err)?;
+            match self.collect_durable() {
+                Ok(Some(frames)) => Ok(Some(frames)),
+                Ok(None) => {
+                    self.log.check()?;
+                    // Read again: what became durable last came before it was said that it ends.
+                    if self.log.is_stopping() && self.log.horizon() <= self.at.gsn {
+                        return Err(Error::Closed);
+                    }
+                    Ok(None)
                 }
-                Ok(None)
+                // Whoever opens the database next may use the files again.
+                Err(_) if self.log.is_stopping() => Err(Error::Closed),
+                Err(e) => Err(e),
             }
-            // Whoever opens the database next may use the files again.
-            Err(_) if self.log.is_stopping() => Err(Error::Closed),
-            Err(e) => Err(e),
-        }
+        })
     }
 
     fn collect_durable(&mut self) -> Result<Option<Frames>> {

@@ -12,6 +12,7 @@
 use super::Transaction;
 use super::write_set::{Change, Write};
 use crate::container::{CLASSES, Container, Slot, clear_slot, write_slot};
+use crate::documented::documented;
 use crate::engine::name;
 use crate::error::{Error, Result};
 use crate::key;
@@ -27,6 +28,8 @@ use crate::tables::Tables;
 
 /// Up to so many locks are looked through one by one.
 const FEW_LOCKS: usize = 32;
+/// And so many writes with each other.
+const FEW_WRITES: usize = 32;
 
 impl Transaction<'_> {
     /// Commits with the given durability; see [`Transaction::commit`].
@@ -50,36 +53,40 @@ impl Transaction<'_> {
     /// As [`Transaction::commit`].
     pub fn commit_with(mut self, durability: Durability) -> Result<Ticket> {
         self.goes_on()?;
-        let lazy = durability == Durability::Lazy;
-        let log = &self.db.log;
-        // The reference mode has no concurrency control at all: what it leaves out is what it
-        // measures.
-        if self.unlocked && !self.db.options.reference {
-            self.lock_unlocked_keys()?;
-        }
-        let stream = self.lane % log.streams.len().max(1);
-        // A fill or a drop that begins from here on waits until this is applied; one that began
-        // before is seen. Whatever fails below leaves the gate before the transaction is undone.
-        let tables = self.db.enter(self.stripe);
-        self.goes_through(&tables)?;
-        // Behind the append nothing can fail, and if something does the memory is not to be
-        // believed.
-        let whole = PoisonIfPanicking::during(log, "a commit");
-        let (gsn, batch) = if self.build_body(&tables)? {
-            let crc = crc32c::crc32c(&self.s.body);
-            let (gsn, batch) = log.streams[stream].append(log, &self.s.body, crc, !lazy)?;
-            (gsn, Some(batch))
-        } else {
-            // What was read may not be durable yet; nobody may act on what a crash could take back.
-            (log.last(), None)
-        };
-        self.apply(&tables);
-        drop(whole);
-        self.unlock(&tables);
-        drop(tables);
-        self.open = false;
-        self.db.counters.commits[self.stripe % crate::engine::GATES].fetch_add(1, Ordering::Relaxed);
-        Ok(Ticket::new(self.db.anchor(self.stripe), batch, stream, gsn, lazy))
+        documented("Transaction::commit_with", || {
+            let lazy = durability == Durability::Lazy;
+            let log = &self.db.log;
+            // The reference mode has no concurrency control at all: what it leaves out is what it
+            // measures.
+            if self.unlocked && !self.db.options.reference {
+                self.lock_unlocked_keys()?;
+            }
+            let stream = self.lane % log.streams.len().max(1);
+            // A fill or a drop that begins from here on waits until this is applied; one that began
+            // before is seen. Whatever fails below leaves the gate before the transaction is
+            // undone.
+            let tables = self.db.enter(self.stripe);
+            self.goes_through(&tables)?;
+            // Behind the append nothing can fail, and if something does the memory is not to be
+            // believed.
+            let whole = PoisonIfPanicking::during(log, "a commit");
+            let (gsn, batch) = if self.build_body(&tables)? {
+                let crc = crc32c::crc32c(&self.s.body);
+                let (gsn, batch) = log.streams[stream].append(log, &self.s.body, crc, !lazy)?;
+                (gsn, Some(batch))
+            } else {
+                // What was read may not be durable yet; nobody may act on what a crash could take
+                // back.
+                (log.last(), None)
+            };
+            self.apply(&tables);
+            drop(whole);
+            self.unlock(&tables);
+            drop(tables);
+            self.open = false;
+            self.db.counters.commits[self.stripe % crate::engine::GATES].fetch_add(1, Ordering::Relaxed);
+            Ok(Ticket::new(self.db.anchor(self.stripe), batch, stream, gsn, lazy))
+        })
     }
 
     /// For tables without locking: excludes other commits of the same keys.
@@ -426,6 +433,8 @@ impl Transaction<'_> {
         // None is opened before this has left the gate; one may be closed.
         let db = self.db;
         let has_snapshots = db.snapshots().newest() != 0;
+        let moving = self.moving_tables();
+        self.each_of(tables, moving, |t| t.moves.begin());
         if has_snapshots && !has_defect!(db.options.defect(), NoGhosts) {
             self.keep_entries(tables);
         }
@@ -504,8 +513,52 @@ impl Transaction<'_> {
                 t.release(w.class, w.rid, self.stripe);
             }
         }
+        self.each_of(tables, moving, |t| t.moves.end());
         self.s.old = old;
         self.s.key = k;
+    }
+
+    /// In which tables this takes a primary key from one place and gives it to another: a bit for
+    /// each number of a table, whose last digits stand for it. Some more may be among them.
+    #[inline]
+    fn moving_tables(&self) -> u64 {
+        if has_defect!(self.db.options.defect(), AnnouncesNoMoves) {
+            return 0;
+        }
+        let (mut taken, mut given) = (0u64, 0u64);
+        for w in self.s.writes.iter() {
+            match w.change {
+                Change::Delete => taken |= 1 << (w.table % u64::BITS),
+                Change::Insert => given |= 1 << (w.table % u64::BITS),
+                Change::Update | Change::Dead => {}
+            }
+        }
+        let both = taken & given;
+        if both == 0 || self.s.writes.len() > FEW_WRITES { both } else { self.exactly_moving(both) }
+    }
+
+    #[cold]
+    fn exactly_moving(&self, likely: u64) -> u64 {
+        let of = |change| self.s.writes.iter().filter(move |w| w.change == change);
+        let is_given = |gone: &&Write| {
+            of(Change::Insert).any(|comes| comes.table == gone.table && comes.hash == gone.hash)
+        };
+        of(Change::Delete).filter(is_given).fold(0, |all, w| all | 1 << (w.table % u64::BITS)) & likely
+    }
+
+    /// Does something with each of these tables that this has used.
+    #[inline]
+    fn each_of(&self, tables: &Tables, numbers: u64, f: impl Fn(&TableInner)) {
+        if numbers == 0 {
+            return;
+        }
+        for (id, _) in &self.s.spans {
+            if numbers & 1 << (id % u64::BITS) != 0
+                && let Some(t) = tables.get(*id)
+            {
+                f(t);
+            }
+        }
     }
 
     /// Builds maps over a large write set.

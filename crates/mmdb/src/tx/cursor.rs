@@ -8,6 +8,7 @@ use super::Transaction;
 use super::row_lock::RowLock;
 use super::write_set::own_entries;
 use crate::container::{Rid, Slot};
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::key::{self, KeyBuf};
 use crate::lock::{Bounds, Mode, within};
@@ -351,30 +352,32 @@ impl<'a, 'db> Cursor<'a, 'db> {
     /// ```
     ///
     /// # Errors
-    /// As the iterator's.
+    /// [`Error::Deadlock`], [`Error::LockTimeout`]; the cursor is at its end then.
     pub fn next_with<T>(&mut self, read: impl FnOnce(RowView<'_>) -> T) -> Result<Option<T>> {
-        self.at = At::Nowhere;
-        while !self.failed {
-            match self.read_next() {
-                Ok(Some(true)) => {
-                    self.at = At::Committed;
-                    return Ok(Some(read(RowView { bytes: &self.row, layout: &self.table.layout })));
-                }
-                Ok(Some(false)) => {}
-                Ok(None) => {
-                    let own = if self.reverse { self.own.pop_back() } else { self.own.pop_front() };
-                    let Some((_, row)) = own else { return Ok(None) };
-                    self.at = At::Own(row.clone());
-                    let bytes = &self.tx.s.arena[row];
-                    return Ok(Some(read(RowView { bytes, layout: &self.table.layout })));
-                }
-                Err(e) => {
-                    self.failed = true;
-                    return Err(e);
+        documented("Cursor::next_with", || {
+            self.at = At::Nowhere;
+            while !self.failed {
+                match self.read_next() {
+                    Ok(Some(true)) => {
+                        self.at = At::Committed;
+                        return Ok(Some(read(RowView { bytes: &self.row, layout: &self.table.layout })));
+                    }
+                    Ok(Some(false)) => {}
+                    Ok(None) => {
+                        let own = if self.reverse { self.own.pop_back() } else { self.own.pop_front() };
+                        let Some((_, row)) = own else { return Ok(None) };
+                        self.at = At::Own(row.clone());
+                        let bytes = &self.tx.s.arena[row];
+                        return Ok(Some(read(RowView { bytes, layout: &self.table.layout })));
+                    }
+                    Err(e) => {
+                        self.failed = true;
+                        return Err(e);
+                    }
                 }
             }
-        }
-        Ok(None)
+            Ok(None)
+        })
     }
 
     /// Changes some columns of the row that the cursor returned last. The iteration goes on behind
@@ -408,13 +411,16 @@ impl<'a, 'db> Cursor<'a, 'db> {
     /// # Errors
     /// As [`Transaction::update`]; [`Error::Operation`] where the cursor stands on no row, too.
     pub fn update(&mut self, set: &[(&str, Value<'_>)]) -> Result<bool> {
-        let mut places = Vec::with_capacity(set.len());
-        for &(name, value) in set {
-            let schema = &self.table.schema;
-            let missing = || Error::NoSuchColumn { table: schema.name.clone(), column: name.to_owned() };
-            places.push((schema.columns.iter().position(|c| c.name == name).ok_or_else(missing)?, value));
-        }
-        self.update_at(&places)
+        self.tx.goes_on()?;
+        documented("Cursor::update", || {
+            let mut places = Vec::with_capacity(set.len());
+            for &(name, value) in set {
+                let schema = &self.table.schema;
+                let missing = || Error::NoSuchColumn { table: schema.name.clone(), column: name.to_owned() };
+                places.push((schema.columns.iter().position(|c| c.name == name).ok_or_else(missing)?, value));
+            }
+            self.update_at(&places)
+        })
     }
 
     /// As [`Cursor::update`], with the columns' positions in place of their names.
@@ -437,11 +443,14 @@ impl<'a, 'db> Cursor<'a, 'db> {
     /// # Errors
     /// As [`Cursor::update`].
     pub fn update_at(&mut self, set: &[(usize, Value<'_>)]) -> Result<bool> {
-        Transaction::may_be_set(&self.table, set)?;
-        let k = self.key("change the row at a cursor")?;
-        self.tx.index_writes();
-        self.tx.charge(false)?;
-        self.tx.update_row(&self.table, (&k, key::hash(&k)), set)
+        self.tx.goes_on()?;
+        documented("Cursor::update_at", || {
+            Transaction::may_be_set(&self.table, set)?;
+            let k = self.key("change the row at a cursor")?;
+            self.tx.index_writes();
+            self.tx.charge(false)?;
+            self.tx.update_row(&self.table, (&k, key::hash(&k)), set)
+        })
     }
 
     /// Removes the row that the cursor returned last. The iteration goes on behind it. False if the
@@ -468,10 +477,13 @@ impl<'a, 'db> Cursor<'a, 'db> {
     /// # Errors
     /// As [`Transaction::delete`]; [`Error::Operation`] where the cursor stands on no row, too.
     pub fn delete(&mut self) -> Result<bool> {
-        let k = self.key("delete the row at a cursor")?;
-        self.tx.index_writes();
-        self.tx.charge(true)?;
-        self.tx.delete_row(&self.table, (&k, key::hash(&k)), || "(the row at a cursor)".into())
+        self.tx.goes_on()?;
+        documented("Cursor::delete", || {
+            let k = self.key("delete the row at a cursor")?;
+            self.tx.index_writes();
+            self.tx.charge(true)?;
+            self.tx.delete_row(&self.table, (&k, key::hash(&k)), || "(the row at a cursor)".into())
+        })
     }
 
     /// The primary key of the row that was returned last.

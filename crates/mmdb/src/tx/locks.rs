@@ -2,6 +2,7 @@
 
 use super::{Obstacle, Refusal, Transaction};
 use crate::container::Rid;
+use crate::documented::documented;
 use crate::engine::name;
 use crate::error::{Error, Result};
 use crate::lock::{Grant, Mode};
@@ -162,17 +163,20 @@ impl Transaction<'_> {
     /// # Errors
     /// As [`Transaction::get`].
     pub fn lock_key(&mut self, table: &Table, key: &[Value<'_>]) -> Result<()> {
-        let t = self.table(table)?;
-        let (k, h) = self.user_key(t, 0, key)?;
-        let locked = if t.locking == Locking::Record {
-            let lock = name::key(t.id, 0, h);
-            self.lock_table(t, Mode::IntentExclusive)
-                .and_then(|()| self.lock(t, lock, Mode::Exclusive, || format!("{k:02x?}")).map(|_| ()))
-        } else {
-            self.locate(t, &k, h, Mode::Exclusive).map(|_| ())
-        };
-        self.s.key = k;
-        locked
+        self.goes_on()?;
+        documented("Transaction::lock_key", || {
+            let t = self.table(table)?;
+            let (k, h) = self.user_key(t, 0, key)?;
+            let locked = if t.locking == Locking::Record {
+                let lock = name::key(t.id, 0, h);
+                self.lock_table(t, Mode::IntentExclusive)
+                    .and_then(|()| self.lock(t, lock, Mode::Exclusive, || format!("{k:02x?}")).map(|_| ()))
+            } else {
+                self.locate(t, &k, h, Mode::Exclusive).map(|_| ())
+            };
+            self.s.key = k;
+            locked
+        })
     }
 
     /// As [`Transaction::lock_key`], but without waiting: false if somebody else has the lock, and
@@ -193,25 +197,28 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// [`Error::Operation`] if the table is not [`Locking::Record`]: elsewhere a key has no lock of
-    /// its own.
+    /// its own; [`Error::Value`] or [`Error::Operation`] if the key does not fit the primary key.
     pub fn try_lock_key(&mut self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
-        let t = self.table(table)?;
-        if t.locking != Locking::Record {
-            return Err(Error::Operation {
-                table: t.schema.name.clone(),
-                operation: "try the lock of a key",
-                reason: "keys have locks of their own only with Locking::Record".into(),
-            });
-        }
-        let (k, h) = self.user_key(t, 0, key)?;
-        self.s.key = k;
-        self.lock_table(t, Mode::IntentExclusive)?;
-        let name = name::key(t.id, 0, h);
-        match self.db.locks.try_acquire(&t.lock, name, Mode::Exclusive, self.age) {
-            Ok(Grant::New) => self.s.locks.push(name),
-            Ok(Grant::Already) => {}
-            Err(_) => return Ok(false),
-        }
-        self.stays(t).map(|()| true)
+        self.goes_on()?;
+        documented("Transaction::try_lock_key", || {
+            let t = self.table(table)?;
+            if t.locking != Locking::Record {
+                return Err(Error::Operation {
+                    table: t.schema.name.clone(),
+                    operation: "try the lock of a key",
+                    reason: "keys have locks of their own only with Locking::Record".into(),
+                });
+            }
+            let (k, h) = self.user_key(t, 0, key)?;
+            self.s.key = k;
+            self.lock_table(t, Mode::IntentExclusive)?;
+            let name = name::key(t.id, 0, h);
+            match self.db.locks.try_acquire(&t.lock, name, Mode::Exclusive, self.age) {
+                Ok(Grant::New) => self.s.locks.push(name),
+                Ok(Grant::Already) => {}
+                Err(_) => return Ok(false),
+            }
+            self.stays(t).map(|()| true)
+        })
     }
 }

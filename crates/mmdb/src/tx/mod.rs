@@ -11,6 +11,7 @@ mod write_set;
 pub use cursor::Cursor;
 
 use crate::container::{Rid, class_of};
+use crate::documented::documented;
 use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::key;
@@ -19,6 +20,7 @@ use crate::lock::{LockFailure, Mode};
 use crate::log::Ticket;
 use crate::memory::SMALL;
 use crate::options::Durability;
+use crate::point::{Lease, in_batches};
 use crate::row::{Row, RowView, values_text};
 use crate::sabotage::has_defect;
 use crate::schema::{Locking, Logging};
@@ -456,23 +458,91 @@ impl<'db> Transaction<'db> {
         key: &[Value<'_>],
         read: impl FnOnce(RowView<'_>) -> T,
     ) -> Result<Option<T>> {
-        let t = self.table(table)?;
-        let (k, h) = self.user_key(t, 0, key)?;
-        let found = self.locate(t, &k, h, Mode::Shared);
-        self.s.key = k;
-        let mut out = None;
-        if let Some(f) = found?
-            && let Some(r) = self.fetch(t, f)?
-        {
-            // Without locks the slot may have got another row meanwhile.
-            if t.locking != Locking::None || self.has_primary(t, r.clone()) {
-                out = Some(read(RowView { bytes: &self.s.arena[r.clone()], layout: &t.layout }));
+        self.goes_on()?;
+        documented("Transaction::get_with", || {
+            let t = self.table(table)?;
+            let (k, h) = self.user_key(t, 0, key)?;
+            let found = self.locate(t, &k, h, Mode::Shared);
+            self.s.key = k;
+            let mut out = None;
+            if let Some(f) = found?
+                && let Some(r) = self.fetch(t, f)?
+            {
+                // Without locks the slot may have got another row meanwhile.
+                if t.locking != Locking::None || self.has_primary(t, r.clone()) {
+                    out = Some(read(RowView { bytes: &self.s.arena[r.clone()], layout: &t.layout }));
+                }
+                if matches!(f, Found::There(_)) {
+                    self.s.arena.truncate(r.start);
+                }
             }
-            if matches!(f, Found::There(_)) {
-                self.s.arena.truncate(r.start);
+            Ok(out)
+        })
+    }
+
+    /// The rows with these primary keys, in the order of the keys; `None` where there is none: as
+    /// [`Transaction::get`] of each, locks included, but faster where the table is larger than the
+    /// caches, since their misses overlap ([`crate::Database::get_many`]).
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema, Value};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # let mut tx = db.begin()?;
+    /// tx.insert(&t, &[7.into()])?;
+    /// let rows = tx.get_many(&t, [7i64, 70].map(|id| [Value::Int(id)]))?;
+    /// assert_eq!(rows.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_many<'v, K: AsRef<[Value<'v>]>>(
+        &mut self,
+        table: &Table,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Row>>> {
+        let mut rows = Vec::new();
+        self.get_many_with(table, keys, |_, row| rows.push(row.map(RowView::to_row)))?;
+        Ok(rows)
+    }
+
+    /// As [`Transaction::get_many`], but lends each row to `read`: it gets the number of the key,
+    /// from 0 on, and the row or `None`, once for each key and in their order.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema, Value};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # let mut tx = db.begin()?;
+    /// tx.insert(&t, &[7.into()])?;
+    /// let mut there = Vec::new();
+    /// tx.get_many_with(&t, [6i64, 7].map(|id| [Value::Int(id)]), |_, row| there.push(row.is_some()))?;
+    /// assert_eq!(there, [false, true]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; `read` may have been given the rows of earlier keys.
+    pub fn get_many_with<'v, K: AsRef<[Value<'v>]>>(
+        &mut self,
+        table: &Table,
+        keys: impl IntoIterator<Item = K>,
+        mut read: impl FnMut(usize, Option<RowView<'_>>),
+    ) -> Result<()> {
+        let mut lease = Lease::take();
+        in_batches(keys, |first, some| {
+            let t = self.table(table)?;
+            // What others change before its lock is taken is looked up again behind that.
+            lease.buffers().batch.warm(t, some);
+            for (n, key) in some.iter().enumerate() {
+                let found = self.get_with(table, key.as_ref(), |row| read(first + n, Some(row)))?;
+                if found.is_none() {
+                    read(first + n, None);
+                }
             }
-        }
-        Ok(out)
+            Ok(())
+        })
     }
 
     /// Whether the row has the primary key that was just looked for: that in `self.s.key`.
@@ -503,62 +573,65 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// As [`Transaction::get`], and [`Error::NoSuchIndex`].
     pub fn get_by(&mut self, table: &Table, index: &str, key: &[Value<'_>]) -> Result<Vec<Row>> {
-        let t = self.table(table)?;
-        let ix = t.index(index)?;
-        if ix == 0 {
-            return Ok(self.get(table, key)?.into_iter().collect());
-        }
-        let (k, h) = self.user_key(t, ix, key)?;
-        self.lock_table(t, Mode::IntentShared)?;
-        let locking = t.locking != Locking::None && !self.has_whole_table(t);
-        if locking {
-            self.lock(t, name::key(t.id, ix, h), Mode::Shared, || values_text(key))?;
-        }
-        let mut rids = Vec::new();
-        // Nobody gives or takes this key any more, but a row may move until it is locked.
-        loop {
-            let mut now = Vec::new();
-            t.indexes[ix].find_all(&k, h, &mut now);
-            now.retain(|r| self.s.writes.by_rid(t.id, *r).is_none());
-            if !locking || now == rids {
-                rids = now;
-                break;
+        self.goes_on()?;
+        documented("Transaction::get_by", || {
+            let t = self.table(table)?;
+            let ix = t.index(index)?;
+            if ix == 0 {
+                return Ok(self.get(table, key)?.into_iter().collect());
             }
-            for &rid in &now {
-                let n = match Self::unit(t, rid)? {
-                    Some(n) => n,
-                    None => {
-                        let start = self.s.arena.len();
-                        if t.read(rid, &mut self.s.arena)?.is_none() {
-                            continue;
-                        }
-                        let mut pk = Vec::new();
-                        t.layout.row_key(&self.s.arena[start..], &t.indexes[0].def.columns, &mut pk);
-                        self.s.arena.truncate(start);
-                        name::key(t.id, 0, key::hash(&pk))
-                    }
-                };
-                self.lock(t, n, Mode::Shared, || values_text(key))?;
+            let (k, h) = self.user_key(t, ix, key)?;
+            self.lock_table(t, Mode::IntentShared)?;
+            let locking = t.locking != Locking::None && !self.has_whole_table(t);
+            if locking {
+                self.lock(t, name::key(t.id, ix, h), Mode::Shared, || values_text(key))?;
             }
-            rids = now;
-        }
-        let mut rows = Vec::new();
-        for rid in rids {
-            let start = self.s.arena.len();
-            if t.read(rid, &mut self.s.arena)?.is_some() {
-                let mut again = Vec::new();
-                t.layout.row_key(&self.s.arena[start..], &t.indexes[ix].def.columns, &mut again);
-                if again == k {
-                    rows.push(self.row(t, start..self.s.arena.len()));
+            let mut rids = Vec::new();
+            // Nobody gives or takes this key any more, but a row may move until it is locked.
+            loop {
+                let mut now = Vec::new();
+                t.indexes[ix].find_all(&k, h, &mut now);
+                now.retain(|r| self.s.writes.by_rid(t.id, *r).is_none());
+                if !locking || now == rids {
+                    rids = now;
+                    break;
                 }
+                for &rid in &now {
+                    let n = match Self::unit(t, rid)? {
+                        Some(n) => n,
+                        None => {
+                            let start = self.s.arena.len();
+                            if t.read(rid, &mut self.s.arena)?.is_none() {
+                                continue;
+                            }
+                            let mut pk = Vec::new();
+                            t.layout.row_key(&self.s.arena[start..], &t.indexes[0].def.columns, &mut pk);
+                            self.s.arena.truncate(start);
+                            name::key(t.id, 0, key::hash(&pk))
+                        }
+                    };
+                    self.lock(t, n, Mode::Shared, || values_text(key))?;
+                }
+                rids = now;
             }
-            self.s.arena.truncate(start);
-        }
-        for i in self.s.writes.all_by_key(t, ix, &k, h, &self.s.arena) {
-            rows.push(self.row(t, self.s.writes[i].after.clone()));
-        }
-        self.s.key = k;
-        Ok(rows)
+            let mut rows = Vec::new();
+            for rid in rids {
+                let start = self.s.arena.len();
+                if t.read(rid, &mut self.s.arena)?.is_some() {
+                    let mut again = Vec::new();
+                    t.layout.row_key(&self.s.arena[start..], &t.indexes[ix].def.columns, &mut again);
+                    if again == k {
+                        rows.push(self.row(t, start..self.s.arena.len()));
+                    }
+                }
+                self.s.arena.truncate(start);
+            }
+            for i in self.s.writes.all_by_key(t, ix, &k, h, &self.s.arena) {
+                rows.push(self.row(t, self.s.writes[i].after.clone()));
+            }
+            self.s.key = k;
+            Ok(rows)
+        })
     }
 
     /// Adds a row.
@@ -588,17 +661,20 @@ impl<'db> Transaction<'db> {
     /// transaction goes on after all but the last three, after which every call,
     /// [`Transaction::commit`] too, returns them again.
     pub fn insert(&mut self, table: &Table, values: &[Value<'_>]) -> Result<()> {
-        let t = self.table(table)?;
-        self.index_writes();
-        self.charge(false)?;
-        let start = self.s.arena.len();
-        t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
-        let row = start..self.s.arena.len();
-        let (found, h) = self.locate_row(t, row.clone())?;
-        if found.is_some() {
-            return Err(self.duplicate(t, 0, row));
-        }
-        self.insert_new(t, row, h, false)
+        self.goes_on()?;
+        documented("Transaction::insert", || {
+            let t = self.table(table)?;
+            self.index_writes();
+            self.charge(false)?;
+            let start = self.s.arena.len();
+            t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
+            let row = start..self.s.arena.len();
+            let (found, h) = self.locate_row(t, row.clone())?;
+            if found.is_some() {
+                return Err(self.duplicate(t, 0, row));
+            }
+            self.insert_new(t, row, h, false)
+        })
     }
 
     /// Locks the primary key of the row and looks for who has it. And the key's hash.
@@ -864,20 +940,23 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// As [`Transaction::insert`], and [`Error::NoSuchColumn`].
     pub fn update(&mut self, table: &Table, key: &[Value<'_>], set: &[(&str, Value<'_>)]) -> Result<bool> {
-        let mut columns = [(0usize, Value::Null); 16];
-        let mut many = Vec::new();
-        for (i, (c, v)) in set.iter().enumerate() {
-            let col = table.column(c)?;
-            match columns.get_mut(i) {
-                Some(place) => *place = (col, *v),
-                None => many.push((col, *v)),
+        self.goes_on()?;
+        documented("Transaction::update", || {
+            let mut columns = [(0usize, Value::Null); 16];
+            let mut many = Vec::new();
+            for (i, (c, v)) in set.iter().enumerate() {
+                let col = table.column(c)?;
+                match columns.get_mut(i) {
+                    Some(place) => *place = (col, *v),
+                    None => many.push((col, *v)),
+                }
             }
-        }
-        if many.is_empty() {
-            return self.update_at(table, key, &columns[..set.len()]);
-        }
-        many.splice(0..0, columns);
-        self.update_at(table, key, &many)
+            if many.is_empty() {
+                return self.update_at(table, key, &columns[..set.len()]);
+            }
+            many.splice(0..0, columns);
+            self.update_at(table, key, &many)
+        })
     }
 
     /// As [`Transaction::update`], with the columns' positions in place of their names.
@@ -903,14 +982,17 @@ impl<'db> Transaction<'db> {
         key: &[Value<'_>],
         set: &[(usize, Value<'_>)],
     ) -> Result<bool> {
-        let t = self.table(table)?;
-        Self::may_be_set(t, set)?;
-        self.index_writes();
-        self.charge(false)?;
-        let (k, h) = self.user_key(t, 0, key)?;
-        let done = self.update_row(t, (&k, h), set);
-        self.s.key = k;
-        done
+        self.goes_on()?;
+        documented("Transaction::update_at", || {
+            let t = self.table(table)?;
+            Self::may_be_set(t, set)?;
+            self.index_writes();
+            self.charge(false)?;
+            let (k, h) = self.user_key(t, 0, key)?;
+            let done = self.update_row(t, (&k, h), set);
+            self.s.key = k;
+            done
+        })
     }
 
     /// Whether an update may set these columns.
@@ -1047,20 +1129,23 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// As [`Transaction::insert`]; never [`Error::DuplicateKey`] of the primary key.
     pub fn upsert(&mut self, table: &Table, values: &[Value<'_>]) -> Result<bool> {
-        let t = self.table(table)?;
-        self.index_writes();
-        self.charge(false)?;
-        let start = self.s.arena.len();
-        t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
-        let new = start..self.s.arena.len();
-        let (found, h) = self.locate_row(t, new.clone())?;
-        let Some(found) = found else {
-            self.insert_new(t, new, h, true)?;
-            return Ok(false);
-        };
-        let old = if t.claims_keys { self.fetch(t, found)? } else { None };
-        self.replace(t, found, h, old, new)?;
-        Ok(true)
+        self.goes_on()?;
+        documented("Transaction::upsert", || {
+            let t = self.table(table)?;
+            self.index_writes();
+            self.charge(false)?;
+            let start = self.s.arena.len();
+            t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
+            let new = start..self.s.arena.len();
+            let (found, h) = self.locate_row(t, new.clone())?;
+            let Some(found) = found else {
+                self.insert_new(t, new, h, true)?;
+                return Ok(false);
+            };
+            let old = if t.claims_keys { self.fetch(t, found)? } else { None };
+            self.replace(t, found, h, old, new)?;
+            Ok(true)
+        })
     }
 
     /// Removes the row with this primary key. False if there is none.
@@ -1079,16 +1164,20 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::get`], and [`Error::TransactionTooLarge`].
+    /// As [`Transaction::get`]; [`Error::TransactionTooLarge`]; [`Error::CorruptTable`] of a blob
+    /// that goes with the row.
     pub fn delete(&mut self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
-        let t = self.table(table)?;
-        self.index_writes();
-        // Who wants to get below the limit must be able to.
-        self.charge(true)?;
-        let (k, h) = self.user_key(t, 0, key)?;
-        let done = self.delete_row(t, (&k, h), || values_text(key));
-        self.s.key = k;
-        done
+        self.goes_on()?;
+        documented("Transaction::delete", || {
+            let t = self.table(table)?;
+            self.index_writes();
+            // Who wants to get below the limit must be able to.
+            self.charge(true)?;
+            let (k, h) = self.user_key(t, 0, key)?;
+            let done = self.delete_row(t, (&k, h), || values_text(key));
+            self.s.key = k;
+            done
+        })
     }
 
     /// Removes the row with the primary key `key`, whose hash is `h`. False if there is none.

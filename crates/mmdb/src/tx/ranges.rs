@@ -8,6 +8,7 @@ use super::range_read::{Claim, RangeRead};
 use super::row_lock::RowLock;
 use super::{Cursor, Transaction};
 use crate::container::Rid;
+use crate::documented::documented;
 use crate::engine::name;
 use crate::error::Result;
 use crate::key::{self, KeyBuf};
@@ -256,12 +257,15 @@ impl<'db> Transaction<'db> {
         index: &str,
         bounds: impl RangeBounds<K>,
     ) -> Result<Cursor<'_, 'db>> {
-        let t = self.table(table)?;
-        let ix = t.index(index)?;
-        let Some((lower, upper)) = t.bounds(ix, &bounds, &mut self.s.key)? else {
-            return Ok(Cursor::empty(self, t));
-        };
-        Cursor::ordered(self, t, ix, (lower, upper))
+        self.goes_on()?;
+        documented("Transaction::range", || {
+            let t = self.table(table)?;
+            let ix = t.index(index)?;
+            let Some((lower, upper)) = t.bounds(ix, &bounds, &mut self.s.key)? else {
+                return Ok(Cursor::empty(self, t));
+            };
+            Cursor::ordered(self, t, ix, (lower, upper))
+        })
     }
 
     /// Removes the rows of a range, with the bounds of [`Transaction::range`], and returns how many.
@@ -318,11 +322,14 @@ impl<'db> Transaction<'db> {
     /// [`crate::Error::Deadlock`] and [`crate::Error::LockTimeout`], from the cursor if the primary
     /// key is ordered.
     pub fn scan(&mut self, table: &Table) -> Result<Cursor<'_, 'db>> {
-        let t = self.table(table)?;
-        if t.indexes[0].def.kind == IndexKind::Hash {
-            self.lock_table(t, Mode::Shared)?;
-        }
-        Cursor::all(self, t)
+        self.goes_on()?;
+        documented("Transaction::scan", || {
+            let t = self.table(table)?;
+            if t.indexes[0].def.kind == IndexKind::Hash {
+                self.lock_table(t, Mode::Shared)?;
+            }
+            Cursor::all(self, t)
+        })
     }
 
     /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular
@@ -342,13 +349,16 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// [`crate::Error::Deadlock`] and [`crate::Error::LockTimeout`].
     pub fn scan_part(&mut self, table: &Table, part: usize, parts: usize) -> Result<Cursor<'_, 'db>> {
-        let t = self.table(table)?;
-        self.lock_table(t, Mode::Shared)?;
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Ok(if part < parts {
-            Cursor::places(self, t, number(part), number(parts))
-        } else {
-            Cursor::empty(self, t)
+        self.goes_on()?;
+        documented("Transaction::scan_part", || {
+            let t = self.table(table)?;
+            self.lock_table(t, Mode::Shared)?;
+            let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+            Ok(if part < parts {
+                Cursor::places(self, t, number(part), number(parts))
+            } else {
+                Cursor::empty(self, t)
+            })
         })
     }
 }

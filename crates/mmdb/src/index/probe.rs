@@ -1,0 +1,19 @@
+//! A key that is looked up together with others.
+
+use crate::container::Rid;
+use std::ops::Range;
+
+/// Keys that are looked up together at most: as many misses of the caches overlap, and so many
+/// latches are held at once, for a microsecond or two. More gain nothing: a processor has room for
+/// about as many loads.
+pub(crate) const BATCH: usize = 16;
+
+/// One of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probe {
+    /// Where it stands among the encoded keys.
+    pub(crate) key: Range<usize>,
+    pub(crate) hash: u64,
+    /// Where its row is, as the index says.
+    pub(crate) rid: Option<Rid>,
+}
