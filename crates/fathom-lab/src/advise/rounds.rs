@@ -116,7 +116,7 @@ pub fn second(devices: &[Vec<Trial>], must: Durability, app: AppUse) -> Vec<Cand
 }
 
 /// What the second round points to: the neighbours of the best page sizes, what helped by itself
-/// together, and a longer log.
+/// together, also with the neighbours of its pages, and a longer log.
 #[must_use]
 pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
     let (mut all, mut leaders, mut combined) = (Vec::new(), leaders(devices, must), Vec::new());
@@ -139,8 +139,16 @@ pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
         }
         push_logs(&mut all, &leader, &[LONG_LOG]);
     }
+    // Other pages may be the best with the rest than without it: a short log of small pages ends to
+    // grow sooner still.
     for candidate in combined {
+        let sizes = neighbours(candidate.page_size).filter(|_| !candidate.more.is_empty());
+        let others = sizes.map(|size| Candidate { page_size: size, ..candidate.clone() });
+        let others: Vec<Candidate> = others.collect();
         push(&mut all, candidate);
+        for other in others {
+            push(&mut all, other);
+        }
     }
     all.retain(|candidate| !is_tried(devices, candidate));
     all

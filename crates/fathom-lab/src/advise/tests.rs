@@ -159,7 +159,10 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     round[0].extend([with("page_size", "1024", 4.0), with("wal_autocheckpoint", "4000", 4.5)]);
     let together = "wal/full/1024/wal_autocheckpoint=4000";
     let sizes = ["wal/full/512", "wal/full/2048"];
-    assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), [&sizes[..], &[together]].concat());
+    // And with other pages than are the best without: 512 bytes were, with a short log, 6 % faster.
+    let beside = sizes.map(|size| format!("{size}/wal_autocheckpoint=4000"));
+    let expected = [&sizes[..], &[together, &*beside[0], &*beside[1]]].concat();
+    assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), expected);
     let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast).all);
     let own_pages = "wal/full/4096/wal_autocheckpoint=4000";
     assert_eq!(last, ["delete/full/4096", "wal/full/1024", own_pages, together, "wal/normal/1024"]);
