@@ -85,9 +85,10 @@ fn a_number_that_no_data_print_is_refused() {
     for entry in std::fs::read_dir(root().join("docs/papers")).unwrap() {
         let entry = entry.unwrap();
         let copy = sources.join(entry.file_name());
-        match entry.file_type().unwrap().is_file() {
-            true => drop(std::fs::copy(entry.path(), copy).unwrap()),
-            false => std::os::unix::fs::symlink(entry.path(), copy).unwrap(),
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), copy).unwrap();
+        } else {
+            std::os::unix::fs::symlink(entry.path(), copy).unwrap();
         }
     }
     let page = sources.join("page.md");
