@@ -203,7 +203,7 @@ fn pages_that_cannot_be_printed_are_refused() {
 fn numbers_are_printed_or_say_who_gives_them() {
     let page = |more: &str| print(FINDINGS, &format!("{PAGE}\n{more}\n{{{{numbers}}}}\n"));
     let refused = page("It takes 3.7 ms.").expect_err("refused");
-    assert!(refused.contains("page.md:17: the number 3.7 is written by hand"), "{refused}");
+    assert!(refused.contains("page.md:15: the number 3.7 is written by hand"), "{refused}");
     assert!(refused.contains("{{given SOURCE}}3.7{{end}}"), "{refused}");
     let printed = page("The paper has {{given paper}}48 against 21{{end}}, SQLite 3.8 has not.").unwrap();
     assert!(printed.page.contains("The paper has 48 against 21, SQLite"), "{}", printed.page);
