@@ -197,6 +197,36 @@ fn pages_that_cannot_be_printed_are_refused() {
     assert!(refused(&without_data, PAGE).contains("without `data`"));
 }
 
+/// A number that somebody writes into a sentence outlives its data: it is refused where it stands,
+/// in the page and in remarks. Before, sixty of them stood in the page of the papers.
+#[test]
+fn numbers_are_printed_or_say_who_gives_them() {
+    let page = |more: &str| print(FINDINGS, &format!("{PAGE}\n{more}\n{{{{numbers}}}}\n"));
+    let refused = page("It takes 3.7 ms.").expect_err("refused");
+    assert!(refused.contains("page.md:15: the number 3.7 is written by hand"), "{refused}");
+    assert!(refused.contains("{{given SOURCE}}3.7{{end}}"), "{refused}");
+    let printed = page("The paper has {{given paper}}48 against 21{{end}}, SQLite 3.8 has not.").unwrap();
+    assert!(printed.page.contains("The paper has 48 against 21, SQLite"), "{}", printed.page);
+    assert!(printed.page.ends_with("\n2 of a paper\n"), "{}", printed.page);
+    // A file has to hold what it is said to give.
+    let given = |number: &str| page(&format!("Its {{{{given ./p4.toml}}}}{number}{{{{end}}}}."));
+    assert!(given("0.9").is_ok());
+    assert!(given("0.8").expect_err("refused").contains("0.8 does not stand in ./p4.toml"));
+    assert!(page("{{given paper}}5").expect_err("refused").contains("without {{end}}"));
+    assert!(page("5{{end}}").is_err() && page("{{end}}").expect_err("refused").contains("`end` of what"));
+    assert!(page("{{given paper}}{{given rule}}5{{end}}{{end}}").expect_err("refused").contains("within"));
+    assert!(page("{{given moon}}5{{end}}").expect_err("refused").contains("there are: paper"));
+
+    let remark = |words: &str| print(&FINDINGS.replace("There is no moon here.", words), PAGE);
+    let refused = remark("It is 384,400 km away.").expect_err("refused");
+    assert!(refused.contains("\"On the moon\"") && refused.contains("384,400"), "{refused}");
+    let value = "{{value modes phase=insert where=journal_mode:wal,filesystem:ext4}} a second.";
+    let printed = remark(value).unwrap().page;
+    assert!(printed.contains("tested here**: ") && printed.contains(" a second. |"), "{printed}");
+    let refused = print(&FINDINGS.replace("Made up.", "In 7 minutes."), PAGE).expect_err("refused");
+    assert!(refused.contains("data set \"modes\"") && refused.contains("number 7 "), "{refused}");
+}
+
 const CHATS: &str = r#"
 [data.chats]
 file = "chats.db.zst"

@@ -3,6 +3,7 @@
 pub mod changed;
 pub mod chat;
 pub mod clock;
+mod cold;
 pub mod critical;
 pub mod engine;
 pub mod mobibench_file;

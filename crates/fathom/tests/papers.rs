@@ -66,3 +66,49 @@ fn the_same_data_give_the_same_verdicts() {
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("there are: "), "{}", said(&output));
 }
+
+/// A number that is written by hand into a sentence of the page's sources, or of a remark, is
+/// refused with its place.
+#[test]
+fn a_number_that_no_data_print_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let sources = directory.path().join("docs/papers");
+    std::fs::create_dir_all(&sources).unwrap();
+    for beside in ["results", "figures"] {
+        std::os::unix::fs::symlink(
+            root().join("docs").join(beside),
+            directory.path().join("docs").join(beside),
+        )
+        .unwrap();
+    }
+    std::os::unix::fs::symlink(root().join("crates"), directory.path().join("crates")).unwrap();
+    for entry in std::fs::read_dir(root().join("docs/papers")).unwrap() {
+        let entry = entry.unwrap();
+        let copy = sources.join(entry.file_name());
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), copy).unwrap();
+        } else {
+            std::os::unix::fs::symlink(entry.path(), copy).unwrap();
+        }
+    }
+    let page = sources.join("page.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let prints = || papers(&[sources.to_str().unwrap()]);
+    let output = prints();
+    assert!(output.status.success(), "{}", said(&output));
+
+    std::fs::write(&page, format!("{text}\nIt takes 84.8 KiB.\n")).unwrap();
+    let output = prints();
+    assert_eq!(output.status.code(), Some(2));
+    let place = format!("page.md:{}", text.lines().count() + 2);
+    assert!(said(&output).contains(&place) && said(&output).contains("84.8"), "{}", said(&output));
+
+    std::fs::write(&page, text).unwrap();
+    let findings = sources.join("p5.toml");
+    let text = std::fs::read_to_string(&findings).unwrap();
+    assert!(text.contains("remark = \""));
+    std::fs::write(&findings, text.replacen("remark = \"", "remark = \"5.01 flushes. ", 1)).unwrap();
+    let output = prints();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("5.01"), "{}", said(&output));
+}

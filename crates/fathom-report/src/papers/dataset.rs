@@ -121,8 +121,9 @@ impl Dataset {
             .fold((0, 0), |(runs, marked), study| (runs + study.runs.len(), marked + study.marked()))
     }
 
-    /// A sentence on how it was measured and how good that is: disclosed at each table.
-    pub(super) fn about(&self) -> String {
+    /// A sentence on how it was measured and how good that is: disclosed at each table. `remark` is
+    /// its remark, printed.
+    pub(super) fn about(&self, remark: &str) -> String {
         let results = &self.results;
         let cells = results.cells.iter().filter(|cell| cell.skipped.is_none()).count();
         let blocks = results.runs.iter().map(|run| run.block).max().map_or(0, |last| last + 1);
@@ -140,7 +141,9 @@ impl Dataset {
         if on_devices > 0 {
             text += &format!(" In {marked} of {on_devices} runs the modelled device answered late.");
         }
+        // A store that names no engine, and a recording of file calls, have none.
         let mut made_by = vec![self.engines()];
+        made_by.retain(|engines| !engines.is_empty());
         if let Some(kernel) = results.environment.get("kernel") {
             made_by.push(format!("kernel {kernel}"));
         }
@@ -148,8 +151,8 @@ impl Dataset {
         let moment = number::moment(results.experiment.started_ms);
         let day = moment.split(' ').next().unwrap_or_default();
         text += &format!(" {}; measured {day}.", made_by.join(", "));
-        if !self.remark.is_empty() {
-            text += &format!(" {}", self.remark);
+        if !remark.is_empty() {
+            text += &format!(" {remark}");
         }
         text + &format!(" Data: [results/{0}](results/{0}).", self.file_name())
     }

@@ -8,11 +8,14 @@
 //! Everything that the page says in numbers is computed here by the laboratory's own estimators, so
 //! that a number cannot outlive its data, and a verdict cannot outlive its number ([`verdict`]).
 
+mod block_counts;
 mod dataset;
 mod directive;
 mod error;
 mod finding;
+mod given;
 mod page;
+mod prose;
 mod select;
 mod sources;
 mod verdict;

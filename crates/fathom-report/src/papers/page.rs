@@ -11,17 +11,27 @@
 //! - `{{figure DATA ID file=NAME.svg}}`: one of the report's figures, with its title.
 //! - `{{ratio DATA phase=P of=CHOICE over=CHOICE [where=CHOICE] [show=WHAT]}}` and
 //!   `{{value DATA phase=P where=CHOICE [show=WHAT]}}`, within a sentence.
-//! - `{{verdicts}}`: how many findings have which verdict.
+//! - `{{blocks FILE}}`: the counts of `fathom report --blocks`, a column for each cell.
+//! - `{{given SOURCE}}…{{end}}`: words with numbers that no data print, and who says them: `paper`,
+//!   `rule`, `author`, `withdrawn`, or a file, in which they have to stand ([`super::given`]).
+//! - `{{verdicts}}`: how many findings have which verdict. `{{numbers}}`: how many are given.
+//!
+//! A number outside of all directives is refused ([`super::prose`]), in the page and in the remarks
+//! of findings and data, in which `value`, `ratio` and `given` may stand as well.
 //!
 //! A CHOICE is `axis:value,axis:value`; WHAT is `faster` (the default; a rate), `slower` (a time),
-//! `elapsed` (a time by the wall's clock), `flushes`, `written`, `device` (time at the device),
+//! `elapsed` (a time by the wall's clock), `flushes`, `written`, `read`, `device` (time at the device),
 //! `device-share`, `cpu-share`, `p50`, `p999`, `sync` or `cpu`. `x=N` is an abscissa, `slowed=N` a
 //! processor that is so many times as slow.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
+use super::block_counts::BlockCounts;
 use super::directive::Directive;
 use super::finding::Finding;
+use super::given::{GivenCounts, GivenWords};
+use super::prose;
 use super::select::{Choice, Show, ratio_text};
 use super::{Dataset, Papers, PapersError, Verdict};
 
@@ -68,6 +78,15 @@ impl From<PapersError> for Failure {
     }
 }
 
+impl Failure {
+    fn words(self) -> String {
+        match self {
+            Failure::Words(message) => message,
+            Failure::Whole(error) => error.to_string(),
+        }
+    }
+}
+
 /// The page under way.
 pub(super) struct Printer<'a> {
     papers: &'a Papers,
@@ -76,46 +95,92 @@ pub(super) struct Printer<'a> {
     /// Tables of findings that were printed, and data sets that something was printed of.
     shown: BTreeSet<String>,
     used: BTreeSet<String>,
+    /// Numbers of sentences that no data print.
+    given: GivenCounts,
 }
 
 impl<'a> Printer<'a> {
     pub fn new(papers: &'a Papers) -> Printer<'a> {
-        let (figures, verdicts) = (Vec::new(), Vec::new());
-        Printer { papers, figures, verdicts, shown: BTreeSet::new(), used: BTreeSet::new() }
+        let (figures, verdicts, given) = (Vec::new(), Vec::new(), GivenCounts::default());
+        Printer { papers, figures, verdicts, shown: BTreeSet::new(), used: BTreeSet::new(), given }
     }
 
     pub fn print(mut self) -> Result<PrintedPage, PapersError> {
         let source = self.papers.directory.join("page.md");
-        let mut page = GENERATED.to_owned();
         let text = self.papers.page.as_str();
+        let printed = self
+            .expand(text)
+            .map_err(|(place, failure)| PapersError::at(&source, text, place, failure.words()))?;
+        let mut page = GENERATED.to_owned() + &printed;
+        // Counted last, where all are known.
+        for (mark, counted) in [(VERDICTS, self.counted()), (NUMBERS, self.given.words())] {
+            if page.contains(mark) {
+                page = page.replace(mark, &counted);
+            }
+        }
+        self.check_used(&source)?;
+        Ok(PrintedPage { page, figures: self.figures, verdicts: self.verdicts })
+    }
+
+    /// Prints a text with directives. What fails is told with its place in the text.
+    fn expand(&mut self, text: &str) -> Result<String, (Range<usize>, Failure)> {
+        let mut printed = String::new();
+        let mut given: Option<(Range<usize>, GivenWords)> = None;
         let mut done = 0;
-        while let Some(begin) = text[done..].find("{{").map(|offset| done + offset) {
+        loop {
+            let begin = text[done..].find("{{").map_or(text.len(), |offset| done + offset);
+            let words = &text[done..begin];
+            match &given {
+                Some((place, given)) => {
+                    given.count(words, &mut self.given).map_err(|message| (place.clone(), message.into()))?;
+                }
+                None => {
+                    if let Some(place) = prose::numbers(words).into_iter().next() {
+                        let number = &words[place.clone()];
+                        let message = format!(
+                            "the number {number} is written by hand: print it from data ({{{{value …}}}}, \
+                             {{{{ratio …}}}}), or say who gives it: {{{{given SOURCE}}}}{number}{{{{end}}}}"
+                        );
+                        return Err((done + place.start..done + place.end, message.into()));
+                    }
+                }
+            }
+            printed += words;
+            if begin == text.len() {
+                break;
+            }
             let end = text[begin..].find("}}").map(|offset| begin + offset + 2);
             // Braces that open within braces were not closed before.
             let Some(end) = end.filter(|end| !text[begin + 2..*end].contains("{{")) else {
                 let message = "braces that are opened and not closed".to_owned();
-                return Err(PapersError::at(&source, text, begin..begin + 2, message));
+                return Err((begin..begin + 2, message.into()));
             };
-            page += &text[done..begin];
-            let inside = &text[begin + 2..end - 2];
-            let printed = Directive::parse(inside).map_err(Failure::from);
-            let printed = printed.and_then(|directive| self.directive(&directive)).map_err(|failure| {
-                let message = match failure {
-                    Failure::Words(message) => message,
-                    Failure::Whole(error) => error.to_string(),
-                };
-                PapersError::at(&source, text, begin..end, message)
-            })?;
-            page += &printed;
+            let place = begin..end;
+            let fail = |failure: Failure| (place.clone(), failure);
+            let directive = Directive::parse(&text[begin + 2..end - 2]).map_err(Failure::from);
+            let directive = directive.map_err(fail)?;
+            match (directive.name.as_str(), given.is_some()) {
+                ("given", false) => {
+                    let opened = directive.knows(&[]).and_then(|()| directive.argument());
+                    let opened = opened.and_then(|source| GivenWords::open(source, &self.papers.directory));
+                    given = Some((place.clone(), opened.map_err(Failure::from).map_err(fail)?));
+                }
+                ("given", true) => return Err(fail("`given` within `given`".to_owned().into())),
+                ("end", true) => given = None,
+                ("end", false) => return Err(fail("`end` of what?".to_owned().into())),
+                _ => printed += &self.directive(&directive).map_err(fail)?,
+            }
             done = end;
         }
-        page += &text[done..];
-        // Counted last, where all are known.
-        if page.contains(VERDICTS) {
-            page = page.replace(VERDICTS, &self.counted());
+        match given {
+            Some((place, _)) => Err((place, "`given` without {{end}}".to_owned().into())),
+            None => Ok(printed),
         }
-        self.check_used(&source)?;
-        Ok(PrintedPage { page, figures: self.figures, verdicts: self.verdicts })
+    }
+
+    /// Prints a sentence of a finding or of a data set.
+    fn sentence(&mut self, text: &str, of: &str) -> Result<String, Failure> {
+        self.expand(text).map_err(|(_, failure)| format!("{of}: {}", failure.words()).into())
     }
 
     fn directive(&mut self, directive: &Directive) -> Result<String, Failure> {
@@ -125,9 +190,18 @@ impl<'a> Printer<'a> {
                 directive.knows(&[])?;
                 return Ok(VERDICTS.to_owned());
             }
+            "numbers" => {
+                directive.knows(&[])?;
+                return Ok(NUMBERS.to_owned());
+            }
             "findings" => {
                 directive.knows(&[])?;
                 return self.findings(directive.argument()?);
+            }
+            "blocks" => {
+                directive.knows(&[])?;
+                let path = papers.directory.join(directive.argument()?);
+                return Ok(BlockCounts::read(&path)?.table());
             }
             _ => {}
         }
@@ -145,7 +219,8 @@ impl<'a> Printer<'a> {
         match directive.name.as_str() {
             "about" => {
                 directive.knows(&[])?;
-                Ok(dataset.about())
+                let remark = self.sentence(&dataset.remark, &format!("data set {name:?}"))?;
+                Ok(dataset.about(&remark))
             }
             "ratio" => {
                 directive.knows(&["phase", "of", "over", "where", "show", "x", "slowed"])?;
@@ -190,7 +265,8 @@ impl<'a> Printer<'a> {
                 ))
             }
             other => Err(format!(
-                "{other:?} is no directive; there are: about, findings, table, figure, ratio, value, verdicts"
+                "{other:?} is no directive; there are: about, findings, table, figure, ratio, value, \
+                 blocks, given, end, verdicts, numbers"
             )
             .into()),
         }
@@ -211,7 +287,10 @@ impl<'a> Printer<'a> {
             let band = finding.holds.map_or(String::new(), |[low, high]| format!("{low} to {high}"));
             let verdict = match judged.remark.is_empty() {
                 true => format!("**{}**", judged.verdict),
-                false => format!("**{}**: {}", judged.verdict, judged.remark),
+                false => {
+                    let of = format!("the finding {:?} of table {table:?}", finding.finding);
+                    format!("**{}**: {}", judged.verdict, self.sentence(&judged.remark, &of)?)
+                }
             };
             printed += &format!(
                 "\n| {} | {} | {} | {band} | {} | {verdict} |",
@@ -334,3 +413,6 @@ impl Table<'_> {
 
 /// Holds the place of the count of verdicts until all are known.
 const VERDICTS: &str = "\u{0}verdicts\u{0}";
+
+/// Holds the place of the count of numbers that are given.
+const NUMBERS: &str = "\u{0}numbers\u{0}";

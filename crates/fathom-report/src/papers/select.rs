@@ -68,6 +68,8 @@ pub(super) enum Show {
     Flushes,
     /// Bytes that were written to the device, for each execution.
     Written,
+    /// Bytes that were read from the device, for each execution.
+    Read,
     /// The part of the time that fsync takes, as measured.
     Sync,
     /// The part of the time that the processor takes, as measured.
@@ -93,6 +95,7 @@ impl Show {
             "slower" => Ok(Show::Slower),
             "flushes" => Ok(Show::Flushes),
             "written" => Ok(Show::Written),
+            "read" => Ok(Show::Read),
             "sync" => Ok(Show::Sync),
             "cpu" => Ok(Show::Cpu),
             "elapsed" => Ok(Show::Elapsed),
@@ -102,7 +105,7 @@ impl Show {
             "p50" => Ok(Show::P50),
             "p999" => Ok(Show::P999),
             other => Err(format!(
-                "{other:?} is none of faster, slower, flushes, written, sync, cpu, elapsed, device, \
+                "{other:?} is none of faster, slower, flushes, written, read, sync, cpu, elapsed, device, \
                  device-share, cpu-share, p50, p999"
             )),
         }
@@ -117,7 +120,8 @@ impl Show {
     /// slow as this machine's; none of what is not told for single runs.
     fn of_model(self, slowed: f64) -> Option<impl Fn(&ModelShare) -> f64> {
         let is_told = match self {
-            Show::Flushes | Show::Written | Show::Device | Show::DeviceShare | Show::CpuShare => true,
+            Show::Flushes | Show::Written | Show::Read => true,
+            Show::Device | Show::DeviceShare | Show::CpuShare => true,
             Show::Faster | Show::Slower => slowed != 1.0,
             Show::Sync | Show::Cpu | Show::Elapsed | Show::P50 | Show::P999 => false,
         };
@@ -127,6 +131,7 @@ impl Show {
             match self {
                 Show::Flushes => share.flushes,
                 Show::Written => share.written_bytes,
+                Show::Read => share.read_bytes,
                 Show::Device => share.device_ns,
                 Show::DeviceShare => share.device_ns / whole,
                 Show::CpuShare => cpu / whole,
@@ -153,7 +158,7 @@ impl Show {
             Show::Sync | Show::Cpu | Show::DeviceShare | Show::CpuShare => None,
             // A percentile over the runs has no value in each block.
             Show::P50 | Show::P999 => None,
-            Show::Flushes | Show::Written => {
+            Show::Flushes | Show::Written | Show::Read => {
                 range_ratio(&self.values(of, slowed)?, &self.values(over, slowed)?)
             }
             Show::Faster | Show::Slower | Show::Device => {
@@ -204,13 +209,13 @@ impl Show {
             Show::Sync => Some(number::percent(measure.shares.sync)),
             Show::Cpu => Some(number::percent(measure.shares.cpu)),
             Show::DeviceShare | Show::CpuShare => Some(share_text(&self.share(measure, slowed)?)),
-            Show::Flushes | Show::Written => {
+            Show::Flushes | Show::Written | Show::Read => {
                 let values = self.values(measure, slowed)?;
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
                 // Counts of nothing have no logarithm, and no geometric mean.
                 let mid = mean_interval(&values).map_or(mean, |interval| interval.mid);
                 Some(match self {
-                    Show::Written => number::bytes(mid),
+                    Show::Written | Show::Read => number::bytes(mid),
                     _ => number::plain(mid),
                 })
             }

@@ -1,10 +1,9 @@
 //! The scans, each with cold caches.
 
-use fathom_stack::ColdMethod;
-
 use super::error::wrong;
 use super::message::COLUMN_NAMES;
 use super::table::DATABASE;
+use crate::cold::ColdCaches;
 use crate::engine::{Connection, Engine, Statement, Value};
 use crate::recorder::{Phase, Unit};
 use crate::sample::Sink;
@@ -45,13 +44,13 @@ pub fn run(
 ) -> Result<(), WorkloadError> {
     let selects = selects();
     let steps = selects.len() as f64;
-    let mut methods = Methods::default();
+    let mut caches = ColdCaches::default();
     for (step, select) in selects.into_iter().enumerate() {
         let mut phase = Phase::begin(select.phase, select.x, Unit::Query);
         let mut lane = phase.lane(0, queries as usize);
         for _ in 0..queries {
             let (mut connection, statement) =
-                phase.excluded(|| open_cold(engine, &select.sql, &mut methods))?;
+                phase.excluded(|| open_cold(engine, &select.sql, &mut caches))?;
             let found = lane.time(|| connection.drain(statement, &[]).map(|(rows, _)| rows))?;
             if found != rows {
                 return Err(wrong(format!("`{}` gave {found} rows instead of {rows}", select.sql)));
@@ -63,7 +62,7 @@ pub fn run(
         sink.progress(done + share * (step as f64 + 1.0) / steps);
     }
     check_plans(engine, sink)?;
-    methods.report(sink);
+    caches.report("select", "queries", sink);
     sink.verified(format!("select: every query gave {rows} rows"));
     Ok(())
 }
@@ -73,10 +72,9 @@ pub fn run(
 fn open_cold(
     engine: &dyn Engine,
     sql: &str,
-    methods: &mut Methods,
+    caches: &mut ColdCaches,
 ) -> Result<(Box<dyn Connection>, Statement), WorkloadError> {
-    engine.forget_caches()?;
-    methods.add(fathom_stack::cold(engine.directory()));
+    caches.empty(engine)?;
     let mut connection = engine.connect(DATABASE)?;
     let statement = connection.prepare(sql)?;
     Ok((connection, statement))
@@ -100,33 +98,6 @@ fn check_plans(engine: &dyn Engine, sink: &mut dyn Sink) -> Result<(), WorkloadE
         }
     }
     Ok(connection.close()?)
-}
-
-/// How the caches were emptied, and how often.
-#[derive(Default)]
-struct Methods {
-    counts: Vec<(String, bool, u64)>,
-}
-
-impl Methods {
-    fn add(&mut self, method: ColdMethod) {
-        let is_failure = matches!(method, ColdMethod::Failed(_));
-        let text = method.to_string();
-        match self.counts.iter_mut().find(|(known, ..)| *known == text) {
-            Some((.., count)) => *count += 1,
-            None => self.counts.push((text, is_failure, 1)),
-        }
-    }
-
-    fn report(&self, sink: &mut dyn Sink) {
-        for (text, is_failure, count) in &self.counts {
-            if *is_failure {
-                sink.warning(format!("select: caches before {count} queries: {text}"));
-            } else {
-                sink.verified(format!("select: cold caches before {count} queries: {text}"));
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! | what an UPDATE sets is not said | `salary = salary + 1` | a number that never changes its stored length, so a range costs its rows and no page splits |
 //! | each statement by itself | the same: it commits by itself, as durable as the cell's settings make it | |
 //! | how the table is refilled after a DELETE is not said | untimed, the same bytes as before: see below | every range works on the full table |
-//! | caches not mentioned | the system's cache holds the database, the engine's own is empty (a new connection before each range) | every range starts alike |
+//! | caches not mentioned | the system's cache holds the database, the engine's own is empty (a new connection before each range); with `cold` the system's is empty, too, before each range and each phase of points | every range starts alike |
 //!
 //! **Ranges beyond `rows`** are left out, and the full table closes the list in their place, so a
 //! scaled-down run still has a range of all rows.
@@ -97,6 +97,13 @@ static PARAMETERS: &[Parameter] = &[
         description: "Executions of each range, each from another random start.",
     },
     Parameter {
+        name: "cold",
+        kind: Kind::Boolean,
+        default: Preset::Boolean(false),
+        unit: "",
+        description: "Whether all caches are emptied before each range, and before each phase of points.",
+    },
+    Parameter {
         name: "phases",
         kind: Kind::TextsOf(PHASES),
         default: Preset::Texts(PHASES),
@@ -115,6 +122,7 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
         points,
         ranges: ranges_within(&params.integers("ranges"), rows),
         range_repeats: params.count("range_repeats"),
+        is_cold: params.boolean("cold"),
         phases: params.texts("phases"),
         params,
     }))

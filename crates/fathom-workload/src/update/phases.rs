@@ -4,6 +4,7 @@ use super::error::wrong;
 use super::expected::ExpectedTable;
 use super::restore::LoadedTable;
 use super::table::{self, DATABASE};
+use crate::cold::ColdCaches;
 use crate::engine::{Connection, Engine, Statement, Value};
 use crate::params::Params;
 use crate::recorder::{Lane, Phase, Unit};
@@ -19,6 +20,8 @@ pub struct Update {
     /// Sizes of the ranges, each at most `rows`.
     pub ranges: Vec<i64>,
     pub range_repeats: u64,
+    /// Whether caches are emptied before each range and each phase of points.
+    pub is_cold: bool,
     pub phases: Vec<String>,
 }
 
@@ -30,6 +33,7 @@ struct Run<'a> {
     sink: &'a mut dyn Sink,
     expected: ExpectedTable,
     prepared: LoadedTable,
+    caches: ColdCaches,
     /// Timed statements done, of all.
     done: f64,
 }
@@ -43,7 +47,8 @@ pub fn run(
 ) -> Result<(), WorkloadError> {
     let mut expected = ExpectedTable::new(seed, update.rows as usize + update.points as usize);
     let prepared = LoadedTable::load(engine, update.rows, &mut expected)?;
-    let mut run = Run { update, engine, seed, sink, expected, prepared, done: 0.0 };
+    let caches = ColdCaches::default();
+    let mut run = Run { update, engine, seed, sink, expected, prepared, caches, done: 0.0 };
     run.step(1.0);
     if run.wants("insert") {
         run.insert()?;
@@ -63,7 +68,9 @@ pub fn run(
     if run.wants("delete-range") {
         run.delete_ranges()?;
     }
-    run.check_restored()
+    run.check_restored()?;
+    run.caches.report("update", "statements or phases", run.sink);
+    Ok(())
 }
 
 impl Run<'_> {
@@ -92,8 +99,7 @@ impl Run<'_> {
     }
 
     fn insert(&mut self) -> Result<(), WorkloadError> {
-        let mut connection = self.engine.connect(DATABASE)?;
-        let statement = connection.prepare(table::INSERT)?;
+        let (mut connection, statement) = self.open(table::INSERT)?;
         let records: Vec<_> = (0..self.update.points).map(|_| self.expected.append()).collect();
         let phase = Phase::begin("insert", None, Unit::Transaction);
         let mut lane = phase.lane(0, records.len());
@@ -145,8 +151,7 @@ impl Run<'_> {
 
     /// Times the statement once for each key; gives the connection back for checks.
     fn points(&mut self, name: &str, sql: &str, keys: &[i64]) -> Result<Box<dyn Connection>, WorkloadError> {
-        let mut connection = self.engine.connect(DATABASE)?;
-        let statement = connection.prepare(sql)?;
+        let (mut connection, statement) = self.open(sql)?;
         let phase = Phase::begin(name, None, Unit::Transaction);
         let mut lane = phase.lane(0, keys.len());
         for &key in keys {
@@ -217,8 +222,12 @@ impl Run<'_> {
         (first, first + range - 1)
     }
 
-    /// A new connection, whose own cache is empty, with the statement prepared.
-    fn open(&self, sql: &str) -> Result<(Box<dyn Connection>, Statement), WorkloadError> {
+    /// A new connection, whose own cache is empty, with the statement prepared; with `cold` only
+    /// what that reads is in the system's.
+    fn open(&mut self, sql: &str) -> Result<(Box<dyn Connection>, Statement), WorkloadError> {
+        if self.update.is_cold {
+            self.caches.empty(self.engine)?;
+        }
         let mut connection = self.engine.connect(DATABASE)?;
         let statement = connection.prepare(sql)?;
         Ok((connection, statement))

@@ -52,6 +52,26 @@ fn all_phases_run_in_every_journal_mode() {
     }
 }
 
+/// With `cold` every range, and every phase of points, begins with empty caches, and says so.
+#[test]
+fn cold_ranges_are_read_from_the_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let engine = engine(json!({"journal_mode": "delete"}), directory.path());
+    let run = |cold: bool| {
+        let mut kept = KeepingSink::default();
+        let params = json!({"rows": 600, "points": 20, "range_repeats": 2, "cold": cold});
+        run(params, &*engine, 1, &mut kept).expect("runs");
+        std::fs::read_dir(directory.path()).expect("readable").for_each(|entry| {
+            std::fs::remove_file(entry.expect("readable").path()).expect("removed");
+        });
+        let said = |text: &str| kept.verified.iter().chain(&kept.warnings).any(|line| line.contains(text));
+        (said("caches before 15 statements or phases"), said("caches before"))
+    };
+    // Three phases of points, and two executions of three ranges, both ways.
+    assert_eq!(run(true), (true, true));
+    assert_eq!(run(false), (false, false));
+}
+
 #[test]
 fn all_phases_run_on_postgresql() {
     if let Err(error) = crate::engine::postgresql_programs(None) {

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# scripts/papers-again.sh NAME…  measures published data sets of docs/papers.md again and says which
+# verdicts come out otherwise (exit code 1). NAME is one of `fathom papers --list`, whose experiment
+# lies in docs/papers/experiments or is built in. It mounts, and needs root.
+#
+#   SEED=2            another seed than the published runs'
+#   DIR=/dev/shm      where images are put: memory, so that the modelled device alone decides
+#   FATHOM=PROGRAM    instead of target/release/fathom
+#   SQLITE=FOLDER     has VERSION/sqlite3.c of releases that npm does not carry (3.7.11: the tag
+#                     version-3.7.11 of SQLite's own source, `make sqlite3.c`)
+#
+# What an experiment names as ./sqlite-….so is compiled here: the bundled release from the crate
+# libsqlite3-sys, others from the amalgamations that npm's packages `sqlite3` carry.
+set -euo pipefail
+[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
+cd "$(dirname "$0")/.."
+root=$PWD
+fathom=$(realpath "${FATHOM:-target/release/fathom}")
+[ -x "$fathom" ] || { echo "no $fathom: cargo build --release -p fathom" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp docs/papers/experiments/* "$work"
+
+# The package of npm that carries a release of SQLite.
+package() {
+  case $1 in
+    3.7.13) echo sqlite3@2.1.5 ;;
+    3.8.2) echo sqlite3@2.2.0 ;;
+    3.8.11.1) echo sqlite3@3.1.0 ;;
+    3.28.0) echo sqlite3@4.1.0 ;;
+    *) return 1 ;;
+  esac
+}
+
+# amalgamation VERSION: prints the path of sqlite3.c.
+amalgamation() {
+  local version=$1 place=$work/source-$1 archive
+  if [ "$version" = bundled ]; then
+    cargo metadata --locked --format-version 1 | grep -o '"manifest_path":"[^"]*libsqlite3-sys[^"]*"' |
+      sed 's/.*:"\(.*\)Cargo.toml"/\1sqlite3\/sqlite3.c/'
+    return
+  fi
+  if [ -n "${SQLITE:-}" ] && [ -e "$SQLITE/$version/sqlite3.c" ]; then
+    echo "$SQLITE/$version/sqlite3.c"
+    return
+  fi
+  package "$version" >/dev/null || {
+    echo "SQLite $version: put its sqlite3.c into a folder $version and name the folder above: SQLITE=…" >&2
+    return 1
+  }
+  mkdir -p "$place"
+  (cd "$place" && npm pack --silent "$(package "$version")" >/dev/null && tar xzf ./*.tgz)
+  for archive in "$place"/package/deps/*.tar.gz; do
+    [ ! -e "$archive" ] || tar xzf "$archive" -C "$place"
+  done
+  find "$place" -name sqlite3.c | head -n 1
+}
+
+# library NAME: compiles ./sqlite[-VERSION]-CALL.so.
+library() {
+  local name=${1#./} version=bundled call words=() source
+  call=${name%.so}
+  call=${call##*-}
+  case $name in sqlite-[0-9]*) version=${name#sqlite-} version=${version%-*} ;; esac
+  case $call in
+    fdatasync) words=(-Dfdatasync=fdatasync) ;;
+    batch) words=(-Dfdatasync=fdatasync -DSQLITE_ENABLE_BATCH_ATOMIC_WRITE) ;;
+  esac
+  source=$(amalgamation "$version")
+  [ -n "$source" ] || { echo "$name: no amalgamation of SQLite $version was found" >&2; exit 1; }
+  gcc -O2 -fPIC -shared -w -DSQLITE_THREADSAFE=1 "${words[@]}" "$source" -o "$work/$name" -lpthread -ldl
+}
+
+with=()
+for name in "$@"; do
+  experiment=$name.toml
+  if [ -e "$work/$experiment" ]; then
+    for needed in $(grep -o '\./sqlite[^"]*\.so' "$work/$experiment" | sort -u); do
+      [ -e "$work/$needed" ] || library "$needed"
+    done
+  else
+    experiment=$name
+  fi
+  (cd "$work" && "$fathom" run "$experiment" --seed "${SEED:-2}" --dir "${DIR:-/dev/shm}" --out "$name.db" --quiet)
+  with+=(--with "$name=$work/$name.db")
+done
+cd "$root"
+"$fathom" papers "${with[@]}"
