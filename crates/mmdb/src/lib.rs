@@ -52,6 +52,7 @@ mod key;
 mod life;
 mod lock;
 mod log;
+mod lookup;
 mod manifest;
 pub mod medium;
 mod memory;

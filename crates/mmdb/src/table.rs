@@ -10,7 +10,6 @@ use crate::life::{Life, Span};
 use crate::lock::TableLock;
 use crate::memory::{Budget, Gauge, block};
 use crate::moves::Moves;
-use crate::point::AtPlace;
 use crate::row::Layout;
 use crate::schema::{IndexKind, Locking, Logging, Schema};
 use crate::snapshot::Snapshots;
@@ -20,6 +19,16 @@ use crate::value::Value;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, OnceLock};
+
+/// What a place in a container has for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtPlace {
+    Row,
+    /// No row, or that of another key.
+    Nothing,
+    /// A row that was written in columns that this definition of the table does not know.
+    LaterColumns,
+}
 
 /// Free slots are kept per stripe, so that processors allocate from different containers.
 pub(crate) const STRIPES: usize = 4;

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::key;
 use crate::life::Span;
 use crate::log::Ticket;
-use crate::point::{Buffers, Lease, in_batches};
+use crate::lookup::{Buffers, Lease, in_batches};
 use crate::row::{Row, RowView};
 use crate::table::{Table, TableInner};
 use crate::value::Value;

@@ -10,37 +10,22 @@
 //! 4. A table that was filled, dropped or got other columns meanwhile is found by its life, which
 //!    is asked before and after.
 
-mod batch;
-mod buffers;
-
-pub(crate) use buffers::{Buffers, Lease};
-
 use crate::container::Rid;
 use crate::database::Database;
 use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::index::BATCH;
 use crate::key;
 use crate::life::Span;
+use crate::lookup::{Buffers, Lease, in_batches};
 use crate::moves::MovesEnded;
 use crate::row::{Row, RowView};
-use crate::table::{Table, TableInner};
+use crate::table::{AtPlace, Table, TableInner};
 use crate::value::Value;
 use std::sync::Arc;
 
 /// So often a key is looked for beside commits that move rows, before they are kept out.
 const ATTEMPTS: usize = 8;
-
-/// What a place in a container has for a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AtPlace {
-    Row,
-    /// No row, or that of another key.
-    Nothing,
-    /// A row that was written in columns that this definition of the table does not know.
-    LaterColumns,
-}
 
 /// What one attempt to read came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// Reads the committed rows of up to [`BATCH`] keys, of which the first has the number `first`.
+    /// Reads the committed rows of up to [`crate::index::BATCH`] keys, of which the first has the number `first`.
     fn read_batch<'v, K: AsRef<[Value<'v>]>>(
         &self,
         handle: &Table,
@@ -178,25 +163,6 @@ impl Engine {
         }
         b.batch = batch;
         Ok(())
-    }
-}
-
-/// Does something with up to [`BATCH`] of the keys after the other; `f` gets the number of the first
-/// one as well.
-pub(crate) fn in_batches<K>(
-    keys: impl IntoIterator<Item = K>,
-    mut f: impl FnMut(usize, &[K]) -> Result<()>,
-) -> Result<()> {
-    let mut keys = keys.into_iter();
-    let (mut first, mut some) = (0, Vec::with_capacity(BATCH));
-    loop {
-        some.extend(keys.by_ref().take(BATCH));
-        if some.is_empty() {
-            return Ok(());
-        }
-        f(first, &some)?;
-        first += some.len();
-        some.clear();
     }
 }
 
