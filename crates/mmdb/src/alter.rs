@@ -133,7 +133,7 @@ impl Database {
     /// [`Error::Value`] if the default does not fit; [`Error::Schema`] if there is such a column;
     /// [`Error::RowTooLarge`] if a row that is there has no room for it; [`Error::Operation`] if
     /// columns were added and dropped as often as can be; [`Error::LockTimeout`] if the table is
-    /// still busy after [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Poisoned`];
+    /// still busy after [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`];
     /// [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn add_column(&self, table: &Table, column: Column, default: Value<'_>) -> Result<Table> {
         documented("Database::add_column", || {
@@ -176,7 +176,7 @@ impl Database {
     /// [`Error::Operation`] if an index has the column, rows expire by it, or columns were added
     /// and dropped as often as can be; [`Error::NoSuchColumn`]; [`Error::Schema`] of the last one;
     /// [`Error::LockTimeout`] if the table is still busy after [`crate::Options::lock_timeout`];
-    /// [`Error::Io`], [`Error::Poisoned`]; [`Error::NoSuchTable`], [`Error::TableChanged`].
+    /// [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`]; [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn drop_column(&self, table: &Table, name: &str) -> Result<Table> {
         documented("Database::drop_column", || {
             self.alter(table, |t| {
@@ -234,7 +234,7 @@ impl Database {
     /// # Errors
     /// [`Error::Schema`] if there is a column of the new name; [`Error::NoSuchColumn`];
     /// [`Error::LockTimeout`] if the table is still busy after [`crate::Options::lock_timeout`];
-    /// [`Error::Io`], [`Error::Poisoned`]; [`Error::NoSuchTable`], [`Error::TableChanged`].
+    /// [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`]; [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn rename_column(&self, table: &Table, name: &str, to: &str) -> Result<()> {
         documented("Database::rename_column", || {
             let renamed = self.alter(table, |t| {
@@ -262,7 +262,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::TableExists`]; [`Error::Schema`] if the new name is empty; [`Error::LockTimeout`]
-    /// if the table is still busy after [`crate::Options::lock_timeout`]; [`Error::Io`],
+    /// if the table is still busy after [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Directory`],
     /// [`Error::Poisoned`]; [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn rename_table(&self, table: &Table, to: &str) -> Result<()> {
         documented("Database::rename_table", || {
@@ -291,7 +291,7 @@ impl Database {
     /// # Errors
     /// [`Error::Operation`] for the primary key, and for the only index by which rows expire;
     /// [`Error::NoSuchIndex`]; [`Error::LockTimeout`] if the table is still busy after
-    /// [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Poisoned`];
+    /// [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`];
     /// [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
         documented("Database::drop_index", || {
@@ -351,7 +351,7 @@ impl Database {
     /// [`Error::DuplicateKey`] with the least key that two rows share, if it is to be unique;
     /// [`Error::Schema`] if there is such an index; [`Error::NoSuchColumn`];
     /// [`Error::MemoryLimit`]; [`Error::LockTimeout`] if the table is still busy after
-    /// [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Poisoned`];
+    /// [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`];
     /// [`Error::NoSuchTable`], [`Error::TableChanged`]. Nothing is left then.
     pub fn create_index(&self, table: &Table, index: NewIndex) -> Result<()> {
         documented("Database::create_index", || {
@@ -459,7 +459,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::SchemaDiffers`] says what differs; [`Error::Schema`], [`Error::NoSuchColumn`],
-    /// [`Error::Operation`], [`Error::Io`] and [`Error::Poisoned`] mean what they do of
+    /// [`Error::Operation`], [`Error::Io`], [`Error::Directory`] and [`Error::Poisoned`] mean what they do of
     /// [`Database::create_table`].
     pub fn create_table_if_missing(&self, schema: Schema) -> Result<Table> {
         documented("Database::create_table_if_missing", || {

@@ -235,7 +235,7 @@ impl Database {
     /// # Errors
     /// [`Error::TableExists`]; [`Error::Schema`] if the schema contradicts itself;
     /// [`Error::NoSuchColumn`] if an index has a column that the table has not;
-    /// [`Error::Operation`] if as many tables were created as a database can have; [`Error::Io`],
+    /// [`Error::Operation`] if as many tables were created as a database can have; [`Error::Io`], [`Error::Directory`],
     /// [`Error::Poisoned`].
     pub fn create_table(&self, schema: Schema) -> Result<Table> {
         documented("Database::create_table", || {
@@ -329,7 +329,7 @@ impl Database {
     /// # Errors
     /// [`Error::LockTimeout`] if the table is still busy after [`Options::lock_timeout`];
     /// [`Error::NoSuchTable`], also for a handle of another database or opening;
-    /// [`Error::TableChanged`]; [`Error::Io`], [`Error::Poisoned`].
+    /// [`Error::TableChanged`]; [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`].
     pub fn drop_table(&self, table: &Table) -> Result<()> {
         documented("Database::drop_table", || {
             let e = &self.0.engine;

@@ -151,7 +151,8 @@ fn what_is_no_server_is_refused() {
             let mut asked = [0; 1024];
             assert!(stream.read(&mut asked).unwrap() > 0);
             stream.write_all(&octets).unwrap();
-            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            // Whoever has read enough may be gone.
+            _ = stream.shutdown(std::net::Shutdown::Write);
             _ = stream.read_to_end(&mut Vec::new());
         });
         let error = outcome(&format!("postgresql://u:secret@127.0.0.1:{port}/d?{parameters}"));
