@@ -21,6 +21,8 @@ const SWEEP_US: i64 = 250_000;
 const LEASES_US: i64 = 1_000_000;
 /// How often timers and the Flusher look, when nothing was due.
 const TICK: Duration = Duration::from_millis(20);
+/// How often the store's directory is looked for.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// The threads.
 pub(super) struct Upkeep(Vec<JoinHandle<()>>);
@@ -45,10 +47,18 @@ pub(super) fn start(
     let named = |name: &str| std::thread::Builder::new().name(name.into());
     let of_timers = Arc::clone(front);
     let mut threads = vec![named("smsc-timers").spawn(move || {
-        if let Err(error) = timers(&of_timers, directory.as_ref()) {
+        if let Err(error) = timers(&of_timers) {
             of_timers.fail(error);
         }
     })?];
+    if let Some(directory) = directory {
+        let front = Arc::clone(front);
+        threads.push(named("smsc-directory").spawn(move || {
+            if let Err(error) = require(&front, &directory) {
+                front.fail(error);
+            }
+        })?);
+    }
     if let Some(mut archive) = archive {
         let front = Arc::clone(front);
         threads.push(named("smsc-flusher").spawn(move || {
@@ -67,10 +77,19 @@ fn count(session: &mut dyn Session, operation: Operation) -> Result<usize, Store
     }
 }
 
-/// Scheduled Message Timer, Retry, expiry and leases, until the server ends; and whether the
-/// store's directory is there: mmdb and SQLite see at each commit that their files are, and the
-/// server of a private store may not for a minute, or at all.
-fn timers(front: &Front, directory: Option<&FileIdentity>) -> Result<(), StoreError> {
+/// Looks whether the store's directory is there, until the server ends: mmdb and SQLite see at each
+/// commit that their files are, and the server of a private store may not for a minute, or at all.
+/// By itself, as all that asks the store waits if its server has ended for want of a file.
+fn require(front: &Front, directory: &FileIdentity) -> Result<(), StoreError> {
+    while !front.has_ended() {
+        directory.require()?;
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Scheduled Message Timer, Retry, expiry and leases, until the server ends.
+fn timers(front: &Front) -> Result<(), StoreError> {
     let mut session = front.store.store().session(Acknowledge::Early)?;
     let (mut place, mut sweep_us, mut leases_us) = (Place::BEGIN, i64::MIN, i64::MIN);
     while !front.has_ended() {
@@ -88,7 +107,6 @@ fn timers(front: &Front, directory: Option<&FileIdentity>) -> Result<(), StoreEr
             done += count;
         }
         if now_us >= leases_us {
-            directory.map_or(Ok(()), FileIdentity::require)?;
             let freed = count(&mut *session, Operation::FreeLeases { now_us, until_us: now_us, max: BATCH })?;
             let overdue = count(&mut *session, Operation::Overdue { now_us, max: BATCH })?;
             leases_us = if freed + overdue == 0 { now_us + LEASES_US } else { now_us };
