@@ -74,7 +74,7 @@ fn sqlite_misses_each_of_its_files() {
     }
 }
 
-/// Their servers do not tell, so the centre looks once a second.
+/// Their servers do not tell, so the centre looks five times a second.
 #[test]
 fn a_private_server_whose_directory_was_deleted_is_not_gone_on_with() {
     if let Err(error) = postgresql_server::find_programs(None) {
