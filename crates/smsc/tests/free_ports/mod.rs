@@ -6,8 +6,7 @@ use std::net::TcpListener;
 /// asks for any port (port 0, or a connection) gets one of `ip_local_port_range`, and these are
 /// below it.
 ///
-/// A port of the system's choice, taken and given back, was Kannel's for a tenth of a millisecond
-/// too late: a test beside it had been given the same.
+/// A port of the system's choice, taken and given back, was somebody else's before Kannel had it.
 pub fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
     const FIRST: u16 = 10_000;
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
