@@ -460,6 +460,35 @@ fn a_snapshot_finds_unique_keys_that_are_being_exchanged() {
     }
 }
 
+/// Snapshots that are closed at once, beside a writer, leave nothing that was kept for them. Who
+/// closed one pruned by the list of those that were open when it began, and put back what another
+/// needed: that one was closed in the meantime by somebody who found nothing to prune.
+#[test]
+fn snapshots_that_are_closed_at_once_leave_nothing() {
+    explore(80, 4000, || {
+        let db = Database::open("/db", options()).unwrap();
+        let s = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
+        let t = db.create_table(s.primary_key(&["id"]).hash_index("by_n", &["n"])).unwrap();
+        drop(db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[1.into(), 1.into()])).unwrap());
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let (db, t) = (db.clone(), t.clone());
+                spawn(move || {
+                    let snapshot = db.snapshot().unwrap();
+                    assert!(snapshot.get(&t, &[1.into()]).unwrap().is_some());
+                })
+            })
+            .collect();
+        for n in 2..4i64 {
+            let update = |tx: &mut crate::Transaction<'_>| tx.update(&t, &[1.into()], &[("n", n.into())]);
+            drop(db.run_with(Durability::Lazy, update).unwrap());
+        }
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        let stats = db.stats();
+        assert_eq!((stats.snapshots, stats.snapshot_bytes), (0, 0), "kept for nobody");
+    });
+}
+
 /// Whoever waits for a table that is dropped meanwhile, for rows of it or all of it, learns that it
 /// is gone: nobody is left in line for good.
 #[test]

@@ -206,6 +206,16 @@ impl Index {
         self.ghosts.within(from, to, reverse, found)
     }
 
+    /// Forgets one ghost if no open snapshot needs it. Returns the bytes that this gives back.
+    pub(crate) fn prune_ghost(&self, key: &[u8], rid: Rid, open: &Open) -> i64 {
+        self.ghosts.prune_one(self.entry(key, rid), rid, open)
+    }
+
+    /// Whether there are ghosts.
+    pub(crate) fn has_ghosts(&self) -> bool {
+        !self.ghosts.is_empty()
+    }
+
     /// Forgets the ghosts that no open snapshot needs. Returns the bytes that this gives back.
     pub(crate) fn prune_ghosts(&self, open: &Open) -> i64 {
         self.ghosts.prune(open)

@@ -26,6 +26,11 @@ fn bytes(key: &KeyBuf) -> i64 {
     ENTRY + KeyBuf::heap(key.as_slice().len())
 }
 
+/// Whether a snapshot may be open that needs a ghost kept for those up to `newest`.
+fn is_needed(newest: u64, open: &Open) -> bool {
+    newest > open.last || open.numbers.first().is_some_and(|&oldest| newest >= oldest)
+}
+
 impl Ghosts {
     /// Before an entry is removed: keeps it for the snapshots up to `newest`. Returns the bytes
     /// that it takes.
@@ -89,9 +94,25 @@ impl Ghosts {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.read().is_empty()
+    }
+
+    /// Forgets one if no open snapshot can need it. Returns the bytes that this gives back.
+    pub(crate) fn prune_one(&self, key: KeyBuf, rid: Rid, open: &Open) -> i64 {
+        let mut map = self.0.write();
+        let entry = (key, rid);
+        match map.get(&entry) {
+            Some(&newest) if !is_needed(newest, open) => {
+                map.remove(&entry);
+                bytes(&entry.0)
+            }
+            _ => 0,
+        }
+    }
+
     /// Forgets what no open snapshot can need. Returns the bytes that this gives back.
     pub(crate) fn prune(&self, open: &Open) -> i64 {
-        let oldest = open.numbers.first().copied();
         let mut from = Bound::Unbounded;
         let mut given = 0;
         loop {
@@ -99,7 +120,7 @@ impl Ghosts {
             let piece = map.range((from, Bound::Unbounded)).take(PIECE);
             let piece: Vec<_> = piece.map(|(entry, newest)| (entry.clone(), *newest)).collect();
             for (entry, newest) in &piece {
-                if *newest <= open.last && oldest.is_none_or(|oldest| *newest < oldest) {
+                if !is_needed(*newest, open) {
                     map.remove(entry);
                     given += bytes(&entry.0);
                 }

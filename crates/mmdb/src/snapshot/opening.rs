@@ -1,6 +1,7 @@
 //! How snapshots are opened and closed, and who forgets what was kept for them.
 
 use super::registry::{Fate, OpenSnapshot, Snapshots};
+use super::versions::Open;
 use crate::engine::Engine;
 use crate::sync::atomic::Ordering;
 use crate::table::TableInner;
@@ -10,30 +11,45 @@ use std::sync::Arc;
 impl Snapshots {
     /// Forgets what no open snapshot needs.
     fn sweep(&self, engine: &Engine) {
-        if self.gauge.bytes() == 0 {
-            return;
+        while self.keeps.swap(false, Ordering::SeqCst) {
+            let (open, closings) = self.open();
+            if self.prune(engine, &open) {
+                self.keeps.store(true, Ordering::SeqCst);
+            }
+            let mut state = self.state.lock();
+            state.allowance = 0;
+            // Who closed one since then may have come while this had taken all there was to prune.
+            if state.closings == closings {
+                return;
+            }
         }
+    }
+
+    /// Forgets what none of these snapshots needs; whether anything is left.
+    fn prune(&self, engine: &Engine, open: &Open) -> bool {
         let tables: HashMap<u32, Arc<TableInner>> =
             engine.names.read().values().map(|t| (t.id, t.clone())).collect();
-        let open = self.open();
         let changed = std::mem::take(&mut *self.changed.lock());
+        let mut is_left = false;
         for (table, number) in changed {
             // A table that was dropped has forgotten its versions with its rows.
             let Some(c) = tables.get(&table).and_then(|t| t.containers.get(number)) else { continue };
             let mut versions = c.versions.lock();
-            let given = versions.prune(&open);
+            let given = versions.prune(open);
             if versions.is_empty() {
                 versions.listed = false;
             } else {
+                is_left = true;
                 self.changed.lock().push((table, number));
             }
             drop(versions);
             self.gauge.add(-given);
         }
         for index in tables.values().flat_map(|t| &t.indexes) {
-            self.gauge.add(-index.prune_ghosts(&open));
+            self.gauge.add(-index.prune_ghosts(open));
+            is_left |= index.has_ghosts();
         }
-        self.state.lock().allowance = 0;
+        is_left
     }
 }
 

@@ -6,8 +6,10 @@
 //! commits read one word and keep nothing.
 //!
 //! Who closes a snapshot prunes, on its own thread. A commit that kept something while the snapshot
-//! was closed prunes what it kept: the closing first changes [`Snapshots::newest`] and then takes
-//! the list of containers, the commit first enters its container and then reads `newest`.
+//! was closed prunes what it kept: the closing first changes [`Snapshots::newest`] and then looks
+//! whether anything is kept, the commit first says that it has and then reads `newest`. Of those
+//! who close at once, one prunes again if a snapshot that it kept something for was closed since it
+//! began: that one's closer may have found nothing to prune.
 //!
 //! Memory is bounded without making a writer wait: above `limit` the oldest snapshot is given up,
 //! and its reads are refused; above twice of it all are.
@@ -38,6 +40,8 @@ pub(super) struct State {
     /// The last number given.
     pub(super) last: u64,
     pub(super) open: BTreeMap<u64, Arc<Fate>>,
+    /// How many were taken off the list.
+    pub(super) closings: u64,
     /// Above so many bytes the next snapshot is given up; 0 for the limit itself.
     pub(super) allowance: u64,
 }
@@ -50,6 +54,8 @@ pub(crate) struct Snapshots {
     pub(super) state: Mutex<State>,
     /// Containers that have versions: table and number.
     pub(super) changed: Mutex<Vec<(u32, u32)>>,
+    /// Whether something may be kept that nobody is pruning.
+    pub(super) keeps: AtomicBool,
     limit: u64,
     /// Bytes of versions and ghosts.
     pub(super) gauge: Gauge,
@@ -71,6 +77,7 @@ impl Snapshots {
             newest: CacheLine(AtomicU64::new(0)),
             state: Mutex::default(),
             changed: Mutex::default(),
+            keeps: AtomicBool::new(false),
             limit,
             gauge: Gauge::new(budget, 0),
             expiries: AtomicU64::new(0),
@@ -103,15 +110,17 @@ impl Snapshots {
         self.limit
     }
 
-    pub(super) fn open(&self) -> Open {
+    /// The snapshots that are open, and how many were taken off the list before.
+    pub(super) fn open(&self) -> (Open, u64) {
         let state = self.state.lock();
-        Open { numbers: state.open.keys().copied().collect(), last: state.last }
+        (Open { numbers: state.open.keys().copied().collect(), last: state.last }, state.closings)
     }
 
     /// Takes a snapshot off the list, whether it was closed or given up, and states the newest
     /// left.
     pub(super) fn remove(&self, state: &mut State, number: u64) -> Option<Arc<Fate>> {
         let fate = state.open.remove(&number);
+        state.closings += 1;
         let newest = state.open.last_key_value().map_or(0, |(number, _)| *number);
         self.newest.store(newest, Ordering::SeqCst);
         fate
@@ -134,9 +143,10 @@ impl Snapshots {
         if !std::mem::replace(&mut versions.listed, true) {
             self.changed.lock().push((table, rid.container()));
         }
+        self.keeps.store(true, Ordering::SeqCst);
         if self.newest() < newest {
             // Closed meanwhile, and perhaps pruned before this was in the list.
-            taken -= versions.prune(&self.open());
+            taken -= versions.prune(&self.open().0);
         }
         drop(versions);
         self.charge(taken);
@@ -147,9 +157,16 @@ impl Snapshots {
     #[cold]
     pub(crate) fn keep_entry(&self, index: &crate::index::Index, key: &[u8], rid: Rid) {
         let newest = self.newest();
-        if newest != 0 {
-            self.charge(index.keep_ghost(key, rid, newest));
+        if newest == 0 {
+            return;
         }
+        let mut taken = index.keep_ghost(key, rid, newest);
+        self.keeps.store(true, Ordering::SeqCst);
+        if self.newest() < newest {
+            // As above.
+            taken -= index.prune_ghost(key, rid, &self.open().0);
+        }
+        self.charge(taken);
     }
 
     /// Counts memory, and gives the oldest snapshot up if that is too much.
