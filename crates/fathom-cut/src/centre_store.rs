@@ -27,6 +27,7 @@ use crate::error::CutError;
 use crate::inspection::Inspection;
 use crate::postgresql_store::switched_on;
 use crate::random::stream;
+use crate::scratch::Scratch;
 use crate::verdict::Verdict;
 use crate::vfs;
 
@@ -217,8 +218,7 @@ pub(crate) fn acknowledged(
     commits: u64,
     seed: u64,
 ) -> Result<AcknowledgedContents, CutError> {
-    let directory = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
-    let directory = directory.map_err(CutError::io("make a directory for a model of the store"))?;
+    let directory = Scratch::new("cut-model")?;
     let store = open(model_of(store_kind(settings)?), directory.path(), Opening::OrCreate, 0)
         .map_err(|error| failed(&error))?;
     let mut all = vec![content(&*store).map_err(|error| failed(&error))?];

@@ -14,6 +14,7 @@ use crate::guest;
 use crate::history::History;
 use crate::marks::Marks;
 use crate::medium::{FileSystem, is_mountable};
+use crate::scratch::Scratch;
 use crate::subject::Subject;
 use crate::work::{DATABASE, RunRequest, work};
 
@@ -103,8 +104,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     })?;
     let directory = stack.path().to_path_buf();
     let marks = Marks::open(&marks)?;
-    let marked = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
-    let marked = marked.map_err(CutError::io("make a directory for a guest"))?;
+    let marked = Scratch::new("cut-marks")?;
     let order = RunRequest {
         engine: run.engine.clone(),
         steps: run.script.steps.clone(),

@@ -543,6 +543,15 @@ fn attached(process: i32) -> Vec<String> {
     backing.filter(|backing| backing.contains(&own)).collect()
 }
 
+/// Directories for the time of the work, with the log of a device in them: once, each that was
+/// killed left one.
+fn scratch(process: i32) -> Vec<String> {
+    let own = format!("-{process}-");
+    let names = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("fathom-cut-") && name.contains(&own)).collect()
+}
+
 /// Starts a cut, sends it a signal once it holds something that `held` finds, and waits until that
 /// is gone.
 fn goes_with_its_process(
@@ -579,10 +588,11 @@ fn nothing_stays_when_it_is_stopped_or_killed() {
     let words = [&words[..], &["--states", "1000000", "--time", "0"]].concat();
     for end in [(libc::SIGINT, Some(1)), (libc::SIGTERM, Some(1)), (libc::SIGKILL, None)] {
         goes_with_its_process(&place, &words, end, attached);
+        goes_with_its_process(&place, &words, end, scratch);
     }
     assert_eq!(place.files(), before);
     let listed = place.fathom(&["stack", "list"]);
-    assert!(!listed.stdout.contains("fathom cut"), "{listed}");
+    assert!(!["fathom cut", "cut-"].iter().any(|own| listed.stdout.contains(own)), "{listed}");
 }
 
 /// Processes of this name that a process has started, and that see other mounts than this one.

@@ -153,7 +153,10 @@ fn a_trace_is_recorded_and_simulated_in_one_command_that_leaves_nothing() {
     let device = |name: &'static str| rows_found.iter().filter(move |row| row["device"] == name);
     for (slow, fast) in device("sd-slow").zip(device("emmc-51")) {
         assert!(number(slow, "device_ns") > number(fast, "device_ns") * 3.0, "{slow} {fast}");
-        assert_eq!(slow["flushes"], fast["flushes"]);
+        // A flush that nobody waits for, as the journal's thread makes them, comes before the last
+        // of the two threads has ended or after: the device decides.
+        let apart = (number(slow, "flushes") - number(fast, "flushes")).abs() * number(slow, "count");
+        assert!(apart < 1.5, "{slow} {fast}");
     }
 }
 

@@ -13,6 +13,7 @@ use fathom_stack::guest::{Kernel, tie_to_owner};
 
 use super::{Answer, COMMAND, Request};
 use crate::error::CutError;
+use crate::scratch::Scratch;
 
 /// How long a guest may take to boot, and to answer: a driver may find nothing to do with a disk
 /// for a while.
@@ -28,7 +29,7 @@ pub(crate) struct Guest {
     stdin: ChildStdin,
     lines: Receiver<String>,
     /// What its kernel keeps while it runs.
-    _home: tempfile::TempDir,
+    _home: Scratch,
 }
 
 /// A CPU for the next guest, one after the other of those that this process may use; none where
@@ -54,8 +55,7 @@ impl Guest {
             Kernel::cached().ok_or_else(|| broken("there is none: fathom stack kernel builds it"))?;
         let program =
             fathom_ground::program::own_program().map_err(CutError::io("this program's own path"))?;
-        let home = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
-        let home = home.map_err(CutError::io("make a directory for a guest"))?;
+        let home = Scratch::new("cut-guest")?;
         let mut command = Command::new(&kernel.path);
         for (number, (disk, _)) in disks.iter().enumerate() {
             command.arg(format!("ubd{number}dct=/proc/{}/fd/{}", std::process::id(), disk.as_raw_fd()));

@@ -142,12 +142,12 @@ pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
     // Other pages may be the best with the rest than without it: a short log of small pages ends to
     // grow sooner still.
     for candidate in combined {
-        let sizes = neighbours(candidate.page_size).filter(|_| !candidate.more.is_empty());
-        let others = sizes.map(|size| Candidate { page_size: size, ..candidate.clone() });
-        let others: Vec<Candidate> = others.collect();
-        push(&mut all, candidate);
-        for other in others {
-            push(&mut all, other);
+        push(&mut all, candidate.clone());
+        if candidate.more.is_empty() {
+            continue;
+        }
+        for size in neighbours(candidate.page_size) {
+            push(&mut all, Candidate { page_size: size, ..candidate.clone() });
         }
     }
     all.retain(|candidate| !is_tried(devices, candidate));

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fathom_cut::{
-    AcknowledgedContents, Behaviour, CutError, Keeps, Limits, RecordedRun, Run, Script, judge, record,
+    AcknowledgedContents, Behaviour, CutError, Keeps, Limits, RecordedRun, Run, Scratch, Script, judge,
+    record,
 };
 use fathom_device::Kind;
 use fathom_stack::guest::Kernel;
@@ -54,8 +55,7 @@ pub(super) fn power_cut(
     }
     let script = script.map_err(failed)?;
     let acknowledged = AcknowledgedContents::of(&script).map_err(failed)?;
-    let logs = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
-    let logs = logs.map_err(|error| not_tried(error.to_string()))?;
+    let logs = Scratch::new("cut-logs").map_err(|error| not_tried(error.to_string()))?;
     let filesystem = stack.place.name().to_owned();
     let run = Run { script, engine: engine.clone(), seed, confined: true, stack };
     let recording = record(&run, &logs.path().join("operations"), &stop).map_err(failed)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fathom_cut::{
     AcknowledgedContents, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, POSTGRESQL,
-    RecordedRun, Run, SMSC, Script, Side, has_own_work, has_server, judge, record,
+    RecordedRun, Run, SMSC, Scratch, Script, Side, has_own_work, has_server, judge, record,
 };
 use fathom_device::{Kind, Model, external_of};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
@@ -625,7 +625,7 @@ fn checked(asked: &CutArgs, mut words: BTreeMap<String, String>, several: &[&str
 /// Where logs lie: in a new directory that was asked for, or in one that goes again.
 struct Logs {
     directory: PathBuf,
-    temporary: Option<tempfile::TempDir>,
+    temporary: Option<Scratch>,
 }
 
 impl Logs {
@@ -637,9 +637,7 @@ impl Logs {
             let directory = std::path::absolute(directory).map_err(Error::usage)?;
             return Ok(Logs { directory, temporary: None });
         }
-        let made = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
-        let made =
-            made.map_err(|error| Error::failed(format!("{}: {error}", std::env::temp_dir().display())))?;
+        let made = Scratch::new("cut-logs").map_err(Error::failed)?;
         Ok(Logs { directory: made.path().to_owned(), temporary: Some(made) })
     }
 
