@@ -12,7 +12,7 @@ use crate::error::CutError;
 /// (`filesystem = "dir"`): a guard removes it when this process is killed, and `fathom stack down
 /// --leftovers` finds it should the guard be killed, too.
 #[derive(Debug)]
-pub struct Scratch(Stack);
+pub struct Scratch(Box<Stack>);
 
 impl Scratch {
     /// Makes one. `label` says whose it is, in `fathom stack list`, and is part of the path, which a
@@ -25,7 +25,7 @@ impl Scratch {
         let stack = Stack::up(&spec, label)?;
         fs::set_permissions(stack.path(), Permissions::from_mode(0o700))
             .map_err(CutError::io("keep others out of a directory for the time of the work"))?;
-        Ok(Scratch(stack))
+        Ok(Scratch(Box::new(stack)))
     }
 
     /// Where it is.
