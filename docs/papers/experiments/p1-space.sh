@@ -7,7 +7,7 @@ fathom=${FATHOM:-fathom}
 work=$(mktemp -d -p "${DIR:-.}")
 name=
 trap '[ -z "$name" ] || "$fathom" stack down "$name" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
-echo filesystem,volume_bytes,free_fresh_bytes,free_after_bytes,file_bytes,metadata_of_volume_bytes,beyond_file_bytes
+echo filesystem,volume_bytes,free_fresh_bytes,free_after_bytes,file_bytes,fresh_taken_mib,fresh_taken_percent,beyond_file_kib
 volume=$((2048 * 1024 * 1024))
 for filesystem in "$@"; do
   name=p1-space-$filesystem
@@ -24,7 +24,8 @@ for filesystem in "$@"; do
       1000000 + i FROM n;" >/dev/null
   after=$(free)
   file=$(stat -c %s "$place/t.db")
-  echo "$filesystem,$volume,$fresh,$after,$file,$((volume - fresh)),$((fresh - after - file))"
+  taken=$(awk "BEGIN { t = $volume - $fresh; printf \"%.1f,%.2f\", t / 1048576, 100 * t / $volume }")
+  echo "$filesystem,$volume,$fresh,$after,$file,$taken,$(((fresh - after - file) / 1024))"
   "$fathom" stack down "$name" >/dev/null
   name=
 done
