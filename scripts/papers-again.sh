@@ -21,15 +21,27 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp docs/papers/experiments/* "$work"
 
-# The package of npm that carries a release of SQLite.
+# The package of npm that carries a release of SQLite; `of_release` looks whether it does.
 package() {
   case $1 in
-    3.7.13) echo sqlite3@2.1.5 ;;
+    3.7.13) echo sqlite3@2.1.7 ;;
     3.8.2) echo sqlite3@2.2.0 ;;
     3.8.11.1) echo sqlite3@3.1.0 ;;
     3.28.0) echo sqlite3@4.1.0 ;;
     *) return 1 ;;
   esac
+}
+
+# of_release VERSION FILE FROM: prints the path of an amalgamation, if it is of that release.
+of_release() {
+  local found
+  found=$(sed -n 's/^#define SQLITE_VERSION  *"\(.*\)".*/\1/p' "$2" 2>/dev/null | head -n 1) || true
+  [ "$found" = "$1" ] || {
+    echo "SQLite $1: ${2:-no sqlite3.c} of $3 is of ${found:-no release}: put the right one into a folder $1" \
+      "and name the folder above: SQLITE=…" >&2
+    return 1
+  }
+  echo "$2"
 }
 
 # amalgamation VERSION: prints the path of sqlite3.c.
@@ -41,7 +53,7 @@ amalgamation() {
     return
   fi
   if [ -n "${SQLITE:-}" ] && [ -e "$SQLITE/$version/sqlite3.c" ]; then
-    echo "$SQLITE/$version/sqlite3.c"
+    of_release "$version" "$SQLITE/$version/sqlite3.c" "SQLITE=$SQLITE"
     return
   fi
   package "$version" >/dev/null || {
@@ -53,7 +65,7 @@ amalgamation() {
   for archive in "$place"/package/deps/*.tar.gz; do
     [ ! -e "$archive" ] || tar xzf "$archive" -C "$place"
   done
-  find "$place" -name sqlite3.c | head -n 1
+  of_release "$version" "$(find "$place" -name sqlite3.c | head -n 1)" "npm's $(package "$version")"
 }
 
 # library NAME: compiles ./sqlite[-VERSION]-CALL.so.
