@@ -530,18 +530,20 @@ impl<'db> Transaction<'db> {
         keys: impl IntoIterator<Item = K>,
         mut read: impl FnMut(usize, Option<RowView<'_>>),
     ) -> Result<()> {
-        let mut lease = Lease::take();
-        in_batches(keys, |first, some| {
-            let t = self.table(table)?;
-            // What others change before its lock is taken is looked up again behind that.
-            lease.buffers().batch.warm(t, some);
-            for (n, key) in some.iter().enumerate() {
-                let found = self.get_with(table, key.as_ref(), |row| read(first + n, Some(row)))?;
-                if found.is_none() {
-                    read(first + n, None);
+        documented("Transaction::get_many_with", || {
+            let mut lease = Lease::take();
+            in_batches(keys, |first, some| {
+                let t = self.table(table)?;
+                // What others change before its lock is taken is looked up again behind that.
+                lease.buffers().batch.warm(t, some);
+                for (n, key) in some.iter().enumerate() {
+                    let found = self.get_with(table, key.as_ref(), |row| read(first + n, Some(row)))?;
+                    if found.is_none() {
+                        read(first + n, None);
+                    }
                 }
-            }
-            Ok(())
+                Ok(())
+            })
         })
     }
 
