@@ -60,6 +60,7 @@ mod moment;
 mod moves;
 mod options;
 mod point;
+mod process;
 mod record;
 mod recovery;
 mod register;
