@@ -145,4 +145,12 @@ impl<E: Engine> Client for BatchClient<'_, E> {
         }
         Ok(settled)
     }
+
+    fn read(&mut self, msg_id: u64, out: &mut Vec<u8>) -> Result<bool> {
+        self.shared.engine.read(msg_id, out)
+    }
+
+    fn head(&mut self, dst_key: u64, most: usize) -> Result<usize> {
+        self.shared.engine.head(dst_key, most)
+    }
 }

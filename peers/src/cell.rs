@@ -3,6 +3,7 @@
 
 use crate::catalog::{self, Mode};
 use crate::message::{Digest, Messages};
+use crate::mix::{self, Mix};
 use crate::peer::{Peer, Transaction};
 use crate::usage::{self, Usage};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -28,6 +29,12 @@ pub struct CellSpec {
     pub receive_s: f64,
     /// Length of the deliver phase, s; it ends earlier when all is delivered. 0 leaves it out.
     pub deliver_s: f64,
+    /// Length of the mix, s, in the place of both phases; 0 for those.
+    #[serde(default)]
+    pub mix_s: f64,
+    /// With checkpoints, flushes and compaction as in a long run.
+    #[serde(default)]
+    pub sustained: bool,
     /// Directory of the store.
     pub dir: PathBuf,
 }
@@ -45,6 +52,9 @@ pub struct Phase {
     pub p50_us: f64,
     /// 99th percentile, µs.
     pub p99_us: f64,
+    /// 99.9th percentile, µs.
+    #[serde(default)]
+    pub p999_us: f64,
     /// Greatest, µs.
     pub max_us: f64,
     /// Bytes of log for one transaction (see `Peer::log_bytes`).
@@ -60,6 +70,9 @@ pub struct Phase {
 pub struct Measurement {
     /// Receive, and deliver if it was run.
     pub phases: Vec<Phase>,
+    /// The mix, if it was run.
+    #[serde(default)]
+    pub mix: Option<Mix>,
     /// Messages received by each client.
     pub received: Vec<u64>,
     /// Messages delivered by each client.
@@ -83,8 +96,13 @@ const WARM_UP: u64 = 10;
 pub fn measure(spec: &CellSpec) -> Result<(Box<dyn Peer>, Measurement)> {
     let peer = catalog::open(spec)?;
     let messages = Messages::new(spec.clients);
+    if spec.mix_s > 0.0 {
+        let (mix, received, delivered) = mix::run(&*peer, spec, &messages)?;
+        return Ok((peer, Measurement { phases: Vec::new(), mix: Some(mix), received, delivered }));
+    }
     let (phase, received) = run_phase(&*peer, spec, &messages, Transaction::Receive, None)?;
-    let mut measured = Measurement { phases: vec![phase], received, delivered: vec![0; spec.clients] };
+    let mut measured =
+        Measurement { phases: vec![phase], mix: None, received, delivered: vec![0; spec.clients] };
     if spec.deliver_s > 0.0 {
         let limits = Some(&measured.received[..]);
         let (phase, delivered) = run_phase(&*peer, spec, &messages, Transaction::Deliver, limits)?;
@@ -116,7 +134,7 @@ pub fn check(found: &Digest, measured: &Measurement) -> Result<()> {
 
 /// Waits until what opening set off is on the disk, so that it is no part of the run: a store that
 /// prepares log files in the background is given the time for it. 3 s at most.
-fn quiesce(dir: &Path) {
+pub fn quiesce(dir: &Path) {
     let mut last = None;
     for _ in 0..60 {
         // SAFETY: no arguments, cannot fail.
@@ -198,6 +216,7 @@ fn run_phase(
         seconds: (end - begin).as_secs_f64(),
         p50_us: us(latency.value_at_quantile(0.5)),
         p99_us: us(latency.value_at_quantile(0.99)),
+        p999_us: us(latency.value_at_quantile(0.999)),
         max_us: us(latency.max()),
         log_bytes: each(log_bytes),
         disk_bytes: disk_before.zip(disk_after).map(|(before, after)| each(after - before)),
@@ -207,7 +226,7 @@ fn run_phase(
 }
 
 /// Nanoseconds up to 100 s, three digits.
-fn new_histogram() -> Result<Histogram<u64>> {
+pub fn new_histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, 100_000_000_000, 3).context("histogram")
 }
 

@@ -6,7 +6,7 @@
 //! batching writer. Journal and write buffers are large enough that no run stalls on compaction;
 //! the rest is the default.
 
-use crate::message::{Digest, Message, TABLES, Table};
+use crate::message::{Digest, Message, TABLES, Table, queue_bounds};
 use crate::peer::{Engine, Transaction};
 use anyhow::{Context, Result};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
@@ -19,14 +19,16 @@ pub struct Fjall {
 }
 
 impl Fjall {
-    /// Opens or creates the database in `dir`.
-    pub fn open(dir: &Path) -> Result<Fjall> {
+    /// Opens or creates the database in `dir`. `sustained`: with write buffers of the default size, so
+    /// that they are flushed and compacted during a run.
+    pub fn open(dir: &Path, sustained: bool) -> Result<Fjall> {
+        let buffer = if sustained { 64 << 20 } else { 128 << 20 };
         let db = Database::builder(dir)
             .max_journaling_size(2 << 30)
             .open()
             .with_context(|| format!("opening {}", dir.display()))?;
         let table = |name| {
-            db.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(128 << 20))
+            db.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(buffer))
                 .with_context(|| format!("opening keyspace {name}"))
         };
         let tables = [table("message")?, table("to_delivery")?, table("ms_state")?];
@@ -55,6 +57,18 @@ impl Engine for Fjall {
             }
         }
         batch.commit().context("fjall: commit")
+    }
+
+    fn read(&self, msg_id: u64, out: &mut Vec<u8>) -> Result<bool> {
+        let value = self.tables[Table::Message as usize].get(msg_id.to_be_bytes()).context("fjall: get")?;
+        out.extend_from_slice(value.as_deref().unwrap_or_default());
+        Ok(value.is_some())
+    }
+
+    fn head(&self, dst_key: u64, most: usize) -> Result<usize> {
+        let [from, to] = queue_bounds(dst_key);
+        let rows = self.tables[Table::Queue as usize].range(from..to).take(most);
+        rows.map(|row| row.into_inner().context("fjall: range")).try_fold(0, |n, row| row.map(|_| n + 1))
     }
 
     fn scan(&self, digest: &mut Digest) -> Result<()> {

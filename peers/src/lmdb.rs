@@ -5,11 +5,12 @@
 //! (`MDB_WRITEMAP`) is left off, as LMDB's documentation has it by default: a stray write of the
 //! application would reach the file.
 
-use crate::message::{Digest, Message, TABLES, Table};
+use crate::message::{Digest, Message, TABLES, Table, queue_bounds};
 use crate::peer::{Engine, Transaction};
 use anyhow::{Context, Result, ensure};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvOpenOptions};
+use std::ops::Bound;
 use std::path::Path;
 
 type Tree = Database<'static, Bytes, Bytes>;
@@ -67,6 +68,19 @@ impl Engine for Lmdb {
             }
         }
         txn.commit().context("LMDB: commit")
+    }
+
+    fn read(&self, msg_id: u64, out: &mut Vec<u8>) -> Result<bool> {
+        let txn = self.env.read_txn()?;
+        let value = self.tables[Table::Message as usize].get(&txn, &msg_id.to_be_bytes())?;
+        out.extend_from_slice(value.unwrap_or_default());
+        Ok(value.is_some())
+    }
+
+    fn head(&self, dst_key: u64, most: usize) -> Result<usize> {
+        let ([from, to], txn) = (queue_bounds(dst_key), self.env.read_txn()?);
+        let rows = self.tables[Table::Queue as usize].range(&txn, &(Bound::Included(&from[..]), Bound::Excluded(&to[..])))?;
+        rows.take(most).try_fold(0, |n, row| Ok(row.map(|_| n + 1)?))
     }
 
     fn scan(&self, digest: &mut Digest) -> Result<()> {

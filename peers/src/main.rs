@@ -8,6 +8,7 @@ mod floor;
 mod futex;
 mod lmdb;
 mod message;
+mod mix;
 mod mmdb_store;
 mod peer;
 mod postgres;

@@ -197,6 +197,11 @@ pub fn queue_key(dst_key: u64, rank: u8, msg_id: u64) -> [u8; 17] {
     key
 }
 
+/// The least key in `to_delivery` of a station, and the least behind all of them.
+pub fn queue_bounds(dst_key: u64) -> [[u8; 17]; 2] {
+    [queue_key(dst_key, 0, 0), queue_key(dst_key + 1, 0, 0)]
+}
+
 impl State {
     /// Key in `ms_state`.
     pub fn key(&self) -> [u8; 8] {

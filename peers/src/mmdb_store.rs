@@ -20,10 +20,14 @@ pub struct Mmdb {
 }
 
 impl Mmdb {
-    /// Opens or creates the database in `dir`.
-    pub fn open(dir: &Path) -> Result<Mmdb> {
-        let db =
-            Database::open(dir, Options::default()).with_context(|| format!("opening {}", dir.display()))?;
+    /// Opens or creates the database in `dir`. `sustained`: with checkpoints.
+    pub fn open(dir: &Path, sustained: bool) -> Result<Mmdb> {
+        // Several checkpoints in the time of a run, as in the long run of a larger store.
+        let options = match sustained {
+            true => Options { checkpoint_log_bytes: 128 << 20, ..Options::default() },
+            false => Options::default(),
+        };
+        let db = Database::open(dir, options).with_context(|| format!("opening {}", dir.display()))?;
         let table = |schema: Schema| match db.table(&schema.name) {
             Ok(table) => Ok(table),
             Err(mmdb::Error::NoSuchTable { .. }) => db.create_table(schema),
@@ -176,6 +180,28 @@ impl Client for MmdbClient<'_> {
         };
         self.tickets.push_back(ticket);
         Ok(())
+    }
+
+    fn read(&mut self, msg_id: u64, out: &mut Vec<u8>) -> Result<bool> {
+        let read = self.mmdb.db.get_with(&self.mmdb.message, &[int(msg_id)], |row| {
+            let number = |column| row.at(column).as_int().unwrap_or(0);
+            out.extend_from_slice(&(number(1) as u32).to_le_bytes());
+            out.extend_from_slice(row.at(2).as_bytes().unwrap_or_default());
+            [3, 4, 5].into_iter().for_each(|column| out.extend_from_slice(&number(column).to_le_bytes()));
+            out.extend_from_slice(&[number(6) as u8, number(7) as u8]);
+            out.extend_from_slice(row.at(8).as_bytes().unwrap_or_default());
+        })?;
+        Ok(read.is_some())
+    }
+
+    fn head(&mut self, dst_key: u64, most: usize) -> Result<usize> {
+        let snapshot = self.mmdb.db.snapshot()?;
+        let mut rows = snapshot.range(&self.mmdb.to_delivery, "primary", [int(dst_key)]..=[int(dst_key)])?;
+        let mut count = 0;
+        while count < most && rows.next_with(|row| row.at(2).as_int())?.flatten().is_some() {
+            count += 1;
+        }
+        Ok(count)
     }
 
     fn settle(&mut self) -> Result<usize> {

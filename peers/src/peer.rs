@@ -1,7 +1,7 @@
 //! The one trait behind which every store stands.
 
 use crate::message::{Digest, Message};
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 /// A transaction of the workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -50,6 +50,18 @@ pub trait Client: Send {
     /// Waits until at least one transaction that was submitted is durable, and returns how many
     /// more are, oldest first. Called only while some are under way.
     fn settle(&mut self) -> Result<usize>;
+
+    /// Reads one message by its key; its columns but the key, as the key-value peers hold them, go to
+    /// `out`. Whether it is there. Peers that do not are left out of the mix (`Entry::reads`).
+    fn read(&mut self, _msg_id: u64, _out: &mut Vec<u8>) -> Result<bool> {
+        bail!("this peer has no reads")
+    }
+
+    /// Reads the first `most` rows of a station's queue in order; how many there were. As
+    /// [`Client::read`].
+    fn head(&mut self, _dst_key: u64, _most: usize) -> Result<usize> {
+        bail!("this peer has no reads")
+    }
 }
 
 /// An engine that takes any number of transactions as one durable unit: what a
@@ -57,6 +69,12 @@ pub trait Client: Send {
 pub trait Engine: Send + Sync {
     /// Applies all of them, in order, as one durable transaction.
     fn apply(&self, batch: &[(Transaction, Message)]) -> Result<()>;
+
+    /// As [`Client::read`], by any thread.
+    fn read(&self, msg_id: u64, out: &mut Vec<u8>) -> Result<bool>;
+
+    /// As [`Client::head`], by any thread.
+    fn head(&self, dst_key: u64, most: usize) -> Result<usize>;
 
     /// Reads every row of every table into `digest`.
     fn scan(&self, digest: &mut Digest) -> Result<()>;
@@ -84,5 +102,13 @@ impl<E: Engine> Client for AsIsClient<'_, E> {
 
     fn settle(&mut self) -> Result<usize> {
         Ok(1)
+    }
+
+    fn read(&mut self, msg_id: u64, out: &mut Vec<u8>) -> Result<bool> {
+        self.0.read(msg_id, out)
+    }
+
+    fn head(&mut self, dst_key: u64, most: usize) -> Result<usize> {
+        self.0.head(dst_key, most)
     }
 }

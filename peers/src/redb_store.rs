@@ -4,7 +4,7 @@
 //! behind the batching writer. The cache is large enough for every page. Quick repair is off, as by
 //! default: commits are faster, and opening after a crash walks the file.
 
-use crate::message::{Digest, Message, TABLES, Table};
+use crate::message::{Digest, Message, TABLES, Table, queue_bounds};
 use crate::peer::{Engine, Transaction};
 use anyhow::{Context, Result, ensure};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
@@ -64,6 +64,20 @@ impl Engine for Redb {
             }
         }
         txn.commit().context("redb: commit")
+    }
+
+    fn read(&self, msg_id: u64, out: &mut Vec<u8>) -> Result<bool> {
+        let table = self.db.begin_read()?.open_table(NAMES[Table::Message as usize])?;
+        let value = table.get(&msg_id.to_be_bytes()[..])?;
+        let there = value.is_some();
+        value.iter().for_each(|value| out.extend_from_slice(value.value()));
+        Ok(there)
+    }
+
+    fn head(&self, dst_key: u64, most: usize) -> Result<usize> {
+        let [from, to] = queue_bounds(dst_key);
+        let table = self.db.begin_read()?.open_table(NAMES[Table::Queue as usize])?;
+        table.range(&from[..]..&to[..])?.take(most).try_fold(0, |n, row| Ok(row.map(|_| n + 1)?))
     }
 
     fn scan(&self, digest: &mut Digest) -> Result<()> {

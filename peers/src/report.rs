@@ -6,6 +6,7 @@
 
 use crate::catalog::{Mode, PEERS};
 use crate::cell::Phase;
+use crate::mix::{Mix, Operation, Part};
 use crate::peer::Transaction;
 use crate::run::{CellLine, Outcome};
 use anyhow::{Context, Result};
@@ -81,7 +82,22 @@ struct Data {
     phases: BTreeMap<Key, BTreeMap<u64, Phase>>,
     /// By peer: block, seconds, records recovered, bytes on disk per record.
     recoveries: BTreeMap<usize, Vec<(f64, f64)>>,
+    /// By peer and clients: of each block.
+    mixes: BTreeMap<(usize, usize), Vec<Mix>>,
     clients: Vec<usize>,
+}
+
+/// One row of the mix in `summary.json`.
+#[derive(Serialize)]
+struct MixSummary {
+    peer: &'static str,
+    clients: usize,
+    operation: Operation,
+    per_s: Estimate,
+    p50_us: Estimate,
+    p99_us: Estimate,
+    p999_us: Estimate,
+    max_us: Estimate,
 }
 
 /// One row of `summary.json`.
@@ -95,6 +111,7 @@ struct Summary {
     share_of_floor: Option<Estimate>,
     p50_us: Estimate,
     p99_us: Estimate,
+    p999_us: Estimate,
     log_bytes: Estimate,
     disk_bytes: Option<Estimate>,
     cpu_us: Estimate,
@@ -110,7 +127,12 @@ fn rate(phase: &Phase) -> f64 {
 
 impl Data {
     fn new(lines: &[CellLine]) -> Data {
-        let mut data = Data { phases: BTreeMap::new(), recoveries: BTreeMap::new(), clients: Vec::new() };
+        let mut data = Data {
+            phases: BTreeMap::new(),
+            recoveries: BTreeMap::new(),
+            mixes: BTreeMap::new(),
+            clients: Vec::new(),
+        };
         for line in lines {
             let (Outcome::Done { measured, reopened }, Some(peer)) =
                 (&line.outcome, number_of(&line.spec.peer))
@@ -121,6 +143,10 @@ impl Data {
                 // A receive writes two rows: those are the records.
                 let records = 2.0 * measured.received.iter().sum::<u64>() as f64;
                 data.recoveries.entry(peer).or_default().push((reopened.recovery_s, records));
+                continue;
+            }
+            if let Some(mix) = &measured.mix {
+                data.mixes.entry((peer, line.spec.clients)).or_default().push(mix.clone());
                 continue;
             }
             for phase in &measured.phases {
@@ -178,7 +204,73 @@ impl Data {
         }
     }
 
+    /// What a figure of one kind of operation is over the blocks of a mix.
+    fn mixed(mixes: &[Mix], operation: Operation, figure: impl Fn(&Part, f64) -> f64) -> Option<Estimate> {
+        let of = |mix: &Mix| Some(figure(mix.part(operation)?, mix.seconds));
+        estimate(&mixes.iter().filter_map(of).collect::<Vec<_>>())
+    }
+
+    fn mix_table(&self) -> String {
+        let mut out = String::from(
+            "\n**Mix: operations/s, and latency p50 / p99 / p99.9 / greatest, ms**\n\n\
+             | peer | clients | operations/s | writes | reads | scans | processor µs |\n\
+             |---|---:|---:|---:|---:|---:|---:|\n",
+        );
+        for (&(peer, clients), mixes) in &self.mixes {
+            let all = estimate(&mixes.iter().map(Mix::rate).collect::<Vec<_>>());
+            let cpu = estimate(&mixes.iter().map(|mix| mix.cpu_us).collect::<Vec<_>>());
+            let (Some(all), Some(cpu)) = (all, cpu) else { continue };
+            let cell = |operation| {
+                let figures: [fn(&Part, f64) -> f64; 4] =
+                    [|p, _| p.p50_us, |p, _| p.p99_us, |p, _| p.p999_us, |p, _| p.max_us];
+                let ms = figures.map(|figure| {
+                    let us = Self::mixed(mixes, operation, figure);
+                    us.map_or_else(|| "?".into(), |us| format!("{:.3}", us.median / 1000.0))
+                });
+                ms.join(" / ")
+            };
+            let parts = [Operation::Write, Operation::Read, Operation::Scan].map(cell);
+            let _ = writeln!(
+                out,
+                "| {} | {clients} | {} [{}–{}] | {} | {:.1} |",
+                PEERS[peer].name,
+                thousands(all.median),
+                thousands(all.low),
+                thousands(all.high),
+                parts.join(" | "),
+                cpu.median
+            );
+        }
+        out
+    }
+
+    fn mix_summaries(&self) -> Vec<MixSummary> {
+        let mut rows = Vec::new();
+        for (&(peer, clients), mixes) in &self.mixes {
+            for operation in [Operation::Write, Operation::Read, Operation::Scan] {
+                let of = |figure: fn(&Part, f64) -> f64| Self::mixed(mixes, operation, figure);
+                let row = || {
+                    Some(MixSummary {
+                        peer: PEERS[peer].name,
+                        clients,
+                        operation,
+                        per_s: of(|p, seconds| p.count as f64 / seconds)?,
+                        p50_us: of(|p, _| p.p50_us)?,
+                        p99_us: of(|p, _| p.p99_us)?,
+                        p999_us: of(|p, _| p.p999_us)?,
+                        max_us: of(|p, _| p.max_us)?,
+                    })
+                };
+                rows.extend(row());
+            }
+        }
+        rows
+    }
+
     fn tables(&self) -> String {
+        if self.phases.is_empty() && !self.mixes.is_empty() {
+            return self.mix_table();
+        }
         let mut out = String::new();
         let floor = number_of("floor").unwrap_or(0);
         for (name, deliver) in [("Receive", false), ("Deliver", true)] {
@@ -198,10 +290,12 @@ impl Data {
             });
         }
         for (name, deliver) in [("Receive", false), ("Deliver", true)] {
-            let title = format!("**{name}: latency, p50 / p99, ms**");
+            let title = format!("**{name}: latency, p50 / p99 / p99.9, ms**");
             self.table(&mut out, &title, deliver, |key| {
+                let ms = |us: Estimate| us.median / 1000.0;
                 let (p50, p99) = (self.of(key, |p| p.p50_us)?, self.of(key, |p| p.p99_us)?);
-                Some(format!("{:.2} / {:.2}", p50.median / 1000.0, p99.median / 1000.0))
+                let p999 = self.of(key, |p| p.p999_us)?;
+                Some(format!("{:.2} / {:.2} / {:.2}", ms(p50), ms(p99), ms(p999)))
             });
         }
         for (name, deliver) in [("Receive", false), ("Deliver", true)] {
@@ -272,6 +366,7 @@ impl Data {
                     share_of_floor: self.ratio(key, (floor, key.1, key.2, key.3)),
                     p50_us: self.of(key, |p| p.p50_us)?,
                     p99_us: self.of(key, |p| p.p99_us)?,
+                    p999_us: self.of(key, |p| p.p999_us)?,
                     log_bytes: self.of(key, |p| p.log_bytes)?,
                     disk_bytes: self.disk_bytes(key),
                     cpu_us: self.of(key, |p| p.cpu_us)?,
@@ -317,7 +412,8 @@ pub fn write_all(cells: &Path, out: &Path) -> Result<()> {
     let text = format!("{}; {blocks} block(s).\n{}", machine(), data.tables());
     print!("{text}");
     fs::write(out.join("table.md"), &text)?;
-    let summary = serde_json::json!({ "machine": machine(), "blocks": blocks, "rows": data.summaries() });
+    let (rows, mix) = (data.summaries(), data.mix_summaries());
+    let summary = serde_json::json!({ "machine": machine(), "blocks": blocks, "rows": rows, "mix": mix });
     fs::write(out.join("summary.json"), serde_json::to_string_pretty(&summary)?)?;
     println!("\nWritten: {}/table.md, summary.json, cells.jsonl", out.display());
     Ok(())

@@ -21,6 +21,8 @@ peers/run [OPTION…]     compares mmdb with its rivals; prints tables and write
   --clients N,…         numbers of clients (1,16,96)
   --mode NAME           only blocking or only asynchronous clients
   --seconds S           length of a phase (0.6)
+  --mix S               a mix of transactions, reads and scans of S seconds in the place of both phases (blocking)
+  --sustained           with checkpoints, flushes and compaction on: for runs of a minute, as `--mix 60 --sustained`
   --recovery-seconds S  length of the load before a timed recovery; 0 leaves recovery out (2)
   --in-flight N         transactions that all asynchronous clients together have under way (4096)
   --seed N              seed of the orders (1)
@@ -40,6 +42,8 @@ struct Options {
     mode: Option<Mode>,
     seconds: f64,
     recovery_s: f64,
+    mix_s: f64,
+    sustained: bool,
     in_flight: usize,
     seed: u64,
     scratch: PathBuf,
@@ -127,6 +131,8 @@ fn parse(arguments: &[&str]) -> Result<Option<Options>> {
         mode: None,
         seconds: 0.6,
         recovery_s: 2.0,
+        mix_s: 0.0,
+        sustained: false,
         in_flight: 4096,
         seed: 1,
         scratch: PathBuf::from("target/scratch"),
@@ -158,6 +164,11 @@ fn parse(arguments: &[&str]) -> Result<Option<Options>> {
             }
             "--seconds" => options.seconds = value()?.parse().context("--seconds")?,
             "--recovery-seconds" => options.recovery_s = value()?.parse().context("--recovery-seconds")?,
+            "--mix" => {
+                options.mix_s = value()?.parse().context("--mix")?;
+                ensure!(options.mix_s > 0.0, "--mix takes seconds");
+            }
+            "--sustained" => options.sustained = true,
             "--in-flight" => options.in_flight = value()?.parse().context("--in-flight")?,
             "--seed" => options.seed = value()?.parse().context("--seed")?,
             "--scratch" => options.scratch = value()?.into(),
@@ -174,16 +185,18 @@ fn parse(arguments: &[&str]) -> Result<Option<Options>> {
 /// The cells of one block; with each, whether it is there for its recovery.
 fn plan(options: &Options) -> Result<Vec<(CellSpec, bool)>> {
     let known: BTreeSet<&str> = PEERS.iter().map(|entry| entry.name).collect();
+    let mixes = options.mix_s > 0.0;
     let wanted = |name: &str| {
         options.only.as_ref().is_none_or(|only| {
-            name == "floor" || only.iter().any(|o| o == name || name.strip_suffix("-batched") == Some(o))
+            (name == "floor" && !mixes)
+                || only.iter().any(|o| o == name || name.strip_suffix("-batched") == Some(o))
         })
     };
     for name in options.only.iter().flatten() {
         ensure!(known.contains(name.as_str()), "no peer is called {name}; there are: {known:?}");
     }
     let mut cells = Vec::new();
-    for entry in PEERS.iter().filter(|entry| wanted(entry.name)) {
+    for entry in PEERS.iter().filter(|entry| wanted(entry.name) && (entry.reads || !mixes)) {
         if let Some(program) = entry.needs.filter(|program| server::find(program).is_none()) {
             eprintln!("left out: {} ({program} is not installed)", entry.name);
             continue;
@@ -195,9 +208,13 @@ fn plan(options: &Options) -> Result<Vec<(CellSpec, bool)>> {
             window: if mode == Mode::Asynchronous { (options.in_flight / clients).max(1) } else { 1 },
             receive_s,
             deliver_s,
+            mix_s: options.mix_s,
+            sustained: options.sustained,
             dir: PathBuf::new(),
         };
-        for &mode in entry.modes.iter().filter(|mode| options.mode.is_none_or(|only| only == **mode)) {
+        let is_wanted =
+            |mode: Mode| options.mode.is_none_or(|only| only == mode) && (mode == Mode::Blocking || !mixes);
+        for &mode in entry.modes.iter().filter(|mode| is_wanted(**mode)) {
             for &clients in &options.clients {
                 cells.push((spec(mode, clients, options.seconds, options.seconds), false));
             }
@@ -205,7 +222,12 @@ fn plan(options: &Options) -> Result<Vec<(CellSpec, bool)>> {
         // Recovery is measured on what the peer's fastest mode has written.
         let batched_too = PEERS.iter().any(|other| other.name.strip_suffix("-batched") == Some(entry.name));
         let fastest = entry.modes.contains(&Mode::Asynchronous) && (!batched_too || entry.needs.is_some());
-        if options.recovery_s > 0.0 && fastest && entry.name != "floor" && entry.name != "postgres-batched" {
+        if options.recovery_s > 0.0
+            && !mixes
+            && fastest
+            && entry.name != "floor"
+            && entry.name != "postgres-batched"
+        {
             cells.push((spec(Mode::Asynchronous, 16, options.recovery_s, 0.0), true));
         }
     }
@@ -256,6 +278,7 @@ fn progress(line: &CellLine, total: usize) {
         Outcome::Done { measured, reopened } => {
             let rates: Vec<String> =
                 measured.phases.iter().map(|p| format!("{:.0}/s", p.count as f64 / p.seconds)).collect();
+            let rates = measured.mix.as_ref().map_or(rates, |mix| vec![format!("{:.0}/s", mix.rate())]);
             eprintln!("{what}: {}, reopened in {:.3} s", rates.join(" "), reopened.recovery_s);
         }
     }

@@ -96,6 +96,36 @@ impl Engine for Sqlite {
         Ok(())
     }
 
+    fn read(&self, msg_id: u64, out: &mut Vec<u8>) -> Result<bool> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut statement = connection.prepare_cached(
+            "SELECT account, source, dst_key, submit_us, expire_us, rank, coding, body FROM message WHERE msg_id = ?1",
+        )?;
+        let mut rows = statement.query([msg_id])?;
+        let Some(row) = rows.next()? else { return Ok(false) };
+        out.extend_from_slice(&row.get::<_, u32>(0)?.to_le_bytes());
+        out.extend_from_slice(row.get_ref(1)?.as_blob()?);
+        for column in 2..5 {
+            out.extend_from_slice(&row.get::<_, i64>(column)?.to_le_bytes());
+        }
+        out.extend_from_slice(&[row.get(5)?, row.get(6)?]);
+        out.extend_from_slice(row.get_ref(7)?.as_blob()?);
+        Ok(true)
+    }
+
+    fn head(&self, dst_key: u64, most: usize) -> Result<usize> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut statement = connection.prepare_cached(
+            "SELECT rank, msg_id, expire_us FROM to_delivery WHERE dst_key = ?1 ORDER BY rank, msg_id LIMIT ?2",
+        )?;
+        let mut rows = statement.query(params![dst_key, most as u64])?;
+        let mut count = 0;
+        while rows.next()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
     fn scan(&self, digest: &mut Digest) -> Result<()> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let mut statement = connection.prepare("SELECT * FROM message")?;

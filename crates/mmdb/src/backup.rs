@@ -10,6 +10,7 @@
 //!    logged are as of G0 then.
 
 use crate::container::Container;
+use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
@@ -291,41 +292,45 @@ impl Engine {
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NoDatabase`] if `from` has no manifest; [`Error::Corrupt`] if that is
-/// damaged or a segment is missing; [`Error::Directory`] if a log directory is, or `to` is not
-/// empty; [`Error::Io`] with `WouldBlock` while another copy is made there.
+/// damaged or a segment is missing; [`Error::File`] if a segment is a link; [`Error::Directory`] if
+/// a log directory is missing, or `to` is not empty; [`Error::Io`] with `WouldBlock` while another
+/// copy is made there.
 pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Options) -> Result<()> {
-    let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
-    let mut locks = Locks::default();
-    let source = crate::Options { stream_dirs: Vec::new(), ..options.clone() };
-    let mut found = Survey::take(from, &source, Purpose::Read, &mut locks)?;
-    let Some(m) = &found.manifest else {
-        return Err(Error::NoDatabase { dir: from.to_owned() });
-    };
-    let identity = Identity::random();
-    let m = Manifest { identity, lineage: m.lineage.of_copy(identity), before: None, ..m.clone() };
-    found.require_whole()?;
-    check_places(to, options, m.logs.len(), true)?;
-    let targets: Vec<_> = (0..m.logs.len()).map(|i| options.stream_dir(to, i)).collect();
-    claim(medium, to, &targets.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &mut locks)?;
-    let logs = found.homes.iter().map(|h| h.dir.as_path()).zip(targets.iter().map(AsRef::as_ref));
-    for (i, (a, b)) in logs.chain([(from, to)]).enumerate() {
-        let names = medium.list(a).map_err(Error::io("list", a))?;
-        let ours = [LOCK, mark::NAME, manifest::NAME];
-        for n in names.iter().filter(|n| !ours.contains(&n.as_str())) {
-            // What a link leads to is no part of the backup.
-            if medium.entry(&a.join(n)).map_err(Error::io("look at", &a.join(n)))? == Some(Entry::Symlink) {
-                continue;
+    documented("restore", || {
+        let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
+        let mut locks = Locks::default();
+        let source = crate::Options { stream_dirs: Vec::new(), ..options.clone() };
+        let mut found = Survey::take(from, &source, Purpose::Read, &mut locks)?;
+        let Some(m) = &found.manifest else {
+            return Err(Error::NoDatabase { dir: from.to_owned() });
+        };
+        let identity = Identity::random();
+        let m = Manifest { identity, lineage: m.lineage.of_copy(identity), before: None, ..m.clone() };
+        found.require_whole()?;
+        check_places(to, options, m.logs.len(), true)?;
+        let targets: Vec<_> = (0..m.logs.len()).map(|i| options.stream_dir(to, i)).collect();
+        claim(medium, to, &targets.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &mut locks)?;
+        let logs = found.homes.iter().map(|h| h.dir.as_path()).zip(targets.iter().map(AsRef::as_ref));
+        for (i, (a, b)) in logs.chain([(from, to)]).enumerate() {
+            let names = medium.list(a).map_err(Error::io("list", a))?;
+            let ours = [LOCK, mark::NAME, manifest::NAME];
+            for n in names.iter().filter(|n| !ours.contains(&n.as_str())) {
+                // What a link leads to is no part of the backup.
+                if medium.entry(&a.join(n)).map_err(Error::io("look at", &a.join(n)))? == Some(Entry::Symlink)
+                {
+                    continue;
+                }
+                copy(medium, &a.join(n), &b.join(n))?;
             }
-            copy(medium, &a.join(n), &b.join(n))?;
+            // Before its first opening a database has no marks.
+            if i < targets.len() && m.life().is_some() {
+                Mark { identity: m.identity, stream: i as u32, life: m.life() }.store(medium, b)?;
+            }
+            medium.sync_dir(b).map_err(Error::io("sync", b))?;
         }
-        // Before its first opening a database has no marks.
-        if i < targets.len() && m.life().is_some() {
-            Mark { identity: m.identity, stream: i as u32, life: m.life() }.store(medium, b)?;
-        }
-        medium.sync_dir(b).map_err(Error::io("sync", b))?;
-    }
-    // Last, so that a copy that was cut off is no database.
-    m.store(medium, to).map(drop).map_err(|e| e.1)
+        // Last, so that a copy that was cut off is no database.
+        m.store(medium, to).map(drop).map_err(|e| e.1)
+    })
 }
 
 fn copy(medium: &dyn Medium, from: &Path, to: &Path) -> Result<()> {

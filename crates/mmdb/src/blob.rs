@@ -111,7 +111,7 @@ impl Database {
     /// As [`Database::create_table_if_missing`]: [`Error::SchemaDiffers`] where the name is another
     /// table's.
     pub fn blobs(&self, name: &str) -> Result<Blobs> {
-        Blobs::of(&self.create_table_if_missing(self.blob_schema(name))?)
+        documented("Database::blobs", || Blobs::of(&self.create_table_if_missing(self.blob_schema(name))?))
     }
 
     /// How a table of blobs is defined, for one that is not logged or locked as usual; it goes into
@@ -228,7 +228,7 @@ impl Blobs {
     /// # Errors
     /// As [`Transaction::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn length(&self, tx: &mut Transaction<'_>, id: u64) -> Result<Option<u64>> {
-        self.length_in(tx, id)
+        documented("Blobs::length", || self.length_in(tx, id))
     }
 
     /// A whole blob, or none if it is not there.
@@ -244,7 +244,7 @@ impl Blobs {
     /// # Errors
     /// As [`Transaction::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn read(&self, tx: &mut Transaction<'_>, id: u64) -> Result<Option<Vec<u8>>> {
-        self.read_in(tx, id)
+        documented("Blobs::read", || self.read_in(tx, id))
     }
 
     /// Reads from byte `at` into `out` as much as there is; how much that was, or none if there is
@@ -270,7 +270,7 @@ impl Blobs {
         at: u64,
         out: &mut [u8],
     ) -> Result<Option<usize>> {
-        self.read_at_in(tx, id, at, out)
+        documented("Blobs::read_at", || self.read_at_in(tx, id, at, out))
     }
 
     /// Makes `bytes` the whole of a blob, whether it is there or not. The log gets what differs.
@@ -289,10 +289,12 @@ impl Blobs {
     /// [`Transaction::upsert`], and [`Error::CorruptTable`] where a chunk is missing; then the blob
     /// may be half changed, so the transaction can only end: its commit returns the error again.
     pub fn put(&self, tx: &mut Transaction<'_>, id: u64, bytes: &[u8]) -> Result<()> {
-        self.require_size(bytes.len() as u64)?;
-        let before = self.lock(tx, id)?;
-        let done = self.put_chunks(tx, id, bytes, before);
-        whole(tx, done)
+        documented("Blobs::put", || {
+            self.require_size(bytes.len() as u64)?;
+            let before = self.lock(tx, id)?;
+            let done = self.put_chunks(tx, id, bytes, before);
+            whole(tx, done)
+        })
     }
 
     /// Puts `bytes` over those from byte `at` on, and behind the end; one that is not there is made
@@ -314,16 +316,18 @@ impl Blobs {
     /// # Errors
     /// [`Error::Operation`] if `at` is behind the end, and as [`Blobs::put`].
     pub fn write(&self, tx: &mut Transaction<'_>, id: u64, at: u64, bytes: &[u8]) -> Result<()> {
-        let end = at.saturating_add(bytes.len() as u64);
-        self.require_size(end)?;
-        let before = self.lock(tx, id)?;
-        let length = before.unwrap_or(0);
-        if at > length {
-            let reason = format!("it is to begin at byte {at} of blob {id}, which has {length}");
-            return Err(self.refused("write a blob", reason));
-        }
-        let done = self.write_chunks(tx, id, (at, bytes), before);
-        whole(tx, done)
+        documented("Blobs::write", || {
+            let end = at.saturating_add(bytes.len() as u64);
+            self.require_size(end)?;
+            let before = self.lock(tx, id)?;
+            let length = before.unwrap_or(0);
+            if at > length {
+                let reason = format!("it is to begin at byte {at} of blob {id}, which has {length}");
+                return Err(self.refused("write a blob", reason));
+            }
+            let done = self.write_chunks(tx, id, (at, bytes), before);
+            whole(tx, done)
+        })
     }
 
     /// Cuts a blob to its first `length` bytes; whether there is one.
@@ -340,13 +344,15 @@ impl Blobs {
     /// # Errors
     /// [`Error::Operation`] if it is shorter, and as [`Blobs::put`].
     pub fn truncate(&self, tx: &mut Transaction<'_>, id: u64, length: u64) -> Result<bool> {
-        let Some(before) = self.lock(tx, id)? else { return Ok(false) };
-        if length > before {
-            let reason = format!("blob {id} has {before} bytes, fewer than {length}");
-            return Err(self.refused("cut a blob", reason));
-        }
-        let done = self.cut(tx, id, length, before);
-        whole(tx, done).map(|()| true)
+        documented("Blobs::truncate", || {
+            let Some(before) = self.lock(tx, id)? else { return Ok(false) };
+            if length > before {
+                let reason = format!("blob {id} has {before} bytes, fewer than {length}");
+                return Err(self.refused("cut a blob", reason));
+            }
+            let done = self.cut(tx, id, length, before);
+            whole(tx, done).map(|()| true)
+        })
     }
 
     /// Deletes a blob; whether there was one.
@@ -364,9 +370,12 @@ impl Blobs {
     /// As [`Transaction::delete`]; then the blob may be half deleted, and the transaction can only
     /// end, which [`Blobs::put`] explains.
     pub fn delete(&self, tx: &mut Transaction<'_>, id: u64) -> Result<bool> {
-        let Some(before) = self.lock(tx, id)? else { return Ok(false) };
-        let done = (0..self.chunks(before)).try_for_each(|c| tx.delete(&self.table, &key(id, c)).map(drop));
-        whole(tx, done).map(|()| true)
+        documented("Blobs::delete", || {
+            let Some(before) = self.lock(tx, id)? else { return Ok(false) };
+            let done =
+                (0..self.chunks(before)).try_for_each(|c| tx.delete(&self.table, &key(id, c)).map(drop));
+            whole(tx, done).map(|()| true)
+        })
     }
 
     /// From now on, until the database is closed, whoever deletes a row of `owner`, by whatever call
@@ -618,15 +627,17 @@ impl BlobSnapshot<'_, '_> {
     /// # Errors
     /// As [`Snapshot::range`].
     pub fn ids(&self) -> Result<Vec<u64>> {
-        let mut all = Vec::new();
-        let mut next = Some(0);
-        while let Some(from) = next {
-            let mut cursor = self.snapshot.range(&self.blobs.table, "primary", [Value::UInt(from)]..)?;
-            let Some(id) = cursor.next_with(|row| row.at(0).as_uint())?.flatten() else { break };
-            all.push(id);
-            next = id.checked_add(1);
-        }
-        Ok(all)
+        documented("BlobSnapshot::ids", || {
+            let mut all = Vec::new();
+            let mut next = Some(0);
+            while let Some(from) = next {
+                let mut cursor = self.snapshot.range(&self.blobs.table, "primary", [Value::UInt(from)]..)?;
+                let Some(id) = cursor.next_with(|row| row.at(0).as_uint())?.flatten() else { break };
+                all.push(id);
+                next = id.checked_add(1);
+            }
+            Ok(all)
+        })
     }
 
     /// As [`Blobs::length`].
@@ -642,7 +653,7 @@ impl BlobSnapshot<'_, '_> {
     /// # Errors
     /// As [`Snapshot::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn length(&self, id: u64) -> Result<Option<u64>> {
-        self.blobs.length_in(&mut &*self.snapshot, id)
+        documented("BlobSnapshot::length", || self.blobs.length_in(&mut &*self.snapshot, id))
     }
 
     /// As [`Blobs::read`].
@@ -658,7 +669,7 @@ impl BlobSnapshot<'_, '_> {
     /// # Errors
     /// As [`Snapshot::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn read(&self, id: u64) -> Result<Option<Vec<u8>>> {
-        self.blobs.read_in(&mut &*self.snapshot, id)
+        documented("BlobSnapshot::read", || self.blobs.read_in(&mut &*self.snapshot, id))
     }
 
     /// As [`Blobs::read_at`].
@@ -676,6 +687,6 @@ impl BlobSnapshot<'_, '_> {
     /// # Errors
     /// As [`Snapshot::get`]; [`Error::CorruptTable`] where a chunk is missing.
     pub fn read_at(&self, id: u64, at: u64, out: &mut [u8]) -> Result<Option<usize>> {
-        self.blobs.read_at_in(&mut &*self.snapshot, id, at, out)
+        documented("BlobSnapshot::read_at", || self.blobs.read_at_in(&mut &*self.snapshot, id, at, out))
     }
 }

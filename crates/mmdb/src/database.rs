@@ -191,7 +191,7 @@ impl Database {
     /// thread was refused that it needs: then it is closed again, and none is left. Recovery makes
     /// do with fewer.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
-        Database::open_as(path.as_ref(), options, Role::Primary)
+        documented("Database::open", || Database::open_as(path.as_ref(), options, Role::Primary))
     }
 
     pub(crate) fn open_as(path: &Path, options: Options, role: Role) -> Result<Database> {
@@ -214,7 +214,9 @@ impl Database {
     /// # Errors
     /// None in practice.
     pub fn in_memory() -> Result<Database> {
-        Database::open("/mmdb", Options::in_memory())
+        documented("Database::in_memory", || {
+            Database::open_as("/mmdb".as_ref(), Options::in_memory(), Role::Primary)
+        })
     }
 
     /// Creates a table. When this returns, the table survives a crash.
@@ -452,15 +454,16 @@ impl Database {
     ///
     /// # Errors
     /// What `f` returns; [`Error::LogFull`] and [`Error::Poisoned`] of the commit, of tables
-    /// without locking [`Error::DuplicateKey`] and [`Error::TransactionTooLarge`], too;
-    /// [`Error::Indeterminate`] of waiting for it; [`Error::LockTimeout`] after
-    /// [`Options::lock_timeout`] of waiting for one lock or [`Options::max_runs`] runs.
+    /// without locking [`Error::DuplicateKey`], [`Error::TransactionTooLarge`] and, if they were
+    /// dropped or filled meanwhile, [`Error::NoSuchTable`], too; [`Error::Indeterminate`] of
+    /// waiting for it; [`Error::LockTimeout`] after [`Options::lock_timeout`] of waiting for one
+    /// lock or [`Options::max_runs`] runs.
     pub fn run<T, E: From<Error>>(
         &self,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         let (value, ticket) = self.run_with(Durability::Durable, f)?;
-        ticket.wait()?;
+        documented("Database::run", || ticket.wait())?;
         Ok(value)
     }
 
@@ -484,8 +487,8 @@ impl Database {
     ///
     /// # Errors
     /// What `f` returns; [`Error::LogFull`], [`Error::Poisoned`], [`Error::DuplicateKey`],
-    /// [`Error::TransactionTooLarge`] and [`Error::LockTimeout`] mean what they do of
-    /// [`Database::run`].
+    /// [`Error::TransactionTooLarge`], [`Error::NoSuchTable`] and [`Error::LockTimeout`] mean what
+    /// they do of [`Database::run`].
     pub fn run_with<T, E: From<Error>>(
         &self,
         durability: Durability,
@@ -722,12 +725,17 @@ impl Engine {
         let age = self.ages.fetch_add(1, Ordering::Relaxed);
         let mut retries = Retries::default();
         loop {
-            let mut tx = self.begin_aged(age)?;
+            let mut tx = documented("Database::run_with", || self.begin_aged(age))?;
             let done = f(&mut tx);
             let refusal = match (tx.take_refusal(), done) {
                 (Some(refusal), _) => {
                     // It must hold nothing while it waits: that is what wait-die is for.
                     drop(tx);
+                    if !refusal.error.is_retryable() {
+                        // An operation of the closure has returned it, and is documented.
+                        retries.after(refusal, self)?;
+                        continue;
+                    }
                     refusal
                 }
                 (None, Err(e)) => return Err(e),
@@ -736,7 +744,7 @@ impl Engine {
                     Err(e) => Refusal::of(e),
                 },
             };
-            retries.after(refusal, self)?;
+            documented("Database::run_with", || retries.after(refusal, self))?;
         }
     }
 }

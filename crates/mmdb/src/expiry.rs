@@ -212,7 +212,8 @@ impl Database {
     /// # Errors
     /// [`Error::LogFull`], [`Error::Poisoned`]; [`Error::LockTimeout`] if somebody keeps a row that
     /// is due locked; [`Error::TransactionTooLarge`] if a segment does not hold the delete of one
-    /// row. What went before stays gone.
+    /// row; [`Error::CorruptTable`] if a blob that goes with one is not whole. What went before
+    /// stays gone; after [`Error::Indeterminate`] of waiting for it, the next opening tells.
     pub fn expire(&self, now: SystemTime) -> Result<u64> {
         documented("Database::expire", || self.0.engine.expire(now, || false))
     }

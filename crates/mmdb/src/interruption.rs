@@ -4,6 +4,7 @@
 //! them, look for signals, and no other one may meet an interpreter that is coming to its end.
 
 use crate::error::{Error, Result};
+use crate::process;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub fn set_wait_check(check: fn() -> bool) {
 /// Whether waits of this thread have to be looked after.
 pub(crate) fn is_heard() -> bool {
     CHECK.get().is_some()
-        && rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned() == std::process::id()
+        && rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned() == process::number()
 }
 
 /// Whether the wait of this thread, for which [`is_heard`] said yes, is to end.

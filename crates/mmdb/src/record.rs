@@ -3,6 +3,7 @@
 
 use crate::column::ColumnType;
 use crate::decimal::Decimal;
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::row::RowView;
 use crate::schema::Schema;
@@ -484,38 +485,41 @@ impl<R: Record> Records<R> {
     /// [`Error::SchemaDiffers`] names each column that is no field, each field that is no column,
     /// and those whose types differ.
     pub fn of(table: &Table) -> Result<Records<R>> {
-        let schema = table.schema();
-        let mut differences = Vec::new();
-        let mut columns = Vec::new();
-        let words =
-            |kind: ColumnType, nullable| format!("{kind:?}{}", if nullable { " or NULL" } else { "" });
-        for field in R::COLUMNS {
-            let (name, record) = (field.name, R::NAME);
-            let Some(at) = schema.columns.iter().position(|c| c.name == name) else {
-                differences.push(format!("there is no column {name} for field {name} of {record}"));
-                continue;
-            };
-            let column = &schema.columns[at];
-            if (column.kind, column.nullable) != (field.kind, field.nullable) {
-                let is = words(column.kind, column.nullable);
-                let wanted = words(field.kind, field.nullable);
-                differences.push(format!("column {name} is {is}, and field {name} of {record} is {wanted}"));
+        documented("Records::of", || {
+            let schema = table.schema();
+            let mut differences = Vec::new();
+            let mut columns = Vec::new();
+            let words =
+                |kind: ColumnType, nullable| format!("{kind:?}{}", if nullable { " or NULL" } else { "" });
+            for field in R::COLUMNS {
+                let (name, record) = (field.name, R::NAME);
+                let Some(at) = schema.columns.iter().position(|c| c.name == name) else {
+                    differences.push(format!("there is no column {name} for field {name} of {record}"));
+                    continue;
+                };
+                let column = &schema.columns[at];
+                if (column.kind, column.nullable) != (field.kind, field.nullable) {
+                    let is = words(column.kind, column.nullable);
+                    let wanted = words(field.kind, field.nullable);
+                    differences
+                        .push(format!("column {name} is {is}, and field {name} of {record} is {wanted}"));
+                }
+                columns.push(at);
             }
-            columns.push(at);
-        }
-        for column in schema.columns.iter().filter(|c| R::COLUMNS.iter().all(|f| f.name != c.name)) {
-            differences.push(format!("column {} is no field of {}", column.name, R::NAME));
-        }
-        if !differences.is_empty() {
-            return Err(Error::SchemaDiffers { table: schema.name.clone(), differences });
-        }
-        let field_of = |column: usize| columns.iter().position(|&c| c == column);
-        let of_columns: Vec<usize> = (0..columns.len()).filter_map(field_of).collect();
-        let key: Vec<usize> = schema.indexes[0].columns.iter().filter_map(|&c| field_of(c)).collect();
-        let others = (0..columns.len()).filter(|field| !key.contains(field)).collect();
-        let of_columns = Some(of_columns).filter(|fields| !fields.is_sorted());
-        let fields = Arc::new(Fields { columns, of_columns, key, others });
-        Ok(Records { table: table.clone(), fields, record: PhantomData })
+            for column in schema.columns.iter().filter(|c| R::COLUMNS.iter().all(|f| f.name != c.name)) {
+                differences.push(format!("column {} is no field of {}", column.name, R::NAME));
+            }
+            if !differences.is_empty() {
+                return Err(Error::SchemaDiffers { table: schema.name.clone(), differences });
+            }
+            let field_of = |column: usize| columns.iter().position(|&c| c == column);
+            let of_columns: Vec<usize> = (0..columns.len()).filter_map(field_of).collect();
+            let key: Vec<usize> = schema.indexes[0].columns.iter().filter_map(|&c| field_of(c)).collect();
+            let others = (0..columns.len()).filter(|field| !key.contains(field)).collect();
+            let of_columns = Some(of_columns).filter(|fields| !fields.is_sorted());
+            let fields = Arc::new(Fields { columns, of_columns, key, others });
+            Ok(Records { table: table.clone(), fields, record: PhantomData })
+        })
     }
 
     /// The table.
@@ -643,7 +647,7 @@ impl<R: Record> Records<R> {
     /// # Errors
     /// As [`Transaction::get`], and [`Error::Value`] for a value that its field cannot have.
     pub fn get(&self, tx: &mut Transaction<'_>, key: &[Value<'_>]) -> Result<Option<R>> {
-        tx.get_with(&self.table, key, |row| self.read(row))?.transpose()
+        documented("Records::get", || tx.get_with(&self.table, key, |row| self.read(row))?.transpose())
     }
 
     /// A row of this table, from wherever it comes: a cursor, a snapshot, an index.
@@ -665,11 +669,13 @@ impl<R: Record> Records<R> {
     /// # Errors
     /// [`Error::Value`] for a value that its field cannot have: the row is another table's.
     pub fn read(&self, row: RowView<'_>) -> Result<R> {
-        let columns = &self.fields.columns;
-        R::take(|field| row.at(columns[field])).map_err(|field| Error::Value {
-            table: self.table.name().to_owned(),
-            column: R::COLUMNS[field].name.to_owned(),
-            reason: format!("{} is no value for the field of {}", row.at(columns[field]), R::NAME),
+        documented("Records::read", || {
+            let columns = &self.fields.columns;
+            R::take(|field| row.at(columns[field])).map_err(|field| Error::Value {
+                table: self.table.name().to_owned(),
+                column: R::COLUMNS[field].name.to_owned(),
+                reason: format!("{} is no value for the field of {}", row.at(columns[field]), R::NAME),
+            })
         })
     }
 

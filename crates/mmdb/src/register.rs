@@ -243,12 +243,17 @@ impl Register {
 
     fn require_own(&self, log: &Log, stated: &ManifestState) -> Result<()> {
         let Some((medium, path)) = &self.place else { return Ok(()) };
-        let there = Manifest::load(&**medium, path)?;
+        let there = match Manifest::load(&**medium, path) {
+            // What was written here can be read.
+            Err(Error::Corrupt { .. }) => None,
+            there => there?,
+        };
         let is_ours = |m: &Manifest| m.identity == stated.identity && m.life() == stated.life();
         if there.as_ref().is_some_and(is_ours) {
             return Ok(());
         }
-        let what = "MANIFEST is not the one that was written here: the directory was replaced or emptied while the database was open";
+        let what = "MANIFEST is not the one that was written here: the directory was replaced or emptied, or the file \
+                    written to, while the database was open";
         let err = Error::directory(path, what);
         log.poison(&err.to_string());
         Err(err)

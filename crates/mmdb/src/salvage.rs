@@ -1,6 +1,7 @@
 //! Explicit salvage of a database that refuses to open, and read-only inspection.
 
 use crate::backup::claim;
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::record::{self, Kind};
@@ -63,48 +64,56 @@ pub struct SalvageReport {
 /// ```
 ///
 /// # Errors
-/// [`Error::NoDatabase`]; [`Error::Corrupt`] if the manifest itself is unreadable; [`Error::Io`];
-/// [`Error::Directory`] if `to` is not empty; [`Error::Io`] with `WouldBlock` while another copy is
-/// made there.
+/// [`Error::NoDatabase`]; [`Error::Corrupt`] if the manifest itself is unreadable or missing;
+/// [`Error::Io`]; [`Error::Directory`] if `to` is not empty, or [`Options::stream_dirs`] names what
+/// cannot be; [`Error::Io`] with `WouldBlock` while another copy is made there.
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<SalvageReport> {
-    let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
-    let loaded =
-        recovery::read(from, options, true)?.ok_or_else(|| Error::NoDatabase { dir: from.to_owned() })?;
-    let mut locks = Locks::default();
-    claim(medium, to, &[], &mut locks)?;
-    let cut = loaded.report.cut;
-    let path = to.join(manifest::image_name(0));
-    let file = medium.create(&path).map_err(Error::io("create", &path))?;
-    let mut images = Vec::new();
-    let mut rows = 0;
-    for t in loaded.tables().filter(|t| t.logging != Logging::Volatile) {
-        rows += t.rows();
-        for (number, c) in t.containers.iter() {
-            let bytes = c.bytes.read();
-            let image = images.len() as u32;
-            file.write_at(u64::from(image) * bytes.len() as u64, &bytes)
-                .map_err(Error::io("write", &path))?;
-            images.push(Image { table: t.id, number, class: c.class, image, crc: crc32c::crc32c(&bytes) });
+    documented("salvage", || {
+        let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
+        let loaded =
+            recovery::read(from, options, true)?.ok_or_else(|| Error::NoDatabase { dir: from.to_owned() })?;
+        let mut locks = Locks::default();
+        claim(medium, to, &[], &mut locks)?;
+        let cut = loaded.report.cut;
+        let path = to.join(manifest::image_name(0));
+        let file = medium.create(&path).map_err(Error::io("create", &path))?;
+        let mut images = Vec::new();
+        let mut rows = 0;
+        for t in loaded.tables().filter(|t| t.logging != Logging::Volatile) {
+            rows += t.rows();
+            for (number, c) in t.containers.iter() {
+                let bytes = c.bytes.read();
+                let image = images.len() as u32;
+                file.write_at(u64::from(image) * bytes.len() as u64, &bytes)
+                    .map_err(Error::io("write", &path))?;
+                images.push(Image {
+                    table: t.id,
+                    number,
+                    class: c.class,
+                    image,
+                    crc: crc32c::crc32c(&bytes),
+                });
+            }
         }
-    }
-    file.sync().map_err(Error::io("sync", &path))?;
-    medium.sync_dir(to).map_err(Error::io("sync", to))?;
-    let old = loaded.manifest();
-    // A database of its own, without a log: its first opening makes the streams' directories.
-    let identity = Identity::random();
-    let m = Manifest {
-        identity,
-        lineage: Lineage::new(identity),
-        closed: true,
-        horizon: cut,
-        before: None,
-        epochs: Vec::new(),
-        logs: vec![Inventory::default(); old.logs.len()],
-        checkpoint: Some(PublishedCheckpoint { side: 0, g0: cut, g1: cut, images }),
-        ..old.clone()
-    };
-    m.store(medium, to).map_err(|e| e.1)?;
-    Ok(SalvageReport { cut, rows, problems: loaded.problems })
+        file.sync().map_err(Error::io("sync", &path))?;
+        medium.sync_dir(to).map_err(Error::io("sync", to))?;
+        let old = loaded.manifest();
+        // A database of its own, without a log: its first opening makes the streams' directories.
+        let identity = Identity::random();
+        let m = Manifest {
+            identity,
+            lineage: Lineage::new(identity),
+            closed: true,
+            horizon: cut,
+            before: None,
+            epochs: Vec::new(),
+            logs: vec![Inventory::default(); old.logs.len()],
+            checkpoint: Some(PublishedCheckpoint { side: 0, g0: cut, g1: cut, images }),
+            ..old.clone()
+        };
+        m.store(medium, to).map_err(|e| e.1)?;
+        Ok(SalvageReport { cut, rows, problems: loaded.problems })
+    })
 }
 
 /// A database read into memory without changing anything on disk: for checking and dumping.
@@ -150,9 +159,11 @@ impl OfflineDatabase {
     /// # Errors
     /// As [`crate::Database::open`]; [`Error::NoDatabase`] if there is none.
     pub fn load(path: impl AsRef<Path>, options: &Options) -> Result<OfflineDatabase> {
-        let path = path.as_ref();
-        let missing = || Error::NoDatabase { dir: path.to_owned() };
-        recovery::read(path, options, false)?.map(OfflineDatabase).ok_or_else(missing)
+        documented("OfflineDatabase::load", || {
+            let path = path.as_ref();
+            let missing = || Error::NoDatabase { dir: path.to_owned() };
+            recovery::read(path, options, false)?.map(OfflineDatabase).ok_or_else(missing)
+        })
     }
 
     /// What it is to its standbys or its primary, in words.
@@ -238,10 +249,12 @@ impl OfflineDatabase {
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn earlier_rows(&self, table: &str) -> Result<u64> {
-        let t = self.0.tables().find(|t| t.schema.name == table);
-        let t = t.ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })?;
-        let all = t.count_generations();
-        Ok(all.iter().filter(|(number, _)| **number != t.layout.generation).map(|(_, rows)| rows).sum())
+        documented("OfflineDatabase::earlier_rows", || {
+            let t = self.0.tables().find(|t| t.schema.name == table);
+            let t = t.ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })?;
+            let all = t.count_generations();
+            Ok(all.iter().filter(|(number, _)| **number != t.layout.generation).map(|(_, rows)| rows).sum())
+        })
     }
 
     /// How often columns of a table were added or dropped.
@@ -260,8 +273,10 @@ impl OfflineDatabase {
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn column_changes(&self, table: &str) -> Result<u16> {
-        let t = self.0.tables().find(|t| t.schema.name == table);
-        t.map(|t| t.layout.generation).ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })
+        documented("OfflineDatabase::column_changes", || {
+            let t = self.0.tables().find(|t| t.schema.name == table);
+            t.map(|t| t.layout.generation).ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })
+        })
     }
 
     /// Checks indexes against rows and rows against schemas.
@@ -281,7 +296,7 @@ impl OfflineDatabase {
     /// # Errors
     /// [`Error::CorruptTable`] on the first contradiction.
     pub fn check(&self) -> Result<()> {
-        self.0.verify()
+        documented("OfflineDatabase::check", || self.0.verify())
     }
 
     /// Gives every row of a table to `f`, in order of place.
@@ -303,17 +318,19 @@ impl OfflineDatabase {
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn rows(&self, table: &str, mut f: impl FnMut(&Row)) -> Result<()> {
-        let t = self.0.tables().find(|t| t.schema.name == table);
-        let t = t.ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })?;
-        for (_, c) in t.containers.iter() {
-            let bytes = c.bytes.read();
-            for slot in 0..c.slots(t.space.container_size) {
-                if let Some(row) = bytes.get(c.range(slot)).and_then(|s| t.layout.row_of(Slot(s))) {
-                    f(&Row { bytes: row.into_owned().into(), layout: t.layout.clone() });
+        documented("OfflineDatabase::rows", || {
+            let t = self.0.tables().find(|t| t.schema.name == table);
+            let t = t.ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })?;
+            for (_, c) in t.containers.iter() {
+                let bytes = c.bytes.read();
+                for slot in 0..c.slots(t.space.container_size) {
+                    if let Some(row) = bytes.get(c.range(slot)).and_then(|s| t.layout.row_of(Slot(s))) {
+                        f(&Row { bytes: row.into_owned().into(), layout: t.layout.clone() });
+                    }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -394,50 +411,53 @@ pub struct LogFrame {
 /// ```
 ///
 /// # Errors
-/// [`Error::NoDatabase`]; [`Error::Corrupt`] if the manifest is unreadable; [`Error::Io`].
+/// [`Error::NoDatabase`]; [`Error::Corrupt`] if the manifest is unreadable or missing;
+/// [`Error::Directory`] if [`Options::stream_dirs`] names what cannot be; [`Error::Io`].
 pub fn read_log(
     path: impl AsRef<Path>,
     options: &Options,
     mut f: impl FnMut(&LogFrame),
 ) -> Result<Vec<String>> {
-    let (path, medium) = (path.as_ref(), &*options.medium);
-    let mut locks = Locks::default();
-    let found = Survey::take(path, options, Purpose::Read, &mut locks)?;
-    let m = found.manifest.ok_or_else(|| Error::NoDatabase { dir: path.to_owned() })?;
-    let mut damaged = Vec::new();
-    let mut buffer = Buffer::default();
-    for (i, home) in found.homes.iter().enumerate() {
-        damaged.extend(home.problems.iter().map(ToString::to_string));
-        for &n in home.numbers.iter().filter(|_| home.is_ours) {
-            let s = scan::read(medium, &home.dir, i, n, &m.epochs, buffer)?;
-            if let Some(at) = s.damage {
-                damaged.push(format!("{} is damaged at offset {at}", s.path.display()));
-            }
-            damaged.extend(s.misses_frames(&m).map(|e| e.to_string()));
-            for frame in &s.frames {
-                let mut r = Reader::new(&s.bytes[frame.body()]);
-                let mut changes = Vec::new();
-                while let Some(c) = record::next(&mut r) {
-                    changes.push(LogRecord {
-                        table: c.target.table,
-                        place: (c.target.container, c.target.slot),
-                        version: c.target.version,
-                        is_difference: c.kind == Kind::Difference,
-                        bytes: c.payload.len(),
+    documented("read_log", || {
+        let (path, medium) = (path.as_ref(), &*options.medium);
+        let mut locks = Locks::default();
+        let found = Survey::take(path, options, Purpose::Read, &mut locks)?;
+        let m = found.manifest.ok_or_else(|| Error::NoDatabase { dir: path.to_owned() })?;
+        let mut damaged = Vec::new();
+        let mut buffer = Buffer::default();
+        for (i, home) in found.homes.iter().enumerate() {
+            damaged.extend(home.problems.iter().map(ToString::to_string));
+            for &n in home.numbers.iter().filter(|_| home.is_ours) {
+                let s = scan::read(medium, &home.dir, i, n, &m.epochs, buffer)?;
+                if let Some(at) = s.damage {
+                    damaged.push(format!("{} is damaged at offset {at}", s.path.display()));
+                }
+                damaged.extend(s.misses_frames(&m).map(|e| e.to_string()));
+                for frame in &s.frames {
+                    let mut r = Reader::new(&s.bytes[frame.body()]);
+                    let mut changes = Vec::new();
+                    while let Some(c) = record::next(&mut r) {
+                        changes.push(LogRecord {
+                            table: c.target.table,
+                            place: (c.target.container, c.target.slot),
+                            version: c.target.version,
+                            is_difference: c.kind == Kind::Difference,
+                            bytes: c.payload.len(),
+                        });
+                    }
+                    f(&LogFrame {
+                        file: s.path.clone(),
+                        offset: frame.at as u64,
+                        len: frame.len as u64,
+                        gsn: frame.gsn,
+                        horizon: frame.horizon,
+                        is_recovered: s.epoch.is_some_and(|e| frame.gsn <= e.cut),
+                        changes,
                     });
                 }
-                f(&LogFrame {
-                    file: s.path.clone(),
-                    offset: frame.at as u64,
-                    len: frame.len as u64,
-                    gsn: frame.gsn,
-                    horizon: frame.horizon,
-                    is_recovered: s.epoch.is_some_and(|e| frame.gsn <= e.cut),
-                    changes,
-                });
+                buffer = s.bytes;
             }
-            buffer = s.bytes;
         }
-    }
-    Ok(damaged)
+        Ok(damaged)
+    })
 }

@@ -293,6 +293,58 @@ fn operations_document_the_errors_that_the_page_lists() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Operations that do nothing but call another one, whose errors are theirs.
+const CALLS: [(&str, &str); 18] = [
+    ("Transaction::get", "Transaction::get_with"),
+    ("Transaction::get_many", "Transaction::get_many_with"),
+    ("Transaction::commit", "Transaction::commit_with"),
+    ("Records::insert", "Transaction::insert"),
+    ("Records::upsert", "Transaction::upsert"),
+    ("Records::update", "Transaction::update_at"),
+    ("Records::delete", "Transaction::delete"),
+    ("Records::range", "Transaction::range"),
+    ("Records::scan", "Transaction::scan"),
+    ("Database::get", "Database::get_with"),
+    ("Database::get_many", "Database::get_many_with"),
+    ("Snapshot::get", "Snapshot::get_with"),
+    ("Snapshot::get_many", "Snapshot::get_many_with"),
+    ("Standby::table", "Database::table"),
+    ("Standby::snapshot", "Database::snapshot"),
+    ("Standby::checkpoint", "Database::checkpoint"),
+    ("Standby::close", "Database::close"),
+    ("Ticket::wait", "Ticket::wait_durable"),
+];
+
+/// As those, but in a way of its own each time round.
+const LOOPS: [(&str, &str); 3] = [
+    (".await", "Ticket::poll"),
+    ("Tail::next_within", "Tail::try_next"),
+    ("Tail::poll_next", "Tail::try_next"),
+];
+
+/// What no test has provoked is still seen when it comes: each operation passes through
+/// `documented`, or calls one that does and is on the page with the same errors.
+#[test]
+fn every_operation_is_held_against_the_page() {
+    let (page, _) = page_of_errors();
+    let files = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let text: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let passes = text.split("documented(").skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
+    let held: BTreeSet<&str> = passes.filter_map(|rest| rest.split('"').next()).collect();
+    let unknown: Vec<_> = held.iter().filter(|name| !page.contains_key(**name)).collect();
+    assert!(unknown.is_empty(), "not on the page: {unknown:?}");
+    let callers: BTreeMap<&str, &str> = CALLS.into_iter().chain(LOOPS).collect();
+    let free = |name: &&str| !held.contains(*name) && !callers.contains_key(*name);
+    let free: Vec<&str> = page.keys().map(String::as_str).filter(free).collect();
+    assert!(free.is_empty(), "these pass through nothing: {free:?}");
+    for (caller, called) in callers {
+        assert!(held.contains(called), "{called}, which {caller} calls, passes through nothing");
+        assert!(!held.contains(caller), "{caller} is held against the page itself");
+        let (theirs, its) = (whole(&page, called), whole(&page, caller));
+        assert!(its.is_superset(&theirs), "{caller} returns {theirs:?} of {called}, and has {its:?}");
+    }
+}
+
 /// Names in backquotes that have the form `file::test`, `file::…::test` or `path/of/file.rs`.
 fn cited(page: &str) -> Vec<String> {
     let quoted = page.split('`').skip(1).step_by(2);

@@ -225,7 +225,7 @@ impl HashIndex {
         t.find(h, |e| e.key.is(key))?.rids.first()
     }
 
-    /// Looks up to [`BATCH`] keys among `keys` up together: one step of all before the next one of
+    /// Looks up to [`BATCH`] keys among `keys` up together, those without a place: one step of all before the next one of
     /// any, so that a processor has the loads of many under way. The latches are taken first, for
     /// nothing passes an atomic access that has not come to its end. Who holds some does not wait
     /// for another: what a writer has is looked up afterwards.
@@ -234,7 +234,7 @@ impl HashIndex {
         let (mut numbers, mut latched) = ([0; BATCH], 0);
         // Where among them each key's shard is; behind their end if it is not.
         let mut places = [BATCH; BATCH];
-        for (place, probe) in places.iter_mut().zip(&*probes) {
+        for (place, probe) in places.iter_mut().zip(&*probes).filter(|(_, probe)| probe.rid.is_none()) {
             let number = shard_of(probe.hash);
             if let Some(held) = numbers[..latched].iter().position(|&n| n == number) {
                 *place = held;
@@ -257,7 +257,8 @@ impl HashIndex {
             probe.rid = entry.and_then(|e| e.rids.first());
         }
         drop(shards);
-        for (probe, _) in probes.iter_mut().zip(places).filter(|(_, place)| *place == BATCH) {
+        let left = |(probe, place): &(&mut Probe, usize)| *place == BATCH && probe.rid.is_none();
+        for (probe, _) in probes.iter_mut().zip(places).filter(left) {
             probe.rid = self.find(&keys[probe.key.clone()], probe.hash);
         }
     }

@@ -15,6 +15,7 @@ pub use ticket::Ticket;
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::interruption;
+use crate::process;
 use crate::register::Register;
 use crate::sabotage::{Defect, has_defect};
 use crate::standby::Tails;
@@ -145,7 +146,7 @@ impl Log {
             single,
             counters: LogCounters::default(),
             stopping: AtomicBool::new(false),
-            process: std::process::id(),
+            process: process::number(),
             segments: CacheLine(AtomicU64::new(segments)),
             max_segments: u64::MAX,
             segment_bytes: 0,
@@ -297,7 +298,7 @@ impl Log {
     /// Whether this is a copy of the log, in a process that was forked from the one that opened the
     /// database.
     pub(crate) fn is_forked(&self) -> bool {
-        std::process::id() != self.process
+        process::number() != self.process
     }
 
     /// Refuses what writes, or waits for a background thread, in a process that was forked after

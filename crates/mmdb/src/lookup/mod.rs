@@ -2,8 +2,10 @@
 
 mod batch;
 mod buffers;
+mod hints;
 
 pub(crate) use buffers::{Buffers, Lease};
+pub(crate) use hints::Hints;
 
 use crate::error::Result;
 use crate::index::BATCH;

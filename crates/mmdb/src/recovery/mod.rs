@@ -1,6 +1,7 @@
 //! Opening: images, then the log, then the indexes. The rules are numbered in `docs/recovery.md`.
 
 pub(crate) mod buffer;
+mod doubles;
 pub(crate) mod replay;
 mod report;
 mod room;
@@ -922,6 +923,7 @@ fn build_some_indexes(
                     c.bytes.write()[c.range(slot)].fill(0);
                 }
             }
+            doubles::leave_out(t, &mut parts, p);
         }
     }
     for (i, index) in t.indexes.iter().enumerate().filter(|(_, index)| wanted(&index.def)) {

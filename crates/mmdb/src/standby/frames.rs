@@ -17,6 +17,7 @@
 use super::lineage::{Change, Fence, put_fences, read_fences};
 use super::position::Position;
 use crate::codec::{Reader, put_bytes, put_u64, u32_at};
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::format::FORMAT;
 use crate::identity::Identity;
@@ -172,14 +173,16 @@ impl Frames {
     /// # Errors
     /// [`Error::FramesDamaged`] if they are not as they were sent.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Frames> {
-        let damaged = |what: &str| Error::FramesDamaged { what: what.to_owned() };
-        let end = bytes.len().checked_sub(4).ok_or_else(|| damaged("they are cut off"))?;
-        if crc32c::crc32c(&bytes[..end]) != u32_at(&bytes, end) {
-            return Err(damaged("their checksum does not match"));
-        }
-        let read = Frames::read(&bytes[..end]);
-        let (head, to, entries) = read.ok_or_else(|| damaged("they contradict themselves"))?;
-        Ok(Frames { bytes, head, to, entries })
+        documented("Frames::from_bytes", || {
+            let damaged = |what: &str| Error::FramesDamaged { what: what.to_owned() };
+            let end = bytes.len().checked_sub(4).ok_or_else(|| damaged("they are cut off"))?;
+            if crc32c::crc32c(&bytes[..end]) != u32_at(&bytes, end) {
+                return Err(damaged("their checksum does not match"));
+            }
+            let read = Frames::read(&bytes[..end]);
+            let (head, to, entries) = read.ok_or_else(|| damaged("they contradict themselves"))?;
+            Ok(Frames { bytes, head, to, entries })
+        })
     }
 
     /// The head, where it ends, and where the entries begin; all of them are there.

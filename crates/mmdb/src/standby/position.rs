@@ -2,6 +2,7 @@
 
 use super::lineage::{Fence, Lineage};
 use crate::codec::{Reader, put_u64, u32_at};
+use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use std::fmt;
@@ -108,8 +109,10 @@ impl Position {
     /// # Errors
     /// [`Error::FramesDamaged`] if it is not whole.
     pub fn from_bytes(bytes: &[u8]) -> Result<Position> {
-        Position::read(bytes).ok_or_else(|| Error::FramesDamaged {
-            what: format!("{} bytes are no whole position", bytes.len()),
+        documented("Position::from_bytes", || {
+            Position::read(bytes).ok_or_else(|| Error::FramesDamaged {
+                what: format!("{} bytes are no whole position", bytes.len()),
+            })
         })
     }
 

@@ -226,10 +226,8 @@ impl Transaction<'_> {
         let mut k = std::mem::take(&mut self.s.key);
         body.clear();
         let kind = self.kind();
-        let mut writes = self.s.writes.iter().filter(|w| w.change != Change::Dead);
-        let built = writes.try_for_each(|w| {
-            self.put_record(self.db.existing(tables, w.table)?, w, kind, &mut body, &mut k)
-        });
+        let put = |w: &Write| self.put_record(self.db.existing(tables, w.table)?, w, kind, &mut body, &mut k);
+        let built = self.s.writes.iter().filter(|w| w.change != Change::Dead).try_for_each(put);
         let logged = !body.is_empty();
         self.s.body = body;
         self.s.key = k;

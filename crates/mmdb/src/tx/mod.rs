@@ -6,6 +6,7 @@ mod locks;
 mod range_read;
 mod ranges;
 mod row_lock;
+mod scratch;
 mod write_set;
 
 pub use cursor::Cursor;
@@ -15,7 +16,6 @@ use crate::documented::documented;
 use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::key;
-use crate::life::Span;
 use crate::lock::{LockFailure, Mode};
 use crate::log::Ticket;
 use crate::lookup::{Lease, in_batches};
@@ -29,38 +29,10 @@ use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
 use crate::tables::Tables;
 use crate::value::Value;
-use range_read::{Claim, RangeRead};
-use std::cell::RefCell;
+use scratch::Lent;
 use std::ops::Range;
 use std::sync::Arc;
-use write_set::{Change, Write, WriteSet};
-
-/// Buffers that a thread's transactions use again and again.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    locks: Vec<u64>,
-    intents: Vec<(u32, Mode)>,
-    reads: Vec<RangeRead>,
-    claims: Vec<Claim>,
-    /// The tables in use, and the life each was in at first.
-    spans: Vec<(u32, Span)>,
-    writes: WriteSet,
-    arena: Vec<u8>,
-    key: Vec<u8>,
-    body: Vec<u8>,
-    old: Vec<u8>,
-    names: Vec<u64>,
-}
-
-impl Scratch {
-    /// Bytes of the buffers that grow with the transaction.
-    fn bytes(&self) -> u64 {
-        let locks = self.locks.capacity() * size_of::<u64>() + self.claims.capacity() * size_of::<Claim>();
-        (self.arena.capacity() + self.body.capacity() + locks) as u64 + self.writes.bytes()
-    }
-}
-
-thread_local!(static SPARE: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) });
+use write_set::{Change, Write};
 
 /// A serializable transaction. It sees its own changes; others see them once it has committed.
 /// Dropping it undoes it.
@@ -86,7 +58,7 @@ pub struct Transaction<'db> {
     stripe: usize,
     /// Chooses the log's stream.
     lane: usize,
-    s: Box<Scratch>,
+    s: Lent,
     open: bool,
     /// The lock that was refused, if one was: then this transaction can only end.
     refusal: Option<Box<Refusal>>,
@@ -166,39 +138,17 @@ impl Drop for Transaction<'_> {
         if self.charged > 0 {
             self.db.space.budget.add(-(self.charged as i64));
         }
-        let mut s = std::mem::take(&mut self.s);
-        assert!(
-            (s.locks.is_empty() && s.intents.is_empty() && s.claims.is_empty() && s.reads.is_empty())
-                || std::thread::panicking(),
-            "a transaction that ends has given its locks back"
-        );
-        s.arena.clear();
-        s.intents.clear();
-        s.reads.clear();
-        s.claims.clear();
-        s.spans.clear();
-        s.writes.clear();
-        // One large transaction must not keep its memory for good.
-        if s.bytes() <= 4 * SMALL {
-            // The thread may be ending; then the buffers go with it.
-            let _ = SPARE.try_with(|spare| *spare.borrow_mut() = Some(s));
-        }
     }
 }
 
 impl<'db> Transaction<'db> {
     pub(crate) fn new(db: &'db Engine, age: u64, stripe: usize, lane: usize) -> Self {
-        let s = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten().unwrap_or_default();
-        assert!(
-            s.locks.is_empty() && s.intents.is_empty() && s.spans.is_empty() && s.writes.len() == 0,
-            "a transaction begins with nothing"
-        );
         Transaction {
             db,
             age,
             stripe,
             lane,
-            s,
+            s: Lent::take(),
             open: true,
             refusal: None,
             charged: 0,
@@ -530,18 +480,20 @@ impl<'db> Transaction<'db> {
         keys: impl IntoIterator<Item = K>,
         mut read: impl FnMut(usize, Option<RowView<'_>>),
     ) -> Result<()> {
-        let mut lease = Lease::take();
-        in_batches(keys, |first, some| {
-            let t = self.table(table)?;
-            // What others change before its lock is taken is looked up again behind that.
-            lease.buffers().batch.warm(t, some);
-            for (n, key) in some.iter().enumerate() {
-                let found = self.get_with(table, key.as_ref(), |row| read(first + n, Some(row)))?;
-                if found.is_none() {
-                    read(first + n, None);
+        documented("Transaction::get_many_with", || {
+            let mut lease = Lease::take();
+            in_batches(keys, |first, some| {
+                let t = self.table(table)?;
+                // What others change before its lock is taken is looked up again behind that.
+                lease.buffers().batch.warm(t, some);
+                for (n, key) in some.iter().enumerate() {
+                    let found = self.get_with(table, key.as_ref(), |row| read(first + n, Some(row)))?;
+                    if found.is_none() {
+                        read(first + n, None);
+                    }
                 }
-            }
-            Ok(())
+                Ok(())
+            })
         })
     }
 
@@ -707,7 +659,7 @@ impl<'db> Transaction<'db> {
             return Err(e);
         }
         self.promised += t.entry_bytes(1);
-        self.s.writes.push(t, w, &self.s.arena);
+        self.s.with_rows(|writes, rows| writes.push(t, w, rows));
         Ok(())
     }
 
@@ -1069,12 +1021,12 @@ impl<'db> Transaction<'db> {
                 let (fresh, replaces) = (false, true);
                 let w = Write { table: t.id, rid, class: have, change, hash, after: new, fresh, replaces };
                 self.admit(t, &[&w], None)?;
-                self.s.writes.push(t, w, &self.s.arena);
+                self.s.with_rows(|writes, rows| writes.push(t, w, rows));
             }
             Found::Own(i) if fits => {
                 let w = Write { after: new.clone(), ..self.s.writes[i].clone() };
                 self.admit(t, &[&w], Some(i))?;
-                self.s.writes.set_after(t, i, new, &self.s.arena);
+                self.s.with_rows(|writes, rows| writes.set_after(t, i, new, rows));
             }
             _ => {
                 // The row moves to a larger slot: it goes here and appears there.
@@ -1100,12 +1052,12 @@ impl<'db> Transaction<'db> {
                 }
                 match found {
                     Found::Own(i) if self.s.writes[i].fresh => {
-                        self.s.writes.kill(t, i, &self.s.arena);
+                        self.s.with_rows(|writes, rows| writes.kill(t, i, rows));
                     }
-                    Found::Own(i) => self.s.writes.make_delete(t, i, &self.s.arena),
-                    Found::There(_) => self.s.writes.push(t, goes, &self.s.arena),
+                    Found::Own(i) => self.s.with_rows(|writes, rows| writes.make_delete(t, i, rows)),
+                    Found::There(_) => self.s.with_rows(|writes, rows| writes.push(t, goes, rows)),
                 }
-                self.s.writes.push(t, comes, &self.s.arena);
+                self.s.with_rows(|writes, rows| writes.push(t, comes, rows));
             }
         }
         Ok(())
@@ -1215,11 +1167,13 @@ impl<'db> Transaction<'db> {
             }
         }
         match found {
-            Found::Own(i) if self.s.writes[i].fresh => self.s.writes.kill(t, i, &self.s.arena),
+            Found::Own(i) if self.s.writes[i].fresh => {
+                self.s.with_rows(|writes, rows| writes.kill(t, i, rows))
+            }
             Found::Own(i) => {
                 let w = Write { change: Change::Delete, after: 0..0, ..self.s.writes[i].clone() };
                 self.admit(t, &[&w], Some(i))?;
-                self.s.writes.make_delete(t, i, &self.s.arena);
+                self.s.with_rows(|writes, rows| writes.make_delete(t, i, rows));
             }
             Found::There(rid) => {
                 let class = t.container(rid)?.class;
@@ -1227,7 +1181,7 @@ impl<'db> Transaction<'db> {
                 let (after, fresh, replaces) = (0..0, false, true);
                 let w = Write { table: t.id, rid, class, change, hash: h, after, fresh, replaces };
                 self.admit(t, &[&w], None)?;
-                self.s.writes.push(t, w, &self.s.arena);
+                self.s.with_rows(|writes, rows| writes.push(t, w, rows));
             }
         }
         Ok(true)

@@ -292,12 +292,14 @@ impl<'db> Transaction<'db> {
         index: &str,
         bounds: impl RangeBounds<K>,
     ) -> Result<u64> {
-        let mut cursor = self.range(table, index, bounds)?.for_update();
-        let mut count = 0;
-        while cursor.next_with(|_| ())?.is_some() {
-            count += u64::from(cursor.delete()?);
-        }
-        Ok(count)
+        documented("Transaction::delete_range", || {
+            let mut cursor = self.range(table, index, bounds)?.for_update();
+            let mut count = 0;
+            while cursor.next_with(|_| ())?.is_some() {
+                count += u64::from(cursor.delete()?);
+            }
+            Ok(count)
+        })
     }
 
     /// All rows: in order of the primary key if that is ordered, and then what is read is locked as
