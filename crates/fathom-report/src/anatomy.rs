@@ -57,6 +57,17 @@ fn rows(spans: impl Iterator<Item = (i64, i64)>) -> Vec<usize> {
         .collect()
 }
 
+/// What a call was, as far as a recording tells: one in which the device was flushed is a sync.
+fn kind(anatomy: &Anatomy, call: &CallSpan) -> &'static str {
+    let has = |op: BlockOp| call.requests.iter().any(|request| anatomy.requests[*request].op == op);
+    match () {
+        () if has(BlockOp::Flush) => "sync",
+        () if has(BlockOp::Write) => "write",
+        () if has(BlockOp::Read) => "read",
+        () => "call",
+    }
+}
+
 /// One line on what the device did in a call: `WAL 8.00 KiB, file system journal 16.0 KiB, flush`.
 fn work(anatomy: &Anatomy, call: &CallSpan) -> String {
     let all: Vec<String> = call.requests.iter().map(|request| told(&anatomy.requests[*request])).collect();
@@ -79,10 +90,17 @@ pub fn sentence(anatomy: &Anatomy) -> String {
     let plural = |n: usize, word: &str, many: &str| {
         format!("{n} {}", if n == 1 { word.to_owned() } else { format!("{word}{many}") })
     };
+    let kinds: Vec<String> = ["sync", "write", "read", "call"]
+        .into_iter()
+        .map(|name| (waited.iter().filter(|call| kind(anatomy, call) == name).count(), name))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| plural(count, name, "s"))
+        .collect();
+    let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     let calls = match anatomy.calls.len() {
         0 => format!("It took {}", number::time(anatomy.wall_ns as f64)),
         all => format!(
-            "{} of {} on files waited for the device, {} of {}",
+            "{} of {} on files waited for the device{kinds}, {} of {}",
             waited.len(),
             plural(all, "call", "s"),
             number::time(waited_ns.max(0) as f64),
@@ -130,6 +148,7 @@ pub fn anatomy_terminal(anatomy: &Anatomy, style: &Style) -> String {
     out += &style.paragraph("  ", &sentence(anatomy));
     let mut table = Table::default();
     table.column("call", Align::Right);
+    table.column("is", Align::Left);
     table.column("from", Align::Right);
     table.column("took", Align::Right);
     table.column("what the device did meanwhile", Align::Left);
@@ -140,11 +159,13 @@ pub fn anatomy_terminal(anatomy: &Anatomy, style: &Style) -> String {
             (quick, quick_ns) = (quick + 1, quick_ns + took);
             continue;
         }
-        table.row(vec![number.to_string(), at(call.start_ns), at(took), work(anatomy, call)]);
+        let kind = kind(anatomy, call).to_owned();
+        table.row(vec![number.to_string(), kind, at(call.start_ns), at(took), work(anatomy, call)]);
     }
     let in_calls = |place: usize| anatomy.calls.iter().any(|call| call.requests.contains(&place));
     for (_, request) in anatomy.requests.iter().enumerate().filter(|(place, _)| !in_calls(*place)) {
         table.row(vec![
+            String::new(),
             String::new(),
             at(request.start_ns),
             at(request.end_ns - request.start_ns),
@@ -219,7 +240,7 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
         body.text(LEFT - 8.0, y + 11.0, "calls on files", "end", INK, 11, false);
     }
     for (number, (call, row)) in (1..).zip(anatomy.calls.iter().zip(&call_rows)) {
-        let words = format!("call {number}: {}", at(call.end_ns - call.start_ns));
+        let words = format!("{} {number}: {}", kind(anatomy, call), at(call.end_ns - call.start_ns));
         bar(&mut bars, y + *row as f64 * ROW, (call.start_ns, call.end_ns), CALL, &words, false);
     }
     y += call_rows.iter().max().map_or(0.0, |row| (*row + 1) as f64 * ROW) + 4.0;
@@ -319,7 +340,11 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
         ));
     }
     for (number, call) in (1..).zip(&anatomy.calls) {
-        let words = if call.requests.is_empty() { "call".into() } else { format!("call {number}, waits") };
+        let words = if call.requests.is_empty() {
+            "call".into()
+        } else {
+            format!("{} {number}, waits", kind(anatomy, call))
+        };
         let args = json!({ "device": work(anatomy, call) });
         let track = u64::from(call.thread) + 1;
         events.push(span(&words, "call", APPLICATION, track, (call.start_ns, call.end_ns), args));
@@ -395,7 +420,9 @@ mod tests {
     fn the_text_says_what_each_call_waited_for() {
         let text = anatomy_terminal(&commit(), &Style::PLAIN);
         for words in [
-            "1 of 2 calls on files waited for the device, 4.87 ms of 5 ms",
+            "1 of 2 calls on files waited for the device (1 sync), 4.87 ms of 5 ms",
+            // "What are these three fsyncs?", and each of them was called a call.
+            "2  sync",
             "3 writes (24 KiB) and 1 flush.",
             "WAL 8 KiB, file system journal 8 KiB, flush",
             "1 call did not wait for the device: 10 µs",
@@ -457,7 +484,7 @@ mod tests {
     fn the_picture_has_a_row_for_each_owner_and_escapes_labels() {
         let svg = anatomy_svg(&commit());
         assert!(svg.starts_with("<svg ") && svg.contains(crate::SVG_MARK) && !svg.contains("<i>"), "{svg}");
-        for words in [">WAL<", ">fs journal<", ">fs metadata<", ">flush<", "call 2: 4.87 ms"] {
+        for words in [">WAL<", ">fs journal<", ">fs metadata<", ">flush<", "sync 2: 4.87 ms"] {
             assert!(svg.contains(words), "{words}: {svg}");
         }
         // The flush is three times as long as the write of the WAL and more: 3.6 ms of 0.96 ms.

@@ -88,7 +88,7 @@ pub fn verdict(cautions: &[Caution], is_answered: bool) -> String {
 }
 
 /// The text with a capital and a full stop.
-fn sentence(text: &str) -> String {
+pub fn sentence(text: &str) -> String {
     let mut chars = text.trim_end().chars();
     let mut out: String = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
     out.push_str(chars.as_str());

@@ -59,8 +59,15 @@ fn is_compared(key: &str) -> bool {
     key != "trace" && !key.starts_with("workload.")
 }
 
-/// What the phase says of the axis: a sentence for each value but the first.
-pub fn sentences(results: &Results, analysis: &Analysis, axis: &ChosenAxis, phase: &str) -> Vec<String> {
+/// What the phase says of the axis: a sentence for each value but the first; none of two cells that
+/// the experiment itself compares in it (`told`), which says more of them.
+pub fn sentences(
+    results: &Results,
+    analysis: &Analysis,
+    axis: &ChosenAxis,
+    phase: &str,
+    told: &[Finding],
+) -> Vec<String> {
     let metric =
         analysis.measures.iter().find(|measure| measure.phase == phase).map(|measure| measure.main_metric());
     let (Some(metric), Some(baseline)) = (metric, axis.values.first()) else { return Vec::new() };
@@ -85,9 +92,18 @@ pub fn sentences(results: &Results, analysis: &Analysis, axis: &ChosenAxis, phas
         .filter_map(|value| {
             let of_value: Vec<&Finding> =
                 all.iter().filter(|finding| value_of(finding) == Some(value)).collect();
+            if matches!(of_value.as_slice(), [only] if told.iter().any(|told| is_of_same_cells(told, only))) {
+                return None;
+            }
             sentence(results, analysis, axis, &of_value, metric)
         })
         .collect()
+}
+
+/// Whether two findings compare the same two cells in the same phase, whichever is the baseline.
+fn is_of_same_cells(a: &Finding, b: &Finding) -> bool {
+    let cells = |finding: &Finding| [finding.cell.min(finding.baseline), finding.cell.max(finding.baseline)];
+    cells(a) == cells(b) && a.phase == b.phase && a.baseline_phase == b.baseline_phase && a.x == b.x
 }
 
 /// A value as a sentence tells it: a number alone would not say of what.

@@ -6,7 +6,7 @@ mod html;
 use std::fmt::Write as _;
 
 use fathom_lab::analysis::{Change, Changes, Clock, Judgement, Quantity, Side, times};
-use fathom_lab::stats::Interval;
+use fathom_lab::stats::{Comparison as Quotient, Interval};
 use serde::Serialize;
 
 use crate::number;
@@ -51,6 +51,11 @@ fn words(change: &Change) -> String {
     }
 }
 
+/// What a quantity does in that sentence: flushes *are* so many times as many.
+fn verb(change: &Change) -> &'static str {
+    if change.quantity.is_count() { "are" } else { "is" }
+}
+
 /// The same in a column.
 fn head(change: &Change) -> &'static str {
     match (change.quantity, change.clock) {
@@ -75,9 +80,10 @@ fn value(change: &Change, value: f64) -> String {
 
 fn interval(change: &Change, of: &Interval) -> String {
     match change.quantity {
-        Quantity::Model | Quantity::Time => number::time_interval(of.mid, of.low, of.high),
+        _ if of.n < 2 => number::ONE_RUN.to_owned(),
+        Quantity::Model | Quantity::Time => number::time_interval_of(of),
         Quantity::Flushes => format!("[{}, {}]", value(change, of.low), value(change, of.high)),
-        Quantity::Rate | Quantity::Bytes => number::interval(of.low, of.high),
+        Quantity::Rate | Quantity::Bytes => number::interval_of(of),
     }
 }
 
@@ -87,6 +93,16 @@ fn place(change: &Change) -> String {
     format!("{}, {}{x}", change.label, change.phase)
 }
 
+/// How many times as much, to the percent where that is what a limit is given in: 25 % more was
+/// "1.2x, more than the 20 % allowed".
+fn exactly(comparison: &Quotient) -> String {
+    let Quotient { ratio, low, high, .. } = *comparison;
+    if ratio < 2.0 && high < 10.0 {
+        return format!("{ratio:.2}x [{low:.2}, {high:.2}]");
+    }
+    times(comparison)
+}
+
 /// `1.12x [1.10, 1.14] of A's`, or what nothing became.
 fn slower_told(change: &Change) -> String {
     if change.a.mid == 0.0 && change.b.mid > 0.0 {
@@ -94,7 +110,7 @@ fn slower_told(change: &Change) -> String {
     }
     let slower = change.slower();
     if slower.high.is_finite() {
-        format!("{} of A's", times(&slower))
+        format!("{} of A's", exactly(&slower))
     } else {
         format!("{:.2}x of A's, with too few runs for an interval", slower.ratio)
     }
@@ -105,12 +121,12 @@ fn verdict_of(change: &Change) -> String {
     let (better, worse) = if change.quantity.is_count() { ("less", "more") } else { ("faster", "slower") };
     let slower = change.slower();
     match change.faster {
-        faster if !faster.proven => format!("~ {}", times(&faster)),
+        faster if !faster.proven => format!("~ {}", exactly(&faster)),
         faster if faster.ratio > 1.0 && faster.ratio.is_finite() => {
-            format!("{} {better}", times(&faster))
+            format!("{} {better}", exactly(&faster))
         }
         faster if faster.ratio > 1.0 => format!("{better}: none"),
-        _ if slower.ratio.is_finite() => format!("{} {worse}", times(&slower)),
+        _ if slower.ratio.is_finite() => format!("{} {worse}", exactly(&slower)),
         _ => format!("{worse}: A has none"),
     }
 }
@@ -133,15 +149,17 @@ impl Comparison {
             let told = slower_told(change);
             let sentence = match judgement {
                 Judgement::Slower => format!(
-                    "{}: {} is {told} ({values}), more than the {} allowed.",
+                    "{}: {} {} {told} ({values}), more than the {} allowed.",
                     place(change),
                     words(change),
+                    verb(change),
                     percent(allowed)
                 ),
                 Judgement::Fine => format!(
-                    "{}: {} is {told} ({values}), within the {} allowed.",
+                    "{}: {} {} {told} ({values}), within the {} allowed.",
                     place(change),
                     words(change),
+                    verb(change),
                     percent(allowed)
                 ),
                 Judgement::Unknown if change.promises_less => format!(
@@ -149,10 +167,11 @@ impl Comparison {
                     place(change)
                 ),
                 Judgement::Unknown => format!(
-                    "{}: {} is {told} ({values}): this cannot tell whether that is within the {} allowed. More repeats (--repeat) tell it, or \
+                    "{}: {} {} {told} ({values}): this cannot tell whether that is within the {} allowed. More repeats (--repeat) tell it, or \
                      a larger limit.",
                     place(change),
                     words(change),
+                    verb(change),
                     percent(allowed)
                 ),
             };
@@ -206,6 +225,15 @@ impl Comparison {
         }
     }
 
+    /// Why there is no row.
+    fn nothing(&self) -> &'static str {
+        if self.changes.lacking.is_empty() {
+            "The files have no cell with a good run in common, so there is nothing to compare."
+        } else {
+            "What the files have in common has not what is asked for, so there is nothing to compare."
+        }
+    }
+
     fn titles(&self) -> [String; 2] {
         let title = |which: usize| {
             let side = &self.sides[which];
@@ -225,8 +253,13 @@ impl Comparison {
                 .count()
         };
         let (faster, slower) = (count(true), count(false));
+        // Who flushes less is not faster by that.
+        let (good, bad) = match changes.iter().any(|change| change.quantity.is_count()) {
+            true => ("better", "worse"),
+            false => ("faster", "slower"),
+        };
         format!(
-            "B against A: {faster} faster, {slower} slower, {} not proven different (~), of {}.",
+            "B against A: {faster} {good}, {slower} {bad}, {} not proven different (~), of {}.",
             changes.len() - faster - slower,
             changes.len()
         )
@@ -271,7 +304,7 @@ impl Comparison {
         }
         out.push('\n');
         if self.changes.changes.is_empty() {
-            out += "  The files have no cell with a good run in common, so there is nothing to compare.\n";
+            out += &format!("  {}\n", self.nothing());
         } else {
             out += &style.paragraph("  ", &style.bold(&self.summary()));
             let (head, rows) = self.rows();

@@ -94,8 +94,9 @@ impl<'a> Document<'a> {
         let mut findings = Vec::new();
         for axis in &asked.chosen {
             findings.extend(unmeasured(results, axis));
-            findings
-                .extend(phases.iter().flat_map(|phase| chosen::sentences(results, &analysis, axis, phase)));
+            let of_phase =
+                |phase: &String| chosen::sentences(results, &analysis, axis, phase, &asked.findings);
+            findings.extend(phases.iter().flat_map(of_phase));
         }
         let advised = advice(results, &analysis, &main);
         let title = title(results, &axes, &asked.chosen);

@@ -312,6 +312,7 @@ fn marks_table(document: &Document<'_>, figure: &Figure) -> Markup {
 
 fn mark_row(document: &Document<'_>, figure: &Figure, mark: &Mark, has_x: bool) -> Markup {
     let interval = match figure.metric {
+        _ if mark.runs < 2 => number::ONE_RUN.to_owned(),
         Metric::Rate => number::interval(mark.low, mark.high),
         Metric::Time => number::time_interval(mark.mid, mark.low, mark.high),
     };
@@ -456,13 +457,13 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
             td.n data-v=(rate.mid) {
                 (number::plain(rate.mid))
                 @if is_late && measure.clock == Clock::Wall { (devices::mark()) }
-                span.iv { (number::interval(rate.low, rate.high)) }
+                span.iv { (number::interval_of(&rate)) }
             }
             @if has_model(document) {
                 td.n data-v=(wall_rate.mid) {
                     (number::plain(wall_rate.mid))
                     @if is_late { (devices::mark()) }
-                    span.iv { (number::interval(wall_rate.low, wall_rate.high)) }
+                    span.iv { (number::interval_of(&wall_rate)) }
                 }
             }
             @for ns in &measure.model_latency_ns.unwrap_or(measure.latency_ns)[1..] {

@@ -3,6 +3,8 @@
 //! The same rules are written once more in `page/page.js`; a browser test holds both to the same
 //! table of examples.
 
+use fathom_lab::stats::Interval;
+
 /// A number with thousands separators and no more digits than carry meaning (three, or all digits
 /// before the point).
 pub fn plain(value: f64) -> String {
@@ -48,6 +50,19 @@ pub fn time_interval(mid: f64, low: f64, high: f64) -> String {
 /// `[low, high]` of plain numbers.
 pub fn interval(low: f64, high: f64) -> String {
     format!("[{}, {}]", plain(low), plain(high))
+}
+
+/// What stands in the place of an interval where a single run has none.
+pub const ONE_RUN: &str = "one run";
+
+/// The interval of a rate or a count, as [`interval`], where there is one.
+pub fn interval_of(value: &Interval) -> String {
+    if value.n < 2 { ONE_RUN.into() } else { interval(value.low, value.high) }
+}
+
+/// The interval of a time, as [`time_interval`], where there is one.
+pub fn time_interval_of(value: &Interval) -> String {
+    if value.n < 2 { ONE_RUN.into() } else { time_interval(value.mid, value.low, value.high) }
 }
 
 /// A share of one as whole percent; `<1` where it would read as nothing.
@@ -104,7 +119,19 @@ fn separate(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fathom_lab::stats::mean_interval;
+
     use super::*;
+
+    /// What happened: "71.1 [71.1, 71.1]" stood under "[95 %]" for a cell of which one run was good.
+    #[test]
+    fn a_single_run_has_no_interval() {
+        let of = |values: &[f64]| mean_interval(values).unwrap();
+        assert_eq!(interval_of(&of(&[71.1])), ONE_RUN);
+        assert_eq!(time_interval_of(&of(&[1.0e6])), ONE_RUN);
+        assert_eq!(interval_of(&of(&[2.0, 2.0])), "[2, 2]");
+        assert!(time_interval_of(&of(&[0.9e6, 1.1e6])).starts_with('['));
+    }
 
     #[test]
     fn numbers_read_well() {

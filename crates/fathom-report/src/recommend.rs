@@ -23,6 +23,25 @@ pub fn setting(cell: &CellRow) -> Option<(String, String)> {
     Some((read("journal_mode", "delete"), read("synchronous", "full")))
 }
 
+/// What variants differ in where that is SQLite's journal mode, its synchronous setting or both, and
+/// each variant has another one: `journal mode and synchronous setting`.
+pub fn differing(results: &Results) -> Option<String> {
+    let mut all: Vec<(&String, (String, String))> = Vec::new();
+    for cell in &results.cells {
+        let (variant, own) = (cell.axes.get("variants")?, setting(cell)?);
+        match all.iter().find(|(name, other)| *name == variant || *other == own) {
+            Some((name, other)) if *name != variant || *other != own => return None,
+            Some(_) => {}
+            None => all.push((variant, own)),
+        }
+    }
+    let (_, first) = all.first()?;
+    let modes = all.iter().any(|(_, own)| own.0 != first.0).then_some("journal mode");
+    let syncs = all.iter().any(|(_, own)| own.1 != first.1).then_some("synchronous setting");
+    let parts: Vec<String> = modes.into_iter().chain(syncs).map(str::to_owned).collect();
+    (!parts.is_empty()).then(|| crate::words::joined(&parts))
+}
+
 /// Cells among which the question arises.
 pub struct Group<'a> {
     /// What they have in common and others have not: `ext4`; empty where these are all.

@@ -114,8 +114,14 @@ impl Simulation {
             }
         }
         let told = notes.into_iter().map(|(note, labels)| format!("{}: {note}.", labels.join("; ")));
+        let is_luck = self.study.rows.iter().any(|row| row.runs == 1 && row.draws > 1);
+        let luck = is_luck.then(|| {
+            "Of one recorded run an interval holds the luck of the device's times, and not how far another recording would \
+             differ: --repeat 3 and more record that."
+                .to_owned()
+        });
         let without = self.study.without.iter().map(|(label, why)| format!("{label}: not simulated: {why}."));
-        told.chain(without).collect()
+        told.chain(luck).chain(without).collect()
     }
 
     /// One line for each cell, phase and device.

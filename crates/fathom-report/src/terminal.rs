@@ -222,8 +222,8 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
             Metric::Time => number::time(value.mid),
         });
         fields.push(style.dim(&match metric {
-            Metric::Rate => number::interval(value.low, value.high),
-            Metric::Time => number::time_interval(value.mid, value.low, value.high),
+            Metric::Rate => number::interval_of(&value),
+            Metric::Time => number::time_interval_of(&value),
         }));
         if document.is_late(cell.id)
             && measure.clock == Clock::Wall

@@ -42,18 +42,25 @@ pub fn title(results: &Results, axes: &[Axis], chosen: &[ChosenAxis]) -> String 
         if places.is_empty() { String::new() } else { format!(" on {}", counted(&places, "file systems")) };
     if traces.is_empty() {
         let subject = own.split(':').next().unwrap_or(own);
-        let by: Vec<String> = chosen.iter().map(|chosen| crate::axis::label_of(&chosen.key)).collect();
+        let label = |key: &str| label(results, key, crate::axis::label_of(key));
+        let by: Vec<String> = chosen.iter().map(|chosen| label(&chosen.key)).collect();
         let by = if by.is_empty() { String::new() } else { format!(", by {}", joined(&by)) };
         return format!("{subject}{on}{by}");
     }
     let asked = if recommend::groups(results).is_empty() {
         let varying = axes.iter().filter(|axis| axis.values.len() > 1 && axis.key != "trace");
-        joined(&varying.map(|axis| axis.label.clone()).collect::<Vec<_>>())
+        joined(&varying.map(|axis| label(results, &axis.key, axis.label.clone())).collect::<Vec<_>>())
     } else {
         "journal mode and synchronous setting".into()
     };
     let asked = if asked.is_empty() { String::new() } else { format!(": {asked}") };
     format!("{}{on}{asked}", counted(&traces, "traces"))
+}
+
+/// The name of an axis; "variant" says nothing of what varies.
+fn label(results: &Results, key: &str, own: String) -> String {
+    let of_variants = (key == "variants").then(|| recommend::differing(results)).flatten();
+    of_variants.unwrap_or(own)
 }
 
 fn counted(names: &[String], what: &str) -> String {

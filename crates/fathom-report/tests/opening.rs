@@ -104,6 +104,22 @@ fn an_axis_that_the_user_set_has_its_sentence_and_what_was_not_measured_is_said(
     assert!(words.contains("ext4: Use WAL with FULL."), "{words}");
 }
 
+/// What happened: `--set variants=WAL/FULL,delete/full` was told of the same two cells twice, by the
+/// sentence of the experiment ("WAL/FULL commits 4.8x faster than DELETE/FULL") and by that of the
+/// axis ("DELETE/FULL commits 4.8x slower than WAL/FULL").
+#[test]
+fn two_cells_that_the_experiment_compares_are_compared_once() {
+    let (_directory, results) = results(|path| fixture::modelled(path, 1.0, 2.0));
+    assert!(results.experiment.command.contains("--set variants="), "the axis is chosen");
+    let words = words(&results);
+    let told = ["faster than DELETE/FULL", "slower than WAL/FULL", "faster than WAL/FULL"];
+    let count: usize = told.iter().map(|sentence| words.matches(sentence).count()).sum();
+    assert_eq!(count, 1, "{words}");
+    assert!(words.contains("of DELETE/FULL's time is fsync"), "{words}");
+    // The title was "… on sd-slow, by variant".
+    assert!(page(&results).contains("by journal mode</h1>"), "{}", &page(&results)[..3000]);
+}
+
 #[test]
 fn an_assumed_number_that_decides_stands_beside_the_answer() {
     let (_directory, results) = results(|path| fixture::modelled(path, 1.0, 2.0));

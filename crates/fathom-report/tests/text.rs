@@ -285,11 +285,11 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     assert_eq!(decision.len(), 6, "two cells in three phases: {decision:#?}");
     assert_eq!(
         decision[0],
-        "Slower: delete/full, insert: flushes of one transaction is 1.2x [1.2, 1.2] of A's (2.00 → 2.50), more than the 20 % allowed."
+        "Slower: delete/full, insert: flushes of one transaction are 1.25x [1.25, 1.25] of A's (2.00 → 2.50), more than the 20 % allowed."
     );
     let table = slower.terminal(&Style::PLAIN);
     println!("{table}");
-    assert!(table.contains("6 slower") && table.contains("1.2x [1.2, 1.2] more"), "{table}");
+    assert!(table.contains("0 better, 6 worse") && table.contains("1.25x [1.25, 1.25] more"), "{table}");
     let markdown = slower.markdown();
     assert!(markdown.starts_with(&format!("**{}**\n", decision[0])), "{markdown}");
     assert!(markdown.contains("b&lt;script&gt;&.db") && !markdown.contains("<script"), "{markdown}");
@@ -310,6 +310,15 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
         (json["changes"][1]["a"]["mid"].as_f64(), json["changes"][1]["b"]["mid"].as_f64()),
         (Some(2.0), Some(2.5))
     );
+    // "No cell with a good run in common" stood over cells that were there and lacked a quantity.
+    let (_d, wall) = results(fixture::first_look);
+    let mut lacking = compared(&wall, &wall, 0.1);
+    lacking.changes.changes.clear();
+    lacking.changes.lacking = vec!["wal/full, insert: A has no model time".into()];
+    let text = lacking.terminal(&Style::PLAIN);
+    assert!(text.contains("has not what is asked for") && !text.contains("no cell"), "{text}");
+    lacking.changes.lacking.clear();
+    assert!(lacking.terminal(&Style::PLAIN).contains("no cell with a good run"));
     // Markup in names goes into no format as such.
     let (_c, hostile) = results(fixture::hostile);
     let hostile = compared(&hostile, &hostile, 0.1);
@@ -333,7 +342,7 @@ fn a_comparison_is_a_page_with_every_ratio_and_the_same_words() {
     for sentence in slower.decision() {
         assert!(page.contains(&sentence), "{sentence}");
     }
-    assert!(page.contains("1.2x [1.2, 1.2] more") && page.contains("b&lt;script&gt;&amp;.db"));
+    assert!(page.contains("1.25x [1.25, 1.25] more") && page.contains("b&lt;script&gt;&amp;.db"));
     // The place of a ratio: 2.5 for 2 is 0.8 as good, left of the middle, the same for all six.
     let place = |class: &str| {
         let at = page.find(&format!("<li class=\"{class}\">")).unwrap();

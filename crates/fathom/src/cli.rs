@@ -338,7 +338,7 @@ pub struct Compare {
     #[arg(value_name = "B.db")]
     pub b: PathBuf,
     /// Exit with 1 where B is slower than A by more than this, with 2 where that cannot be told
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
     pub fail_if_slower: Option<f64>,
     /// Compare this (more of them with commas) [default: model,flushes,bytes on a modelled device,
     /// else the rate or the time]

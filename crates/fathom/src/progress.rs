@@ -112,8 +112,9 @@ impl Bar {
 /// `34/40  wal/normal  0:12 left`.
 fn told(progress: &Progress) -> String {
     let most = if progress.may_end_early { "at most " } else { "" };
-    let left =
-        progress.left.map_or_else(String::new, |left| format!("  {most}{} left", clock(left.as_secs())));
+    // A run that takes longer than those before it has used up what was left: then nothing is known.
+    let left = progress.left.map(|left| left.as_secs()).filter(|seconds| *seconds > 0);
+    let left = left.map_or_else(String::new, |seconds| format!("  {most}{} left", clock(seconds)));
     let failed = if progress.failed == 0 { String::new() } else { format!("  {} failed", progress.failed) };
     let label = fathom_output::shown(&progress.label);
     format!("{}/{most}{}  {label}{left}{failed}", progress.done, progress.total)
@@ -255,6 +256,9 @@ mod tests {
             floor_ns: None,
         };
         assert_eq!(told(&progress), "3/at most 40  wal/\\u{1b}full  at most 1:15 left  1 failed");
+        // "0:00 left" stood there for minutes, while a run took longer than those before it.
+        let over = Progress { left: Some(Duration::ZERO), ..progress };
+        assert_eq!(told(&over), "3/at most 40  wal/\\u{1b}full  1 failed");
     }
 
     #[test]

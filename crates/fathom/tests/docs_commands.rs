@@ -5,6 +5,9 @@
 //! after a command states its exit code, and that a command with `<<'END'` goes on to the line
 //! `END`. `console root` blocks run only as root. Every page gets a fresh directory and a list of
 //! stacks of its own; `fathom` and `smsc` are on the PATH.
+//!
+//! The `run` steps of a workflow (a block tagged `yaml`) are run at their place, as root alone and
+//! without `sudo`, but for what installs Fathom.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -56,6 +59,44 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
+/// The `run` steps of workflows, each on one line, as `>` folds them.
+///
+/// What happened: the guide's workflow was run by nobody. It installed no Fathom, and measured
+/// something else than the baseline beside it.
+fn workflow_steps(page: &str) -> Vec<Step> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut steps: Vec<Step> = Vec::new();
+    let (mut is_workflow, mut is_fenced) = (false, false);
+    // Of a step whose command goes on: how far its lines are indented at the least.
+    let mut folded: Option<usize> = None;
+    for (number, line) in page.lines().enumerate() {
+        if let Some(info) = line.trim_start().strip_prefix("```") {
+            is_workflow = !is_fenced && info.trim() == "yaml";
+            is_fenced = !is_fenced;
+            folded = None;
+        } else if is_workflow {
+            if let (Some(least), Some(last)) = (folded, steps.last_mut())
+                && indent(line) >= least
+            {
+                last.command = format!("{} {}", last.command, line.trim()).trim_start().to_owned();
+                continue;
+            }
+            folded = None;
+            if let Some(command) = line.trim_start().strip_prefix("- run: ") {
+                let goes_on = command.trim() == ">";
+                folded = goes_on.then(|| indent(line) + 4);
+                let command = if goes_on { String::new() } else { command.to_owned() };
+                steps.push(Step { line: number + 1, command, exit: 0, root: true });
+            }
+        }
+    }
+    for step in &mut steps {
+        step.command = format!("set -o pipefail; {}", step.command.replace("sudo ", ""));
+    }
+    steps.retain(|step| !step.command.contains("apt-get install"));
+    steps
+}
+
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -67,10 +108,12 @@ fn has_net_smpp() -> bool {
 
 fn run_page(path: &Path) {
     let page = std::fs::read_to_string(path).unwrap();
-    let steps = steps(&page);
+    let mut steps = steps(&page);
     if steps.is_empty() {
         return;
     }
+    steps.extend(workflow_steps(&page));
+    steps.sort_by_key(|step| step.line);
     let place = tempfile::tempdir().unwrap();
     // A list of stacks of its own: a page takes down all that are up, and whoever else uses this
     // machine has some, too.
@@ -104,6 +147,7 @@ fn run_page(path: &Path) {
             .current_dir(place.path())
             .env("PATH", &path_variable)
             .env("FATHOM_STATE_DIR", state.path())
+            .env("GITHUB_STEP_SUMMARY", place.path().join("summary.md"))
             .env("FATHOM_PROBE_SO", tools.join("deps/libfathom_probe.so"))
             .output()
             .unwrap();
@@ -169,6 +213,19 @@ fn the_korean_pages_have_the_commands_of_the_english_ones() {
         pages += 1;
     }
     assert!(pages >= 3, "{pages} pages");
+}
+
+#[test]
+fn a_workflow_is_read_as_written() {
+    let steps = workflow_steps(
+        "```sh\n- run: no\n```\n```yaml\n  - uses: x\n  - run: sudo apt-get install -y a\n  - run: >\n      sudo a\n      --b 10%\n    shell: bash\n  - run: c\n```\n  - run: no\n",
+    );
+    let seen: Vec<_> = steps.iter().map(|step| (step.line, step.command.as_str(), step.root)).collect();
+    assert_eq!(seen, [(7, "set -o pipefail; a --b 10%", true), (11, "set -o pipefail; c", true)]);
+    let gate = std::fs::read_to_string(workspace().join("docs/gate.md")).unwrap();
+    let of_gate = workflow_steps(&gate);
+    assert_eq!(of_gate.len(), 2, "the gate's workflow measures and compares");
+    assert!(of_gate[1].command.contains("fathom compare fathom-baseline.toml gate.db"));
 }
 
 #[test]

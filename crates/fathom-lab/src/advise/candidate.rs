@@ -6,6 +6,9 @@ use fathom_workload::engine::{Dialect, engine_named};
 use fathom_workload::spec::EngineSpec;
 use serde::Serialize;
 
+/// Bytes of a page where nobody asks for others.
+const USUAL_PAGE: u32 = 4096;
+
 /// SQLite's settings that are advised on; the others stay as the application has them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Candidate {
@@ -110,30 +113,57 @@ impl Candidate {
             + self.more.len()
     }
 
-    /// The statements that bring it about, each with what must be known of it, in the order in
-    /// which they have to be given.
+    /// The statements that bring it about, in the order in which they have to be given.
     #[must_use]
-    pub fn pragmas(&self) -> Vec<(String, &'static str)> {
-        let mut all = Vec::new();
-        if self.page_size != 4096 {
-            let of_new =
-                "before the first table; a database that exists needs journal_mode = DELETE, this, VACUUM";
-            all.push((format!("PRAGMA page_size = {};", self.page_size), of_new));
+    pub fn pragmas(&self) -> Vec<String> {
+        let [once, each] = self.statements();
+        once.into_iter().chain(each).collect()
+    }
+
+    /// Those that are given once, for they stay with the database, and those of each connection.
+    fn statements(&self) -> [Vec<String>; 2] {
+        let is_kept = self.journal_mode == "wal";
+        let mode = format!("PRAGMA journal_mode = {};", self.journal_mode.to_uppercase());
+        let (mut once, mut each) = (Vec::new(), Vec::new());
+        if self.page_size != USUAL_PAGE {
+            once.push(format!("PRAGMA page_size = {};", self.page_size));
         }
-        let of_connection = "each connection, when it is opened";
-        let (first, rest): (Vec<_>, Vec<_>) = self.more.iter().partition(|pair| pair.0 == "locking_mode");
-        for (key, value) in first {
-            all.push((format!("PRAGMA {key} = {};", value.to_uppercase()), of_connection));
+        let (locking, rest): (Vec<_>, Vec<_>) = self.more.iter().partition(|pair| pair.0 == "locking_mode");
+        // Before the first access in WAL mode, so that it has no index in shared memory.
+        each.extend(locking.iter().map(|(key, value)| format!("PRAGMA {key} = {};", value.to_uppercase())));
+        let list = if is_kept { &mut once } else { &mut each };
+        list.push(mode);
+        each.push(format!("PRAGMA synchronous = {};", self.synchronous.to_uppercase()));
+        each.extend(rest.iter().map(|(key, value)| format!("PRAGMA {key} = {value};")));
+        [once, each]
+    }
+
+    /// The lines to paste, with comments of SQL that say where; `now` is what a database has that
+    /// exists.
+    #[must_use]
+    pub fn to_paste(&self, now: &Candidate) -> Vec<String> {
+        let [once, each] = self.statements();
+        let mut lines = Vec::new();
+        if !once.is_empty() {
+            let when = match self.page_size {
+                USUAL_PAGE => "once; it stays with the database",
+                _ => "a new database, once, before its first table",
+            };
+            lines.push(format!("-- {when}:"));
+            lines.extend(once);
         }
-        let of_mode = match self.journal_mode.as_str() {
-            "wal" => "once; it stays with the database",
-            _ => of_connection,
-        };
-        all.push((format!("PRAGMA journal_mode = {};", self.journal_mode.to_uppercase()), of_mode));
-        all.push((format!("PRAGMA synchronous = {};", self.synchronous.to_uppercase()), of_connection));
-        for (key, value) in rest {
-            all.push((format!("PRAGMA {key} = {value};"), of_connection));
+        lines.push("-- each connection, when it is opened:".to_owned());
+        lines.extend(each);
+        if self.page_size != now.page_size {
+            lines.push("-- a database that exists, once, while nobody else has it open:".to_owned());
+            // In WAL mode VACUUM keeps the size of the pages.
+            lines.push("PRAGMA journal_mode = DELETE;".to_owned());
+            lines.push(format!("PRAGMA page_size = {};", self.page_size));
+            lines.push("VACUUM;".to_owned());
+            if self.journal_mode == "wal" {
+                lines.push("PRAGMA journal_mode = WAL;".to_owned());
+            }
         }
-        all
+        lines
     }
 }

@@ -37,8 +37,12 @@ use super::side::{CellValues, PhaseValues, Side};
 const FORMAT: &str = "fathom-baseline";
 /// The version that is written.
 const VERSION: u32 = 1;
-/// A file that begins with this (in its first line that is no comment) is meant to be a baseline.
-const FIRST_KEY: &str = "format";
+/// What SQLite's databases begin with, as results files do.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+/// How the name of a baseline ends.
+const EXTENSION: &str = "toml";
+/// What git writes into a file that it could not merge, at the beginning of a line.
+const CONFLICT: [&str; 3] = ["<<<<<<< ", "=======", ">>>>>>> "];
 /// A baseline that is longer is none, bytes.
 const LONGEST: u64 = 64 << 20;
 /// Keys of the environment that differ in every run and say nothing.
@@ -90,17 +94,27 @@ pub enum BaselineError {
     },
 }
 
-/// Whether a file looks like a text and not like a results file: SQLite's begin with its name.
+/// Whether a file is meant to be a baseline: it says so, or its name does and it is no database.
+/// Whatever is wrong with it then is said of a baseline: one that a merge has spoilt does not begin
+/// as one does.
 #[must_use]
 pub fn is_baseline(path: &Path) -> bool {
     use std::io::Read;
-    let mut head = [0_u8; 4096];
-    let Ok(length) = std::fs::File::open(path).and_then(|mut file| file.read(&mut head)) else {
+    if !path.is_file() {
         return false;
-    };
-    let text = String::from_utf8_lossy(&head[..length]);
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
-    first.is_some_and(|line| line.starts_with(FIRST_KEY))
+    }
+    let mut head = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
+    if read.is_err() || head.starts_with(SQLITE) {
+        return false;
+    }
+    String::from_utf8_lossy(&head).contains(FORMAT) || path.extension().is_some_and(|end| end == EXTENSION)
+}
+
+/// Where a merge has left both sides in a text, as a line from 1.
+fn conflict(text: &str) -> Option<usize> {
+    let is_mark = |line: &str| CONFLICT.iter().any(|mark| line.starts_with(mark));
+    text.lines().position(is_mark).map(|line| line + 1)
 }
 
 impl Side {
@@ -138,7 +152,18 @@ impl Side {
         if std::fs::metadata(path).map_err(io)?.len() > LONGEST {
             return Err(damaged(format!("it has more than {} MiB", LONGEST >> 20)));
         }
-        let text = std::fs::read_to_string(path).map_err(io)?;
+        let bytes = std::fs::read(path).map_err(io)?;
+        let text = String::from_utf8(bytes).map_err(|_| damaged("it is no text in UTF-8".into()))?;
+        // Some editors begin a text with a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        if text.trim().is_empty() {
+            return Err(damaged("it is empty".into()));
+        }
+        if let Some(line) = conflict(text) {
+            return Err(damaged(format!(
+                "line {line} is a mark of a merge that is not resolved: take one side whole, or measure again"
+            )));
+        }
         // The version first: a later one may have other keys.
         #[derive(Deserialize)]
         struct Head {
@@ -146,7 +171,7 @@ impl Side {
             version: u32,
         }
         let head: Head =
-            toml::from_str(&text).map_err(|error| damaged(error.to_string().trim().to_owned()))?;
+            toml::from_str(text).map_err(|error| damaged(error.to_string().trim().to_owned()))?;
         if head.format != FORMAT {
             return Err(damaged(format!("its format is {:?}", head.format)));
         }
@@ -154,24 +179,44 @@ impl Side {
             return Err(BaselineError::Newer { path: path.to_path_buf(), found: head.version });
         }
         let read: Baseline =
-            toml::from_str(&text).map_err(|error| damaged(error.to_string().trim().to_owned()))?;
-        for phase in read.cell.iter().flat_map(|cell| &cell.phase) {
-            let runs = phase.wall_rate_per_s.len();
-            let of_model = phase.model_ns.len();
-            let fits = runs > 0
-                && phase.wall_time_ns.len() == runs
-                && [&phase.model_rate_per_s, &phase.model_time_ns, &phase.flushes, &phase.written_bytes]
-                    .iter()
-                    .all(|values| values.len() == of_model)
-                && (of_model == 0 || of_model == runs);
-            if !fits {
-                return Err(damaged(format!(
-                    "phase {:?}: its lists have not one number for each run",
-                    phase.name
-                )));
-            }
-        }
+            toml::from_str(text).map_err(|error| damaged(error.to_string().trim().to_owned()))?;
+        check(&read.cell).map_err(damaged)?;
         let Baseline { experiment, started_ms, environment, cell, .. } = read;
         Ok(Side { experiment, started_ms, environment, cells: cell, empty: Vec::new() })
     }
+}
+
+/// What a hand or a merge may have done to the numbers: a cell or a phase that is there twice, lists
+/// of different lengths, and what no measurement gives. Such a number was left out without a word,
+/// and the gate then spoke of too few runs.
+///
+/// # Errors
+/// In words, with the cell and the phase.
+fn check(cells: &[CellValues]) -> Result<(), String> {
+    for (place, cell) in cells.iter().enumerate() {
+        if cells[..place].iter().any(|other| other.axes == cell.axes) {
+            return Err(format!("the cell {:?} is there twice", cell.label));
+        }
+        for (place, phase) in cell.phase.iter().enumerate() {
+            let name = format!("the cell {:?}, phase {:?}", cell.label, phase.name);
+            if cell.phase[..place].iter().any(|other| other.name == phase.name && other.x == phase.x) {
+                return Err(format!("{name}, is there twice"));
+            }
+            let runs = phase.wall_rate_per_s.len();
+            let of_model = phase.model_ns.len();
+            let has_all = runs > 0 && (of_model == 0 || of_model == runs);
+            for (list, values, may_be_zero) in phase.lists() {
+                let wanted = if list.starts_with("wall") { runs } else { of_model };
+                if !has_all || values.len() != wanted {
+                    return Err(format!("{name}: {list} has not one number for each run"));
+                }
+                let is_measured =
+                    |value: &&f64| value.is_finite() && (**value > 0.0 || (may_be_zero && **value == 0.0));
+                if let Some(wrong) = values.iter().find(|value| !is_measured(value)) {
+                    return Err(format!("{name}: {list} holds {wrong}, which nothing measures"));
+                }
+            }
+        }
+    }
+    Ok(())
 }

@@ -239,7 +239,7 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
                 found.lacking.push(format!(
                     "{}: {which} has no {}, which takes a modelled device and a results file of format 7 or later",
                     place(),
-                    quantity.name()
+                    quantity.words()
                 ));
                 continue;
             };
@@ -429,13 +429,52 @@ mod tests {
             ("version = 1", "version = 2", "version 2; this Fathom reads version 1"),
             ("fathom-baseline", "other", "its format is \"other\""),
             ("flushes =", "flashes =", "unknown field `flashes`"),
-            ("flushes = [2.0, ", "flushes = [", "one number for each run"),
+            ("flushes = [2.0, ", "flushes = [", "flushes has not one number for each run"),
             ("[2.0, ", "[x", "TOML parse error at line"),
+            ("model_ns = [333.333, ", "model_ns = [-1.0, ", "model_ns holds -1"),
+            ("wall_rate_per_s = [1500000.0, ", "wall_rate_per_s = [nan, ", "holds NaN, which nothing"),
+            ("wall_time_ns = [666.667, ", "wall_time_ns = [0.0, ", "the cell \"wal\", phase \"update\""),
         ] {
             assert!(text.contains(from), "{text}");
             std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
             let error = Side::of_baseline(&path).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
+    }
+
+    /// What happened: a baseline lies in a repository, and a merge or an editor had been at it. It was
+    /// called "not a results file", and negative numbers and cells that were there twice were left
+    /// out without a word.
+    #[test]
+    fn what_a_merge_or_an_editor_leaves_of_a_baseline_is_said_of_a_baseline() {
+        let text = side(&[("wal", STEADY)], 2.0).to_baseline().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("b.toml");
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            assert!(super::super::is_baseline(&path));
+            Side::of_baseline(&path).map_err(|error| error.to_string())
+        };
+        let cells = read(text.as_bytes()).unwrap().cells;
+        for whole in [format!("\u{feff}{text}"), text.replace('\n', "\r\n")] {
+            assert_eq!(read(whole.as_bytes()).unwrap().cells, cells);
+        }
+        let conflict = format!("{text}<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> mine\n");
+        let line = text.lines().count() + 1;
+        let twice = side(&[("wal", STEADY), ("wal", STEADY)], 2.0).to_baseline().unwrap();
+        for (bytes, words) in [
+            (conflict.as_bytes(), format!("line {line} is a mark of a merge")),
+            (format!("<<<<<<< HEAD\n{text}").as_bytes(), "line 1 is a mark of a merge".into()),
+            (twice.as_bytes(), "the cell \"wal\" is there twice".into()),
+            (b"".as_slice(), "it is empty".into()),
+            (b"\xff\xfe#".as_slice(), "no text in UTF-8".into()),
+            (b"[package]\nname = \"x\"\n".as_slice(), "no baseline of Fathom's".into()),
+        ] {
+            let error = read(bytes).unwrap_err();
+            assert!(error.contains(&words), "{error}");
+        }
+        std::fs::write(&path, b"SQLite format 3\0").unwrap();
+        assert!(!super::super::is_baseline(&path), "results, whatever their name");
+        assert!(!super::super::is_baseline(directory.path()), "a directory");
     }
 }

@@ -264,9 +264,13 @@ fn brackets(comparison: &Comparison) -> String {
     format!("[{}, {}]", end(comparison.low), end(comparison.high))
 }
 
-/// A comparison as sentences tell it: `4.2x [4.0, 4.3]`.
+/// A comparison as sentences tell it: `4.2x [4.0, 4.3]`; without the interval where too few runs
+/// give one.
 #[must_use]
 pub fn times(comparison: &Comparison) -> String {
+    if comparison.high.is_infinite() && comparison.low <= 0.0 {
+        return format!("{} (too few runs for an interval)", figure(comparison.ratio));
+    }
     format!("{} {}", figure(comparison.ratio), brackets(comparison))
 }
 
@@ -293,5 +297,7 @@ mod tests {
         assert_eq!(told(1.041, 1.02, 1.3), "1.04x [1.02, 1.30]");
         assert_eq!(told(1.6, 0.0041, 656.9), "1.6x [0.004, 657]");
         assert_eq!(told(11.2, 0.24, f64::INFINITY), "11x [0.24, unbounded]");
+        // It was "0.50x [0.00, unbounded]", as if that had been measured.
+        assert_eq!(told(0.5, 0.0, f64::INFINITY), "0.50x (too few runs for an interval)");
     }
 }

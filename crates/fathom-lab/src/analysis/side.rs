@@ -46,6 +46,18 @@ impl Quantity {
         }
     }
 
+    /// In a sentence.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Quantity::Model => "model time",
+            Quantity::Rate => "rate",
+            Quantity::Time => "time of an execution",
+            Quantity::Flushes => "count of flushes",
+            Quantity::Bytes => "count of written bytes",
+        }
+    }
+
     /// Whether it counts what the program asked of the device, which takes no luck: a single run
     /// tells it.
     #[must_use]
@@ -123,6 +135,20 @@ impl PhaseValues {
             &mut self.written_bytes,
         ];
         all.into_iter().flatten().for_each(|value| *value = rounded(*value));
+    }
+
+    /// All lists by their names in a baseline, each with whether a run may have a zero: what none
+    /// of its executions flushed or wrote, and model time of one that only computes within a tick.
+    pub(super) fn lists(&self) -> [(&'static str, &[f64], bool); 7] {
+        [
+            ("wall_rate_per_s", &self.wall_rate_per_s, false),
+            ("wall_time_ns", &self.wall_time_ns, false),
+            ("model_rate_per_s", &self.model_rate_per_s, true),
+            ("model_time_ns", &self.model_time_ns, true),
+            ("model_ns", &self.model_ns, true),
+            ("flushes", &self.flushes, true),
+            ("written_bytes", &self.written_bytes, true),
+        ]
     }
 
     /// Whether it has model time.

@@ -35,7 +35,7 @@ impl Advice {
                 (list("What it costs the device", &self.lifetime()))
                 (list("What it rests on", &self.rests_on()))
                 (list("Besides", &self.hints))
-                (list("To be known", &self.notes))
+                (list("To be known", &self.known()))
                 (self.everything())
                 h2 { "Again" }
                 pre.command { (tame(&self.command)) }
@@ -184,7 +184,7 @@ impl Advice {
                 td.n { (number::plain(1e9 / tried.ns())) }
                 td.n {
                     (number::time(tried.ns())) " "
-                    span.iv { (number::time_interval(tried.ns(), tried.time_ns.low, tried.time_ns.high)) }
+                    span.iv { (number::time_interval_of(&tried.time_ns)) }
                 }
                 td.n { (tried.runs.len()) }
                 td.n { (number::percent(tried.cpu_ns / tried.ns().max(1e-3))) }

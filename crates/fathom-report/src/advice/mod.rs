@@ -8,6 +8,7 @@ use fathom_lab::analysis::times;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
+use crate::caution::sentence;
 use crate::number;
 use crate::ranking::keeps;
 use crate::words::joined;
@@ -50,9 +51,7 @@ impl Advice {
     /// Everything, as a value to be written as JSON.
     #[must_use]
     pub fn json(&self) -> impl Serialize {
-        let of = |tried: &Trial| -> Vec<String> {
-            tried.candidate.pragmas().into_iter().map(|pragma| pragma.0).collect()
-        };
+        let of = |tried: &Trial| tried.candidate.pragmas();
         let named: Vec<_> = self
             .devices
             .iter()
@@ -328,14 +327,17 @@ impl Advice {
             let mut lines = Vec::new();
             if filesystems {
                 let name = &group.named.filesystem;
-                lines.push(format!("# mkfs -t {name} DEVICE && mount -t {name} DEVICE DIRECTORY"));
+                lines.push(format!("-- on {name}: mkfs -t {name} DEVICE; mount -t {name} DEVICE DIRECTORY"));
             }
-            let pragmas = group.named.candidate.pragmas();
-            let width = pragmas.iter().map(|pragma| pragma.0.len()).max().unwrap_or(0);
-            lines.extend(pragmas.iter().map(|(text, when)| format!("{text:width$}  -- {when}")));
+            lines.extend(group.named.candidate.to_paste(&self.baseline));
             (self.places(&group.devices), lines)
         };
         self.groups().into_iter().map(of_group).collect()
+    }
+
+    /// What must be known of the numbers, each as a sentence.
+    fn known(&self) -> Vec<String> {
+        self.notes.iter().map(|note| sentence(note)).collect()
     }
 
     fn heading(&self) -> String {

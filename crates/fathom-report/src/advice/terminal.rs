@@ -39,7 +39,7 @@ impl Advice {
             ("What it costs the device", self.lifetime()),
             ("What it rests on", self.rests_on()),
             ("Besides", self.hints.clone()),
-            ("To be known", self.notes.clone()),
+            ("To be known", self.known()),
             ("Not answered", self.missing.clone()),
         ] {
             if all.is_empty() {

@@ -77,7 +77,7 @@ impl Comparison {
             main: html! {
                 (self.answer())
                 @if self.changes.changes.is_empty() {
-                    p { "The files have no cell with a good run in common, so there is nothing to compare." }
+                    p { (self.nothing()) }
                 } @else {
                     (self.picture())
                     (self.table())

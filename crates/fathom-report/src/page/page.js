@@ -40,6 +40,7 @@
   function percent(share) { const p = share * 100; return p > 0 && p < 0.5 ? '<1 %' : p.toFixed(0) + ' %'; }
   const amount = (figure, value) => (figure.metric === 'time' ? time(value) : plain(value) + ' per second');
   function span(figure, mark) {
+    if (mark.runs < 2) return '';
     const divisor = figure.metric === 'time' ? unitOf(mark.mid)[0] : 1;
     return '[' + plain(mark.low / divisor) + ', ' + plain(mark.high / divisor) + ']';
   }
@@ -325,7 +326,7 @@
     box.append(element('b', [...new Set(words.filter(Boolean))].join(' · ')));
     if (mark.x !== undefined) box.append(element('div', plain(mark.x) + ' ' + figure.abscissa));
     box.append(element('div', amount(figure, mark.mid) + ' ' + span(figure, mark)));
-    box.append(element('div', 'mean and 95 % interval of ' + mark.runs + (mark.runs === 1 ? ' run' : ' runs')));
+    box.append(element('div', mark.runs === 1 ? 'one run, which has no interval' : 'mean and 95 % interval of ' + mark.runs + ' runs'));
     if (mark.parts) {
       const all = mark.parts.reduce((a, b) => a + b, 0);
       const table = box.appendChild(element('table'));

@@ -289,8 +289,10 @@ fn value(metric: Metric, value: f64) -> String {
     }
 }
 
+/// Nothing where a single run has none.
 fn interval(metric: Metric, bar: &Bar) -> String {
     match metric {
+        _ if bar.low == bar.high => String::new(),
         Metric::Rate => number::interval(bar.low, bar.high),
         Metric::Time => number::time_interval(bar.mid, bar.low, bar.high),
     }

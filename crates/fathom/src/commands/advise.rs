@@ -31,6 +31,12 @@ use origin::Origin;
 /// The phase of a trace's replay.
 const PHASE: &str = "replay";
 
+/// What is said of several threads, which may be those of processes that follow each other.
+const MEET: &str = "they meet in the order of the recording";
+
+/// What SQLite says where another connection has the database.
+const LOCKED: &str = "database is locked";
+
 /// Recordings that are made at the same time.
 const PARTS: usize = 2;
 
@@ -173,15 +179,15 @@ fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
         let origin = origin.as_ref().zip(why);
         not_compared(asked, (&results, &devices_tried), origin, &baseline, must)
     });
-    notes.extend(doubts(&results, &analysis));
     let advised = judged(&results, devices, devices_tried, &phase, &baseline, must, interrupt)?;
+    notes.extend(doubts(&results, &analysis, &advised));
     Ok(Advice {
         title: results.experiment.title.clone(),
         must,
+        hints: application::of_settings(&baseline, &advised),
         baseline,
         baseline_source: source,
         devices: advised,
-        hints: Vec::new(),
         notes,
         missing: Vec::new(),
         partial,
@@ -299,13 +305,21 @@ fn word_of(must: Durability) -> &'static str {
 }
 
 /// What the report says of the same runs, but for what is told elsewhere: settings that break the
-/// application, and promises that differ.
-fn doubts(results: &Results, analysis: &Analysis) -> Vec<String> {
+/// application, and promises that differ. Of recordings, what their own times on the device that
+/// they are made on would be worth is left out, for those are not shown: how the simulated times of
+/// the runs scatter is said instead.
+fn doubts(results: &Results, analysis: &Analysis, advised: &[DeviceAdvice]) -> Vec<String> {
     const ELSEWHERE: [&str; 3] =
         ["runs failed and are left out", "cells of different durability", "were skipped"];
+    const OF_RECORDER: [&str; 3] = ["late device: ", "noisy runs: ", "modelled device: "];
+    let is_simulated = advised.iter().any(|device| device.device.is_some());
+    let is_told = |text: &String| {
+        let is_of_recorder = is_simulated && OF_RECORDER.iter().any(|words| text.starts_with(words));
+        !is_of_recorder && !ELSEWHERE.iter().any(|words| text.contains(words))
+    };
     let cautions = fathom_lab::analysis::cautions(results, analysis);
-    let is_told = |text: &String| !ELSEWHERE.iter().any(|words| text.contains(words));
-    cautions.into_iter().map(|caution| caution.text).filter(is_told).collect()
+    let told = cautions.into_iter().map(|caution| caution.text).filter(is_told);
+    told.chain(advise::scatter(advised).filter(|_| is_simulated)).collect()
 }
 
 /// From a trace: recorded in rounds where devices can be modelled, and measured on this disk
@@ -377,6 +391,9 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
     let must_of = |own| must(asked, own);
     let (must, last) = advise::search(baseline, application.use_of(), &must_of, &mut rounds)?;
     let (results, (devices_tried, mut notes)) = rounds.finals(last)?;
+    if application.takes_turns() {
+        notes.retain(|note| !note.contains(MEET));
+    }
     let advised = if is_modelled {
         judged(&results, devices, devices_tried, PHASE, baseline, must, interrupt)?
     } else {
@@ -392,8 +409,8 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
     }
     notes.splice(0..0, application.warning.clone());
     notes.extend(application.notes.iter().cloned());
-    notes.extend(rounds.broken.iter().map(|(label, why)| format!("{label} breaks the application: {why}")));
-    notes.extend(doubts(&results, &Analysis::of(&results).map_err(Error::failed)?));
+    notes.extend(rounds.broken.iter().map(|(name, why)| not_recorded(name, why)));
+    notes.extend(doubts(&results, &Analysis::of(&results).map_err(Error::failed)?, &advised));
     if let Some(out) = &asked.out {
         tell!("Recorded: {}", shown_path(out));
     }
@@ -417,13 +434,24 @@ type Tried = (Vec<Vec<Trial>>, Vec<String>);
 /// Why settings break the application, as far as it concerns who reads it: which of Fathom's own
 /// statements found out first does not.
 fn reason(why: &str) -> String {
-    const LOCKED: &str = "database is locked";
     if why.contains(LOCKED) {
         return format!(
             "while one of its connections has the database, another one cannot use it ({LOCKED})"
         );
     }
     why.to_owned()
+}
+
+/// What a recording that failed says of its settings: that they break the application where its
+/// replay found that out, and nothing where the machine did not do its part.
+fn not_recorded(name: &str, why: &str) -> String {
+    let is_of_replay = why.starts_with("verification failed") || why.starts_with("engine ");
+    let is_of_disk =
+        ["disk is full", "disk I/O error", "No space left"].iter().any(|words| why.contains(words));
+    if why.contains(LOCKED) || (is_of_replay && !is_of_disk) {
+        return format!("{name} breaks the application: {why}");
+    }
+    format!("a recording of {name} failed and is left out, which says nothing of these settings: {why}")
 }
 
 /// Recordings, round by round.
@@ -773,5 +801,23 @@ mod tests {
             "engine sqlite: PRAGMA \"main\".auto_vacuum: database is locked: /run/fathom/stacks/x/mnt/w.db";
         assert!(!reason(why).contains("/run/") && !reason(why).contains("auto_vacuum"), "{}", reason(why));
         assert_eq!(reason("rows differ"), "rows differ");
+    }
+
+    /// What happened: on a busy machine the device's server did not answer for 30 s, and "WAL/FULL
+    /// breaks the application" was said of that.
+    #[test]
+    fn a_machine_that_fails_is_no_setting_that_breaks_the_application() {
+        for why in [
+            "/run/fathom/stacks/x/x.device: fathom device-server has not answered for 30s",
+            "engine sqlite: COMMIT: database or disk is full",
+            "engine sqlite: INSERT: disk I/O error",
+        ] {
+            let told = not_recorded("WAL/FULL", why);
+            assert!(told.starts_with("a recording of WAL/FULL failed") && !told.contains("breaks"), "{told}");
+        }
+        for why in ["verification failed: rows differ", "engine sqlite: no such table: t", &reason(LOCKED)] {
+            let told = not_recorded("WAL/FULL", why);
+            assert!(told.starts_with("WAL/FULL breaks the application: "), "{told}");
+        }
     }
 }

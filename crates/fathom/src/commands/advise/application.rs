@@ -79,6 +79,12 @@ impl Application {
         }
     }
 
+    /// Whether only one of its connections was open at any time, of which process ever: none of its
+    /// threads meets another one then.
+    pub fn takes_turns(&self) -> bool {
+        self.info.connections_at_once <= 1
+    }
+
     /// What it might do besides.
     pub fn hints(&self, advised: &[DeviceAdvice]) -> Vec<String> {
         let mut all = Vec::new();
@@ -90,43 +96,44 @@ impl Application {
                 transactions.autocommit, transactions.count
             ));
         }
-        let is_named = |key: &str| {
-            advised
-                .iter()
-                .filter_map(DeviceAdvice::best_trial)
-                .any(|tried| tried.candidate.more.contains_key(key))
-        };
-        if is_named("locking_mode") {
-            all.push(
-                "locking_mode = EXCLUSIVE lets no other connection or program open the database meanwhile: not a backup, \
-                 not the sqlite3 shell."
-                    .into(),
-            );
-        }
-        // The lengths of logs that are advised, but for the application's own.
-        let mut logs = advised
-            .iter()
-            .filter_map(DeviceAdvice::best_trial)
-            .filter_map(|trial| trial.candidate.more.get("wal_autocheckpoint"))
-            .filter(|frames| self.baseline.more.get("wal_autocheckpoint") != Some(*frames))
-            .filter_map(|frames| frames.parse::<u64>().ok());
-        if logs.clone().any(|frames| frames < 1000) {
-            all.push(
-                "With a short wal_autocheckpoint the log soon stops growing, and while it grows each commit costs one flush more. \
-                 That pays in sessions as long as the trace, for the log goes with the last connection. Whoever keeps the database \
-                 open for thousands of commits gains less, and may lose where checkpoints cost more: capture such a session and \
-                 ask again."
-                    .into(),
-            );
-        }
-        if logs.any(|frames| frames >= 1000) {
-            all.push(
-                "A larger wal_autocheckpoint makes the log longer, and with it the first start after a crash and reads while it is long."
-                    .into(),
-            );
-        }
+        all.extend(of_settings(&self.baseline, advised));
         all
     }
+}
+
+/// What has to be known of the settings that are named, beside what the application has now: of
+/// recordings that are asked again as of a trace.
+pub fn of_settings(baseline: &Candidate, advised: &[DeviceAdvice]) -> Vec<String> {
+    let named = || advised.iter().filter_map(DeviceAdvice::best_trial).map(|trial| &trial.candidate);
+    let mut all = Vec::new();
+    if named().any(|candidate| candidate.more.contains_key("locking_mode")) {
+        all.push(
+            "locking_mode = EXCLUSIVE lets no other connection or program open the database meanwhile: not a backup, \
+             not the sqlite3 shell."
+                .into(),
+        );
+    }
+    // The lengths of logs that are advised, but for the application's own.
+    let mut logs = named()
+        .filter_map(|candidate| candidate.more.get("wal_autocheckpoint"))
+        .filter(|frames| baseline.more.get("wal_autocheckpoint") != Some(*frames))
+        .filter_map(|frames| frames.parse::<u64>().ok());
+    if logs.clone().any(|frames| frames < 1000) {
+        all.push(
+            "With a short wal_autocheckpoint the log soon stops growing, and while it grows each commit costs one flush more. \
+             That pays in sessions as long as the trace, for the log goes with the last connection. Whoever keeps the database \
+             open for thousands of commits gains less, and may lose where checkpoints cost more: capture such a session and \
+             ask again."
+                .into(),
+        );
+    }
+    if logs.any(|frames| frames >= 1000) {
+        all.push(
+            "A larger wal_autocheckpoint makes the log longer, and with it the first start after a crash and reads while it is long."
+                .into(),
+        );
+    }
+    all
 }
 
 /// Where what an application has now is known from: the user, then the trace's own PRAGMAs and

@@ -126,7 +126,10 @@ fn print(info: &Info) {
         }
     }
     print_counts("settings", info.settings.iter());
-    print_counts("not to be replayed by itself", info.foreign.iter());
+    print_counts(
+        "brought by the application itself: a statement that uses it cannot be replayed without it",
+        info.foreign.iter(),
+    );
     for error in &info.errors {
         say!("\n  error {} ({} times): {}", error.code, error.count, shown(&error.message));
     }
