@@ -86,6 +86,11 @@ fn traces_are_the_same(processor: &Processor) {
     }
     let [_, doctor] = both(place.path(), other(), &["doctor", "--json"], "");
     assert!(doctor.status.success(), "{}", String::from_utf8_lossy(&doctor.stderr));
+    // No package brings what a static program could load.
+    let all: Vec<serde_json::Value> = serde_json::from_slice(&doctor.stdout).unwrap();
+    let sqlcipher = all.iter().find(|capability| capability["name"] == "sqlcipher").unwrap();
+    assert!(sqlcipher["detail"].as_str().unwrap().contains("linked statically"), "{sqlcipher}");
+    assert_eq!(sqlcipher["remedy"], "");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 mod place;
 mod sshd;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -239,6 +239,16 @@ fn whatever_shell_a_user_has_hands_the_command_on() {
     server.is_clean_within(CLEAN);
 }
 
+/// A client that is killed while its worker is at work there leaves nothing.
+fn is_clean_after_a_kill(place: &Place, server: &Server, variables: &[(&str, &str)]) {
+    place.write("long.toml", &MINE.replace("transactions = 20", "transactions = 20000"));
+    let words = ["run", "long.toml", "--on", "ssh:board", "--out", "l.db", "--quiet"];
+    let running = place.start_with(&words, variables);
+    running.wait_until(|| server.processes().iter().any(|words| words.contains(" worker")));
+    running.kill();
+    server.is_clean_within(CLEAN);
+}
+
 /// A root below the server's place, with a shell and the libraries of `fathom`, without /proc.
 fn root(server: &Server) -> bool {
     let root = server.path("root");
@@ -289,13 +299,74 @@ fn a_machine_without_proc_is_measured_and_cleaned() {
     assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "1");
     fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(0);
     server.is_clean_within(CLEAN);
-    place.write("long.toml", &MINE.replace("transactions = 20", "transactions = 20000"));
-    let words = ["run", "long.toml", "--on", "ssh:board", "--out", "l.db", "--quiet"];
-    let running = place.start_with(&words, &[("FATHOM_SSH_CONFIG", &server.config())]);
-    running.wait_until(|| server.processes().iter().any(|words| words.contains(" worker")));
-    running.kill();
-    server.is_clean_within(CLEAN);
+    is_clean_after_a_kill(&place, &server, &[("FATHOM_SSH_CONFIG", &server.config())]);
     assert_eq!(std::fs::read_dir(server.path("root/srv/cache/fathom/work")).unwrap().count(), 0);
+}
+
+/// The user of a login that is not root's; one that owns nothing.
+const NOBODY: u32 = 65534;
+
+/// A server that lets nobody but [`NOBODY`] in, who may write to the directory `cache dir` alone and
+/// sees no processes but their own (proc(5), `hidepid=2`).
+fn without_root(variables: &str) -> Option<Server> {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("SKIP: a login of another user needs root");
+        return None;
+    }
+    let within = |here: &str| {
+        format!(
+            "SetEnv {}\nForceCommand unshare --mount --propagation private sh -c 'mount -t proc -o hidepid=2 proc /proc && \
+             exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups sh -c \"$SSH_ORIGINAL_COMMAND\"'",
+            variables.replace("HERE", here)
+        )
+    };
+    let server = Server::start_with(within)?;
+    std::fs::set_permissions(server.path(""), PermissionsExt::from_mode(0o711)).unwrap();
+    std::fs::create_dir(server.path("cache dir")).unwrap();
+    chown(server.path("cache dir"), Some(NOBODY), Some(NOBODY)).unwrap();
+    let seen = "test \"$(id -u)\" != 0 && test -d /proc/self && test ! -e /proc/1";
+    let seen = Command::new("ssh").args(["-F", &server.config(), "board", seen]).output().unwrap();
+    if !seen.status.success() {
+        println!("SKIP: no login as another user: {}", String::from_utf8_lossy(&seen.stderr));
+        return None;
+    }
+    Some(server)
+}
+
+#[test]
+fn a_user_who_is_not_root_and_sees_no_other_processes_is_served() {
+    let Some(server) = without_root("HOME=\"HERE/cache dir\" XDG_CACHE_HOME=\"HERE/cache dir\"") else {
+        return;
+    };
+    let place = Place::new();
+    place.write("mine.toml", MINE);
+    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(0);
+    fathom(&place, &server, &["run", "mine.toml", "--on", "ssh:board", "--out", "r.db"]).exits(0);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "1");
+    assert_eq!(place.rows("r.db", "SELECT value FROM environment WHERE key = 'user'"), "not root");
+    server.is_clean_within(CLEAN);
+    is_clean_after_a_kill(&place, &server, &[("FATHOM_SSH_CONFIG", &server.config())]);
+}
+
+/// What the run has to undo there is then written beside what was pushed.
+#[test]
+fn a_user_whose_home_is_read_only_needs_another_directory_and_nothing_else() {
+    let Some(server) = without_root("HOME=HERE/home") else { return };
+    let place = Place::new();
+    place.write("mine.toml", MINE);
+    std::fs::create_dir(server.path("home")).unwrap();
+    let words = ["run", "mine.toml", "--on", "ssh:board", "--out", "r.db"];
+    fathom(&place, &server, &words).exits(1).says("FATHOM_REMOTE_CACHE");
+    let cache = server.path("cache dir/fathom");
+    let config = server.config();
+    let variables = [("FATHOM_SSH_CONFIG", &*config), ("FATHOM_REMOTE_CACHE", cache.to_str().unwrap())];
+    place.fathom_with(&words, &variables).exits(0);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "1");
+    server.is_clean_within(CLEAN);
+    is_clean_after_a_kill(&place, &server, &variables);
+    assert!(cache.join("state").is_dir());
+    assert_eq!(std::fs::read_dir(server.path("home")).unwrap().count(), 0);
 }
 
 #[test]

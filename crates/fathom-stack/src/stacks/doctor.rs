@@ -265,6 +265,10 @@ pub fn sqlcipher_library() -> Option<PathBuf> {
 }
 
 fn sqlcipher(distribution: &Distribution) -> Capability {
+    // The library that a package would bring could not be loaded either.
+    if cfg!(target_feature = "crt-static") {
+        return absent("sqlcipher", "this program is linked statically and loads no library", "");
+    }
     match sqlcipher_library() {
         Some(path) => present("sqlcipher", path.display().to_string()),
         None => absent("sqlcipher", "not installed", distribution.brings(Package::SQLCIPHER)),

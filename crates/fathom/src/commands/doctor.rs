@@ -17,7 +17,8 @@ pub fn run(asked: &Doctor) -> super::Result {
     let width = capabilities.iter().map(|capability| capability.name.len()).max().unwrap_or(0);
     for capability in &capabilities {
         let mark = if capability.present { "yes" } else { "no " };
-        say!("  {mark}  {:width$}  {}", shown(&capability.name), shown(&capability.detail));
+        let detail = column(&capability.detail, width);
+        say!("  {mark}  {:width$}  {detail}", shown(&capability.name));
         if !capability.present && !capability.remedy.is_empty() {
             say!("       {:width$}  to get it:  {}", "", shown(&capability.remedy));
         }
@@ -40,6 +41,14 @@ pub fn run(asked: &Doctor) -> super::Result {
         None => say!("Next:  fathom run first-look"),
     }
     Ok(Outcome::Good)
+}
+
+/// What is said of a capability, each line below the first: what a program there complained of
+/// stands in lines of its own, and cannot pretend to be another capability.
+fn column(detail: &str, width: usize) -> String {
+    let mut lines = detail.lines().map(|line| shown(line.trim_end()));
+    let first = lines.next().unwrap_or_default();
+    lines.fold(first, |all, line| format!("{all}\n       {:width$}  {line}", ""))
 }
 
 /// The machine, where it is not this one.
@@ -79,5 +88,19 @@ fn as_root(machine: &Target) -> String {
         }
         // Where its system is made so.
         _ => "adb root".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The line break was shown by its code, as in `--version\n  it said: …`.
+    #[test]
+    fn what_a_program_complained_of_stands_in_the_column_of_what_is_said() {
+        let detail = "did not end within 20 s: chromium\n  it said: \u{1b}[2Jno\n           yes  root";
+        let lines = ["did not end within 20 s: chromium", "  it said: \\u{1b}[2Jno", "           yes  root"];
+        assert_eq!(column(detail, 4), lines.join(&format!("\n{}", " ".repeat(13))));
+        assert_eq!(column("", 4), "");
     }
 }
