@@ -4,10 +4,13 @@
 //! that log is lost, a row that moved meanwhile is in two images, and a key that went from one row
 //! to another is with both. An opening refuses that; a salvage keeps one of them.
 
-use super::Entries;
 use crate::container::Rid;
+use crate::key::KeyBuf;
 use crate::table::TableInner;
 use std::collections::{BTreeSet, HashSet};
+
+/// What the indexes of a table are filled with: for each its keys and where their rows are.
+pub(super) type Entries = Vec<Vec<(KeyBuf, Rid)>>;
 
 /// Leaves out each row that has a unique key which a row before it has, in order of place: its slot
 /// and its entries, which some threads have collected for each index. Says which they were.

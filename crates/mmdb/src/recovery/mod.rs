@@ -26,6 +26,7 @@ use crate::spawner::Spawner;
 use crate::standby::{Lineage, Role, Tails};
 use crate::table::{Space, TableInner};
 use buffer::Buffer;
+use doubles::Entries;
 use replay::{Work, Worker};
 pub use report::RecoveryReport;
 use room::Room;
@@ -849,8 +850,6 @@ fn on_threads<'a>(
         .share(workers.len(), |i| part(&mut workers[i].lock().unwrap_or_else(PoisonError::into_inner)));
     done.into_iter().collect()
 }
-
-type Entries = Vec<Vec<(KeyBuf, Rid)>>;
 
 /// Fills the indexes of a table from its containers. A unique key that two rows share is a
 /// [`Error::DuplicateKey`], a row that cannot be read a [`Error::CorruptTable`].
