@@ -457,13 +457,13 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
             td.n data-v=(rate.mid) {
                 (number::plain(rate.mid))
                 @if is_late && measure.clock == Clock::Wall { (devices::mark()) }
-                span.iv { (number::interval_of(&rate)) }
+                span.iv { (number::interval_of(rate)) }
             }
             @if has_model(document) {
                 td.n data-v=(wall_rate.mid) {
                     (number::plain(wall_rate.mid))
                     @if is_late { (devices::mark()) }
-                    span.iv { (number::interval_of(&wall_rate)) }
+                    span.iv { (number::interval_of(wall_rate)) }
                 }
             }
             @for ns in &measure.model_latency_ns.unwrap_or(measure.latency_ns)[1..] {
