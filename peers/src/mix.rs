@@ -77,7 +77,8 @@ impl Mix {
     }
 }
 
-/// Runs it with all clients: what came of it, and the messages that each has received and delivered.
+/// Runs it with all clients: what came of it, and the messages that each has received and
+/// delivered.
 pub fn run(peer: &dyn Peer, spec: &CellSpec, messages: &Messages) -> Result<(Mix, Vec<u64>, Vec<u64>)> {
     let barrier = Barrier::new(spec.clients + 1);
     let length = Duration::from_secs_f64(spec.mix_s);

@@ -51,8 +51,8 @@ pub trait Client: Send {
     /// more are, oldest first. Called only while some are under way.
     fn settle(&mut self) -> Result<usize>;
 
-    /// Reads one message by its key; its columns but the key, as the key-value peers hold them, go to
-    /// `out`. Whether it is there. Peers that do not are left out of the mix (`Entry::reads`).
+    /// Reads one message by its key; its columns but the key, as the key-value peers hold them, go
+    /// to `out`. Whether it is there. Peers that do not are left out of the mix (`Entry::reads`).
     fn read(&mut self, _msg_id: u64, _out: &mut Vec<u8>) -> Result<bool> {
         bail!("this peer has no reads")
     }

@@ -210,8 +210,8 @@ impl Engine for Rocks {
     fn read(&self, msg_id: u64, out: &mut Vec<u8>) -> Result<bool> {
         let (key, mut error, mut len) = (msg_id.to_be_bytes(), ptr::null_mut(), 0);
         let family = self.families[Table::Message as usize];
-        // SAFETY: database, options and family are live; a value that is not null is copied before it
-        // is given back.
+        // SAFETY: database, options and family are live; a value that is not null is copied before
+        // it is given back.
         let there = unsafe {
             let value = sys::rocksdb_get_pinned_cf(
                 self.db,

@@ -8,8 +8,8 @@
 //!    moving rows meanwhile (`moves.rs`). Else it is looked for again, and if that goes on, at a
 //!    moment when no commit is half applied.
 //! 4. A hint (`lookup/hints.rs`) takes the place of the index where it leads to a row that has the
-//!    key; the index is asked where it does not. A key is at one place at a time: a commit clears the
-//!    old one before it fills the new one. So whatever was followed, the row is that of the key.
+//!    key; the index is asked where it does not. A key is at one place at a time: a commit clears
+//!    the old one before it fills the new one. So whatever was followed, the row is that of the key.
 //! 5. A table that was filled, dropped or got other columns meanwhile is found by its life, which
 //!    is asked before and after.
 

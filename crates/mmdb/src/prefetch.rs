@@ -1,7 +1,7 @@
 //! Bringing memory into the caches before it is needed.
 
-/// Begins to fetch the line at an address, and waits for nothing. It is no access: whatever is there,
-/// if anything is, may be changed or given back at the same time.
+/// Begins to fetch the line at an address, and waits for nothing. It is no access: whatever is
+/// there, if anything is, may be changed or given back at the same time.
 #[inline(always)]
 pub(crate) fn line(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

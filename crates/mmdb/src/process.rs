@@ -1,7 +1,7 @@
 //! Which process this is, for those who ask at every wait.
 //!
-//! The system's answer costs a call into the kernel, which was 2 to 3 % of a commit. It is kept in a
-//! page that the kernel wipes in a forked process, which so learns that it has to ask.
+//! The system's answer costs a call into the kernel, which was 2 to 3 % of a commit. It is kept in
+//! a page that the kernel wipes in a forked process, which so learns that it has to ask.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::sync::OnceLock;

@@ -225,10 +225,10 @@ impl HashIndex {
         t.find(h, |e| e.key.is(key))?.rids.first()
     }
 
-    /// Looks up to [`BATCH`] keys among `keys` up together, those without a place: one step of all before the next one of
-    /// any, so that a processor has the loads of many under way. The latches are taken first, for
-    /// nothing passes an atomic access that has not come to its end. Who holds some does not wait
-    /// for another: what a writer has is looked up afterwards.
+    /// Looks up to [`BATCH`] keys among `keys` up together, those without a place: one step of all
+    /// before the next one of any, so that a processor has the loads of many under way. The latches
+    /// are taken first, for nothing passes an atomic access that has not come to its end. Who holds
+    /// some does not wait for another: what a writer has is looked up afterwards.
     pub(super) fn find_many(&self, keys: &[u8], probes: &mut [Probe]) {
         let mut shards: [Option<RwLockReadGuard<'_, HashTable<Entry>>>; BATCH] = [const { None }; BATCH];
         let (mut numbers, mut latched) = ([0; BATCH], 0);

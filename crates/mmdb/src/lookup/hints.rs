@@ -1,9 +1,9 @@
 //! Where rows were found by their primary keys, for whoever reads them again.
 //!
 //! A read asks the index where its row is: a group of the hash table and an entry, two waits for
-//! memory in a table that is larger than the caches, or a walk down a tree. Here one word says where
-//! the row of a key was when it was last read: a part of the key's hash, and the place. So most reads
-//! wait for one line, which holds eight of these words, and then for their row.
+//! memory in a table that is larger than the caches, or a walk down a tree. Here one word says
+//! where the row of a key was when it was last read: a part of the key's hash, and the place. So
+//! most reads wait for one line, which holds eight of these words, and then for their row.
 //!
 //! Nothing of it is believed. Rows go, and others come to their places, without a look at this;
 //! whoever follows a word looks under the latch of the container whether the row that is there has
