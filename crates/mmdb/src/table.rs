@@ -634,7 +634,8 @@ impl TableInner {
 
     /// Begins to bring what is at these places into the caches.
     #[inline]
-    pub(crate) fn prefetch(&self, rids: impl Iterator<Item = Rid>) {
+    pub(crate) fn prefetch(&self, rids: impl Iterator<Item = Rid> + Clone) {
+        rids.clone().for_each(|rid| self.containers.prefetch(rid.container()));
         for rid in rids {
             if let Some(c) = self.containers.get(rid.container()) {
                 c.prefetch(rid.slot());
