@@ -123,7 +123,8 @@ mod tests {
 
     use super::*;
 
-    /// What happened: "71.1 [71.1, 71.1]" stood under "[95 %]" for a cell of which one run was good.
+    /// What happened: "71.1 [71.1, 71.1]" stood under "[95 %]" for a cell of which one run was
+    /// good.
     #[test]
     fn a_single_run_has_no_interval() {
         let of = |values: &[f64]| mean_interval(values).unwrap();

@@ -23,8 +23,8 @@ pub fn setting(cell: &CellRow) -> Option<(String, String)> {
     Some((read("journal_mode", "delete"), read("synchronous", "full")))
 }
 
-/// What variants differ in where that is SQLite's journal mode, its synchronous setting or both, and
-/// each variant has another one: `journal mode and synchronous setting`.
+/// What variants differ in where that is SQLite's journal mode, its synchronous setting or both,
+/// and each variant has another one: `journal mode and synchronous setting`.
 pub fn differing(results: &Results) -> Option<String> {
     let mut all: Vec<(&String, (String, String))> = Vec::new();
     for cell in &results.cells {

@@ -112,7 +112,8 @@ impl Bar {
 /// `34/40  wal/normal  0:12 left`.
 fn told(progress: &Progress) -> String {
     let most = if progress.may_end_early { "at most " } else { "" };
-    // A run that takes longer than those before it has used up what was left: then nothing is known.
+    // A run that takes longer than those before it has used up what was left: then nothing is
+    // known.
     let left = progress.left.map(|left| left.as_secs()).filter(|seconds| *seconds > 0);
     let left = left.map_or_else(String::new, |seconds| format!("  {most}{} left", clock(seconds)));
     let failed = if progress.failed == 0 { String::new() } else { format!("  {} failed", progress.failed) };

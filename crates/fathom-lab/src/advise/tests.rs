@@ -217,8 +217,8 @@ fn statements_stand_in_the_order_in_which_they_have_to_be_given() {
     assert_eq!(Candidate::default().with("page_size", "512").name(), "DELETE/FULL, 512 byte pages");
 }
 
-/// What happened: "the runs differ by up to 91 %" was said of times on the device that recordings are
-/// made on, which no table shows; what the table shows differed by 3 %.
+/// What happened: "the runs differ by up to 91 %" was said of times on the device that recordings
+/// are made on, which no table shows; what the table shows differed by 3 %.
 #[test]
 fn the_scatter_that_is_told_is_that_of_the_times_that_are_shown() {
     let of = |times: &[f64]| {

@@ -186,9 +186,9 @@ impl Side {
     }
 }
 
-/// What a hand or a merge may have done to the numbers: a cell or a phase that is there twice, lists
-/// of different lengths, and what no measurement gives. Such a number was left out without a word,
-/// and the gate then spoke of too few runs.
+/// What a hand or a merge may have done to the numbers: a cell or a phase that is there twice,
+/// lists of different lengths, and what no measurement gives. Such a number was left out without a
+/// word, and the gate then spoke of too few runs.
 ///
 /// # Errors
 /// In words, with the cell and the phase.

@@ -442,9 +442,9 @@ mod tests {
         }
     }
 
-    /// What happened: a baseline lies in a repository, and a merge or an editor had been at it. It was
-    /// called "not a results file", and negative numbers and cells that were there twice were left
-    /// out without a word.
+    /// What happened: a baseline lies in a repository, and a merge or an editor had been at it. It
+    /// was called "not a results file", and negative numbers and cells that were there twice were
+    /// left out without a word.
     #[test]
     fn what_a_merge_or_an_editor_leaves_of_a_baseline_is_said_of_a_baseline() {
         let text = side(&[("wal", STEADY)], 2.0).to_baseline().unwrap();

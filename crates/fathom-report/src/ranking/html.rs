@@ -66,7 +66,8 @@ fn row(ranking: &Ranking, panel: &Panel, bar: &Bar) -> Markup {
             span.name { (label(&bar.name)) }
             span.track aria-hidden="true" {
                 i class=[is_cut.then_some("open")] style={ (format!("width:{:.2}%", percent(bar.mid))) } {}
-                // Of a bar that is cut the interval lies beyond the scale, and a single run has none.
+                // Of a bar that is cut the interval lies beyond the scale, and a single run has
+                // none.
                 @if !is_cut && bar.low < bar.high {
                     b.whisker.cut[bar.high.is_nan() || bar.high > panel.most] style=(whisker) {}
                 }
