@@ -104,9 +104,9 @@ fn an_axis_that_the_user_set_has_its_sentence_and_what_was_not_measured_is_said(
     assert!(words.contains("ext4: Use WAL with FULL."), "{words}");
 }
 
-/// What happened: `--set variants=WAL/FULL,delete/full` was told of the same two cells twice, by the
-/// sentence of the experiment ("WAL/FULL commits 4.8x faster than DELETE/FULL") and by that of the
-/// axis ("DELETE/FULL commits 4.8x slower than WAL/FULL").
+/// What happened: `--set variants=WAL/FULL,delete/full` was told of the same two cells twice, by
+/// the sentence of the experiment ("WAL/FULL commits 4.8x faster than DELETE/FULL") and by that of
+/// the axis ("DELETE/FULL commits 4.8x slower than WAL/FULL").
 #[test]
 fn two_cells_that_the_experiment_compares_are_compared_once() {
     let (_directory, results) = results(|path| fixture::modelled(path, 1.0, 2.0));

@@ -153,8 +153,9 @@ fn a_trace_is_recorded_and_simulated_in_one_command_that_leaves_nothing() {
     let device = |name: &'static str| rows_found.iter().filter(move |row| row["device"] == name);
     for (slow, fast) in device("sd-slow").zip(device("emmc-51")) {
         assert!(number(slow, "device_ns") > number(fast, "device_ns") * 3.0, "{slow} {fast}");
-        // A flush that nobody waits for, as the journal's thread makes them, comes before the last
-        // of the two threads has ended or after: the device decides.
+        // What nobody waits for (the journal's commit by its timer, where the machine is busy) may
+        // be under way when the replay ends, on one device and not on the other: they were once 65
+        // and 64 flushes.
         let apart = (number(slow, "flushes") - number(fast, "flushes")).abs() * number(slow, "count");
         assert!(apart < 1.5, "{slow} {fast}");
     }

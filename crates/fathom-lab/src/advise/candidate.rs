@@ -155,7 +155,7 @@ impl Candidate {
         lines.push("-- each connection, when it is opened:".to_owned());
         lines.extend(each);
         if self.page_size != now.page_size {
-            lines.push("-- a database that exists, once, while nobody else has it open:".to_owned());
+            lines.push("-- an existing database, once, opened by nobody else:".to_owned());
             // In WAL mode VACUUM keeps the size of the pages.
             lines.push("PRAGMA journal_mode = DELETE;".to_owned());
             lines.push(format!("PRAGMA page_size = {};", self.page_size));

@@ -29,7 +29,7 @@ pub fn scatter(advised: &[DeviceAdvice]) -> Option<String> {
     let (variation, place) = worst?;
     Some(format!(
         "noisy recordings: {wide} of {all} simulated times differ by more than {:.0} % from one recording to the next (coefficient \
-         of variation, at worst {:.0} %: {place}). The processor's time is what differs; a quieter machine or --repeat narrows it",
+         of variation, at worst {:.0} %: {place}). A quieter machine or more recordings (--repeat) narrow the intervals",
         WIDE * 100.0,
         variation * 100.0
     ))
