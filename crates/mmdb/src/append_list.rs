@@ -1,7 +1,6 @@
 //! A list that only grows and is read without a lock.
 
 use crate::memory::block;
-use crate::prefetch;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -36,18 +35,6 @@ impl<T> AppendList<T> {
     pub(crate) fn get(&self, i: u32) -> Option<&T> {
         let (b, k) = place(i);
         self.buckets.get(b)?.get()?.get(k)?.get()
-    }
-
-    /// Begins to bring the item at number `i` into the caches.
-    #[inline]
-    pub(crate) fn prefetch(&self, i: u32) {
-        const LINE: usize = 64;
-        let (b, k) = place(i);
-        let bucket = self.buckets.get(b).and_then(OnceLock::get);
-        if let Some(item) = bucket.and_then(|bucket| bucket.get(k)) {
-            let from = std::ptr::from_ref(item).addr();
-            (from / LINE * LINE..from + size_of_val(item)).step_by(LINE).for_each(prefetch::line);
-        }
     }
 
     /// Puts an item at number `i`. False, and nothing changes, if the number is used or out of

@@ -634,8 +634,7 @@ impl TableInner {
 
     /// Begins to bring what is at these places into the caches.
     #[inline]
-    pub(crate) fn prefetch(&self, rids: impl Iterator<Item = Rid> + Clone) {
-        rids.clone().for_each(|rid| self.containers.prefetch(rid.container()));
+    pub(crate) fn prefetch(&self, rids: impl Iterator<Item = Rid>) {
         for rid in rids {
             if let Some(c) = self.containers.get(rid.container()) {
                 c.prefetch(rid.slot());

@@ -42,7 +42,6 @@ impl Batch {
     /// of what the index says.
     pub(crate) fn look_up(&mut self, t: &TableInner, hints: bool) {
         if hints {
-            self.probes.iter().for_each(|probe| t.hints.prefetch(probe.hash));
             for probe in &mut self.probes {
                 probe.rid = t.hints.find(probe.hash);
                 probe.is_hint = probe.rid.is_some();

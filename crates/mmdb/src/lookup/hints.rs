@@ -14,7 +14,6 @@ use crate::cache_line::CacheLine;
 use crate::container::{MAX_CONTAINERS, Rid};
 use crate::large_pages;
 use crate::memory::{Budget, Gauge, block};
-use crate::prefetch;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed};
 use std::sync::{Arc, OnceLock};
@@ -103,14 +102,6 @@ impl Hints {
     #[inline]
     fn words(&self) -> Option<&Words> {
         self.words.get(self.current.load(Ordering::Acquire).wrapping_sub(1))?.get()
-    }
-
-    /// Begins to bring what [`Hints::find`] reads into the caches.
-    #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        if let Some(words) = self.words() {
-            prefetch::line(words.line(hash).as_ptr().addr());
-        }
     }
 
     /// Where the row with a key of this hash may be.
