@@ -7,7 +7,6 @@
 //! of.
 
 use crate::codec::{u32_at, u64_at};
-use crate::prefetch;
 use crate::snapshot::Versions;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, RwLock};
@@ -69,8 +68,6 @@ impl Rid {
 pub(crate) struct Container {
     pub(crate) class: u8,
     pub(crate) slot_size: usize,
-    /// Where its bytes are, or were: for nothing but to fetch them ahead of use.
-    address: usize,
     /// Position of this container's image in the files of both checkpoint sides.
     pub(crate) image: u32,
     /// Per side: changed since that side's last checkpoint.
@@ -112,7 +109,6 @@ impl Container {
         Container {
             class,
             slot_size: CLASSES[usize::from(class) % CLASSES.len()],
-            address: bytes.as_ptr().addr(),
             image,
             dirty: [AtomicBool::new(true), AtomicBool::new(true)],
             bytes: RwLock::new(bytes),
@@ -162,18 +158,6 @@ impl Container {
                 d.store(true, Ordering::Relaxed);
             }
         }
-    }
-
-    /// Begins to bring a slot into the caches.
-    #[inline]
-    pub(crate) fn prefetch(&self, slot: u16) {
-        /// Bytes of a cache line.
-        const LINE: usize = 64;
-        /// Of longer slots the rest comes in order, which a processor foresees.
-        const LINES: usize = 8;
-        let slot = self.range(slot);
-        let (from, to) = (self.address + slot.start, self.address + slot.end);
-        (from / LINE * LINE..to).step_by(LINE).take(LINES).for_each(prefetch::line);
     }
 
     #[inline]

@@ -7,11 +7,7 @@
 //! 3. A key that is not found, or whose place has no row any more, is missing only if no commit was
 //!    moving rows meanwhile (`moves.rs`). Else it is looked for again, and if that goes on, at a
 //!    moment when no commit is half applied.
-//! 4. A hint (`lookup/hints.rs`) takes the place of the index where it leads to a row that has the
-//!    key; the index is asked where it does not. A key is at one place at a time: a commit clears
-//!    the old one before it fills the new one. So whatever was followed, the row is that of the
-//!    key.
-//! 5. A table that was filled, dropped or got other columns meanwhile is found by its life, which
+//! 4. A table that was filled, dropped or got other columns meanwhile is found by its life, which
 //!    is asked before and after.
 
 use crate::container::Rid;
@@ -24,7 +20,6 @@ use crate::life::Span;
 use crate::lookup::{Buffers, Lease, in_batches};
 use crate::moves::MovesEnded;
 use crate::row::{Row, RowView};
-use crate::sabotage::has_defect;
 use crate::table::{AtPlace, Table, TableInner};
 use crate::value::Value;
 use std::sync::Arc;
@@ -48,8 +43,6 @@ struct Attempt<'t> {
     moves: MovesEnded,
     /// No commit is half applied as long as this lasts.
     is_quiet: bool,
-    /// A defect, for tests.
-    believes_hints: bool,
 }
 
 impl<'t> Attempt<'t> {
@@ -59,8 +52,7 @@ impl<'t> Attempt<'t> {
         // be over.
         let span = handle.0.span()?;
         let table = engine.table_of(handle)?;
-        let believes_hints = has_defect!(engine.options.defect(), BelievesHints);
-        Ok(Attempt { table, span, moves: table.moves.ended(), is_quiet, believes_hints })
+        Ok(Attempt { table, span, moves: table.moves.ended(), is_quiet })
     }
 
     /// Reads the row of `key`, which the index says is at `rid`, to `row`. `its_key` is a buffer.
@@ -99,19 +91,8 @@ impl<'t> Attempt<'t> {
         let index = &self.table.indexes[0];
         b.key.clear();
         self.table.layout.user_key(key, &index.def.columns, false, &mut b.key)?;
-        let hash = key::hash(&b.key);
-        if let Some(rid) = self.table.hints.find(hash)
-            && let outcome = self.read(&b.key, Some(rid), &mut b.row, &mut b.its_key)?
-            && (outcome == Outcome::Found || self.believes_hints)
-        {
-            return Ok(outcome);
-        }
-        let rid = index.find(&b.key, hash);
-        let outcome = self.read(&b.key, rid, &mut b.row, &mut b.its_key)?;
-        if let (Outcome::Found, Some(rid)) = (outcome, rid) {
-            self.table.note_place(hash, rid);
-        }
-        Ok(outcome)
+        let rid = index.find(&b.key, key::hash(&b.key));
+        self.read(&b.key, rid, &mut b.row, &mut b.its_key)
     }
 }
 
@@ -170,18 +151,13 @@ impl Engine {
         let attempt = Attempt::begin(self, handle, false)?;
         let mut batch = std::mem::take(&mut b.batch);
         batch.encode(attempt.table, keys)?;
-        batch.look_up(attempt.table, true);
+        batch.look_up(attempt.table);
         for (n, key) in keys.iter().enumerate() {
-            let (encoded, probe) = batch.key(n);
-            let found = match attempt.read(encoded, probe.rid, &mut b.row, &mut b.its_key)? {
-                Outcome::Found => {
-                    if let (false, Some(rid)) = (probe.is_hint, probe.rid) {
-                        attempt.table.note_place(probe.hash, rid);
-                    }
-                    Some(attempt.table)
-                }
-                Outcome::Missing if !probe.is_hint || attempt.believes_hints => None,
-                _ => self.read_committed(handle, key.as_ref(), b)?,
+            let (encoded, rid) = batch.key(n);
+            let found = match attempt.read(encoded, rid, &mut b.row, &mut b.its_key)? {
+                Outcome::Found => Some(attempt.table),
+                Outcome::Missing => None,
+                Outcome::Unknown => self.read_committed(handle, key.as_ref(), b)?,
             };
             read(first + n, found.map(|t| RowView { bytes: &b.row, layout: &t.layout }));
         }

@@ -70,8 +70,6 @@ pub enum Sabotage {
     NoGhosts,
     /// Commits that take a key away and give it back do not say so.
     AnnouncesNoMoves,
-    /// A read takes a hint that leads to no row of its key for the answer.
-    BelievesHints,
     /// Who brings a key into an index does not look who has read an interval with it.
     NoRangeClaims,
     /// A range that has come to its end locks nothing behind its last row.

@@ -4,11 +4,10 @@ use crate::append_list::AppendList;
 use crate::cache_line::CacheLine;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, SLOT_HEAD, Slot, zeros};
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::{BATCH, Index};
 use crate::key::KeyBuf;
 use crate::life::{Life, Span};
 use crate::lock::TableLock;
-use crate::lookup::Hints;
 use crate::memory::{Budget, Gauge, block};
 use crate::moves::Moves;
 use crate::row::Layout;
@@ -150,7 +149,6 @@ pub(crate) struct Body {
     pub(crate) space: Arc<Space>,
     pub(crate) life: Life,
     pub(crate) moves: Moves,
-    pub(crate) hints: Hints,
     /// Where the blobs of its rows are, which go with them. Nothing is waited for under this lock.
     pub(crate) blobs: RwLock<Vec<BlobTable>>,
     free: Vec<FreeSlots>,
@@ -229,7 +227,6 @@ impl TableInner {
             containers: AppendList::new(),
             gauge: Gauge::new(&space.budget, bytes),
             free: CLASSES.iter().map(|_| Default::default()).collect(),
-            hints: Hints::new(&space.budget),
             space,
             life: Life::default(),
             moves: Moves::default(),
@@ -632,25 +629,38 @@ impl TableInner {
         Ok(AtPlace::Nothing)
     }
 
-    /// Begins to bring what is at these places into the caches.
-    #[inline]
-    pub(crate) fn prefetch(&self, rids: impl Iterator<Item = Rid>) {
-        for rid in rids {
-            if let Some(c) = self.containers.get(rid.container()) {
-                c.prefetch(rid.slot());
-            }
+    /// Brings what is at up to [`BATCH`] places into the caches, all of it at once. Who holds some
+    /// latches does not wait for another.
+    pub(crate) fn touch(&self, rids: impl Iterator<Item = Rid>) {
+        const LINE: usize = 64;
+        /// Of longer rows the rest comes in order, which a processor foresees.
+        const LINES: usize = 8;
+        let mut containers = [const { None }; BATCH];
+        let (mut numbers, mut latched) = ([0; BATCH], 0);
+        // Of each row which of them it is in, where, and its slot's size.
+        let (mut rows, mut count) = ([(0, 0, 0); BATCH], 0);
+        for rid in rids.take(BATCH) {
+            let number = rid.container();
+            let Some(c) = self.containers.get(number) else { continue };
+            let held = match numbers[..latched].iter().position(|&n| n == number) {
+                Some(held) => held,
+                None => {
+                    let Some(bytes) = c.bytes.try_read() else { continue };
+                    (containers[latched], numbers[latched]) = (Some(bytes), number);
+                    latched += 1;
+                    latched - 1
+                }
+            };
+            rows[count] = (held, c.range(rid.slot()).start, c.slot_size);
+            count += 1;
         }
-    }
-
-    /// The index has said that the row with a key of this hash is at `rid`, and it was.
-    #[inline]
-    pub(crate) fn note_place(&self, hash: u64, rid: Rid) {
-        self.hints.note(hash, rid);
-        if self.hints.has_asked() {
-            // As for a row that comes to a new slot: something must be left for the indexes.
-            let lacks = |bytes| self.space.lacks(self.space.reserve().saturating_add(bytes));
-            self.hints.grow(self.rows(), lacks);
+        let mut sum = 0u8;
+        for &(held, at, size) in &rows[..count] {
+            let slot = containers[held].as_ref().and_then(|bytes| bytes.get(at..at + size));
+            let lines = slot.unwrap_or_default().iter().step_by(LINE).take(LINES);
+            sum = lines.fold(sum, |sum, byte| sum ^ byte);
         }
+        std::hint::black_box(sum);
     }
 
     /// How many rows were written in each generation of the table's columns.
@@ -674,8 +684,7 @@ impl TableInner {
     /// Bytes of containers, free slots and indexes.
     pub(crate) fn memory(&self) -> u64 {
         let containers = self.count_containers() * block(self.space.container_size);
-        let indexes = self.indexes.iter().map(Index::memory).sum::<u64>();
-        containers + self.gauge.bytes() + self.hints.memory() + indexes
+        containers + self.gauge.bytes() + self.indexes.iter().map(Index::memory).sum::<u64>()
     }
 
     pub(crate) fn rows(&self) -> u64 {

@@ -225,16 +225,16 @@ impl HashIndex {
         t.find(h, |e| e.key.is(key))?.rids.first()
     }
 
-    /// Looks up to [`BATCH`] keys among `keys` up together, those without a place: one step of all
-    /// before the next one of any, so that a processor has the loads of many under way. The latches
-    /// are taken first, for nothing passes an atomic access that has not come to its end. Who holds
-    /// some does not wait for another: what a writer has is looked up afterwards.
+    /// Looks up to [`BATCH`] keys among `keys` up together: one step of all before the next one of
+    /// any, so that a processor has the loads of many under way. The latches are taken first, for
+    /// nothing passes an atomic access that has not come to its end. Who holds some does not wait
+    /// for another: what a writer has is looked up afterwards.
     pub(super) fn find_many(&self, keys: &[u8], probes: &mut [Probe]) {
         let mut shards: [Option<RwLockReadGuard<'_, HashTable<Entry>>>; BATCH] = [const { None }; BATCH];
         let (mut numbers, mut latched) = ([0; BATCH], 0);
         // Where among them each key's shard is; behind their end if it is not.
         let mut places = [BATCH; BATCH];
-        for (place, probe) in places.iter_mut().zip(&*probes).filter(|(_, probe)| probe.rid.is_none()) {
+        for (place, probe) in places.iter_mut().zip(&*probes) {
             let number = shard_of(probe.hash);
             if let Some(held) = numbers[..latched].iter().position(|&n| n == number) {
                 *place = held;
@@ -257,8 +257,7 @@ impl HashIndex {
             probe.rid = entry.and_then(|e| e.rids.first());
         }
         drop(shards);
-        let left = |(probe, place): &(&mut Probe, usize)| *place == BATCH && probe.rid.is_none();
-        for (probe, _) in probes.iter_mut().zip(places).filter(left) {
+        for (probe, _) in probes.iter_mut().zip(places).filter(|(_, place)| *place == BATCH) {
             probe.rid = self.find(&keys[probe.key.clone()], probe.hash);
         }
     }

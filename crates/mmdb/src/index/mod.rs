@@ -234,15 +234,12 @@ impl Index {
         }
     }
 
-    /// As [`Index::find`], of up to [`BATCH`] keys among `keys`, those without a place. Those of a
-    /// hash index are looked up together.
+    /// As [`Index::find`], of up to [`BATCH`] keys among `keys`. Those of a hash index are looked up
+    /// together.
     pub(crate) fn find_many(&self, keys: &[u8], probes: &mut [Probe]) {
         match &self.body {
             Body::Hash(h) => h.find_many(keys, probes),
-            Body::Ordered(o) => {
-                let rest = probes.iter_mut().filter(|p| p.rid.is_none());
-                rest.for_each(|p| p.rid = o.find(&keys[p.key.clone()]));
-            }
+            Body::Ordered(o) => probes.iter_mut().for_each(|p| p.rid = o.find(&keys[p.key.clone()])),
         }
     }
 

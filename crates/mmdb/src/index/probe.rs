@@ -16,6 +16,4 @@ pub(crate) struct Probe {
     pub(crate) hash: u64,
     /// Where its row is, as the index says.
     pub(crate) rid: Option<Rid>,
-    /// Not the index has said so, but a hint.
-    pub(crate) is_hint: bool,
 }

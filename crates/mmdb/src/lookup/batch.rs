@@ -6,6 +6,7 @@
 //! so that a processor has the loads of many under way at once. What is found is not believed: the
 //! read that follows looks whether a row is there, and has the key.
 
+use crate::container::Rid;
 use crate::error::Result;
 use crate::index::{BATCH, Probe};
 use crate::key;
@@ -33,38 +34,29 @@ impl Batch {
             t.layout.user_key(key.as_ref(), &t.indexes[0].def.columns, false, &mut self.keys)?;
             let range = start..self.keys.len();
             let hash = key::hash(&self.keys[range.clone()]);
-            self.probes.push(Probe { key: range, hash, rid: None, is_hint: false });
+            self.probes.push(Probe { key: range, hash, rid: None });
         }
         Ok(())
     }
 
-    /// Looks all of them up, and brings the rows into the caches. What `hints` say is taken instead
-    /// of what the index says.
-    pub(crate) fn look_up(&mut self, t: &TableInner, hints: bool) {
-        if hints {
-            for probe in &mut self.probes {
-                probe.rid = t.hints.find(probe.hash);
-                probe.is_hint = probe.rid.is_some();
-            }
-        }
-        if self.probes.iter().any(|probe| probe.rid.is_none()) {
-            t.indexes[0].find_many(&self.keys, &mut self.probes);
-        }
-        t.prefetch(self.probes.iter().filter_map(|probe| probe.rid));
+    /// Looks all of them up, and brings the rows into the caches.
+    pub(crate) fn look_up(&mut self, t: &TableInner) {
+        t.indexes[0].find_many(&self.keys, &mut self.probes);
+        t.touch(self.probes.iter().filter_map(|probe| probe.rid));
     }
 
-    /// Key number `n`, and what was found of it.
+    /// Key number `n`, and where the index says that its row is.
     #[inline]
-    pub(crate) fn key(&self, n: usize) -> (&[u8], &Probe) {
+    pub(crate) fn key(&self, n: usize) -> (&[u8], Option<Rid>) {
         let probe = &self.probes[n];
-        (&self.keys[probe.key.clone()], probe)
+        (&self.keys[probe.key.clone()], probe.rid)
     }
 
     /// Brings all that reads of these keys will need into the caches. Whether the keys fit is for
     /// those to say.
     pub(crate) fn warm<'v, K: AsRef<[Value<'v>]>>(&mut self, t: &TableInner, keys: &[K]) {
         if self.encode(t, keys).is_ok() {
-            self.look_up(t, false);
+            self.look_up(t);
         }
     }
 }

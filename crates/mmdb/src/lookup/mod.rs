@@ -2,10 +2,8 @@
 
 mod batch;
 mod buffers;
-mod hints;
 
 pub(crate) use buffers::{Buffers, Lease};
-pub(crate) use hints::Hints;
 
 use crate::error::Result;
 use crate::index::BATCH;
