@@ -1,14 +1,12 @@
 //! A directory for the time of one piece of work, which goes however that ends.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use fathom_stack::{Stack, StackSpec};
 
 use crate::error::CutError;
 
-/// A directory of the user's own below the system's temporary one. It is a stack as others are
+/// A directory below the system's temporary one, the user's alone. It is a stack as others are
 /// (`filesystem = "dir"`): a guard removes it when this process is killed, and `fathom stack down
 /// --leftovers` finds it should the guard be killed, too.
 #[derive(Debug)]
@@ -22,10 +20,7 @@ impl Scratch {
     /// The stack's.
     pub fn new(label: &str) -> Result<Scratch, CutError> {
         let spec = StackSpec { directory: Some(std::env::temp_dir()), ..StackSpec::default() };
-        let stack = Stack::up(&spec, label)?;
-        fs::set_permissions(stack.path(), Permissions::from_mode(0o700))
-            .map_err(CutError::io("keep others out of a directory for the time of the work"))?;
-        Ok(Scratch(Box::new(stack)))
+        Ok(Scratch(Box::new(Stack::up(&spec, label)?)))
     }
 
     /// Where it is.

@@ -6,8 +6,6 @@
 //! this process is killed, and found by `fathom stack down --all` should the guard be killed, too.
 
 use fathom_output::{shown_path, tell};
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -46,9 +44,6 @@ impl Place {
         let directory = std::path::absolute(&asked.dir).map_err(Error::usage)?;
         let spec = StackSpec { directory: Some(directory), ..StackSpec::default() };
         let stack = Stack::up(&spec, "replay").map_err(Error::of_stack)?;
-        std::fs::set_permissions(stack.path(), Permissions::from_mode(0o700)).map_err(|error| {
-            Error::failed(format!("{}: {error}", fathom_output::shown_path(stack.path())))
-        })?;
         Ok(Place::Own(Box::new(stack)))
     }
 
