@@ -18,11 +18,11 @@ pub(super) fn leave_out(t: &TableInner, parts: &mut [Entries], problems: &mut Ve
     let mut doubles = BTreeSet::new();
     for i in (0..t.indexes.len()).filter(|&i| t.indexes[i].def.unique) {
         let mut entries: Vec<_> = parts.iter().flat_map(|part| &part[i]).collect();
+        // What another key has left out already gives its keys to nobody.
+        entries.retain(|(_, rid)| !doubles.contains(rid));
         entries.sort_unstable_by_key(|(_, rid)| *rid);
         let mut keys = HashSet::new();
-        // What another key has left out already gives its keys to nobody.
-        let rest = entries.into_iter().filter(|(_, rid)| !doubles.contains(rid)).collect::<Vec<_>>();
-        for (key, rid) in rest {
+        for (key, rid) in entries {
             if !keys.insert(key.as_slice()) {
                 problems.push(left_out(t, i, *rid));
                 doubles.insert(*rid);
