@@ -10,7 +10,7 @@ use std::path::Path;
 use fathom_ground::command::shell_line;
 use sha2::{Digest, Sha256};
 
-use super::shell;
+use super::shell::{self, BEAT};
 use super::target::Target;
 use crate::schedule::Interrupt;
 
@@ -86,7 +86,8 @@ pub(super) fn push(
     // Whatever ends it early takes the beginning of the file with it. Not every phone has a
     // sha256sum.
     let script = format!(
-        "cd \"$base\" && mkdir -p files/{hash} && part=files/{hash}/.part.$$ && trap 'rm -f \"$part\"' EXIT && \
+        "{BEAT}trap 'kill $beat 2>/dev/null' EXIT; cd \"$base\" && mkdir -p files/{hash} && part=files/{hash}/.part.$$ && \
+         trap 'kill $beat 2>/dev/null; rm -f \"$part\"' EXIT && \
          cat > \"$part\" && if [ \"$(wc -c < \"$part\")\" -ne {bytes} ]; then echo 'it has not come whole' >&2; exit 1; fi && \
          if command -v sha256sum >/dev/null; then sum=$(sha256sum \"$part\"); case $sum in {hash}*) ;; \
          *) echo 'it has changed on its way' >&2; exit 1;; esac; fi && \

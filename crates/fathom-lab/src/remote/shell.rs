@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -116,9 +116,16 @@ pub(super) fn places(target: &Target) -> String {
     }
 }
 
-/// How long a command may stand still: nothing of its input is taken, and it does not end. What is
-/// pushed is added up there in the end, on a board 200 MB in some 20 s.
+/// How long a command may stand still: nothing of its input is taken, it says nothing, and it does
+/// not end.
 const STALL: Duration = Duration::from_secs(90);
+/// What a script begins with that may take longer: as long as it runs it says an empty line every
+/// five seconds. adb takes all of a file at once and the phone writes it at leisure, and a sum of
+/// 200 MB takes a busy board minutes: of neither is anything seen here but that it goes on.
+/// The script ends it (`kill $beat`), or its own death does, also where nobody has asked yet how it
+/// died: a zombie has no `exe`. The one that sleeps holds no pipe, for whose end ssh would wait.
+pub(super) const BEAT: &str =
+    "(while sleep 5 </dev/null >/dev/null 2>&1 && [ -e /proc/$$/exe ] && echo; do :; done) & beat=$!; ";
 /// How often is looked.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -150,34 +157,46 @@ pub(super) fn run(
         let taken = Arc::clone(&taken);
         thread::spawn(move || copy(file, pipe, &taken));
     }
-    let mut before = (0, Instant::now());
-    let status = loop {
+    let moved = || taken.load(Ordering::Relaxed) + stdout.metadata().map_or(0, |about| about.len());
+    let status = end(&mut child, moved, STALL, interrupt).map_err(|why| format!("{target}: {why}"))?;
+    let said = fathom_output::lines(text(&mut stderr).trim());
+    match status.success() {
+        true => Ok(text(&mut stdout)),
+        false => Err(format!("{target}: {}", why(target, &said, status))),
+    }
+}
+
+/// Waits for the end of a command, which is killed where `moved` stays the same for `limit` or the
+/// user wants to stop.
+fn end(
+    child: &mut Child,
+    moved: impl Fn() -> u64,
+    limit: Duration,
+    interrupt: &Interrupt,
+) -> Result<ExitStatus, String> {
+    let mut before = (moved(), Instant::now());
+    loop {
         match child.try_wait() {
-            Ok(Some(status)) => break status,
+            Ok(Some(status)) => return Ok(status),
             Ok(None) => {}
-            Err(error) => return Err(format!("{target}: it cannot be waited for: {error}")),
+            Err(error) => return Err(format!("it cannot be waited for: {error}")),
         }
-        let now = taken.load(Ordering::Relaxed);
+        let now = moved();
         if now != before.0 {
             before = (now, Instant::now());
         }
-        let is_stalled = before.1.elapsed() > STALL;
+        let is_stalled = before.1.elapsed() > limit;
         if is_stalled || interrupt.is_raised() {
             // An error means that it has ended meanwhile.
             let _ = child.kill();
             let _ = child.wait();
             return Err(if is_stalled {
-                format!("{target}: it has not moved for {} s", STALL.as_secs())
+                format!("it has not moved for {} s", limit.as_secs())
             } else {
-                format!("{target}: stopped by a signal")
+                "stopped by a signal".to_owned()
             });
         }
         thread::sleep(GLANCE);
-    };
-    let said = fathom_output::lines(text(&mut stderr).trim());
-    match status.success() {
-        true => Ok(text(&mut stdout)),
-        false => Err(format!("{target}: {}", why(target, &said, status))),
     }
 }
 
@@ -306,6 +325,48 @@ mod tests {
         let output = Command::new("sh").args(["-c", &read]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "exec|sh|-c|echo 'it is' $HOME|");
         assert!(words.contains(&"BatchMode=yes".to_owned()));
+    }
+
+    /// A push to a busy machine was told to be a dead connection: adb had taken all of the file, and
+    /// for 90 s nothing more was seen of what was written and added up there.
+    #[test]
+    fn a_command_that_says_it_goes_on_is_waited_for_and_one_that_stands_still_is_not() {
+        let limit = Duration::from_secs(3);
+        let run = |script: &str| {
+            let mut said = tempfile::tempfile().unwrap();
+            let began = Instant::now();
+            let mut child = Command::new("sh")
+                .args(["-c", script])
+                .stdin(Stdio::null())
+                .stdout(said.try_clone().unwrap())
+                .spawn()
+                .unwrap();
+            let moved = || said.metadata().unwrap().len();
+            let status = end(&mut child, moved, limit, &Interrupt::default());
+            (status.map(|status| status.success()), text(&mut said), began.elapsed())
+        };
+        let often = BEAT.replace("sleep 5", "sleep 0.2");
+        assert_ne!(often, BEAT);
+        let (status, said, took) = run(&format!("{often} sleep 5; kill $beat; echo whole"));
+        assert_eq!(status, Ok(true));
+        assert!(took > limit && said.ends_with("\nwhole\n"), "{took:?} {said:?}");
+        let (status, said, _) = run("echo begun; exec sleep 60");
+        assert_eq!(status, Err("it has not moved for 3 s".to_owned()));
+        assert_eq!(said, "begun\n");
+    }
+
+    /// Killed from outside, a script leaves nobody behind who goes on to say that it runs.
+    #[test]
+    fn nobody_says_that_a_killed_script_goes_on() {
+        let often = BEAT.replace("sleep 5", "sleep 0.1");
+        let child = Command::new("sh")
+            .args(["-c", &format!("{often} kill -9 $$")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It ends where all that hold the pipe have ended.
+        let output = child.wait_with_output().unwrap();
+        assert!(!output.status.success());
     }
 
     /// A home that is read-only, or none: what was said named no way out.
