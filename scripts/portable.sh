@@ -28,6 +28,6 @@ for processor in "$@"; do
   runner=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$triple")_RUNNER
   echo "Testing mmdb and the trace format on $processor …"
   env CARGO_TARGET_DIR="$target/static" "$runner=$qemu" MMDB_CRASH_SCHEDULES=200 \
-    cargo-zigbuild test --locked --target "$triple" "${options[@]}" -p mmdb -p fathom-trace \
+    cargo-zigbuild test --locked --no-fail-fast --target "$triple" "${options[@]}" -p mmdb -p fathom-trace \
     --lib --test format_promise --test model --test crash --test records --test damage
 done

@@ -658,7 +658,11 @@ fn a_check_changes_nothing_in_any_store_closed_or_crashed() {
             bench.wait().unwrap();
             if store == "postgresql" && crashed {
                 // Its server ends by itself a moment after its process.
-                std::thread::sleep(Duration::from_secs(3));
+                let find = || Command::new("find").arg(&own).args(["-name", "postmaster.pid"]).output();
+                let begin = Instant::now();
+                while !find().unwrap().stdout.is_empty() && begin.elapsed() < Duration::from_secs(60) {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
             }
             let log = std::fs::read_dir(own.join("log")).into_iter().flatten().flatten().next();
             let log = log.map(|entry| entry.path().display().to_string());

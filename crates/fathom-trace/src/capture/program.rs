@@ -175,6 +175,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_feature = "crt-static", ignore = "it looks at itself as a dynamic program")]
     fn the_reason_is_told_from_the_files() {
         let own = std::env::current_exe().expect("this test");
         let shell = find(OsStr::new("sh")).expect("a shell").canonicalize().expect("there");
