@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 const SOURCES: usize = 4;
 /// Messages under way of each.
 const UNDER_WAY: u32 = 8;
+/// Acknowledged messages that wait for their delivery, at most about: without a bound the thousands
+/// that a busy machine acknowledges took minutes to be delivered after the last kill.
+const BACKLOG: usize = 400;
 /// Deliveries under way of an account at most.
 const ACCOUNT_WINDOW: usize = 256;
 
@@ -47,6 +50,11 @@ impl Ledger {
         let messages = self.acknowledged.values().filter(|message| !self.delivered.contains_key(message));
         let receipts = self.acknowledged.keys().filter(|id| !self.receipts.contains_key(*id));
         (messages.count(), receipts.count())
+    }
+
+    /// Whether as many wait as may.
+    fn is_behind(&self) -> bool {
+        self.acknowledged.len().saturating_sub(self.delivered.len()) > BACKLOG
     }
 
     fn came(&mut self, deliver: &Deliver) {
@@ -147,6 +155,9 @@ impl Site {
                     }
                     if !self.stops.load(Relaxed) {
                         std::thread::sleep(Duration::from_millis(5));
+                        while self.ledger.lock().unwrap().is_behind() && !self.stops.load(Relaxed) {
+                            std::thread::sleep(Duration::from_millis(5));
+                        }
                         next(&mut client);
                     }
                 } else if header.command == Command::DeliverSm as u32 {
