@@ -291,7 +291,7 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     assert_eq!(decision.len(), 6, "two cells in three phases: {decision:#?}");
     assert_eq!(
         decision[0],
-        "Slower: delete/full, insert: flushes of one transaction are 1.25x [1.25, 1.25] of A's (2.00 → 2.50), more than the 20 % allowed."
+        "Slower: DELETE/FULL, insert: flushes of one transaction are 1.25x [1.25, 1.25] of A's (2.00 → 2.50), more than the 20 % allowed."
     );
     let table = slower.terminal(&Style::PLAIN);
     println!("{table}");
@@ -305,7 +305,7 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     let junit = slower.junit();
     assert!(junit.contains("tests=\"18\" failures=\"6\" errors=\"0\""), "{junit}");
     assert_eq!(junit.matches("<failure ").count(), 6);
-    assert!(junit.contains("name=\"delete/full, insert, flushes\">"), "{junit}");
+    assert!(junit.contains("name=\"DELETE/FULL, insert, flushes\">"), "{junit}");
     let json = slower.json();
     assert_eq!(json["gate"]["judgement"], "slower");
     assert_eq!(json["gate"]["decision"][0], decision[0].as_str());

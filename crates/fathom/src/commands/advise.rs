@@ -569,7 +569,22 @@ impl advise::Recorder for Rounds<'_> {
 impl Rounds<'_> {
     /// The last round, in one file, which stays where `--out` names it.
     fn finals(&mut self, finalists: Finalists) -> Result<(Results, Tried), Error> {
-        let Finalists { all: mut candidates, needed } = finalists;
+        let Finalists { all: mut candidates, mut needed, leaders } = finalists;
+        if self.asked.live {
+            // What is run live stands beside what the last round has simulated of it.
+            let (first, rest) = candidates.split_at(needed.min(candidates.len()));
+            let mut all = first.to_vec();
+            all.extend(leaders);
+            let mut seen = Vec::new();
+            all.retain(|candidate| {
+                let is_new = !seen.contains(candidate);
+                seen.push(candidate.clone());
+                is_new
+            });
+            needed = all.len();
+            all.extend(rest.iter().filter(|candidate| !seen.contains(candidate)).cloned());
+            candidates = all;
+        }
         if self.asked.repeat.is_none() {
             let filesystems = self.what.filesystems.len().max(1);
             candidates.truncate((self.effort.settings(self.left()) / filesystems).max(needed));
