@@ -20,7 +20,7 @@ const COMMITS: u64 = 200_000;
 fn recording() -> Recording {
     let (mut marks, mut served, mut executions) = (Vec::new(), Vec::new(), Vec::new());
     let (mut at_ns, mut cpu_ns) = (1_000_000_u64, 0);
-    marks.push(Mark { thread: 0, at_ns, call_ns: 0, cpu_ns, queue_ns: 0 });
+    marks.push(Mark { thread: 0, at_ns, call_ns: 0, cpu_ns, queue_ns: 0, call: None });
     for commit in 0..COMMITS {
         let start_ns = at_ns;
         let call_ns = at_ns + 60_000;
@@ -43,7 +43,7 @@ fn recording() -> Recording {
         }
         at_ns = call_ns + 530_000;
         cpu_ns += 70_000;
-        marks.push(Mark { thread: 0, at_ns, call_ns: 530_000, cpu_ns, queue_ns: 0 });
+        marks.push(Mark { thread: 0, at_ns, call_ns: 530_000, cpu_ns, queue_ns: 0, call: None });
         executions.push(Execution { window: 0, lane: 0, start_ns, wall_ns: at_ns - start_ns });
     }
     let lane = LaneSpan { thread: 0, marked: vec![0], start_ns: 1_000_000, end_ns: at_ns };
@@ -58,7 +58,13 @@ fn recording() -> Recording {
         excluded: Vec::new(),
     };
     let threads = BTreeMap::from([(0, marks)]);
-    Recording { windows: vec![window], executions, threads, served: vec![served] }
+    Recording {
+        windows: vec![window],
+        executions,
+        threads,
+        served: vec![served],
+        statements: Default::default(),
+    }
 }
 
 fn main() {

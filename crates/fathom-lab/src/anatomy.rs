@@ -6,15 +6,16 @@
 //! (`blocks = true`: whose each block is). Both are of CLOCK_MONOTONIC; a trace is kept relative to
 //! its begin, and its phases, which both have, tell where that is.
 //!
-//! A recording knows when a call on a file was made and how long it took, not which it was. A call
-//! that the device was flushed in, or written in by somebody who waited, is a sync or a write that
-//! waited for the device; the others were served by memory.
+//! A recording knows each call on a file that took 15 µs or more: which it was, on what kind of
+//! file, when and for how long; and each statement, without the values in it. Of calls on files
+//! that are not SQLite's, and in recordings of before, it does not know which they were.
 
+use fathom_probe::CallKind;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use serde::Serialize;
 
-use crate::naming::labels_without;
+use crate::naming::titles_without;
 use crate::recording::{Execution, Recording};
 use crate::store::{BlockRow, Results, StoreError, TraceSource};
 
@@ -25,6 +26,8 @@ pub struct Anatomy {
     pub cell: i64,
     /// Label of the cell.
     pub label: String,
+    /// The same as people read it.
+    pub title: String,
     /// Number of the run.
     pub run: i64,
     /// The phase.
@@ -37,6 +40,9 @@ pub struct Anatomy {
     pub executions: usize,
     /// How long it took.
     pub wall_ns: u64,
+    /// The statements that its threads executed, in order of begin; none where the engine did not
+    /// tell of them.
+    pub statements: Vec<StatementSpan>,
     /// Its calls on files, in order of begin.
     pub calls: Vec<CallSpan>,
     /// What came to the device while it went on, in order of submission.
@@ -48,17 +54,47 @@ pub struct Anatomy {
     pub knows_calls: bool,
 }
 
+/// A statement, or some of its steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StatementSpan {
+    /// Number of the thread that executed it.
+    pub thread: u32,
+    /// Its text, without the values in it.
+    pub text: String,
+    /// Its begin.
+    pub start_ns: i64,
+    /// Its end.
+    pub end_ns: i64,
+}
+
 /// A call on a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CallSpan {
     /// Number of the thread that made it.
     pub thread: u32,
+    /// What it was, `sync`, `write` …, and the kind of file, `wal` …; none where that is not known.
+    pub kind: Option<CallName>,
     /// Its begin.
     pub start_ns: i64,
     /// Its end.
     pub end_ns: i64,
     /// The requests that were submitted while it went on: places in [`Anatomy::requests`].
     pub requests: Vec<usize>,
+}
+
+/// Names of a call and of the kind of file that it was made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CallName {
+    /// As [`Op::name`](fathom_probe::Op::name).
+    pub op: &'static str,
+    /// As [`FileClass::name`](fathom_probe::FileClass::name).
+    pub file: &'static str,
+}
+
+impl From<CallKind> for CallName {
+    fn from(kind: CallKind) -> CallName {
+        CallName { op: kind.op.name(), file: kind.class.name() }
+    }
 }
 
 /// A request to the device, or the piece of one that has one owner.
@@ -160,10 +196,24 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
             let within = |span: &RequestSpan| span.start_ns >= start_ns && span.start_ns < end_ns;
             let of_call =
                 requests.iter().enumerate().filter(|(_, request)| within(request)).map(|(at, _)| at);
-            calls.push(CallSpan { thread: *thread, start_ns, end_ns, requests: of_call.collect() });
+            let kind = mark.call.map(CallName::from);
+            let requests = of_call.collect();
+            calls.push(CallSpan { thread: *thread, kind, start_ns, end_ns, requests });
         }
     }
     calls.sort_by_key(|call| (call.start_ns, call.thread));
+    let told = &recording.statements;
+    let statements = told.executions.iter().filter_map(|statement| {
+        let end_ns = statement.start_ns.saturating_add(statement.wall_ns);
+        if !is_own(statement.thread) || statement.start_ns >= to || end_ns <= from {
+            return None;
+        }
+        let text = told.texts.get(statement.text as usize)?.clone();
+        let start_ns = since(statement.start_ns);
+        Some(StatementSpan { thread: statement.thread, text, start_ns, end_ns: since(end_ns) })
+    });
+    let mut statements: Vec<StatementSpan> = statements.collect();
+    statements.sort_by_key(|statement| (statement.start_ns, statement.thread));
     let is_seen = |thread: &u32| recording.threads.contains_key(thread);
     let knows_calls = lane.is_some_and(|lane| !lane.marked.is_empty() && lane.marked.iter().all(is_seen));
     let cell = results.runs.iter().find(|other| other.id == run).map_or(0, |run| run.cell);
@@ -175,12 +225,14 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
     Ok(Anatomy {
         cell,
         label: results.cell(cell).map_or_else(String::new, |cell| cell.label.clone()),
+        title: results.cell(cell).map_or_else(String::new, |cell| cell.title.clone()),
         run,
         phase: window.phase.clone(),
         unit: unit.to_owned(),
         execution: place + 1,
         executions: of_window.len(),
         wall_ns: execution.wall_ns,
+        statements,
         calls,
         requests,
         knows_owners,
@@ -190,7 +242,7 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
 
 /// The first good run with a recording, of the cell if one is asked for.
 fn recorded(results: &Results, cell: Option<&str>) -> Result<(i64, Recording), AnatomyError> {
-    let without = labels_without(results, "stack.device");
+    let without = titles_without(results, "stack.device");
     let shown: Vec<[&str; 2]> =
         results.cells.iter().zip(&without).map(|(cell, without)| [cell.label.as_str(), without]).collect();
     let places = called(&shown, cell);
@@ -329,8 +381,6 @@ fn of_device(recording: &Recording) -> Vec<Timed> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use fathom_device::RequestTimes;
 
     use super::*;
@@ -372,12 +422,8 @@ mod tests {
         };
         let executions: Vec<Execution> = (0..9).map(execution).collect();
         let served = vec![vec![flush(6001), flush(7001), flush(8001), flush(8999)]];
-        let recording = Recording {
-            windows: Vec::new(),
-            executions: executions.clone(),
-            threads: BTreeMap::new(),
-            served,
-        };
+        let recording =
+            Recording { windows: Vec::new(), executions: executions.clone(), served, ..Recording::default() };
         assert_eq!(chosen(&executions, None, &recording).ok(), Some(7));
         assert_eq!(chosen(&executions, Some(3), &recording).ok(), Some(2));
         let quiet = Recording { served: vec![Vec::new()], ..recording };

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use fathom_probe::{Mark, Note, Watch};
+use fathom_probe::{Mark, Note, StatementExecution, Watch};
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use fathom_workload::engine::EngineInfo;
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, WarningKind, Window};
 use fathom_workload::spec::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
+use crate::failure::FailureKind;
 
 /// The version of [`WorkerRequest`] and [`Event`]. A worker on another host may be older or newer than the
 /// one who asks.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// What the worker is asked, one JSON object on stdin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,6 +106,13 @@ pub enum Event {
         /// Whether they tell how long a thread was ready to run.
         knows_queue: bool,
     },
+    /// Statements that were executed; several such events follow one another.
+    Statements {
+        /// Texts, after those of the events before.
+        texts: Vec<String>,
+        /// In the order of their ends.
+        executions: Vec<StatementExecution>,
+    },
     /// A check that passed.
     Verified {
         /// E.g. `integrity_check ok`.
@@ -114,6 +122,9 @@ pub enum Event {
     Warning {
         /// In words a user can act on.
         text: String,
+        /// What kind of thing it says.
+        #[serde(default)]
+        kind: WarningKind,
     },
     /// The run is complete and verified. Always the last line of a good run.
     Done {
@@ -126,5 +137,8 @@ pub enum Event {
     Failed {
         /// What, where, what to do.
         message: String,
+        /// Whose fault that is.
+        #[serde(default)]
+        kind: FailureKind,
     },
 }

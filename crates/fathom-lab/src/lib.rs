@@ -8,6 +8,7 @@ pub mod conduct;
 pub mod estimate;
 pub mod event;
 pub mod experiment;
+pub mod failure;
 pub mod model_time;
 pub mod naming;
 pub mod plan;

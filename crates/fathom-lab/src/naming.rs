@@ -4,7 +4,7 @@
 //! results file, compared and never read. Its title is for people: the same pairs with engines,
 //! journal modes and synchronous settings written as their documentation writes them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_workload::engine::engine_named;
 use fathom_workload::registry::workload_named;
@@ -131,24 +131,64 @@ pub(crate) fn entitle(cells: &mut [CellRow], experiment: Option<&Experiment>) {
     make_unique(cells.iter_mut().map(|cell| &mut cell.title));
 }
 
-/// The cells' labels without their values on one axis; a cell that has no other is called by its
-/// label. Cells that are told apart by that axis are called alike.
+/// The cells' titles without their values on one axis; a cell that has no other is called by its
+/// title. Cells that are told apart by that axis are called alike.
+pub(crate) fn titles_without(results: &Results, axis: &str) -> Vec<String> {
+    names_without(results, axis, value_name, |cell| &cell.title)
+}
+
+/// As [`titles_without`], the cells' labels.
 pub(crate) fn labels_without(results: &Results, axis: &str) -> Vec<String> {
+    names_without(results, axis, |cell, key| cell.axes.get(key).cloned(), |cell| &cell.label)
+}
+
+fn names_without(
+    results: &Results,
+    axis: &str,
+    value: fn(&CellRow, &str) -> Option<String>,
+    whole: fn(&CellRow) -> &String,
+) -> Vec<String> {
     let row = &results.experiment;
     let experiment = Experiment::parse(&row.source_name, &row.source).ok();
     let order = Order::new(&results.cells, experiment.as_ref());
-    let label = |cell: &CellRow| {
+    let name = |cell: &CellRow| {
         let others = order.of(cell).into_iter().filter(|key| *key != axis);
-        let values = others.filter_map(|key| cell.axes.get(key)).map(String::as_str);
-        joined_values(values, &cell.label)
+        let names: Vec<String> = others.filter_map(|key| value(cell, key)).collect();
+        joined_values(names.iter().map(String::as_str), whole(cell))
     };
-    results.cells.iter().map(label).collect()
+    results.cells.iter().map(name).collect()
+}
+
+/// The title of a cell of which nothing is known but its label and its values on axes, as of one in
+/// a baseline: what SQLite's documentation writes in capitals is.
+pub(crate) fn title_of_label(label: &str, axes: &BTreeMap<String, String>) -> String {
+    let capitals = ["engine.journal_mode", "engine.synchronous", VARIANTS_AXIS];
+    let of_axes: Vec<&str> = capitals.iter().filter_map(|key| axes.get(*key)).map(String::as_str).collect();
+    // A variant is several words where its author wrote it so: all of them are named, or none is.
+    let named = of_axes.iter().filter_map(|value| {
+        let words: Option<Vec<String>> = value.split(' ').map(setting_name).collect();
+        Some((*value, words?.join(" ")))
+    });
+    let mut title = format!(" {label} ");
+    for (value, name) in named {
+        title = title.replacen(&format!(" {value} "), &format!(" {name} "), 1);
+    }
+    title.trim().to_owned()
+}
+
+/// `WAL/FULL` of `wal/full`, `SQLite` of `sqlite`; none of what is neither.
+fn setting_name(word: &str) -> Option<String> {
+    const SETTINGS: [&str; 9] =
+        ["delete", "truncate", "persist", "memory", "wal", "off", "normal", "full", "extra"];
+    let is_setting = |part: &str| SETTINGS.iter().any(|setting| setting.eq_ignore_ascii_case(part));
+    match engine_named(&word.to_ascii_lowercase()) {
+        Some(kind) => Some(kind.title.to_owned()),
+        None => word.split('/').all(is_setting).then(|| word.to_ascii_uppercase()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use fathom_stack::StackSpec;
     use fathom_workload::spec::{EngineSpec, WorkloadSpec};
     use serde_json::json;
@@ -232,6 +272,25 @@ mod tests {
         ] {
             assert_eq!(of(variant).as_deref(), Some(expected));
         }
+    }
+
+    /// A baseline has no settings: `compare` showed its cells as the file writes them, and those of
+    /// results as tables do.
+    #[test]
+    fn a_cell_of_a_baseline_is_written_as_one_of_results() {
+        let of = |label: &str, axes: &[(&str, &str)]| {
+            let axes = axes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            title_of_label(label, &axes)
+        };
+        assert_eq!(
+            of("ext4 wal/full", &[("stack.filesystem", "ext4"), ("variants", "wal/full")]),
+            "ext4 WAL/FULL"
+        );
+        assert_eq!(of("sqlite wal", &[("variants", "sqlite wal")]), "SQLite WAL");
+        assert_eq!(of("wal off", &[("engine.journal_mode", "wal"), ("workload.mode", "off")]), "WAL off");
+        assert_eq!(of("walrus", &[("variants", "walrus")]), "walrus");
+        assert_eq!(of("wal/full!", &[("variants", "wal/full!")]), "wal/full!");
+        assert_eq!(of("update", &[]), "update");
     }
 
     /// A label was once taken apart to be written with capitals, so that a file system called like

@@ -19,7 +19,7 @@ use std::time::Duration;
 use fathom_probe::Split;
 use fathom_stack::{StackRecord, StackSpec};
 use fathom_workload::params::{Kind, Parameter, Params, Preset};
-use fathom_workload::sample::{PhaseSummary, Sample, Sink};
+use fathom_workload::sample::{PhaseSummary, Sample, Sink, WarningKind};
 use fathom_workload::spec::Durability;
 use fathom_workload::workload::{Context, Workload, WorkloadError, WorkloadKind};
 use serde_json::Value as Json;
@@ -356,7 +356,7 @@ impl Sink for HandOn<'_> {
         (self.0)(Event::Progress { done });
     }
     fn warning(&mut self, text: String) {
-        (self.0)(Event::Warning { text });
+        (self.0)(Event::Warning { text, kind: WarningKind::Other });
     }
     fn verified(&mut self, check: String) {
         (self.0)(Event::Verified { check });

@@ -19,14 +19,37 @@ use std::time::{Duration, Instant};
 use fathom_probe::Op;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink, Window};
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink, WarningKind, Window};
 use fathom_workload::spec::Durability;
 use fathom_workload::workload::Context;
 
 use crate::event::{Event, FileCall, PROTOCOL, WorkerRequest};
+use crate::failure::FailureKind;
 
 /// Smallest time between two progress lines.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Why a run failed.
+struct Failure {
+    kind: FailureKind,
+    message: String,
+}
+
+impl Failure {
+    fn of<E: std::fmt::Display>(error: E) -> Failure
+    where
+        FailureKind: for<'a> From<&'a E>,
+    {
+        Failure { kind: FailureKind::from(&error), message: error.to_string() }
+    }
+}
+
+impl From<String> for Failure {
+    /// Neither the workload's nor the engine's.
+    fn from(message: String) -> Failure {
+        Failure { kind: FailureKind::Machine, message }
+    }
+}
 
 /// Runs the worker: order from stdin, events to stdout. Gives 0 for a good run and 1 for a failed
 /// one.
@@ -51,10 +74,10 @@ pub fn main() -> ExitCode {
         }),
         Err(error) => Err(format!("stdin: {error}")),
     };
-    let outcome = order.and_then(|order| execute(&order, &mut events));
+    let outcome = order.map_err(Failure::from).and_then(|order| execute(&order, &mut events));
     let last = match outcome {
         Ok(last) => last,
-        Err(message) => Event::Failed { message },
+        Err(Failure { kind, message }) => Event::Failed { message, kind },
     };
     let good = matches!(last, Event::Done { .. });
     let written = write_event(&mut events, &last);
@@ -77,12 +100,13 @@ fn write_event(to: &mut impl Write, event: &Event) -> std::io::Result<()> {
 }
 
 /// Executes an order; everything but the last event is written to `events`.
-fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, String> {
+fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Failure> {
     if order.protocol != PROTOCOL {
         return Err(format!(
             "the worker speaks protocol {PROTOCOL}, it was asked in protocol {}: use the same Fathom on both sides",
             order.protocol
-        ));
+        )
+        .into());
     }
     pin(&order.cpus)?;
     if let Some(what) = order.watch {
@@ -91,6 +115,9 @@ fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Str
     }
     if order.marks {
         fathom_probe::keep_marks(MARKS_MAX);
+        if order.cell.instruments.operations {
+            fathom_probe::keep_statements(STATEMENTS_MAX);
+        }
     }
     let mut memory = Memory { kept: Vec::new(), events, last_progress: Instant::now(), broken: None };
     // A panic is a bug in a workload or engine; the run fails, and the lab goes on with the next.
@@ -98,14 +125,15 @@ fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Str
     let Memory { kept, events, broken, .. } = memory;
     let started = match worked {
         Ok(result) => result?,
-        Err(panic) => return Err(format!("the worker panicked: {}", words_of(&*panic))),
+        Err(panic) => return Err(format!("the worker panicked: {}", words_of(&*panic)).into()),
     };
     if let Some(error) = broken {
-        return Err(format!("progress could not be written: {error}"));
+        return Err(format!("progress could not be written: {error}").into());
     }
     let mut watched = order.watch.map(|_| watched_events()).unwrap_or_default();
     if order.marks {
         watched.extend(marks_events());
+        watched.extend(statements_events());
     }
     let mut buffered = std::io::BufWriter::with_capacity(1 << 16, events);
     let write = |buffered: &mut std::io::BufWriter<_>| {
@@ -121,14 +149,29 @@ fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Str
 /// Notes or calls in one event: a line of it stays far below the longest that is read.
 const WATCHED_IN_ONE: usize = 2000;
 
-/// Marks that are kept at most: 80 MB of them.
+/// Marks that are kept at most: 96 MB of them.
 const MARKS_MAX: usize = 2_000_000;
+
+/// Statements that are kept at most: 48 MB of them.
+const STATEMENTS_MAX: usize = 2_000_000;
 
 /// The marks, as events.
 fn marks_events() -> Vec<Event> {
     let fathom_probe::Marks { marks, lost, knows_queue } = fathom_probe::take_marks();
     let some = |marks: &[fathom_probe::Mark]| Event::Marks { marks: marks.to_vec(), lost, knows_queue };
     marks.chunks(WATCHED_IN_ONE).map(some).collect()
+}
+
+/// The statements, as events; none where none were kept.
+fn statements_events() -> Vec<Event> {
+    let fathom_probe::Statements { texts, executions } = fathom_probe::take_statements();
+    let texts = texts
+        .chunks(WATCHED_IN_ONE / 4)
+        .map(|some| Event::Statements { texts: some.to_vec(), executions: Vec::new() });
+    let executions = executions
+        .chunks(WATCHED_IN_ONE)
+        .map(|some| Event::Statements { texts: Vec::new(), executions: some.to_vec() });
+    texts.chain(executions).collect()
 }
 
 /// What the probe watched, as events.
@@ -148,6 +191,7 @@ fn watched_events() -> Vec<Event> {
                 "block trace: the file system does not tell where its files lie ({problem}); what they wrote is \
                  unattributed"
             ),
+            kind: WarningKind::Other,
         });
     }
     events
@@ -166,17 +210,17 @@ fn file_call(call: &fathom_probe::Call) -> FileCall {
 }
 
 /// Starts the engine, runs the workload, stops the engine; gives the event that opens the findings.
-fn work<W: Write>(order: &WorkerRequest, memory: &mut Memory<'_, W>) -> Result<Event, String> {
+fn work<W: Write>(order: &WorkerRequest, memory: &mut Memory<'_, W>) -> Result<Event, Failure> {
     let cell = &order.cell;
-    let workload = fathom_workload::create(&cell.workload).map_err(|error| error.to_string())?;
+    let workload = fathom_workload::create(&cell.workload).map_err(Failure::of)?;
     let engine = cell
         .engine
         .as_ref()
         .map(|spec| fathom_workload::start_engine(spec, &order.directory))
         .transpose()
-        .map_err(|error| error.to_string())?;
+        .map_err(Failure::of)?;
     let context = Context { directory: &order.directory, engine: engine.as_deref(), seed: order.seed };
-    workload.run(&context, memory).map_err(|error| error.to_string())?;
+    workload.run(&context, memory).map_err(Failure::of)?;
     Ok(Event::Started {
         engine: engine.as_ref().map(|engine| engine.info()),
         // With neither an engine nor a store of its own nothing is committed, so nothing is
@@ -264,7 +308,11 @@ impl<W: Write> Sink for Memory<'_, W> {
     }
 
     fn warning(&mut self, text: String) {
-        self.kept.push(Event::Warning { text });
+        self.warning_of(WarningKind::Other, text);
+    }
+
+    fn warning_of(&mut self, kind: WarningKind, text: String) {
+        self.kept.push(Event::Warning { text, kind });
     }
 
     fn verified(&mut self, check: String) {

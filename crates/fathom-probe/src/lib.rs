@@ -25,6 +25,7 @@ mod marks;
 mod meter;
 mod refuse;
 mod split;
+mod statements;
 mod table;
 mod vfs;
 mod vtab;
@@ -34,10 +35,13 @@ pub use api::{Api, MissingSymbol};
 pub use clock::{Account, StatementClock};
 pub use extents::{Extent, extents};
 pub use kind::{FileClass, Op};
-pub use marks::{Mark, Marks, SLOW_NS, keep_marks, mark, mark_again, mark_call, take_marks};
+pub use marks::{CallKind, Mark, Marks, SLOW_NS, keep_marks, mark, mark_again, mark_call, take_marks};
 pub use meter::{CpuCheck, check_cpu_in_calls, process_io, reset_thread_io, thread_io};
 pub use refuse::RefusesLocks;
 pub use split::Split;
+pub use statements::{
+    StatementExecution, StatementTimer, Statements, keep_statements, statement_number, take_statements,
+};
 pub use table::{IoCell, IoTable};
 pub use vfs::{InstallError, Probe};
 pub use watch::{Call, FileActivity, Note, PlainFile, Watch, WatchedFile, take_watched, watch};

@@ -22,6 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::clocks::thread_cpu_ns;
+use crate::kind::{FileClass, Op};
 use crate::watch::now_ns;
 
 /// A call on a file that is shorter did not wait for a device, ns: no device that is modelled
@@ -30,7 +31,7 @@ pub const SLOW_NS: u64 = 15_000;
 
 /// The clocks of a thread at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(u32, u64, u64, u64, u64)", into = "(u32, u64, u64, u64, u64)")]
+#[serde(from = "MarkNumbers", into = "MarkNumbers")]
 pub struct Mark {
     /// Number of the thread, from 0 in order of their first marks.
     pub thread: u32,
@@ -42,17 +43,49 @@ pub struct Mark {
     pub cpu_ns: u64,
     /// How long the thread was ready to run so far while others had the processor, ns.
     pub queue_ns: u64,
+    /// Which call that was; none where none ended then, or nobody knows it.
+    pub call: Option<CallKind>,
 }
 
-impl From<(u32, u64, u64, u64, u64)> for Mark {
-    fn from((thread, at_ns, call_ns, cpu_ns, queue_ns): (u32, u64, u64, u64, u64)) -> Mark {
-        Mark { thread, at_ns, call_ns, cpu_ns, queue_ns }
+/// A [`Mark`] as it is sent: its fields in their order, the last as [`CallKind::code`].
+type MarkNumbers = (u32, u64, u64, u64, u64, u8);
+
+impl From<MarkNumbers> for Mark {
+    fn from((thread, at_ns, call_ns, cpu_ns, queue_ns, code): MarkNumbers) -> Mark {
+        Mark { thread, at_ns, call_ns, cpu_ns, queue_ns, call: CallKind::of_code(code) }
     }
 }
 
-impl From<Mark> for (u32, u64, u64, u64, u64) {
+impl From<Mark> for MarkNumbers {
     fn from(mark: Mark) -> Self {
-        (mark.thread, mark.at_ns, mark.call_ns, mark.cpu_ns, mark.queue_ns)
+        let code = CallKind::code(mark.call);
+        (mark.thread, mark.at_ns, mark.call_ns, mark.cpu_ns, mark.queue_ns, code)
+    }
+}
+
+/// Which call on which kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallKind {
+    /// What the file is for.
+    pub class: FileClass,
+    /// What was asked.
+    pub op: Op,
+}
+
+impl CallKind {
+    /// One byte: 0 for none.
+    #[must_use]
+    pub fn code(call: Option<CallKind>) -> u8 {
+        const { assert!(FileClass::COUNT * Op::COUNT < 255) };
+        call.map_or(0, |call| 1 + call.class as u8 * Op::COUNT as u8 + call.op as u8)
+    }
+
+    /// Of [`CallKind::code`]; none also of a byte that stands for none.
+    #[must_use]
+    pub fn of_code(code: u8) -> Option<CallKind> {
+        let number = usize::from(code.checked_sub(1)?);
+        let class = *FileClass::ALL.get(number / Op::COUNT)?;
+        Some(CallKind { class, op: Op::ALL[number % Op::COUNT] })
     }
 }
 
@@ -79,12 +112,24 @@ struct Own {
     schedstat: RefCell<Option<File>>,
 }
 
+impl Own {
+    /// Its number, given at its first mark.
+    fn number(&self) -> u32 {
+        self.number.get().unwrap_or_else(|| {
+            let number = THREADS.fetch_add(1, Ordering::Relaxed);
+            *self.schedstat.borrow_mut() = File::open("/proc/thread-self/schedstat").ok();
+            self.number.set(Some(number));
+            number
+        })
+    }
+}
+
 thread_local! {
     static OWN: Own =
         const { Own { number: Cell::new(None), last_ns: Cell::new(0), schedstat: RefCell::new(None) } };
 }
 
-/// Keeps marks from now on, at most so many: each takes 40 bytes.
+/// Keeps marks from now on, at most so many: each takes 48 bytes.
 pub fn keep_marks(most: usize) {
     let knows_queue = queue_ns(&File::open("/proc/thread-self/schedstat").ok()).is_some();
     *KEPT.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -102,7 +147,7 @@ pub fn take_marks() -> Marks {
 /// Makes a mark on the calling thread; gives the thread's number. None where no marks are kept.
 #[inline]
 pub fn mark() -> Option<u32> {
-    if KEEPING.load(Ordering::Relaxed) { make(0) } else { None }
+    if KEEPING.load(Ordering::Relaxed) { make(0, None) } else { None }
 }
 
 /// As [`mark`], if the thread's last one is older than `age_ns` or it has none.
@@ -112,32 +157,32 @@ pub fn mark_again(age_ns: u64) -> Option<u32> {
         return None;
     }
     let last_ns = OWN.try_with(|own| own.last_ns.get()).ok()?;
-    if now_ns().saturating_sub(last_ns) > age_ns { make(0) } else { None }
+    if now_ns().saturating_sub(last_ns) > age_ns { make(0, None) } else { None }
 }
 
 /// A call on a file has just ended that took `call_ns`: a mark is made where it may have waited for
-/// a device.
+/// a device. `call` is none where it is no call of SQLite's.
 #[inline]
-pub fn mark_call(call_ns: u64) {
+pub fn mark_call(call: Option<CallKind>, call_ns: u64) {
     if call_ns >= SLOW_NS && KEEPING.load(Ordering::Relaxed) {
-        make(call_ns);
+        make(call_ns, call);
     }
+}
+
+/// The number of the calling thread; none before its first mark.
+pub(crate) fn thread_number() -> Option<u32> {
+    OWN.try_with(|own| own.number.get()).ok().flatten()
 }
 
 #[cold]
 #[inline(never)]
-fn make(call_ns: u64) -> Option<u32> {
+fn make(call_ns: u64, call: Option<CallKind>) -> Option<u32> {
     let at_ns = now_ns();
     // A thread that is being torn down makes none.
     OWN.try_with(|own| {
-        let number = own.number.get().unwrap_or_else(|| {
-            let number = THREADS.fetch_add(1, Ordering::Relaxed);
-            *own.schedstat.borrow_mut() = File::open("/proc/thread-self/schedstat").ok();
-            own.number.set(Some(number));
-            number
-        });
+        let number = own.number();
         let queue_ns = queue_ns(&own.schedstat.borrow()).unwrap_or(0);
-        let mark = Mark { thread: number, at_ns, call_ns, cpu_ns: thread_cpu_ns(), queue_ns };
+        let mark = Mark { thread: number, at_ns, call_ns, cpu_ns: thread_cpu_ns(), queue_ns, call };
         own.last_ns.set(at_ns);
         let (kept, most) = &mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.marks.len() < *most {
@@ -148,6 +193,12 @@ fn make(call_ns: u64) -> Option<u32> {
         number
     })
     .ok()
+}
+
+/// Gives the calling thread its number without a mark, which are the process's.
+#[cfg(test)]
+pub(crate) fn number_thread() {
+    OWN.with(Own::number);
 }
 
 /// The second number of a schedstat, without memory of its own: this runs within statements.
@@ -162,11 +213,23 @@ fn queue_ns(schedstat: &Option<File>) -> Option<u64> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn each_kind_of_call_has_a_byte_of_its_own() {
+        for class in FileClass::ALL {
+            for op in Op::ALL {
+                let call = Some(CallKind { class, op });
+                assert_eq!(CallKind::of_code(CallKind::code(call)), call);
+            }
+        }
+        let beyond = 1 + (FileClass::COUNT * Op::COUNT) as u8;
+        assert_eq!((CallKind::code(None), CallKind::of_code(0), CallKind::of_code(beyond)), (0, None, None));
+    }
+
     /// One test: marks are the process's.
     #[test]
     fn marks_tell_running_from_waiting_and_are_kept_up_to_the_most() {
         assert_eq!((mark(), mark_again(0)), (None, None), "none are kept yet");
-        mark_call(u64::MAX);
+        mark_call(None, u64::MAX);
         keep_marks(6);
         let number = mark().unwrap();
         let cpu = thread_cpu_ns();
@@ -175,8 +238,9 @@ mod tests {
         }
         mark();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        mark_call(20_000_000);
-        mark_call(SLOW_NS - 1);
+        let sync = Some(CallKind { class: FileClass::Wal, op: Op::Sync });
+        mark_call(sync, 20_000_000);
+        mark_call(sync, SLOW_NS - 1);
         assert_eq!(mark_again(60_000_000_000), None, "the last one is not that old");
         let other = std::thread::spawn(|| mark_again(60_000_000_000)).join().unwrap();
         assert!(other.is_some_and(|other| other != number), "another thread has none yet");
@@ -188,6 +252,7 @@ mod tests {
         let [first, ran, slept, ..] = kept.marks[..] else { panic!("{kept:?}") };
         assert!(ran.cpu_ns - first.cpu_ns >= 20_000_000, "{kept:?}");
         assert_eq!((slept.call_ns, slept.thread), (20_000_000, number));
+        assert_eq!((slept.call, ran.call), (sync, None));
         assert!(slept.at_ns - ran.at_ns >= 20_000_000 && slept.cpu_ns - ran.cpu_ns < 10_000_000, "{kept:?}");
         if kept.knows_queue {
             // Ran, and was kept waiting for a processor: nothing else lies between the first two.
@@ -198,7 +263,7 @@ mod tests {
                 "{wall} ns, {known} of them known: {kept:?}"
             );
         }
-        assert_eq!(Mark::from(<(u32, u64, u64, u64, u64)>::from(slept)), slept, "as it is sent");
+        assert_eq!(Mark::from(MarkNumbers::from(slept)), slept, "as it is sent");
         assert_eq!(mark(), None, "and no more");
     }
 }

@@ -15,7 +15,7 @@ use crate::clocks::{Moment, calibrate, thread_cpu_ns};
 use crate::cpu::Sampler;
 use crate::histogram::{Counts, Histogram};
 use crate::kind::{FileClass, Op};
-use crate::marks::mark_call;
+use crate::marks::{CallKind, mark_call};
 use crate::table::{IoCell, IoTable};
 
 /// Whether durations are kept for percentiles. Only `fathom_io` shows them, so they are kept once
@@ -427,7 +427,7 @@ fn end(started: Started, class: FileClass, op: Op, bytes: u64) {
         meter.record(class, op, bytes, ns, cpu_ns, started.sampled);
         // SQLite's sleep between two attempts to get a lock is no wait for a device.
         if op != Op::Sleep {
-            mark_call(ns);
+            mark_call(Some(CallKind { class, op }), ns);
         }
     }));
 }

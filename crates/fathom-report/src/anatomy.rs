@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use fathom_lab::anatomy::{Anatomy, CallSpan, RequestSpan};
+use fathom_lab::anatomy::{Anatomy, CallSpan, RequestSpan, StatementSpan};
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use serde_json::{Value, json};
@@ -13,6 +13,8 @@ use crate::canvas::{Canvas, INK, MUTED, WIDTH, document, text_width};
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
 
+/// What the statements of the picture are drawn in.
+const STATEMENT: &str = "#c9d8ea";
 /// What the calls of the picture are drawn in.
 const CALL: &str = "#59616b";
 /// What the device's work is drawn in where nobody knows whose it is.
@@ -57,14 +59,29 @@ fn rows(spans: impl Iterator<Item = (i64, i64)>) -> Vec<usize> {
         .collect()
 }
 
-/// What a call was, as far as a recording tells: one in which the device was flushed is a sync.
-fn kind(anatomy: &Anatomy, call: &CallSpan) -> &'static str {
+/// What a call was: as it was recorded, or as far as the device tells where it was not: one in
+/// which it was flushed is a sync.
+fn op(anatomy: &Anatomy, call: &CallSpan) -> &'static str {
+    if let Some(kind) = call.kind {
+        return kind.op;
+    }
     let has = |op: BlockOp| call.requests.iter().any(|request| anatomy.requests[*request].op == op);
     match () {
         () if has(BlockOp::Flush) => "sync",
         () if has(BlockOp::Write) => "write",
         () if has(BlockOp::Read) => "read",
         () => "call",
+    }
+}
+
+/// What a call was, and on what: `sync WAL`.
+fn kind(anatomy: &Anatomy, call: &CallSpan) -> String {
+    let op = op(anatomy, call);
+    match call.kind.map(|kind| kind.file) {
+        None => op.to_owned(),
+        Some("wal") => format!("{op} WAL"),
+        Some("wal-index") => format!("{op} WAL index"),
+        Some(file) => format!("{op} {}", file.replace('-', " ")),
     }
 }
 
@@ -75,7 +92,7 @@ fn work(anatomy: &Anatomy, call: &CallSpan) -> String {
 }
 
 fn title(anatomy: &Anatomy) -> String {
-    format!("Anatomy of one {}: {}, {}", anatomy.unit, anatomy.label, anatomy.phase)
+    format!("Anatomy of one {}: {}, {}", anatomy.unit, anatomy.title, anatomy.phase)
 }
 
 /// What is seen at a glance: how many calls waited, how many flushes, what was written for whom.
@@ -90,11 +107,18 @@ pub fn sentence(anatomy: &Anatomy) -> String {
     let plural = |n: usize, word: &str, many: &str| {
         format!("{n} {}", if n == 1 { word.to_owned() } else { format!("{word}{many}") })
     };
-    let kinds: Vec<String> = ["sync", "write", "read", "call"]
+    let mut ops: Vec<(&str, usize)> =
+        ["sync", "write", "read", "call"].into_iter().map(|name| (name, 0)).collect();
+    for name in waited.iter().map(|call| op(anatomy, call)) {
+        match ops.iter_mut().find(|known| known.0 == name) {
+            Some(known) => known.1 += 1,
+            None => ops.push((name, 1)),
+        }
+    }
+    let kinds: Vec<String> = ops
         .into_iter()
-        .map(|name| (waited.iter().filter(|call| kind(anatomy, call) == name).count(), name))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| plural(count, name, "s"))
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| plural(count, name, "s"))
         .collect();
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     let calls = match anatomy.calls.len() {
@@ -135,6 +159,11 @@ fn notes(anatomy: &Anatomy) -> Vec<String> {
     } else if anatomy.calls.is_empty() {
         notes.push("It made no call on a file that may have waited for the device.".into());
     }
+    if anatomy.knows_calls && anatomy.calls.iter().any(|call| call.kind.is_none()) {
+        notes.push(
+            "Which calls they were is not recorded: they are called by what the device did in them.".into(),
+        );
+    }
     if anatomy.requests.iter().any(|request| request.start_ns < 0) {
         notes.push("What began before it (below 0) was asked for earlier, or by somebody else.".into());
     }
@@ -153,14 +182,26 @@ pub fn anatomy_terminal(anatomy: &Anatomy, style: &Style) -> String {
     table.column("took", Align::Right);
     table.column("what the device did meanwhile", Align::Left);
     let (mut quick, mut quick_ns) = (0, 0);
+    let mut statements = shown_statements(anatomy).into_iter().peekable();
+    let statement_row = |statement: &StatementSpan| {
+        let took = statement.end_ns - statement.start_ns;
+        let text = tame(&statement.text);
+        vec![String::new(), "statement".into(), at(statement.start_ns), at(took), text]
+    };
     for (number, call) in (1..).zip(&anatomy.calls) {
         let took = call.end_ns - call.start_ns;
         if call.requests.is_empty() {
             (quick, quick_ns) = (quick + 1, quick_ns + took);
             continue;
         }
-        let kind = kind(anatomy, call).to_owned();
+        while let Some(statement) = statements.next_if(|statement| statement.start_ns <= call.start_ns) {
+            table.row(statement_row(statement));
+        }
+        let kind = kind(anatomy, call);
         table.row(vec![number.to_string(), kind, at(call.start_ns), at(took), work(anatomy, call)]);
+    }
+    for statement in statements {
+        table.row(statement_row(statement));
     }
     let in_calls = |place: usize| anatomy.calls.iter().any(|call| call.requests.contains(&place));
     for (_, request) in anatomy.requests.iter().enumerate().filter(|(place, _)| !in_calls(*place)) {
@@ -178,10 +219,44 @@ pub fn anatomy_terminal(anatomy: &Anatomy, style: &Style) -> String {
         let told = format!("{quick} {calls} did not wait for the device: {} together.", at(quick_ns));
         out += &style.paragraph("  ", &told);
     }
+    let hidden = anatomy.statements.len() - shown_statements(anatomy).len();
+    if hidden > 0 {
+        let told = format!("{hidden} other statements made no call that waited for the device.");
+        out += &style.paragraph("  ", &told);
+    }
     for note in notes(anatomy) {
         out += &style.paragraph("  ", &note);
     }
     out
+}
+
+/// Statements of the table: all if they are few, else those that made a call that waited.
+fn shown_statements(anatomy: &Anatomy) -> Vec<&StatementSpan> {
+    const FEW: usize = 12;
+    let has_waited = |statement: &&StatementSpan| {
+        anatomy.calls.iter().any(|call| {
+            let is_within = statement.start_ns <= call.start_ns && call.start_ns < statement.end_ns;
+            is_within && call.thread == statement.thread && !call.requests.is_empty()
+        })
+    };
+    let is_few = anatomy.statements.len() <= FEW;
+    anatomy.statements.iter().filter(|statement| is_few || has_waited(statement)).collect()
+}
+
+/// As much of a text as has room, with `…` where that is not all; nothing where it is next to
+/// nothing.
+fn fitting(text: &str, size: f64, room: f64) -> String {
+    if text_width(text, size) <= room {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for letter in text.chars() {
+        if text_width(&short, size) + text_width("m…", size) > room {
+            break;
+        }
+        short.push(letter);
+    }
+    if short.chars().count() < 4 { String::new() } else { short + "…" }
 }
 
 /// A step of the time axis: 1, 2 or 5 times a power of ten, at most eight of them.
@@ -235,6 +310,25 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
     let whole = (0, i64::try_from(anatomy.wall_ns).unwrap_or(i64::MAX));
     bar(&mut bars, y, whole, "#dfe6ee", &number::time(wall), true);
     y += ROW + 4.0;
+    if !anatomy.statements.is_empty() {
+        body.text(LEFT - 8.0, y + 11.0, "statements", "end", INK, 11, false);
+    }
+    let all = &anatomy.statements;
+    let statement_rows = rows(all.iter().map(|statement| (statement.start_ns, statement.end_ns)));
+    for (place, (statement, row)) in all.iter().zip(&statement_rows).enumerate() {
+        let (left, right) = (x(statement.start_ns as f64), x(statement.end_ns as f64));
+        let inside = fitting(&statement.text, 10.0, right - left - 7.0);
+        let top = y + *row as f64 * ROW;
+        bar(&mut bars, top, (statement.start_ns, statement.end_ns), STATEMENT, &inside, true);
+        // Beside a bar that is too short, as far as the next one of its row leaves room.
+        let mut later = all[place + 1..].iter().zip(&statement_rows[place + 1..]);
+        let next = later.find(|(_, other)| *other == row);
+        let room = next.map_or(WIDTH, |(next, _)| x(next.start_ns as f64)) - right;
+        let beside =
+            if inside.is_empty() { fitting(&statement.text, 9.0, room - 6.0) } else { String::new() };
+        bars.text(right + 3.0, top + 10.5, &beside, "start", MUTED, 9, false);
+    }
+    y += statement_rows.iter().max().map_or(0.0, |row| (*row + 1) as f64 * ROW) + 4.0;
     let call_rows = rows(anatomy.calls.iter().map(|call| (call.start_ns, call.end_ns)));
     if !anatomy.calls.is_empty() {
         body.text(LEFT - 8.0, y + 11.0, "calls on files", "end", INK, 11, false);
@@ -314,12 +408,13 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
         .requests
         .iter()
         .map(|request| request.start_ns)
-        .chain(anatomy.calls.iter().map(|call| call.start_ns));
+        .chain(anatomy.calls.iter().map(|call| call.start_ns))
+        .chain(anatomy.statements.iter().map(|statement| statement.start_ns));
     let zero = starts.min().unwrap_or(0).min(0);
     let micros = |ns: i64| (ns - zero) as f64 / 1e3;
     let mut events = Vec::new();
     let name = |kind: &str, process: u32, track: u64, name: &str| json!({ "name": kind, "ph": "M", "pid": process, "tid": track, "args": { "name": name } });
-    events.push(name("process_name", APPLICATION, 0, &anatomy.label));
+    events.push(name("process_name", APPLICATION, 0, &anatomy.title));
     events.push(name("thread_name", APPLICATION, 0, &anatomy.phase));
     let span = |name: &str, category: &str, process: u32, track: u64, span: (i64, i64), args: Value| {
         json!({ "name": name, "cat": category, "ph": "X", "pid": process, "tid": track, "ts": micros(span.0),
@@ -328,25 +423,37 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
     let whole = (0, i64::try_from(anatomy.wall_ns).unwrap_or(i64::MAX));
     let args = json!({ "execution": anatomy.execution, "of": anatomy.executions, "run": anatomy.run });
     events.push(span(&anatomy.unit, "execution", APPLICATION, 0, whole, args));
-    let mut threads: Vec<u32> = anatomy.calls.iter().map(|call| call.thread).collect();
-    threads.sort_unstable();
-    threads.dedup();
-    for thread in &threads {
-        events.push(name(
-            "thread_name",
-            APPLICATION,
-            u64::from(*thread) + 1,
-            &format!("calls of thread {thread}"),
-        ));
+    // The statements of a thread are above its calls.
+    let statements_track = |thread: u32| u64::from(thread) * 2 + 1;
+    let calls_track = |thread: u32| u64::from(thread) * 2 + 2;
+    let mut named: Vec<(u64, String)> = Vec::new();
+    for statement in &anatomy.statements {
+        let thread = statement.thread;
+        named.push((statements_track(thread), format!("statements of thread {thread}")));
+    }
+    for call in &anatomy.calls {
+        named.push((calls_track(call.thread), format!("calls of thread {}", call.thread)));
+    }
+    named.sort_unstable();
+    named.dedup();
+    for (track, words) in named {
+        events.push(name("thread_name", APPLICATION, track, &words));
+        let order = json!({ "sort_index": track });
+        events.push(json!({ "name": "thread_sort_index", "ph": "M", "pid": APPLICATION, "tid": track, "args": order }));
+    }
+    for statement in &anatomy.statements {
+        let track = statements_track(statement.thread);
+        let args = json!({ "sql": statement.text });
+        let times = (statement.start_ns, statement.end_ns);
+        events.push(span(&statement.text, "statement", APPLICATION, track, times, args));
     }
     for (number, call) in (1..).zip(&anatomy.calls) {
-        let words = if call.requests.is_empty() {
-            "call".into()
-        } else {
-            format!("{} {number}, waits", kind(anatomy, call))
+        let words = match call.requests.is_empty() {
+            true => kind(anatomy, call),
+            false => format!("{} {number}, waits", kind(anatomy, call)),
         };
-        let args = json!({ "device": work(anatomy, call) });
-        let track = u64::from(call.thread) + 1;
+        let args = json!({ "device": work(anatomy, call), "call": call.kind });
+        let track = calls_track(call.thread);
         events.push(span(&words, "call", APPLICATION, track, (call.start_ns, call.end_ns), args));
     }
     for device in [0_u8, 1] {
@@ -385,16 +492,36 @@ pub fn anatomy_json(anatomy: &Anatomy) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use fathom_lab::anatomy::CallName;
+
     use super::*;
 
     fn request(op: BlockOp, owner: Option<Cause>, start_ns: i64, end_ns: i64) -> RequestSpan {
         RequestSpan { device: 0, op, owner, offset: 4096, bytes: 8192, start_ns, end_ns }
     }
 
+    fn call(op: &'static str, start_ns: i64, end_ns: i64, requests: Vec<usize>) -> CallSpan {
+        let kind = Some(CallName { op, file: "wal" });
+        CallSpan { thread: 0, kind, start_ns, end_ns, requests }
+    }
+
+    fn statement(text: &str, start_ns: i64, end_ns: i64) -> StatementSpan {
+        StatementSpan { thread: 0, text: text.into(), start_ns, end_ns }
+    }
+
+    /// As it is of a recording that does not know which calls there were.
+    fn of_before() -> Anatomy {
+        let mut before = commit();
+        before.statements.clear();
+        before.calls.iter_mut().for_each(|call| call.kind = None);
+        before
+    }
+
     fn commit() -> Anatomy {
         Anatomy {
             cell: 1,
             label: "wal/full <i>".into(),
+            title: "WAL/FULL <i>".into(),
             run: 3,
             phase: "insert".into(),
             unit: "transaction".into(),
@@ -402,8 +529,13 @@ mod tests {
             executions: 50,
             wall_ns: 5_000_000,
             calls: vec![
-                CallSpan { thread: 0, start_ns: 10_000, end_ns: 20_000, requests: vec![] },
-                CallSpan { thread: 0, start_ns: 30_000, end_ns: 4_900_000, requests: vec![1, 2, 3] },
+                call("write", 10_000, 20_000, vec![]),
+                call("sync", 30_000, 4_900_000, vec![1, 2, 3]),
+            ],
+            statements: vec![
+                statement("BEGIN", 1_000, 2_000),
+                statement("INSERT INTO <t> VALUES (?)", 3_000, 9_000),
+                statement("COMMIT", 9_500, 4_950_000),
             ],
             requests: vec![
                 request(BlockOp::Write, Some(Cause::Metadata), -200_000, 100_000),
@@ -422,7 +554,7 @@ mod tests {
         for words in [
             "1 of 2 calls on files waited for the device (1 sync), 4.87 ms of 5 ms",
             // "What are these three fsyncs?", and each of them was called a call.
-            "2  sync",
+            "2  sync WAL",
             "3 writes (24 KiB) and 1 flush.",
             "WAL 8 KiB, file system journal 8 KiB, flush",
             "1 call did not wait for the device: 10 µs",
@@ -430,8 +562,35 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
+        // In the order of time: the statement, and what it waited for.
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
+        let order = ["BEGIN", "INSERT INTO <t> VALUES (?)", "COMMIT", "2  sync WAL"].map(at);
+        assert!(order.is_sorted(), "{order:?}: {text}");
+        assert!(!text.contains("not recorded"), "{text}");
         let unknown = Anatomy { knows_owners: false, ..commit() };
         assert!(anatomy_terminal(&unknown, &Style::PLAIN).contains("instruments.blocks=true"));
+    }
+
+    /// Of many statements those are shown that waited.
+    #[test]
+    fn statements_that_waited_for_nothing_are_counted() {
+        let mut many = commit();
+        let between = (0..20).map(|number| statement("SELECT 1", 9_000 + number, 9_001 + number));
+        many.statements.splice(2..2, between);
+        let text = anatomy_terminal(&many, &Style::PLAIN);
+        assert!(text.contains("COMMIT") && !text.contains("SELECT 1"), "{text}");
+        assert!(text.contains("22 other statements made no call that waited"), "{text}");
+    }
+
+    /// Results of before hold neither statements nor which calls there were.
+    #[test]
+    fn of_an_older_recording_calls_are_named_by_what_the_device_did() {
+        let text = anatomy_terminal(&of_before(), &Style::PLAIN);
+        for words in ["(1 sync)", "2  sync  ", "Which calls they were is not recorded"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!anatomy_svg(&of_before()).contains("statements"));
+        assert!(!anatomy_trace_events(&of_before()).to_string().contains("\"sql\""));
     }
 
     /// What happened: of a read that memory served the first line was "0 of 0 calls on files waited
@@ -440,7 +599,8 @@ mod tests {
     #[test]
     fn of_a_read_the_text_says_what_was_read_and_not_that_nothing_is_known() {
         let requests = vec![request(BlockOp::Read, None, -200_000, 100_000)];
-        let read = Anatomy { calls: Vec::new(), requests, unit: "query".into(), ..commit() };
+        let read =
+            Anatomy { calls: Vec::new(), statements: Vec::new(), requests, unit: "query".into(), ..commit() };
         let text = anatomy_terminal(&read, &Style::PLAIN);
         for words in [
             "It took 5 ms; the device served 1 read (8 KiB), 0 writes (0 B) and 0 flushes.",
@@ -462,7 +622,7 @@ mod tests {
         let read: Value = serde_json::from_str(&text).unwrap();
         let events = read["traceEvents"].as_array().unwrap();
         let spans: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
-        assert_eq!(spans.len(), 1 + 2 + 4);
+        assert_eq!(spans.len(), 1 + 3 + 2 + 4);
         let mut tracks: std::collections::BTreeMap<(u64, u64), Vec<(f64, f64)>> = Default::default();
         for span in &spans {
             let number = |key: &str| span[key].as_f64().unwrap_or_else(|| panic!("{key}: {span}"));
@@ -478,13 +638,26 @@ mod tests {
         let ts = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap()["ts"].as_f64().unwrap();
         assert_eq!((ts("file system metadata 8 KiB"), ts("transaction")), (0.0, 200.0));
         assert!(events.iter().any(|event| event["ph"] == "M" && event["args"]["name"] == "device"));
+        let sql = |event: &&Value| event["args"]["sql"] == "INSERT INTO <t> VALUES (?)";
+        assert!(spans.iter().any(|span| sql(&span) && span["tid"] == 1), "{spans:?}");
+        let sync = spans.iter().find(|span| span["name"] == "sync WAL 2, waits").unwrap();
+        assert_eq!((&sync["tid"], &sync["args"]["call"]["file"]), (&json!(2), &json!("wal")));
     }
 
     #[test]
     fn the_picture_has_a_row_for_each_owner_and_escapes_labels() {
         let svg = anatomy_svg(&commit());
-        assert!(svg.starts_with("<svg ") && svg.contains(crate::SVG_MARK) && !svg.contains("<i>"), "{svg}");
-        for words in [">WAL<", ">fs journal<", ">fs metadata<", ">flush<", "sync 2: 4.87 ms"] {
+        assert!(svg.starts_with("<svg ") && svg.contains(crate::SVG_MARK), "{svg}");
+        assert!(!svg.contains("<i>") && !svg.contains("<t>"), "{svg}");
+        for words in [
+            ">WAL<",
+            ">fs journal<",
+            ">fs metadata<",
+            ">flush<",
+            "sync WAL 2: 4.87 ms",
+            ">statements<",
+            ">COMMIT<",
+        ] {
             assert!(svg.contains(words), "{words}: {svg}");
         }
         // The flush is three times as long as the write of the WAL and more: 3.6 ms of 0.96 ms.

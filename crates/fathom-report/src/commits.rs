@@ -29,7 +29,7 @@ pub fn section(results: &Results) -> Markup {
                 }
                 @for (number, finding) in found.iter().enumerate() {
                     details.more open[number == 0] {
-                        summary { (finding.label) ", " (finding.phase) ": " (sentence(finding)) }
+                        summary { (finding.title) ", " (finding.phase) ": " (sentence(finding)) }
                         div.scroll { (PreEscaped(anatomy_svg(finding))) }
                     }
                 }

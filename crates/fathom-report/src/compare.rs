@@ -30,7 +30,7 @@ pub struct Comparison {
 pub struct Verdict {
     /// Whether it passes.
     pub judgement: Judgement,
-    /// What it is about: `wal/full, update, model time`.
+    /// What it is about: `WAL/FULL, update, model time`.
     pub about: String,
     /// The sentence that says why.
     pub sentence: String,
@@ -87,10 +87,10 @@ fn interval(change: &Change, of: &Interval) -> String {
     }
 }
 
-/// `wal/full, update at 512`.
+/// `WAL/FULL, update at 512`.
 fn place(change: &Change) -> String {
     let x = change.x.map_or_else(String::new, |x| format!(" at {}", number::plain(x)));
-    format!("{}, {}{x}", change.label, change.phase)
+    format!("{}, {}{x}", change.title, change.phase)
 }
 
 /// How many times as much, to the percent where that is what a limit is given in: 25 % more was
@@ -183,8 +183,8 @@ impl Comparison {
             about: about.to_owned(),
             sentence,
         };
-        all.extend(self.changes.only_a.iter().map(|label| {
-            unknown(label, format!("{label}: A has results of it and B has none: nothing can be told of it."))
+        all.extend(self.changes.only_a.iter().map(|title| {
+            unknown(title, format!("{title}: A has results of it and B has none: nothing can be told of it."))
         }));
         all.extend(self.changes.lacking.iter().map(|text| unknown("not compared", format!("{text}."))));
         all
@@ -275,7 +275,7 @@ impl Comparison {
         }
         head_row.extend(["what", "A", "[95 %]", "B", "[95 %]", "B is"].map(str::to_owned));
         let row = |change: &Change| {
-            let mut fields = vec![tame(&change.label), tame(&change.phase)];
+            let mut fields = vec![tame(&change.title), tame(&change.phase)];
             if has_x {
                 fields.push(change.x.map_or_else(String::new, number::plain));
             }

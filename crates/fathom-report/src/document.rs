@@ -98,7 +98,7 @@ impl<'a> Document<'a> {
                 |phase: &String| chosen::sentences(results, &analysis, axis, phase, &asked.findings);
             findings.extend(phases.iter().flat_map(of_phase));
         }
-        let advised = advice(results, &analysis, &main);
+        let advised = advice(results, &analysis, &main, &asked.chosen);
         let title = title(results, &axes, &asked.chosen);
         let blocks = block_studies(results)?;
         let cautions =

@@ -2,9 +2,11 @@
 //! all runs that took at most so long. Percentiles and tails can be read off it, and two curves can
 //! be compared everywhere, which two means cannot.
 
+use fathom_lab::analysis::Clock;
 use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
 use fathom_lab::store::{Results, StoreError};
 
+use crate::executions;
 use crate::figure::{Figure, Line, PlaceOfCell};
 use crate::number;
 
@@ -25,6 +27,7 @@ pub fn read(
     phases: &[String],
     place: PlaceOfCell<'_>,
     panel_of: &dyn Fn(Option<usize>, usize) -> usize,
+    clock: Clock,
 ) -> Result<(), StoreError> {
     let mut total = 0;
     for cell in &results.cells {
@@ -32,9 +35,9 @@ pub fn read(
         for (group, phase) in phases.iter().enumerate() {
             let (mut times, mut runs) = (Vec::new(), 0);
             for run in results.good_runs(cell.id) {
-                let samples = results.samples(run.id, phase)?;
-                runs += u32::from(!samples.is_empty());
-                times.extend(samples.iter().map(|sample| sample.split.wall_ns as f64));
+                let of_run = executions::times(results, run.id, phase, clock)?;
+                runs += u32::from(!of_run.is_empty());
+                times.extend(of_run);
             }
             times.sort_by(f64::total_cmp);
             let Some(last) = times.last().copied() else { continue };
@@ -52,8 +55,12 @@ pub fn read(
         }
     }
     if total > 0 {
+        let each = match clock {
+            Clock::Model => "A model time each.",
+            Clock::Wall => "A wall time each, as measured.",
+        };
         figure.note = format!(
-            "{} executions, all runs of a cell together; none is left out of the shares. A wall time each, as measured.",
+            "{} executions, all runs of a cell together; none is left out of the shares. {each}",
             number::plain(total as f64)
         );
     }

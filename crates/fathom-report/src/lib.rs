@@ -24,6 +24,7 @@ mod decimate;
 mod devices;
 mod document;
 mod ecdf;
+mod executions;
 mod export;
 mod figure;
 mod html;
@@ -51,7 +52,7 @@ use fathom_output::OutputError;
 
 use document::Document;
 
-pub use advice::Advice;
+pub use advice::{Advice, MeasuredCut};
 pub use anatomy::{anatomy_json, anatomy_svg, anatomy_terminal, anatomy_trace_events};
 pub use compare::{Comparison, Verdict};
 pub use cuts::{Cut, Cuts};

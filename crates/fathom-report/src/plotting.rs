@@ -8,8 +8,9 @@ use fathom_lab::store::{Results, StoreError};
 use crate::axis::Axis;
 use crate::decimate::decimate;
 use crate::ecdf;
+use crate::executions;
 use crate::figure::{
-    Figure, Line, Mark, Panel, PlaceOfCell, Series, mean_over_sizes, plural, shown_parts_ns, value_text,
+    Figure, Line, Mark, Panel, PlaceOfCell, Series, figure_parts_ns, mean_over_sizes, plural, value_text,
 };
 use crate::number;
 use crate::palette;
@@ -19,6 +20,10 @@ const POINTS_PER_FIGURE: usize = 24_000;
 
 /// Points that one line draws at most.
 const POINTS_PER_LINE: usize = 4_000;
+
+/// What the parts of a split in model time rest on.
+const DIVIDED: &str = "CPU, device and other time are the model's. The device's part is divided among reads, writes and syncs as \
+                       the time measured in such calls was.";
 
 /// Makes the figure that `definition` describes.
 ///
@@ -99,9 +104,7 @@ pub fn figure(
         }
         let curve: Vec<&Measure> =
             if over_all_x { analysis.curve(summary.cell, &summary.phase).collect() } else { vec![summary] };
-        // The parts of a split are as measured, and so is what they add up to.
-        let is_measured =
-            definition.kind == Kind::Split || curve.iter().any(|curve| curve.clock == Clock::Wall);
+        let is_measured = curve.iter().any(|curve| curve.clock == Clock::Wall);
         let clock = if is_measured { Clock::Wall } else { Clock::Model };
         if !clocks.contains(&clock) {
             clocks.push(clock);
@@ -120,17 +123,20 @@ pub fn figure(
             parts: (definition.kind == Kind::Split).then(|| {
                 let n = curve.len() as f64;
                 curve.iter().fold([0.0; 5], |sum, m| {
-                    let parts = shown_parts_ns(m);
+                    let parts = figure_parts_ns(m, clock);
                     [0, 1, 2, 3, 4].map(|i| sum[i] + parts[i] / n)
                 })
             }),
         });
     }
-    if definition.kind == Kind::Series {
-        read_lines(&mut figure, results, &phases, &place, &panel_of)?;
-    }
-    if definition.kind == Kind::Ecdf {
-        ecdf::read(&mut figure, results, &phases, &place, &panel_of)?;
+    if matches!(definition.kind, Kind::Series | Kind::Ecdf) {
+        let cells = series_of_cell.iter().map(|known| known.0);
+        let clock = executions::clock(results, cells, &phases)?;
+        clocks.push(clock);
+        match definition.kind {
+            Kind::Series => read_lines(&mut figure, results, &phases, &place, &panel_of, clock)?,
+            _ => ecdf::read(&mut figure, results, &phases, &place, &panel_of, clock)?,
+        }
     }
     figure.quantity = match figure.metric {
         _ if figure.kind == Kind::Ecdf => format!("share of {}", plural(unit)),
@@ -158,7 +164,7 @@ pub fn figure(
     figure.abscissa = match definition.kind {
         Kind::Range => cell_of_figure.map_or("size", abscissa_name).into(),
         Kind::Series => format!("{unit} number"),
-        // Of single executions only the wall time is kept.
+        Kind::Ecdf if clocks == [Clock::Model] => format!("time of one {unit}, model time"),
         Kind::Ecdf if has_model => format!("time of one {unit}, wall time"),
         Kind::Ecdf => format!("time of one {unit}"),
         Kind::Bars | Kind::Split => String::new(),
@@ -167,6 +173,9 @@ pub fn figure(
     if let Some(log) = definition.log {
         figure.log_y = log && !matches!(figure.kind, Kind::Split | Kind::Ecdf);
         figure.log_x = log && matches!(figure.kind, Kind::Range | Kind::Ecdf);
+    }
+    if figure.kind == Kind::Split && clocks.contains(&Clock::Model) {
+        figure.note = DIVIDED.into();
     }
     figure.description = describe(&figure);
     Ok(figure)
@@ -237,6 +246,7 @@ fn read_lines(
     phases: &[String],
     place: PlaceOfCell<'_>,
     panel_of: &dyn Fn(Option<usize>, usize) -> usize,
+    clock: Clock,
 ) -> Result<(), StoreError> {
     let cells = results.cells.iter().filter(|cell| results.good_runs(cell.id).next().is_some()).count();
     let limit = (POINTS_PER_FIGURE / (cells * phases.len()).max(1)).clamp(200, POINTS_PER_LINE);
@@ -247,15 +257,14 @@ fn read_lines(
         // is there to show.
         let Some(run) = results.good_runs(cell.id).next() else { continue };
         for (group, phase) in phases.iter().enumerate() {
-            let samples = results.samples(run.id, phase)?;
-            if samples.is_empty() {
+            let mut times = executions::times(results, run.id, phase, clock)?;
+            if times.is_empty() {
                 continue;
             }
             let points: Vec<(f64, f64)> =
-                samples.iter().enumerate().map(|(i, s)| (i as f64 + 1.0, s.split.wall_ns as f64)).collect();
-            let mut walls: Vec<f64> = points.iter().map(|p| p.1).collect();
-            walls.sort_by(f64::total_cmp);
-            let at = |q: f64| walls[((walls.len() - 1) as f64 * q).round() as usize];
+                times.iter().enumerate().map(|(i, ns)| (i as f64 + 1.0, *ns)).collect();
+            times.sort_by(f64::total_cmp);
+            let at = |q: f64| times[((times.len() - 1) as f64 * q).round() as usize];
             let kept = decimate(&points, limit);
             drawn += kept.len();
             total += points.len();

@@ -1,10 +1,11 @@
 //! "Which setting should I use here?", answered from the data.
 //!
-//! Applies where SQLite's journal mode and synchronous setting are what the cells differ in. The
-//! answer is built from three comparisons, each paired by block with its interval: the fastest cell
-//! that promises at least what SQLite's default (DELETE, FULL) promises, against that default; what
-//! the next weaker promise would add; what giving up power cuts would add. A difference that is not
-//! proven is said to be none.
+//! Applies where SQLite's journal mode and synchronous setting are what the cells differ in, or one
+//! of the two where the user chose so. The answer is built from three comparisons, each paired by
+//! block with its interval: the fastest cell that promises at least what SQLite's default (DELETE,
+//! FULL) promises, against that default (the first cell of the plan where that was not measured);
+//! what the next weaker promise would add; what giving up power cuts would add. A difference that
+//! is not proven is said to be none.
 
 use fathom_lab::analysis::{Analysis, Measure, times};
 use fathom_lab::experiment::Metric;
@@ -12,6 +13,8 @@ use fathom_lab::naming::value_name;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::engine::{Dialect, engine_named};
 use fathom_workload::spec::Durability;
+
+use crate::chosen::ChosenAxis;
 
 /// SQLite's journal mode and synchronous setting of a cell, lower case.
 pub fn setting(cell: &CellRow) -> Option<(String, String)> {
@@ -54,6 +57,12 @@ pub struct Group<'a> {
 /// setting once; none where the cells of some group differ in something that no axis tells, or not
 /// in those two.
 pub fn groups(results: &Results) -> Vec<Group<'_>> {
+    grouped(results, |modes, syncs| modes && syncs)
+}
+
+/// As [`groups`], where `differ` says of each group whether its journal modes and its synchronous
+/// settings differ enough.
+fn grouped(results: &Results, differ: impl Fn(bool, bool) -> bool) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for cell in &results.cells {
         let alike = |other: &CellRow| {
@@ -66,15 +75,17 @@ pub fn groups(results: &Results) -> Vec<Group<'_>> {
             None => groups.push(Group { name: String::new(), cells: vec![cell] }),
         }
     }
-    let differ = |group: &Group<'_>| {
+    let is_one = |group: &Group<'_>| {
         let settings: Vec<_> = group.cells.iter().filter_map(|cell| setting(cell)).collect();
         let is_new = |(i, own): (usize, &(String, String))| !settings[..i].contains(own);
         settings.len() == group.cells.len()
             && settings.iter().enumerate().all(is_new)
-            && settings.iter().any(|s| s.0 != settings[0].0)
-            && settings.iter().any(|s| s.1 != settings[0].1)
+            && differ(
+                settings.iter().any(|s| s.0 != settings[0].0),
+                settings.iter().any(|s| s.1 != settings[0].1),
+            )
     };
-    if !groups.iter().all(differ) {
+    if !groups.iter().all(is_one) {
         return Vec::new();
     }
     let tells =
@@ -109,10 +120,17 @@ struct Candidate<'a> {
     name: String,
 }
 
+/// Axes on which the user chooses among such settings.
+const AXES: [&str; 3] = ["variants", "engine.journal_mode", "engine.synchronous"];
+
 /// The advice in one to three sentences, or in one for each group of cells; none where the question
-/// does not arise or the default was not measured.
-pub fn advice(results: &Results, analysis: &Analysis, phase: &str) -> Vec<String> {
-    let groups = groups(results);
+/// does not arise. Who chose settings that differ in one of the two (`chosen`) asks it too: an
+/// experiment's own file may ask something else of them.
+pub fn advice(results: &Results, analysis: &Analysis, phase: &str, chosen: &[ChosenAxis]) -> Vec<String> {
+    let mut groups = groups(results);
+    if groups.is_empty() && chosen.iter().any(|axis| AXES.contains(&axis.key.as_str())) {
+        groups = grouped(results, |modes, syncs| modes || syncs);
+    }
     if let [only] = groups.as_slice() {
         return of_group(only, analysis, phase);
     }
@@ -135,7 +153,9 @@ fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> 
             })
         })
         .collect();
-    let Some(default) = candidates.iter().find(|c| c.name == "DELETE with FULL") else { return Vec::new() };
+    let default = candidates.iter().find(|c| c.name == "DELETE with FULL").or(candidates.first());
+    // One alone is not the best of anything.
+    let Some(default) = default.filter(|_| candidates.len() > 1) else { return Vec::new() };
     let fastest = |allowed: &dyn Fn(Durability) -> bool| {
         candidates
             .iter()

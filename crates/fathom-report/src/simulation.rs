@@ -35,7 +35,7 @@ impl Simulation {
     fn groups(&self) -> Vec<Group<'_>> {
         let mut groups = Vec::new();
         for row in &self.study.rows {
-            let group = (row.label.as_str(), row.phase.as_str(), row.x);
+            let group = (row.title.as_str(), row.phase.as_str(), row.x);
             if !groups.contains(&group) {
                 groups.push(group);
             }
@@ -45,7 +45,7 @@ impl Simulation {
 
     /// The rows of one group, the fastest first.
     fn ranked(&self, group: Group<'_>) -> Vec<&Row> {
-        let is_of = |row: &&Row| (row.label.as_str(), row.phase.as_str(), row.x) == group;
+        let is_of = |row: &&Row| (row.title.as_str(), row.phase.as_str(), row.x) == group;
         let mut rows: Vec<&Row> = self.study.rows.iter().filter(is_of).collect();
         rows.sort_by(|a, b| b.rate.mid.total_cmp(&a.rate.mid));
         rows
@@ -62,10 +62,10 @@ impl Simulation {
     }
 
     /// The name of a group beside the others.
-    fn name(&self, (label, phase, x): Group<'_>) -> String {
+    fn name(&self, (title, phase, x): Group<'_>) -> String {
         let x = x.map_or_else(String::new, |x| format!(", {}", number::plain(x)));
         let phases = self.study.rows.iter().any(|row| row.phase != phase);
-        if phases { format!("{label}: {phase}{x}") } else { format!("{label}{x}") }
+        if phases { format!("{title}: {phase}{x}") } else { format!("{title}{x}") }
     }
 
     /// A table for each cell and phase, the fastest device first.

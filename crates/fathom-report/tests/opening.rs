@@ -116,6 +116,8 @@ fn two_cells_that_the_experiment_compares_are_compared_once() {
     let count: usize = told.iter().map(|sentence| words.matches(sentence).count()).sum();
     assert_eq!(count, 1, "{words}");
     assert!(words.contains("of DELETE/FULL's time is fsync"), "{words}");
+    // Who chose variants with one synchronous setting was given no sentence that recommends one.
+    assert!(words.contains("Use WAL with FULL. Here it commits"), "{words}");
     // The title was "… on sd-slow, by variant".
     assert!(page(&results).contains("by journal mode</h1>"), "{}", &page(&results)[..3000]);
 }

@@ -3,7 +3,7 @@
 use fathom_stack::ColdMethod;
 
 use crate::engine::Engine;
-use crate::sample::Sink;
+use crate::sample::{Sink, WarningKind};
 use crate::workload::WorkloadError;
 
 /// How caches were emptied before executions, and how often.
@@ -33,7 +33,8 @@ impl ColdCaches {
     pub fn report(&self, phase: &str, what: &str, sink: &mut dyn Sink) {
         for (text, is_failure, count) in &self.counts {
             if *is_failure {
-                sink.warning(format!("{phase}: caches before {count} {what}: {text}"));
+                let text = format!("{phase}: caches before {count} {what}: {text}");
+                sink.warning_of(WarningKind::WarmCaches, text);
             } else {
                 sink.verified(format!("{phase}: cold caches before {count} {what}: {text}"));
             }

@@ -122,6 +122,43 @@ pub struct LaneSpan {
     pub end_ns: u64,
 }
 
+/// What kind of thing a warning says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarningKind {
+    /// The numbers are not those of a device: nothing waits for one, or it does not keep what it
+    /// acknowledged.
+    NoDevice,
+    /// Caches were to be cold, and were not.
+    WarmCaches,
+    /// The machine was not quiet, or not all was seen that happened.
+    Noise,
+    /// A trace is made up.
+    MadeUp,
+    /// Anything else that a reader must know.
+    #[default]
+    Other,
+}
+
+impl WarningKind {
+    /// The kind of a warning that was written down without one, by its words.
+    #[must_use]
+    pub fn of_text(text: &str) -> WarningKind {
+        const OF: [(&str, WarningKind); 6] = [
+            ("syncs are free", WarningKind::NoDevice),
+            ("nothing here waits for a device", WarningKind::NoDevice),
+            ("is left of the settings' promise", WarningKind::NoDevice),
+            ("caches were not cold", WarningKind::WarmCaches),
+            ("noisy ", WarningKind::Noise),
+            ("requests are missing", WarningKind::Noise),
+        ];
+        if text.starts_with("the trace ") && text.ends_with(crate::trace::MADE_UP) {
+            return WarningKind::MadeUp;
+        }
+        OF.iter().find(|(words, _)| text.contains(words)).map_or(WarningKind::Other, |known| known.1)
+    }
+}
+
 /// Where a workload's findings go. Implementations buffer: nothing is written during a timed
 /// window.
 pub trait Sink {
@@ -140,6 +177,11 @@ pub trait Sink {
     fn progress(&mut self, done: f64);
     /// Something a reader of the result must know.
     fn warning(&mut self, text: String);
+    /// As [`Sink::warning`], of a kind that readers go by.
+    fn warning_of(&mut self, kind: WarningKind, text: String) {
+        let _ = kind;
+        self.warning(text);
+    }
     /// A check of the work that passed, e.g. `integrity_check ok`, `rows 1000000`.
     fn verified(&mut self, check: String);
 }
@@ -147,6 +189,23 @@ pub trait Sink {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn warnings_of_before_have_their_kind_by_their_words() {
+        for (text, kind) in [
+            (
+                "the image lies on tmpfs: there is no device and syncs are free; durable",
+                WarningKind::NoDevice,
+            ),
+            ("write: caches were not cold: not permitted", WarningKind::WarmCaches),
+            ("noisy machine: other programs were working", WarningKind::Noise),
+            ("the CPU's governor is powersave", WarningKind::Other),
+        ] {
+            assert_eq!(WarningKind::of_text(text), kind, "{text}");
+        }
+        let made_up = format!("the trace gmail is {}", crate::trace::MADE_UP);
+        assert_eq!(WarningKind::of_text(&made_up), WarningKind::MadeUp);
+    }
 
     /// A sink that keeps everything, to be looked at.
     #[derive(Debug, Default)]

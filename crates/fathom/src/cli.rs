@@ -42,7 +42,8 @@ pub enum Command {
     /// Which settings your application should use on the devices that it runs on: PRAGMAs to paste
     #[command(after_help = "Examples:\n  fathom advise app.trace --device sd-slow\n  \
                       fathom advise app.trace --device emmc-51,ufs-fresh --must keep=all --html advice.html\n  \
-                      fathom advise gmail --fs ext4,xfs --device ./my-card.toml\n\n\
+                      fathom advise gmail --fs ext4,xfs --device ./my-card.toml\n  \
+                      fathom advise app.trace --device sd-slow --live --cut\n\n\
                       Devices: `fathom list devices`, or a model of your own card: `fathom stack calibrate`.\n\
                       A trace: `fathom trace capture --out app.trace -- ./app`.")]
     Advise(Advise),
@@ -615,10 +616,19 @@ pub struct Advise {
     /// else SQLite's defaults]
     #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',')]
     pub now: Vec<String>,
-    /// Recorded runs of each setting of the last round [default: 3, and up to 20 while a minute is
-    /// not over]
+    /// Runs of each setting of the last round, and of --live [default: 3, and up to 20 while a
+    /// minute is not over; of --live 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: Option<u32>,
+    /// Run the best three of each --device live beside what the application has now, in paired
+    /// blocks on the modelled device, and say where that disagrees with the simulation; how long it
+    /// takes is said first
+    #[arg(long)]
+    pub live: bool,
+    /// Explore what power cuts leave with the settings that are named, and with what the
+    /// application has now (30 s each), and say that beside what they promise
+    #[arg(long, conflicts_with = "on")]
+    pub cut: bool,
     /// Record or measure there: `ssh:[USER@]HOST[:/DIR]` or `adb:SERIAL[:/DIR]`
     #[arg(long, value_name = "MACHINE", conflicts_with = "dir", value_parser = str::parse::<Target>)]
     pub on: Option<Target>,

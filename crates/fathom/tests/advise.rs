@@ -68,6 +68,10 @@ fn what_cannot_be_advised_is_said_and_nothing_is_made() {
         (&["advise", "app.trace", "--html", "plain.db"], "plain.db"),
         (&["advise", "app.trace", "--out", "plain.db"], "name another file"),
         (&["advise", "app.trace", "--json", "--html", "-"], "both would go to standard output"),
+        (&["advise", "app.trace", "--live"], "name the devices with --device"),
+        (&["advise", "plain.db", "--device", "sd-slow", "--live"], "--live is for traces"),
+        (&["advise", "plain.db", "--cut"], "--cut is for traces"),
+        (&["advise", "app.trace", "--cut", "--on", "ssh:board"], "cannot be used with"),
         (&["advise", "plain.db", "--fs", "ext4"], "--fs is for traces"),
         (&["advise", "plain.db"], "phases"),
     ] {
@@ -141,6 +145,73 @@ fn the_answer_for_a_trace_can_be_pasted_and_a_kept_recording_gives_it_again() {
             let keeps = device["keeps"].as_str().unwrap();
             assert!(allowed.contains(&keeps), "{must}: {device}");
         }
+    }
+}
+
+/// "Confirms the best three live" and "what a power cut takes" were simulated and promised.
+#[test]
+fn the_best_are_run_live_and_their_power_cuts_explored_where_that_is_asked() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let rows: String = (0..30).map(|id| format!("INSERT INTO t VALUES ({id}, 'x');\n")).collect();
+    imported(&place, "app", &format!("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT);\n{rows}"));
+    let words = ["advise", "app.trace", "--device", "emmc-51", "--repeat", "2", "--live", "--cut", "--json"];
+    let end = place.fathom(&words);
+    // How long it takes is said first.
+    assert!(
+        end.stderr.contains("runs one after the other: about ") && end.stderr.contains("live on emmc-51"),
+        "{end}"
+    );
+    assert!(end.stderr.contains("at most 30 s each"), "{end}");
+    let found = json(&end);
+    let live = &found["advice"]["live"][0];
+    assert_eq!((&live["device"], &live["runs"]), (&"emmc-51".into(), &2.into()), "{live}");
+    let trials = live["trials"].as_array().unwrap();
+    // What they have now first, then the best three.
+    assert_eq!(trials.len(), 4, "{live}");
+    assert_eq!(trials[0]["candidate"]["journal_mode"], "delete", "{live}");
+    assert!(trials[0]["live"].is_null() && trials[0]["live_ns"]["mid"].as_f64().unwrap() > 0.0, "{live}");
+    for trial in &trials[1..] {
+        let gain = |of: &str| trial[of]["ratio"].as_f64().unwrap_or_else(|| panic!("{of}: {trial}"));
+        assert!(gain("live") > 1.0 && gain("simulated") > 1.0 && gain("live_wall") > 0.0, "{trial}");
+        assert_eq!(trial["live"]["n"], 2, "{trial}");
+    }
+    let cuts = found["advice"]["cuts"].as_array().unwrap();
+    assert_eq!(cuts.len(), 2, "what they have now, and what is advised: {cuts:?}");
+    assert_eq!(cuts[0]["candidate"]["journal_mode"], "delete", "{cuts:?}");
+    for cut in cuts {
+        assert!(cut["finding"]["outcome"]["states"].as_u64().unwrap() > 0, "{cut}");
+        assert_eq!(cut["finding"]["outcome"]["breaks_promise"], false, "{cut}");
+    }
+}
+
+/// A statement's text is in no anatomy without its values taken out: they are the users'.
+#[test]
+fn an_anatomy_has_its_statements_and_no_value_of_them() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let rows: String = (0..8).map(|id| format!("INSERT INTO people VALUES ({id}, 'Jane Doe');\n")).collect();
+    imported(&place, "app", &format!("CREATE TABLE people (a INTEGER PRIMARY KEY, b TEXT);\n{rows}"));
+    let of = ["run", "first-look", "--trace", "app.trace", "--repeat", "1", "--set", "variants=wal/full"];
+    let on = ["--set", "filesystem=ext4", "--set", "device=recorder", "--set", "stack.size_mib=64"];
+    let more = ["--set", "instruments.operations=true", "--dir", ".", "--out", "r.db"];
+    place.fathom(&[&of[..], &on, &more].concat()).exits(0);
+    let end = place.fathom(&["anatomy", "r.db", "--svg", "c.svg", "--perfetto", "c.json"]);
+    end.exits(0);
+    for words in ["INSERT INTO people VALUES (?, ?)", "sync WAL"] {
+        assert!(end.stdout.contains(words), "{words}: {end}");
+    }
+    let events = String::from_utf8(place.read("c.json")).unwrap();
+    assert!(events.contains("\"sql\":\"INSERT INTO people VALUES (?, ?)\""), "{events}");
+    for (name, file) in
+        [("r.db", place.read("r.db")), ("c.svg", place.read("c.svg")), ("c.json", events.into_bytes())]
+    {
+        let has = file.windows(4).any(|window| window == b"Jane");
+        assert!(!has, "{name} holds a value");
     }
 }
 

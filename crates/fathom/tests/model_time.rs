@@ -163,7 +163,7 @@ fn a_gate_is_told_by_its_exit_code_and_its_files() {
     place.fathom(&["baseline", "a.db", "--out", "base.toml"]).exits(0);
     let gate = ["compare", "base.toml", "b.db", "--fail-if-slower", "10%", "--phase", "update"];
     let end = place.fathom(&[&gate[..], &["--cell", "WAL/FULL", "--junit", "gate.xml"]].concat());
-    end.exits(1).says("Slower: wal/full, update: flushes of one transaction are ");
+    end.exits(1).says("Slower: WAL/FULL, update: flushes of one transaction are ");
     assert!(end.stdout.contains("more") && !end.stderr.contains("insert"), "{end}");
     let junit = std::fs::read_to_string(place.path("gate.xml")).unwrap();
     assert!(junit.contains("failures=\"2\"") || junit.contains("failures=\"3\""), "{junit}");
@@ -242,7 +242,7 @@ fn on_a_busy_machine_the_same_is_the_same_and_five_percent_of_flushes_are_seen()
                 ["compare", &base, &worse, "--fail-if-slower", "2%", "--phase", "update", "--metric", metric];
             let end = place.fathom(&gate);
             println!("{end}");
-            end.exits(1).says("Slower: wal/full, update: flushes");
+            end.exits(1).says("Slower: WAL/FULL, update: flushes");
         }
     }
     let spread = |pick: fn(&(f64, f64)) -> f64| {

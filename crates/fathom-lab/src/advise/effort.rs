@@ -33,6 +33,13 @@ pub struct Effort {
 }
 
 impl Effort {
+    /// To record one run, and to simulate it on all devices: what every run takes besides its
+    /// device.
+    #[must_use]
+    pub fn of_run(&self) -> Duration {
+        self.recorded / self.runs.max(1)
+    }
+
     /// Runs of each of `settings` settings for which `left` has room.
     #[must_use]
     pub fn repeats(&self, settings: usize, left: Duration) -> u32 {

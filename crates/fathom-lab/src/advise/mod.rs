@@ -12,12 +12,16 @@
 //! 4. [`sways`] asks the same of devices whose flushes and writes take half or twice as long, and
 //!    of a slower processor: what the advice rests on.
 //!
+//! 5. [`leaders`] are those that `--live` runs on the modelled device itself, in paired blocks;
+//!    [`LiveAdvice`] sets that beside what was simulated.
+//!
 //! The last round alone makes the numbers that are shown: who was fastest among many by luck is
 //! measured once more, as often as there is time for ([`Effort`]).
 
 mod candidate;
 mod choice;
 mod effort;
+mod live;
 mod rounds;
 mod scatter;
 mod search;
@@ -27,6 +31,7 @@ mod trial;
 pub use candidate::Candidate;
 pub use choice::{ENOUGH, Gain, choose, gain, weaker, with_same_pages};
 pub use effort::{ANSWER_WITHIN, Effort, PRECISE, REPEATS};
+pub use live::{Agreement, LEADERS, LiveAdvice, LiveTrial, leaders};
 pub use rounds::{AppUse, Finalists, finalists, first, second, third};
 pub use scatter::scatter;
 pub use search::{ROUNDS, Recorder, search};

@@ -190,6 +190,9 @@ pub struct Finalists {
     pub all: Vec<Candidate>,
     /// So many of them an answer needs; the others make it a surer one, where there is time.
     pub needed: usize,
+    /// The fastest of each device so far, [`super::LEADERS`] of each: what is run live is simulated
+    /// in the same round.
+    pub leaders: Vec<Candidate>,
 }
 
 /// The baseline, of each device the nearest to the fastest, the fastest with the baseline's pages,
@@ -241,7 +244,11 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
             push(&mut all, tuned_as(&weaker.candidate, &fastest.candidate));
         }
     }
-    Finalists { all, needed }
+    let first = |allowed: &[Trial]| -> Vec<Candidate> {
+        allowed.iter().take(super::LEADERS).map(|trial| trial.candidate.clone()).collect()
+    };
+    let leaders = of_devices.iter().flat_map(|(allowed, _)| first(allowed)).collect();
+    Finalists { all, needed, leaders }
 }
 
 /// A weaker one with the tuning of the fastest, where both have the same journal, but for a short

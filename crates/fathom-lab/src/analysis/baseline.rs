@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::side::{CellValues, PhaseValues, Side};
+use crate::naming::title_of_label;
 
 /// What `format` says.
 const FORMAT: &str = "fathom-baseline";
@@ -181,7 +182,8 @@ impl Side {
         let read: Baseline =
             toml::from_str(text).map_err(|error| damaged(error.to_string().trim().to_owned()))?;
         check(&read.cell).map_err(damaged)?;
-        let Baseline { experiment, started_ms, environment, cell, .. } = read;
+        let Baseline { experiment, started_ms, environment, mut cell, .. } = read;
+        cell.iter_mut().for_each(|cell| cell.title = title_of_label(&cell.label, &cell.axes));
         Ok(Side { experiment, started_ms, environment, cells: cell, empty: Vec::new() })
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_device::{LATE_SHARE, TESTED_FROM_NS};
+use fathom_workload::sample::WarningKind;
 use fathom_workload::trace::MADE_UP;
 use serde::Serialize;
 
@@ -25,9 +26,49 @@ pub enum Weight {
     Note,
 }
 
+/// What a caution is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CautionKind {
+    /// Runs that failed.
+    FailedRuns,
+    /// Runs that are missing, for the experiment was stopped.
+    MissingRuns,
+    /// Cells that were skipped.
+    SkippedCells,
+    /// Too few runs of a cell.
+    FewRepeats,
+    /// Traces that are made up.
+    MadeUp,
+    /// The hypervisor took CPU time away.
+    NoisyMachine,
+    /// The floor of a device moved.
+    NoisyDevice,
+    /// Runs of a cell differ among themselves.
+    NoisyRuns,
+    /// A modelled device that was late.
+    LateDevice,
+    /// A modelled device whose self-test was off.
+    SelfTest,
+    /// No model time on a modelled device.
+    NoModelTime,
+    /// Model time by the device alone.
+    DeviceAlone,
+    /// Somebody else read from the device.
+    OthersOnDevice,
+    /// A device that was told to fail.
+    Faults,
+    /// Cells of different durability.
+    MixedDurability,
+    /// Said while it was measured.
+    Warning(WarningKind),
+}
+
 /// Something that a reader of the results must be careful about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Caution {
+    /// What it is about.
+    pub kind: CautionKind,
     /// How much.
     pub weight: Weight,
     /// In words that say what to do.
@@ -39,23 +80,12 @@ pub struct Caution {
 struct Found(Vec<Caution>);
 
 impl Found {
-    fn push(&mut self, weight: Weight, text: String) {
+    fn push(&mut self, weight: Weight, kind: CautionKind, text: String) {
         if !self.0.iter().any(|caution| caution.text == text) {
-            self.0.push(Caution { weight, text });
+            self.0.push(Caution { kind, weight, text });
         }
     }
 }
-
-/// What those who recorded a warning say of numbers that are not those of the device.
-const OF_NO_DEVICE: [&str; 4] = [
-    "syncs are free",
-    "nothing here waits for a device",
-    "caches were not cold",
-    "is left of the settings' promise",
-];
-
-/// And of a machine that was not quiet.
-const OF_NOISE: [&str; 2] = ["noisy ", "requests are missing"];
 
 /// Warnings that apply to these results: those recorded while they were measured, and those that
 /// only the whole shows (noise, too few repeats, failed and missing runs, mixed durability). Each
@@ -74,19 +104,18 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
     durability(results, &mut found);
     let mut recorded: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
     let mut order = Vec::new();
-    for warning in results.warnings.iter().filter(|warning| made_up_trace(&warning.text).is_none()) {
+    for warning in results.warnings.iter().filter(|warning| warning.kind != WarningKind::MadeUp) {
         if !recorded.contains_key(warning.text.as_str()) {
-            order.push(warning.text.as_str());
+            order.push((warning.text.as_str(), warning.kind));
         }
         recorded.entry(&warning.text).or_default().extend(warning.run);
     }
-    for text in order {
+    for (text, kind) in order {
         let runs = recorded.get(text).map_or(0, BTreeSet::len);
-        let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        let weight = match text {
-            _ if says(&OF_NO_DEVICE) => Weight::Answer,
-            _ if says(&OF_NOISE) => Weight::Noise,
-            _ => Weight::Note,
+        let weight = match kind {
+            WarningKind::NoDevice | WarningKind::WarmCaches => Weight::Answer,
+            WarningKind::Noise => Weight::Noise,
+            WarningKind::MadeUp | WarningKind::Other => Weight::Note,
         };
         let text = if runs == 0 || runs == results.runs.len() {
             text.to_owned()
@@ -106,7 +135,7 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
             };
             format!("{text} ({shown})")
         };
-        found.push(weight, text);
+        found.push(weight, CautionKind::Warning(kind), text);
     }
     let mut all = found.0;
     all.sort_by_key(|caution| caution.weight);
@@ -119,7 +148,7 @@ fn failures(results: &Results, found: &mut Found) {
         let label = results.cell(first.cell).map_or("?", |cell| cell.label.as_str());
         // Whoever said it may have ended the sentence.
         let message = first.message.as_deref().unwrap_or("no message").trim_end_matches('.');
-        found.push(Weight::Answer, format!(
+        found.push(Weight::Answer, CautionKind::FailedRuns, format!(
             "{} of {} runs failed and are left out, the first in {label}: {message}. `fathom run … --resume` tries them again",
             failed.len(),
             results.runs.len()
@@ -129,7 +158,7 @@ fn failures(results: &Results, found: &mut Found) {
     let planned = running * results.experiment.repeats as usize;
     let made = results.runs.len();
     if results.experiment.finished_ms.is_none() && made < planned {
-        found.push(Weight::Answer, format!(
+        found.push(Weight::Answer, CautionKind::MissingRuns, format!(
             "{made} of {planned} runs were made: the experiment was stopped. `fathom run … --resume` goes on"
         ));
     }
@@ -137,24 +166,28 @@ fn failures(results: &Results, found: &mut Found) {
     if skipped > 0 {
         found.push(
             Weight::Note,
+            CautionKind::SkippedCells,
             format!("{skipped} of {} cells were skipped; each says why", results.cells.len()),
         );
     }
 }
 
-/// The name of the trace that a workload has called made up.
-fn made_up_trace(text: &str) -> Option<&str> {
-    text.strip_prefix("the trace ")?.strip_suffix(MADE_UP)?.strip_suffix(" is ")
+/// The name of the trace that a workload has called made up; all of it where it says it in other
+/// words.
+fn made_up_trace(text: &str) -> &str {
+    let name = text.strip_prefix("the trace ").and_then(|rest| rest.strip_suffix(MADE_UP));
+    name.and_then(|name| name.strip_suffix(" is ")).unwrap_or(text)
 }
 
 /// What no reader of a made-up trace's numbers may miss, for all of them at once.
 fn made_up(results: &Results, found: &mut Found) {
-    let names: BTreeSet<&str> =
-        results.warnings.iter().filter_map(|warning| made_up_trace(&warning.text)).collect();
+    let told = results.warnings.iter().filter(|warning| warning.kind == WarningKind::MadeUp);
+    let names: BTreeSet<&str> = told.map(|warning| made_up_trace(&warning.text)).collect();
     if !names.is_empty() {
         let names: Vec<&str> = names.into_iter().collect();
         found.push(
             Weight::Note,
+            CautionKind::MadeUp,
             format!("each trace of {} is {MADE_UP} (`fathom list profiles`)", names.join(", ")),
         );
     }
@@ -164,10 +197,10 @@ fn repeats(results: &Results, found: &mut Found) {
     let fewest =
         results.cells.iter().map(|cell| results.good_runs(cell.id).count()).filter(|&runs| runs > 0).min();
     match fewest {
-        Some(1) => found.push(Weight::Answer,
+        Some(1) => found.push(Weight::Answer, CautionKind::FewRepeats,
             "too few repeats: with one run there is no interval, and nothing is proven. Use --repeat 5 or more".into(),
         ),
-        Some(runs @ 2..=4) => found.push(Weight::Answer, format!(
+        Some(runs @ 2..=4) => found.push(Weight::Answer, CautionKind::FewRepeats, format!(
             "too few repeats: with {runs} runs intervals are {:.1} times as wide as with 5{}. Use --repeat 5 or more",
             width_of(runs) / width_of(5),
             if runs == 2 { ", and no difference can be proven" } else { "" }
@@ -194,7 +227,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
     let stolen: Vec<f64> =
         good().filter_map(|run| run.steal_share).filter(|share| *share > STEAL_SHARE).collect();
     if let Some(worst) = stolen.iter().copied().reduce(f64::max) {
-        found.push(Weight::Noise, format!(
+        found.push(Weight::Noise, CautionKind::NoisyMachine, format!(
             "noisy machine: the hypervisor took CPU time away in {} of {} runs, up to {:.0} %. Repeat on a quieter host or \
              at a quieter time",
             stolen.len(),
@@ -215,7 +248,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
         if let Some(moved) = spread(&floors).filter(|share| *share > FLOOR_SPREAD) {
             let min = floors.iter().copied().fold(f64::INFINITY, f64::min) / 1e3;
             let max = floors.iter().copied().fold(0.0, f64::max) / 1e3;
-            found.push(Weight::Noise, format!(
+            found.push(Weight::Noise, CautionKind::NoisyDevice, format!(
                 "noisy device: the floor (4 KiB write + fdatasync) of {stack} moved between {min:.0} and {max:.0} µs, \
                  {:.0} % of its median, from run to run. Stop what else uses the disk, and repeat",
                 moved * 100.0
@@ -232,7 +265,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
         }
     }
     if !wild.is_empty() {
-        found.push(Weight::Noise, format!(
+        found.push(Weight::Noise, CautionKind::NoisyRuns, format!(
             "noisy runs: in {} of {} cells the runs differ among themselves by more than 15 % (coefficient of variation, \
              up to {:.0} %). More repeats narrow the intervals; a quieter machine does it better",
             wild.len(),
@@ -254,7 +287,7 @@ fn late_devices(results: &Results, analysis: &Analysis, found: &mut Found) {
         // Model time leaves it out; wall time has it in.
         let has_model = analysis.measures.iter().any(|measure| measure.clock == Clock::Model);
         let weight = if has_model { Weight::Note } else { Weight::Answer };
-        found.push(weight, format!(
+        found.push(weight, CautionKind::LateDevice, format!(
             "late device: in {} of {} runs on a modelled device this machine was too busy to keep the model's times (up to {:.0} % of \
              the answers late, device time up to {:.2} of the model's, up to {:.0} % more before requests were taken). They are marked. {}",
             of_runs(&marked),
@@ -273,7 +306,7 @@ fn late_devices(results: &Results, analysis: &Analysis, found: &mut Found) {
     let errors: Vec<f64> =
         runs().filter_map(|run| run.used.self_test_error()).filter(|error| *error > LATE_SHARE).collect();
     if let Some(worst) = errors.iter().copied().reduce(f64::max) {
-        found.push(Weight::Note, format!(
+        found.push(Weight::Note, CautionKind::SelfTest, format!(
             "modelled device: {} of {} self-tests before the runs found delays of {} µs and more off by more than 5 % (median of each \
              kind, up to {:.0} %): this machine was busy, or is too slow for such delays",
             errors.len(),
@@ -299,7 +332,7 @@ fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Found)
         } else {
             "it was not recorded in each of their runs"
         };
-        found.push(Weight::Answer, format!(
+        found.push(Weight::Answer, CautionKind::NoModelTime, format!(
             "no model time: {} of {} cells ran on a modelled device, and their numbers are wall times all the same, because {why}. What \
              this machine was late is in them",
             by_wall.len(),
@@ -311,7 +344,7 @@ fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Found)
             && measure.runs.iter().any(|run| run.model.is_some_and(|model| model.basis == Basis::Device))
     });
     if !by_device.is_empty() {
-        found.push(Weight::Note, format!(
+        found.push(Weight::Note, CautionKind::DeviceAlone, format!(
             "model time by the device alone: in {} of {} cells not all threads that work are seen (a server, a store with I/O of its \
              own, a guest kernel), so time in which they waited for a processor is in it",
             by_device.len(),
@@ -349,7 +382,7 @@ fn others_on_the_device(results: &Results, found: &mut Found) {
         }
     }
     if !cells.is_empty() {
-        found.push(Weight::Noise, format!(
+        found.push(Weight::Noise, CautionKind::OthersOnDevice, format!(
             "others on the device: in {} of {} cells some runs read much more from the modelled device than others that wrote the same. Something \
              that looks at all block devices (udev, blkid, lsblk) read from it, and model time has what the run waited for that",
             cells.len(),
@@ -366,7 +399,7 @@ fn faults(results: &Results, found: &mut Found) {
     let asked: BTreeSet<&str> =
         faulty().flat_map(|cell| &cell.spec.stack.faults).map(String::as_str).collect();
     if !asked.is_empty() {
-        found.push(Weight::Answer, format!(
+        found.push(Weight::Answer, CautionKind::Faults, format!(
             "faulty device: in {} of {} cells the modelled device was told to fail ({}). Their numbers are not those of a sound device, \
              and the durability given for them is only what their settings promise on one",
             faulty().count(),
@@ -379,7 +412,7 @@ fn faults(results: &Results, found: &mut Found) {
 fn durability(results: &Results, found: &mut Found) {
     let classes: BTreeSet<_> = results.cells.iter().filter_map(|cell| cell.durability).collect();
     if classes.len() > 1 {
-        found.push(Weight::Note,
+        found.push(Weight::Note, CautionKind::MixedDurability,
             "cells of different durability stand side by side: compare speeds only where a power cut and a crash keep the same"
                 .into(),
         );

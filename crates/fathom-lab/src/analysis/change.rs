@@ -18,7 +18,7 @@ pub struct Question {
     pub quantities: Vec<Quantity>,
     /// Of one phase only.
     pub phase: Option<String>,
-    /// Of the cell with this label only.
+    /// Of the cell with this label or title only.
     pub cell: Option<String>,
 }
 
@@ -27,6 +27,8 @@ pub struct Question {
 pub struct Change {
     /// The cell's label in B.
     pub label: String,
+    /// The same as people read it.
+    pub title: String,
     /// The phase.
     pub phase: String,
     /// The abscissa, where the phase has one.
@@ -55,9 +57,9 @@ pub struct Change {
 pub struct Changes {
     /// Cells, phases and quantities that both have.
     pub changes: Vec<Change>,
-    /// Labels of cells that only A has results of.
+    /// Titles of cells that only A has results of.
     pub only_a: Vec<String>,
-    /// Labels of cells that only B has results of.
+    /// Titles of cells that only B has results of.
     pub only_b: Vec<String>,
     /// What B has of a cell and phase in common cannot be compared in what was asked for: in words.
     pub lacking: Vec<String>,
@@ -137,19 +139,17 @@ pub fn compare(a: &Results, b: &Results) -> Result<Changes, StoreError> {
 pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, String> {
     check(a, b, question)?;
     let mut found = Changes::default();
-    let is_asked = |cell: &&CellValues| {
-        question.cell.as_ref().is_none_or(|label| cell.label.eq_ignore_ascii_case(label))
-    };
+    let is_asked = |cell: &&CellValues| question.cell.as_ref().is_none_or(|name| cell.is_called(name));
     for cell_b in b.cells.iter().filter(is_asked) {
         let Some(cell_a) = a.cells.iter().find(|cell| cell.axes == cell_b.axes) else {
-            found.only_b.push(cell_b.label.clone());
+            found.only_b.push(cell_b.title.clone());
             continue;
         };
         of_cell(cell_a, cell_b, question, &mut found);
         if cell_a.settings != cell_b.settings {
             found.cautions.push(format!(
                 "\"{}\" has the same place on every axis in both, but not the same settings: what changed may be those",
-                cell_b.label
+                cell_b.title
             ));
         }
     }
@@ -159,7 +159,7 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         .iter()
         .filter(is_asked)
         .filter(|cell| !in_b(&cell.axes))
-        .map(|cell| cell.label.clone())
+        .map(|cell| cell.title.clone())
         .collect();
     if a.experiment != b.experiment {
         found.cautions.push(format!("A is the experiment {}, B is {}", a.experiment, b.experiment));
@@ -190,10 +190,8 @@ fn check(a: &Side, b: &Side, question: &Question) -> Result<(), String> {
         });
         all.join(", ")
     };
-    if let Some(label) =
-        question.cell.as_ref().filter(|label| !cells().any(|cell| cell.label.eq_ignore_ascii_case(label)))
-    {
-        let known = distinct(&mut cells().map(|cell| &cell.label));
+    if let Some(label) = question.cell.as_ref().filter(|name| !cells().any(|cell| cell.is_called(name))) {
+        let known = distinct(&mut cells().map(|cell| &cell.title));
         return Err(format!("no cell is called {label:?}; there are: {known}"));
     }
     let mut phases = cells().flat_map(|cell| &cell.phase).map(|phase| &phase.name);
@@ -209,7 +207,7 @@ fn check(a: &Side, b: &Side, question: &Question) -> Result<(), String> {
 fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found: &mut Changes) {
     let is_asked = |phase: &&PhaseValues| question.phase.as_ref().is_none_or(|name| *name == phase.name);
     for phase_a in cell_a.phase.iter().filter(is_asked) {
-        let place = || format!("{}, {}", cell_b.label, phase_a.name);
+        let place = || format!("{}, {}", cell_b.title, phase_a.name);
         let phase_b = cell_b.phase.iter().find(|phase| phase.name == phase_a.name && phase.x == phase_a.x);
         let Some(phase_b) = phase_b else {
             found.lacking.push(format!("{}: B has not measured it", place()));
@@ -253,6 +251,7 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
             let Some(faster) = faster else { continue };
             found.changes.push(Change {
                 label: cell_b.label.clone(),
+                title: cell_b.title.clone(),
                 phase: phase_b.name.clone(),
                 x: phase_b.x,
                 unit: phase_b.unit.clone(),
@@ -275,6 +274,7 @@ mod tests {
     fn side(values: &[(&str, [f64; 5])], flushes: f64) -> Side {
         let cell = |(label, of_runs): &(&str, [f64; 5])| CellValues {
             label: (*label).into(),
+            title: (*label).into(),
             durability: Some(fathom_workload::spec::Durability::PowerCut),
             settings: "0".into(),
             axes: BTreeMap::from([("variants".to_owned(), (*label).to_owned())]),

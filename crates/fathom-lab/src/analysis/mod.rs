@@ -16,7 +16,7 @@ mod side;
 
 pub use baseline::{BaselineError, is_baseline};
 pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio, unattributed};
-pub use cautions::{Caution, Weight, cautions};
+pub use cautions::{Caution, CautionKind, Weight, cautions};
 pub use change::{Change, Changes, Judgement, Question, changes, compare};
 pub use devices::{DeviceRole, DeviceRun, DeviceStudy, device_studies};
 pub use headline::{Finding, headlines, times};

@@ -178,6 +178,9 @@ impl PhaseValues {
 pub struct CellValues {
     /// The cell's label.
     pub label: String,
+    /// The same as people read it; not in a baseline.
+    #[serde(skip)]
+    pub title: String,
     /// What its settings promise; none where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
@@ -187,6 +190,13 @@ pub struct CellValues {
     pub axes: BTreeMap<String, String>,
     /// The phases in which it has good runs.
     pub phase: Vec<PhaseValues>,
+}
+
+impl CellValues {
+    /// Whether a user who writes this means it: its label or its title, in whichever case.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        [&self.label, &self.title].iter().any(|own| own.eq_ignore_ascii_case(name))
+    }
 }
 
 /// One side of a comparison.
@@ -219,6 +229,7 @@ impl Side {
             }
             cells.push(CellValues {
                 label: cell.label.clone(),
+                title: cell.title.clone(),
                 durability: cell.durability,
                 settings: hash_of(&cell.spec),
                 axes: cell.axes.clone(),

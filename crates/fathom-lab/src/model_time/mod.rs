@@ -105,6 +105,17 @@ pub fn phase_models(
     marks: Option<&Marks>,
     served: &[Vec<RequestTimes>],
 ) -> Vec<PhaseModel> {
+    models_of_run(windows, samples, marks, served).0
+}
+
+/// As [`phase_models`], and the model time of each sample, ns; none of one that is of no window.
+#[must_use]
+pub(crate) fn models_of_run(
+    windows: &[Window],
+    samples: &[Sample],
+    marks: Option<&Marks>,
+    served: &[Vec<RequestTimes>],
+) -> (Vec<PhaseModel>, Vec<Option<u64>>) {
     let operations = Operations::of(served);
     let mut threads: BTreeMap<u32, Vec<Mark>> = BTreeMap::new();
     // A thread whose marks are not all there cannot be told.
@@ -112,11 +123,20 @@ pub fn phase_models(
     for mark in marks.map(|marks| marks.marks.as_slice()).unwrap_or_default() {
         threads.entry(mark.thread).or_default().push(*mark);
     }
-    let of = |window: &Window| {
-        let is_of = |sample: &&Sample| sample.phase == window.phase && sample.x == window.x;
-        of_phase(window, &samples.iter().filter(is_of).collect::<Vec<_>>(), &threads, &operations)
+    let mut of_samples = vec![None; samples.len()];
+    let mut of = |window: &Window| {
+        let is_of = |sample: &Sample| sample.phase == window.phase && sample.x == window.x;
+        let places: Vec<usize> = (0..samples.len()).filter(|place| is_of(&samples[*place])).collect();
+        let own: Vec<&Sample> = places.iter().map(|place| &samples[*place]).collect();
+        let (model, each_ns) = of_phase(window, &own, &threads, &operations);
+        for (place, ns) in places.into_iter().zip(each_ns) {
+            // Of a sample whose begin is not told nothing is known.
+            of_samples[place] = (samples[place].start_ns > 0).then_some(ns);
+        }
+        model
     };
-    windows.iter().map(of).collect()
+    let models = windows.iter().map(&mut of).collect();
+    (models, of_samples)
 }
 
 fn of_phase(
@@ -124,7 +144,7 @@ fn of_phase(
     samples: &[&Sample],
     threads: &BTreeMap<u32, Vec<Mark>>,
     operations: &Operations,
-) -> PhaseModel {
+) -> (PhaseModel, Vec<u64>) {
     let span = (window.start_ns, window.end_ns);
     let excluded = within(&merged(window.excluded.clone()), span);
     let inside = without(&[span], &excluded);
@@ -183,7 +203,8 @@ fn of_phase(
         let shorter = short[first..].iter().take_while(|pair| pair.0 < end_ns);
         counted_ns + shorter.map(|pair| pair.1).sum::<u64>()
     };
-    let mut each: Vec<u64> = samples.iter().map(own_ns).collect();
+    let in_order: Vec<u64> = samples.iter().map(own_ns).collect();
+    let mut each = in_order.clone();
     each.sort_unstable();
     let mean = each.iter().sum::<u64>() as f64 / each.len().max(1) as f64;
     let rank = |share: f64| {
@@ -193,7 +214,7 @@ fn of_phase(
     let short_ns: u64 = short.iter().map(|pair| pair.1).sum();
     let (cpu_ns, device_ns, other_ns) = (length(&cpu), length(&device) + short_ns, length(&other));
     let (operations, bytes) = operations.totals(span);
-    PhaseModel {
+    let by_model = PhaseModel {
         phase: window.phase.clone(),
         x: window.x,
         basis,
@@ -208,7 +229,8 @@ fn of_phase(
         bytes,
         busy_model_ns: length(&model),
         busy_measured_ns: length(&measured),
-    }
+    };
+    (by_model, in_order)
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ impl Thread {
             call_ns: call * US,
             cpu_ns: self.cpu * US,
             queue_ns: self.queue * US,
+            call: None,
         });
     }
 
@@ -92,6 +93,19 @@ fn model(window: &Window, samples: &[Sample], threads: &[&Thread], served: &[Req
     let marks = threads.iter().flat_map(|thread| thread.marks.clone()).collect();
     let marks = Marks { marks, lost: 0, knows_queue: true };
     phase_models(std::slice::from_ref(window), samples, Some(&marks), &[served.to_vec()]).remove(0)
+}
+
+#[test]
+fn each_execution_has_its_own_model_time_where_its_begin_is_told() {
+    let mut thread = Thread::at(0, 100);
+    thread.gap(0, 0, 20).mark(0);
+    let samples = [sample(0, 100, 110), Sample { start_ns: 0, ..sample(0, 110, 120) }];
+    let marks = Marks { marks: thread.marks.clone(), lost: 0, knows_queue: true };
+    let (models, each) = models_of_run(&[window(100, 120, 1)], &samples, Some(&marks), &[]);
+    assert_eq!((models.len(), each), (1, vec![Some(10 * US), None]));
+    // Another phase's window holds none of them.
+    let other = Window { phase: "other".into(), ..window(100, 120, 1) };
+    assert_eq!(models_of_run(&[other], &samples, Some(&marks), &[]).1, [None, None]);
 }
 
 /// Wall, model, CPU, device, other, µs.

@@ -1,26 +1,29 @@
 //! The bytes of a recording.
 //!
 //! ```text
-//! recording   u8 format (1) | windows | executions | threads | devices
+//! recording   u8 format (2) | windows | executions | threads | devices | statements
 //! windows     count | each: text phase | u8 has x, [f64 x] | start, end | count | changed bytes
 //!             | lanes: count, each: thread, marked: count, numbers; start, end | excluded: count, each: start, end
 //! executions  count | each: window | lane | start (after the one before) | wall
 //! threads     count | each: number | marks: count, each: at (after the one before) | call | CPU, queue (more than before)
+//!             | u8 kind of the call (0 = none or not known)
 //! devices     count | each: count, each operation: u8 kind | bytes | place (from the end of the one before)
 //!             | arrival (after the one before) | asked, given (after the arrival) | early
+//! statements  texts: count, each: text | count, each: thread | number of its text | start (after the one before) | took
 //! ```
 //! Numbers are LEB128 (seven bits a byte, the lowest first); those that may be negative are
 //! zigzag-coded (0, -1, 1, -2 …). A text is its length and its bytes. Nothing may follow.
+//! Format 1 has no kinds of calls and no statements.
 
 use std::collections::BTreeMap;
 
 use fathom_device::RequestTimes;
-use fathom_probe::Mark;
+use fathom_probe::{CallKind, Mark, StatementExecution, Statements};
 use fathom_workload::sample::{LaneSpan, Window};
 
 use super::{Execution, Recording};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// Why bytes are no recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +98,7 @@ fn encode(recording: &Recording) -> Vec<u8> {
             out.number(mark.call_ns);
             out.change(before.cpu_ns, mark.cpu_ns);
             out.change(before.queue_ns, mark.queue_ns);
+            out.0.push(CallKind::code(mark.call));
             before = *mark;
         }
     }
@@ -114,16 +118,28 @@ fn encode(recording: &Recording) -> Vec<u8> {
             arrival_ns = request.arrival_ns;
         }
     }
+    let Statements { texts, executions } = &recording.statements;
+    out.count(texts.len());
+    texts.iter().for_each(|text| out.text(text));
+    out.count(executions.len());
+    let mut before_ns = 0;
+    for execution in executions {
+        out.number(execution.thread.into());
+        out.number(execution.text.into());
+        out.change(before_ns, execution.start_ns);
+        out.number(execution.wall_ns);
+        before_ns = execution.start_ns;
+    }
     out.0
 }
 
 fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
     let mut from = In { bytes, at: 0 };
-    match from.byte()? {
-        FORMAT => {}
-        later @ FORMAT.. => return Err(CodecError::Later(later)),
+    let format = match from.byte()? {
+        format @ 1..=FORMAT => format,
         0 => return Err(CodecError::At(0)),
-    }
+        later => return Err(CodecError::Later(later)),
+    };
     let windows = from.list(|from| {
         let phase = from.text()?;
         let x = match from.byte()? {
@@ -159,7 +175,8 @@ fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
             let at_ns = from.changed(before.at_ns)?;
             let call_ns = from.number()?;
             let (cpu_ns, queue_ns) = (from.changed(before.cpu_ns)?, from.changed(before.queue_ns)?);
-            before = Mark { thread, at_ns, call_ns, cpu_ns, queue_ns };
+            let call = if format > 1 { CallKind::of_code(from.byte()?) } else { None };
+            before = Mark { thread, at_ns, call_ns, cpu_ns, queue_ns, call };
             Ok(before)
         })?;
         Ok((thread, marks))
@@ -181,11 +198,12 @@ fn decode(bytes: &[u8]) -> Result<Recording, CodecError> {
             Ok(RequestTimes { kind, bytes, arrival_ns, asked_ns, given_ns, early_ns, offset })
         })
     })?;
+    let statements = if format > 1 { from.statements()? } else { Statements::default() };
     if from.at != bytes.len() {
         return Err(from.wrong());
     }
     let threads: BTreeMap<u32, Vec<Mark>> = threads.into_iter().collect();
-    Ok(Recording { windows, executions, threads, served })
+    Ok(Recording { windows, executions, threads, served, statements })
 }
 
 struct Out(Vec<u8>);
@@ -281,6 +299,21 @@ impl In<'_> {
         let text = str::from_utf8(bytes).map_err(|_| self.wrong())?.to_owned();
         self.at = end;
         Ok(text)
+    }
+
+    fn statements(&mut self) -> Result<Statements, CodecError> {
+        let texts = self.list(In::text)?;
+        let mut before_ns = 0;
+        let executions = self.list(|from| {
+            let (thread, text) = (from.small()?, from.small()?);
+            let start_ns = from.changed(before_ns)?;
+            before_ns = start_ns;
+            Ok(StatementExecution { thread, text, start_ns, wall_ns: from.number()? })
+        })?;
+        if executions.iter().any(|execution| execution.text as usize >= texts.len()) {
+            return Err(self.wrong());
+        }
+        Ok(Statements { texts, executions })
     }
 
     fn list<T>(

@@ -3,6 +3,8 @@
 //! What a modelled device served, the marks of the run's threads, and when its executions were: the
 //! same three records that [`model_time`](crate::model_time) makes the run's own model time from,
 //! with the places of the operations. [`simulate`](crate::simulate) replays them on other models.
+//! The statements that were executed are kept beside them, without the values in them, for
+//! [`anatomy`](crate::anatomy).
 //!
 //! A run keeps one with `[instruments] operations = true`. It lies in results.db, one row a run
 //! (`recording`), under the run's checksum: a recording belongs to its cell, settings and engine,
@@ -13,7 +15,7 @@ mod codec;
 use std::collections::BTreeMap;
 
 use fathom_device::{RequestTimes, SERVED_MAX};
-use fathom_probe::{Mark, Marks};
+use fathom_probe::{Mark, Marks, StatementExecution, Statements};
 use fathom_workload::sample::{Sample, Window};
 
 pub use codec::CodecError;
@@ -43,6 +45,9 @@ pub struct Recording {
     pub threads: BTreeMap<u32, Vec<Mark>>,
     /// What each device of the stack served, in order of arrival.
     pub served: Vec<Vec<RequestTimes>>,
+    /// Statements of its phases, those of one thread in order of time; none where the engine did
+    /// not tell of them.
+    pub statements: Statements,
 }
 
 impl Recording {
@@ -52,6 +57,7 @@ impl Recording {
         windows: &[Window],
         samples: &[Sample],
         marks: Option<&Marks>,
+        statements: &Statements,
         served: &[Vec<RequestTimes>],
     ) -> Option<Recording> {
         if served.iter().any(|of_device| of_device.len() >= SERVED_MAX) {
@@ -80,7 +86,8 @@ impl Recording {
         for of_device in &mut served {
             of_device.sort_by_key(|operation| operation.arrival_ns);
         }
-        Some(Recording { windows: windows.to_vec(), executions, threads, served })
+        let statements = of_phases(statements, windows);
+        Some(Recording { windows: windows.to_vec(), executions, threads, served, statements })
     }
 
     /// Operations of all devices.
@@ -88,6 +95,27 @@ impl Recording {
     pub fn operations(&self) -> usize {
         self.served.iter().map(Vec::len).sum()
     }
+}
+
+/// The statements that began within a phase, with the texts of these alone.
+fn of_phases(all: &Statements, windows: &[Window]) -> Statements {
+    let is_within = |execution: &&StatementExecution| {
+        let at = execution.start_ns;
+        windows.iter().any(|window| window.start_ns <= at && at < window.end_ns)
+    };
+    let mut kept = Statements::default();
+    let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+    for execution in all.executions.iter().filter(is_within) {
+        let Some(text) = all.texts.get(execution.text as usize) else { continue };
+        let next = places.len() as u32;
+        let place = *places.entry(execution.text).or_insert(next);
+        if place == next {
+            kept.texts.push(text.clone());
+        }
+        kept.executions.push(StatementExecution { text: place, ..*execution });
+    }
+    kept.executions.sort_by_key(|execution| (execution.thread, execution.start_ns));
+    kept
 }
 
 #[cfg(test)]

@@ -138,6 +138,7 @@ mod tests {
                 max_rss_bytes: None,
                 involuntary_switches: None,
                 steal_share: None,
+                failure: None,
                 load: None,
                 devices: Vec::new(),
             };
@@ -163,6 +164,7 @@ mod tests {
                 warnings: Vec::new(),
                 trace: None,
                 models: Vec::new(),
+                sample_models: Vec::new(),
                 recording: None,
             }
         }

@@ -22,6 +22,7 @@ use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
+use fathom_workload::sample::WarningKind;
 
 use crate::cell::Cell;
 use crate::event::{Event, PROTOCOL, WorkerRequest};
@@ -487,7 +488,7 @@ fn on_stack(
     collector.stolen(before, world.machine_load());
     worked?;
     for text in world.condition() {
-        collector.event(Event::Warning { text });
+        collector.event(Event::Warning { kind: WarningKind::of_text(&text), text });
     }
     for (before, after) in devices.iter().zip(world.devices().map_err(WorkError::Failed)?) {
         collector.device(&after.since(before));

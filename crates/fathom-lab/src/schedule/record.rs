@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use fathom_device::{RequestTimes, SERVED_MAX, Statistics};
 use fathom_stack::StackRecord;
+use fathom_workload::sample::WarningKind;
 use fathom_workload::spec::Durability;
 
 use super::machine_load::MachineLoad;
 use super::trace::Observations;
 use crate::event::Event;
-use crate::model_time::phase_models;
+use crate::failure::FailureKind;
+use crate::model_time::models_of_run;
 use crate::plan::PlannedRun;
 use crate::recording::Recording;
-use crate::store::{RunRecord, RunRow, RunStatus, TraceRecord};
+use crate::store::{RunRecord, RunRow, RunStatus, TraceRecord, Warning};
 
 /// A floor below this (ns) is no device that waits for data to be safe: the fastest durable write
 /// of a drive with power-loss protection takes about 10 µs.
@@ -29,6 +31,8 @@ pub(super) struct Collector {
     started: bool,
     done: bool,
     said: Option<String>,
+    /// Whose fault that is.
+    kind: Option<FailureKind>,
 }
 
 impl Collector {
@@ -41,6 +45,7 @@ impl Collector {
             seed: turn.seed,
             status: RunStatus::Done,
             message: None,
+            failure: None,
             started_ms,
             elapsed_ns: 0,
             engine: None,
@@ -63,19 +68,24 @@ impl Collector {
             warnings: Vec::new(),
             trace: None,
             models: Vec::new(),
+            sample_models: Vec::new(),
             recording: None,
         };
-        Collector { record, started: false, done: false, said: None }
+        Collector { record, started: false, done: false, said: None, kind: None }
+    }
+
+    fn warn(&mut self, kind: WarningKind, text: String) {
+        self.record.warnings.push(Warning { kind, text });
     }
 
     pub fn stack(&mut self, record: &StackRecord) {
-        self.record.warnings.extend(record.warnings.iter().cloned());
+        self.record.warnings.extend(record.warnings.iter().cloned().map(Warning::from));
         self.record.row.stack = record.clone();
         // What a stack says of memory itself comes with a remedy.
         if let Some(reason) = record.volatile()
             && !record.warnings.iter().any(|warning| warning.contains("tmpfs"))
         {
-            self.record.warnings.push(format!(
+            self.warn(WarningKind::NoDevice, format!(
                 "{reason}. The durability that is given is what is left of the settings' promise on such a stack"
             ));
         }
@@ -86,7 +96,7 @@ impl Collector {
         if floor_ns.is_some_and(|ns| ns < FLOOR_TOO_FAST_NS) {
             // Without the time itself, which the row has: the report gathers runs with the same
             // warning into one line. And without an option's name: elsewhere it is `--on`.
-            self.record.warnings.push(format!(
+            self.warn(WarningKind::NoDevice, format!(
                 "nothing here waits for a device: one 4 KiB write + fdatasync took less than {} µs. The disk (or its virtual \
                  machine) does not sync, or there is none; the times are those of memory, and a power cut may lose what was \
                  acknowledged. Choose another directory",
@@ -103,7 +113,7 @@ impl Collector {
         if per_cpu.is_some_and(|per_cpu| per_cpu > allowed) {
             // Without the load itself (the row has it): the report gathers runs with the same
             // warning into one line.
-            self.record.warnings.push(format!(
+            self.warn(WarningKind::Noise, format!(
                 "noisy machine: other programs were working when a run began (load average above {:.1} on {} CPUs). Stop \
                  them, or run at a quieter time",
                 allowed * machine_load.cpus as f64,
@@ -128,16 +138,18 @@ impl Collector {
     /// What its devices served and its threads did, phase by phase.
     pub fn model(&mut self, watched: &Observations, served: &[Vec<RequestTimes>]) {
         let record = &mut self.record;
-        record.models = phase_models(&watched.windows, &record.samples, watched.marks.as_ref(), served);
+        (record.models, record.sample_models) =
+            models_of_run(&watched.windows, &record.samples, watched.marks.as_ref(), served);
     }
 
     /// Keeps what is replayed on other models.
     pub fn recording(&mut self, watched: &Observations, served: &[Vec<RequestTimes>]) {
         let record = &mut self.record;
-        let recording = Recording::of_run(&watched.windows, &record.samples, watched.marks.as_ref(), served);
+        let Observations { windows, marks, statements, .. } = watched;
+        let recording = Recording::of_run(windows, &record.samples, marks.as_ref(), statements, served);
         match recording {
             Some(recording) => record.recording = Some(recording.encode()),
-            None => record.warnings.push(format!(
+            None => self.warn(WarningKind::Other, format!(
                 "no recording: more than {SERVED_MAX} operations came to the device, and so many are not kept. Make the run \
                  shorter"
             )),
@@ -160,7 +172,8 @@ impl Collector {
                 let mmap =
                     engine.as_ref().and_then(|engine| engine.settings.get("mmap_size")).map(String::as_str);
                 if mmap.is_some_and(|size| size != "0" && !size.is_empty()) {
-                    self.record.warnings.push(
+                    self.warn(
+                        WarningKind::Other,
                         "mmap reads are not seen by the probe: with mmap_size above 0 page faults count as CPU time, not as \
                          reads"
                             .into(),
@@ -184,25 +197,26 @@ impl Collector {
             | Event::Files { .. }
             | Event::Notes { .. }
             | Event::Calls { .. }
-            | Event::Marks { .. } => {}
+            | Event::Marks { .. }
+            | Event::Statements { .. } => {}
             Event::Sample(sample) => self.record.samples.push(sample),
             Event::Phase(phase) => self.record.phases.push(phase),
             Event::Io(io) => self.record.io.push(io),
             Event::Verified { check } => self.record.verified.push(check),
-            Event::Warning { text } => self.record.warnings.push(text),
+            Event::Warning { text, kind } => self.warn(kind, text),
             Event::Done { max_rss_bytes, involuntary_switches } => {
                 self.done = true;
                 self.record.row.max_rss_bytes = Some(max_rss_bytes);
                 self.record.row.involuntary_switches = Some(involuntary_switches);
             }
-            Event::Failed { message } => self.said = Some(message),
+            Event::Failed { message, kind } => (self.said, self.kind) = (Some(message), Some(kind)),
         }
     }
 
     /// What was traced.
     pub fn trace(&mut self, trace: Option<TraceRecord>) {
         if let Some(lost) = trace.as_ref().map(|trace| trace.lost_events).filter(|lost| *lost > 0) {
-            self.record.warnings.push(format!(
+            self.warn(WarningKind::Noise, format!(
                 "block trace: the kernel's buffer had no room for {lost} events, so requests are missing. Fewer \
                  transactions in one run, or a machine with less other work, lose none"
             ));
@@ -230,6 +244,7 @@ impl Collector {
             Some(said) if message != said => said,
             _ => message,
         };
+        self.record.row.failure = Some(self.kind.unwrap_or_default());
         self.record.row.status = RunStatus::Failed;
         self.record.row.message = Some(message);
     }

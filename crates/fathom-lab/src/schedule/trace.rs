@@ -1,6 +1,6 @@
 //! From what was traced and watched to the rows of a results file.
 
-use fathom_probe::{Marks, Note};
+use fathom_probe::{Marks, Note, Statements};
 use fathom_stack::Stack;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::{Recording, Request};
@@ -23,6 +23,8 @@ pub struct Observations {
     pub calls: Vec<FileCall>,
     /// Marks of its threads; none where it made none.
     pub marks: Option<Marks>,
+    /// The statements that it executed, where it told of them.
+    pub statements: Statements,
 }
 
 impl Observations {
@@ -37,6 +39,10 @@ impl Observations {
                 let all = self.marks.get_or_insert_default();
                 all.marks.extend(marks);
                 (all.lost, all.knows_queue) = (lost, knows_queue);
+            }
+            Event::Statements { texts, executions } => {
+                self.statements.texts.extend(texts);
+                self.statements.executions.extend(executions);
             }
             other => return Some(other),
         }

@@ -30,7 +30,7 @@ use fathom_device::Model;
 use crate::model_time::{PhaseModel, phase_models};
 use crate::recording::Recording;
 
-pub use program::{Program, ReplayError};
+pub use program::{MEET, Program, ReplayError};
 pub use study::{DRAWS, Question, Row, Study, StudyError, study};
 
 /// The phases of a recorded run on a device. The same seed gives the same times.

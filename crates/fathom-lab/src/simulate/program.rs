@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use fathom_device::{Operation, RequestTimes};
 use fathom_probe::Mark;
+use fathom_workload::sample::LaneSpan;
 
 use crate::model_time::SLACK_NS;
 use crate::recording::Recording;
@@ -15,6 +16,24 @@ const ON_ITS_WAY_NS: u64 = 10_000;
 /// Between an answer and the next operation of a call nothing counts as model time, so what this
 /// machine took there matters to caches that drain alone: no more than this is taken over, ns.
 const BETWEEN_NS: u64 = 100_000;
+
+/// What [`Program::notes`] says of threads that were at work at the same time.
+pub const MEET: &str = "they meet in the order of the recording";
+
+/// The most lanes that were at work at the same time, each from its first execution to its last:
+/// those of processes that follow each other never meet.
+fn at_once(lanes: &[LaneSpan]) -> usize {
+    let mut moments: Vec<(u64, bool)> =
+        lanes.iter().flat_map(|lane| [(lane.start_ns, true), (lane.end_ns, false)]).collect();
+    // Who ends when another one begins has not met it.
+    moments.sort_unstable();
+    let (mut now, mut most) = (0_usize, 0);
+    for (_, is_begin) in moments {
+        now = if is_begin { now + 1 } else { now.saturating_sub(1) };
+        most = most.max(now);
+    }
+    most
+}
 
 /// Why a recording cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +126,8 @@ pub struct Program {
     pub(super) bursts: Vec<Burst>,
     pub(super) ops: Vec<Op>,
     devices: usize,
-    lanes: usize,
+    /// The most threads that were at work in a phase at the same time.
+    at_once: usize,
     /// Operations within the phases, and those of them that nobody waited for.
     in_phases: [u64; 2],
 }
@@ -146,7 +166,7 @@ impl Program {
             bursts: Vec::new(),
             ops: Vec::new(),
             devices: recording.served.len(),
-            lanes: recording.windows.iter().map(|window| window.lanes.len()).max().unwrap_or(0),
+            at_once: recording.windows.iter().map(|window| at_once(&window.lanes)).max().unwrap_or(0),
             in_phases: [0; 2],
         };
         program.take_operations(recording);
@@ -169,11 +189,8 @@ impl Program {
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.lanes > 1 {
-            notes.push(format!(
-                "{} threads: they meet in the order of the recording, and on another device they might not",
-                self.lanes
-            ));
+        if self.at_once > 1 {
+            notes.push(format!("{} threads: {MEET}, and on another device they might not", self.at_once));
         }
         let [all, background] = self.in_phases;
         if background * 20 > all {

@@ -240,6 +240,7 @@ impl Loop<'_> {
                 call_ns: 0,
                 cpu_ns: first.cpu_ns,
                 queue_ns: 0,
+                call: None,
             });
             // Others may have begun because this one had, and it may soon wait for them.
             self.got_further(thread);
@@ -290,6 +291,7 @@ impl Loop<'_> {
             call_ns: if step.has_call() { end_ns - of.since_ns } else { 0 },
             cpu_ns: step.cpu_ns,
             queue_ns: 0,
+            call: None,
         });
         of.step += 1;
         of.chain = None;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{Program, simulate};
 use crate::model_time::PhaseModel;
-use crate::naming::labels_without;
+use crate::naming::{labels_without, titles_without};
 use crate::recording::Recording;
 use crate::stats::{Interval, mean_interval};
 use crate::store::{Results, RunRow, StoreError};
@@ -54,8 +54,10 @@ pub struct Question {
 pub struct Row {
     /// Number of the cell.
     pub cell: i64,
-    /// Its label.
+    /// Its label, without the device that it was recorded on.
     pub label: String,
+    /// The same as people read it.
+    pub title: String,
     /// What its settings promise.
     pub durability: Option<Durability>,
     /// The phase.
@@ -146,10 +148,10 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
     let file = results.path().display().to_string();
     let mut found = Study::default();
     let (mut has_any, mut labels, mut phases) = (false, Vec::new(), Vec::<String>::new());
-    let shown = labels_without_devices(results);
-    for (cell, shown) in results.cells.iter().zip(&shown) {
+    let names = names_without_devices(results);
+    for (cell, (label, shown)) in results.cells.iter().zip(&names) {
         let is_called =
-            |label: &String| [&cell.label, shown].iter().any(|name| name.eq_ignore_ascii_case(label));
+            |asked: &String| [&cell.label, label, shown].iter().any(|name| name.eq_ignore_ascii_case(asked));
         let asked = question.cell.as_ref().is_none_or(is_called);
         let mut programs = Vec::new();
         let mut why = None;
@@ -201,7 +203,8 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                 }
                 let row = Row {
                     cell: cell.id,
-                    label: shown.clone(),
+                    label: label.clone(),
+                    title: shown.clone(),
                     durability: cell.durability,
                     phase: window.phase.clone(),
                     x: window.x,
@@ -282,13 +285,16 @@ fn on_one(programs: &[RunProgram<'_>], model: &Model) -> Replays {
     (draws, all, started.elapsed().as_nanos() as u64)
 }
 
-/// The cells' labels without the device that they were recorded on, which is none of those that
-/// they are shown on; as they are where two would be the same.
-fn labels_without_devices(results: &Results) -> Vec<String> {
-    let all: Vec<String> = results.cells.iter().map(|cell| cell.label.clone()).collect();
-    let without = labels_without(results, "stack.device");
-    let is_twice = |label: &String| without.iter().filter(|other| *other == label).count() > 1;
-    if without.iter().any(is_twice) { all } else { without }
+/// The cells' labels and titles without the device that they were recorded on, which is none of
+/// those that they are shown on; as they are where two would be the same.
+fn names_without_devices(results: &Results) -> Vec<(String, String)> {
+    let labels = labels_without(results, "stack.device");
+    let is_twice = |label: &String| labels.iter().filter(|other| *other == label).count() > 1;
+    if labels.iter().any(is_twice) {
+        return results.cells.iter().map(|cell| (cell.label.clone(), cell.title.clone())).collect();
+    }
+    let titles = titles_without(results, "stack.device");
+    labels.into_iter().zip(titles).collect()
 }
 
 /// The value over runs with its interval: each run's is that of its draws. `draws` are all of them.
@@ -315,6 +321,7 @@ fn of_phase(models: &[&PhaseModel], of_runs: Vec<(u32, f64)>, count: u64) -> Row
     Row {
         cell: 0,
         label: String::new(),
+        title: String::new(),
         durability: None,
         phase: String::new(),
         x: None,

@@ -39,7 +39,7 @@ struct Run {
 impl Run {
     /// A thread begins at a moment.
     fn begins(&mut self, thread: u32, at: u64) {
-        let mark = Mark { thread, at_ns: at * US, call_ns: 0, cpu_ns: 5, queue_ns: 9 };
+        let mark = Mark { thread, at_ns: at * US, call_ns: 0, cpu_ns: 5, queue_ns: 9, call: None };
         self.threads.entry(thread).or_default().push(mark);
     }
 
@@ -55,6 +55,7 @@ impl Run {
             call_ns: call * US,
             cpu_ns: last.cpu_ns + (ran + call_cpu) * US,
             queue_ns: last.queue_ns + ready * US,
+            call: None,
         });
         call_at / US
     }
@@ -99,7 +100,7 @@ impl Run {
         let mut served = self.served.clone();
         served.sort_by_key(|operation| operation.arrival_ns);
         let (threads, executions) = (self.threads.clone(), self.executions.clone());
-        Recording { windows: vec![window], executions, threads, served: vec![served] }
+        Recording { windows: vec![window], executions, threads, served: vec![served], ..Recording::default() }
     }
 }
 
@@ -204,6 +205,28 @@ fn who_waited_for_another_thread_waits_for_it_on_a_slower_device_too() {
     assert_eq!(parts(&on(&recording, &slow(1))), [20 * 4020, 400, 80_000, 0]);
     let notes = Program::of(&recording).unwrap().notes();
     assert!(notes[0].starts_with("2 threads: they meet in the order of the recording"), "{notes:?}");
+}
+
+/// What happened: four processes that followed each other were "4 threads: they meet …".
+#[test]
+fn threads_that_follow_each_other_do_not_meet() {
+    let notes = |second_begins: u64| {
+        let mut run = Run::default();
+        for (thread, begin) in [(0, 0), (1, second_begins)] {
+            run.begins(thread, begin);
+            for _ in 0..3 {
+                let call = run.step(thread, [0, 0, 20], [110, 0]);
+                run.op(call + 5, FLUSH);
+            }
+        }
+        let recording = run.recording(0, run.now(1), &[0, 1]);
+        Program::of(&recording).unwrap().notes()
+    };
+    // The first is at work for 390.
+    assert_eq!(notes(390), [""; 0]);
+    assert_eq!(notes(500), [""; 0]);
+    let met = notes(389);
+    assert!(met[0].starts_with("2 threads: they meet"), "{met:?}");
 }
 
 #[test]
@@ -432,7 +455,7 @@ proptest! {
             replay::replay(&program, &recording, preset("recorder").unwrap(), 3);
         let mut threads: BTreeMap<u32, Vec<Mark>> = BTreeMap::new();
         marks.marks.iter().for_each(|mark| threads.entry(mark.thread).or_default().push(*mark));
-        let again = Recording { windows, executions: Vec::new(), threads, served };
+        let again = Recording { windows, executions: Vec::new(), threads, served, ..Recording::default() };
         let (first, second) = (on(&recording, &slow(channels)), on(&again, &slow(channels)));
         prop_assert_eq!(first.operations, second.operations);
         prop_assert_eq!(parts(&first), parts(&second));

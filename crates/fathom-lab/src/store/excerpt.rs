@@ -117,9 +117,11 @@ fn copy(from: &Connection, to: &Connection, table: &str) -> rusqlite::Result<()>
     let mut select = from
         .prepare(&format!("SELECT * FROM {table} ORDER BY rowid"))
         .or_else(|_| from.prepare(&format!("SELECT * FROM {table}")))?;
+    // By name: tables of earlier versions have fewer.
+    let names = select.column_names().collect::<Vec<_>>().join("\", \"");
     let columns = select.column_count();
     let places = vec!["?"; columns].join(", ");
-    let mut insert = to.prepare(&format!("INSERT INTO {table} VALUES ({places})"))?;
+    let mut insert = to.prepare(&format!("INSERT INTO {table} (\"{names}\") VALUES ({places})"))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let values = (0..columns).map(|column| row.get::<_, Value>(column));

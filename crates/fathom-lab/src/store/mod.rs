@@ -23,14 +23,14 @@ pub use lock::Lock;
 pub use read::Results;
 pub use rows::{
     BlockRow, CellRow, CutFinding, CutRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRecord, RunRow,
-    RunStatus, TraceOfRun, TraceRecord, TraceSource, VerifiedRow, WarningRow,
+    RunStatus, TraceOfRun, TraceRecord, TraceSource, VerifiedRow, Warning, WarningRow,
 };
 #[cfg(test)]
 use write::beside;
 pub use write::{Writer, check_new};
 
 /// `PRAGMA user_version` of the files this Fathom writes.
-pub const VERSION: i64 = 11;
+pub const VERSION: i64 = 12;
 
 /// `PRAGMA application_id` of every results file: `FATM`.
 pub const APPLICATION_ID: i64 = 0x4641_544D;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::experiment::Experiment;
+use crate::failure::FailureKind;
 use crate::model_time::PhaseModel;
 use crate::naming::entitle;
 use crate::recording::Recording;
@@ -14,7 +15,7 @@ use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use fathom_workload::critical::CriticalPath;
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, WarningKind, Window};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -141,10 +142,7 @@ impl Results {
             Ok(VerifiedRow { run: row.get(0)?, text: row.get(1)? })
         })
         .map_err(fail)?;
-        let warnings =
-            read_all(&db, "SELECT run, text FROM warning ORDER BY run IS NOT NULL, rowid", |row| {
-                Ok(WarningRow { run: row.get(0)?, text: row.get(1)? })
-            })
+        let warnings = read_all(&db, "SELECT * FROM warning ORDER BY run IS NOT NULL, rowid", warning_row)
             .map_err(fail)?;
         db.execute_batch("COMMIT").map_err(fail)?;
         if !crate::experiment::is_name(&experiment.name) {
@@ -204,6 +202,24 @@ impl Results {
                 self.db.prepare_cached("SELECT * FROM sample WHERE run = ? AND phase = ? ORDER BY x, seq")?;
             let rows = select.query_map((run, phase), sample_row)?;
             rows.collect::<rusqlite::Result<Vec<Sample>>>()
+        };
+        read().map_err(|error| StoreError::from_sqlite(&self.path, error))
+    }
+
+    /// The model times of [`Results::samples`], in the same order; none of those that are not known.
+    ///
+    /// # Errors
+    /// A file that was damaged after it was opened.
+    pub fn model_times(&self, run: i64, phase: &str) -> Result<Vec<Option<u64>>, StoreError> {
+        if self.version < SAMPLE_MODELS {
+            return Ok(self.samples(run, phase)?.iter().map(|_| None).collect());
+        }
+        let read = || {
+            let mut select = self
+                .db
+                .prepare_cached("SELECT model_ns FROM sample WHERE run = ? AND phase = ? ORDER BY x, seq")?;
+            let rows = select.query_map((run, phase), |row| optional_count(row, "model_ns"))?;
+            rows.collect::<rusqlite::Result<Vec<Option<u64>>>>()
         };
         read().map_err(|error| StoreError::from_sqlite(&self.path, error))
     }
@@ -301,6 +317,9 @@ const MODELS: i64 = 7;
 
 /// The first version with recordings.
 const RECORDINGS: i64 = 9;
+
+/// The first version with model times of single executions, and kinds of failures and warnings.
+const SAMPLE_MODELS: i64 = 12;
 
 /// The first version with power cuts.
 const CUTS: i64 = 11;
@@ -557,8 +576,36 @@ fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
     })
 }
 
+/// A word of a column that files of before version 12 do not have.
+fn optional_word(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<String>> {
+    match row.as_ref().column_index(column) {
+        Ok(at) => row.get(at),
+        Err(_) => Ok(None),
+    }
+}
+
+fn warning_row(row: &Row<'_>) -> rusqlite::Result<WarningRow> {
+    let text: String = row.get("text")?;
+    let kind = match optional_word(row, "kind")? {
+        Some(word) => from_json(2, &format!("\"{word}\""))?,
+        None => WarningKind::of_text(&text),
+    };
+    Ok(WarningRow { run: row.get("run")?, text, kind })
+}
+
+/// Whose fault a failed run is.
+fn failure(row: &Row<'_>) -> rusqlite::Result<Option<FailureKind>> {
+    let message: Option<String> = row.get("message")?;
+    match (optional_word(row, "failure")?, row.get::<_, String>("status")? == "failed") {
+        (_, false) => Ok(None),
+        (Some(word), true) => from_json(17, &format!("\"{word}\"")).map(Some),
+        (None, true) => Ok(Some(FailureKind::of_message(&message.unwrap_or_default()))),
+    }
+}
+
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow {
+        failure: failure(row)?,
         id: row.get("id")?,
         cell: row.get("cell")?,
         block: row.get("block")?,

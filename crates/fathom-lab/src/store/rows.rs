@@ -9,11 +9,12 @@ use fathom_stack::StackRecord;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use fathom_workload::engine::EngineInfo;
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, WarningKind, Window};
 use fathom_workload::spec::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
+use crate::failure::FailureKind;
 use crate::model_time::PhaseModel;
 
 /// The experiment that was run: one per results file.
@@ -112,6 +113,8 @@ pub struct RunRow {
     pub status: RunStatus,
     /// Why it failed.
     pub message: Option<String>,
+    /// Whose fault that is; none of a run that did not fail.
+    pub failure: Option<FailureKind>,
     /// When its worker was started.
     pub started_ms: i64,
     /// The whole worker, preparation included, ns.
@@ -164,6 +167,24 @@ pub struct WarningRow {
     pub run: Option<i64>,
     /// In words a user can act on.
     pub text: String,
+    /// What kind of thing it says.
+    pub kind: WarningKind,
+}
+
+/// A warning of a run, ready to be written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What kind of thing it says.
+    pub kind: WarningKind,
+    /// In words a user can act on.
+    pub text: String,
+}
+
+impl From<String> for Warning {
+    /// Of a text from where no kinds are known: by its words.
+    fn from(text: String) -> Warning {
+        Warning { kind: WarningKind::of_text(&text), text }
+    }
 }
 
 /// A check that passed.
@@ -191,11 +212,13 @@ pub struct RunRecord {
     /// Checks that passed.
     pub verified: Vec<String>,
     /// Warnings of this run.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
     /// The block trace, where it was switched on.
     pub trace: Option<TraceRecord>,
     /// The phases by the model, where a device was modelled.
     pub models: Vec<PhaseModel>,
+    /// The model time of each of `samples`, ns; empty where no device was modelled.
+    pub sample_models: Vec<Option<u64>>,
     /// What is replayed on other models
     /// ([`Recording::encode`](crate::recording::Recording::encode)).
     pub recording: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 11 (PRAGMA user_version = 11),
+-- results.db: everything one `fathom run` measured, raw. Version 12 (PRAGMA user_version = 12),
 -- journal_mode = WAL, PRAGMA application_id = 0x4641544D ('FATM'). Times are nanoseconds unless the
 -- name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -51,6 +51,7 @@ CREATE TABLE run (
   device TEXT,                          -- DeviceUse of each modelled device (the file system's, then its external log's) as a JSON array:
                                         -- how it kept its model's times; NULL = none. Version 4:
                                         -- the first device's alone, no array
+  failure TEXT,                         -- of a failed run (version 12): whose fault it is, see failure.rs; NULL = by the message's words
   UNIQUE (cell, block)
 );
 
@@ -97,7 +98,8 @@ CREATE TABLE sample (                   -- one row per execution; see Sample
   rows INTEGER NOT NULL,
   wall_ns INTEGER NOT NULL, cpu_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL, write_ns INTEGER NOT NULL, sync_ns INTEGER NOT NULL, other_ns INTEGER NOT NULL,
   read_bytes INTEGER NOT NULL, write_bytes INTEGER NOT NULL,
-  read_calls INTEGER NOT NULL, write_calls INTEGER NOT NULL, sync_calls INTEGER NOT NULL, other_calls INTEGER NOT NULL
+  read_calls INTEGER NOT NULL, write_calls INTEGER NOT NULL, sync_calls INTEGER NOT NULL, other_calls INTEGER NOT NULL,
+  model_ns INTEGER                      -- by the model of its device (version 12); NULL = not known
 );
 CREATE INDEX sample_by_run ON sample (run, phase, x, seq);
 
@@ -173,7 +175,11 @@ CREATE TABLE power_cut (                -- what a power cut leaves, with `[instr
 
 CREATE TABLE verified (run INTEGER NOT NULL REFERENCES run(id), text TEXT NOT NULL);
 
-CREATE TABLE warning (run INTEGER REFERENCES run(id), text TEXT NOT NULL);  -- run NULL = of the whole experiment
+CREATE TABLE warning (
+  run INTEGER REFERENCES run(id),       -- NULL = of the whole experiment
+  text TEXT NOT NULL,
+  kind TEXT                             -- no-device, warm-caches, noise, made-up, other (version 12); NULL = by the text's words
+);
 
 CREATE TABLE checksum (                 -- of all rows of a run, written with them (version 6); see store/checksum.rs
   run INTEGER PRIMARY KEY,              -- 0 = experiment, environment, cells, and warnings of no run

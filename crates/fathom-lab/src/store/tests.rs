@@ -11,11 +11,12 @@ use fathom_stack::blocks::BlockOp;
 use fathom_stack::{StackRecord, StackSpec};
 use fathom_workload::critical::CriticalPath;
 use fathom_workload::engine::EngineInfo;
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, WarningKind, Window};
 use fathom_workload::spec::{Durability, EngineSpec, WorkloadSpec};
 
 use super::*;
 use crate::cell::Cell;
+use crate::failure::FailureKind;
 use crate::model_time::{Basis, PhaseModel};
 use crate::recording::Recording;
 
@@ -144,6 +145,7 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
             max_rss_bytes: Some(1 << 20),
             involuntary_switches: Some(3),
             steal_share: Some(0.01),
+            failure: (status == RunStatus::Failed).then_some(FailureKind::Locked),
             load: Some(0.5),
             devices: vec![
                 DeviceUse { timed: 7, late: 1, model_ns: 1000, measured_ns: 1100, ..DeviceUse::default() },
@@ -190,7 +192,7 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
             ns: 3,
         }],
         verified: vec!["rows 10".into()],
-        warnings: vec!["tmpfs: no device".into()],
+        warnings: vec![Warning { kind: WarningKind::NoDevice, text: "slow".into() }],
         trace: (status == RunStatus::Done).then(trace),
         models: vec![PhaseModel {
             phase: "insert".into(),
@@ -208,6 +210,7 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
             busy_model_ns: 560,
             busy_measured_ns: 800,
         }],
+        sample_models: vec![Some(41), Some(42)],
         recording: (status == RunStatus::Done).then(|| Recording::default().encode()),
     }
 }
@@ -297,6 +300,8 @@ fn what_is_written_is_read() {
     assert_eq!(results.recording(1).unwrap(), Some(Recording::default()));
     assert_eq!(results.recording(2).unwrap(), None, "a failed run keeps none");
     assert_eq!(results.samples(1, "insert").unwrap(), wrote.samples);
+    // Of one of three executions it is not known.
+    assert_eq!(results.model_times(1, "insert").unwrap(), [Some(41), Some(42), None]);
     assert_eq!(results.sample_count().unwrap(), 6);
     let wrote_trace = wrote.trace.unwrap();
     let found = results.trace(1).unwrap();
@@ -323,7 +328,12 @@ fn what_is_written_is_read() {
         ["write rollback-journal insert 2101", "write database insert 2101", "flush flush - 2101"]
     );
     assert_eq!(results.verified.len(), 2);
-    assert_eq!(results.warnings[0], WarningRow { run: None, text: "noisy".into() });
+    assert_eq!(results.warnings[0], WarningRow { run: None, text: "noisy".into(), kind: WarningKind::Other });
+    assert_eq!(
+        (results.warnings[1].text.as_str(), results.warnings[1].kind),
+        ("slow", WarningKind::NoDevice)
+    );
+    assert_eq!((results.runs[0].failure, results.runs[1].failure), (None, Some(FailureKind::Locked)));
     assert_eq!(results.warnings.len(), 3);
     assert_eq!((results.good_runs(1).count(), results.failed_runs().count()), (1, 1));
 }
@@ -431,12 +441,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 12; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 13; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 12; this Fathom reads up to version 11. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 13; this Fathom reads up to version 12. Use the Fathom that wrote it, or a newer one"
     );
 }
 
@@ -666,6 +676,39 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     );
     let error = Writer::resume(results).unwrap_err();
     assert!(matches!(error, StoreError::Older { .. }), "{error}");
+}
+
+/// Version 11 had all but the kinds of failures and warnings: they are found by the words, also of
+/// its excerpt.
+#[test]
+fn results_of_version_11_are_read_with_kinds_by_their_words() {
+    let place = place();
+    drop(filled(&place));
+    let db = rusqlite::Connection::open(&place.file).unwrap();
+    db.execute_batch(
+        "ALTER TABLE run DROP COLUMN failure; ALTER TABLE warning DROP COLUMN kind;
+         UPDATE run SET message = 'engine sqlite: COMMIT: disk I/O error' WHERE id = 2;
+         UPDATE warning SET text = 'caches were not cold: no' WHERE run = 1; PRAGMA user_version = 11",
+    )
+    .unwrap();
+    for run in [1, 2] {
+        super::checksum::store_run(&db, run).unwrap();
+    }
+    super::checksum::store_head(&db).unwrap();
+    drop(db);
+    let check = |results: &Results| {
+        let warning = &results.warnings[1];
+        assert_eq!((warning.run, warning.kind), (Some(1), WarningKind::WarmCaches));
+        let failures: Vec<_> = results.runs.iter().map(|run| run.failure).collect();
+        assert_eq!(failures, [None, Some(FailureKind::Storage)]);
+    };
+    let results = Results::load(&place.file).unwrap();
+    check(&results);
+    let mut excerpt = Vec::new();
+    results.excerpt(&mut excerpt).unwrap();
+    let file = place.file.with_extension("zst");
+    std::fs::write(&file, excerpt).unwrap();
+    check(&Results::load(&file).unwrap());
 }
 
 /// Version 9 had all but the critical paths: such a file is read as it was written, and its shares

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fathom_probe::Split;
 use fathom_workload::critical::CriticalPath;
+use fathom_workload::sample::WarningKind;
 use rusqlite::{Connection, OpenFlags, Statement, ToSql, Transaction, params, params_from_iter};
 
 use super::json::{json, unquote};
@@ -288,8 +289,8 @@ impl Writer {
         )?;
         transaction.execute(
             "INSERT INTO run (cell, block, position, seed, status, message, started_ms, elapsed_ns, engine, parameters,
-               stack, floor_ns, max_rss_bytes, involuntary_switches, steal_share, load, device)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+               stack, floor_ns, max_rss_bytes, involuntary_switches, steal_share, load, device, failure)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 row.cell,
                 row.block,
@@ -311,6 +312,7 @@ impl Writer {
                 row.steal_share,
                 row.load,
                 (!row.devices.is_empty()).then(|| json(&row.devices)),
+                row.failure.map(|failure| word(&failure)),
             ],
         )?;
         let run = transaction.last_insert_rowid();
@@ -353,15 +355,16 @@ impl Writer {
                 )?;
             }
             let mut insert = transaction.prepare(
-                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?;
-            for sample in &record.samples {
+            let models = record.sample_models.iter().copied().chain(std::iter::repeat(None));
+            for (sample, model_ns) in record.samples.iter().zip(models) {
                 let (seq, rows) = (int(sample.seq), int(sample.rows));
                 insert_with_split(
                     &mut insert,
                     params![run, sample.phase, sample.x, seq, sample.thread, rows],
                     &sample.split,
-                    params![],
+                    params![model_ns.map(int)],
                 )?;
             }
             let mut insert = transaction.prepare("INSERT INTO io VALUES (?, ?, ?, ?, ?, ?, ?)")?;
@@ -387,8 +390,9 @@ impl Writer {
         for text in &record.verified {
             transaction.execute("INSERT INTO verified VALUES (?, ?)", params![run, text])?;
         }
-        for text in &record.warnings {
-            transaction.execute("INSERT INTO warning VALUES (?, ?)", params![run, text])?;
+        for warning in &record.warnings {
+            let kind = word(&warning.kind);
+            transaction.execute("INSERT INTO warning VALUES (?, ?, ?)", params![run, warning.text, kind])?;
         }
         if let Some(durability) = record.durability {
             transaction.execute(
@@ -454,9 +458,9 @@ impl Writer {
         self.write_head(|transaction| {
             for text in texts {
                 transaction.execute(
-                    "INSERT INTO warning SELECT NULL, ?1
+                    "INSERT INTO warning SELECT NULL, ?1, ?2
                      WHERE NOT EXISTS (SELECT 1 FROM warning WHERE run IS NULL AND text = ?1)",
-                    params![text],
+                    params![text, word(&WarningKind::of_text(text))],
                 )?;
             }
             Ok(())

@@ -32,6 +32,8 @@ impl Advice {
                     (self.picture())
                 }
                 (self.devices_table())
+                (list("Live, beside what was simulated", &self.live_told()))
+                (list("At a power cut, measured", &self.cuts_told()))
                 (list("What it costs the device", &self.lifetime()))
                 (list("What it rests on", &self.rests_on()))
                 (list("Besides", &self.hints))

@@ -1,9 +1,12 @@
 //! The advice of `fathom advise`, as text, JSON and a page.
 
 mod html;
+mod measured;
 mod terminal;
 
-use fathom_lab::advise::{Candidate, DeviceAdvice, ENOUGH, Gain, Trial};
+pub use measured::MeasuredCut;
+
+use fathom_lab::advise::{Candidate, DeviceAdvice, ENOUGH, Gain, LiveAdvice, Trial};
 use fathom_lab::analysis::times;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
@@ -37,6 +40,11 @@ pub struct Advice {
     pub missing: Vec<String>,
     /// Where not all that a search would try was compared: what was, and what was not.
     pub partial: Option<String>,
+    /// What was run live, by device; empty where nobody asked.
+    pub live: Vec<LiveAdvice>,
+    /// What power cuts left with what is named, and with what the application has; empty where
+    /// nobody asked.
+    pub cuts: Vec<MeasuredCut>,
     /// The command that gives it again.
     pub command: String,
 }
@@ -144,6 +152,7 @@ impl Advice {
                 format!("On {on} use {name}: {faster} as fast as {}{why}{unproven}.", self.baseline.name())
             });
         }
+        all.extend(self.contradictions());
         all.extend(self.without_vacuum());
         let unsure: Vec<&DeviceAdvice> = self.devices.iter().filter(|device| device.is_unsure()).collect();
         if !unsure.is_empty() {

@@ -36,6 +36,8 @@ impl Advice {
         out += &style.paragraph("  ", &style.dim(&self.columns()));
         out.push('\n');
         for (head, all) in [
+            ("Live, beside what was simulated", self.live_told()),
+            ("At a power cut, measured", self.cuts_told()),
             ("What it costs the device", self.lifetime()),
             ("What it rests on", self.rests_on()),
             ("Besides", self.hints.clone()),

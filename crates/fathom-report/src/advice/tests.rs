@@ -1,5 +1,6 @@
-use fathom_lab::advise::Sensitivity;
+use fathom_lab::advise::{LiveTrial, Sensitivity};
 use fathom_lab::stats::mean_interval;
+use fathom_lab::store::CutFinding;
 
 use super::*;
 use crate::style::Style;
@@ -49,8 +50,115 @@ fn advice(devices: Vec<DeviceAdvice>) -> Advice {
         notes: Vec::new(),
         missing: vec!["f2fs: not here".into()],
         partial: None,
+        live: Vec::new(),
+        cuts: Vec::new(),
         command: "fathom advise mail".into(),
     }
+}
+
+/// A live trial of what was tried: how fast it is simulated and live, beside what they have now.
+fn live_trial(of: &Trial, simulated: f64, live: f64) -> LiveTrial {
+    let gain = |ratio: f64| Gain { ratio, low: ratio * 0.99, high: ratio * 1.01, proven: true, n: 5 };
+    let is_now = of.candidate == Candidate::default();
+    LiveTrial {
+        candidate: of.candidate.clone(),
+        filesystem: of.filesystem.clone(),
+        simulated_ns: of.ns(),
+        live_ns: Some(of.time_ns),
+        simulated: (!is_now).then(|| gain(simulated)),
+        live: (!is_now).then(|| gain(live)),
+        live_wall: None,
+    }
+}
+
+fn live(device: &DeviceAdvice, gains: [(f64, f64); 3]) -> LiveAdvice {
+    let trials =
+        device.tried.iter().zip(gains).map(|(tried, (simulated, live))| live_trial(tried, simulated, live));
+    LiveAdvice { device: "sd-a".into(), runs: 5, trials: trials.collect() }
+}
+
+/// The best three were simulated alone, and nobody was told where a live run says another thing.
+#[test]
+fn live_gains_stand_beside_simulated_ones_and_where_they_disagree_is_said_plainly() {
+    let device = advised("sd-a", 1.0);
+    let same = live(&device, [(1.0, 1.0), (2.5, 2.45), (5.0, 5.1)]);
+    let agreeing = Advice { live: vec![same], ..advice(vec![advised("sd-a", 1.0)]) };
+    let text = agreeing.terminal(&Style { width: 400, ..Style::PLAIN });
+    for words in [
+        "WAL/FULL is 2.5x [2.4, 2.5] as fast as DELETE/FULL live, 2.5x [2.5, 2.5] simulated: they agree",
+        "5 paired blocks",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // What promises less is faster, and nobody asked for that.
+    assert!(!text.contains("DISAGREE") && text.contains("WAL/NORMAL is 5.1x"), "{text}");
+    let other = live(&device, [(1.0, 1.0), (2.5, 0.8), (5.0, 0.7)]);
+    let disagreeing = Advice { live: vec![other], ..advice(vec![advised("sd-a", 1.0)]) };
+    let text = disagreeing.terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(
+        text.contains("But live runs on sd-a disagree: there DELETE/FULL is faster than WAL/FULL."),
+        "{text}"
+    );
+    assert!(text.contains("simulated: THEY DISAGREE"), "{text}");
+    assert!(disagreeing.html().contains("But live runs on sd-a disagree"));
+    let less = live(&device, [(1.0, 1.0), (2.5, 1.5), (5.0, 1.5)]);
+    let weaker = Advice { live: vec![less], ..advice(vec![advised("sd-a", 1.0)]) };
+    let text = weaker.terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(text.contains("disagree on how much WAL/FULL brings"), "{text}");
+    let json = serde_json::to_value(weaker.json()).unwrap();
+    assert_eq!(json["advice"]["live"][0]["trials"][1]["live"]["ratio"], 1.5, "{json}");
+}
+
+fn cut(journal: &str, lost: bool) -> MeasuredCut {
+    let verdict = if lost { fathom_cut::Verdict::Lost(2) } else { fathom_cut::Verdict::Kept };
+    let mut tally = fathom_cut::Tally::default();
+    tally.add(7, verdict);
+    let outcome = fathom_cut::Outcome {
+        acknowledged: 150,
+        moments: 1,
+        in_flight_max: 1,
+        exhaustive: 1,
+        states_possible: 9,
+        tally,
+        mounted: 1,
+        wall_ns: 1,
+        explanation: None,
+        breaks_promise: lost,
+        interrupted: false,
+    };
+    let finding = CutFinding {
+        filesystem: "ext4".into(),
+        device: "keeps what was flushed, tears at 512 bytes".into(),
+        promise: Durability::PowerCut,
+        outcome,
+    };
+    let candidate = Candidate::new(journal, "full");
+    MeasuredCut { candidate, filesystem: "ext4".into(), finding: Ok(finding) }
+}
+
+/// "What a power cut takes" was the promise alone.
+#[test]
+fn what_power_cuts_left_stands_beside_the_promise_and_contradicts_it() {
+    let with = |cuts: Vec<MeasuredCut>| {
+        let all = Advice { cuts, ..advice(vec![advised("sd-a", 1.0)]) };
+        all.terminal(&Style { width: 400, ..Style::PLAIN })
+    };
+    let problem = MeasuredCut { finding: Err("no root".into()), ..cut("delete", false) };
+    let text = with(vec![cut("wal", false), problem]);
+    for words in [
+        "At a power cut, measured",
+        "WAL/FULL: in 1 of 9 states after 150 commits on ext4, on a device that keeps what was flushed",
+        "none of them breaks the promise",
+        "DELETE/FULL: could not be tried, so what stands above is the promise: no root.",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("But WAL"), "{text}");
+    let broken = with(vec![cut("wal", true)]);
+    assert!(broken.contains("But WAL/FULL takes more at a measured power cut than it promises"), "{broken}");
+    assert!(broken.contains("1 of them break the promise (!)"), "{broken}");
+    // What they have now is not what is advised.
+    assert!(!with(vec![cut("delete", true)]).contains("But DELETE"), "only said below");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::number;
 use crate::words::{distinct, durability_text, joined};
 
 /// The worst, in the words of tables: `kept`, `last 7 commits lost`, `corrupt`.
-fn worst(outcome: &Outcome) -> String {
+pub fn worst(outcome: &Outcome) -> String {
     match &outcome.tally.worst {
         None => "nothing tried".into(),
         Some((_, verdict @ (Verdict::Kept | Verdict::Lost(_)))) => verdict.to_string(),

@@ -7,6 +7,7 @@ fn row(label: &str, device: &str, ms: f64) -> Row {
     Row {
         cell: 1,
         label: label.into(),
+        title: label.into(),
         durability: Some(fathom_workload::spec::Durability::PowerCutPrefix),
         phase: "replay".into(),
         x: None,

@@ -4,6 +4,7 @@
 mod attach;
 mod literal;
 mod parameter;
+mod shape;
 mod split;
 mod token;
 mod vacuum;
@@ -12,6 +13,7 @@ mod verb;
 pub use attach::{Attach, Target};
 pub use literal::{literal, value_of};
 pub use parameter::{Parameters, values_from_expanded};
+pub use shape::shape;
 pub use split::Splitter;
 pub use token::{Token, TokenKind, tokens};
 pub use vacuum::{target_of_vacuum, vacuum_into};

@@ -8,6 +8,7 @@ mod settings;
 mod shared_object;
 mod sqlcipher;
 mod sqlite;
+mod statement_text;
 
 use std::collections::BTreeMap;
 use std::path::Path;

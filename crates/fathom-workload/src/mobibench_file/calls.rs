@@ -23,7 +23,7 @@ use super::error::{refused, wrong};
 use crate::clock::now_ns;
 use crate::params::Params;
 use crate::recorder::{Phase, Unit};
-use crate::sample::{IoRow, Sink};
+use crate::sample::{IoRow, Sink, WarningKind};
 use crate::workload::{Context, Workload, WorkloadError};
 use fathom_random::Random;
 
@@ -50,7 +50,9 @@ impl Workload for RecordedCalls {
         sink.progress(0.2);
         if self.cold {
             match fathom_stack::cold(context.directory) {
-                ColdMethod::Failed(why) => sink.warning(format!("caches were not cold: {why}")),
+                ColdMethod::Failed(why) => {
+                    sink.warning_of(WarningKind::WarmCaches, format!("caches were not cold: {why}"));
+                }
                 method => sink.verified(format!("cold caches: {method}")),
             }
         }
@@ -71,7 +73,7 @@ impl Workload for RecordedCalls {
             let mut split = files.call(made.file, made.call)?;
             end_ns = now_ns();
             let took_ns = end_ns - call_ns;
-            mark_call(took_ns);
+            mark_call(None, took_ns);
             match made.call {
                 Call::Write { .. } => split.write_ns = took_ns,
                 Call::Read { .. } => split.read_ns = took_ns,

@@ -16,7 +16,7 @@ use super::sync::SyncMode;
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::params::Params;
 use crate::recorder::{Lane, Phase, Unit};
-use crate::sample::{IoRow, Sink};
+use crate::sample::{IoRow, Sink, WarningKind};
 use crate::workload::{Context, WorkloadError};
 use fathom_random::Random;
 
@@ -144,7 +144,8 @@ impl<'a> Files<'a> {
     fn go_cold(&self, access: Access, sink: &mut dyn Sink) {
         match fathom_stack::cold(self.context.directory) {
             ColdMethod::Failed(why) => {
-                sink.warning(format!("{}: caches were not cold: {why}", access.name()))
+                let text = format!("{}: caches were not cold: {why}", access.name());
+                sink.warning_of(WarningKind::WarmCaches, text);
             }
             method => sink.verified(format!("{}: cold caches: {method}", access.name())),
         }
@@ -203,7 +204,7 @@ impl<'a> Files<'a> {
                         let start_ns = now_ns();
                         medium.sync_whole()?;
                         let wall_ns = now_ns() - start_ns;
-                        mark_call(wall_ns);
+                        mark_call(None, wall_ns);
                         calls.syncs += 1;
                         calls.sync_ns += wall_ns;
                         let split = Split { wall_ns, sync_ns: wall_ns, sync_calls: 1, ..Split::default() };
@@ -260,13 +261,13 @@ fn run_visits(
             split.write_bytes = bytes as u64;
             end_ns = now_ns();
             split.write_ns = end_ns - call_ns;
-            mark_call(split.write_ns);
+            mark_call(None, split.write_ns);
             if medium.syncs_each() {
                 let sync_ns = end_ns;
                 medium.sync(offset, bytes)?;
                 end_ns = now_ns();
                 split.sync_ns = end_ns - sync_ns;
-                mark_call(split.sync_ns);
+                mark_call(None, split.sync_ns);
                 split.sync_calls = 1;
             }
         } else {
@@ -274,7 +275,7 @@ fn run_visits(
             split.read_bytes = bytes as u64;
             end_ns = now_ns();
             split.read_ns = end_ns - call_ns;
-            mark_call(split.read_ns);
+            mark_call(None, split.read_ns);
         }
         split.wall_ns = end_ns - start_ns;
         split.cpu_ns = call_ns - start_ns;

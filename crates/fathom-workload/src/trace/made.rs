@@ -8,7 +8,7 @@ use fathom_trace::{Reader, TraceError};
 
 use super::refused;
 use crate::params::Params;
-use crate::sample::Sink;
+use crate::sample::{Sink, WarningKind};
 use crate::workload::WorkloadError;
 
 /// Where the trace is.
@@ -72,7 +72,7 @@ impl Source {
             Some(Record::Origin(Origin { how, what, .. })) if how == "synthesise" => {
                 // Without seed, so that all runs say the same.
                 let name = what.split(',').next().unwrap_or_default();
-                sink.warning(format!("the trace {name} is {NOTE}"));
+                sink.warning_of(WarningKind::MadeUp, format!("the trace {name} is {NOTE}"));
             }
             _ => {}
         }

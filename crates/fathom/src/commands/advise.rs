@@ -6,36 +6,35 @@ use std::time::{Duration, Instant};
 use fathom_device::{Model, RECORDER};
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::advise::{self, Candidate, DeviceAdvice, Effort, Finalists, Trial};
-use fathom_lab::analysis::Analysis;
+use fathom_lab::analysis::{Analysis, CautionKind};
 use fathom_lab::experiment::TraceChoice;
+use fathom_lab::failure::FailureKind;
 use fathom_lab::remote::{Remote, Target};
 use fathom_lab::schedule::{Interrupt, Summary};
+use fathom_lab::simulate::MEET;
 use fathom_lab::store::Results;
 use fathom_output::{shown, shown_path, tell};
 use fathom_report::{Advice, HTML_MARK};
 use fathom_stack::{Availability, Capability};
 use fathom_workload::spec::Durability;
 
-use super::record::{self, MoreRuns, RecordingFile, RecordingRequest};
+use super::record::{self, MoreRuns, Purpose, RecordingFile, RecordingRequest};
 use super::simulate;
 use crate::cli::Advise;
 use crate::outcome::{Error, Outcome};
 use crate::repeat::Invocation;
 
 mod application;
+mod cut;
+mod live;
 mod origin;
 
 use application::Application;
+use live::Live;
 use origin::Origin;
 
 /// The phase of a trace's replay.
 const PHASE: &str = "replay";
-
-/// What is said of several threads, which may be those of processes that follow each other.
-const MEET: &str = "they meet in the order of the recording";
-
-/// What SQLite says where another connection has the database.
-const LOCKED: &str = "database is locked";
 
 /// Recordings that are made at the same time.
 const PARTS: usize = 2;
@@ -55,6 +54,11 @@ pub fn run(asked: &Advise, parsed: &Invocation) -> super::Result {
 fn answer(asked: &Advise, parsed: &Invocation, interrupt: &Interrupt) -> super::Result {
     let command = parsed.again(&["json"], &[]);
     let devices = simulate::devices(&asked.device)?;
+    if asked.live && asked.device.is_empty() {
+        return Err(Error::usage(
+            "--live runs on each device for as long as that takes: name the devices with --device",
+        ));
+    }
     let now = application::now(&asked.now)?;
     check_outputs(asked)?;
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
@@ -132,6 +136,8 @@ fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
         ("--on", asked.on.is_some()),
         ("--out", asked.out.is_some()),
         ("--repeat", asked.repeat.is_some()),
+        ("--live", asked.live),
+        ("--cut", asked.cut),
     ];
     if let Some((option, _)) = of_traces.iter().find(|pair| pair.1) {
         return Err(Error::usage(format!(
@@ -180,6 +186,7 @@ fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
         not_compared(asked, (&results, &devices_tried), origin, &baseline, must)
     });
     let advised = judged(&results, devices, devices_tried, &phase, &baseline, must, interrupt)?;
+    notes.extend(Failure::of(&results).iter().map(Failure::told));
     notes.extend(doubts(&results, &analysis, &advised));
     Ok(Advice {
         title: results.experiment.title.clone(),
@@ -191,6 +198,8 @@ fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
         notes,
         missing: Vec::new(),
         partial,
+        live: Vec::new(),
+        cuts: Vec::new(),
         command: question.command.to_owned(),
     })
 }
@@ -309,16 +318,14 @@ fn word_of(must: Durability) -> &'static str {
 /// they are made on would be worth is left out, for those are not shown: how the simulated times of
 /// the runs scatter is said instead.
 fn doubts(results: &Results, analysis: &Analysis, advised: &[DeviceAdvice]) -> Vec<String> {
-    const ELSEWHERE: [&str; 3] =
-        ["runs failed and are left out", "cells of different durability", "were skipped"];
-    const OF_RECORDER: [&str; 3] = ["late device: ", "noisy runs: ", "modelled device: "];
     let is_simulated = advised.iter().any(|device| device.device.is_some());
-    let is_told = |text: &String| {
-        let is_of_recorder = is_simulated && OF_RECORDER.iter().any(|words| text.starts_with(words));
-        !is_of_recorder && !ELSEWHERE.iter().any(|words| text.contains(words))
+    let is_told = |kind: CautionKind| match kind {
+        CautionKind::FailedRuns | CautionKind::MixedDurability | CautionKind::SkippedCells => false,
+        CautionKind::LateDevice | CautionKind::NoisyRuns | CautionKind::SelfTest => !is_simulated,
+        _ => true,
     };
     let cautions = fathom_lab::analysis::cautions(results, analysis);
-    let told = cautions.into_iter().map(|caution| caution.text).filter(is_told);
+    let told = cautions.into_iter().filter(|caution| is_told(caution.kind)).map(|caution| caution.text);
     told.chain(advise::scatter(advised).filter(|_| is_simulated)).collect()
 }
 
@@ -336,6 +343,9 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
         None => (fathom_stack::available_filesystems(), record::why_not_here()),
     };
     let filesystems = filesystems(asked, &available, why_not.is_none())?;
+    if let (Some(why), Some(option)) = (&why_not, measured_besides(asked)) {
+        return Err(Error::failed(format!("{option} takes a modelled device. {why}")));
+    }
     fathom_stack::trusted_state().map_err(Error::failed)?;
     let kept = RecordingFile::new(None, &std::env::temp_dir())?;
     let title = trace.label.clone();
@@ -362,6 +372,7 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
         ));
     }
     let what = RecordingRequest {
+        purpose: Purpose::Recording,
         trace,
         filesystems: if is_modelled { filesystems } else { vec!["dir".into()] },
         devices: if is_modelled { vec![RECORDER.into()] } else { Vec::new() },
@@ -400,6 +411,12 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
         let here = devices_tried.into_iter().flatten().collect();
         vec![DeviceAdvice::of(None, disk, here, baseline, must)]
     };
+    let Live { devices: live, notes: live_notes } = match asked.live {
+        true => rounds.live(devices, &advised, must)?,
+        false => Live::default(),
+    };
+    notes.extend(live_notes);
+    let cuts = if asked.cut { rounds.cuts(&advised)? } else { Vec::new() };
     if is_modelled {
         let machine = match &rounds.there {
             Some(_) => asked.on.as_ref().map_or_else(String::new, Target::to_string),
@@ -409,7 +426,7 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
     }
     notes.splice(0..0, application.warning.clone());
     notes.extend(application.notes.iter().cloned());
-    notes.extend(rounds.broken.iter().map(|(name, why)| not_recorded(name, why)));
+    notes.extend(rounds.broken.iter().map(Failure::told));
     notes.extend(doubts(&results, &Analysis::of(&results).map_err(Error::failed)?, &advised));
     if let Some(out) = &asked.out {
         tell!("Recorded: {}", shown_path(out));
@@ -424,34 +441,69 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
         notes,
         missing,
         partial: None,
+        live,
+        cuts,
         command: command.to_owned(),
     })
+}
+
+/// What is to be measured besides, where that was asked for.
+fn measured_besides(asked: &Advise) -> Option<&'static str> {
+    [("--live", asked.live), ("--cut", asked.cut)].into_iter().find(|pair| pair.1).map(|pair| pair.0)
 }
 
 /// What was tried, by device, and what must be known of the numbers.
 type Tried = (Vec<Vec<Trial>>, Vec<String>);
 
-/// Why settings break the application, as far as it concerns who reads it: which of Fathom's own
-/// statements found out first does not.
-fn reason(why: &str) -> String {
-    if why.contains(LOCKED) {
-        return format!(
-            "while one of its connections has the database, another one cannot use it ({LOCKED})"
-        );
-    }
-    why.to_owned()
+/// A setting of which a recording failed.
+#[derive(Clone, Debug)]
+struct Failure {
+    name: String,
+    kind: FailureKind,
+    /// As the run says it.
+    why: String,
 }
 
-/// What a recording that failed says of its settings: that they break the application where its
-/// replay found that out, and nothing where the machine did not do its part.
-fn not_recorded(name: &str, why: &str) -> String {
-    let is_of_replay = why.starts_with("verification failed") || why.starts_with("engine ");
-    let is_of_disk =
-        ["disk is full", "disk I/O error", "No space left"].iter().any(|words| why.contains(words));
-    if why.contains(LOCKED) || (is_of_replay && !is_of_disk) {
-        return format!("{name} breaks the application: {why}");
+impl Failure {
+    /// The first of each setting whose runs failed.
+    fn of(results: &Results) -> Vec<Failure> {
+        let mut all: Vec<Failure> = Vec::new();
+        for run in results.failed_runs() {
+            let Some(cell) = results.cell(run.cell) else { continue };
+            let candidate = cell.spec.engine.as_ref().and_then(Candidate::of);
+            let name = candidate.map_or_else(|| cell.label.clone(), |candidate| candidate.name());
+            if !all.iter().any(|known| known.name == name) {
+                let why = run.message.clone().unwrap_or_else(|| "no message".into());
+                all.push(Failure { name, kind: run.failure.unwrap_or_default(), why });
+            }
+        }
+        all
     }
-    format!("a recording of {name} failed and is left out, which says nothing of these settings: {why}")
+
+    /// Why, as far as it concerns who reads it: which of Fathom's own statements found out first
+    /// that the database is locked does not.
+    fn reason(&self) -> String {
+        match self.kind {
+            FailureKind::Locked => {
+                "while one of its connections has the database, another one cannot use it \
+                                    (database is locked)"
+                    .to_owned()
+            }
+            _ => self.why.clone(),
+        }
+    }
+
+    /// What it says of the settings: that they break the application where its replay found that
+    /// out, and nothing where the machine did not do its part.
+    fn told(&self) -> String {
+        let (name, why) = (&self.name, self.reason());
+        match self.kind.is_of_settings() {
+            true => format!("{name} breaks the application: {why}"),
+            false => format!(
+                "a recording of {name} failed and is left out, which says nothing of these settings: {why}"
+            ),
+        }
+    }
 }
 
 /// Recordings, round by round.
@@ -467,7 +519,7 @@ struct Rounds<'a> {
     devices: &'a [Model],
     is_modelled: bool,
     /// Settings with which the application fails, and why.
-    broken: Vec<(String, String)>,
+    broken: Vec<Failure>,
     /// When all of it began.
     begun: Instant,
     /// What the rounds so far have taken.
@@ -503,8 +555,8 @@ impl advise::Recorder for Rounds<'_> {
         self.effort.simulated += simulating.elapsed();
         // Where the first of them could not be made at all, nobody waits for the others.
         if round == 1 && tried.iter().all(Vec::is_empty) {
-            let why = self.broken.first().map_or("no run was made", |broken| broken.1.as_str());
-            return Err(Error::failed(format!("nothing could be recorded: {}", shown(why))));
+            let why = self.broken.first().map_or_else(|| "no run was made".into(), Failure::reason);
+            return Err(Error::failed(format!("nothing could be recorded: {}", shown(&why))));
         }
         if tried.is_empty() {
             tried = vec![Vec::new(); if self.is_modelled { self.devices.len() } else { 1 }];
@@ -517,7 +569,22 @@ impl advise::Recorder for Rounds<'_> {
 impl Rounds<'_> {
     /// The last round, in one file, which stays where `--out` names it.
     fn finals(&mut self, finalists: Finalists) -> Result<(Results, Tried), Error> {
-        let Finalists { all: mut candidates, needed } = finalists;
+        let Finalists { all: mut candidates, mut needed, leaders } = finalists;
+        if self.asked.live {
+            // What is run live stands beside what the last round has simulated of it.
+            let (first, rest) = candidates.split_at(needed.min(candidates.len()));
+            let mut all = first.to_vec();
+            all.extend(leaders);
+            let mut seen = Vec::new();
+            all.retain(|candidate| {
+                let is_new = !seen.contains(candidate);
+                seen.push(candidate.clone());
+                is_new
+            });
+            needed = all.len();
+            all.extend(rest.iter().filter(|candidate| !seen.contains(candidate)).cloned());
+            candidates = all;
+        }
         if self.asked.repeat.is_none() {
             let filesystems = self.what.filesystems.len().max(1);
             candidates.truncate((self.effort.settings(self.left()) / filesystems).max(needed));
@@ -527,8 +594,8 @@ impl Rounds<'_> {
         let mut all = self.make(advise::ROUNDS, candidates, repeats, &[file])?;
         let made = all.pop().filter(|made| made.1.done > 0);
         let (results, _) = made.ok_or_else(|| {
-            let why = self.broken.last().map_or("no run was made", |broken| broken.1.as_str());
-            Error::failed(format!("nothing could be recorded: {}", shown(why)))
+            let why = self.broken.last().map_or_else(|| "no run was made".into(), Failure::reason);
+            Error::failed(format!("nothing could be recorded: {}", shown(&why)))
         })?;
         let tried = self.tried(&results)?;
         self.stopped()?;
@@ -581,12 +648,9 @@ impl Rounds<'_> {
         if all.iter().any(|part| part.1.interrupted) {
             return Err(Error::failed("stopped before everything was recorded"));
         }
-        for (label, why) in all.iter().flat_map(|part| &part.1.failed) {
-            let named =
-                candidates.iter().find(|candidate| label.split(' ').any(|word| word == candidate.key()));
-            let name = named.map_or_else(|| label.clone(), Candidate::name);
-            if !self.broken.iter().any(|broken| broken.0 == name) {
-                self.broken.push((name, reason(why)));
+        for failure in all.iter().flat_map(|part| Failure::of(&part.0)) {
+            if !self.broken.iter().any(|known| known.name == failure.name) {
+                self.broken.push(failure);
             }
         }
         Ok(all)
@@ -795,28 +859,41 @@ mod tests {
         assert!(told(&["--fs", "ext4,,xfs"], true).unwrap_err().contains("missing before or after a comma"));
     }
 
+    fn failure(kind: FailureKind, why: &str) -> Failure {
+        Failure { name: "WAL/FULL".into(), kind, why: why.into() }
+    }
+
     #[test]
     fn why_settings_break_an_application_is_said_without_what_found_it_out() {
         let why =
             "engine sqlite: PRAGMA \"main\".auto_vacuum: database is locked: /run/fathom/stacks/x/mnt/w.db";
-        assert!(!reason(why).contains("/run/") && !reason(why).contains("auto_vacuum"), "{}", reason(why));
-        assert_eq!(reason("rows differ"), "rows differ");
+        let told = failure(FailureKind::Locked, why).reason();
+        assert!(!told.contains("/run/") && !told.contains("auto_vacuum"), "{told}");
+        assert_eq!(failure(FailureKind::Differs, "rows differ").reason(), "rows differ");
     }
 
     /// What happened: on a busy machine the device's server did not answer for 30 s, and "WAL/FULL
     /// breaks the application" was said of that.
     #[test]
     fn a_machine_that_fails_is_no_setting_that_breaks_the_application() {
-        for why in [
-            "/run/fathom/stacks/x/x.device: fathom device-server has not answered for 30s",
-            "engine sqlite: COMMIT: database or disk is full",
-            "engine sqlite: INSERT: disk I/O error",
+        for (kind, why) in [
+            (
+                FailureKind::Machine,
+                "/run/fathom/stacks/x/x.device: fathom device-server has not answered for 30s",
+            ),
+            (FailureKind::Storage, "engine sqlite: COMMIT: database or disk is full"),
+            // By its kind, whatever words it begins with.
+            (FailureKind::Machine, "engine sqlite: `INSERT INTO \"database is locked\"`: out of memory"),
         ] {
-            let told = not_recorded("WAL/FULL", why);
+            let told = failure(kind, why).told();
             assert!(told.starts_with("a recording of WAL/FULL failed") && !told.contains("breaks"), "{told}");
         }
-        for why in ["verification failed: rows differ", "engine sqlite: no such table: t", &reason(LOCKED)] {
-            let told = not_recorded("WAL/FULL", why);
+        for (kind, why) in [
+            (FailureKind::Differs, "verification failed: rows differ"),
+            (FailureKind::Engine, "`INSERT` on w.db: no such table: t"),
+            (FailureKind::Locked, "result 5"),
+        ] {
+            let told = failure(kind, why).told();
             assert!(told.starts_with("WAL/FULL breaks the application: "), "{told}");
         }
     }

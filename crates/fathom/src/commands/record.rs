@@ -11,17 +11,30 @@ use std::time::Duration;
 use fathom_lab::conduct::{self, Request, RunError};
 use fathom_lab::experiment::{Selection, TraceChoice};
 use fathom_lab::remote::Remote;
-use fathom_lab::schedule::{Interrupt, Local, Progress, Summary, World};
-use fathom_lab::store::Results;
+use fathom_lab::schedule::{Interrupt, Local, Progress, Summary, WorkError, World};
+use fathom_lab::store::{CutFinding, Results};
 use fathom_output::{TemporaryPath, shown_path, tell};
 use tempfile::TempDir;
 
 use crate::outcome::Error;
 use crate::progress::Bar;
 
+/// What runs are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be replayed on other models.
+    Recording,
+    /// For their own times.
+    Live,
+    /// For what power cuts leave; so many seconds for each cell.
+    PowerCuts(u64),
+}
+
 /// What is recorded.
 #[derive(Clone, Debug)]
 pub struct RecordingRequest {
+    /// What for.
+    pub purpose: Purpose,
     /// The trace.
     pub trace: TraceChoice,
     /// File systems.
@@ -70,8 +83,15 @@ impl RecordingRequest {
         );
         let is_modelled = !self.devices.is_empty();
         if is_modelled {
-            text += "[stack]\nsize_mib = 1024\n\n[instruments]\noperations = true\n\n";
+            text += "[stack]\nsize_mib = 1024\n\n";
         }
+        text += &match self.purpose {
+            Purpose::Recording if is_modelled => "[instruments]\noperations = true\n\n".to_owned(),
+            Purpose::Recording | Purpose::Live => String::new(),
+            Purpose::PowerCuts(seconds) => {
+                format!("[instruments]\npower_cut = true\npower_cut_seconds = {seconds}\n\n")
+            }
+        };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "[matrix]\n\"stack.filesystem\" = {:?}", self.filesystems);
         if is_modelled {
@@ -191,6 +211,60 @@ impl PartsProgress {
     }
 }
 
+impl RecordingRequest {
+    /// As `fathom run` would be asked it.
+    fn request(&self, out: &Path, place: &Place<'_>) -> Request {
+        Request {
+            source_name: "the recording".into(),
+            source: self.source(),
+            selection: Selection {
+                quick: false,
+                repeat: self.more.map(|more| more.most),
+                sets: self.sets.clone(),
+                traces: vec![self.trace.clone()],
+                machines: self.machines.clone(),
+            },
+            seed: Some(self.seed),
+            directory: place.directory.to_owned(),
+            out: out.to_owned(),
+            resume: false,
+            time_limit: None,
+            until: self.more.map(|more| more.until),
+            budget: self.more.map(|more| more.budget),
+            firm: self.repeat,
+            command: place.command.to_owned(),
+        }
+    }
+}
+
+/// What power cuts leave of each cell, in the order of the plan, without its runs: what was found,
+/// or why nothing could be tried.
+///
+/// # Errors
+/// What is wrong with the settings; the user's wish to stop.
+pub fn power_cuts(
+    what: &RecordingRequest,
+    place: &Place<'_>,
+) -> Result<Vec<Result<CutFinding, String>>, Error> {
+    let prepared = conduct::prepare(&what.request(Path::new("unused.db"), place)).map_err(asked_or_failed)?;
+    let mut world = Local::new(place.directory.to_owned(), place.interrupt.clone())
+        .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+    let mut all = Vec::new();
+    for planned in prepared.plan.cells {
+        let found = match planned.skipped {
+            Some(why) => Err(why),
+            None => match world.power_cut(&planned.cell, what.seed) {
+                Ok(Some(found)) => Ok(found),
+                Ok(None) => Err("it cannot be tried there".to_owned()),
+                Err(WorkError::Interrupted) => return Err(Error::failed("stopped by a signal")),
+                Err(WorkError::Failed(why)) => Err(why),
+            },
+        };
+        all.push(found);
+    }
+    Ok(all)
+}
+
 fn record_part(
     what: &RecordingRequest,
     out: &Path,
@@ -198,26 +272,7 @@ fn record_part(
     (number, remote): (usize, Option<&mut Remote>),
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<(Results, Summary), Error> {
-    let request = Request {
-        source_name: "the recording".into(),
-        source: what.source(),
-        selection: Selection {
-            quick: false,
-            repeat: what.more.map(|more| more.most),
-            sets: what.sets.clone(),
-            traces: vec![what.trace.clone()],
-            machines: what.machines.clone(),
-        },
-        seed: Some(what.seed),
-        directory: place.directory.to_owned(),
-        out: out.to_owned(),
-        resume: false,
-        time_limit: None,
-        until: what.more.map(|more| more.until),
-        budget: what.more.map(|more| more.budget),
-        firm: what.repeat,
-        command: place.command.to_owned(),
-    };
+    let request = what.request(out, place);
     let mut local;
     let (prepared, world): (_, &mut dyn World) = match remote {
         Some(remote) => (conduct::prepare_on(&request, remote), remote),

@@ -10,7 +10,7 @@ use fathom_lab::store::Results;
 use fathom_output::{shown_path, tell};
 use fathom_report::Simulation;
 
-use super::record::{self, RecordingFile, RecordingRequest};
+use super::record::{self, Purpose, RecordingFile, RecordingRequest};
 use crate::cli::Simulate;
 use crate::outcome::{Error, Outcome};
 use crate::repeat::Invocation;
@@ -132,6 +132,7 @@ fn recorded(
     let kept = RecordingFile::new(asked.out.as_deref(), &std::env::temp_dir())?;
     let title = trace.label.clone();
     let what = RecordingRequest {
+        purpose: Purpose::Recording,
         trace,
         filesystems: if asked.fs.is_empty() { vec!["ext4".into()] } else { asked.fs.clone() },
         devices: vec![RECORDER.into()],

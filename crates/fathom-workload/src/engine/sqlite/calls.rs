@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use fathom_probe::StatementTimer;
 use fathom_trace::model::BlobCall;
 
 use super::connection::SqliteConnection;
@@ -13,6 +14,7 @@ use super::library::{DONE, OK, ROW, sqlite3_stmt, text};
 use super::statement::NumberedStatement;
 use crate::engine::Connection;
 use crate::engine::calls::{Argument, BlobResult, Calls, Pauses, StepResult};
+use crate::engine::statement_text::number_of;
 use crate::engine::{EngineError, abridged};
 
 impl SqliteConnection {
@@ -71,6 +73,7 @@ impl Calls for SqliteConnection {
             changes_rows,
             is_at_rest: true,
             kept,
+            number: number_of(sql),
             vacuum_into,
         });
         Ok(())
@@ -130,6 +133,7 @@ impl Calls for SqliteConnection {
             return stepped;
         };
         numbered.is_at_rest = false;
+        let _timer = StatementTimer::begin(numbered.number);
         loop {
             // SAFETY: the statement is live.
             stepped.code = unsafe { (functions.sqlite3_step)(numbered.handle) };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::time::Duration;
 
+use fathom_probe::StatementTimer;
 use fathom_trace::confine::Guard;
 use libsqlite3_sys::{
     SQLITE_BLOB, SQLITE_FLOAT, SQLITE_INTEGER, SQLITE_NULL, SQLITE_OPEN_CREATE, SQLITE_OPEN_NOMUTEX,
@@ -20,6 +21,7 @@ use super::settings::{self, EffectiveSettings, Pragmas};
 use super::statement::NumberedStatement;
 use crate::changed;
 use crate::engine::calls::Calls;
+use crate::engine::statement_text::number_of;
 use crate::engine::{Connection, EngineError, Statement, Value, abridged};
 use crate::params::Params;
 
@@ -55,6 +57,8 @@ struct Prepared {
     columns: c_int,
     /// Whether it is an INSERT, UPDATE or DELETE, after which `sqlite3_changes` means it.
     changes_rows: bool,
+    /// The number of its text, where statements are kept.
+    number: Option<u32>,
 }
 
 // SAFETY: SQLite was checked to be built for threads (`SqliteLibrary::checked`), and a connection
@@ -156,6 +160,7 @@ impl SqliteConnection {
             if handle.is_null() {
                 continue; // a comment
             }
+            let timer = StatementTimer::begin(number_of(statement));
             // SAFETY: the statement was just prepared on this connection.
             let mut code = unsafe { (functions.sqlite3_step)(handle) };
             while code == ROW {
@@ -166,6 +171,7 @@ impl SqliteConnection {
             let error = (code != DONE).then(|| self.error(statement, code));
             // SAFETY: finalised once, here. The result repeats that of the last step.
             unsafe { (functions.sqlite3_finalize)(handle) };
+            drop(timer);
             if let Some(error) = error {
                 return Err(error);
             }
@@ -291,6 +297,7 @@ impl SqliteConnection {
         mut on_row: impl FnMut(*mut sqlite3_stmt),
     ) -> Result<u64, EngineError> {
         self.bind(prepared, params)?;
+        let _timer = StatementTimer::begin(prepared.number);
         let step = self.library.functions.sqlite3_step;
         let mut rows = 0;
         loop {
@@ -395,7 +402,9 @@ impl Connection for SqliteConnection {
             // SAFETY: the statement is live.
             && functions.sqlite3_stmt_readonly.is_none_or(|readonly| unsafe { readonly(handle) } == 0);
         let parameters = usize::try_from(parameters).unwrap_or(0);
-        self.statements.push(Prepared { handle, sql: sql.to_owned(), parameters, columns, changes_rows });
+        let number = number_of(sql);
+        let sql_text = sql.to_owned();
+        self.statements.push(Prepared { handle, sql: sql_text, parameters, columns, changes_rows, number });
         self.by_sql.insert(sql.to_owned(), self.statements.len() - 1);
         Ok(Statement(self.statements.len() - 1))
     }

@@ -16,6 +16,8 @@ pub(super) struct NumberedStatement {
     pub is_at_rest: bool,
     /// Texts and blobs that are bound, by parameter. SQLite uses them in place.
     pub kept: Vec<Vec<u8>>,
+    /// The number of its text, where statements are kept.
+    pub number: Option<u32>,
     /// The file that a VACUUM INTO of a confined connection writes.
     pub vacuum_into: Option<PathBuf>,
 }

@@ -1,0 +1,202 @@
+//! What was measured live of the settings that a simulation names: runs on the modelled device
+//! itself, in paired blocks, beside what the application has now.
+
+use fathom_workload::spec::Durability;
+use serde::Serialize;
+
+use super::{Candidate, DeviceAdvice, ENOUGH, Gain, Trial};
+use crate::analysis::{Analysis, Clock};
+use crate::experiment::Metric;
+use crate::stats::Interval;
+use crate::store::Results;
+
+/// Settings that are run beside what the application has now.
+pub const LEADERS: usize = 3;
+
+/// Whether simulation and live runs say the same of a gain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Agreement {
+    /// Their intervals meet, or they are within 5 % of each other.
+    Agrees,
+    /// Neither.
+    Disagrees,
+    /// There is no live run of both, or too few for an interval.
+    Unknown,
+}
+
+/// A setting on one device, simulated and live.
+#[derive(Clone, Debug, Serialize)]
+pub struct LiveTrial {
+    /// The settings.
+    pub candidate: Candidate,
+    /// The file system.
+    pub filesystem: String,
+    /// Time of one transaction, simulated, ns.
+    pub simulated_ns: f64,
+    /// The same live, model time, ns; none where no run was made.
+    pub live_ns: Option<Interval>,
+    /// How many times as fast as what the application has now, simulated; none of that itself.
+    pub simulated: Option<Gain>,
+    /// The same live, in model time.
+    pub live: Option<Gain>,
+    /// The same live, in wall time.
+    pub live_wall: Option<Gain>,
+}
+
+impl LiveTrial {
+    /// Whether both say the same.
+    #[must_use]
+    pub fn agreement(&self) -> Agreement {
+        match (&self.simulated, &self.live) {
+            (Some(simulated), Some(live)) => agreement(simulated, live),
+            _ => Agreement::Unknown,
+        }
+    }
+}
+
+/// Whether two measurements of one gain agree.
+fn agreement(simulated: &Gain, live: &Gain) -> Agreement {
+    if live.high.is_infinite() {
+        return Agreement::Unknown;
+    }
+    // An interval of hardly any width leaves out what is as good as the same.
+    let apart = live.ratio.max(simulated.ratio) / live.ratio.min(simulated.ratio).max(1e-9);
+    let meets = simulated.low <= live.high && live.low <= simulated.high;
+    if meets || apart <= ENOUGH { Agreement::Agrees } else { Agreement::Disagrees }
+}
+
+/// One device.
+#[derive(Clone, Debug, Serialize)]
+pub struct LiveAdvice {
+    /// The model's name.
+    pub device: String,
+    /// Runs of each setting that were asked for.
+    pub runs: u32,
+    /// What the application has now first, then the advised one and those that come next.
+    pub trials: Vec<LiveTrial>,
+}
+
+impl LiveAdvice {
+    /// From live runs of `places` ([`leaders`]) of a device that was advised on.
+    #[must_use]
+    pub fn of(
+        advised: &DeviceAdvice,
+        places: &[usize],
+        results: &Results,
+        analysis: &Analysis,
+        phase: &str,
+        runs: u32,
+    ) -> LiveAdvice {
+        let measure_of = |trial: &Trial| {
+            let cell = results.cells.iter().find(|cell| {
+                let own = cell.spec.engine.as_ref().and_then(Candidate::of);
+                own.as_ref() == Some(&trial.candidate) && cell.spec.stack.place.name() == trial.filesystem
+            })?;
+            analysis.get(cell.id, phase, None)
+        };
+        let baseline = advised.baseline.map(|place| &advised.tried[place]);
+        let base_measure = baseline.and_then(measure_of);
+        let of_place = |place: &usize| {
+            let trial = &advised.tried[*place];
+            let measure = measure_of(trial);
+            let is_baseline = advised.baseline == Some(*place);
+            let other = base_measure.filter(|_| !is_baseline);
+            let by = |clock: Clock| measure?.faster_by(other?, Metric::Rate, clock);
+            // On a modelled device both have model time, but for a kernel that does not tell it.
+            let clock = measure.zip(other).map_or(Clock::Wall, |(own, other)| own.common_clock(other));
+            LiveTrial {
+                candidate: trial.candidate.clone(),
+                filesystem: trial.filesystem.clone(),
+                simulated_ns: trial.ns(),
+                live_ns: measure.map(|measure| time_of(&measure.rate)),
+                simulated: baseline.filter(|_| !is_baseline).and_then(|base| super::gain(trial, base)),
+                live: by(clock),
+                live_wall: by(Clock::Wall),
+            }
+        };
+        let device = advised.device.clone().unwrap_or_default();
+        LiveAdvice { device, runs, trials: places.iter().map(of_place).collect() }
+    }
+
+    /// The place of the one that is fastest live and proven to be faster than `place`.
+    #[must_use]
+    pub fn faster_than(&self, place: usize) -> Option<usize> {
+        let low = |trial: &LiveTrial| trial.live.map_or(1.0, |gain| gain.low);
+        let high = |trial: &LiveTrial| trial.live.map_or(1.0, |gain| gain.high);
+        let own = self.trials.get(place)?;
+        let others = self.trials.iter().enumerate().filter(|(other, trial)| {
+            *other != place && trial.live_ns.is_some() && low(trial) > high(own) * ENOUGH
+        });
+        others.max_by(|a, b| low(a.1).total_cmp(&low(b.1))).map(|other| other.0)
+    }
+}
+
+/// The time of one transaction at so many a second, ns.
+fn time_of(rate: &Interval) -> Interval {
+    let of = |rate: f64| 1e9 / rate;
+    Interval { low: of(rate.high), mid: of(rate.mid), high: of(rate.low), ..*rate }
+}
+
+/// Places in `tried` of what is run live: what the application has now, then the advised one and
+/// the fastest of the others whose promise is allowed.
+#[must_use]
+pub fn leaders(device: &DeviceAdvice, must: Durability) -> Vec<usize> {
+    let allowed = |place: &usize| device.tried[*place].durability.is_some_and(|own| own >= must);
+    let mut others: Vec<usize> = (0..device.tried.len()).filter(allowed).collect();
+    others.sort_by(|a, b| device.tried[*a].ns().total_cmp(&device.tried[*b].ns()));
+    let mut places: Vec<usize> = device.best.into_iter().chain(others).collect();
+    let mut seen = Vec::new();
+    places.retain(|place| {
+        let is_new = device.baseline != Some(*place) && !seen.contains(place);
+        seen.push(*place);
+        is_new
+    });
+    places.truncate(LEADERS);
+    device.baseline.into_iter().chain(places).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gain(ratio: f64, width: f64) -> Gain {
+        Gain { ratio, low: ratio - width, high: ratio + width, proven: true, n: 5 }
+    }
+
+    #[test]
+    fn gains_agree_where_their_intervals_meet_or_hardly_differ() {
+        for (simulated, live, said) in [
+            (gain(2.0, 0.1), gain(2.15, 0.1), Agreement::Agrees),
+            (gain(2.0, 0.001), gain(2.09, 0.001), Agreement::Agrees),
+            (gain(2.0, 0.01), gain(1.6, 0.01), Agreement::Disagrees),
+            (gain(1.0, 0.01), gain(1.6, 0.5), Agreement::Disagrees),
+            (gain(2.0, 0.01), Gain { low: 0.0, high: f64::INFINITY, ..gain(1.0, 0.0) }, Agreement::Unknown),
+        ] {
+            assert_eq!(agreement(&simulated, &live), said, "{simulated:?} {live:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_proven_to_be_faster_live_is_told() {
+        let trial = |live: Option<Gain>| LiveTrial {
+            candidate: Candidate::default(),
+            filesystem: "ext4".into(),
+            simulated_ns: 1.0,
+            live_ns: Some(Interval { low: 1.0, mid: 1.0, high: 1.0, n: 5, coverage: 0.95 }),
+            simulated: live,
+            live,
+            live_wall: live,
+        };
+        let of = |gains: [Option<Gain>; 3]| LiveAdvice {
+            device: "d".into(),
+            runs: 5,
+            trials: gains.into_iter().map(trial).collect(),
+        };
+        let found = of([None, Some(gain(2.0, 0.1)), Some(gain(3.0, 0.1))]);
+        assert_eq!((found.faster_than(1), found.faster_than(2)), (Some(2), None));
+        // What they have now is the fastest.
+        assert_eq!(of([None, Some(gain(0.5, 0.1)), Some(gain(0.6, 0.2))]).faster_than(1), Some(0));
+        assert_eq!(of([None, Some(gain(2.0, 0.1)), Some(gain(2.1, 0.1))]).faster_than(1), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! What kind of thing made a run fail: whether it says anything of the settings.
+
+use fathom_workload::engine::EngineError;
+use fathom_workload::workload::WorkloadError;
+use serde::{Deserialize, Serialize};
+
+/// Why a run failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// A connection was refused a lock that another one of the same application holds.
+    Locked,
+    /// The work was done and its result is wrong.
+    Differs,
+    /// The engine refused a setting or a statement.
+    Engine,
+    /// The disk was full, or failed.
+    Storage,
+    /// The workload was asked wrongly.
+    Asked,
+    /// The machine did not do its part: the stack, its device, the worker's process, the time.
+    #[default]
+    Machine,
+}
+
+/// SQLite's result codes, <https://sqlite.org/rescode.html>.
+mod code {
+    pub const BUSY: i32 = 5;
+    pub const LOCKED: i32 = 6;
+    pub const NOMEM: i32 = 7;
+    pub const IOERR: i32 = 10;
+    pub const FULL: i32 = 13;
+}
+
+impl FailureKind {
+    /// Whether it is the settings that do not go with the work.
+    #[must_use]
+    pub fn is_of_settings(self) -> bool {
+        matches!(self, FailureKind::Locked | FailureKind::Differs | FailureKind::Engine)
+    }
+
+    /// Of a failure that was written down without its kind, by its words.
+    #[must_use]
+    pub fn of_message(message: &str) -> FailureKind {
+        let has = |words: &[&str]| words.iter().any(|words| message.contains(words));
+        match message {
+            _ if has(&["database is locked"]) => FailureKind::Locked,
+            _ if has(&["disk is full", "disk I/O error", "No space left"]) => FailureKind::Storage,
+            _ if message.starts_with("verification failed") => FailureKind::Differs,
+            _ if message.starts_with("engine ") => FailureKind::Engine,
+            _ => FailureKind::Machine,
+        }
+    }
+}
+
+impl From<&EngineError> for FailureKind {
+    fn from(error: &EngineError) -> FailureKind {
+        match error.code & 0xff {
+            code::BUSY | code::LOCKED => FailureKind::Locked,
+            code::IOERR | code::FULL => FailureKind::Storage,
+            code::NOMEM => FailureKind::Machine,
+            _ => FailureKind::Engine,
+        }
+    }
+}
+
+impl From<&WorkloadError> for FailureKind {
+    fn from(error: &WorkloadError) -> FailureKind {
+        match error {
+            WorkloadError::Parameter { .. } | WorkloadError::Unknown { .. } => FailureKind::Asked,
+            WorkloadError::Engine(error) => error.into(),
+            WorkloadError::Verification(_) => FailureKind::Differs,
+            WorkloadError::Io { .. } => FailureKind::Storage,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_is_that_of_the_error_and_not_of_its_words() {
+        let engine = |code| {
+            // Words that a schema may have as well.
+            let message = "no such table: \"disk is full\"".to_owned();
+            WorkloadError::Engine(EngineError { subject: "`SELECT`".into(), message, code })
+        };
+        for (error, kind) in [
+            (engine(1), FailureKind::Engine),
+            (engine(5), FailureKind::Locked),
+            (engine(517), FailureKind::Locked),
+            (engine(13), FailureKind::Storage),
+            (engine(10 | 3 << 8), FailureKind::Storage),
+            (WorkloadError::Verification("rows of `database is locked`".into()), FailureKind::Differs),
+        ] {
+            assert_eq!(FailureKind::from(&error), kind, "{error}");
+        }
+    }
+
+    #[test]
+    fn failures_of_before_have_their_kind_by_their_words() {
+        for (message, kind) in [
+            ("engine sqlite: PRAGMA x: database is locked", FailureKind::Locked),
+            ("engine sqlite: COMMIT: database or disk is full", FailureKind::Storage),
+            ("verification failed: rows differ", FailureKind::Differs),
+            ("engine sqlite: no such table: t", FailureKind::Engine),
+            ("fathom device-server has not answered for 30s", FailureKind::Machine),
+        ] {
+            assert_eq!(FailureKind::of_message(message), kind, "{message}");
+        }
+    }
+}

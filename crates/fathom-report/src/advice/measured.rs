@@ -1,0 +1,175 @@
+//! What was measured beside the simulation: live runs, and power cuts.
+
+use fathom_cut::{Outcome, allowed};
+use fathom_lab::advise::{Agreement, Candidate, LiveAdvice, LiveTrial};
+use fathom_lab::analysis::times;
+use fathom_lab::store::CutFinding;
+use serde::{Serialize, Serializer};
+
+use super::Advice;
+use crate::number;
+use crate::power_cut::worst;
+use crate::words::durability_text;
+
+/// What power cuts left of the application with some settings.
+#[derive(Clone, Debug, Serialize)]
+pub struct MeasuredCut {
+    /// The settings.
+    pub candidate: Candidate,
+    /// The file system that was asked for.
+    pub filesystem: String,
+    /// What was found, or why nothing could be tried.
+    #[serde(serialize_with = "found_or_problem")]
+    pub finding: Result<CutFinding, String>,
+}
+
+fn found_or_problem<S: Serializer>(
+    finding: &Result<CutFinding, String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match finding {
+        Ok(found) => found.serialize(serializer),
+        Err(problem) => serde_json::json!({ "problem": problem }).serialize(serializer),
+    }
+}
+
+impl MeasuredCut {
+    /// The outcome, if it takes more than the settings promise.
+    fn broken(&self) -> Option<(&CutFinding, &Outcome)> {
+        let found = self.finding.as_ref().ok()?;
+        found.outcome.breaks_promise.then_some((found, &found.outcome))
+    }
+
+    fn sentence(&self) -> String {
+        let name = self.candidate.name();
+        let found = match &self.finding {
+            Ok(found) if found.outcome.tally.states > 0 => found,
+            Ok(_) => return format!("{name}: no state was judged in the time that there was."),
+            Err(problem) => {
+                return format!(
+                    "{name}: could not be tried, so what stands above is the promise: {problem}."
+                );
+            }
+        };
+        let outcome = &found.outcome;
+        let states = outcome.tally.states;
+        let of = match outcome.states_possible as u64 {
+            all if all == states => format!("all {} states", number::plain(states as f64)),
+            all => format!("{} of {} states", number::plain(states as f64), number::plain(all as f64)),
+        };
+        let lost = match outcome.tally.worse_than(allowed(found.promise)) {
+            0 => "none of them breaks the promise".to_owned(),
+            broken => format!("{} of them break the promise (!)", number::plain(broken as f64)),
+        };
+        format!(
+            "{name}: in {of} after {} commits on {}, on a device that {}, the worst is: {}; {lost}.",
+            number::plain(outcome.acknowledged as f64),
+            found.filesystem,
+            found.device,
+            worst(outcome)
+        )
+    }
+}
+
+impl Advice {
+    /// Where what was measured speaks against what is advised, each in a sentence.
+    pub(super) fn contradictions(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for cut in &self.cuts {
+            let is_named = self
+                .devices
+                .iter()
+                .filter_map(|device| device.best_trial())
+                .any(|named| named.candidate == cut.candidate && named.filesystem == cut.filesystem);
+            if let (true, Some((found, outcome))) = (is_named, cut.broken()) {
+                all.push(format!(
+                    "But {} takes more at a measured power cut than it promises ({}): {}.",
+                    cut.candidate.name(),
+                    durability_text(Some(found.promise)),
+                    worst(outcome)
+                ));
+            }
+        }
+        for live in &self.live {
+            let Some(advised) = self.advised_place(live) else { continue };
+            let name = |place: usize| live.trials[place].candidate.name();
+            if let Some(faster) = live.faster_than(advised) {
+                all.push(format!(
+                    "But live runs on {} disagree: there {} is faster than {}. Go by the live runs.",
+                    live.device,
+                    name(faster),
+                    name(advised)
+                ));
+            } else if live.trials[advised].agreement() == Agreement::Disagrees {
+                all.push(format!(
+                    "But live runs on {} disagree on how much {} brings (\"Live, beside what was simulated\"). Go by \
+                     the live runs.",
+                    live.device,
+                    name(advised)
+                ));
+            }
+        }
+        all
+    }
+
+    /// Place in the live trials of what is advised for that device.
+    fn advised_place(&self, live: &LiveAdvice) -> Option<usize> {
+        let device =
+            self.devices.iter().find(|device| device.device.as_deref() == Some(live.device.as_str()))?;
+        let named = device.best_trial()?;
+        let is_named =
+            |trial: &LiveTrial| trial.candidate == named.candidate && trial.filesystem == named.filesystem;
+        live.trials.iter().position(is_named)
+    }
+
+    /// Live gains beside simulated ones, each in a sentence.
+    pub(super) fn live_told(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for live in &self.live {
+            let now = self.baseline.name();
+            for trial in &live.trials {
+                let name = trial.candidate.name();
+                let place = format!("{}, {}", live.device, trial.filesystem);
+                let took = trial.live_ns.map(|live_ns| {
+                    let intervals = number::time_interval_of(&live_ns);
+                    format!(
+                        "{} {intervals} live, {} simulated",
+                        number::time(live_ns.mid),
+                        number::time(trial.simulated_ns)
+                    )
+                });
+                let Some(took) = took else {
+                    all.push(format!("{place}: {name} was not run live."));
+                    continue;
+                };
+                let (Some(live_gain), Some(simulated)) = (trial.live, trial.simulated) else {
+                    all.push(format!("{place}: {name} (now): one transaction takes {took}."));
+                    continue;
+                };
+                let says = match trial.agreement() {
+                    Agreement::Agrees => "they agree",
+                    Agreement::Disagrees => "THEY DISAGREE",
+                    Agreement::Unknown => "too few runs to tell whether they agree",
+                };
+                let wall = trial
+                    .live_wall
+                    .map_or_else(String::new, |wall| format!(" (in wall time {})", times(&wall)));
+                all.push(format!(
+                    "{place}: {name} is {} as fast as {now} live{wall}, {} simulated: {says}. One transaction takes {took}.",
+                    times(&live_gain),
+                    times(&simulated)
+                ));
+            }
+            all.push(format!(
+                "{}: {} paired blocks, one run of each setting in each, in seeded order; gains are of model time.",
+                live.device, live.runs
+            ));
+        }
+        all
+    }
+
+    /// What power cuts left, each setting in a sentence.
+    pub(super) fn cuts_told(&self) -> Vec<String> {
+        self.cuts.iter().map(MeasuredCut::sentence).collect()
+    }
+}
