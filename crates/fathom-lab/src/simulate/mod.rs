@@ -31,7 +31,7 @@ use crate::model_time::{PhaseModel, phase_models};
 use crate::recording::Recording;
 
 pub use program::{Program, ReplayError};
-pub use study::{DRAWS, Question, Row, Study, StudyError, study};
+pub use study::{DRAWS, Question, Row, SimulatedRun, Study, StudyError, study};
 
 /// The phases of a recorded run on a device. The same seed gives the same times.
 #[must_use]

@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use fathom_device::Model;
 use fathom_workload::spec::Durability;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{Program, simulate};
+use super::{Program, ReplayError, simulate};
 use crate::model_time::PhaseModel;
 use crate::naming::labels_without;
 use crate::recording::Recording;
@@ -33,6 +33,11 @@ fn draws(operations: usize, runs: usize) -> u64 {
     (of_all / (operations as u64).max(1)).clamp(DRAWS, MOST_DRAWS)
 }
 
+/// What must be known of a cell that is replayed by the device alone.
+const BY_THE_DEVICE: &str = "what its threads did is not known (a guest kernel, a server): one execution after the other is replayed \
+                             by the operations that came within it, as if it had waited for each of them. Its times are \
+                             the device's alone, without CPU time";
+
 /// What is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
@@ -44,6 +49,26 @@ pub struct Question {
     pub cell: Option<String>,
     /// The first so many runs of each cell only.
     pub runs: Option<usize>,
+    /// Whether runs whose threads are not seen are replayed by their device alone; such times are
+    /// no others' equal.
+    pub by_the_device: bool,
+}
+
+/// A recorded run in one phase on one device: of one execution, geometric means over its draws, ns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedRun {
+    /// Its block.
+    pub block: u32,
+    /// Model time.
+    pub model_ns: f64,
+    /// Median of single executions; 0 where their begins were not told, as in the next three.
+    pub p50_ns: f64,
+    /// Their 99th percentile.
+    pub p99_ns: f64,
+    /// That of one in a thousand.
+    pub p999_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
 }
 
 /// A cell in one phase on one device; geometric means over runs and draws.
@@ -83,6 +108,8 @@ pub struct Row {
     pub p50_ns: Option<f64>,
     /// Their 99th percentile, ns.
     pub p99_ns: Option<f64>,
+    /// What one in a thousand of them takes longer than, ns.
+    pub p999_ns: Option<f64>,
     /// Flushes of one execution.
     pub flushes: f64,
     /// Bytes written by one execution.
@@ -92,6 +119,8 @@ pub struct Row {
     /// Block of each run, and its model time of one execution, ns: the geometric mean over draws.
     #[serde(skip)]
     pub of_runs: Vec<(u32, f64)>,
+    /// Each recorded run by itself.
+    pub each_run: Vec<SimulatedRun>,
 }
 
 /// What was simulated.
@@ -150,6 +179,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         let asked = question.cell.as_ref().is_none_or(is_called);
         let mut programs = Vec::new();
         let mut why = None;
+        let mut is_by_device = false;
         for run in results.good_runs(cell.id).take(question.runs.unwrap_or(usize::MAX)) {
             let Some(recording) = results.recording(run.id)? else { continue };
             has_any = true;
@@ -164,7 +194,15 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                     phases.push(phase.clone());
                 }
             }
-            match Program::of(&recording) {
+            let mut made = Program::of(&recording);
+            let mut recording = recording;
+            if let (true, Err(ReplayError::Threads)) = (question.by_the_device, &made)
+                && let Some(other) = recording.by_the_device()
+            {
+                (is_by_device, made) = (true, Program::of(&other));
+                recording = other;
+            }
+            match made {
                 Ok(program) => programs.push((run, recording, program)),
                 Err(error) => why = Some(error.to_string()),
             }
@@ -173,7 +211,10 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             found.without.push((shown.clone(), why));
         }
         let Some((_, first, program)) = programs.first() else { continue };
-        let notes = program.notes();
+        let mut notes = program.notes();
+        if is_by_device {
+            notes.push(BY_THE_DEVICE.to_owned());
+        }
         if !notes.is_empty() {
             found.notes.push((shown.clone(), notes));
         }
@@ -188,16 +229,30 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             for (number, window) in first.windows.iter().enumerate().filter(|window| wanted(&window.1.phase))
             {
                 let models: Vec<&PhaseModel> = all.iter().filter_map(|models| models.get(number)).collect();
-                let mut of_runs = Vec::new();
+                let (mut of_runs, mut each_run) = (Vec::new(), Vec::new());
                 for ((run, ..), draws) in programs.iter().zip(all.chunks(draws as usize)) {
-                    let of_draws = |models: &Vec<PhaseModel>| {
-                        Some(models.get(number)?.model_ns as f64 / window.count.max(1) as f64)
+                    let mean = |of: &dyn Fn(&PhaseModel) -> u64| {
+                        let of_draws =
+                            |models: &Vec<PhaseModel>| models.get(number).map(|model| of(model) as f64);
+                        let values: Vec<f64> = draws.iter().filter_map(of_draws).collect();
+                        mean_interval(&values).map(|interval| interval.mid)
                     };
-                    let times: Vec<f64> = draws.iter().filter_map(of_draws).collect();
-                    of_runs.extend(mean_interval(&times).map(|interval| (run.block, interval.mid)));
+                    let Some(whole) = mean(&|model| model.model_ns) else { continue };
+                    let model_ns = whole / window.count.max(1) as f64;
+                    of_runs.push((run.block, model_ns));
+                    let latency = |place: usize| mean(&|model| model.latency_ns[place]).unwrap_or(0.0);
+                    each_run.push(SimulatedRun {
+                        block: run.block,
+                        model_ns,
+                        p50_ns: latency(1),
+                        p99_ns: latency(3),
+                        p999_ns: latency(4),
+                        max_ns: latency(5),
+                    });
                 }
                 let row = Row {
                     of_runs,
+                    each_run,
                     cell: cell.id,
                     label: shown.clone(),
                     durability: cell.durability,
@@ -322,9 +377,11 @@ fn of_phase(models: &[&PhaseModel], count: u64) -> Row {
         other_ns: mean(&|model| model.other_ns),
         p50_ns: latency(1),
         p99_ns: latency(3),
+        p999_ns: latency(4),
         flushes: mean(&|model| model.operations[2]),
         written_bytes: mean(&|model| model.bytes[1]),
         read_bytes: mean(&|model| model.bytes[0]),
         of_runs: Vec::new(),
+        each_run: Vec::new(),
     }
 }

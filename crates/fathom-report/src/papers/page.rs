@@ -12,6 +12,11 @@
 //! - `{{ratio DATA phase=P of=CHOICE over=CHOICE [where=CHOICE] [show=WHAT]}}` and
 //!   `{{value DATA phase=P where=CHOICE [show=WHAT]}}`, within a sentence.
 //! - `{{blocks FILE}}`: the counts of `fathom report --blocks`, a column for each cell.
+//! - `{{simulated FILE… show=WHAT [where=LABEL]}}`: of exports of `fathom simulate --json`, a row for
+//!   each cell whose label begins so and a column for each device. With `of=LABEL device=NAME` one
+//!   value within a sentence, with `over=LABEL` as well a ratio, and with
+//!   `device=NAME file=NAME.svg title=WORDS` a figure. WHAT is `slower` (the mean), `p50`, `p99`,
+//!   `p999`, `max`, `total` (of all runs), `flushes` or `written`.
 //! - `{{given SOURCE}}…{{end}}`: words with numbers that no data print, and who says them: `paper`,
 //!   `rule`, `author`, `withdrawn`, or a file, in which they have to stand ([`super::given`]).
 //! - `{{verdicts}}`: how many findings have which verdict. `{{numbers}}`: how many are given.
@@ -33,6 +38,7 @@ use super::finding::Finding;
 use super::given::{GivenCounts, GivenWords};
 use super::prose;
 use super::select::{Choice, Show, ratio_text};
+use super::simulated::{Quantity, Simulated};
 use super::{Dataset, Papers, PapersError, Verdict};
 
 /// What stands at the head of the page, for whoever would mend it by hand.
@@ -203,6 +209,7 @@ impl<'a> Printer<'a> {
                 let path = papers.directory.join(directive.argument()?);
                 return Ok(BlockCounts::read(&path)?.table());
             }
+            "simulated" => return Ok(self.simulated(directive)?),
             _ => {}
         }
         let name = directive.arguments.first().ok_or_else(|| format!("{} of what data?", directive.name))?;
@@ -249,12 +256,7 @@ impl<'a> Printer<'a> {
                 let [_, id] = &directive.arguments[..] else {
                     return Err("figure DATA ID file=NAME.svg".to_owned().into());
                 };
-                let file = directive.wanted("file")?;
-                let is_plain =
-                    file.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-                if !is_plain || !file.ends_with(".svg") || file.starts_with('.') {
-                    return Err(format!("{file:?} is no plain name of a file that ends in .svg").into());
-                }
+                let file = figure_file(directive)?;
                 let titles = crate::figures(&dataset.results).map_err(|error| error.to_string())?;
                 let title = titles.into_iter().find(|(known, _)| known == id).map(|(_, title)| title);
                 let svg = crate::figure_svg(&dataset.results, id).map_err(|error| error.to_string())?;
@@ -266,9 +268,29 @@ impl<'a> Printer<'a> {
             }
             other => Err(format!(
                 "{other:?} is no directive; there are: about, findings, table, figure, ratio, value, \
-                 blocks, given, end, verdicts, numbers"
+                 blocks, simulated, given, end, verdicts, numbers"
             )
             .into()),
+        }
+    }
+
+    /// A table, a value, a ratio or a figure of simulated runs.
+    fn simulated(&mut self, directive: &Directive) -> Result<String, String> {
+        directive.knows(&["show", "where", "of", "over", "device", "file", "title"])?;
+        let paths: Vec<_> = directive.arguments.iter().map(|file| self.papers.directory.join(file)).collect();
+        let simulated = Simulated::read(&paths)?;
+        let option = |key: &str| directive.options.get(key).map(String::as_str);
+        if option("file").is_some() {
+            let (file, title) = (figure_file(directive)?, directive.wanted("title")?);
+            let svg = simulated.figure(directive.wanted("device")?, title)?;
+            self.figures.push((file.to_owned(), svg));
+            return Ok(format!("![{title}](figures/{file})"));
+        }
+        let quantity = Quantity::parse(directive.wanted("show")?)?;
+        match (option("of"), option("over")) {
+            (Some(of), Some(over)) => simulated.ratio(of, over, directive.wanted("device")?, quantity),
+            (Some(of), None) => simulated.value(of, directive.wanted("device")?, quantity),
+            (None, _) => simulated.table(quantity, option("where").unwrap_or("")),
         }
     }
 
@@ -331,6 +353,16 @@ impl<'a> Printer<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// The name of the file that a figure goes into.
+fn figure_file(directive: &Directive) -> Result<&str, String> {
+    let file = directive.wanted("file")?;
+    let is_plain = file.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if !is_plain || !file.ends_with(".svg") || file.starts_with('.') {
+        return Err(format!("{file:?} is no plain name of a file that ends in .svg"));
+    }
+    Ok(file)
 }
 
 /// A table of values.

@@ -36,7 +36,8 @@ pub fn run(asked: &Simulate, parsed: &Invocation) -> super::Result {
         let (results, title, kept) = done?;
         (results, title, Some(kept))
     };
-    let question = Question { devices, phase: asked.phase.clone(), cell: asked.cell.clone(), runs: None };
+    let (phase, cell) = (asked.phase.clone(), asked.cell.clone());
+    let question = Question { devices, phase, cell, runs: None, by_the_device: true };
     let study = study(&results, &question).map_err(|error| match error {
         StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::usage(error),
         StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
