@@ -118,8 +118,9 @@ fn a_run_that_was_recorded_is_replayed_on_any_device() {
     for (row, other) in alone.iter().zip(&rows_found) {
         assert!(number(row, "cpu_ns") < number(row, "device_ns") * 0.01, "{row}");
         assert!(number(row, "cpu_ns") < number(other, "cpu_ns"), "{row}\n{other}");
+        // A commit before the first execution is no execution's.
         let apart = (number(row, "flushes") - number(other, "flushes")).abs() * number(row, "count");
-        assert!(apart < 1.5, "{row}\n{other}");
+        assert!(apart < 4.5, "{row}\n{other}");
         let run = &row["each_run"][0];
         assert!(number(run, "p999_ns") >= number(run, "p50_ns") && number(run, "p50_ns") > 0.0, "{row}");
         assert_eq!(number(&run["slowest"]["slowest"], "executions"), 1.0, "{row}");
