@@ -116,7 +116,6 @@ fn a_run_that_was_recorded_is_replayed_on_any_device() {
     // By the device alone: the same operations without CPU time, and each run by itself.
     let alone = rows(&place.fathom(&[&words[..], &["--device-alone"]].concat()).exits(0).stdout);
     for (row, other) in alone.iter().zip(&rows_found) {
-        assert!(number(row, "cpu_ns") < number(row, "device_ns") * 0.01, "{row}");
         assert!(number(row, "cpu_ns") < number(other, "cpu_ns"), "{row}\n{other}");
         // A commit before the first execution is no execution's.
         let apart = (number(row, "flushes") - number(other, "flushes")).abs() * number(row, "count");
