@@ -129,7 +129,7 @@ impl Simulation {
     pub fn csv(&self) -> String {
         let mut out = String::from(
             "cell,label,durability,phase,x,unit,device,count,runs,draws,rate_per_s,rate_low,rate_high,model_ns,model_low_ns,\
-             model_high_ns,cpu_ns,device_ns,other_ns,p50_ns,p99_ns,flushes,written_bytes,read_bytes\r\n",
+             model_high_ns,cpu_ns,device_ns,other_ns,p50_ns,p99_ns,p999_ns,flushes,written_bytes,read_bytes\r\n",
         );
         for row in &self.study.rows {
             let durability = row.durability.and_then(|durability| serde_json::to_value(durability).ok());
@@ -158,6 +158,7 @@ impl Simulation {
                 row.other_ns.to_string(),
                 or_nothing(row.p50_ns),
                 or_nothing(row.p99_ns),
+                or_nothing(row.p999_ns),
                 row.flushes.to_string(),
                 row.written_bytes.to_string(),
                 row.read_bytes.to_string(),

@@ -476,6 +476,10 @@ pub struct Simulate {
     /// Of a trace: keep the recording in this new file, to simulate from it again
     #[arg(long, value_name = "RESULTS.db")]
     pub out: Option<PathBuf>,
+    /// Replay every run by its device alone, without CPU time, as one whose threads are not seen
+    /// (of a guest) always is: to compare the two
+    #[arg(long)]
+    pub device_alone: bool,
     /// This phase only
     #[arg(long)]
     pub phase: Option<String>,

@@ -113,6 +113,19 @@ fn a_run_that_was_recorded_is_replayed_on_any_device() {
             assert!((ours - theirs).abs() < one * 2.5, "{row}\n{measure}");
         }
     }
+    // By the device alone: the same operations without CPU time, and each run by itself.
+    let alone = rows(&place.fathom(&[&words[..], &["--device-alone"]].concat()).exits(0).stdout);
+    for (row, other) in alone.iter().zip(&rows_found) {
+        assert!(number(row, "cpu_ns") < number(other, "cpu_ns"), "{row}\n{other}");
+        // A commit before the first execution is no execution's.
+        let apart = (number(row, "flushes") - number(other, "flushes")).abs() * number(row, "count");
+        assert!(apart < 4.5, "{row}\n{other}");
+        let run = &row["each_run"][0];
+        assert!(number(run, "p999_ns") >= number(run, "p50_ns") && number(run, "p50_ns") > 0.0, "{row}");
+        assert_eq!(number(&run["slowest"]["slowest"], "executions"), 1.0, "{row}");
+    }
+    let said = place.fathom(&["simulate", "recorded.db", "--device-alone"]);
+    assert!(said.exits(0).stdout.contains("by its device alone"), "{said}");
     // The phase and the cell that are asked for, as pictures and lines.
     let some =
         ["simulate", "recorded.db", "--phase", "update", "--svg", "a.svg", "--html", "a.html", "--csv"];

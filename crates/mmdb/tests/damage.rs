@@ -25,7 +25,8 @@ static LARGEST: AtomicUsize = AtomicUsize::new(0);
 unsafe impl GlobalAlloc for Watch {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
-        if layout.size() > 1 << 32 {
+        // 4 GiB; a processor of 32 bits has no more to ask for.
+        if layout.size() as u64 > 1 << 32 {
             return std::ptr::null_mut();
         }
         // SAFETY: the caller's promise is passed on.

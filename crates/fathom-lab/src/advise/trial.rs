@@ -73,7 +73,8 @@ pub fn trials(
     phase: &str,
     runs: Option<usize>,
 ) -> Result<(Vec<Vec<Trial>>, Vec<String>), StudyError> {
-    let question = Question { devices: devices.to_vec(), phase: Some(phase.to_owned()), cell: None, runs };
+    let phase = Some(phase.to_owned());
+    let question = Question { devices: devices.to_vec(), phase, runs, ..Question::default() };
     let study = study(results, &question)?;
     let of_device = |model: &Model| {
         let rows = study.rows.iter().filter(|row| row.device == model.name);

@@ -101,6 +101,9 @@ pub struct ModelShare {
     pub written_bytes: f64,
     /// Bytes read from the devices.
     pub read_bytes: f64,
+    /// The fastest execution of the run: the one that waited least for what is no part of its work.
+    #[serde(skip)]
+    pub fastest_ns: f64,
 }
 
 impl ModelShare {
@@ -116,6 +119,7 @@ impl ModelShare {
             flushes: each(model.operations[2]),
             written_bytes: each(model.bytes[1]),
             read_bytes: each(model.bytes[0]),
+            fastest_ns: model.latency_ns[0] as f64,
         }
     }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use fathom_device::{RequestTimes, SERVED_MAX};
 use fathom_probe::{Mark, Marks, StatementExecution, Statements};
-use fathom_workload::sample::{Sample, Window};
+use fathom_workload::sample::{LaneSpan, Sample, Window};
 
 pub use codec::CodecError;
 
@@ -88,6 +88,44 @@ impl Recording {
         }
         let statements = of_phases(statements, windows);
         Some(Recording { windows: windows.to_vec(), executions, threads, served, statements })
+    }
+
+    /// The same run by its device alone, where the threads that work are not seen and executions
+    /// came one after the other: as if one thread had been in a call from the begin of each
+    /// execution to its end, and had been kept from its processor between. None where several
+    /// lanes executed, or the begins of executions are not known.
+    #[must_use]
+    pub fn by_the_device(&self) -> Option<Recording> {
+        const THREAD: u32 = 0;
+        let lane = self.executions.first()?.lane;
+        let has_one = |window: &Window| window.lanes.len() <= 1;
+        if !self.windows.iter().all(has_one) || self.executions.iter().any(|other| other.lane != lane) {
+            return None;
+        }
+        let mut executions: Vec<&Execution> = self.executions.iter().collect();
+        executions.sort_by_key(|execution| execution.start_ns);
+        let mut marks: Vec<Mark> = Vec::with_capacity(executions.len() * 2);
+        for execution in executions {
+            let (start_ns, end_ns) = (execution.start_ns, execution.start_ns + execution.wall_ns);
+            let last = marks.last().copied().unwrap_or(Mark { at_ns: start_ns, ..Mark::default() });
+            if start_ns < last.at_ns {
+                return None;
+            }
+            let queue_ns = last.queue_ns + (start_ns - last.at_ns);
+            marks.push(Mark { thread: THREAD, at_ns: start_ns, call_ns: 0, cpu_ns: 0, queue_ns });
+            let call_ns = execution.wall_ns;
+            marks.push(Mark { thread: THREAD, at_ns: end_ns, call_ns, cpu_ns: 0, queue_ns });
+        }
+        let windows = self.windows.iter().map(|window| {
+            let (start_ns, end_ns) = (window.start_ns, window.end_ns);
+            let lanes = vec![LaneSpan { thread: lane, marked: vec![THREAD], start_ns, end_ns }];
+            Window { lanes, ..window.clone() }
+        });
+        Some(Recording {
+            windows: windows.collect(),
+            threads: BTreeMap::from([(THREAD, marks)]),
+            ..self.clone()
+        })
     }
 
     /// Operations of all devices.

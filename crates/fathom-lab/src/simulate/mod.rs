@@ -23,15 +23,17 @@
 
 mod program;
 mod replay;
+mod slowest;
 mod study;
 
 use fathom_device::Model;
 
 use crate::model_time::{PhaseModel, phase_models};
-use crate::recording::Recording;
+use crate::recording::{Execution, Recording};
 
 pub use program::{MEET, Program, ReplayError};
-pub use study::{DRAWS, Question, Row, Study, StudyError, study};
+pub use slowest::{OperationCounts, Slowest};
+pub use study::{ByTheDevice, DRAWS, Question, Row, SimulatedRun, Study, StudyError, study};
 
 /// The phases of a recorded run on a device. The same seed gives the same times.
 #[must_use]
@@ -39,6 +41,32 @@ pub fn simulate(program: &Program, recording: &Recording, model: &Model, seed: u
     let virtually = replay::replay(program, recording, model, seed);
     let replay::Virtually { windows, samples, marks, served } = virtually;
     phase_models(&windows, &samples, Some(&marks), &served)
+}
+
+/// As [`simulate`], and of each phase what its slowest executions did.
+fn simulate_with_slowest(
+    program: &Program,
+    recording: &Recording,
+    model: &Model,
+    seed: u64,
+) -> Vec<(PhaseModel, Option<Slowest>)> {
+    let virtually = replay::replay(program, recording, model, seed);
+    let replay::Virtually { windows, samples, marks, served } = virtually;
+    let models = phase_models(&windows, &samples, Some(&marks), &served);
+    // Where all executions are replayed, they are in the recording's order.
+    let are_all = samples.len() == recording.executions.len();
+    let replayed = recording.executions.iter().zip(&samples);
+    let of_phase = |number: usize| {
+        let is_of = |execution: &Execution| execution.window as usize == number;
+        let executions: Vec<(Execution, u64)> = replayed
+            .clone()
+            .filter(|(execution, _)| is_of(execution))
+            .map(|(execution, sample)| (*execution, sample.split.wall_ns))
+            .collect();
+        are_all.then(|| slowest::slowest(&executions, &recording.served)).flatten()
+    };
+    let numbered = models.into_iter().enumerate();
+    numbered.map(|(number, model)| (model, of_phase(number))).collect()
 }
 
 /// As [`simulate`] without making model time of it: the virtual moment at which the run ends, ns.

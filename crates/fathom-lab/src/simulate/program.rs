@@ -148,10 +148,7 @@ impl Program {
         if recording.windows.is_empty() {
             return Err(ReplayError::Empty);
         }
-        let lanes = recording.windows.iter().flat_map(|window| &window.lanes);
-        let is_seen = |thread: &u32| recording.threads.get(thread).is_some_and(|marks| marks.len() > 1);
-        let mut seen = lanes.map(|lane| !lane.marked.is_empty() && lane.marked.iter().all(is_seen));
-        if recording.windows.iter().any(|window| window.lanes.is_empty()) || !seen.all(|value| value) {
+        if !are_threads_seen(recording) {
             return Err(ReplayError::Threads);
         }
         let mut threads: Vec<Thread> = Vec::new();
@@ -314,6 +311,15 @@ impl Program {
         }
         first..self.bursts.len()
     }
+}
+
+/// Whether there are marks of every thread that worked in a phase.
+pub(super) fn are_threads_seen(recording: &Recording) -> bool {
+    let is_seen = |thread: &u32| recording.threads.get(thread).is_some_and(|marks| marks.len() > 1);
+    recording.windows.iter().all(|window| {
+        let is_lane_seen = |lane: &LaneSpan| !lane.marked.is_empty() && lane.marked.iter().all(is_seen);
+        !window.lanes.is_empty() && window.lanes.iter().all(is_lane_seen)
+    })
 }
 
 fn operation(kind: u8) -> Operation {

@@ -5,9 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use fathom_device::Model;
 use fathom_workload::spec::Durability;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{Program, simulate};
+use super::program::are_threads_seen;
+use super::{Program, Slowest, simulate_with_slowest};
 use crate::model_time::PhaseModel;
 use crate::naming::{labels_without, titles_without};
 use crate::recording::Recording;
@@ -33,6 +34,14 @@ fn draws(operations: usize, runs: usize) -> u64 {
     (of_all / (operations as u64).max(1)).clamp(DRAWS, MOST_DRAWS)
 }
 
+/// What must be known of a cell that is replayed by the device alone.
+const BY_THE_DEVICE: &str = "replayed by its device alone, without CPU time: one execution after the other by the operations that \
+                             came within it, as if it had waited for each of them";
+
+/// Why a cell cannot be replayed by the device alone.
+const NOT_ONE_BY_ONE: &str = "what its threads did is not known or not asked for, and by the device alone one execution after the \
+                              other is replayed: here several were under way at once, or their begins were not told";
+
 /// What is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
@@ -44,6 +53,52 @@ pub struct Question {
     pub cell: Option<String>,
     /// The first so many runs of each cell only.
     pub runs: Option<usize>,
+    /// Which runs are replayed by their device alone; such times are no others' equal.
+    pub by_the_device: ByTheDevice,
+}
+
+/// Which cells are replayed by their device alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ByTheDevice {
+    /// None: where threads are not seen a cell cannot be replayed.
+    #[default]
+    Never,
+    /// Those of a run whose threads are not seen.
+    Unseen,
+    /// All.
+    All,
+}
+
+impl ByTheDevice {
+    /// Whether the runs of a cell are.
+    fn is_of<'a>(self, mut recordings: impl Iterator<Item = &'a Recording>) -> bool {
+        match self {
+            ByTheDevice::Never => false,
+            ByTheDevice::Unseen => recordings.any(|recording| !are_threads_seen(recording)),
+            ByTheDevice::All => true,
+        }
+    }
+}
+
+/// A recorded run in one phase on one device: of one execution, geometric means over its draws, ns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedRun {
+    /// Its block.
+    pub block: u32,
+    /// Model time.
+    pub model_ns: f64,
+    /// Median of single executions; 0 where their begins were not told, as in the next three.
+    pub p50_ns: f64,
+    /// Their 99th percentile.
+    pub p99_ns: f64,
+    /// That of one in a thousand.
+    pub p999_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
+    /// What the slowest executions did, of the first draw; none where several were under way at
+    /// once.
+    #[serde(default)]
+    pub slowest: Option<Slowest>,
 }
 
 /// A cell in one phase on one device; geometric means over runs and draws. Intervals are over runs:
@@ -88,6 +143,8 @@ pub struct Row {
     pub p50_ns: Option<f64>,
     /// Their 99th percentile, ns.
     pub p99_ns: Option<f64>,
+    /// What one in a thousand of them takes longer than, ns.
+    pub p999_ns: Option<f64>,
     /// Flushes of one execution.
     pub flushes: f64,
     /// Bytes written by one execution.
@@ -97,6 +154,8 @@ pub struct Row {
     /// Block of each run, and its model time of one execution, ns: the geometric mean over draws.
     #[serde(skip)]
     pub of_runs: Vec<(u32, f64)>,
+    /// Each recorded run by itself.
+    pub each_run: Vec<SimulatedRun>,
 }
 
 /// What was simulated.
@@ -153,8 +212,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         let is_called =
             |asked: &String| [&cell.label, label, shown].iter().any(|name| name.eq_ignore_ascii_case(asked));
         let asked = question.cell.as_ref().is_none_or(is_called);
-        let mut programs = Vec::new();
-        let mut why = None;
+        let mut recordings = Vec::new();
         for run in results.good_runs(cell.id).take(question.runs.unwrap_or(usize::MAX)) {
             let Some(recording) = results.recording(run.id)? else { continue };
             has_any = true;
@@ -169,16 +227,17 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                     phases.push(phase.clone());
                 }
             }
-            match Program::of(&recording) {
-                Ok(program) => programs.push((run, recording, program)),
-                Err(error) => why = Some(error.to_string()),
-            }
+            recordings.push((run, recording));
         }
+        let (programs, is_by_device, why) = programs(recordings, question.by_the_device);
         if let (true, Some(why)) = (programs.is_empty(), why) {
             found.without.push((shown.clone(), why));
         }
         let Some((_, first, program)) = programs.first() else { continue };
-        let notes = program.notes();
+        let mut notes = program.notes();
+        if is_by_device {
+            notes.push(BY_THE_DEVICE.to_owned());
+        }
         if !notes.is_empty() {
             found.notes.push((shown.clone(), notes));
         }
@@ -192,16 +251,31 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             found.replayed.1 += took;
             for (number, window) in first.windows.iter().enumerate().filter(|window| wanted(&window.1.phase))
             {
-                let models: Vec<&PhaseModel> = all.iter().filter_map(|models| models.get(number)).collect();
-                let mut of_runs = Vec::new();
+                let of_each = all.iter().filter_map(|models| models.get(number));
+                let models: Vec<&PhaseModel> = of_each.map(|phase| &phase.0).collect();
+                let (mut of_runs, mut each_run) = (Vec::new(), Vec::new());
                 for ((run, ..), draws) in programs.iter().zip(all.chunks(draws as usize)) {
-                    let of_draws = |models: &Vec<PhaseModel>| {
-                        Some(models.get(number)?.model_ns as f64 / window.count.max(1) as f64)
+                    let mean = |of: &dyn Fn(&PhaseModel) -> u64| {
+                        let of_draws = draws.iter().filter_map(|models| models.get(number));
+                        let values: Vec<f64> = of_draws.map(|phase| of(&phase.0) as f64).collect();
+                        mean_interval(&values).map(|interval| interval.mid)
                     };
-                    let times: Vec<f64> = draws.iter().filter_map(of_draws).collect();
-                    of_runs.extend(mean_interval(&times).map(|interval| (run.block, interval.mid)));
+                    let Some(whole) = mean(&|model| model.model_ns) else { continue };
+                    let model_ns = whole / window.count.max(1) as f64;
+                    of_runs.push((run.block, model_ns));
+                    let latency = |place: usize| mean(&|model| model.latency_ns[place]).unwrap_or(0.0);
+                    each_run.push(SimulatedRun {
+                        block: run.block,
+                        model_ns,
+                        p50_ns: latency(1),
+                        p99_ns: latency(3),
+                        p999_ns: latency(4),
+                        max_ns: latency(5),
+                        slowest: draws.first().and_then(|models| models.get(number)?.1),
+                    });
                 }
                 let row = Row {
+                    each_run,
                     cell: cell.id,
                     label: label.clone(),
                     title: shown.clone(),
@@ -243,7 +317,36 @@ type RunProgram<'a> = (&'a RunRow, Recording, Program);
 
 /// Replays of a cell on one device: draws of each run, their phases run by run and draw by draw,
 /// and how long that took, ns.
-type Replays = (u64, Vec<Vec<PhaseModel>>, u64);
+type Replays = (u64, Vec<Vec<SimulatedPhase>>, u64);
+
+/// A phase of one replay, and what its slowest executions did.
+type SimulatedPhase = (PhaseModel, Option<Slowest>);
+
+/// The loops of a cell's runs, whether they are of the device alone, and why one is missing. Of one
+/// cell either all runs are replayed by their device alone or none is: their times are not each
+/// other's equal.
+fn programs(
+    recordings: Vec<(&RunRow, Recording)>,
+    by_the_device: ByTheDevice,
+) -> (Vec<RunProgram<'_>>, bool, Option<String>) {
+    let is_by_device = by_the_device.is_of(recordings.iter().map(|(_, recording)| recording));
+    let (mut programs, mut why) = (Vec::new(), None);
+    for (run, recording) in recordings {
+        let recording = match is_by_device.then(|| recording.by_the_device()) {
+            None => recording,
+            Some(Some(alone)) => alone,
+            Some(None) => {
+                why = Some(NOT_ONE_BY_ONE.to_owned());
+                continue;
+            }
+        };
+        match Program::of(&recording) {
+            Ok(program) => programs.push((run, recording, program)),
+            Err(error) => why = Some(error.to_string()),
+        }
+    }
+    (programs, is_by_device, why)
+}
 
 /// The runs of a cell on all devices, in the order of these; so many at a time as there are
 /// processors, for no replay knows of another.
@@ -279,7 +382,7 @@ fn on_one(programs: &[RunProgram<'_>], model: &Model) -> Replays {
     for (run, recording, program) in programs {
         for draw in 0..draws {
             let seed = derive_seed(run.seed, &[run.cell.cast_unsigned(), draw]);
-            all.push(simulate(program, recording, model, seed));
+            all.push(simulate_with_slowest(program, recording, model, seed));
         }
     }
     (draws, all, started.elapsed().as_nanos() as u64)
@@ -337,16 +440,44 @@ fn of_phase(models: &[&PhaseModel], of_runs: Vec<(u32, f64)>, count: u64) -> Row
         other_ns: mean(&|model| model.other_ns),
         p50_ns: latency(1),
         p99_ns: latency(3),
+        p999_ns: latency(4),
         flushes: mean(&|model| model.operations[2]),
         written_bytes: mean(&|model| model.bytes[1]),
         read_bytes: mean(&|model| model.bytes[0]),
         of_runs,
+        each_run: Vec::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use fathom_probe::Mark;
+    use fathom_workload::sample::{LaneSpan, Window};
+
     use super::*;
+
+    /// One run in twenty may lose its marks. Its times have no CPU time, so that a mean over it and
+    /// the others would be of nothing.
+    #[test]
+    fn one_run_whose_threads_are_not_seen_makes_a_cell_of_the_device_alone() {
+        let lane = LaneSpan { thread: 0, marked: vec![7], start_ns: 1, end_ns: 2 };
+        let window = Window {
+            phase: "update".into(),
+            x: None,
+            start_ns: 1,
+            end_ns: 2,
+            count: 1,
+            changed_bytes: 0,
+            lanes: vec![lane],
+            excluded: Vec::new(),
+        };
+        let unseen = Recording { windows: vec![window], ..Recording::default() };
+        let seen = Recording { threads: [(7, vec![Mark::default(); 2])].into(), ..unseen.clone() };
+        let is_of = |by: ByTheDevice, all: &[&Recording]| by.is_of(all.iter().copied());
+        assert!(is_of(ByTheDevice::Unseen, &[&seen, &unseen]));
+        assert!(!is_of(ByTheDevice::Unseen, &[&seen, &seen]));
+        assert!(is_of(ByTheDevice::All, &[&seen]) && !is_of(ByTheDevice::Never, &[&seen, &unseen]));
+    }
 
     /// What happened: three recordings of one setting took 1.35, 1.51 and 1.98 ms a transaction on
     /// `ufs-fresh`, and 40 draws of each made 120 measurements of them: 1.59 ms [1.55, 1.64], an

@@ -471,3 +471,25 @@ proptest! {
         prop_assert!(none <= two && two <= one && two <= flushes, "{} {} {} {}", none, two, one, flushes);
     }
 }
+
+#[test]
+fn a_run_whose_threads_are_not_seen_is_replayed_by_its_device() {
+    let mut run = Run::default();
+    for at in [1000, 2000] {
+        run.op(at + 10, WRITE);
+        run.op(at + 120, FLUSH);
+        run.executions.push(Execution { window: 0, lane: 0, start_ns: at * US, wall_ns: 300 * US });
+    }
+    let recording = run.recording(1000, 2300, &[]);
+    assert_eq!(Program::of(&recording), Err(ReplayError::Threads));
+    let model = on(&recording.by_the_device().unwrap(), &slow(1));
+    // A write and a flush each; what the machine took between them and between executions is not
+    // the device's.
+    assert_eq!(parts(&model), [10_000, 0, 10_000, 0]);
+    assert_eq!(model.latency_ns.map(|ns| ns / US), [5000; 6]);
+
+    run.executions[1].lane = 1;
+    assert_eq!(run.recording(1000, 2300, &[]).by_the_device(), None, "two lanes meet somehow");
+    run.executions.clear();
+    assert_eq!(run.recording(1000, 2300, &[]).by_the_device(), None, "no begins");
+}

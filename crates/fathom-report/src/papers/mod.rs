@@ -17,6 +17,7 @@ mod given;
 mod page;
 mod prose;
 mod select;
+mod simulated;
 mod sources;
 mod verdict;
 

@@ -12,6 +12,15 @@
 //! - `{{ratio DATA phase=P of=CHOICE over=CHOICE [where=CHOICE] [show=WHAT]}}` and
 //!   `{{value DATA phase=P where=CHOICE [show=WHAT]}}`, within a sentence.
 //! - `{{blocks FILE}}`: the counts of `fathom report --blocks`, a column for each cell.
+//! - `{{simulated DATA show=WHAT [where=LABEL]}}`: of exports of `fathom simulate --json`, which
+//!   `[simulated.DATA]` names, a row for each cell whose label begins so and a column for each
+//!   device; with `device=NAME` a column for each WHAT, of which there may be several with commas.
+//!   With `of=LABEL device=NAME` one value within a sentence, with `of=END over=END device=NAME` how
+//!   each cell whose label ends so compares with the one that ends otherwise, and with
+//!   `device=NAME file=NAME.svg title=WORDS` a figure. WHAT is `slower` (the mean), `p50`, `p99`,
+//!   `p999`, `max`, `total` (of all runs), `executions`, `flushes`, `written`, and of what the
+//!   slowest thousandth did `slowest-` and `others-` with `reads`, `writes`, `flushes`,
+//!   `more-flushes` and `after-writes`.
 //! - `{{given SOURCE}}…{{end}}`: words with numbers that no data print, and who says them: `paper`,
 //!   `rule`, `author`, `withdrawn`, or a file, in which they have to stand ([`super::given`]).
 //! - `{{verdicts}}`: how many findings have which verdict. `{{numbers}}`: how many are given.
@@ -21,7 +30,7 @@
 //!
 //! A CHOICE is `axis:value,axis:value`; WHAT is `faster` (the default; a rate), `slower` (a time),
 //! `elapsed` (a time by the wall's clock), `flushes`, `written`, `read`, `device` (time at the device),
-//! `device-share`, `cpu-share`, `p50`, `p999`, `sync` or `cpu`. `x=N` is an abscissa, `slowed=N` a
+//! `device-share`, `cpu-share`, `fastest`, `p50`, `p999`, `sync` or `cpu`. `x=N` is an abscissa, `slowed=N` a
 //! processor that is so many times as slow.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +42,7 @@ use super::finding::Finding;
 use super::given::{GivenCounts, GivenWords};
 use super::prose;
 use super::select::{Choice, Show, ratio_text};
+use super::simulated::Quantity;
 use super::{Dataset, Papers, PapersError, Verdict};
 
 /// What stands at the head of the page, for whoever would mend it by hand.
@@ -203,6 +213,7 @@ impl<'a> Printer<'a> {
                 let path = papers.directory.join(directive.argument()?);
                 return Ok(BlockCounts::read(&path)?.table());
             }
+            "simulated" => return Ok(self.simulated(directive)?),
             _ => {}
         }
         let name = directive.arguments.first().ok_or_else(|| format!("{} of what data?", directive.name))?;
@@ -249,12 +260,7 @@ impl<'a> Printer<'a> {
                 let [_, id] = &directive.arguments[..] else {
                     return Err("figure DATA ID file=NAME.svg".to_owned().into());
                 };
-                let file = directive.wanted("file")?;
-                let is_plain =
-                    file.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-                if !is_plain || !file.ends_with(".svg") || file.starts_with('.') {
-                    return Err(format!("{file:?} is no plain name of a file that ends in .svg").into());
-                }
+                let file = figure_file(directive)?;
                 let titles = crate::figures(&dataset.results).map_err(|error| error.to_string())?;
                 let title = titles.into_iter().find(|(known, _)| known == id).map(|(_, title)| title);
                 let svg = crate::figure_svg(&dataset.results, id).map_err(|error| error.to_string())?;
@@ -266,9 +272,37 @@ impl<'a> Printer<'a> {
             }
             other => Err(format!(
                 "{other:?} is no directive; there are: about, findings, table, figure, ratio, value, \
-                 blocks, given, end, verdicts, numbers"
+                 blocks, simulated, given, end, verdicts, numbers"
             )
             .into()),
+        }
+    }
+
+    /// A table, a value, ratios or a figure of simulated runs.
+    fn simulated(&mut self, directive: &Directive) -> Result<String, String> {
+        directive.knows(&["show", "where", "of", "over", "device", "file", "title"])?;
+        let name = directive.argument()?;
+        let simulated = self.papers.simulated.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.papers.simulated.keys().map(String::as_str).collect();
+            format!("nothing simulated is called {name:?}; there are: {}", known.join(", "))
+        })?;
+        self.used.insert(name.to_owned());
+        let option = |key: &str| directive.options.get(key).map(String::as_str);
+        if option("file").is_some() {
+            let (file, title) = (figure_file(directive)?, directive.wanted("title")?);
+            let svg = simulated.figure(directive.wanted("device")?, title)?;
+            self.figures.push((file.to_owned(), svg));
+            return Ok(format!("![{title}](figures/{file})"));
+        }
+        let words = directive.wanted("show")?.split(',');
+        let quantities: Vec<_> = words.map(Quantity::parse).collect::<Result<_, String>>()?;
+        let begin = option("where").unwrap_or("");
+        match (option("of"), option("over"), &quantities[..]) {
+            (Some(of), Some(over), _) => simulated.ratios(of, over, directive.wanted("device")?, &quantities),
+            (Some(of), None, [(quantity, _)]) => simulated.value(of, directive.wanted("device")?, *quantity),
+            (None, None, [(quantity, _)]) if option("device").is_none() => simulated.table(*quantity, begin),
+            (None, None, _) => simulated.table_of(directive.wanted("device")?, &quantities, begin),
+            _ => Err("simulated takes of= with one show=, or of= and over=".to_owned()),
         }
     }
 
@@ -323,7 +357,8 @@ impl<'a> Printer<'a> {
             );
             return Err(PapersError::Unused { path: finding.file.clone(), problem });
         }
-        match self.papers.datasets.all().keys().find(|name| !self.used.contains(*name)) {
+        let mut names = self.papers.datasets.all().keys().chain(self.papers.simulated.keys());
+        match names.find(|name| !self.used.contains(*name)) {
             Some(name) => {
                 let problem = format!("nothing is printed of the data set {name:?}");
                 Err(PapersError::Unused { path: page.to_path_buf(), problem })
@@ -331,6 +366,16 @@ impl<'a> Printer<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// The name of the file that a figure goes into.
+fn figure_file(directive: &Directive) -> Result<&str, String> {
+    let file = directive.wanted("file")?;
+    let is_plain = file.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if !is_plain || !file.ends_with(".svg") || file.starts_with('.') {
+        return Err(format!("{file:?} is no plain name of a file that ends in .svg"));
+    }
+    Ok(file)
 }
 
 /// A table of values.

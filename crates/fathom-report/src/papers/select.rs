@@ -82,6 +82,9 @@ pub(super) enum Show {
     DeviceShare,
     /// The part of the model time that the processor takes.
     CpuShare,
+    /// The time of the fastest execution of a run: what it takes where it waits least for a
+    /// processor that others use.
+    Fastest,
     /// The time that half of the executions took at most: of each run, and of these the median.
     P50,
     /// The time that 999 of 1000 executions took at most: likewise.
@@ -102,11 +105,12 @@ impl Show {
             "device" => Ok(Show::Device),
             "device-share" => Ok(Show::DeviceShare),
             "cpu-share" => Ok(Show::CpuShare),
+            "fastest" => Ok(Show::Fastest),
             "p50" => Ok(Show::P50),
             "p999" => Ok(Show::P999),
             other => Err(format!(
                 "{other:?} is none of faster, slower, flushes, written, read, sync, cpu, elapsed, device, \
-                 device-share, cpu-share, p50, p999"
+                 device-share, cpu-share, fastest, p50, p999"
             )),
         }
     }
@@ -121,7 +125,7 @@ impl Show {
     fn of_model(self, slowed: f64) -> Option<impl Fn(&ModelShare) -> f64> {
         let is_told = match self {
             Show::Flushes | Show::Written | Show::Read => true,
-            Show::Device | Show::DeviceShare | Show::CpuShare => true,
+            Show::Device | Show::DeviceShare | Show::CpuShare | Show::Fastest => true,
             Show::Faster | Show::Slower => slowed != 1.0,
             Show::Sync | Show::Cpu | Show::Elapsed | Show::P50 | Show::P999 => false,
         };
@@ -133,6 +137,7 @@ impl Show {
                 Show::Written => share.written_bytes,
                 Show::Read => share.read_bytes,
                 Show::Device => share.device_ns,
+                Show::Fastest => share.fastest_ns,
                 Show::DeviceShare => share.device_ns / whole,
                 Show::CpuShare => cpu / whole,
                 Show::Faster => 1e9 / whole,
@@ -161,7 +166,7 @@ impl Show {
             Show::Flushes | Show::Written | Show::Read => {
                 range_ratio(&self.values(of, slowed)?, &self.values(over, slowed)?)
             }
-            Show::Faster | Show::Slower | Show::Device => {
+            Show::Faster | Show::Slower | Show::Device | Show::Fastest => {
                 let pick = self.of_model(slowed)?;
                 let value = |run: &OfRun| run.model.as_ref().map(&pick);
                 let pairs: Vec<(f64, f64)> = of
@@ -203,7 +208,9 @@ impl Show {
             Show::Slower if slowed == 1.0 => Some(time(measure.time_ns)),
             Show::Elapsed => Some(time(measure.wall_time_ns)),
             Show::Faster => Some(rate(mean_interval(&self.values(measure, slowed)?)?)),
-            Show::Slower | Show::Device => Some(time(mean_interval(&self.values(measure, slowed)?)?)),
+            Show::Slower | Show::Device | Show::Fastest => {
+                Some(time(mean_interval(&self.values(measure, slowed)?)?))
+            }
             Show::P50 => Some(number::time(measure.model_latency_ns.unwrap_or(measure.latency_ns)[1])),
             Show::P999 => Some(number::time(measure.model_latency_ns.unwrap_or(measure.latency_ns)[4])),
             Show::Sync => Some(number::percent(measure.shares.sync)),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::PapersError;
 use super::dataset::{Dataset, Datasets, Source as DatasetSource};
 use super::finding::Finding;
+use super::simulated::Simulated;
 
 /// The page's sources, read.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub struct Papers {
     pub(super) page: String,
     pub(super) datasets: Datasets,
     pub(super) findings: Vec<Finding>,
+    /// Exports of simulated runs by name.
+    pub(super) simulated: BTreeMap<String, Simulated>,
 }
 
 /// What a file `*.toml` of the directory holds.
@@ -24,6 +27,16 @@ struct Source {
     data: BTreeMap<String, DatasetSource>,
     #[serde(default)]
     finding: Vec<Finding>,
+    #[serde(default)]
+    simulated: BTreeMap<String, SimulatedSource>,
+}
+
+/// Exports of `fathom simulate --json` under one name.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SimulatedSource {
+    /// The files, beside the source.
+    files: Vec<String>,
 }
 
 impl Papers {
@@ -46,6 +59,7 @@ impl Papers {
         files.sort();
         let mut datasets = Datasets::default();
         let mut findings = Vec::new();
+        let mut simulated = BTreeMap::new();
         for file in files {
             let source = text(&file)?;
             let parsed: Source =
@@ -56,9 +70,17 @@ impl Papers {
                     return Err(PapersError::Twice { path: file, name });
                 }
             }
+            for (name, exports) in parsed.simulated {
+                let paths: Vec<PathBuf> = exports.files.iter().map(|file| directory.join(file)).collect();
+                let read = Simulated::read(&paths)
+                    .map_err(|problem| PapersError::Choice { name: name.clone(), problem })?;
+                if simulated.insert(name.clone(), read).is_some() {
+                    return Err(PapersError::Twice { path: file, name });
+                }
+            }
             findings.extend(parsed.finding.into_iter().map(|finding| finding.of(&file)));
         }
-        Ok(Papers { directory: directory.to_path_buf(), page, datasets, findings })
+        Ok(Papers { directory: directory.to_path_buf(), page, datasets, findings, simulated })
     }
 
     /// The data sets by name.

@@ -23,10 +23,12 @@ fn row(label: &str, device: &str, ms: f64) -> Row {
         other_ns: 0.0,
         p50_ns: Some(ms * 0.9e6),
         p99_ns: None,
+        p999_ns: None,
         flushes: 1.25,
         written_bytes: 8192.0,
         read_bytes: 0.0,
         of_runs: Vec::new(),
+        each_run: Vec::new(),
     }
 }
 

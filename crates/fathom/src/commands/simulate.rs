@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fathom_device::{Kind, Model, RECORDER, presets};
 use fathom_lab::schedule::Interrupt;
-use fathom_lab::simulate::{Question, StudyError, study};
+use fathom_lab::simulate::{ByTheDevice, Question, StudyError, study};
 use fathom_lab::store::Results;
 use fathom_output::{shown_path, tell};
 use fathom_report::Simulation;
@@ -36,7 +36,9 @@ pub fn run(asked: &Simulate, parsed: &Invocation) -> super::Result {
         let (results, title, kept) = done?;
         (results, title, Some(kept))
     };
-    let question = Question { devices, phase: asked.phase.clone(), cell: asked.cell.clone(), runs: None };
+    let (phase, cell) = (asked.phase.clone(), asked.cell.clone());
+    let by_the_device = if asked.device_alone { ByTheDevice::All } else { ByTheDevice::Unseen };
+    let question = Question { devices, phase, cell, runs: None, by_the_device };
     let study = study(&results, &question).map_err(|error| match error {
         StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::usage(error),
         StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
