@@ -327,8 +327,8 @@ mod tests {
         assert!(words.contains(&"BatchMode=yes".to_owned()));
     }
 
-    /// A push to a busy machine was told to be a dead connection: adb had taken all of the file, and
-    /// for 90 s nothing more was seen of what was written and added up there.
+    /// A push to a busy machine was told to be a dead connection: adb had taken all of the file,
+    /// and for 90 s nothing more was seen of what was written and added up there.
     #[test]
     fn a_command_that_says_it_goes_on_is_waited_for_and_one_that_stands_still_is_not() {
         let limit = Duration::from_secs(3);
