@@ -639,7 +639,7 @@ mod tests {
         assert_eq!((ts("file system metadata 8 KiB"), ts("transaction")), (0.0, 200.0));
         assert!(events.iter().any(|event| event["ph"] == "M" && event["args"]["name"] == "device"));
         let sql = |event: &&Value| event["args"]["sql"] == "INSERT INTO <t> VALUES (?)";
-        assert!(spans.iter().any(|span| sql(&span) && span["tid"] == 1), "{spans:?}");
+        assert!(spans.iter().any(|span| sql(span) && span["tid"] == 1), "{spans:?}");
         let sync = spans.iter().find(|span| span["name"] == "sync WAL 2, waits").unwrap();
         assert_eq!((&sync["tid"], &sync["args"]["call"]["file"]), (&json!(2), &json!("wal")));
     }

@@ -112,9 +112,9 @@ impl Recording {
                 return None;
             }
             let queue_ns = last.queue_ns + (start_ns - last.at_ns);
-            marks.push(Mark { thread: THREAD, at_ns: start_ns, call_ns: 0, cpu_ns: 0, queue_ns });
+            marks.push(Mark { thread: THREAD, at_ns: start_ns, call_ns: 0, cpu_ns: 0, queue_ns, call: None });
             let call_ns = execution.wall_ns;
-            marks.push(Mark { thread: THREAD, at_ns: end_ns, call_ns, cpu_ns: 0, queue_ns });
+            marks.push(Mark { thread: THREAD, at_ns: end_ns, call_ns, cpu_ns: 0, queue_ns, call: None });
         }
         let windows = self.windows.iter().map(|window| {
             let (start_ns, end_ns) = (window.start_ns, window.end_ns);
