@@ -121,20 +121,28 @@ impl Shard {
         &self.lines
     }
 
-    /// Of the lines that a look-up of this hash goes through.
+    /// The line that a look-up of this hash begins with; nothing if there are none.
     #[inline]
-    fn walk(&self, h: u64) -> impl Iterator<Item = usize> {
-        let last = self.lines.len().wrapping_sub(1);
-        let home = h as usize & last;
-        let mut goes_on = true;
-        let mut past = move |at: usize| std::mem::replace(&mut goes_on, self.lines[at].passed != 0);
-        (0..self.lines.len()).map(move |n| home.wrapping_add(n) & last).take_while(move |&at| past(at))
+    fn home(&self, h: u64) -> Option<usize> {
+        Some(h as usize & self.lines.len().checked_sub(1)?)
+    }
+
+    /// The line behind line `at`, if a look-up that began at `home` has to go on there.
+    #[inline]
+    fn next(&self, at: usize, home: usize) -> Option<usize> {
+        if self.lines[at].passed == 0 {
+            return None;
+        }
+        let next = (at + 1) & (self.lines.len() - 1);
+        (next != home).then_some(next)
     }
 
     /// Where the word of this key is.
     #[inline]
     fn word_of(&self, key: &[u8], h: u64) -> Option<usize> {
-        for at in self.walk(h) {
+        let home = self.home(h)?;
+        let mut at = home;
+        loop {
             let mut words = self.lines[at].of(h);
             while words != 0 {
                 let place = at * WORDS + words.trailing_zeros() as usize;
@@ -143,8 +151,8 @@ impl Shard {
                 }
                 words &= words - 1;
             }
+            at = self.next(at, home)?;
         }
-        None
     }
 
     /// The word at a place.
@@ -172,7 +180,9 @@ impl Shard {
     /// very unlikely.
     #[inline]
     pub(super) fn likely(&self, h: u64) -> Option<Rid> {
-        for at in self.walk(h) {
+        let home = self.home(h)?;
+        let mut at = home;
+        loop {
             let line = &self.lines[at];
             let words = line.of(h);
             if words != 0 {
@@ -180,17 +190,18 @@ impl Shard {
                 let place = line.words[n] & SEVERAL;
                 return if place == SEVERAL { self.first_of(at * WORDS + n) } else { Some(Rid(place)) };
             }
+            at = self.next(at, home)?;
         }
-        None
     }
 
     /// Begins to bring the key of the first word of this hash into the caches.
     #[inline]
     pub(super) fn prefetch_key(&self, h: u64) {
-        let words = |at: usize| (at, self.lines[at].of(h));
-        if let Some((at, words)) = self.walk(h).map(words).find(|(_, words)| *words != 0) {
-            let owner = &self.owners[at * WORDS + words.trailing_zeros() as usize];
-            prefetch::value(owner);
+        let Some(at) = self.home(h) else { return };
+        let words = self.lines[at].of(h);
+        // The few that are behind their line are fetched when they are looked for.
+        if words != 0 {
+            prefetch::value(&self.owners[at * WORDS + words.trailing_zeros() as usize]);
         }
     }
 
@@ -246,8 +257,8 @@ impl Shard {
             at = (at + 1) & last;
         };
         self.lines[at].words[n] = sign(h) | place;
-        // Nobody's is to be forgotten and not dropped: to see that there is nothing to drop would take
-        // reading it, a wait for memory.
+        // Nobody's is to be forgotten and not dropped: to see that there is nothing to drop would
+        // take reading it, a wait for memory.
         std::mem::forget(std::mem::replace(&mut self.owners[at * WORDS + n], owner));
     }
 
