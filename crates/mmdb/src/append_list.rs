@@ -5,11 +5,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Buckets of doubling size: an item never moves, so a reference to it stays good while the list
-/// lives.
+/// lives. Each item is a piece of memory of its own, so the places are close together: where there
+/// are many items, finding one costs less when the caches hold all places.
 #[derive(Debug)]
 pub(crate) struct AppendList<T> {
-    buckets: [OnceLock<Box<[OnceLock<T>]>>; 29],
+    buckets: [OnceLock<Box<[OnceLock<Box<T>>]>>; 29],
     len: AtomicU32,
+    items: AtomicU32,
 }
 
 /// The first bucket has this many places, a power of two.
@@ -23,7 +25,11 @@ fn place(i: u32) -> (usize, usize) {
 
 impl<T> AppendList<T> {
     pub(crate) fn new() -> Self {
-        AppendList { buckets: [const { OnceLock::new() }; 29], len: AtomicU32::new(0) }
+        AppendList {
+            buckets: [const { OnceLock::new() }; 29],
+            len: AtomicU32::new(0),
+            items: AtomicU32::new(0),
+        }
     }
 
     /// One past the highest number present.
@@ -34,7 +40,7 @@ impl<T> AppendList<T> {
     #[inline]
     pub(crate) fn get(&self, i: u32) -> Option<&T> {
         let (b, k) = place(i);
-        self.buckets.get(b)?.get()?.get(k)?.get()
+        self.buckets.get(b)?.get()?.get(k)?.get().map(|item| &**item)
     }
 
     /// Puts an item at number `i`. False, and nothing changes, if the number is used or out of
@@ -43,15 +49,17 @@ impl<T> AppendList<T> {
         let (b, k) = place(i);
         let Some(bucket) = self.buckets.get(b) else { return false };
         let bucket = bucket.get_or_init(|| (0..FIRST << b).map(|_| OnceLock::new()).collect());
-        let done = bucket[k].set(item).is_ok();
+        let done = bucket[k].set(Box::new(item)).is_ok();
+        self.items.fetch_add(u32::from(done), Ordering::Relaxed);
         self.len.fetch_max(i.saturating_add(1), Ordering::AcqRel);
         done
     }
 
-    /// Bytes of the places, used or not.
+    /// Bytes of the items, and of the places, used or not.
     pub(crate) fn memory(&self) -> u64 {
         let made = self.buckets.iter().filter_map(OnceLock::get);
-        made.map(|bucket| block(size_of_val(&**bucket))).sum()
+        let places = made.map(|bucket| block(size_of_val(&**bucket))).sum::<u64>();
+        places + u64::from(self.items.load(Ordering::Relaxed)) * block(size_of::<T>())
     }
 
     /// The items present, with their numbers.
@@ -83,5 +91,8 @@ mod tests {
         assert!(l.put(3, "a"));
         assert!(!l.put(3, "b"));
         assert_eq!((l.get(3), l.get(2), l.len()), (Some(&"a"), None, 4));
+        let one = l.memory();
+        assert!(l.put(0, "c"));
+        assert_eq!(l.memory(), one + block(size_of::<&str>()));
     }
 }

@@ -7,6 +7,7 @@
 //! of.
 
 use crate::codec::{u32_at, u64_at};
+use crate::prefetch;
 use crate::snapshot::Versions;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, RwLock};
@@ -63,16 +64,20 @@ impl Rid {
     }
 }
 
-/// A run of slots of one class, under one latch.
+/// A run of slots of one class, under one latch. What a read needs stands first, in one line of the
+/// caches.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Container {
-    pub(crate) class: u8,
+    pub(crate) bytes: RwLock<Box<[u8]>>,
     pub(crate) slot_size: usize,
-    /// Position of this container's image in the files of both checkpoint sides.
-    pub(crate) image: u32,
+    /// Where its bytes are, or were: for nothing but to fetch them ahead of use.
+    address: usize,
+    pub(crate) class: u8,
     /// Per side: changed since that side's last checkpoint.
     pub(crate) dirty: [AtomicBool; 2],
-    pub(crate) bytes: RwLock<Box<[u8]>>,
+    /// Position of this container's image in the files of both checkpoint sides.
+    pub(crate) image: u32,
     before: Before,
     /// The newest snapshot when this was made: it and those before it see nothing here.
     pub(crate) born: u64,
@@ -109,6 +114,7 @@ impl Container {
         Container {
             class,
             slot_size: CLASSES[usize::from(class) % CLASSES.len()],
+            address: bytes.as_ptr().addr(),
             image,
             dirty: [AtomicBool::new(true), AtomicBool::new(true)],
             bytes: RwLock::new(bytes),
@@ -158,6 +164,12 @@ impl Container {
                 d.store(true, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Begins to bring a slot into the caches.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: u16) {
+        prefetch::bytes(self.address + usize::from(slot) * self.slot_size, self.slot_size);
     }
 
     #[inline]

@@ -24,6 +24,7 @@ mod table;
 mod wrong;
 
 use crate as engine;
+use crate::intrusions::two_alike;
 use crate::lock::{Grant, LockManager, Mode, TableLock};
 use crate::medium::{CrashMedium, Faults};
 use crate::sync::{self, thread, thread::spawn};
@@ -308,33 +309,39 @@ fn ranges_without_a_part_of_their_locks_are_noticed() {
     }
 }
 
-/// A row outgrows its slot, then another one is deleted and inserted again by one transaction,
-/// while reads without locks look for both: alone, many at once, and in snapshots.
+/// A row outgrows its slot, then another one is deleted and inserted again by one transaction, and a
+/// third one comes to the slot that the first has left, while reads without locks look for the first
+/// two, which an index takes for each other: alone, many at once, and in snapshots.
 fn read_what_moves(seed: u64, schedules: usize, locking: Locking, defect: Sabotage) {
+    let [a, b] = two_alike();
     explore(seed, schedules, move || {
         let db = Database::open("/db", Options { sabotage: defect, ..options() }).unwrap();
         let s = Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::VarBytes(900));
         let t = db.create_table(s.primary_key(&["id"]).locking(locking)).unwrap();
         let row = |id: i64, len: usize| [Value::Int(id), Value::Bytes(&[7; 900][..len])];
-        db.run(|tx| (1..=2i64).try_for_each(|id| tx.insert(&t, &row(id, 3)))).unwrap();
+        db.run(|tx| [a, b].into_iter().try_for_each(|id| tx.insert(&t, &row(id, 3)))).unwrap();
         let writer = {
             let (db, t) = (db.clone(), t.clone());
             spawn(move || {
-                drop(db.run_with(Durability::Lazy, |tx| tx.upsert(&t, &row(1, 800))).unwrap());
+                drop(db.run_with(Durability::Lazy, |tx| tx.upsert(&t, &row(a, 800))).unwrap());
                 let again = |tx: &mut crate::Transaction<'_>| {
-                    tx.delete(&t, &[2.into()])?;
-                    tx.insert(&t, &row(2, 4))
+                    tx.delete(&t, &[b.into()])?;
+                    tx.insert(&t, &row(b, 4))
                 };
                 drop(db.run_with(Durability::Lazy, again).unwrap());
+                drop(db.run_with(Durability::Lazy, |tx| tx.insert(&t, &row(-1, 5))).unwrap());
             })
         };
         let mut last = [3, 3];
         for turn in 0..3 {
             let mut lengths = [0, 0];
             let mut see = |n: usize, row: Option<crate::RowView<'_>>| {
-                lengths[n] = row.map_or(0, |row| row.at(1).as_bytes().map_or(0, <[u8]>::len));
+                lengths[n] = row.map_or(0, |row| {
+                    assert_eq!(row.at(0).as_int(), Some([a, b][n]), "the row of another key");
+                    row.at(1).as_bytes().map_or(0, <[u8]>::len)
+                });
             };
-            let keys = [[Value::Int(1)], [Value::Int(2)]];
+            let keys = [[Value::Int(a)], [Value::Int(b)]];
             match turn {
                 0 => db.get_many_with(&t, keys, see).unwrap(),
                 1 => db.snapshot().unwrap().get_many_with(&t, keys, see).unwrap(),

@@ -15,6 +15,9 @@ pub(crate) enum KeyBuf {
 }
 
 impl KeyBuf {
+    /// The key of no bytes.
+    pub(crate) const EMPTY: KeyBuf = KeyBuf::Inline(0, [0; INLINE]);
+
     pub(crate) fn new(b: &[u8]) -> KeyBuf {
         if b.len() <= INLINE {
             let mut a = [0; INLINE];

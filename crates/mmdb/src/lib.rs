@@ -48,6 +48,8 @@ mod index;
 #[cfg(test)]
 mod interleavings;
 mod interruption;
+#[cfg(test)]
+mod intrusions;
 mod key;
 mod life;
 mod lock;
@@ -59,7 +61,9 @@ mod memory;
 mod moment;
 mod moves;
 mod options;
+mod pause;
 mod point;
+mod prefetch;
 mod process;
 mod record;
 mod recovery;

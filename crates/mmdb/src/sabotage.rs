@@ -70,6 +70,10 @@ pub enum Sabotage {
     NoGhosts,
     /// Commits that take a key away and give it back do not say so.
     AnnouncesNoMoves,
+    /// Where the row at a place that a hash has led to has another key, there is none of this key.
+    BelievesHashes,
+    /// A read by a key takes whatever row is at the place that it was led to.
+    ReadsAnyRow,
     /// Who brings a key into an index does not look who has read an interval with it.
     NoRangeClaims,
     /// A range that has come to its end locks nothing behind its last row.

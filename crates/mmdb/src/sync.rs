@@ -12,8 +12,8 @@
 //! with `parking_lot`: nothing here is left half done by one.
 
 use rustix::thread::futex::{self, Timespec};
+use std::sync::PoisonError;
 pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
-use std::sync::{PoisonError, TryLockError};
 pub(crate) use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,16 +42,6 @@ impl<T> RwLock<T> {
     #[inline]
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Nothing if somebody writes or wants to: who has other locks must not wait for one.
-    #[inline]
-    pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        match self.0.try_read() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 
     #[inline]

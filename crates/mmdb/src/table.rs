@@ -4,12 +4,13 @@ use crate::append_list::AppendList;
 use crate::cache_line::CacheLine;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, SLOT_HEAD, Slot, zeros};
 use crate::error::{Error, Result};
-use crate::index::{BATCH, Index};
+use crate::index::Index;
 use crate::key::KeyBuf;
 use crate::life::{Life, Span};
 use crate::lock::TableLock;
 use crate::memory::{Budget, Gauge, block};
 use crate::moves::Moves;
+use crate::prefetch;
 use crate::row::Layout;
 use crate::schema::{IndexKind, Locking, Logging, Schema};
 use crate::snapshot::Snapshots;
@@ -497,6 +498,7 @@ impl TableInner {
         let size = self.space.container_size;
         let free = size / CLASSES[usize::from(class) % CLASSES.len()] * size_of::<Rid>();
         let more = spare.saturating_add(self.space.reserve()).saturating_add(block(size) + block(free));
+        let more = more.saturating_add(block(size_of::<Container>()));
         if self.space.lacks(more) {
             return Err(self.full());
         }
@@ -629,38 +631,20 @@ impl TableInner {
         Ok(AtPlace::Nothing)
     }
 
-    /// Brings what is at up to [`BATCH`] places into the caches, all of it at once. Who holds some
-    /// latches does not wait for another.
-    pub(crate) fn touch(&self, rids: impl Iterator<Item = Rid>) {
-        const LINE: usize = 64;
-        /// Of longer rows the rest comes in order, which a processor foresees.
-        const LINES: usize = 8;
-        let mut containers = [const { None }; BATCH];
-        let (mut numbers, mut latched) = ([0; BATCH], 0);
-        // Of each row which of them it is in, where, and its slot's size.
-        let (mut rows, mut count) = ([(0, 0, 0); BATCH], 0);
-        for rid in rids.take(BATCH) {
-            let number = rid.container();
-            let Some(c) = self.containers.get(number) else { continue };
-            let held = match numbers[..latched].iter().position(|&n| n == number) {
-                Some(held) => held,
-                None => {
-                    let Some(bytes) = c.bytes.try_read() else { continue };
-                    (containers[latched], numbers[latched]) = (Some(bytes), number);
-                    latched += 1;
-                    latched - 1
-                }
-            };
-            rows[count] = (held, c.range(rid.slot()).start, c.slot_size);
-            count += 1;
+    /// Begins to bring what it takes to find a place into the caches.
+    #[inline]
+    pub(crate) fn prefetch_container(&self, rid: Rid) {
+        if let Some(c) = self.containers.get(rid.container()) {
+            prefetch::line(std::ptr::from_ref(c).addr());
         }
-        let mut sum = 0u8;
-        for &(held, at, size) in &rows[..count] {
-            let slot = containers[held].as_ref().and_then(|bytes| bytes.get(at..at + size));
-            let lines = slot.unwrap_or_default().iter().step_by(LINE).take(LINES);
-            sum = lines.fold(sum, |sum, byte| sum ^ byte);
+    }
+
+    /// Begins to bring what is at a place into the caches.
+    #[inline]
+    pub(crate) fn prefetch(&self, rid: Rid) {
+        if let Some(c) = self.containers.get(rid.container()) {
+            c.prefetch(rid.slot());
         }
-        std::hint::black_box(sum);
     }
 
     /// How many rows were written in each generation of the table's columns.

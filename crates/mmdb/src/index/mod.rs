@@ -4,6 +4,7 @@ mod doubts;
 mod hash;
 mod ordered;
 mod probe;
+mod shard;
 
 use crate::container::Rid;
 use crate::key::KeyBuf;
@@ -15,6 +16,8 @@ use crate::spawner::Spawner;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use doubts::Doubts;
 use hash::HashIndex;
+#[cfg(test)]
+pub(crate) use hash::alike;
 use ordered::OrderedIndex;
 pub(crate) use probe::{BATCH, Probe};
 use std::collections::VecDeque;
@@ -234,11 +237,30 @@ impl Index {
         }
     }
 
-    /// As [`Index::find`], of up to [`BATCH`] keys among `keys`. Those of a hash index are looked up
-    /// together.
-    pub(crate) fn find_many(&self, keys: &[u8], probes: &mut [Probe]) {
+    /// Begins to bring what a look-up reads first into the caches.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Body::Hash(h) = &self.body {
+            h.prefetch(hash);
+        }
+    }
+
+    /// Where a row is that may have this key: less to read than for [`Index::find`]. That there is
+    /// none is certain; that the row has the key, who reads it has to see.
+    #[inline]
+    pub(crate) fn likely(&self, key: &[u8], hash: u64) -> Option<Rid> {
         match &self.body {
-            Body::Hash(h) => h.find_many(keys, probes),
+            Body::Hash(h) => h.likely(hash),
+            Body::Ordered(o) => o.find(key),
+        }
+    }
+
+    /// As [`Index::likely`], of each of these, whose keys are among `keys`. Those of a hash index
+    /// are looked up together; if they are to be looked up `again` by [`Index::find`], it has what
+    /// it needs in the caches.
+    pub(crate) fn likely_many(&self, keys: &[u8], probes: &mut [Probe], again: bool) {
+        match &self.body {
+            Body::Hash(h) => h.likely_many(probes, again),
             Body::Ordered(o) => probes.iter_mut().for_each(|p| p.rid = o.find(&keys[p.key.clone()])),
         }
     }

@@ -3,9 +3,7 @@
 use crate::container::Rid;
 use std::ops::Range;
 
-/// Keys that are looked up together at most: as many misses of the caches overlap, and so many
-/// latches are held at once, for a microsecond or two. More gain nothing: a processor has room for
-/// about as many loads.
+/// Keys that are looked up together at most: as many misses of the caches overlap.
 pub(crate) const BATCH: usize = 16;
 
 /// One of them.
@@ -14,6 +12,6 @@ pub(crate) struct Probe {
     /// Where it stands among the encoded keys.
     pub(crate) key: Range<usize>,
     pub(crate) hash: u64,
-    /// Where its row is, as the index says.
+    /// Where its row is, as the hash says.
     pub(crate) rid: Option<Rid>,
 }

@@ -1,10 +1,10 @@
 //! Primary keys that are looked up together, so that their misses of the caches overlap.
 //!
-//! A read of one row waits for memory three times, one after the other: for the group of the hash
-//! table where its key is, for the entry, for the row. Rows of a table that is much larger than the
-//! caches cost that and little else. Here all keys of a batch go one step before any goes the next,
-//! so that a processor has the loads of many under way at once. What is found is not believed: the
-//! read that follows looks whether a row is there, and has the key.
+//! A read of one row waits for memory twice, one after the other: for the line of the index that says
+//! where it is, and for the row. Rows of a table that is much larger than the caches cost that and
+//! little else. Here all keys of a batch go one step before any goes the next, so that a processor
+//! has the loads of many under way at once. What is found is not believed: the read that follows
+//! looks whether a row is there, and has the key.
 
 use crate::container::Rid;
 use crate::error::Result;
@@ -39,24 +39,27 @@ impl Batch {
         Ok(())
     }
 
-    /// Looks all of them up, and brings the rows into the caches.
-    pub(crate) fn look_up(&mut self, t: &TableInner) {
-        t.indexes[0].find_many(&self.keys, &mut self.probes);
-        t.touch(self.probes.iter().filter_map(|probe| probe.rid));
+    /// Looks all of them up, and brings the rows into the caches; with `again` also what it takes to
+    /// look them up once more.
+    pub(crate) fn look_up(&mut self, t: &TableInner, again: bool) {
+        t.indexes[0].likely_many(&self.keys, &mut self.probes, again);
+        let rids = self.probes.iter().filter_map(|probe| probe.rid);
+        rids.clone().for_each(|rid| t.prefetch_container(rid));
+        rids.for_each(|rid| t.prefetch(rid));
     }
 
-    /// Key number `n`, and where the index says that its row is.
+    /// Key number `n`, and where its row is if the row there has it.
     #[inline]
     pub(crate) fn key(&self, n: usize) -> (&[u8], Option<Rid>) {
         let probe = &self.probes[n];
         (&self.keys[probe.key.clone()], probe.rid)
     }
 
-    /// Brings all that reads of these keys will need into the caches. Whether the keys fit is for
-    /// those to say.
-    pub(crate) fn warm<'v, K: AsRef<[Value<'v>]>>(&mut self, t: &TableInner, keys: &[K]) {
+    /// Brings all that reads of these keys will need into the caches, `again` as above. Whether the
+    /// keys fit is for those to say.
+    pub(crate) fn warm<'v, K: AsRef<[Value<'v>]>>(&mut self, t: &TableInner, keys: &[K], again: bool) {
         if self.encode(t, keys).is_ok() {
-            self.look_up(t);
+            self.look_up(t, again);
         }
     }
 }

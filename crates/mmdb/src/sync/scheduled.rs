@@ -105,16 +105,6 @@ impl<T> RwLock<T> {
         Guard { value: self.value.read(), gate }
     }
 
-    pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        let gate = match explored().then(|| self.gate.try_read()) {
-            Some(Err(std::sync::TryLockError::WouldBlock)) => return None,
-            Some(Err(std::sync::TryLockError::Poisoned(gate))) => Some(gate.into_inner()),
-            Some(Ok(gate)) => Some(gate),
-            None => None,
-        };
-        Some(Guard { value: self.value.try_read()?, gate })
-    }
-
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
         let gate = explored().then(|| passed(self.gate.write()));
         Guard { value: self.value.write(), gate }

@@ -302,6 +302,8 @@ impl<'db> Transaction<'db> {
     fn locate(&mut self, t: &TableInner, key: &[u8], hash: u64, mode: Mode) -> Result<Option<Found>> {
         let text = || format!("{:02x?}", key);
         let exclusive = mode == Mode::Exclusive;
+        // While the locks are taken.
+        t.indexes[0].prefetch(hash);
         self.lock_table(t, if exclusive { Mode::IntentExclusive } else { Mode::IntentShared })?;
         let covered = !exclusive && self.has_whole_table(t);
         match t.locking {
@@ -485,7 +487,7 @@ impl<'db> Transaction<'db> {
             in_batches(keys, |first, some| {
                 let t = self.table(table)?;
                 // What others change before its lock is taken is looked up again behind that.
-                lease.buffers().batch.warm(t, some);
+                lease.buffers().batch.warm(t, some, true);
                 for (n, key) in some.iter().enumerate() {
                     let found = self.get_with(table, key.as_ref(), |row| read(first + n, Some(row)))?;
                     if found.is_none() {
