@@ -4,12 +4,15 @@ use crate::memory::block;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Places of items; none of what is not filled.
+type Bucket<T> = Box<[OnceLock<Box<T>>]>;
+
 /// Buckets of doubling size: an item never moves, so a reference to it stays good while the list
 /// lives. Each item is a piece of memory of its own, so the places are close together: where there
 /// are many items, finding one costs less when the caches hold all places.
 #[derive(Debug)]
 pub(crate) struct AppendList<T> {
-    buckets: [OnceLock<Box<[OnceLock<Box<T>>]>>; 29],
+    buckets: [OnceLock<Bucket<T>>; 29],
     len: AtomicU32,
     items: AtomicU32,
 }

@@ -31,6 +31,9 @@ enum Step {
     Replace(i64, usize),
 }
 
+/// The key of a row, and how long it is.
+type Length = (i64, usize);
+
 /// The lengths of the rows by their keys.
 type Rows = HashMap<i64, usize>;
 
@@ -161,7 +164,7 @@ fn all_of_them(sabotage: Sabotage) {
     let mut reused = 0;
     for (x, y) in [(1, 2), (a, b), (b, a)] {
         let z = 1_000_000_007;
-        let intrusions: [(&[(i64, usize)], &[Step]); 9] = [
+        let intrusions: [(&[Length], &[Step]); 9] = [
             (&[(x, 3)], &[]),
             (&[(x, 3), (y, 4)], &[]),
             (&[(x, 3), (y, 4)], &[Step::Put(x, 800)]),

@@ -34,7 +34,7 @@ impl Latched {
         let mut shard = self.shard.write();
         let taken = f(&mut shard);
         let lines = shard.lines();
-        let now = lines.as_ptr().addr() | lines.len().trailing_zeros() as usize % LINE;
+        let now = lines.as_ptr().addr() | (lines.len().trailing_zeros() as usize % LINE);
         if self.lines.load(Relaxed) != now {
             self.lines.store(now, Relaxed);
         }
