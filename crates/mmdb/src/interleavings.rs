@@ -309,9 +309,9 @@ fn ranges_without_a_part_of_their_locks_are_noticed() {
     }
 }
 
-/// A row outgrows its slot, then another one is deleted and inserted again by one transaction, and a
-/// third one comes to the slot that the first has left, while reads without locks look for the first
-/// two, which an index takes for each other: alone, many at once, and in snapshots.
+/// A row outgrows its slot, then another one is deleted and inserted again by one transaction, and
+/// a third one comes to the slot that the first has left, while reads without locks look for the
+/// first two, which an index takes for each other: alone, many at once, and in snapshots.
 fn read_what_moves(seed: u64, schedules: usize, locking: Locking, defect: Sabotage) {
     let [a, b] = two_alike();
     explore(seed, schedules, move || {

@@ -2,10 +2,11 @@
 //!
 //! 1. Nothing uncommitted ever comes into a container, so what is there may be read. The latch of
 //!    the container is held while a row is copied, so it is whole, and of one commit.
-//! 2. The index is asked for a place by the hash alone, and between it and the container another row
-//!    may come to the place: whoever followed it looks whether the row has the key. If it has not,
-//!    the index is asked with the key. A key is at one place at a time, for a commit clears the old
-//!    one before it fills the new one, so whatever was followed, a row that has the key is the one.
+//! 2. The index is asked for a place by the hash alone, and between it and the container another
+//!    row may come to the place: whoever followed it looks whether the row has the key. If it has
+//!    not, the index is asked with the key. A key is at one place at a time, for a commit clears
+//!    the old one before it fills the new one, so whatever was followed, a row that has the key is
+//!    the one.
 //! 3. A key that is not found, or whose place has no row any more, is missing only if no commit was
 //!    moving rows meanwhile (`moves.rs`). Else it is looked for again, and if that goes on, at a
 //!    moment when no commit is half applied.

@@ -248,10 +248,10 @@ fn a_large_transaction_is_counted_while_it_lives() {
     assert!(idle as f64 <= told - 8e6, "{idle} of {told}");
 }
 
-/// Rows of 20,000 bytes, until one is refused, where one of 40 bytes was: how many there were. It may
-/// be as many as a container holds, which has fewer free slots to list than one of small rows has, by
-/// 3 KiB: in between, there is room for this container and not for that. Of 160 limits in a row it
-/// was so with three. What is in use is within the limit all the same.
+/// Rows of 20,000 bytes, until one is refused, where one of 40 bytes was: how many there were. It
+/// may be as many as a container holds, which has fewer free slots to list than one of small rows
+/// has, by 3 KiB: in between, there is room for this container and not for that. Of 160 limits in a
+/// row it was so with three. What is in use is within the limit all the same.
 fn put_large_until_refused(db: &Database, tx: &mut Transaction<'_>, t: &Table, limit: u64) -> i64 {
     let large = vec![1; 20_000];
     let mut taken = 0;

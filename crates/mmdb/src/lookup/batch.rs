@@ -1,10 +1,10 @@
 //! Primary keys that are looked up together, so that their misses of the caches overlap.
 //!
-//! A read of one row waits for memory twice, one after the other: for the line of the index that says
-//! where it is, and for the row. Rows of a table that is much larger than the caches cost that and
-//! little else. Here all keys of a batch go one step before any goes the next, so that a processor
-//! has the loads of many under way at once. What is found is not believed: the read that follows
-//! looks whether a row is there, and has the key.
+//! A read of one row waits for memory twice, one after the other: for the line of the index that
+//! says where it is, and for the row. Rows of a table that is much larger than the caches cost that
+//! and little else. Here all keys of a batch go one step before any goes the next, so that a
+//! processor has the loads of many under way at once. What is found is not believed: the read that
+//! follows looks whether a row is there, and has the key.
 
 use crate::container::Rid;
 use crate::error::Result;
