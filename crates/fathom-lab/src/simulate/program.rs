@@ -9,6 +9,11 @@ use fathom_workload::sample::LaneSpan;
 use crate::model_time::SLACK_NS;
 use crate::recording::Recording;
 
+/// Of [`RequestTimes::kind`].
+pub(super) const READ: u8 = 0;
+pub(super) const WRITE: u8 = 1;
+pub(super) const FLUSH: u8 = 2;
+
 /// An operation that comes within so long after all before it were answered was on its way already,
 /// ns: who waits for an answer needs longer to wake up and ask again.
 const ON_ITS_WAY_NS: u64 = 10_000;
@@ -324,9 +329,9 @@ pub(super) fn are_threads_seen(recording: &Recording) -> bool {
 
 fn operation(kind: u8) -> Operation {
     match kind {
-        0 => Operation::Read,
-        1 => Operation::Write,
-        2 => Operation::Flush,
+        READ => Operation::Read,
+        WRITE => Operation::Write,
+        FLUSH => Operation::Flush,
         _ => Operation::Discard,
     }
 }

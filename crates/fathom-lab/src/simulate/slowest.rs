@@ -3,14 +3,11 @@
 use fathom_device::RequestTimes;
 use serde::{Deserialize, Serialize};
 
+use super::program::{FLUSH, READ, WRITE};
 use crate::recording::Execution;
 
 /// One in so many executions is of the slowest: those beyond p99.9.
 const ONE_IN: usize = 1000;
-
-const READ: u8 = 0;
-const WRITE: u8 = 1;
-const FLUSH: u8 = 2;
 
 /// Operations of one execution, means over so many executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

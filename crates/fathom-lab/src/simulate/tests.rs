@@ -8,15 +8,12 @@ use fathom_probe::Mark;
 use fathom_workload::sample::{LaneSpan, Window};
 use proptest::prelude::*;
 
+use super::program::{FLUSH, READ, WRITE};
 use super::*;
 use crate::recording::Execution;
 
 const US: u64 = 1000;
 const RECORDER_US: u64 = 100;
-
-const READ: u8 = 0;
-const WRITE: u8 = 1;
-const FLUSH: u8 = 2;
 
 /// A device on which a read takes 300, a write 1000 and a flush 4000, whatever came before.
 fn slow(channels: usize) -> Model {

@@ -198,23 +198,20 @@ impl Simulated {
         found
     }
 
+    /// The cells whose labels begin so.
+    fn labels(&self, begin: &str) -> Result<Vec<&str>, String> {
+        let mut labels = self.distinct(|row| &row.label);
+        labels.retain(|label| label.starts_with(begin));
+        match labels.is_empty() {
+            true => Err(format!("no cell is called {begin:?} or begins so")),
+            false => Ok(labels),
+        }
+    }
+
     /// A row for each cell whose label begins so, a column for each device.
     pub fn table(&self, quantity: Quantity, begin: &str) -> Result<String, String> {
         let devices = self.distinct(|row| &row.device);
-        let mut table = format!("| | {} |\n|---|{}", devices.join(" | "), "---|".repeat(devices.len()));
-        let labels = self.distinct(|row| &row.label).into_iter().filter(|label| label.starts_with(begin));
-        let labels: Vec<&str> = labels.collect();
-        if labels.is_empty() {
-            return Err(format!("no cell is called {begin:?} or begins so"));
-        }
-        for label in labels {
-            let values: Vec<String> = devices
-                .iter()
-                .map(|device| self.value(label, device, quantity))
-                .collect::<Result<_, String>>()?;
-            table += &format!("\n| {label} | {} |", values.join(" | "));
-        }
-        Ok(table)
+        markdown("", &devices, &self.labels(begin)?, |label, at| self.value(label, devices[at], quantity))
     }
 
     /// A row for each cell whose label begins so, a column for each quantity, on one device.
@@ -224,21 +221,8 @@ impl Simulated {
         quantities: &[(Quantity, &'static str)],
         begin: &str,
     ) -> Result<String, String> {
-        let heads: Vec<&str> = quantities.iter().map(|(_, head)| *head).collect();
-        let mut table = format!("| {device} | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
-        let labels = self.distinct(|row| &row.label).into_iter().filter(|label| label.starts_with(begin));
-        let labels: Vec<&str> = labels.collect();
-        if labels.is_empty() {
-            return Err(format!("no cell is called {begin:?} or begins so"));
-        }
-        for label in labels {
-            let values: Vec<String> = quantities
-                .iter()
-                .map(|(quantity, _)| self.value(label, device, *quantity))
-                .collect::<Result<_, String>>()?;
-            table += &format!("\n| {label} | {} |", values.join(" | "));
-        }
-        Ok(table)
+        let value = |label: &str, at: usize| self.value(label, device, quantities[at].0);
+        markdown(device, &heads(quantities), &self.labels(begin)?, value)
     }
 
     /// A value with its interval over the runs; counts of operations without one.
@@ -278,12 +262,6 @@ impl Simulated {
         device: &str,
         quantities: &[(Quantity, &'static str)],
     ) -> Result<String, String> {
-        let heads: Vec<&str> = quantities.iter().map(|(_, head)| *head).collect();
-        let mut table = format!(
-            "| {of} against {over}, {device} | {} |\n|---|{}",
-            heads.join(" | "),
-            "---|".repeat(heads.len())
-        );
         let names: Vec<&str> = self
             .distinct(|row| &row.label)
             .into_iter()
@@ -292,15 +270,11 @@ impl Simulated {
         if names.is_empty() {
             return Err(format!("no cell's label ends with {of:?}"));
         }
-        for name in names {
+        let value = |name: &str, at: usize| {
             let label = |end: &str| format!("{name} {end}").trim_start().to_owned();
-            let ratios: Vec<String> = quantities
-                .iter()
-                .map(|(quantity, _)| self.ratio(&label(of), &label(over), device, *quantity))
-                .collect::<Result<_, String>>()?;
-            table += &format!("\n| {name} | {} |", ratios.join(" | "));
-        }
-        Ok(table)
+            self.ratio(&label(of), &label(over), device, quantities[at].0)
+        };
+        markdown(&format!("{of} against {over}, {device}"), &heads(quantities), &names, value)
     }
 
     /// How one cell's runs compare with another's, block by block.
@@ -370,6 +344,28 @@ impl Simulated {
         }
         Ok(document(title, &about, y + 40.0, &body))
     }
+}
+
+/// How columns of these quantities are headed.
+fn heads(quantities: &[(Quantity, &'static str)]) -> Vec<&'static str> {
+    quantities.iter().map(|(_, head)| *head).collect()
+}
+
+/// A table: a row for each of `names`, a column for each of `heads`, whose place `value` is given.
+fn markdown(
+    corner: &str,
+    heads: &[&str],
+    names: &[&str],
+    value: impl Fn(&str, usize) -> Result<String, String>,
+) -> Result<String, String> {
+    let corner = if corner.is_empty() { String::new() } else { format!("{corner} ") };
+    let mut table = format!("| {corner}| {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
+    for name in names {
+        let values: Vec<String> =
+            (0..heads.len()).map(|at| value(name, at)).collect::<Result<_, String>>()?;
+        table += &format!("\n| {name} | {} |", values.join(" | "));
+    }
+    Ok(table)
 }
 
 #[cfg(test)]
