@@ -22,3 +22,36 @@ export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_STRIP=symbols
 std() {
   rustup target list --installed | grep -qx "$1" || rustup target add "$1" >/dev/null 2>&1
 }
+
+# sysroot TRIPLE: compiles the standard library for it, once; `sysroot` is where it lies. A library
+# beside the program (-Z build-std) will not do: some crates ask the compiler what it knows of the
+# processor, by programs of their own. Compiling it is not yet an option of a stable cargo; the
+# compiler is the same. With its bitcode, as rustup's has, for what is optimised as a whole.
+sysroot() {
+  local triple=$1 here
+  sysroot=$target/zig/sysroot-$(rustc --version | tr -c 'a-z0-9.\n' -)
+  local libraries=$sysroot/lib/rustlib/$triple/lib
+  [ -d "$libraries" ] && return
+  echo "Compiling the standard library for $triple …"
+  here=$(mktemp -d)
+  mkdir "$here/src"
+  touch "$here/src/lib.rs"
+  printf '[package]\nname = "nothing"\nedition = "2024"\n[workspace]\n' >"$here/Cargo.toml"
+  RUSTC_BOOTSTRAP=1 RUSTFLAGS="-C embed-bitcode=yes" CARGO_TARGET_DIR=$here/target cargo build --release --quiet --target "$triple" \
+    -Z build-std=std,panic_unwind,test --manifest-path "$here/Cargo.toml" || { rm -rf "$here"; die "it does not compile"; }
+  mkdir -p "$libraries.new"
+  cp "$here/target/$triple/release/deps/"*.rlib "$libraries.new"
+  mv "$libraries.new" "$libraries"
+  rm -rf "$here"
+}
+
+# library TRIPLE: has what is built from here on for it find a standard library: rustup's, or one that
+# is compiled.
+library() {
+  local triple=$1
+  std "$triple" && return
+  rustup component add rust-src >/dev/null 2>&1 || unavailable "rustup has neither std for $triple here nor its source"
+  sysroot "$triple"
+  # What a program of musl begins with (crt1.o) comes with rustup's std; here it is zig's.
+  export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$triple")_RUSTFLAGS=--sysroot=$sysroot -C link-self-contained=no"
+}

@@ -176,6 +176,17 @@ pub(crate) fn title_of_label(label: &str, axes: &BTreeMap<String, String>) -> St
     title.trim().to_owned()
 }
 
+/// A label of which nothing else is known: settings of SQLite that are written with a slash between
+/// (`ext4 wal/full`) as the tables write them (`ext4 WAL/FULL`).
+#[must_use]
+pub fn title_of_words(label: &str) -> String {
+    let word = |word: &str| match word.contains('/') {
+        true => setting_name(word).unwrap_or_else(|| word.to_owned()),
+        false => word.to_owned(),
+    };
+    label.split(' ').map(word).collect::<Vec<String>>().join(" ")
+}
+
 /// `WAL/FULL` of `wal/full`, `SQLite` of `sqlite`; none of what is neither.
 fn setting_name(word: &str) -> Option<String> {
     const SETTINGS: [&str; 9] =
@@ -276,6 +287,19 @@ mod tests {
 
     /// A baseline has no settings: `compare` showed its cells as the file writes them, and those of
     /// results as tables do.
+    #[test]
+    fn settings_with_a_slash_are_known_without_their_axes() {
+        for (label, title) in [
+            ("ext4 wal/full", "ext4 WAL/FULL"),
+            ("xfs+log delete/extra page_size=1024", "xfs+log DELETE/EXTRA page_size=1024"),
+            ("memory off", "memory off"),
+            ("ext4 smsc/sqlite", "ext4 smsc/sqlite"),
+            ("./wal/full", "./wal/full"),
+        ] {
+            assert_eq!(title_of_words(label), title);
+        }
+    }
+
     #[test]
     fn a_cell_of_a_baseline_is_written_as_one_of_results() {
         let of = |label: &str, axes: &[(&str, &str)]| {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
 use crate::experiment::{Cells, Experiment};
+use crate::naming::title_of_label;
 use crate::store::{CellRow, Results, RunStatus};
 use fathom_random::{Random, derive_seed};
 
@@ -164,6 +165,14 @@ pub struct PlannedCell {
     pub cell: Cell,
     /// Why it is left out here, with the remedy.
     pub skipped: Option<String>,
+}
+
+impl PlannedCell {
+    /// Its label as the tables write it: `ext4 WAL`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        title_of_label(&self.label, &self.cell.axes)
+    }
 }
 
 /// One run of one cell, to be made.

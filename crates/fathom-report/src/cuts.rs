@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use fathom_cut::{Class, Keeps, Outcome, RecordedRun};
+use fathom_lab::naming::title_of_words;
 use serde::{Deserialize, Serialize};
 
 use crate::style::{Align, Style, Table, tame};
@@ -59,6 +60,12 @@ impl Cut {
             }
             Some((_, verdict)) => verdict.class().name().to_owned(),
         }
+    }
+
+    /// Its label as the tables of runs write it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        title_of_words(&self.label)
     }
 
     /// The file system of its label, and the settings.
@@ -136,7 +143,7 @@ impl Cuts {
         for cell in &self.cells {
             table.row(vec![
                 cell.number.to_string(),
-                tame(&cell.label),
+                tame(&cell.title()),
                 durability_text(Some(cell.recorded.promise)).to_owned(),
                 cell.worst() + if cell.outcome.breaks_promise { " (!)" } else { "" },
                 cell.outcome.tally.states.to_string(),
@@ -151,14 +158,15 @@ impl Cuts {
             else {
                 continue;
             };
-            let head = format!("{}/{number}, {}: {verdict}", cell.number, cell.label);
+            let head = format!("{}/{number}, {}: {verdict}", cell.number, cell.title());
             let _ = writeln!(out, "  {}", style.bold(&tame(&head)));
             for line in &why.lines {
                 out += &style.paragraph("    ", &tame(line));
             }
         }
         for (label, reason) in &self.without {
-            out += &style.paragraph("  ", &tame(&format!("{label}: not tried: {reason}.")));
+            let title = title_of_words(label);
+            out += &style.paragraph("  ", &tame(&format!("{title}: not tried: {reason}.")));
         }
         for note in self.notes(recordings) {
             out += &style.paragraph("  ", &note);
@@ -188,7 +196,7 @@ impl Cuts {
         for (settings, cells) in rows {
             let promised =
                 cells.first().map(|cell| durability_text(Some(cell.recorded.promise))).unwrap_or_default();
-            let _ = write!(out, "| {} | {promised} |", tame(settings));
+            let _ = write!(out, "| {} | {promised} |", tame(&title_of_words(settings)));
             for filesystem in &filesystems {
                 let runs: Vec<&Cut> =
                     cells.iter().copied().filter(|cell| cell.parts().0 == *filesystem).collect();

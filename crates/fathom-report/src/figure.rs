@@ -1,7 +1,7 @@
 //! The figure model: what a figure shows, independent of what draws it. The page's charts, the
 //! static SVG, the tables under the figures and the CSV are made from this one value.
 
-use fathom_lab::analysis::{Clock, Measure, ModelShare, Shares};
+use fathom_lab::analysis::{Clock, Measure, Shares};
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 use fathom_lab::stats::{Interval, mean_interval};
 use serde::Serialize;
@@ -148,41 +148,17 @@ pub fn parts_ns(measure: &Measure) -> [f64; 5] {
     ]
 }
 
-/// The same as figures show it: divided by [`Measure::shares`], which of several threads are those
-/// of the critical path. The sum of the threads' times would say that half of the time is a sync
-/// for which one thread waits while the other computes.
-pub fn shown_parts_ns(measure: &Measure) -> [f64; 5] {
-    divided(parts_ns(measure).iter().sum(), &measure.shares)
-}
-
-/// The parts that a split figure shows, in a clock that the measure has: as measured, or by the
-/// model, whose time for the device is divided as the calls measured were.
-pub fn figure_parts_ns(measure: &Measure, clock: Clock) -> [f64; 5] {
-    let measured = shown_parts_ns(measure);
-    let models: Vec<_> = measure.runs.iter().filter_map(|run| Some((run.time_ns, run.model?))).collect();
-    if clock == Clock::Wall || models.is_empty() {
-        return measured;
-    }
-    let mean =
-        |of: &dyn Fn(&(f64, ModelShare)) -> f64| models.iter().map(of).sum::<f64>() / models.len() as f64;
-    let parts = by_model(
-        [mean(&|run| run.1.cpu_ns), mean(&|run| run.1.device_ns), mean(&|run| run.1.other_ns)],
-        measured,
-    );
-    // Of several threads one execution takes longer than its part of the phase.
-    let (whole, sum) = (mean(&|run| run.0), parts.iter().sum::<f64>());
-    if sum > 0.0 { parts.map(|part| part * whole / sum) } else { parts }
-}
-
-/// CPU, device and other time of the model in the parts of a split.
-fn by_model([cpu, device, other]: [f64; 3], measured: [f64; 5]) -> [f64; 5] {
-    let calls = &measured[1..4];
-    let in_calls: f64 = calls.iter().sum();
-    if in_calls <= 0.0 {
-        return [cpu, 0.0, 0.0, 0.0, device + other];
-    }
-    let part = |place: usize| device * calls[place] / in_calls;
-    [cpu, part(0), part(1), part(2), other]
+/// The parts as they are shown, in a clock that the measure has: divided by [`Measure::shares_in`],
+/// which of several threads are those of the critical path. The sum of the threads' times would say
+/// that half of the time is a sync for which one thread waits while the other computes.
+pub fn shown_parts_ns(measure: &Measure, clock: Clock) -> [f64; 5] {
+    let by_model = measure.runs.iter().filter(|run| clock == Clock::Model && run.model.is_some());
+    let whole: Vec<f64> = by_model.map(|run| run.time_ns).collect();
+    let total = match whole.len() {
+        0 => parts_ns(measure).iter().sum(),
+        runs => whole.iter().sum::<f64>() / runs as f64,
+    };
+    divided(total, &measure.shares_in(clock))
 }
 
 fn divided(total: f64, shares: &Shares) -> [f64; 5] {
@@ -227,14 +203,6 @@ pub fn value_text(metric: Metric, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What happened: on a busy machine a split said 60 % other where the model had 2 %.
-    #[test]
-    fn the_device_of_a_model_is_divided_as_the_calls_were() {
-        assert_eq!(by_model([10.0, 80.0, 2.0], [10.0, 10.0, 0.0, 30.0, 50.0]), [10.0, 20.0, 0.0, 60.0, 2.0]);
-        // Calls that nobody saw are no reads.
-        assert_eq!(by_model([10.0, 80.0, 2.0], [50.0, 0.0, 0.0, 0.0, 0.0]), [10.0, 0.0, 0.0, 0.0, 82.0]);
-    }
 
     // What happened: a trace of two threads had the sentence "94 % of the time is fsync" above a
     // bar with 47 %: the bar added up the threads' times, and one of them only waited.

@@ -436,7 +436,7 @@ fn measures_table(document: &Document<'_>) -> Markup {
 fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_waits: bool) -> Markup {
     let is_late = document.is_late(measure.cell);
     let (rate, wall_rate) = (&measure.rate, &measure.wall_rate);
-    let parts = shown_parts_ns(measure);
+    let parts = shown_parts_ns(measure, measure.clock);
     let total: f64 = parts.iter().sum();
     let share = |ns: f64| if total > 0.0 { ns / total } else { 0.0 };
     let fsync = share(parts[FSYNC]);

@@ -10,7 +10,7 @@ use crate::decimate::decimate;
 use crate::ecdf;
 use crate::executions;
 use crate::figure::{
-    Figure, Line, Mark, Panel, PlaceOfCell, Series, figure_parts_ns, mean_over_sizes, plural, value_text,
+    Figure, Line, Mark, Panel, PlaceOfCell, Series, mean_over_sizes, plural, shown_parts_ns, value_text,
 };
 use crate::number;
 use crate::palette;
@@ -123,7 +123,7 @@ pub fn figure(
             parts: (definition.kind == Kind::Split).then(|| {
                 let n = curve.len() as f64;
                 curve.iter().fold([0.0; 5], |sum, m| {
-                    let parts = figure_parts_ns(m, clock);
+                    let parts = shown_parts_ns(m, clock);
                     [0, 1, 2, 3, 4].map(|i| sum[i] + parts[i] / n)
                 })
             }),

@@ -24,8 +24,13 @@ pub struct Simulation {
 /// Where the widest of several values is so many times the smallest, an axis is logarithmic.
 const LOGARITHMIC: f64 = 20.0;
 
-/// What every number is.
-const WHAT: &str = "simulated: recorded once, replayed on the models in virtual time; model time, with the CPU time of this machine";
+/// What every number is, by whether rows are of their device alone.
+const WHAT: [&str; 3] = [
+    "simulated: recorded once, replayed on the models in virtual time; model time, with the CPU time of this machine",
+    "simulated: recorded once, replayed on the models in virtual time; model time of the device alone, without CPU time",
+    "simulated: recorded once, replayed on the models in virtual time; model time, with the CPU time of this machine, but for what \
+     is said to be replayed by its device alone",
+];
 
 /// A cell, a phase and an abscissa, whose devices are compared.
 type Group<'a> = (&'a str, &'a str, Option<f64>);
@@ -51,6 +56,15 @@ impl Simulation {
         rows
     }
 
+    fn what(&self) -> &'static str {
+        let alone = self.study.rows.iter().filter(|row| row.by_the_device).count();
+        match alone {
+            0 => WHAT[0],
+            all if all == self.study.rows.len() => WHAT[1],
+            _ => WHAT[2],
+        }
+    }
+
     fn heading(&self) -> String {
         let mut devices: Vec<&str> = self.study.rows.iter().map(|row| row.device.as_str()).collect();
         devices.sort_unstable();
@@ -71,7 +85,8 @@ impl Simulation {
     /// A table for each cell and phase, the fastest device first.
     #[must_use]
     pub fn terminal(&self, style: &Style) -> String {
-        let mut out = format!("\n  {}\n{}", style.bold(&tame(&self.heading())), style.paragraph("  ", WHAT));
+        let mut out =
+            format!("\n  {}\n{}", style.bold(&tame(&self.heading())), style.paragraph("  ", self.what()));
         for group in self.groups() {
             let rows = self.ranked(group);
             let unit = rows.first().map_or("execution", |row| row.unit.as_str());
@@ -174,7 +189,7 @@ impl Simulation {
     /// Everything, as a value to be written as JSON.
     #[must_use]
     pub fn json(&self) -> impl Serialize {
-        serde_json::json!({ "what": WHAT, "simulation": self })
+        serde_json::json!({ "what": self.what(), "simulation": self })
     }
 
     /// Ranked bars with direct labels, a panel for each cell and phase, all on one axis.
@@ -247,7 +262,7 @@ impl Simulation {
                 }
                 body {
                     h1 { (title) }
-                    p { (WHAT) ". Times, flushes and bytes are of one execution." }
+                    p { (self.what()) ". Times, flushes and bytes are of one execution." }
                     (PreEscaped(self.svg()))
                     div.wide {
                         table {

@@ -263,7 +263,7 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
 
 /// The part that the bar shows: fsync, or where a cell never syncs, its largest part.
 fn told_part(measure: &Measure) -> (f64, &'static str) {
-    let s = &measure.shares;
+    let s = measure.shares_in(measure.clock);
     if measure.split.sync_calls > 0 {
         return (s.sync, "fsync");
     }

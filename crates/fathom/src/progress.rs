@@ -117,7 +117,7 @@ fn told(progress: &Progress) -> String {
     let left = progress.left.map(|left| left.as_secs()).filter(|seconds| *seconds > 0);
     let left = left.map_or_else(String::new, |seconds| format!("  {most}{} left", clock(seconds)));
     let failed = if progress.failed == 0 { String::new() } else { format!("  {} failed", progress.failed) };
-    let label = fathom_output::shown(&progress.label);
+    let label = fathom_output::shown(&progress.title);
     format!("{}/{most}{}  {label}{left}{failed}", progress.done, progress.total)
 }
 
@@ -250,7 +250,7 @@ mod tests {
             total: 40,
             may_end_early: true,
             failed: 1,
-            label: "wal/\u{1b}full".into(),
+            title: "wal/\u{1b}full".into(),
             block: 0,
             share: 0.5,
             left: Some(Duration::from_secs(75)),

@@ -35,11 +35,11 @@ fn what_a_table_prints_is_taken_and_is_the_same_cell() {
     let place = Place::new();
     look(&place, &["--plan", "--set", "variants=WAL/FULL,Delete/Extra"])
         .exits(0)
-        .shows("1  wal/full")
-        .shows("2  delete/extra")
+        .shows("1  WAL/FULL")
+        .shows("2  DELETE/EXTRA")
         .shows("6 runs in all");
     let plan = |set: &str| place.fathom(&["run", "journal-modes", "--plan", "--set", set]);
-    plan("journal_mode=WAL,DELETE").exits(0).shows("ext4 wal").shows("ext4 delete");
+    plan("journal_mode=WAL,DELETE").exits(0).shows("ext4 WAL").shows("ext4 DELETE");
     plan("engine=SQLite").exits(0);
     look(&place, &["--plan", "--set", "variants=WALL/FULL"])
         .exits(2)

@@ -116,10 +116,7 @@ fn a_run_that_was_recorded_is_replayed_on_any_device() {
     // By the device alone: the same operations next to without CPU time, and each run by itself.
     let alone = rows(&place.fathom(&[&words[..], &["--device-alone"]].concat()).exits(0).stdout);
     for (row, other) in alone.iter().zip(&rows_found) {
-        // What is left of it are moments between an answer and the next operation, on a busy
-        // machine up to half a millisecond a transaction: little beside two flushes of 20 ms.
-        let is_slow = row["device"] == "flushes-only";
-        assert!(!is_slow || number(row, "cpu_ns") < number(row, "device_ns") / 20.0, "{row}\n{other}");
+        assert_eq!(number(row, "cpu_ns"), 0.0, "{row}\n{other}");
         // A commit before the first execution is no execution's.
         let apart = (number(row, "flushes") - number(other, "flushes")).abs() * number(row, "count");
         assert!(apart < 4.5, "{row}\n{other}");

@@ -1,11 +1,24 @@
 //! Which process this is, for those who ask at every wait.
 //!
 //! The system's answer costs a call into the kernel, which was 2 to 3 % of a commit. It is kept in
-//! a page that the kernel wipes in a forked process, which so learns that it has to ask.
+//! a page that the kernel wipes in a forked process, which so learns that it has to ask. An emulator
+//! of another processor (qemu-user) says that it does, and does not; so `fork` of the C library wipes
+//! it, too. What forks by a system call of its own, and is emulated, is not told.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// The page that [`forget`] wipes.
+static WIPED: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+/// In a process that was just forked.
+extern "C" fn forget() {
+    // SAFETY: null, or the page, which is mapped as long as the process lives.
+    if let Some(number) = unsafe { WIPED.load(Ordering::Acquire).as_ref() } {
+        number.store(0, Ordering::Relaxed);
+    }
+}
 
 /// A page that is zero in a process that was forked after it was written to. `None` where the kernel
 /// cannot do that, which all since 4.14 can.
@@ -21,6 +34,11 @@ fn page() -> Option<&'static AtomicU32> {
         let page = unsafe { mmap_anonymous(std::ptr::null_mut(), SIZE, access, MapFlags::PRIVATE) }.ok()?;
         // SAFETY: that mapping. If it fails, the page stays mapped, and is never used.
         unsafe { madvise(page, SIZE, Advice::LinuxWipeOnFork) }.ok()?;
+        // SAFETY: a function that lives as long as the program, and that does what a process may do
+        // that was just forked off others' threads: it stores a number. If it cannot be registered,
+        // there was no memory for it, and the kernel's wiping is left.
+        unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+        WIPED.store(page.cast(), Ordering::Release);
         // SAFETY: it begins a page of zeros, so it is aligned and a value; it is mapped as long as
         // the process lives, and used through this only.
         Some(unsafe { &*page.cast::<AtomicU32>() })

@@ -155,7 +155,7 @@ fn finding(
         faster,
         clock,
         wall_faster,
-        baseline_sync_share: base.shares.sync,
+        baseline_sync_share: base.shares_in(clock).sync,
         sentence: String::new(),
         promises: None,
     };

@@ -52,6 +52,28 @@ impl Shares {
         let [cpu, read, write, sync, lock, other] = parts.map(|part| part as f64 / sum as f64);
         Shares { cpu, read, write, sync, lock, other }
     }
+
+    /// CPU, device and other time by the model; that of the device is divided as the calls measured
+    /// were. What nobody's call waited for is other time, and so are locks.
+    fn of_model([cpu, device, other]: [f64; 3], measured: &Shares) -> Shares {
+        let sum = cpu + device + other;
+        let in_calls = measured.read + measured.write + measured.sync;
+        if sum <= 0.0 {
+            return *measured;
+        }
+        if in_calls <= 0.0 {
+            return Shares { cpu: cpu / sum, other: (device + other) / sum, ..Shares::default() };
+        }
+        let part = |of: f64| device / sum * of / in_calls;
+        Shares {
+            cpu: cpu / sum,
+            read: part(measured.read),
+            write: part(measured.write),
+            sync: part(measured.sync),
+            lock: 0.0,
+            other: other / sum,
+        }
+    }
 }
 
 /// One run's part of a [`Measure`].
@@ -164,7 +186,7 @@ pub struct Measure {
     /// The papers' mean, ns: of all executions of all runs the highest and the lowest dropped, the
     /// mean of the rest; none without samples.
     pub trimmed_mean_ns: Option<f64>,
-    /// Where the time went, over all runs.
+    /// Where the time went, over all runs, as measured; [`Measure::shares_in`] has that of the model.
     pub shares: Shares,
     /// The same as sums over all runs.
     pub split: Split,
@@ -242,6 +264,27 @@ impl Measure {
             (Metric::Time, Clock::Wall) => self.wall_time_ns,
             (_, Clock::Model) => self.interval(metric),
         }
+    }
+
+    /// Where the time of a clock went that it has: by the model, the device's time is divided as the
+    /// calls measured were.
+    #[must_use]
+    pub fn shares_in(&self, clock: Clock) -> Shares {
+        let models: Vec<ModelShare> = self.runs.iter().filter_map(|run| run.model).collect();
+        if clock == Clock::Wall || models.is_empty() {
+            return self.shares;
+        }
+        let mean = |of: fn(&ModelShare) -> f64| models.iter().map(of).sum::<f64>() / models.len() as f64;
+        let (mut cpu, device) = (mean(|model| model.cpu_ns), mean(|model| model.device_ns));
+        let mut other = mean(|model| model.other_ns);
+        if models.iter().any(|model| model.basis == Basis::Device) {
+            // All that is not the device's is one number there.
+            let Shares { cpu: ran, lock, other: waited, .. } = self.shares;
+            let rest = cpu + other;
+            cpu = if ran + lock + waited > 0.0 { rest * ran / (ran + lock + waited) } else { 0.0 };
+            other = rest - cpu;
+        }
+        Shares::of_model([cpu, device, other], &self.shares)
     }
 
     /// The mean over the runs of what one execution cost by the model, with its interval; none
@@ -479,5 +522,76 @@ impl Gathered {
             lock_waits: self.lock_waits.iter().map(|other| other.map(|(waits, _)| waits)).sum(),
             runs: self.runs,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(shares: Shares, basis: Basis, [cpu_ns, device_ns, other_ns]: [f64; 3]) -> Measure {
+        let interval = mean_interval(&[1.0]).unwrap();
+        let model = ModelShare {
+            basis,
+            model_ns: cpu_ns + device_ns + other_ns,
+            cpu_ns,
+            device_ns,
+            other_ns,
+            held_ns: 0.0,
+            flushes: 0.0,
+            written_bytes: 0.0,
+            read_bytes: 0.0,
+            fastest_ns: 0.0,
+        };
+        let wall = WallOfRun::default();
+        Measure {
+            cell: 1,
+            phase: "update".into(),
+            x: None,
+            unit: "transaction".into(),
+            clock: Clock::Model,
+            rate: interval,
+            time_ns: interval,
+            wall_rate: interval,
+            wall_time_ns: interval,
+            latency_ns: [0.0; 6],
+            model_latency_ns: None,
+            trimmed_mean_ns: None,
+            shares,
+            split: Split::default(),
+            count: 1,
+            lock_wait_ns: None,
+            lock_waits: None,
+            runs: vec![OfRun { run: 1, block: 0, rate: 1.0, time_ns: 1.0, wall, model: Some(model) }],
+        }
+    }
+
+    fn in_hundredths(shares: &Shares) -> [f64; 6] {
+        let Shares { cpu, read, write, sync, lock, other } = *shares;
+        [cpu, read, write, sync, lock, other].map(|share| (share * 100.0).round())
+    }
+
+    /// What happened: on a busy machine a split said 60 % other where the model had 2 %; and the
+    /// tables said of the same cell what was measured, while the figure said what the model has.
+    #[test]
+    fn the_device_of_a_model_is_divided_as_the_calls_were() {
+        let measured = Shares { cpu: 0.1, read: 0.1, write: 0.0, sync: 0.3, lock: 0.2, other: 0.3 };
+        let of = |parts| measure(measured, Basis::Threads, parts);
+        let parts = of([10.0, 80.0, 10.0]);
+        assert_eq!(in_hundredths(&parts.shares_in(Clock::Model)), [10.0, 20.0, 0.0, 60.0, 0.0, 10.0]);
+        assert_eq!(parts.shares_in(Clock::Wall), measured);
+        assert_eq!(of([0.0; 3]).shares_in(Clock::Model), measured);
+        // Calls that nobody saw are no reads.
+        let unseen = Shares { cpu: 0.5, other: 0.5, ..Shares::default() };
+        let parts = measure(unseen, Basis::Threads, [10.0, 80.0, 10.0]);
+        assert_eq!(in_hundredths(&parts.shares_in(Clock::Model)), [10.0, 0.0, 0.0, 0.0, 0.0, 90.0]);
+    }
+
+    /// By the device alone, "CPU" is all that is not the device's.
+    #[test]
+    fn what_a_server_does_is_not_all_cpu_time() {
+        let measured = Shares { cpu: 0.1, sync: 0.5, other: 0.4, ..Shares::default() };
+        let parts = measure(measured, Basis::Device, [50.0, 50.0, 0.0]);
+        assert_eq!(in_hundredths(&parts.shares_in(Clock::Model)), [10.0, 0.0, 0.0, 50.0, 0.0, 40.0]);
     }
 }

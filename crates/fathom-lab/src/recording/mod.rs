@@ -33,6 +33,14 @@ pub struct Execution {
     pub wall_ns: u64,
 }
 
+impl Execution {
+    /// Its end, CLOCK_MONOTONIC, ns.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns + self.wall_ns
+    }
+}
+
 /// A run as it was recorded. Times are CLOCK_MONOTONIC of the machine it ran on, ns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
@@ -92,8 +100,9 @@ impl Recording {
 
     /// The same run by its device alone, where the threads that work are not seen and executions
     /// came one after the other: as if one thread had been in a call from the begin of each
-    /// execution to its end, and had been kept from its processor between. None where several
-    /// lanes executed, or the begins of executions are not known.
+    /// execution to its end, and had been kept from its processor between. A phase goes from its
+    /// first execution to the end of its last: what this machine took before and after is not the
+    /// device's. None where several lanes executed, or the begins of executions are not known.
     #[must_use]
     pub fn by_the_device(&self) -> Option<Recording> {
         const THREAD: u32 = 0;
@@ -106,7 +115,7 @@ impl Recording {
         executions.sort_by_key(|execution| execution.start_ns);
         let mut marks: Vec<Mark> = Vec::with_capacity(executions.len() * 2);
         for execution in executions {
-            let (start_ns, end_ns) = (execution.start_ns, execution.start_ns + execution.wall_ns);
+            let (start_ns, end_ns) = (execution.start_ns, execution.end_ns());
             let last = marks.last().copied().unwrap_or(Mark { at_ns: start_ns, ..Mark::default() });
             if start_ns < last.at_ns {
                 return None;
@@ -116,8 +125,12 @@ impl Recording {
             let call_ns = execution.wall_ns;
             marks.push(Mark { thread: THREAD, at_ns: end_ns, call_ns, cpu_ns: 0, queue_ns, call: None });
         }
-        let windows = self.windows.iter().map(|window| {
-            let (start_ns, end_ns) = (window.start_ns, window.end_ns);
+        let windows = self.windows.iter().enumerate().map(|(number, window)| {
+            let is_of = |execution: &&Execution| execution.window as usize == number;
+            let begins = self.executions.iter().filter(is_of).map(|execution| execution.start_ns);
+            let ends = self.executions.iter().filter(is_of).map(Execution::end_ns);
+            let start_ns = begins.min().unwrap_or(window.start_ns);
+            let end_ns = ends.max().unwrap_or(start_ns);
             let lanes = vec![LaneSpan { thread: lane, marked: vec![THREAD], start_ns, end_ns }];
             Window { lanes, ..window.clone() }
         });

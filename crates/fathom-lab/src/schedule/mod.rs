@@ -194,8 +194,8 @@ pub struct Progress {
     pub may_end_early: bool,
     /// Runs that failed, of those finished now.
     pub failed: usize,
-    /// Label of the cell that runs.
-    pub label: String,
+    /// The cell that runs, as the tables write it.
+    pub title: String,
     /// Block of the run, from 0.
     pub block: u32,
     /// Share of the current run that is done, 0 to 1.
@@ -211,7 +211,7 @@ pub struct Progress {
 pub struct Summary {
     /// Runs that are good now.
     pub done: usize,
-    /// Runs that failed now, with label and reason.
+    /// Runs that failed now, with title and reason.
     pub failed: Vec<(String, String)>,
     /// Runs that are still missing because the user stopped.
     pub missing: usize,
@@ -330,7 +330,7 @@ pub(crate) fn go_on(
             total,
             may_end_early: ending.is_early(),
             failed: summary.failed.len(),
-            label: planned.label.clone(),
+            title: planned.title(),
             block: turn.block,
             share: 0.0,
             left: times.left(&turns[number..], 0.0),
@@ -363,7 +363,7 @@ pub(crate) fn go_on(
         }
         let record = collector.finish();
         match &record.row.message {
-            Some(message) => summary.failed.push((planned.label.clone(), message.clone())),
+            Some(message) => summary.failed.push((planned.title(), message.clone())),
             None => {
                 debug_assert_eq!(record.row.status, RunStatus::Done);
                 summary.done += 1;
@@ -405,7 +405,7 @@ pub(crate) fn cut_each(
             total: plan.runs(),
             may_end_early: false,
             failed: 0,
-            label: format!("power cut {} of {}: {}", number + 1, cells.len(), planned.label),
+            title: format!("power cut {} of {}: {}", number + 1, cells.len(), planned.title()),
             block: 0,
             share: 0.0,
             left: (number > 0).then(|| Duration::from_nanos(left as u64)),

@@ -175,6 +175,17 @@ impl Program {
         Ok(program)
     }
 
+    /// As [`Program::of`], of a run by its device alone ([`Recording::by_the_device`]): between its
+    /// executions lies nothing, however short that was.
+    ///
+    /// # Errors
+    /// [`ReplayError`].
+    pub fn of_the_device(recording: &Recording) -> Result<Program, ReplayError> {
+        let mut program = Program::of(recording)?;
+        program.threads.iter_mut().flat_map(|thread| &mut thread.steps).for_each(|step| step.run_ns = 0);
+        Ok(program)
+    }
+
     /// Operations that are replayed.
     #[must_use]
     pub fn operations(&self) -> usize {

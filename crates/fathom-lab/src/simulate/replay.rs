@@ -419,9 +419,7 @@ impl Loop<'_> {
             let Some(window) = recording.windows.get(execution.window as usize) else { continue };
             let Some(lane) = window.lanes.iter().find(|lane| lane.thread == execution.lane) else { continue };
             let at = |ns| place(&lane.marked, ns);
-            let (Some(start_ns), Some(end_ns)) =
-                (at(execution.start_ns), at(execution.start_ns + execution.wall_ns))
-            else {
+            let (Some(start_ns), Some(end_ns)) = (at(execution.start_ns), at(execution.end_ns())) else {
                 continue;
             };
             let split = Split { wall_ns: end_ns.saturating_sub(start_ns), ..Split::default() };

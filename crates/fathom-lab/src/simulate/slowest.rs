@@ -64,8 +64,7 @@ impl Arrivals {
 pub(super) fn slowest(executions: &[(Execution, u64)], served: &[Vec<RequestTimes>]) -> Option<Slowest> {
     let mut executions = executions.to_vec();
     executions.sort_by_key(|(execution, _)| execution.start_ns);
-    let end_ns = |execution: &Execution| execution.start_ns + execution.wall_ns;
-    let overlap = |pair: &[(Execution, u64)]| pair[1].0.start_ns < end_ns(&pair[0].0);
+    let overlap = |pair: &[(Execution, u64)]| pair[1].0.start_ns < pair[0].0.end_ns();
     if executions.windows(2).any(overlap) {
         return None;
     }
@@ -73,7 +72,7 @@ pub(super) fn slowest(executions: &[(Execution, u64)], served: &[Vec<RequestTime
     let mut before_ns = executions.first()?.0.start_ns;
     let mut each: Vec<(u64, [usize; 3], bool)> = Vec::with_capacity(executions.len());
     for (execution, takes_ns) in executions {
-        let (start, end) = (execution.start_ns, end_ns(&execution));
+        let (start, end) = (execution.start_ns, execution.end_ns());
         let counts = [READ, WRITE, FLUSH].map(|kind| arrivals.between(kind, start, end));
         let is_after_writes = arrivals.between(WRITE, before_ns, start) > 0;
         each.push((takes_ns, counts, is_after_writes));

@@ -87,14 +87,14 @@ pub struct SimulatedRun {
     pub block: u32,
     /// Model time.
     pub model_ns: f64,
-    /// Median of single executions; 0 where their begins were not told, as in the next three.
-    pub p50_ns: f64,
+    /// Median of single executions; none where their begins were not told, as in the next three.
+    pub p50_ns: Option<f64>,
     /// Their 99th percentile.
-    pub p99_ns: f64,
+    pub p99_ns: Option<f64>,
     /// That of one in a thousand.
-    pub p999_ns: f64,
+    pub p999_ns: Option<f64>,
     /// The longest.
-    pub max_ns: f64,
+    pub max_ns: Option<f64>,
     /// What the slowest executions did, of the first draw; none where several were under way at
     /// once.
     #[serde(default)]
@@ -123,6 +123,8 @@ pub struct Row {
     pub unit: String,
     /// The device, by its model's name.
     pub device: String,
+    /// Whether it was replayed by its device alone, so that no CPU time is in the numbers.
+    pub by_the_device: bool,
     /// Executions of one run.
     pub count: u64,
     /// Recorded runs.
@@ -263,7 +265,8 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                     let Some(whole) = mean(&|model| model.model_ns) else { continue };
                     let model_ns = whole / window.count.max(1) as f64;
                     of_runs.push((run.block, model_ns));
-                    let latency = |place: usize| mean(&|model| model.latency_ns[place]).unwrap_or(0.0);
+                    let is_told = mean(&|model| model.latency_ns[5]).is_some_and(|ns| ns > 0.0);
+                    let latency = |place: usize| mean(&|model| model.latency_ns[place]).filter(|_| is_told);
                     each_run.push(SimulatedRun {
                         block: run.block,
                         model_ns,
@@ -284,6 +287,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                     x: window.x,
                     unit: units(&window.phase),
                     device: model.name.clone(),
+                    by_the_device: is_by_device,
                     count: window.count,
                     runs: programs.len(),
                     draws: draws as usize,
@@ -332,15 +336,21 @@ fn programs(
     let is_by_device = by_the_device.is_of(recordings.iter().map(|(_, recording)| recording));
     let (mut programs, mut why) = (Vec::new(), None);
     for (run, recording) in recordings {
-        let recording = match is_by_device.then(|| recording.by_the_device()) {
-            None => recording,
-            Some(Some(alone)) => alone,
+        let (recording, program) = match is_by_device.then(|| recording.by_the_device()) {
+            None => {
+                let program = Program::of(&recording);
+                (recording, program)
+            }
+            Some(Some(alone)) => {
+                let program = Program::of_the_device(&alone);
+                (alone, program)
+            }
             Some(None) => {
                 why = Some(NOT_ONE_BY_ONE.to_owned());
                 continue;
             }
         };
-        match Program::of(&recording) {
+        match program {
             Ok(program) => programs.push((run, recording, program)),
             Err(error) => why = Some(error.to_string()),
         }
@@ -430,6 +440,7 @@ fn of_phase(models: &[&PhaseModel], of_runs: Vec<(u32, f64)>, count: u64) -> Row
         x: None,
         unit: String::new(),
         device: String::new(),
+        by_the_device: false,
         count: 0,
         runs: 0,
         draws: 0,

@@ -477,13 +477,24 @@ fn a_run_whose_threads_are_not_seen_is_replayed_by_its_device() {
         run.op(at + 120, FLUSH);
         run.executions.push(Execution { window: 0, lane: 0, start_ns: at * US, wall_ns: 300 * US });
     }
+    let on_device = |recording: &Recording| {
+        let alone = recording.by_the_device().unwrap();
+        let program = Program::of_the_device(&alone).unwrap();
+        simulate(&program, &alone, &slow(1), 1).remove(0)
+    };
     let recording = run.recording(1000, 2300, &[]);
     assert_eq!(Program::of(&recording), Err(ReplayError::Threads));
-    let model = on(&recording.by_the_device().unwrap(), &slow(1));
+    let model = on_device(&recording);
     // A write and a flush each; what the machine took between them and between executions is not
     // the device's.
     assert_eq!(parts(&model), [10_000, 0, 10_000, 0]);
     assert_eq!(model.latency_ns.map(|ns| ns / US), [5000; 6]);
+    // Nor what it took before the first and after the last, nor a moment that is too short to be
+    // told from computing.
+    run.executions[1].start_ns = 1305 * US;
+    run.executions[1].wall_ns = 995 * US;
+    assert_eq!(parts(&on_device(&run.recording(400, 3700, &[]))), [10_000, 0, 10_000, 0]);
+    run.executions[1].start_ns = 2000 * US;
 
     run.executions[1].lane = 1;
     assert_eq!(run.recording(1000, 2300, &[]).by_the_device(), None, "two lanes meet somehow");

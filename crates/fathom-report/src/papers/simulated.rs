@@ -140,8 +140,10 @@ impl Quantity {
             Quantity::P99 => run.p99_ns,
             Quantity::P999 => run.p999_ns,
             Quantity::Max => run.max_ns,
-            _ => run.model_ns,
+            _ => Some(run.model_ns),
         }
+        // Nothing is read that has none.
+        .unwrap_or(f64::NAN)
     }
 }
 
@@ -156,9 +158,9 @@ impl Simulated {
                 .map_err(|error| format!("{name}: is it of `fathom simulate --json`? {error}"))?;
             for row in export.simulation.rows {
                 let is_strange = |run: &SimulatedRun| {
-                    [run.model_ns, run.p50_ns, run.p99_ns, run.p999_ns, run.max_ns]
+                    [Some(run.model_ns), run.p50_ns, run.p99_ns, run.p999_ns, run.max_ns]
                         .iter()
-                        .any(|value| !value.is_finite() || *value <= 0.0)
+                        .any(|value| value.is_none_or(|ns| !ns.is_finite() || ns <= 0.0))
                 };
                 if row.each_run.is_empty() || row.each_run.iter().any(is_strange) {
                     return Err(format!("{name}: {} has no times of single executions", row.label));

@@ -13,6 +13,7 @@ fn row(label: &str, device: &str, ms: f64) -> Row {
         x: None,
         unit: "transaction".into(),
         device: device.into(),
+        by_the_device: false,
         count: 10,
         runs: 1,
         draws: 1,
@@ -41,6 +42,20 @@ fn simulation(rows: Vec<Row>) -> Simulation {
         ..Study::default()
     };
     Simulation { title: "mail & <script>".into(), study }
+}
+
+#[test]
+fn what_has_no_cpu_time_is_not_said_to_have_some() {
+    let alone = Row { by_the_device: true, ..row("guest", "nvme", 0.5) };
+    let said = |rows: &[Row]| simulation(rows.to_vec()).terminal(&Style::PLAIN).replace("\n  ", " ");
+    let (all, none) = (said(&[row("wal", "nvme", 0.5)]), said(&[alone.clone()]));
+    assert!(all.contains("with the CPU time of this machine") && !all.contains("alone"), "{all}");
+    assert!(
+        none.contains("of the device alone, without CPU time") && !none.contains("with the CPU"),
+        "{none}"
+    );
+    let both = said(&[row("wal", "nvme", 0.5), alone]);
+    assert!(both.contains("with the CPU time of this machine, but for what"), "{both}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use fathom_cut::{
 use fathom_device::{Kind, Model, external_of};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin_named};
+use fathom_lab::naming::title_of_words;
 use fathom_lab::schedule::Interrupt;
 use fathom_output::{Access, OutputError, shown_path, tell};
 use fathom_report::{Cut, Cuts};
@@ -95,7 +96,7 @@ pub fn run(asked: &CutArgs) -> super::Result {
         }
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells.len() + 1 - number).unwrap_or(1).max(1);
-        note(&format!("{number} of {}: {}", cells.len(), cell.label));
+        note(&format!("{number} of {}: {}", cells.len(), title_of_words(&cell.label)));
         let stop = Stop { interrupt: &interrupt, end: end_of(begin, asked.time) };
         match tried(asked, cell, stack, workload.as_ref(), behaviour, number, &logs, share, &stop) {
             Ok(Some((recorded, outcome))) => {
@@ -324,7 +325,7 @@ fn show(asked: &CutArgs, cuts: &Cuts, interrupt: &Interrupt) -> super::Result {
         let possible = cell.outcome.states_possible;
         tell!(
             "error: {}: no state was judged: it has {possible}, from 0 on, and --from is {}",
-            fathom_output::shown(&cell.label),
+            fathom_output::shown(&cell.title()),
             asked.from
         );
     } else if failed {

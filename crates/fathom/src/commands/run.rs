@@ -496,7 +496,7 @@ fn say_look(results: &Results, summary: &Summary) {
     let cells = || results.cells.iter().filter(|cell| cell.skipped.is_none());
     let lacking: Vec<&str> = cells()
         .filter(|cell| results.good_runs(cell.id).next().is_none())
-        .map(|cell| cell.label.as_str())
+        .map(|cell| cell.title.as_str())
         .collect();
     let without = match lacking.len() {
         0 => String::new(),
@@ -559,8 +559,8 @@ fn print_plan(prepared: &Preparation, out: &Path) {
     say!("{}: {} runs of each cell{most}, seed {}", plan.experiment, plan.repeats, plan.seed);
     for cell in &plan.cells {
         match &cell.skipped {
-            None => say!("  {:4}  {}", cell.id, cell.label),
-            Some(reason) => say!("  {:4}  {}  skipped: {reason}", cell.id, cell.label),
+            None => say!("  {:4}  {}", cell.id, cell.title()),
+            Some(reason) => say!("  {:4}  {}  skipped: {reason}", cell.id, cell.title()),
         }
     }
     let planned = plan.turns().len();
