@@ -10,11 +10,13 @@
 //! file, when and for how long; and each statement, without the values in it. Of calls on files
 //! that are not SQLite's, and in recordings of before, it does not know which they were.
 
-use fathom_probe::CallKind;
+use fathom_probe::{CallKind, Marks, Split};
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
+use fathom_workload::sample::Sample;
 use serde::Serialize;
 
+use crate::model_time::models_of_run;
 use crate::naming::titles_without;
 use crate::recording::{Execution, Recording};
 use crate::store::{BlockRow, Results, StoreError, TraceSource};
@@ -40,6 +42,8 @@ pub struct Anatomy {
     pub executions: usize,
     /// How long it took.
     pub wall_ns: u64,
+    /// The same by the model of its device ([`crate::model_time`]); none without one.
+    pub model_ns: Option<u64>,
     /// The statements that its threads executed, in order of begin; none where the engine did not
     /// tell of them.
     pub statements: Vec<StatementSpan>,
@@ -78,6 +82,8 @@ pub struct CallSpan {
     pub start_ns: i64,
     /// Its end.
     pub end_ns: i64,
+    /// How long it took by the model, as [`Anatomy::model_ns`].
+    pub model_ns: Option<u64>,
     /// The requests that were submitted while it went on: places in [`Anatomy::requests`].
     pub requests: Vec<usize>,
 }
@@ -134,8 +140,8 @@ pub struct Selection {
     pub cell: Option<String>,
     /// The phase; the first that was recorded.
     pub phase: Option<String>,
-    /// Number of the execution, from 1; the one of median time, of those that the device was
-    /// flushed in if there are any.
+    /// Number of the execution, from 1; the one of median time (by the model, where there is one), of
+    /// those that the device was flushed in if there are any.
     pub execution: Option<usize>,
 }
 
@@ -166,7 +172,8 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         .filter(|execution| execution.window as usize == number)
         .copied()
         .collect();
-    let place = chosen(&of_window, wanted.execution, &recording)?;
+    let by_model = model_times(&recording, number, &of_window);
+    let place = chosen(&of_window, wanted.execution, &recording, &by_model)?;
     let (execution, window) = (of_window[place], &recording.windows[number]);
     let (from, to) = (execution.start_ns, execution.start_ns.saturating_add(execution.wall_ns));
     let since = |ns: u64| i64::try_from(i128::from(ns) - i128::from(from)).unwrap_or(i64::MAX);
@@ -198,10 +205,22 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
                 requests.iter().enumerate().filter(|(_, request)| within(request)).map(|(at, _)| at);
             let kind = mark.call.map(CallName::from);
             let requests = of_call.collect();
-            calls.push(CallSpan { thread: *thread, kind, start_ns, end_ns, requests });
+            calls.push(CallSpan { thread: *thread, kind, start_ns, end_ns, model_ns: None, requests });
         }
     }
     calls.sort_by_key(|call| (call.start_ns, call.thread));
+    // Each as if it were an execution: what counts of it by the same rules.
+    let spans: Vec<Execution> = calls
+        .iter()
+        .map(|call| Execution {
+            start_ns: from.saturating_add_signed(call.start_ns),
+            wall_ns: call.end_ns.abs_diff(call.start_ns),
+            ..execution
+        })
+        .collect();
+    for (call, model_ns) in calls.iter_mut().zip(model_times(&recording, number, &spans)) {
+        call.model_ns = model_ns;
+    }
     let told = &recording.statements;
     let statements = told.executions.iter().filter_map(|statement| {
         let end_ns = statement.start_ns.saturating_add(statement.wall_ns);
@@ -232,12 +251,33 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         execution: place + 1,
         executions: of_window.len(),
         wall_ns: execution.wall_ns,
+        model_ns: by_model.get(place).copied().flatten(),
         statements,
         calls,
         requests,
         knows_owners,
         knows_calls,
     })
+}
+
+/// Model time of each of these spans of a window's lanes; none where nothing was modelled.
+fn model_times(recording: &Recording, window: usize, spans: &[Execution]) -> Vec<Option<u64>> {
+    let Some(window) = recording.windows.get(window).filter(|_| !recording.served.is_empty()) else {
+        return vec![None; spans.len()];
+    };
+    let sample = |(seq, span): (u64, &Execution)| Sample {
+        phase: window.phase.clone(),
+        x: window.x,
+        seq,
+        thread: span.lane,
+        rows: 0,
+        split: Split { wall_ns: span.wall_ns, ..Split::default() },
+        start_ns: span.start_ns,
+    };
+    let samples: Vec<Sample> = (0..).zip(spans).map(sample).collect();
+    let marks =
+        Marks { marks: recording.threads.values().flatten().copied().collect(), lost: 0, knows_queue: true };
+    models_of_run(std::slice::from_ref(window), &samples, Some(&marks), &recording.served).1
 }
 
 /// The first good run with a recording, of the cell if one is asked for.
@@ -291,6 +331,7 @@ fn chosen(
     executions: &[Execution],
     asked: Option<usize>,
     recording: &Recording,
+    by_model: &[Option<u64>],
 ) -> Result<usize, AnatomyError> {
     if let Some(number) = asked {
         return match number.checked_sub(1).filter(|place| *place < executions.len()) {
@@ -313,7 +354,11 @@ fn chosen(
     if executions.iter().any(is_flushed) {
         places.retain(|place| is_flushed(&executions[*place]));
     }
-    places.sort_by_key(|place| executions[*place].wall_ns);
+    let is_told = by_model.len() == executions.len() && by_model.iter().all(Option::is_some);
+    places.sort_by_key(|place| match by_model.get(*place) {
+        Some(Some(model_ns)) if is_told => *model_ns,
+        _ => executions[*place].wall_ns,
+    });
     places
         .get(places.len() / 2)
         .copied()
@@ -424,10 +469,15 @@ mod tests {
         let served = vec![vec![flush(6001), flush(7001), flush(8001), flush(8999)]];
         let recording =
             Recording { windows: Vec::new(), executions: executions.clone(), served, ..Recording::default() };
-        assert_eq!(chosen(&executions, None, &recording).ok(), Some(7));
-        assert_eq!(chosen(&executions, Some(3), &recording).ok(), Some(2));
+        assert_eq!(chosen(&executions, None, &recording, &[]).ok(), Some(7));
+        // By the model another one took longest.
+        let by_model = [1, 1, 1, 1, 1, 1, 9, 8, 7].map(Some);
+        assert_eq!(chosen(&executions, None, &recording, &by_model).ok(), Some(7));
+        let by_model = [1, 1, 1, 1, 1, 1, 8, 9, 7].map(Some);
+        assert_eq!(chosen(&executions, None, &recording, &by_model).ok(), Some(6));
+        assert_eq!(chosen(&executions, Some(3), &recording, &[]).ok(), Some(2));
         let quiet = Recording { served: vec![Vec::new()], ..recording };
-        assert_eq!(chosen(&executions, None, &quiet).ok(), Some(4));
-        assert!(chosen(&executions, Some(0), &quiet).is_err());
+        assert_eq!(chosen(&executions, None, &quiet, &[]).ok(), Some(4));
+        assert!(chosen(&executions, Some(0), &quiet, &[]).is_err());
     }
 }

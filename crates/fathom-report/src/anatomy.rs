@@ -91,6 +91,21 @@ fn work(anatomy: &Anatomy, call: &CallSpan) -> String {
     all.join(", ")
 }
 
+/// How long a call took, ns: by the model where there is one.
+fn took(call: &CallSpan) -> i64 {
+    let measured = call.end_ns - call.start_ns;
+    call.model_ns.map_or(measured, |ns| i64::try_from(ns).unwrap_or(measured))
+}
+
+/// How long all of it took.
+fn whole(anatomy: &Anatomy) -> String {
+    let measured = number::time(anatomy.wall_ns as f64);
+    match anatomy.model_ns {
+        Some(ns) => format!("{} in model time ({measured} as measured)", number::time(ns as f64)),
+        None => measured,
+    }
+}
+
 fn title(anatomy: &Anatomy) -> String {
     format!("Anatomy of one {}: {}, {}", anatomy.unit, anatomy.title, anatomy.phase)
 }
@@ -98,7 +113,7 @@ fn title(anatomy: &Anatomy) -> String {
 /// What is seen at a glance: how many calls waited, how many flushes, what was written for whom.
 pub fn sentence(anatomy: &Anatomy) -> String {
     let waited: Vec<&CallSpan> = anatomy.calls.iter().filter(|call| !call.requests.is_empty()).collect();
-    let waited_ns: i64 = waited.iter().map(|span| span.end_ns - span.start_ns).sum();
+    let waited_ns: i64 = waited.iter().map(|span| took(span)).sum();
     let count = |op: BlockOp| anatomy.requests.iter().filter(|request| request.op == op).count();
     let bytes = |op: BlockOp| {
         let of_op = anatomy.requests.iter().filter(|request| request.op == op);
@@ -122,13 +137,13 @@ pub fn sentence(anatomy: &Anatomy) -> String {
         .collect();
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     let calls = match anatomy.calls.len() {
-        0 => format!("It took {}", number::time(anatomy.wall_ns as f64)),
+        0 => format!("It took {}", whole(anatomy)),
         all => format!(
             "{} of {} on files waited for the device{kinds}, {} of {}",
             waited.len(),
             plural(all, "call", "s"),
             number::time(waited_ns.max(0) as f64),
-            number::time(anatomy.wall_ns as f64)
+            whole(anatomy)
         ),
     };
     let mut served = vec![
@@ -145,8 +160,14 @@ pub fn sentence(anatomy: &Anatomy) -> String {
 }
 
 fn notes(anatomy: &Anatomy) -> Vec<String> {
+    let places = match anatomy.model_ns {
+        Some(_) => {
+            "How long it and its calls took is model time; when they began, and all of the device, is as measured."
+        }
+        None => "Times are as measured, from its begin.",
+    };
     let mut notes = vec![format!(
-        "{} {} of {}, run {}. Times are as measured, from its begin.",
+        "{} {} of {}, run {}. {places}",
         anatomy.unit, anatomy.execution, anatomy.executions, anatomy.run
     )];
     if !anatomy.knows_owners {
@@ -189,7 +210,7 @@ pub fn anatomy_terminal(anatomy: &Anatomy, style: &Style) -> String {
         vec![String::new(), "statement".into(), at(statement.start_ns), at(took), text]
     };
     for (number, call) in (1..).zip(&anatomy.calls) {
-        let took = call.end_ns - call.start_ns;
+        let took = took(call);
         if call.requests.is_empty() {
             (quick, quick_ns) = (quick + 1, quick_ns + took);
             continue;
@@ -334,7 +355,7 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
         body.text(LEFT - 8.0, y + 11.0, "calls on files", "end", INK, 11, false);
     }
     for (number, (call, row)) in (1..).zip(anatomy.calls.iter().zip(&call_rows)) {
-        let words = format!("{} {number}: {}", kind(anatomy, call), at(call.end_ns - call.start_ns));
+        let words = format!("{} {number}: {}", kind(anatomy, call), at(took(call)));
         bar(&mut bars, y + *row as f64 * ROW, (call.start_ns, call.end_ns), CALL, &words, false);
     }
     y += call_rows.iter().max().map_or(0.0, |row| (*row + 1) as f64 * ROW) + 4.0;
@@ -421,7 +442,7 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
                 "dur": (span.1 - span.0).max(0) as f64 / 1e3, "args": args })
     };
     let whole = (0, i64::try_from(anatomy.wall_ns).unwrap_or(i64::MAX));
-    let args = json!({ "execution": anatomy.execution, "of": anatomy.executions, "run": anatomy.run });
+    let args = json!({ "execution": anatomy.execution, "of": anatomy.executions, "run": anatomy.run, "model_ns": anatomy.model_ns });
     events.push(span(&anatomy.unit, "execution", APPLICATION, 0, whole, args));
     // The statements of a thread are above its calls.
     let statements_track = |thread: u32| u64::from(thread) * 2 + 1;
@@ -452,7 +473,7 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
             true => kind(anatomy, call),
             false => format!("{} {number}, waits", kind(anatomy, call)),
         };
-        let args = json!({ "device": work(anatomy, call), "call": call.kind });
+        let args = json!({ "device": work(anatomy, call), "call": call.kind, "model_ns": call.model_ns });
         let track = calls_track(call.thread);
         events.push(span(&words, "call", APPLICATION, track, (call.start_ns, call.end_ns), args));
     }
@@ -502,7 +523,7 @@ mod tests {
 
     fn call(op: &'static str, start_ns: i64, end_ns: i64, requests: Vec<usize>) -> CallSpan {
         let kind = Some(CallName { op, file: "wal" });
-        CallSpan { thread: 0, kind, start_ns, end_ns, requests }
+        CallSpan { thread: 0, kind, start_ns, end_ns, model_ns: None, requests }
     }
 
     fn statement(text: &str, start_ns: i64, end_ns: i64) -> StatementSpan {
@@ -528,6 +549,7 @@ mod tests {
             execution: 2,
             executions: 50,
             wall_ns: 5_000_000,
+            model_ns: None,
             calls: vec![
                 call("write", 10_000, 20_000, vec![]),
                 call("sync", 30_000, 4_900_000, vec![1, 2, 3]),
@@ -569,6 +591,18 @@ mod tests {
         assert!(!text.contains("not recorded"), "{text}");
         let unknown = Anatomy { knows_owners: false, ..commit() };
         assert!(anatomy_terminal(&unknown, &Style::PLAIN).contains("instruments.blocks=true"));
+    }
+
+    /// What happened: "sync rollback journal 6.65 ms" of a commit that takes 3.0 by the model: the
+    /// rest was this machine's.
+    #[test]
+    fn what_a_machine_held_up_is_beside_the_model_time() {
+        let mut late = Anatomy { model_ns: Some(3_000_000), ..commit() };
+        late.calls[1].model_ns = Some(2_900_000);
+        let text = anatomy_terminal(&late, &Style::PLAIN);
+        assert!(text.contains("2.9 ms of 3 ms in model time (5 ms as measured)"), "{text}");
+        assert!(text.contains("2.9 ms  ") && !text.contains("4.87 ms"), "{text}");
+        assert!(text.contains("as measured.") && !text.contains("Times are as measured"), "{text}");
     }
 
     /// Of many statements those are shown that waited.

@@ -152,8 +152,11 @@ pub fn parts_ns(measure: &Measure) -> [f64; 5] {
 /// which of several threads are those of the critical path. The sum of the threads' times would say
 /// that half of the time is a sync for which one thread waits while the other computes.
 pub fn shown_parts_ns(measure: &Measure, clock: Clock) -> [f64; 5] {
-    let by_model = measure.runs.iter().filter(|run| clock == Clock::Model && run.model.is_some());
-    let whole: Vec<f64> = by_model.map(|run| run.time_ns).collect();
+    let models = measure.runs.iter().filter(|_| clock == Clock::Model);
+    // Of one thread an execution's part of the phase, for that is what the shares are of: a commit
+    // that never waits, and a checkpoint after all of them. Of several an execution takes longer
+    // than its part.
+    let whole: Vec<f64> = models.filter_map(|run| Some(run.model?.model_ns.max(run.time_ns))).collect();
     let total = match whole.len() {
         0 => parts_ns(measure).iter().sum(),
         runs => whole.iter().sum::<f64>() / runs as f64,

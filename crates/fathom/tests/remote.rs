@@ -221,6 +221,42 @@ fn experiment(place: &Place) -> String {
     MINE.replace("transactions = 200", "transactions = 20").replacen(table, &format!("{stack}{table}"), 1)
 }
 
+/// Floor, strain, load and every request that reaches the device are told of the other machine as of
+/// this one.
+#[test]
+fn what_reaches_the_device_there_is_traced_as_here() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    if !mounted(&place) {
+        println!("SKIP: no ext4 to mount here (root, mkfs.ext4)");
+        return;
+    }
+    place.write("mine.toml", &experiment(&place));
+    let words = ["run", "mine.toml", "--on", "local,ssh:board", "--repeat", "1", "--set", "blocks=true"];
+    fathom(&place, &server, &[&words[..], &["--out", "r.db"]].concat()).exits(0);
+    let known = "SELECT count(*) FROM run WHERE floor_ns > 0 AND load IS NOT NULL AND device IS NOT NULL \
+                 AND involuntary_switches IS NOT NULL AND status = 'done'";
+    assert_eq!(place.rows("r.db", known), "4");
+    // What a commit writes and flushes is the same wherever it runs, up to what a timer writes.
+    let of = |machine: &str, what: &str| -> f64 {
+        let query = format!(
+            "SELECT {what} FROM block JOIN run ON run.id = block.run JOIN cell ON cell.id = run.cell \
+             WHERE phase = 'insert' AND cell.label LIKE '%{machine}%'"
+        );
+        place.rows("r.db", &query).parse().unwrap_or_else(|_| panic!("{machine}: {what} is not known"))
+    };
+    for what in [
+        "sum(op = 'flush')",
+        "sum(bytes * (cause = 'wal'))",
+        "sum(bytes * (cause = 'rollback-journal'))",
+        "sum(bytes * (cause = 'file-system-journal'))",
+    ] {
+        let (here, there) = (of("local", what), of("ssh:board", what));
+        assert!(here > 0.0 && (there / here - 1.0).abs() < 0.1, "{what}: {here} here, {there} there");
+    }
+    server.is_clean_within(CLEAN);
+}
+
 #[test]
 fn a_lost_connection_fails_the_run_with_its_reason_and_the_rest_goes_on() {
     let Some(mut server) = Server::start() else { return };

@@ -354,12 +354,25 @@ impl Advice {
     }
 
     fn asked(&self) -> String {
-        format!(
+        let mut text = format!(
             "To be kept: {}. Now: {} ({}).",
             lower(keeps(Some(self.must)).0),
             self.baseline.name(),
             self.baseline_source
-        )
+        );
+        // What the answer is not, before it is believed.
+        text += match (self.live.is_empty(), self.cuts.is_empty()) {
+            (true, true) => {
+                " Simulated, and not run live (--live); what a power cut takes is what the settings promise, and was not \
+                 measured (--cut)."
+            }
+            (true, false) => " Simulated, and not run live (--live).",
+            (false, true) => {
+                " What a power cut takes is what the settings promise, and was not measured (--cut)."
+            }
+            (false, false) => "",
+        };
+        text
     }
 }
 
