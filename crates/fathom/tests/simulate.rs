@@ -107,10 +107,10 @@ fn a_run_that_was_recorded_is_replayed_on_any_device() {
             let flushes = number(row, "flushes") / number(measure, "device_flushes");
             assert!((flushes - 1.0).abs() < 0.05, "{row}\n{measure}");
             // The file system's own commit, every five seconds, may be under way when a phase
-            // begins.
+            // begins: its two flushes came before, and are waited for.
             let one = 20e6 / 30.0;
-            assert!((ours - number(row, "flushes") * 20e6).abs() < one * 1.5, "{row}");
-            assert!((ours - theirs).abs() < one * 2.5, "{row}\n{measure}");
+            assert!((ours - number(row, "flushes") * 20e6).abs() < one * 2.5, "{row}");
+            assert!((ours - theirs).abs() < one * 3.5, "{row}\n{measure}");
         }
     }
     // By the device alone: the same operations next to without CPU time, and each run by itself.
