@@ -69,6 +69,8 @@ pub struct StatementSpan {
     pub start_ns: i64,
     /// Its end.
     pub end_ns: i64,
+    /// How long it took by the model, as [`Anatomy::model_ns`].
+    pub model_ns: Option<u64>,
 }
 
 /// A call on a file.
@@ -209,18 +211,6 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         }
     }
     calls.sort_by_key(|call| (call.start_ns, call.thread));
-    // Each as if it were an execution: what counts of it by the same rules.
-    let spans: Vec<Execution> = calls
-        .iter()
-        .map(|call| Execution {
-            start_ns: from.saturating_add_signed(call.start_ns),
-            wall_ns: call.end_ns.abs_diff(call.start_ns),
-            ..execution
-        })
-        .collect();
-    for (call, model_ns) in calls.iter_mut().zip(model_times(&recording, number, &spans)) {
-        call.model_ns = model_ns;
-    }
     let told = &recording.statements;
     let statements = told.executions.iter().filter_map(|statement| {
         let end_ns = statement.start_ns.saturating_add(statement.wall_ns);
@@ -229,10 +219,32 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         }
         let text = told.texts.get(statement.text as usize)?.clone();
         let start_ns = since(statement.start_ns);
-        Some(StatementSpan { thread: statement.thread, text, start_ns, end_ns: since(end_ns) })
+        Some(StatementSpan {
+            thread: statement.thread,
+            text,
+            start_ns,
+            end_ns: since(end_ns),
+            model_ns: None,
+        })
     });
     let mut statements: Vec<StatementSpan> = statements.collect();
     statements.sort_by_key(|statement| (statement.start_ns, statement.thread));
+    // Each as if it were an execution: what counts of it by the same rules.
+    let of_calls = calls.iter().map(|call| (call.start_ns, call.end_ns));
+    let of_statements = statements.iter().map(|statement| (statement.start_ns, statement.end_ns));
+    let span = |(start_ns, end_ns): (i64, i64)| Execution {
+        start_ns: from.saturating_add_signed(start_ns),
+        wall_ns: end_ns.abs_diff(start_ns),
+        ..execution
+    };
+    let spans: Vec<Execution> = of_calls.chain(of_statements).map(span).collect();
+    let places = calls
+        .iter_mut()
+        .map(|call| &mut call.model_ns)
+        .chain(statements.iter_mut().map(|statement| &mut statement.model_ns));
+    for (place, model_ns) in places.zip(model_times(&recording, number, &spans)) {
+        *place = model_ns;
+    }
     let is_seen = |thread: &u32| recording.threads.contains_key(thread);
     let knows_calls = lane.is_some_and(|lane| !lane.marked.is_empty() && lane.marked.iter().all(is_seen));
     let cell = results.runs.iter().find(|other| other.id == run).map_or(0, |run| run.cell);

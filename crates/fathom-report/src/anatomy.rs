@@ -92,9 +92,12 @@ fn work(anatomy: &Anatomy, call: &CallSpan) -> String {
 }
 
 /// How long a call took, ns: by the model where there is one.
-fn took(call: &CallSpan) -> i64 {
-    let measured = call.end_ns - call.start_ns;
-    call.model_ns.map_or(measured, |ns| i64::try_from(ns).unwrap_or(measured))
+fn took_of_call(call: &CallSpan) -> i64 {
+    took(call.model_ns, call.end_ns - call.start_ns)
+}
+
+fn took(model_ns: Option<u64>, measured_ns: i64) -> i64 {
+    model_ns.map_or(measured_ns, |ns| i64::try_from(ns).unwrap_or(measured_ns))
 }
 
 /// How long all of it took.
@@ -113,7 +116,7 @@ fn title(anatomy: &Anatomy) -> String {
 /// What is seen at a glance: how many calls waited, how many flushes, what was written for whom.
 pub fn sentence(anatomy: &Anatomy) -> String {
     let waited: Vec<&CallSpan> = anatomy.calls.iter().filter(|call| !call.requests.is_empty()).collect();
-    let waited_ns: i64 = waited.iter().map(|span| took(span)).sum();
+    let waited_ns: i64 = waited.iter().map(|call| took_of_call(call)).sum();
     let count = |op: BlockOp| anatomy.requests.iter().filter(|request| request.op == op).count();
     let bytes = |op: BlockOp| {
         let of_op = anatomy.requests.iter().filter(|request| request.op == op);
@@ -162,7 +165,7 @@ pub fn sentence(anatomy: &Anatomy) -> String {
 fn notes(anatomy: &Anatomy) -> Vec<String> {
     let places = match anatomy.model_ns {
         Some(_) => {
-            "How long it and its calls took is model time; when they began, and all of the device, is as measured."
+            "How long it, its statements and its calls took is model time; when they began, and all of the device, is as measured."
         }
         None => "Times are as measured, from its begin.",
     };
@@ -205,12 +208,12 @@ pub fn anatomy_terminal(anatomy: &Anatomy, style: &Style) -> String {
     let (mut quick, mut quick_ns) = (0, 0);
     let mut statements = shown_statements(anatomy).into_iter().peekable();
     let statement_row = |statement: &StatementSpan| {
-        let took = statement.end_ns - statement.start_ns;
+        let took = took(statement.model_ns, statement.end_ns - statement.start_ns);
         let text = tame(&statement.text);
         vec![String::new(), "statement".into(), at(statement.start_ns), at(took), text]
     };
     for (number, call) in (1..).zip(&anatomy.calls) {
-        let took = took(call);
+        let took = took_of_call(call);
         if call.requests.is_empty() {
             (quick, quick_ns) = (quick + 1, quick_ns + took);
             continue;
@@ -355,7 +358,7 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
         body.text(LEFT - 8.0, y + 11.0, "calls on files", "end", INK, 11, false);
     }
     for (number, (call, row)) in (1..).zip(anatomy.calls.iter().zip(&call_rows)) {
-        let words = format!("{} {number}: {}", kind(anatomy, call), at(took(call)));
+        let words = format!("{} {number}: {}", kind(anatomy, call), at(took_of_call(call)));
         bar(&mut bars, y + *row as f64 * ROW, (call.start_ns, call.end_ns), CALL, &words, false);
     }
     y += call_rows.iter().max().map_or(0.0, |row| (*row + 1) as f64 * ROW) + 4.0;
@@ -464,7 +467,7 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
     }
     for statement in &anatomy.statements {
         let track = statements_track(statement.thread);
-        let args = json!({ "sql": statement.text });
+        let args = json!({ "sql": statement.text, "model_ns": statement.model_ns });
         let times = (statement.start_ns, statement.end_ns);
         events.push(span(&statement.text, "statement", APPLICATION, track, times, args));
     }
@@ -527,7 +530,7 @@ mod tests {
     }
 
     fn statement(text: &str, start_ns: i64, end_ns: i64) -> StatementSpan {
-        StatementSpan { thread: 0, text: text.into(), start_ns, end_ns }
+        StatementSpan { thread: 0, text: text.into(), start_ns, end_ns, model_ns: None }
     }
 
     /// As it is of a recording that does not know which calls there were.
@@ -600,8 +603,8 @@ mod tests {
         let mut late = Anatomy { model_ns: Some(3_000_000), ..commit() };
         late.calls[1].model_ns = Some(2_900_000);
         let text = anatomy_terminal(&late, &Style::PLAIN);
-        assert!(text.contains("2.9 ms of 3 ms in model time (5 ms as measured)"), "{text}");
-        assert!(text.contains("2.9 ms  ") && !text.contains("4.87 ms"), "{text}");
+        assert!(text.contains("2.90 ms of 3 ms in model time (5 ms as measured)"), "{text}");
+        assert!(text.contains("2.90 ms  ") && !text.contains("4.87 ms"), "{text}");
         assert!(text.contains("as measured.") && !text.contains("Times are as measured"), "{text}");
     }
 
