@@ -6,13 +6,16 @@
 #   SEED=2            another seed than the published runs'
 #   DIR=/dev/shm      where images are put: memory, so that the modelled device alone decides
 #   FATHOM=PROGRAM    instead of target/release/fathom
-#   SQLITE=FOLDER     has VERSION/sqlite3.c of releases that npm does not carry (3.7.11: the tag
-#                     version-3.7.11 of SQLite's own source, `make sqlite3.c`)
+#   SQLITE=FOLDER     has VERSION/sqlite3.c of SQLite's releases, instead of those from elsewhere
+#   MOBIBENCH=FOLDER  has shell/mobigen.out.facebook and .twitter, instead of a clone of Mobibench
 #
-# What an experiment names as ./sqlite-….so is compiled here: the bundled release from the crate
-# libsqlite3-sys, others from the amalgamations that npm's packages `sqlite3` carry.
+# What an experiment names is made here. ./sqlite-….so is compiled: the bundled release from the crate
+# libsqlite3-sys, others from the amalgamations that npm's packages `sqlite3` carry, or from the
+# release's tag in SQLite's own repository (`make sqlite3.c`, which takes tclsh). ./mobibench-….calls
+# are imported from Mobibench's repository. ./aged….img are aged as docs/aged-file-systems.md says.
+# aged-hour has no verdicts: what it prints otherwise than the published page is shown.
 set -euo pipefail
-[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2; }
 cd "$(dirname "$0")/.."
 root=$PWD
 fathom=$(realpath "${FATHOM:-target/release/fathom}")
@@ -56,11 +59,16 @@ amalgamation() {
     of_release "$version" "$SQLITE/$version/sqlite3.c" "SQLITE=$SQLITE"
     return
   fi
-  package "$version" >/dev/null || {
-    echo "SQLite $version: put its sqlite3.c into a folder $version and name the folder above: SQLITE=…" >&2
-    return 1
-  }
   mkdir -p "$place"
+  if ! package "$version" >/dev/null; then
+    { git clone --quiet --depth 1 --branch "version-$version" https://github.com/sqlite/sqlite "$place/own" &&
+      (cd "$place/own" && ./configure && make sqlite3.c) >/dev/null 2>&1; } || {
+      echo "SQLite $version: put its sqlite3.c into a folder $version and name the folder above: SQLITE=…" >&2
+      return 1
+    }
+    of_release "$version" "$place/own/sqlite3.c" "its tag"
+    return
+  fi
   (cd "$place" && npm pack --silent "$(package "$version")" >/dev/null && tar xzf ./*.tgz)
   for archive in "$place"/package/deps/*.tar.gz; do
     [ ! -e "$archive" ] || tar xzf "$archive" -C "$place"
@@ -83,18 +91,65 @@ library() {
   gcc -O2 -fPIC -shared -w -DSQLITE_THREADSAFE=1 "${words[@]}" "$source" -o "$work/$name" -lpthread -ldl
 }
 
+# calls APPLICATION: imports ./mobibench-APPLICATION.calls, what a phone asked of its files.
+calls() {
+  local from=${MOBIBENCH:-$work/mobibench}
+  [ -e "$from" ] || git clone --quiet --depth 1 https://github.com/ESOS-Lab/Mobibench "$from" || {
+    echo "no Mobibench: put a copy of its repository somewhere and name it: MOBIBENCH=…" >&2
+    return 1
+  }
+  "$fathom" trace import "$from/shell/mobigen.out.$1" --out "$work/mobibench-$1.calls" >/dev/null
+}
+
+# aged NAME FILESYSTEM: ages ./NAME, 512 MiB of a file system.
+aged() {
+  local stack=papers-again-$$
+  "$fathom" stack up --fs "$2" --size 512 --keep "$work/$1" --name "$stack" >/dev/null
+  "$fathom" stack age "$stack" --used 90 --rounds 3 || { "$fathom" stack down "$stack"; return 1; }
+  "$fathom" stack down "$stack" >/dev/null
+}
+
+# hour: prints the page with new recordings of an hour of commits, and shows where it is another one.
+hour() {
+  "$fathom" simulate "$work/aged-hour.db" --device-alone --device sd-sandisk-8,emmc-51 --json >"$work/aged-hour.json"
+  mkdir "$work/pages"
+  cp -r docs "$work/pages"
+  ln -s "$root/crates" "$work/pages/crates"
+  sed '/^\[simulated.aged-hour\]/,/^\]/s|"../results/aged-hour-ext4.json",|"../../../aged-hour.json",|
+    /results\/aged-hour-f2fs/d' docs/papers/beyond.toml >"$work/pages/docs/papers/beyond.toml"
+  "$fathom" papers "$work/pages/docs/papers" >"$work/page.md"
+  diff docs/papers.md "$work/page.md" || true
+}
+
 with=()
 for name in "$@"; do
   experiment=$name.toml
+  chosen=()
   if [ -e "$work/$experiment" ]; then
     for needed in $(grep -o '\./sqlite[^"]*\.so' "$work/$experiment" | sort -u); do
       [ -e "$work/$needed" ] || library "$needed"
     done
+    for needed in $(grep -o '\./mobibench-[a-z]*\.calls' "$work/$experiment" | sort -u); do
+      needed=${needed#./mobibench-}
+      [ -e "$work/mobibench-$needed" ] || calls "${needed%.calls}"
+    done
+    for needed in $(grep -o '\./aged-[a-z0-9]*\.img' "$work/$experiment" | sort -u); do
+      needed=${needed#./aged-}
+      [ -e "$work/aged-$needed" ] || aged "aged-$needed" "${needed%.img}"
+    done
   else
     experiment=$name
   fi
-  (cd "$work" && "$fathom" run "$experiment" --seed "${SEED:-2}" --dir "${DIR:-/dev/shm}" --out "$name.db" --quiet)
-  with+=(--with "$name=$work/$name.db")
+  if [ "$name" = aged-file-system ]; then
+    [ -e "$work/aged.img" ] || aged aged.img ext4
+    chosen=(--set variants=fresh,aged)
+  fi
+  (cd "$work" &&
+    "$fathom" run "$experiment" "${chosen[@]}" --seed "${SEED:-2}" --dir "${DIR:-/dev/shm}" --out "$name.db" --quiet)
+  if [ "$name" = aged-hour ]; then
+    hour
+  else
+    with+=(--with "$name=$work/$name.db")
+  fi
 done
-cd "$root"
-"$fathom" papers "${with[@]}"
+[ ${#with[@]} -eq 0 ] || "$fathom" papers "${with[@]}"

@@ -324,6 +324,45 @@ fn phases_abscissas_and_shares_are_judged() {
     assert_eq!(verdicts(&narrow.unwrap())[2], CauseUnknown);
 }
 
+/// What a document states is judged as well, with the digits that it has there; what could be
+/// measured and was not says so; a table can be drawn.
+#[test]
+fn quoted_ratios_and_what_was_not_measured_have_rows() {
+    let more = r#"
+[[finding]]
+table = "F3"
+figure = "F3"
+finding = "quoted"
+paper = "22x"
+holds = [10.0, 30.0]
+quoted = ["sent 14.4x [11.2, 21.3]"]
+quoted_from = "./said.md"
+
+[[finding]]
+table = "F3"
+figure = "F4"
+finding = "later"
+paper = "falls"
+verdict = "not-measured"
+remark = "`fathom run` would."
+"#;
+    let page = format!(
+        "{CHATS_PAGE}\n{{{{findings F3}}}}\n\n{{{{chart look phase=insert show=device rows=variants \
+         columns=phase file=look.svg title=Look about=device}}}}\n\nLate: {{{{all late}}}}, {{{{all days}}}}.\n"
+    );
+    let refused = print_chats(&format!("{CHATS}{more}"), &page).expect_err("refused");
+    assert!(refused.contains("said.md"), "{refused}");
+    let here = more.replace("./said.md", "./p2.toml");
+    let printed = print_chats(&format!("{CHATS}{here}"), &page).unwrap();
+    let text = &printed.page;
+    assert!(text.contains("| 10 to 30 | sent 14.4x [11.2, 21.3] | **reproduced** |"), "{text}");
+    assert!(text.contains("**not measured**: `fathom run` would."), "{text}");
+    assert!(text.contains("![Look](figures/look.svg)") && text.contains("Late: "), "{text}");
+    assert!(printed.figures.iter().any(|(name, svg)| name == "look.svg" && svg.contains("insert")));
+    let both = here.replace("quoted_from = \"./p2.toml\"", "quoted_from = \"./p2.toml\"\ndata = \"look\"");
+    assert!(print_chats(&format!("{CHATS}{both}"), &page).expect_err("refused").contains("and no two"));
+}
+
 /// A phase with abscissas needs one, and one that was measured; a share of which single runs do not
 /// tell has no interval, and judges nothing.
 #[test]

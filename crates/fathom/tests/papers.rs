@@ -51,6 +51,25 @@ fn a_page_that_says_another_number_is_told() {
     assert_eq!(checked.status.code(), Some(1), "{}", said(&checked));
 }
 
+/// Tables of the guide that are marked so stand in the printed page, line by line.
+#[test]
+fn tables_of_the_guide_are_those_of_the_page() {
+    const MARK: &str = "<!-- from papers.md -->\n";
+    let docs = root().join("docs");
+    let page = std::fs::read_to_string(docs.join("papers.md")).unwrap();
+    let mut tables = 0;
+    for entry in std::fs::read_dir(&docs).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for table in text.split(MARK).skip(1) {
+            let table = table.split("\n\n").next().unwrap();
+            assert!(table.starts_with('|') && page.contains(table), "{}:\n{table}", path.display());
+            tables += 1;
+        }
+    }
+    assert!(tables >= 4, "{tables}");
+}
+
 /// Published data in the place of their own come to their own verdicts.
 #[test]
 fn the_same_data_give_the_same_verdicts() {

@@ -123,6 +123,9 @@ pub struct ModelShare {
     pub written_bytes: f64,
     /// Bytes read from the devices.
     pub read_bytes: f64,
+    /// Requests that wrote, at the devices.
+    #[serde(skip)]
+    pub write_requests: f64,
     /// The fastest execution of the run: the one that waited least for what is no part of its work.
     #[serde(skip)]
     pub fastest_ns: f64,
@@ -141,6 +144,7 @@ impl ModelShare {
             flushes: each(model.operations[2]),
             written_bytes: each(model.bytes[1]),
             read_bytes: each(model.bytes[0]),
+            write_requests: each(model.operations[1]),
             fastest_ns: model.latency_ns[0] as f64,
         }
     }
@@ -541,6 +545,7 @@ mod tests {
             flushes: 0.0,
             written_bytes: 0.0,
             read_bytes: 0.0,
+            write_requests: 0.0,
             fastest_ns: 0.0,
         };
         let wall = WallOfRun::default();

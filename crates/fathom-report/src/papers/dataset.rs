@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fathom_lab::analysis::{Analysis, DeviceRole, DeviceStudy, device_studies};
+use fathom_lab::stats::median;
 use fathom_lab::store::{Results, StoreError};
 use fathom_workload::engine::EngineInfo;
 use serde::Deserialize;
 
 use super::PapersError;
 use crate::number;
+use crate::words::{distinct, joined};
 
 /// A data set as a source describes it.
 #[derive(Clone, Debug, Deserialize)]
@@ -59,6 +61,37 @@ impl Datasets {
     pub fn replace(&mut self, name: &str, results: &Path) -> Result<(), PapersError> {
         let problem = self.no_such(name);
         self.0.get_mut(name).ok_or(problem)?.replace(results)
+    }
+
+    /// What all of them together say of the machine and of their runs.
+    pub fn of_all(&self, what: &str) -> Result<String, String> {
+        let each = || self.0.values();
+        let loads = || each().map(Dataset::loads).filter(|loads| !loads.is_empty());
+        let range = |values: Vec<f64>| {
+            let (low, high) = ends(&values);
+            format!("{} to {}", shown_load(low), shown_load(high))
+        };
+        let days = || each().map(Dataset::day).collect::<BTreeSet<String>>();
+        match what {
+            "cpu" => {
+                let cpus = each().filter_map(|set| set.results.environment.get("cpu").cloned());
+                Ok(joined(&distinct(cpus)))
+            }
+            "load" => Ok(range(loads().flatten().collect())),
+            "load-medians" => Ok(range(loads().filter_map(|loads| median(&loads)).collect())),
+            "late" => {
+                let (runs, late) = each()
+                    .map(Dataset::marked)
+                    .fold((0, 0), |(runs, late), (more, of_them)| (runs + more, late + of_them));
+                Ok(format!("{} of {}", number::plain(late as f64), number::plain(runs as f64)))
+            }
+            "days" => {
+                let days = days();
+                let ends = [days.first(), days.last()].map(|day| day.cloned().unwrap_or_default());
+                Ok(ends.join(" to "))
+            }
+            other => Err(format!("{other:?}: of all there are cpu, load, load-medians, late, days")),
+        }
     }
 
     fn no_such(&self, name: &str) -> PapersError {
@@ -114,6 +147,36 @@ impl Dataset {
         engines.into_iter().collect::<Vec<_>>().join(" and ")
     }
 
+    /// The devices that its cells lay on: `sd-sandisk-8 and emmc-51`.
+    fn stacks(&self) -> String {
+        let cells = self.results.cells.iter().filter(|cell| cell.skipped.is_none());
+        let word = |device: Option<&str>| match device {
+            None => "this machine's disk".to_owned(),
+            Some(device) => format!("`{}`", device.trim_start_matches("./").trim_end_matches(".toml")),
+        };
+        joined(&distinct(cells.map(|cell| word(cell.spec.stack.device.as_deref()))))
+    }
+
+    /// The day on which it was begun, UTC.
+    fn day(&self) -> String {
+        let moment = number::moment(self.results.experiment.started_ms);
+        moment.split(' ').next().unwrap_or_default().to_owned()
+    }
+
+    /// One-minute load averages before its runs.
+    pub(super) fn loads(&self) -> Vec<f64> {
+        self.results.runs.iter().filter_map(|run| run.load).collect()
+    }
+
+    /// What else the machine was at. Nothing where nobody knows.
+    fn load_words(&self) -> String {
+        let loads = self.loads();
+        let Some(median) = median(&loads) else { return String::new() };
+        let (low, high) = ends(&loads);
+        let [low, median, high] = [low, median, high].map(shown_load);
+        format!(" at a load of {low} to {high}, median {median}")
+    }
+
     /// Good runs on modelled devices, and how many of them are marked because answers came late.
     pub(super) fn marked(&self) -> (usize, usize) {
         let of_file_systems = self.devices.iter().filter(|study| study.carries == DeviceRole::FileSystem);
@@ -148,9 +211,9 @@ impl Dataset {
             made_by.push(format!("kernel {kernel}"));
         }
         made_by.push(format!("Fathom {}", results.experiment.fathom_version));
-        let moment = number::moment(results.experiment.started_ms);
-        let day = moment.split(' ').next().unwrap_or_default();
-        text += &format!(" {}; measured {day}.", made_by.join(", "));
+        made_by.push(format!("on {}", self.stacks()));
+        let day = self.day();
+        text += &format!(" {}; measured {day}{}.", made_by.join(", "), self.load_words());
         if !remark.is_empty() {
             text += &format!(" {remark}");
         }
@@ -160,6 +223,17 @@ impl Dataset {
     fn file_name(&self) -> &str {
         self.file.rsplit('/').next().unwrap_or(&self.file)
     }
+}
+
+/// The smallest and the largest.
+pub(super) fn ends(values: &[f64]) -> (f64, f64) {
+    let wider = |(low, high): (f64, f64), value: &f64| (low.min(*value), high.max(*value));
+    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), wider)
+}
+
+/// A load average, below ten with a tenth.
+pub(super) fn shown_load(load: f64) -> String {
+    if load < 10.0 { format!("{load:.1}") } else { format!("{load:.0}") }
 }
 
 fn read(name: &str, path: &Path) -> Result<(Results, Analysis, Vec<DeviceStudy>), PapersError> {

@@ -1,12 +1,14 @@
 //! A finding of a paper, and the ratio that bears it out or does not.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fathom_lab::stats::Comparison;
+use fathom_lab::stats::{Comparison, paired_ratio};
 use serde::Deserialize;
 
 use super::PapersError;
-use super::dataset::Datasets;
+use super::counted::{Counts, quoted};
+use super::dataset::{Dataset, Datasets};
 use super::select::{Choice, Show, ratio_text, share_text};
 use super::verdict::{AuthorVerdict, Verdict, of as verdict_of};
 
@@ -36,6 +38,9 @@ pub(super) struct Finding {
     pub x: Option<f64>,
     /// The abscissa that it is compared with, where that is another.
     pub over_x: Option<f64>,
+    /// The mean over all abscissas is compared: of each run their sum.
+    #[serde(default)]
+    pub every_x: bool,
     /// The processor is taken to be this many times as slow as the one that measured: a phone's.
     /// CPU time that was measured is multiplied, the device's is left as it is.
     pub slowed: Option<f64>,
@@ -53,6 +58,13 @@ pub(super) struct Finding {
     pub at: Choice,
     /// An axis of whose every value there is a ratio.
     pub each: Option<String>,
+    /// Counts that are compared, in the place of a data set.
+    pub counts: Option<Counts>,
+    /// Ratios with their brackets that a document states, in the place of a data set …
+    #[serde(default)]
+    pub quoted: Vec<String>,
+    /// … and the document, beside the source: the numbers have to stand there.
+    pub quoted_from: Option<String>,
     /// A verdict that no ratio gives.
     pub verdict: Option<AuthorVerdict>,
     /// The measurement that shows why a finding is not reproduced.
@@ -75,6 +87,20 @@ pub(super) struct FindingResult {
     pub remark: String,
 }
 
+impl FindingResult {
+    fn of(ratios: &[(String, Comparison)], show: Show, verdict: Verdict, remark: String) -> FindingResult {
+        let text = |value: &Comparison| match show.is_share() {
+            true => share_text(value),
+            false => ratio_text(value),
+        };
+        let one = |(name, ratio): &(String, Comparison)| match name.is_empty() {
+            true => text(ratio),
+            false => format!("{name} {}", text(ratio)),
+        };
+        FindingResult { measured: ratios.iter().map(one).collect::<Vec<_>>().join(", "), verdict, remark }
+    }
+}
+
 impl Finding {
     pub fn of(self, file: &Path) -> Finding {
         Finding { file: file.to_path_buf(), ..self }
@@ -85,48 +111,65 @@ impl Finding {
         PapersError::Unused { path: self.file.clone(), problem }
     }
 
-    /// Computes its ratios, and judges.
-    pub fn judge(&self, datasets: &Datasets) -> Result<FindingResult, PapersError> {
-        let remark = [self.cause.as_deref(), self.remark.as_deref()]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" ");
+    /// Computes its ratios, and judges. `directory` is that of the sources.
+    pub fn judge(&self, datasets: &Datasets, directory: &Path) -> Result<FindingResult, PapersError> {
+        let words = [self.cause.as_deref(), self.remark.as_deref()];
+        let remark = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
         if self.verdict.is_some() && self.cause.is_some() {
             return Err(self.wrong("a stated verdict needs a `remark`, and no `cause`"));
         }
         if self.verdict.is_some() && self.remark.is_none() {
             return Err(self.wrong("a stated verdict needs a `remark` that says why"));
         }
-        let Some(data) = &self.data else {
-            let Some(AuthorVerdict::CannotBeTested) = self.verdict else {
-                return Err(self.wrong("without `data` its verdict can only be `cannot-be-tested`"));
+        let Some(ratios) = self.found(datasets, directory)? else {
+            let (Some(AuthorVerdict::CannotBeTested | AuthorVerdict::NotMeasured), None) =
+                (self.verdict, self.holds)
+            else {
+                let problem = "without `data` its verdict is `cannot-be-tested` or `not-measured`, without \
+                               `holds`";
+                return Err(self.wrong(problem));
             };
-            return Ok(FindingResult { measured: String::new(), verdict: Verdict::CannotBeTested, remark });
+            let stated = self.verdict.map_or(Verdict::NotMeasured, AuthorVerdict::verdict);
+            return Ok(FindingResult::of(&[], self.show, stated, remark));
         };
         if self.verdict.is_none() && self.holds.is_none() {
             return Err(self.wrong("`holds = [low, high]` states what would bear it out"));
         }
-        let ratios = self.ratios(datasets, data)?;
-        let text = |value: &Comparison| match self.show.is_share() {
-            true => share_text(value),
-            false => ratio_text(value),
-        };
-        let one = |(name, ratio): &(String, Comparison)| match name.is_empty() {
-            true => text(ratio),
-            false => format!("{name} {}", text(ratio)),
-        };
-        let measured = ratios.iter().map(one).collect::<Vec<_>>().join(", ");
         let only: Vec<Comparison> = ratios.iter().map(|(_, ratio)| *ratio).collect();
         let verdict = match self.verdict {
-            Some(AuthorVerdict::ByConstruction) => Verdict::ByConstruction,
-            Some(AuthorVerdict::CannotBeTested) => Verdict::CannotBeTested,
+            Some(stated) => stated.verdict(),
             None => verdict_of(&only, self.holds, self.cause.is_some()),
         };
         if verdict == Verdict::Reproduced && self.cause.is_some() {
             return Err(self.wrong("it is reproduced, and needs no `cause` of why it is not"));
         }
-        Ok(FindingResult { measured, verdict, remark })
+        let result = FindingResult::of(&ratios, self.show, verdict, remark);
+        match self.quoted.is_empty() {
+            true => Ok(result),
+            // With the digits that stand there.
+            false => Ok(FindingResult { measured: self.quoted.join(", "), ..result }),
+        }
+    }
+
+    /// What was measured, counted or quoted; none where nothing was.
+    fn found(
+        &self,
+        datasets: &Datasets,
+        directory: &Path,
+    ) -> Result<Option<Vec<(String, Comparison)>>, PapersError> {
+        match (&self.data, &self.counts, &self.quoted[..]) {
+            (Some(data), None, []) => self.ratios(datasets, data).map(Some),
+            (None, Some(counts), []) => {
+                let ratio = counts.ratio(directory).map_err(|problem| self.wrong(&problem))?;
+                Ok(Some(vec![(String::new(), ratio)]))
+            }
+            (None, None, []) => Ok(None),
+            (None, None, several) if self.quoted_from.is_some() => {
+                let ratios = several.iter().map(|text| quoted(text)).collect::<Result<_, String>>();
+                ratios.map(Some).map_err(|problem| self.wrong(&problem))
+            }
+            _ => Err(self.wrong("one of `data`, `counts`, and `quoted` with `quoted_from`, and no two")),
+        }
     }
 
     fn ratios(&self, datasets: &Datasets, data: &str) -> Result<Vec<(String, Comparison)>, PapersError> {
@@ -148,6 +191,10 @@ impl Finding {
             return Err(self.wrong("`slowed` is how many times as slow the processor is: 1 or more"));
         }
         let ratio = |(name, at): (String, Choice)| {
+            if self.every_x {
+                let ratio = self.over_all(dataset, &at)?.map(|ratio| (name, ratio));
+                return ratio.ok_or_else(|| self.wrong("the two cells share no block"));
+            }
             let of = dataset.measure(&at.and(&self.of), &self.phase, self.x)?;
             if self.show.is_share() {
                 let share = self.show.share(of, slowed);
@@ -163,5 +210,23 @@ impl Finding {
             Ok((name, ratio))
         };
         places.into_iter().map(ratio).collect()
+    }
+
+    /// How the sums over all abscissas compare, block by block: so do the means.
+    fn over_all(&self, dataset: &Dataset, at: &Choice) -> Result<Option<Comparison>, PapersError> {
+        let over_phase = self.over_phase.as_deref().unwrap_or(&self.phase);
+        let mut sums: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for x in dataset.abscissas(&self.phase, at) {
+            let of = dataset.measure(&at.and(&self.of), &self.phase, Some(x))?;
+            let over = dataset.measure(&at.and(&self.over), over_phase, Some(x))?;
+            let pairs = self.show.pairs(of, over).ok_or_else(|| {
+                self.wrong("over all abscissas there are device, fastest, and flushes and bytes")
+            })?;
+            for (block, of, over) in pairs {
+                let sum = sums.entry(block).or_default();
+                *sum = (sum.0 + of, sum.1 + over);
+            }
+        }
+        Ok(paired_ratio(&sums.into_values().collect::<Vec<_>>()))
     }
 }

@@ -9,20 +9,24 @@
 //! that a number cannot outlive its data, and a verdict cannot outlive its number ([`verdict`]).
 
 mod block_counts;
+mod chart;
+mod counted;
 mod dataset;
 mod directive;
 mod error;
 mod finding;
 mod given;
+mod pace;
 mod page;
 mod prose;
 mod select;
 mod simulated;
 mod sources;
+mod table;
 mod verdict;
 
 pub use dataset::Dataset;
 pub use error::PapersError;
 pub use page::PrintedPage;
-pub use sources::Papers;
+pub use sources::{Papers, SimulatedExports};
 pub use verdict::Verdict;

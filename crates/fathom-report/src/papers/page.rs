@@ -11,6 +11,12 @@
 //! - `{{figure DATA ID file=NAME.svg}}`: one of the report's figures, with its title.
 //! - `{{ratio DATA phase=P of=CHOICE over=CHOICE [where=CHOICE] [show=WHAT]}}` and
 //!   `{{value DATA phase=P where=CHOICE [show=WHAT]}}`, within a sentence.
+//! - `{{chart DATA phase=P rows=AXIS columns=AXIS show=WHAT file=NAME.svg title=WORDS about=WORDS}}`:
+//!   the same as a picture; with `pace=FILE.csv hours=N` table and picture are of the bytes that so
+//!   many hours of use write ([`super::pace`]).
+//! - `{{cuts DATA rows=AXIS columns=AXIS}}`: what power cuts left of each cell.
+//! - `{{all WHAT}}`, within a sentence: of all data sets the `cpu`, the `load`, its `load-medians`, the
+//!   `late` runs, and the `days`.
 //! - `{{blocks FILE}}`: the counts of `fathom report --blocks`, a column for each cell.
 //! - `{{simulated DATA show=WHAT [where=LABEL]}}`: of exports of `fathom simulate --json`, which
 //!   `[simulated.DATA]` names, a row for each cell whose label begins so and a column for each
@@ -29,9 +35,9 @@
 //! of findings and data, in which `value`, `ratio` and `given` may stand as well.
 //!
 //! A CHOICE is `axis:value,axis:value`; WHAT is `faster` (the default; a rate), `slower` (a time),
-//! `elapsed` (a time by the wall's clock), `flushes`, `written`, `read`, `device` (time at the device),
-//! `device-share`, `cpu-share`, `fastest`, `p50`, `p999`, `sync` or `cpu`. `x=N` is an abscissa, `slowed=N` a
-//! processor that is so many times as slow.
+//! `elapsed` (a time by the wall's clock), `flushes`, `written`, `read`, `requests` (that write),
+//! `device` (time at the device), `device-share`, `cpu-share`, `fastest`, `p50`, `p999`, `sync` or `cpu`.
+//! `x=N` is an abscissa, `slowed=N` a processor that is so many times as slow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -40,10 +46,12 @@ use super::block_counts::BlockCounts;
 use super::directive::Directive;
 use super::finding::Finding;
 use super::given::{GivenCounts, GivenWords};
+use super::pace::Pace;
 use super::prose;
 use super::select::{Choice, Show, ratio_text};
 use super::simulated::Quantity;
-use super::{Dataset, Papers, PapersError, Verdict};
+use super::table::Table;
+use super::{Papers, PapersError, Verdict};
 
 /// What stands at the head of the page, for whoever would mend it by hand.
 const GENERATED: &str = "<!-- Printed by `fathom papers` from docs/papers/; change it there. -->\n\n";
@@ -71,7 +79,7 @@ impl Papers {
 }
 
 /// How a directive fails: in words that want a line, or already complete.
-enum Failure {
+pub(super) enum Failure {
     Words(String),
     Whole(PapersError),
 }
@@ -214,6 +222,10 @@ impl<'a> Printer<'a> {
                 return Ok(BlockCounts::read(&path)?.table());
             }
             "simulated" => return Ok(self.simulated(directive)?),
+            "all" => {
+                directive.knows(&[])?;
+                return Ok(papers.datasets.of_all(directive.argument()?)?);
+            }
             _ => {}
         }
         let name = directive.arguments.first().ok_or_else(|| format!("{} of what data?", directive.name))?;
@@ -249,11 +261,26 @@ impl<'a> Printer<'a> {
                 let measure = dataset.measure(&at, directive.wanted("phase")?, x)?;
                 Ok(show.value(measure, slowed).ok_or_else(|| "it was not measured".to_owned())?)
             }
-            "table" => {
+            "table" | "chart" | "cuts" => {
                 let known = ["phase", "phases", "rows", "columns", "where", "show", "x", "slowed"];
+                let known = [&known[..], &["pace", "hours", "file", "title", "about"]].concat();
                 directive.knows(&known)?;
                 directive.argument()?;
-                Ok(Table { dataset, directive, at, show, x, slowed }.print()?)
+                let pace = match (directive.options.get("pace"), number("hours")?) {
+                    (Some(file), Some(hours)) => Some(Pace::read(&papers.directory.join(file), hours)?),
+                    (None, None) => None,
+                    _ => return Err("a pace=FILE.csv is one of so many hours=".to_owned().into()),
+                };
+                let table = Table { dataset, directive, at, show, x, slowed, pace };
+                match directive.name.as_str() {
+                    "table" => table.print(),
+                    "cuts" => table.print_cuts(),
+                    _ => {
+                        let (file, title) = (figure_file(directive)?, directive.wanted("title")?);
+                        self.figures.push((file.to_owned(), table.draw(title)?));
+                        Ok(format!("![{title}](figures/{file})"))
+                    }
+                }
             }
             "figure" => {
                 directive.knows(&["file"])?;
@@ -271,8 +298,8 @@ impl<'a> Printer<'a> {
                 ))
             }
             other => Err(format!(
-                "{other:?} is no directive; there are: about, findings, table, figure, ratio, value, \
-                 blocks, simulated, given, end, verdicts, numbers"
+                "{other:?} is no directive; there are: about, findings, table, chart, cuts, figure, ratio, \
+                 value, all, blocks, simulated, given, end, verdicts, numbers"
             )
             .into()),
         }
@@ -282,10 +309,11 @@ impl<'a> Printer<'a> {
     fn simulated(&mut self, directive: &Directive) -> Result<String, String> {
         directive.knows(&["show", "where", "of", "over", "device", "file", "title"])?;
         let name = directive.argument()?;
-        let simulated = self.papers.simulated.get(name).ok_or_else(|| {
+        let exports = self.papers.simulated.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.papers.simulated.keys().map(String::as_str).collect();
             format!("nothing simulated is called {name:?}; there are: {}", known.join(", "))
         })?;
+        let simulated = &exports.exports;
         self.used.insert(name.to_owned());
         let option = |key: &str| directive.options.get(key).map(String::as_str);
         if option("file").is_some() {
@@ -317,7 +345,11 @@ impl<'a> Printer<'a> {
         }
         let mut printed = "| figure | finding | paper | reproduced if | measured here | verdict |\n|---|---|---|---|---|---|".to_owned();
         for finding in rows {
-            let judged = finding.judge(&papers.datasets)?;
+            let judged = finding.judge(&papers.datasets, &papers.directory)?;
+            if let Some(source) = &finding.quoted_from {
+                let given = GivenWords::open(source, &papers.directory)?;
+                given.count(&judged.measured, &mut self.given)?;
+            }
             let band = finding.holds.map_or(String::new(), |[low, high]| format!("{low} to {high}"));
             let verdict = match judged.remark.is_empty() {
                 true => format!("**{}**", judged.verdict),
@@ -376,84 +408,6 @@ fn figure_file(directive: &Directive) -> Result<&str, String> {
         return Err(format!("{file:?} is no plain name of a file that ends in .svg"));
     }
     Ok(file)
-}
-
-/// A table of values.
-struct Table<'a> {
-    dataset: &'a Dataset,
-    directive: &'a Directive,
-    at: Choice,
-    show: Show,
-    x: Option<f64>,
-    slowed: f64,
-}
-
-/// Where a cell of a table is: what a row's or a column's value chooses.
-#[derive(Clone, Debug, Default)]
-struct Place {
-    pairs: Vec<(String, String)>,
-    phase: Option<String>,
-    x: Option<f64>,
-}
-
-impl Table<'_> {
-    fn print(&self) -> Result<String, Failure> {
-        let (rows, columns) = (self.directive.wanted("rows")?, self.directive.wanted("columns")?);
-        let phases: Vec<String> = match self.directive.options.get("phases") {
-            Some(several) => several.split(',').map(str::to_owned).collect(),
-            None => vec![self.directive.wanted("phase")?.to_owned()],
-        };
-        let across = self.places(columns, &phases)?;
-        let names: Vec<&str> = across.iter().map(|(name, _)| name.as_str()).collect();
-        let head = rows.rsplit('.').next().unwrap_or(rows);
-        let mut table = format!("| {head} | {} |\n|---|", names.join(" | "));
-        table += &"---|".repeat(names.len());
-        for (name, row) in self.places(rows, &phases)? {
-            let mut cells = vec![name];
-            for (_, column) in &across {
-                cells.push(self.value(&row, column, &phases)?);
-            }
-            table += &format!("\n| {} |", cells.join(" | "));
-        }
-        Ok(table)
-    }
-
-    /// The values of an axis, of the abscissa `x` or of the phases.
-    fn places(&self, axis: &str, phases: &[String]) -> Result<Vec<(String, Place)>, Failure> {
-        let places: Vec<(String, Place)> = match axis {
-            "phase" => phases
-                .iter()
-                .map(|phase| (phase.clone(), Place { phase: Some(phase.clone()), ..Place::default() }))
-                .collect(),
-            "x" => {
-                let phase = phases.first().map_or("", String::as_str);
-                let abscissas = self.dataset.abscissas(phase, &self.at).into_iter();
-                abscissas
-                    .map(|x| (crate::number::plain(x), Place { x: Some(x), ..Place::default() }))
-                    .collect()
-            }
-            axis => {
-                let place = |value: String| {
-                    let pairs = vec![(axis.to_owned(), value.clone())];
-                    (value, Place { pairs, ..Place::default() })
-                };
-                self.dataset.values(axis, &self.at).into_iter().map(place).collect()
-            }
-        };
-        match places.is_empty() {
-            true => Err(format!("no cell has a value on the axis {axis:?}").into()),
-            false => Ok(places),
-        }
-    }
-
-    fn value(&self, row: &Place, column: &Place, phases: &[String]) -> Result<String, Failure> {
-        let pairs = row.pairs.iter().chain(&column.pairs).cloned().collect();
-        let phase = row.phase.as_ref().or(column.phase.as_ref()).or(phases.first());
-        let phase = phase.map_or("", String::as_str);
-        let x = row.x.or(column.x).or(self.x);
-        let measure = self.dataset.measure(&self.at.and(&Choice(pairs)), phase, x)?;
-        Ok(self.show.value(measure, self.slowed).unwrap_or_else(|| "not measured".into()))
-    }
 }
 
 /// Holds the place of the count of verdicts until all are known.

@@ -70,6 +70,8 @@ pub(super) enum Show {
     Written,
     /// Bytes that were read from the device, for each execution.
     Read,
+    /// Requests that wrote to the device, for each execution.
+    Requests,
     /// The part of the time that fsync takes, as measured.
     Sync,
     /// The part of the time that the processor takes, as measured.
@@ -99,6 +101,7 @@ impl Show {
             "flushes" => Ok(Show::Flushes),
             "written" => Ok(Show::Written),
             "read" => Ok(Show::Read),
+            "requests" => Ok(Show::Requests),
             "sync" => Ok(Show::Sync),
             "cpu" => Ok(Show::Cpu),
             "elapsed" => Ok(Show::Elapsed),
@@ -109,8 +112,8 @@ impl Show {
             "p50" => Ok(Show::P50),
             "p999" => Ok(Show::P999),
             other => Err(format!(
-                "{other:?} is none of faster, slower, flushes, written, read, sync, cpu, elapsed, device, \
-                 device-share, cpu-share, fastest, p50, p999"
+                "{other:?} is none of faster, slower, flushes, written, read, requests, sync, cpu, elapsed, \
+                 device, device-share, cpu-share, fastest, p50, p999"
             )),
         }
     }
@@ -124,7 +127,7 @@ impl Show {
     /// slow as this machine's; none of what is not told for single runs.
     fn of_model(self, slowed: f64) -> Option<impl Fn(&ModelShare) -> f64> {
         let is_told = match self {
-            Show::Flushes | Show::Written | Show::Read => true,
+            Show::Flushes | Show::Written | Show::Read | Show::Requests => true,
             Show::Device | Show::DeviceShare | Show::CpuShare | Show::Fastest => true,
             Show::Faster | Show::Slower => slowed != 1.0,
             Show::Sync | Show::Cpu | Show::Elapsed | Show::P50 | Show::P999 => false,
@@ -136,6 +139,7 @@ impl Show {
                 Show::Flushes => share.flushes,
                 Show::Written => share.written_bytes,
                 Show::Read => share.read_bytes,
+                Show::Requests => share.write_requests,
                 Show::Device => share.device_ns,
                 Show::Fastest => share.fastest_ns,
                 Show::DeviceShare => share.device_ns / whole,
@@ -163,22 +167,52 @@ impl Show {
             Show::Sync | Show::Cpu | Show::DeviceShare | Show::CpuShare => None,
             // A percentile over the runs has no value in each block.
             Show::P50 | Show::P999 => None,
-            Show::Flushes | Show::Written | Show::Read => {
+            Show::Flushes | Show::Written | Show::Read | Show::Requests => {
                 range_ratio(&self.values(of, slowed)?, &self.values(over, slowed)?)
             }
             Show::Faster | Show::Slower | Show::Device | Show::Fastest => {
-                let pick = self.of_model(slowed)?;
-                let value = |run: &OfRun| run.model.as_ref().map(&pick);
-                let pairs: Vec<(f64, f64)> = of
-                    .runs
-                    .iter()
-                    .filter_map(|run| {
-                        let other = over.runs.iter().find(|other| other.block == run.block)?;
-                        Some((value(run)?, value(other)?))
-                    })
-                    .collect();
-                paired_ratio(&pairs)
+                let pairs = self.pairs_of(of, over, slowed)?;
+                paired_ratio(&pairs.into_iter().map(|(_, of, over)| (of, over)).collect::<Vec<_>>())
             }
+        }
+    }
+
+    /// Block, value and value compared with, of the runs of one block, by the model of the device.
+    fn pairs_of(self, of: &Measure, over: &Measure, slowed: f64) -> Option<Vec<(u32, f64, f64)>> {
+        let pick = self.of_model(slowed)?;
+        let value = |run: &OfRun| run.model.as_ref().map(&pick);
+        let pair = |run: &OfRun| {
+            let other = over.runs.iter().find(|other| other.block == run.block)?;
+            Some((run.block, value(run)?, value(other)?))
+        };
+        Some(of.runs.iter().filter_map(pair).collect())
+    }
+
+    /// The same of what adds up over abscissas; none of what does not.
+    pub fn pairs(self, of: &Measure, over: &Measure) -> Option<Vec<(u32, f64, f64)>> {
+        match self.is_share() {
+            true => None,
+            false => self.pairs_of(of, over, 1.0),
+        }
+    }
+
+    /// A value over the runs, as a picture shows it; none where it is not told for single runs.
+    pub fn interval(self, measure: &Measure, slowed: f64) -> Option<Interval> {
+        match self {
+            Show::Faster if slowed == 1.0 => Some(measure.rate),
+            Show::Slower if slowed == 1.0 => Some(measure.time_ns),
+            Show::Elapsed => Some(measure.wall_time_ns),
+            _ => mean_interval(&self.values(measure, slowed)?),
+        }
+    }
+
+    /// A number of it in words.
+    pub fn words(self, value: f64) -> String {
+        match self {
+            Show::Slower | Show::Elapsed | Show::Device | Show::Fastest => number::time(value),
+            Show::Written | Show::Read => number::bytes(value),
+            _ if self.is_share() => number::percent(value),
+            _ => number::plain(value),
         }
     }
 
@@ -216,7 +250,7 @@ impl Show {
             Show::Sync => Some(number::percent(measure.shares.sync)),
             Show::Cpu => Some(number::percent(measure.shares.cpu)),
             Show::DeviceShare | Show::CpuShare => Some(share_text(&self.share(measure, slowed)?)),
-            Show::Flushes | Show::Written | Show::Read => {
+            Show::Flushes | Show::Written | Show::Read | Show::Requests => {
                 let values = self.values(measure, slowed)?;
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
                 // Counts of nothing have no logarithm, and no geometric mean.
@@ -231,6 +265,24 @@ impl Show {
 }
 
 impl Dataset {
+    /// The one cell that a choice takes.
+    pub(super) fn cell(&self, choice: &Choice) -> Result<&CellRow, PapersError> {
+        let cells: Vec<&CellRow> =
+            self.results.cells.iter().filter(|cell| cell.skipped.is_none() && choice.takes(cell)).collect();
+        let [cell] = cells[..] else {
+            let labels = |cells: &[&CellRow]| -> String {
+                cells.iter().take(6).map(|cell| cell.label.as_str()).collect::<Vec<_>>().join(" · ")
+            };
+            let all: Vec<&CellRow> = self.results.cells.iter().collect();
+            let problem = match cells.len() {
+                0 => format!("{choice} chooses no cell; there are: {}", labels(&all)),
+                n => format!("{choice} chooses {n} cells, where one is wanted: {}", labels(&cells)),
+            };
+            return Err(PapersError::Choice { name: self.name().into(), problem });
+        };
+        Ok(cell)
+    }
+
     /// The one measure of a choice of cells in a phase, at an abscissa where the phase has some.
     pub(super) fn measure(
         &self,
@@ -239,18 +291,7 @@ impl Dataset {
         x: Option<f64>,
     ) -> Result<&Measure, PapersError> {
         let fail = |problem: String| PapersError::Choice { name: self.name().into(), problem };
-        let cells: Vec<&CellRow> =
-            self.results.cells.iter().filter(|cell| cell.skipped.is_none() && choice.takes(cell)).collect();
-        let [cell] = cells[..] else {
-            let labels = |cells: &[&CellRow]| -> String {
-                cells.iter().take(6).map(|cell| cell.label.as_str()).collect::<Vec<_>>().join(" · ")
-            };
-            let all: Vec<&CellRow> = self.results.cells.iter().collect();
-            return Err(fail(match cells.len() {
-                0 => format!("{choice} chooses no cell; there are: {}", labels(&all)),
-                n => format!("{choice} chooses {n} cells, where one is wanted: {}", labels(&cells)),
-            }));
-        };
+        let cell = self.cell(choice)?;
         self.analysis.get(cell.id, phase, x).ok_or_else(|| {
             let found: Vec<String> = self
                 .analysis

@@ -16,7 +16,7 @@ pub struct Papers {
     pub(super) datasets: Datasets,
     pub(super) findings: Vec<Finding>,
     /// Exports of simulated runs by name.
-    pub(super) simulated: BTreeMap<String, Simulated>,
+    pub(super) simulated: BTreeMap<String, SimulatedExports>,
 }
 
 /// What a file `*.toml` of the directory holds.
@@ -37,6 +37,19 @@ struct Source {
 struct SimulatedSource {
     /// The files, beside the source.
     files: Vec<String>,
+    /// What made them.
+    #[serde(default)]
+    command: String,
+}
+
+/// Published exports of simulated runs, and what made them.
+#[derive(Debug)]
+pub struct SimulatedExports {
+    /// The files, beside the page's sources.
+    pub files: Vec<String>,
+    /// The commands.
+    pub command: String,
+    pub(super) exports: Simulated,
 }
 
 impl Papers {
@@ -74,7 +87,9 @@ impl Papers {
                 let paths: Vec<PathBuf> = exports.files.iter().map(|file| directory.join(file)).collect();
                 let read = Simulated::read(&paths)
                     .map_err(|problem| PapersError::Choice { name: name.clone(), problem })?;
-                if simulated.insert(name.clone(), read).is_some() {
+                let SimulatedSource { files, command } = exports;
+                let found = SimulatedExports { files, command, exports: read };
+                if simulated.insert(name.clone(), found).is_some() {
                     return Err(PapersError::Twice { path: file, name });
                 }
             }
@@ -87,6 +102,12 @@ impl Papers {
     #[must_use]
     pub fn datasets(&self) -> &BTreeMap<String, Dataset> {
         self.datasets.all()
+    }
+
+    /// Exports of simulated runs by name. Nothing is judged by them.
+    #[must_use]
+    pub fn simulated(&self) -> &BTreeMap<String, SimulatedExports> {
+        &self.simulated
     }
 
     /// Puts other results in the place of a data set's, to see whether its verdicts come out again.

@@ -4,7 +4,8 @@
 //! out the paper's words. The finding is *reproduced* if the whole 95 % interval of every ratio
 //! lies in the band; a point within it is not enough. Otherwise it is *not reproduced*, and says
 //! whether the cause was measured. What a model was fitted to is *by construction*, whatever the
-//! ratio says, and what needs a machine that is not here *cannot be tested here*.
+//! ratio says, what needs a machine that is not here *cannot be tested here*, and what could be
+//! measured and was not is *not measured*.
 
 use std::fmt;
 
@@ -24,6 +25,8 @@ pub enum Verdict {
     ByConstruction,
     /// It needs what this laboratory has not.
     CannotBeTested,
+    /// It could be measured here, and was not.
+    NotMeasured,
 }
 
 impl fmt::Display for Verdict {
@@ -34,6 +37,7 @@ impl fmt::Display for Verdict {
             Verdict::CauseUnknown => "not reproduced, cause unknown",
             Verdict::ByConstruction => "by construction",
             Verdict::CannotBeTested => "cannot be tested here",
+            Verdict::NotMeasured => "not measured",
         })
     }
 }
@@ -44,13 +48,31 @@ impl fmt::Display for Verdict {
 pub(super) enum AuthorVerdict {
     ByConstruction,
     CannotBeTested,
+    NotMeasured,
+}
+
+impl AuthorVerdict {
+    pub fn verdict(self) -> Verdict {
+        match self {
+            AuthorVerdict::ByConstruction => Verdict::ByConstruction,
+            AuthorVerdict::CannotBeTested => Verdict::CannotBeTested,
+            AuthorVerdict::NotMeasured => Verdict::NotMeasured,
+        }
+    }
+}
+
+/// Whether the whole interval lies in the band. Who is *ahead* is not level: an edge that is 1 is
+/// not of the band, every other one is.
+fn is_within(ratio: &Comparison, [low, high]: [f64; 2]) -> bool {
+    let is_above = if low == 1.0 { low < ratio.low } else { low <= ratio.low };
+    let is_below = if high == 1.0 { ratio.high < high } else { ratio.high <= high };
+    is_above && is_below
 }
 
 /// The verdict of ratios against the band; a band that nothing states holds nothing.
 pub(super) fn of(ratios: &[Comparison], band: Option<[f64; 2]>, has_cause: bool) -> Verdict {
-    let is_within =
-        |ratio: &Comparison| band.is_some_and(|[low, high]| low <= ratio.low && ratio.high <= high);
-    if !ratios.is_empty() && ratios.iter().all(is_within) {
+    let is_in_band = |ratio: &Comparison| band.is_some_and(|band| is_within(ratio, band));
+    if !ratios.is_empty() && ratios.iter().all(is_in_band) {
         Verdict::Reproduced
     } else if has_cause {
         Verdict::CauseMeasured
@@ -80,6 +102,10 @@ mod tests {
         assert_eq!(of(&[tight, wide], band, true), Verdict::CauseMeasured);
         assert_eq!(of(&[], band, false), Verdict::CauseUnknown);
         assert_eq!(of(&[tight], None, false), Verdict::CauseUnknown);
+        // What is equal is not cheaper.
+        let equal = ratio(&[(2.0, 2.0), (3.0, 3.0), (1.5, 1.5)]);
+        assert_eq!(of(&[equal], Some([0.8, 1.0]), false), Verdict::CauseUnknown);
+        assert_eq!(of(&[equal], Some([0.9, 1.11]), false), Verdict::Reproduced);
         // Two runs have no interval.
         assert_eq!(of(&[ratio(&[(2.0, 1.0), (2.0, 1.0)])], band, false), Verdict::CauseUnknown);
     }

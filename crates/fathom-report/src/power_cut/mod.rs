@@ -3,7 +3,7 @@
 
 pub mod page;
 
-use fathom_cut::{Outcome, Verdict, allowed};
+use fathom_cut::{Class, Outcome, Verdict, allowed};
 use fathom_lab::store::{CellRow, CutFinding, Results};
 use serde_json::{Value, json};
 
@@ -16,6 +16,24 @@ pub fn worst(outcome: &Outcome) -> String {
         None => "nothing tried".into(),
         Some((_, verdict @ (Verdict::Kept | Verdict::Lost(_)))) => verdict.to_string(),
         Some((_, verdict)) => verdict.class().name().to_owned(),
+    }
+}
+
+/// What became of the states that were judged: `kept in all 324`, or the worst and how many of which.
+pub fn judged(outcome: &Outcome) -> String {
+    let tally = &outcome.tally;
+    let states = number::plain(tally.states as f64);
+    let bad: Vec<String> = tally
+        .classes
+        .iter()
+        .filter(|(class, _)| **class != Class::Kept)
+        .map(|(class, count)| format!("{} {}", number::plain(*count as f64), class.name()))
+        .collect();
+    match bad.is_empty() {
+        true => format!("{} in all {states} states", worst(outcome)),
+        false => {
+            format!("not kept in {} of {states}: {}", number::plain(tally.not_kept() as f64), bad.join(", "))
+        }
     }
 }
 

@@ -15,6 +15,9 @@ pub fn run(asked: &PapersArgs) -> super::Result {
         for (name, dataset) in papers.datasets() {
             say!("{name}\n  {}\n  {}", dataset.file, dataset.command());
         }
+        for (name, simulated) in papers.simulated() {
+            say!("{name}\n  {}\n  {}", simulated.files.join(" "), simulated.command);
+        }
         return Ok(Outcome::Good);
     }
     let printed = papers.print().map_err(refused)?;
