@@ -142,8 +142,8 @@ pub struct Selection {
     pub cell: Option<String>,
     /// The phase; the first that was recorded.
     pub phase: Option<String>,
-    /// Number of the execution, from 1; the one of median time (by the model, where there is one), of
-    /// those that the device was flushed in if there are any.
+    /// Number of the execution, from 1; the one of median time (by the model, where there is one),
+    /// of those that the device was flushed in if there are any.
     pub execution: Option<usize>,
 }
 

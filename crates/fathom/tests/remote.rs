@@ -221,8 +221,8 @@ fn experiment(place: &Place) -> String {
     MINE.replace("transactions = 200", "transactions = 20").replacen(table, &format!("{stack}{table}"), 1)
 }
 
-/// Floor, strain, load and every request that reaches the device are told of the other machine as of
-/// this one.
+/// Floor, strain, load and every request that reaches the device are told of the other machine as
+/// of this one.
 #[test]
 fn what_reaches_the_device_there_is_traced_as_here() {
     let Some(server) = Server::start() else { return };

@@ -1,9 +1,9 @@
 //! Which process this is, for those who ask at every wait.
 //!
 //! The system's answer costs a call into the kernel, which was 2 to 3 % of a commit. It is kept in
-//! a page that the kernel wipes in a forked process, which so learns that it has to ask. An emulator
-//! of another processor (qemu-user) says that it does, and does not; so `fork` of the C library wipes
-//! it, too. What forks by a system call of its own, and is emulated, is not told.
+//! a page that the kernel wipes in a forked process, which so learns that it has to ask. An
+//! emulator of another processor (qemu-user) says that it does, and does not; so `fork` of the C
+//! library wipes it, too. What forks by a system call of its own, and is emulated, is not told.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::sync::OnceLock;

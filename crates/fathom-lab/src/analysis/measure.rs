@@ -270,8 +270,8 @@ impl Measure {
         }
     }
 
-    /// Where the time of a clock went that it has: by the model, the device's time is divided as the
-    /// calls measured were.
+    /// Where the time of a clock went that it has: by the model, the device's time is divided as
+    /// the calls measured were.
     #[must_use]
     pub fn shares_in(&self, clock: Clock) -> Shares {
         let models: Vec<ModelShare> = self.runs.iter().filter_map(|run| run.model).collect();
