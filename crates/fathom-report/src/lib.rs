@@ -63,6 +63,7 @@ pub use cuts::{Cut, Cuts};
 pub use papers::{Dataset, Papers, PapersError, PrintedPage, Verdict as FindingVerdict};
 pub use simulation::Simulation;
 pub use style::Style;
+pub use title::subject;
 pub use whole::write_whole;
 
 /// What shows in its first 4 KiB that a file is a report of [`html`].
