@@ -8,8 +8,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = std::path::PathBuf::from(std::env::args().nth(1).ok_or("usage: synthetic DIR")?);
     std::fs::create_dir_all(&directory)?;
     type Make = fn(&std::path::Path);
-    let all: [(&str, Make); 6] = [
+    let all: [(&str, Make); 7] = [
         ("first-look", fixture::first_look),
+        ("modelled", fixture::modelled_wide),
         ("journal-modes", |p| fixture::journal_modes(p, 1.0)),
         ("update-cost", |p| fixture::update_cost(p, 100)),
         ("time-split", fixture::time_split),

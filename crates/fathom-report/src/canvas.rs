@@ -8,6 +8,8 @@ use std::fmt::Write;
 
 use maud::html;
 
+use crate::palette::Colour;
+
 /// Width of every figure.
 pub const WIDTH: f64 = 720.0;
 /// Colour of what is to be read first.
@@ -17,12 +19,49 @@ pub const MUTED: &str = "#59616b";
 /// Colour of the lines of an axis.
 pub const RULE: &str = "#dcdfe3";
 
+/// What is behind everything.
+const GROUND: &str = "#ffffff";
+
 /// A whole file of this height with what is drawn.
 pub fn document(title: &str, description: &str, height: f64, body: &Canvas) -> String {
+    put_together("", "", title, description, height, body)
+}
+
+/// The same within a page: where the reader's is dark it is drawn in the dark colours, but not on
+/// paper. `colours` are those of the drawing that the canvas does not know itself.
+pub fn within_page(title: &str, description: &str, height: f64, body: &Canvas, colours: &[Colour]) -> String {
+    let own = [
+        Colour { light: INK, dark: "#e8eaed" },
+        Colour { light: MUTED, dark: "#a7afb9" },
+        Colour { light: RULE, dark: "#31373e" },
+    ];
+    // On bars, which are lighter in the dark, white words become dark ones.
+    let mut rules = format!(
+        "rect[fill=\"{GROUND}\"]{{fill:#1b1f24}}.drawing text[fill=\"{GROUND}\"]{{fill:#14171b}}\
+         .drawing [stroke=\"{GROUND}\"]{{stroke:#1b1f24}}"
+    );
+    for Colour { light, dark } in own.iter().chain(colours) {
+        rules += &format!(
+            ".drawing [fill=\"{light}\"]{{fill:{dark}}}.drawing [stroke=\"{light}\"]{{stroke:{dark}}}"
+        );
+    }
+    let style =
+        format!("<style>@media screen and (prefers-color-scheme: dark){{.drawing {rules}}}</style>\n");
+    put_together("class=\"drawing\" ", &style, title, description, height, body)
+}
+
+fn put_together(
+    class: &str,
+    style: &str,
+    title: &str,
+    description: &str,
+    height: f64,
+    body: &Canvas,
+) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
-         height=\"{height:.0}\" role=\"img\" {}\n<title>{}</title>\n<desc>{}</desc>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}</svg>\n",
+        "<svg {class}xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
+         height=\"{height:.0}\" role=\"img\" {}\n<title>{}</title>\n<desc>{}</desc>\n{style}\
+         <rect width=\"100%\" height=\"100%\" fill=\"{GROUND}\"/>\n{}</svg>\n",
         crate::SVG_MARK,
         escaped(title),
         escaped(description),
@@ -46,6 +85,23 @@ pub fn text_width(text: &str, size: f64) -> f64 {
         _ => 0.58,
     };
     text.chars().map(width).sum::<f64>() * size
+}
+
+/// The text in lines that are not wider than `width`; a word is never cut.
+pub fn lines_of(text: &str, size: f64, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line)
+                if text_width(line, size) + text_width(" ", size) + text_width(word, size) <= width =>
+            {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// The inside of an SVG.
@@ -74,6 +130,20 @@ impl Canvas {
                 escaped(text)
             ));
         }
+    }
+
+    /// A text from the left edge in as many lines as it needs, the first at `y`; gives the last
+    /// one's `y`.
+    pub fn paragraph(&mut self, y: f64, text: &str, fill: &str, size: u32, bold: bool) -> f64 {
+        let height = f64::from(size) * 1.3;
+        // Bold letters are wider than `text_width` has them.
+        let width = if bold { WIDTH * 0.94 } else { WIDTH };
+        let mut at = y;
+        for (number, line) in lines_of(text, f64::from(size), width).iter().enumerate() {
+            at = y + number as f64 * height;
+            self.text(0.0, at, line, "start", fill, size, bold);
+        }
+        at
     }
 
     /// A straight line.
@@ -106,6 +176,29 @@ impl Canvas {
             width.max(0.3),
             height.max(0.3)
         ));
+    }
+
+    /// A bar whose filling tells its series, too: see [`crate::palette::PATTERNS`].
+    #[allow(clippy::too_many_arguments)]
+    pub fn bar(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str, pattern: usize) {
+        const STRIPE: f64 = 4.0;
+        if pattern == 1 {
+            self.put(format_args!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{GROUND}\" stroke=\"{fill}\" stroke-width=\"1.6\"/>",
+                x + 0.8,
+                y + 0.8,
+                (width - 1.6).max(0.3),
+                (height - 1.6).max(0.3)
+            ));
+            return;
+        }
+        self.rect(x, y, width, height, fill);
+        let stripes = |length: f64| (1..(length / STRIPE).ceil() as usize).map(|n| n as f64 * STRIPE);
+        match pattern {
+            2 => stripes(height).for_each(|at| self.line(x, y + at, x + width, y + at, GROUND, 1.4)),
+            3 => stripes(width).for_each(|at| self.line(x + at, y, x + at, y + height, GROUND, 1.4)),
+            _ => {}
+        }
     }
 
     /// A rectangle of one colour, without an edge.
@@ -170,5 +263,33 @@ mod tests {
         let svg = document(untrusted, untrusted, 10.0, &canvas);
         assert!(!svg.contains("<script") && !svg.contains('\u{1b}'), "{svg}");
         assert_eq!(svg.matches("&lt;/text&gt;&lt;script&gt;x&lt;/script&gt;&amp;").count(), 3, "{svg}");
+    }
+
+    /// What happened: titles ended at the right edge in the middle of a word ("… on 4 de").
+    #[test]
+    fn a_text_that_is_too_wide_takes_more_lines() {
+        let title =
+            "Journal mode and synchronous setting: one-row commits where you are on 4 devices".repeat(2);
+        let lines = lines_of(&title, 16.0, WIDTH);
+        assert!(lines.len() > 1 && lines.iter().all(|line| text_width(line, 16.0) <= WIDTH), "{lines:?}");
+        assert_eq!(lines.join(" "), title);
+        let mut canvas = Canvas::default();
+        assert!(canvas.paragraph(20.0, &title, INK, 16, true) > 20.0);
+        assert_eq!(canvas.0.matches("<text").count(), lines_of(&title, 16.0, WIDTH * 0.94).len());
+    }
+
+    /// What happened: the anatomy of a commit was a white block in a dark page.
+    #[test]
+    fn a_drawing_within_a_page_has_dark_colours_and_a_file_has_not() {
+        let mut canvas = Canvas::default();
+        canvas.rect(0.0, 0.0, 5.0, 5.0, "#c57f12");
+        let colours = [Colour { light: "#c57f12", dark: "#d39a45" }];
+        let page = within_page("t", "d", 10.0, &canvas, &colours);
+        assert!(page.contains("@media screen and (prefers-color-scheme: dark)"), "{page}");
+        assert!(
+            page.contains("[fill=\"#c57f12\"]{fill:#d39a45}") && page.contains("class=\"drawing\""),
+            "{page}"
+        );
+        assert!(!document("t", "d", 10.0, &canvas).contains("prefers-color-scheme"));
     }
 }

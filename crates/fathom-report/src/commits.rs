@@ -4,7 +4,7 @@ use fathom_lab::anatomy::{Selection, anatomy};
 use fathom_lab::store::{CellRow, Results};
 use maud::{Markup, PreEscaped, html};
 
-use crate::anatomy::{anatomy_svg, sentence};
+use crate::anatomy::{in_page, sentence};
 
 /// Cells that are shown; `fathom anatomy` shows any.
 const MOST: usize = 6;
@@ -30,7 +30,7 @@ pub fn section(results: &Results) -> Markup {
                 @for (number, finding) in found.iter().enumerate() {
                     details.more open[number == 0] {
                         summary { (finding.title) ", " (finding.phase) ": " (sentence(finding)) }
-                        div.scroll { (PreEscaped(anatomy_svg(finding))) }
+                        div.scroll { (PreEscaped(in_page(finding))) }
                     }
                 }
             }

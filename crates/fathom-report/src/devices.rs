@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::document::Document;
 use crate::number;
-use crate::page::{cell_name, column, label, scrolled};
+use crate::page::{cell_name, column, label, number_cell, scrolled};
 use crate::style::{Align, Style, Table, tame};
 
 /// Stands behind a rate whose runs did not keep the model's times.
@@ -57,6 +57,9 @@ const HEADS: [&str; 11] = [
     "self-test off by",
 ];
 
+const SELF_TEST_NOTE: &str =
+    "Before a run the device is asked for requests of known times; here is the run that was furthest off.";
+
 /// The section of the page, or nothing where no device was modelled.
 pub fn section(document: &Document<'_>) -> Markup {
     html! {
@@ -65,16 +68,54 @@ pub fn section(document: &Document<'_>) -> Markup {
                 h2 id="h-devices" { "Modelled devices: time by the model" }
                 p.note { (NOTE) }
                 (scrolled("Modelled devices", &html! {
-                    table id="devices" {
+                    table.sortable.close id="devices" {
                         thead {
                             tr {
                                 (column("cell", false))
                                 (column("device", false))
                                 @for name in HEADS { (column(name, true)) }
-                                (column("self-test: asked, and given to read, write, flush", false))
                             }
                         }
                         tbody { @for study in &document.devices { (row(document, study)) } }
+                    }
+                }))
+                (self_tests(document))
+            }
+        }
+    }
+}
+
+/// What the self-tests asked for and were given, behind a fold: who keeps its times is not doubted.
+fn self_tests(document: &Document<'_>) -> Markup {
+    let tested: Vec<(&DeviceStudy, String)> = document
+        .devices
+        .iter()
+        .map(|study| (study, self_test(study)))
+        .filter(|pair| !pair.1.is_empty())
+        .collect();
+    html! {
+        @if !tested.is_empty() {
+            details.more {
+                summary { "Self-tests of the devices" }
+                p.note { (SELF_TEST_NOTE) }
+                (scrolled("Self-tests of the devices", &html! {
+                    table.sortable.close id="self-tests" {
+                        thead {
+                            tr {
+                                (column("cell", false))
+                                (column("off by", true))
+                                (column("asked, and given to read, write, flush", false))
+                            }
+                        }
+                        tbody {
+                            @for (study, text) in &tested {
+                                tr data-cell=(study.cell) {
+                                    th scope="row" { (cell_name(document.results, study.cell)) (part(study)) }
+                                    (self_test_error(study))
+                                    td.words { (label(text)) }
+                                }
+                            }
+                        }
                     }
                 }))
             }
@@ -82,21 +123,30 @@ pub fn section(document: &Document<'_>) -> Markup {
     }
 }
 
+fn self_test_error(study: &DeviceStudy) -> Markup {
+    let error = study.self_test_error();
+    number_cell(error, &error.map_or_else(|| "not made".into(), number::percent))
+}
+
 fn row(document: &Document<'_>, study: &DeviceStudy) -> Markup {
-    let time =
-        |of: fn(&fathom_lab::analysis::DeviceRun) -> u64| number::time(study.median(|run| of(run) as f64));
+    let count = |value: f64| number_cell(Some(value), &number::plain(value));
+    let time = |of: fn(&fathom_lab::analysis::DeviceRun) -> u64| {
+        let ns = study.median(|run| of(run) as f64);
+        number_cell(Some(ns), &number::time(ns))
+    };
+    let late = study.median(|run| run.late_share);
     let numbers = [
-        study.runs.len().to_string(),
-        study.marked().to_string(),
-        number::plain(study.median(|run| run.used.operations.iter().sum::<u64>() as f64)),
+        count(study.runs.len() as f64),
+        count(study.marked() as f64),
+        count(study.median(|run| run.used.operations.iter().sum::<u64>() as f64)),
         time(|run| run.used.late_p50_ns),
         time(|run| run.used.late_p99_ns),
-        number::percent(study.median(|run| run.late_share)),
+        number_cell(Some(late), &number::percent(late)),
         time(|run| run.used.measured_ns),
         time(|run| run.used.model_ns),
         time(|run| run.elapsed_ns),
         time(|run| run.elapsed_model_ns),
-        study.self_test_error().map_or_else(|| "not made".into(), number::percent),
+        self_test_error(study),
     ];
     html! {
         tr data-cell=(study.cell) {
@@ -104,9 +154,8 @@ fn row(document: &Document<'_>, study: &DeviceStudy) -> Markup {
                 (cell_name(document.results, study.cell)) (part(study))
                 @if study.marked() > 0 { (mark()) }
             }
-            td { (label(&study.device)) }
-            @for number in &numbers { td.n { (number) } }
-            td { (label(&self_test(study))) }
+            td.words { (label(&study.device)) }
+            @for number in &numbers { (number) }
         }
     }
 }

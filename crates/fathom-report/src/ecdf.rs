@@ -7,7 +7,7 @@ use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
 use fathom_lab::store::{Results, StoreError};
 
 use crate::executions;
-use crate::figure::{Figure, Line, PlaceOfCell};
+use crate::figure::{Figure, Line, PanelOf, PlaceOfCell};
 use crate::number;
 
 /// A share of 1 in the points of a line.
@@ -26,7 +26,7 @@ pub fn read(
     results: &Results,
     phases: &[String],
     place: PlaceOfCell<'_>,
-    panel_of: &dyn Fn(Option<usize>, usize) -> usize,
+    panel_of: PanelOf<'_>,
     clock: Clock,
 ) -> Result<(), StoreError> {
     let mut total = 0;
@@ -45,7 +45,7 @@ pub fn read(
             total += times.len();
             figure.lines.push(Line {
                 cell: cell.id,
-                panel: panel_of(facet, group),
+                panel: panel_of(facet, group, series),
                 series,
                 run: runs,
                 total: times.len(),

@@ -47,6 +47,18 @@ pub struct Figure {
     pub description: String,
 }
 
+impl Figure {
+    /// Whether it has anything of this series.
+    pub fn draws(&self, series: usize) -> bool {
+        self.marks.iter().any(|m| m.series == series) || self.lines.iter().any(|l| l.series == series)
+    }
+
+    /// Whether series are lines in it, and not bars.
+    pub fn has_lines(&self) -> bool {
+        matches!(self.kind, Kind::Range | Kind::Series | Kind::Ecdf)
+    }
+}
+
 /// One panel.
 #[derive(Clone, Debug, Serialize)]
 pub struct Panel {
@@ -54,7 +66,8 @@ pub struct Panel {
     pub title: String,
 }
 
-/// One series: a colour and a name.
+/// One series: a name, and what it is drawn with. Where two axes tell series apart, the colour is of
+/// the one and pattern and dash are of the other.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
     /// `WAL`, or `WAL · NORMAL` where another axis varies too.
@@ -63,6 +76,10 @@ pub struct Series {
     pub value: Option<String>,
     /// Index into [`crate::palette::VALUE_COLOURS`].
     pub colour: usize,
+    /// How its bars are filled, see [`crate::palette::PATTERNS`].
+    pub pattern: usize,
+    /// Index into [`crate::palette::DASHES`], for its lines.
+    pub dash: usize,
 }
 
 /// One value with its interval.
@@ -136,6 +153,9 @@ pub fn significant(value: f64) -> f64 {
 
 /// Where a cell stands: its group, series and facet; none where it is not shown.
 pub type PlaceOfCell<'a> = &'a dyn Fn(i64) -> Option<(i64, usize, Option<usize>)>;
+
+/// Index of the panel of a facet, a phase and a series.
+pub type PanelOf<'a> = &'a dyn Fn(Option<usize>, usize, usize) -> usize;
 
 /// The parts of one execution's mean time in the order of [`crate::palette::PARTS`], ns.
 pub fn parts_ns(measure: &Measure) -> [f64; 5] {

@@ -15,6 +15,8 @@ mod axis;
 mod blocks;
 mod canvas;
 mod caution;
+mod cells;
+mod checks;
 mod chosen;
 mod commits;
 mod compare;
@@ -28,6 +30,8 @@ mod executions;
 mod export;
 mod figure;
 mod html;
+mod legend;
+mod marks;
 pub mod number;
 mod page;
 mod palette;
@@ -59,6 +63,7 @@ pub use cuts::{Cut, Cuts};
 pub use papers::{Dataset, Papers, PapersError, PrintedPage, SimulatedExports, Verdict as FindingVerdict};
 pub use simulation::Simulation;
 pub use style::Style;
+pub use title::subject;
 pub use whole::write_whole;
 
 /// What shows in its first 4 KiB that a file is a report of [`html`].

@@ -12,6 +12,7 @@ use crate::palette::Colour;
 
 const CSS: &str = include_str!("page/page.css");
 const SORT_JS: &str = include_str!("page/sort.js");
+const PRINT_JS: &str = include_str!("page/print.js");
 
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
     img-src data: blob:; base-uri 'none'; form-action 'none'";
@@ -59,6 +60,7 @@ impl Page<'_> {
                     footer.page {
                         p { "Made by Fathom " (version) ". " (credits) "This file asks the network for nothing." }
                     }
+                    (script(PRINT_JS))
                     (scripts)
                 }
             }
@@ -96,6 +98,18 @@ pub fn colours(colour: &Colour) -> String {
 /// The head of a column.
 pub fn column(name: &str, is_number: bool) -> Markup {
     html! { th scope="col" class=[is_number.then_some("n")] { (name) } }
+}
+
+/// A number of a table: what it is sorted by, where there is any, and how it is shown.
+pub fn number_cell(value: Option<f64>, shown: &str) -> Markup {
+    html! { td.n data-v=[value.filter(|value| value.is_finite())] { (shown) } }
+}
+
+/// A filter's button for a value on an axis.
+pub fn chip(axis: &str, value: &str, inside: &Markup) -> Markup {
+    html! {
+        button.chip type="button" aria-pressed="false" data-axis=(axis) data-value=(value) { (inside) }
+    }
 }
 
 /// A table that scrolls in its own frame where the window is narrow.
@@ -151,7 +165,8 @@ mod tests {
         };
         let text = page.html();
         assert!(!text.contains("<script>x") && !text.contains('\0'), "{text}");
-        assert_eq!(text.matches("</script>").count(), 1, "{text}");
+        // That which prints what is folded, and the block of JSON.
+        assert_eq!(text.matches("</script>").count(), 2, "{text}");
         assert!(text.contains("<th scope=\"col\" class=\"n\">&lt;/title&gt;"), "{text}");
         let plain = Page {
             title: "t",

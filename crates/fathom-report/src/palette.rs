@@ -43,6 +43,13 @@ pub const VALUE_COLOURS: [Colour; 8] = [
     Colour { light: "#8a7b66", dark: "#a08a6c" },
 ];
 
+/// How bars of one colour are told apart: filled, hollow, with stripes across, with stripes along.
+/// The page, its style sheet and the static drawings each draw these four.
+pub const PATTERNS: usize = 4;
+
+/// How lines are told apart besides their colour: dashes as SVG takes them, `""` for a solid line.
+pub const DASHES: [&str; 6] = ["", "7 3", "2 3", "9 3 2 3", "14 4", "5 2 1 2 1 2"];
+
 /// What a power cut keeps, from every commit to nothing: greens while commits are kept, warm
 /// colours where some go or all may, violet where any crash may take the database. Bars of these
 /// stand under headings that say it in words.

@@ -2,16 +2,18 @@
 
 use fathom_lab::analysis::{Analysis, Clock, Measure};
 use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
-use fathom_lab::naming::{abscissa_name, value_name};
-use fathom_lab::store::{Results, StoreError};
+use fathom_lab::naming::abscissa_name;
+use fathom_lab::store::{CellRow, Results, StoreError};
 
 use crate::axis::Axis;
 use crate::decimate::decimate;
 use crate::ecdf;
 use crate::executions;
 use crate::figure::{
-    Figure, Line, Mark, Panel, PlaceOfCell, Series, mean_over_sizes, plural, shown_parts_ns, value_text,
+    Figure, Line, Mark, Panel, PanelOf, PlaceOfCell, Series, mean_over_sizes, plural, shown_parts_ns,
+    value_text,
 };
+use crate::marks;
 use crate::number;
 use crate::palette;
 
@@ -20,6 +22,9 @@ const POINTS_PER_FIGURE: usize = 24_000;
 
 /// Points that one line draws at most.
 const POINTS_PER_LINE: usize = 4_000;
+
+/// Series of single executions that are told apart in one panel; more stand in panels of their own.
+const LINES_TOGETHER: usize = 4;
 
 /// What the parts of a split in model time rest on.
 const DIVIDED: &str = "CPU, device and other time are the model's. The device's part is divided among reads, writes and syncs as \
@@ -44,10 +49,6 @@ pub fn figure(
     let facet_values: Vec<&str> =
         facet.map_or_else(Vec::new, |f| f.shown.iter().map(String::as_str).collect());
     let panels = panels(&facet_values, if phase_panels { &phases } else { &[] });
-    let panel_of = |cell_facet: Option<usize>, phase: usize| {
-        let facet = cell_facet.unwrap_or(0);
-        if phase_panels { facet * phases.len() + phase } else { facet }
-    };
     // An axis on which all cells of this figure agree tells nothing apart.
     let cells: Vec<_> = results.cells.iter().filter(|cell| passes(definition, cell)).collect();
     let cell_of_figure = cells.first().copied();
@@ -55,18 +56,21 @@ pub fn figure(
         .iter()
         .filter(|axis| cells.iter().any(|cell| cell.axes.get(&axis.key) != cells[0].axes.get(&axis.key)))
         .collect();
-    let mut series: Vec<Series> = Vec::new();
-    let mut series_of_cell = Vec::new();
-    for cell in cells {
-        let made = series_for(cell, by, facet, &varying);
-        let index = series.iter().position(|s| s.name == made.name).unwrap_or_else(|| {
-            series.push(made);
-            series.len() - 1
-        });
-        let panel = facet.and_then(|f| cell.axes.get(&f.key).and_then(|value| f.position(value)));
-        series_of_cell.push((cell.id, index, panel));
-    }
+    let (series, of_cells) = marks::series(&cells, by, facet, &varying);
+    let place_in_facet = |cell: &CellRow| {
+        let facet = facet?;
+        facet.position(cell.axes.get(&facet.key)?)
+    };
+    let series_of_cell: Vec<(i64, usize, Option<usize>)> =
+        cells.iter().zip(of_cells).map(|(cell, series)| (cell.id, series, place_in_facet(cell))).collect();
     let place = |cell: i64| series_of_cell.iter().find(|(id, ..)| *id == cell).copied();
+    let is_apart = definition.kind == Kind::Series && series.len() > LINES_TOGETHER;
+    let panels = if is_apart { one_for_each(&panels, &series) } else { panels };
+    let panel_of = |cell_facet: Option<usize>, phase: usize, series_index: usize| {
+        let facet = cell_facet.unwrap_or(0);
+        let panel = if phase_panels { facet * phases.len() + phase } else { facet };
+        if is_apart { panel * series.len() + series_index } else { panel }
+    };
 
     let mut figure = Figure {
         id: definition.id.clone(),
@@ -78,7 +82,7 @@ pub fn figure(
         abscissa: String::new(),
         by: by.map(|axis| axis.key.clone()),
         panels,
-        series,
+        series: series.clone(),
         groups: phases.clone(),
         marks: Vec::new(),
         lines: Vec::new(),
@@ -112,7 +116,7 @@ pub fn figure(
         let Some(value) = mean_over_sizes(&curve, figure.metric, clock) else { continue };
         figure.marks.push(Mark {
             cell: summary.cell,
-            panel: panel_of(facet, group),
+            panel: panel_of(facet, group, series),
             series,
             group,
             x: summary.x.filter(|_| !over_all_x),
@@ -207,33 +211,21 @@ fn panels(facets: &[&str], phases: &[String]) -> Vec<Panel> {
     titles.into_iter().map(|title| Panel { title }).collect()
 }
 
-/// The series of a cell: its value on `by`, and its values on axes that neither `by` nor `facet`
-/// shows.
-fn series_for(
-    cell: &fathom_lab::store::CellRow,
-    by: Option<&Axis>,
-    facet: Option<&Axis>,
-    varying: &[&Axis],
-) -> Series {
-    let value = by.and_then(|axis| cell.axes.get(&axis.key));
-    let others = varying.iter().filter(|axis| {
-        by.is_none_or(|by| by.key != axis.key) && facet.is_none_or(|facet| facet.key != axis.key)
-    });
-    let mut words: Vec<String> = by.and_then(|axis| value_name(cell, &axis.key)).into_iter().collect();
-    words.extend(others.filter_map(|axis| value_name(cell, &axis.key)));
-    Series {
-        name: if words.is_empty() { cell.title.clone() } else { words.join(" · ") },
-        value: value.cloned(),
-        colour: by
-            .zip(value)
-            .and_then(|(axis, value)| axis.position(value).map(|i| axis.colours[i]))
-            // Without an axis that tells them apart, cells take the colours in turn.
-            .unwrap_or((cell.id.max(1) - 1) as usize % palette::VALUE_COLOURS.len()),
-    }
+/// A panel for each series within each panel: what is a mass of lines in one is read in several that
+/// have the same axes.
+fn one_for_each(panels: &[Panel], series: &[Series]) -> Vec<Panel> {
+    let of_series = |panel: &Panel, series: &Series| match panel.title.as_str() {
+        "" => series.name.clone(),
+        title => format!("{title} · {}", series.name),
+    };
+    panels
+        .iter()
+        .flat_map(|panel| series.iter().map(move |series| Panel { title: of_series(panel, series) }))
+        .collect()
 }
 
 /// Whether the figure's `where` lets the cell in.
-fn passes(definition: &Definition, cell: &fathom_lab::store::CellRow) -> bool {
+fn passes(definition: &Definition, cell: &CellRow) -> bool {
     definition
         .filter
         .iter()
@@ -245,7 +237,7 @@ fn read_lines(
     results: &Results,
     phases: &[String],
     place: PlaceOfCell<'_>,
-    panel_of: &dyn Fn(Option<usize>, usize) -> usize,
+    panel_of: PanelOf<'_>,
     clock: Clock,
 ) -> Result<(), StoreError> {
     let cells = results.cells.iter().filter(|cell| results.good_runs(cell.id).next().is_some()).count();
@@ -270,7 +262,7 @@ fn read_lines(
             total += points.len();
             figure.lines.push(Line {
                 cell: cell.id,
-                panel: panel_of(facet, group),
+                panel: panel_of(facet, group, series),
                 series,
                 run: run.block + 1,
                 total: points.len(),

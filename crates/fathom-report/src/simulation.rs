@@ -1,14 +1,13 @@
 //! Simulated runs: an application on devices, as a table, a figure, a page, CSV and JSON.
 
+mod picture;
+
 use std::fmt::Write;
 
 use fathom_lab::simulate::{Row, Study};
-use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 
-use crate::canvas::{Canvas, INK, MUTED, WIDTH, document};
 use crate::number;
-use crate::page;
 use crate::style::{Align, Style, Table, tame};
 
 /// What was simulated, ready to be shown.
@@ -20,9 +19,6 @@ pub struct Simulation {
     #[serde(flatten)]
     pub study: Study,
 }
-
-/// Where the widest of several values is so many times the smallest, an axis is logarithmic.
-const LOGARITHMIC: f64 = 20.0;
 
 /// What every number is, by whether rows are of their device alone.
 const WHAT: [&str; 3] = [
@@ -191,118 +187,7 @@ impl Simulation {
     pub fn json(&self) -> impl Serialize {
         serde_json::json!({ "what": self.what(), "simulation": self })
     }
-
-    /// Ranked bars with direct labels, a panel for each cell and phase, all on one axis.
-    #[must_use]
-    pub fn svg(&self) -> String {
-        const LEFT: f64 = 170.0;
-        const RIGHT: f64 = 150.0;
-        const STEP: f64 = 22.0;
-        let rates: Vec<f64> = self.study.rows.iter().map(|row| row.rate.mid).collect();
-        let high = rates.iter().copied().fold(0.0, f64::max).max(1e-9);
-        let low = rates.iter().copied().fold(f64::INFINITY, f64::min).max(1e-9);
-        let is_log = high / low > LOGARITHMIC;
-        // On a logarithmic axis the shortest bar has a length of its own.
-        let foot = low / 2.0;
-        let share = |rate: f64| if is_log { (rate / foot).ln() / (high / foot).ln() } else { rate / high };
-        let (mut body, mut bars, mut y) = (Canvas::default(), Canvas::default(), 22.0);
-        let heading = tame(&self.heading());
-        body.text(0.0, y, &heading, "start", INK, 16, true);
-        y += 18.0;
-        let axis = if is_log { "logarithmic bars" } else { "bars from zero" };
-        let unit = self.study.rows.first().map_or("execution", |row| row.unit.as_str());
-        let about = format!("{unit}s per second of model time, {axis}; simulated");
-        body.text(0.0, y, &tame(&about), "start", MUTED, 11, false);
-        for group in self.groups() {
-            y += 30.0;
-            body.text(0.0, y, &tame(&self.name(group)), "start", INK, 12, true);
-            y += 8.0;
-            for row in self.ranked(group) {
-                let length = (share(row.rate.mid) * (WIDTH - LEFT - RIGHT)).max(1.0);
-                bars.area(LEFT, y + 4.0, length, 14.0, "#0b5a9c");
-                body.text(LEFT - 8.0, y + 15.0, &tame(&row.device), "end", INK, 12, false);
-                let label =
-                    format!("{} /s · {}", number::plain(row.rate.mid), number::time(row.model_ns.mid));
-                body.text(LEFT + length + 6.0, y + 15.0, &label, "start", INK, 11, false);
-                y += STEP;
-            }
-        }
-        bars.put_all(&body);
-        document(&heading, &about, y + 14.0, &bars)
-    }
-
-    /// One page with the figure, the table and the notes.
-    #[must_use]
-    pub fn html(&self) -> String {
-        let heads = [
-            "what",
-            "device",
-            "per s",
-            "[95 %]",
-            "model time",
-            "device",
-            "CPU",
-            "other",
-            "p50",
-            "p99",
-            "flushes",
-            "written",
-            "read",
-        ];
-        let title = tame(&self.heading());
-        page::finished(html! {
-            (page::DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    (page::generator(env!("CARGO_PKG_VERSION")))
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    title { (title) }
-                    style { (PreEscaped(STYLE)) }
-                }
-                body {
-                    h1 { (title) }
-                    p { (self.what()) ". Times, flushes and bytes are of one execution." }
-                    (PreEscaped(self.svg()))
-                    div.wide {
-                        table {
-                            tr { @for head in heads { th { (head) } } }
-                            @for group in self.groups() {
-                                @for row in self.ranked(group) { (self.row(group, row)) }
-                            }
-                        }
-                    }
-                    ul { @for note in &self.notes() { li { (tame(note)) } } }
-                }
-            }
-        })
-    }
-
-    fn row(&self, group: Group<'_>, row: &Row) -> Markup {
-        let fields = [
-            tame(&self.name(group)),
-            tame(&row.device),
-            number::plain(row.rate.mid),
-            interval(row),
-            number::time(row.model_ns.mid),
-            number::time(row.device_ns),
-            number::time(row.cpu_ns),
-            number::time(row.other_ns),
-            row.p50_ns.map_or_else(String::new, number::time),
-            row.p99_ns.map_or_else(String::new, number::time),
-            format!("{:.2}", row.flushes),
-            number::bytes(row.written_bytes),
-            number::bytes(row.read_bytes),
-        ];
-        html! { tr { @for field in &fields { td { (field) } } } }
-    }
 }
-
-const STYLE: &str = "body{font:15px/1.5 Helvetica Neue,Helvetica,Arial,Liberation Sans,DejaVu Sans,sans-serif;max-width:1100px;\
-margin:2em auto;padding:0 1em;color:#1b1f24;background:#fff}svg{max-width:100%;height:auto}.wide{overflow-x:auto}\
-table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}td,th{padding:.25em .7em;text-align:right;\
-border-bottom:1px solid #dcdfe3;white-space:nowrap}td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}\
-@media(prefers-color-scheme:dark){body{background:#15181c;color:#e6e9ed}td,th{border-color:#343a42}}";
 
 /// The interval of the rate; nothing where one replay has none.
 fn interval(row: &Row) -> String {

@@ -5,13 +5,11 @@
 
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 
-use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document, text_width};
+use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document, lines_of, text_width};
 use crate::ecdf::WHOLE;
-use crate::figure::{Figure, Line, Mark};
+use crate::figure::{Figure, Line, Mark, Series};
 use crate::number;
-use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
-
-const DASHES: [&str; 5] = ["", "6 3", "2 3", "8 3 2 3", "1 2"];
+use crate::palette::{DASHES, FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
 
 /// Draws the figure.
 pub fn draw(figure: &Figure) -> String {
@@ -20,11 +18,10 @@ pub fn draw(figure: &Figure) -> String {
         .filter(|p| figure.marks.iter().any(|m| m.panel == *p) || figure.lines.iter().any(|l| l.panel == *p))
         .collect();
     let mut y = 20.0;
-    body.text(0.0, y, &figure.title, "start", INK, 15, true);
+    y = body.paragraph(y, &figure.title, INK, 15, true);
     y = legend(figure, &mut body, y + 12.0);
     let log = if figure.log_y { ", logarithmic axis" } else { "" };
-    body.text(0.0, y + 14.0, &format!("{}{log}", figure.quantity), "start", MUTED, 11, false);
-    y += 24.0;
+    y = body.paragraph(y + 14.0, &format!("{}{log}", figure.quantity), MUTED, 11, false) + 10.0;
     if panels.is_empty() {
         body.text(0.0, y + 20.0, "Nothing was measured for this figure.", "start", MUTED, 12, false);
         y += 40.0;
@@ -35,9 +32,18 @@ pub fn draw(figure: &Figure) -> String {
     let width = (WIDTH - gap * (columns as f64 - 1.0)) / columns as f64;
     let rows: Vec<Vec<(usize, usize)>> = panels.iter().map(|p| rows_of(figure, *p)).collect();
     let tallest = rows.iter().map(Vec::len).max().unwrap_or(1) as f64;
-    let height = if figure.kind == Kind::Split { tallest * 24.0 + 6.0 } else { 170.0 };
+    let height = match figure.kind {
+        Kind::Split => tallest * 24.0 + 6.0,
+        Kind::Series if panels.len() > 4 => 110.0,
+        _ => 170.0,
+    };
     let heading = if panels.iter().any(|p| !figure.panels[*p].title.is_empty()) { 20.0 } else { 4.0 };
-    let below = if figure.abscissa.is_empty() { 26.0 } else { 40.0 };
+    // Names under bars take up to three lines.
+    let below = match figure.kind {
+        Kind::Bars => 46.0,
+        _ if figure.abscissa.is_empty() => 26.0,
+        _ => 40.0,
+    };
     let ruler = Ruler::of_values(figure);
     for (k, panel) in panels.iter().enumerate() {
         let left = (k % columns) as f64 * (width + gap);
@@ -142,31 +148,37 @@ fn short(value: f64) -> String {
 
 /// Names with their colours, in lines; gives the y below them.
 fn legend(figure: &Figure, canvas: &mut Canvas, top: f64) -> f64 {
-    let entries: Vec<(String, &str)> = if figure.kind == Kind::Split {
-        PARTS.iter().zip(&PART_COLOURS).map(|(name, c)| (name.to_string(), c.light)).collect()
+    let entries: Vec<(&str, &str, Option<&Series>)> = if figure.kind == Kind::Split {
+        PARTS.iter().zip(&PART_COLOURS).map(|(name, c)| (*name, c.light, None)).collect()
     } else {
-        let drawn = |i: usize| {
-            figure.marks.iter().any(|m| m.series == i) || figure.lines.iter().any(|l| l.series == i)
-        };
-        figure
-            .series
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| drawn(*i))
-            .map(|(_, s)| (s.name.clone(), VALUE_COLOURS[s.colour].light))
-            .collect()
+        let drawn = figure.series.iter().enumerate().filter(|(index, _)| figure.draws(*index));
+        drawn.map(|(_, s)| (s.name.as_str(), VALUE_COLOURS[s.colour].light, Some(s))).collect()
     };
+    let has_lines = figure.has_lines();
+    let mark = if has_lines { 26.0 } else { 10.0 };
     let (mut x, mut y) = (0.0, top + 10.0);
-    for (name, colour) in entries {
-        let width = 30.0 + text_width(&name, 11.0);
+    for (name, colour, series) in entries {
+        let width = mark + 20.0 + text_width(name, 11.0);
         if x > 0.0 && x + width > WIDTH {
             (x, y) = (0.0, y + 18.0);
         }
-        canvas.rect(x, y - 9.0, 10.0, 10.0, colour);
-        canvas.text(x + 14.0, y, &name, "start", INK, 11, false);
+        match series {
+            Some(series) if has_lines => {
+                let ends = [(x, y - 4.0), (x + mark, y - 4.0)];
+                canvas.polyline(ends.into_iter(), colour, 2.0, dashes_of(figure, series));
+            }
+            Some(series) => canvas.bar(x, y - 9.0, 10.0, 10.0, colour, series.pattern),
+            None => canvas.rect(x, y - 9.0, 10.0, 10.0, colour),
+        }
+        canvas.text(x + mark + 4.0, y, name, "start", INK, 11, false);
         x += width;
     }
     y + 4.0
+}
+
+/// The dashes of a series' lines. Of single executions in order the spikes would be lost in them.
+fn dashes_of(figure: &Figure, series: &Series) -> Option<&'static str> {
+    if figure.kind == Kind::Series { None } else { Some(DASHES[series.dash]).filter(|dash| !dash.is_empty()) }
 }
 
 /// The (group, series) pairs that a panel of a split has, in order.
@@ -280,11 +292,12 @@ fn bars(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mu
             series.iter().position(|s| *s == mark.series).unwrap_or(0) as f64 - (side - 1.0) / 2.0
         };
         let x = left + (place as f64 + 0.5) * band + offset * breadth;
-        let colour = VALUE_COLOURS[figure.series[mark.series].colour].light;
+        let Series { colour, pattern, .. } = figure.series[mark.series];
+        let (colour, top) = (VALUE_COLOURS[colour].light, y(mark.mid));
         if figure.log_y {
-            canvas.symbol(mark.series, x, y(mark.mid), colour);
+            canvas.symbol(pattern, x, top, colour);
         } else {
-            canvas.rect(x - breadth / 2.0 + 0.5, y(mark.mid), breadth - 1.0, bottom - y(mark.mid), colour);
+            canvas.bar(x - breadth / 2.0 + 0.5, top, breadth - 1.0, bottom - top, colour, pattern);
         }
         let ink = if figure.log_y { colour } else { INK };
         canvas.whisker(x, y(mark.low), y(mark.high), (breadth / 4.0).min(4.0), ink);
@@ -292,7 +305,11 @@ fn bars(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mu
     canvas.line(left, bottom, frame.left + frame.width, bottom, MUTED, 1.0);
     for (i, place) in places.iter().enumerate() {
         let name = if single { &figure.series[*place].name } else { &figure.groups[*place] };
-        canvas.text(left + (i as f64 + 0.5) * band, bottom + 14.0, name, "middle", INK, 10, false);
+        let middle = left + (i as f64 + 0.5) * band;
+        for (line, words) in lines_of(&name.replace('/', "/ "), 10.0, band - 4.0).iter().enumerate() {
+            let words = words.replace("/ ", "/");
+            canvas.text(middle, bottom + 14.0 + line as f64 * 11.0, &words, "middle", INK, 10, false);
+        }
     }
 }
 
@@ -301,8 +318,10 @@ fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &
     let width = frame.left + frame.width - left - 12.0;
     let bottom = frame.top + frame.height;
     let is_ecdf = figure.kind == Kind::Ecdf;
-    let of_line = |l: &Line| match (is_ecdf, l.points.first(), l.points.last()) {
-        (true, Some(first), Some(last)) => vec![first.0, last.0],
+    // Of model time an execution may have nothing, which has no place on a logarithmic axis.
+    let first_of = |l: &Line| l.points.iter().map(|point| point.0).find(|x| *x > 0.0);
+    let of_line = |l: &Line| match (is_ecdf, first_of(l), l.points.last()) {
+        (true, Some(first), Some(last)) => vec![first, last.0],
         _ => vec![l.total as f64],
     };
     let numbers = figure.marks.iter().filter_map(|m| m.x).chain(figure.lines.iter().flat_map(of_line));
@@ -315,18 +334,11 @@ fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &
         canvas.text(x(*value), bottom + 14.0, &told, "middle", MUTED, 10, false);
     }
     let log = if figure.log_x { ", logarithmic axis" } else { "" };
-    canvas.text(
-        left + width / 2.0,
-        bottom + 29.0,
-        &format!("{}{log}", figure.abscissa),
-        "middle",
-        MUTED,
-        11,
-        false,
-    );
+    let abscissa = format!("{}{log}", figure.abscissa);
+    canvas.text(left + width / 2.0, bottom + 29.0, &abscissa, "middle", MUTED, 11, false);
     for (index, series) in figure.series.iter().enumerate() {
         let colour = VALUE_COLOURS[series.colour].light;
-        let dash = DASHES[index % DASHES.len()];
+        let dashes = dashes_of(figure, series);
         let mut own: Vec<(f64, &Mark)> = figure
             .marks
             .iter()
@@ -335,14 +347,15 @@ fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &
             .collect();
         own.sort_by(|a, b| a.0.total_cmp(&b.0));
         if !own.is_empty() {
-            canvas.polyline(own.iter().map(|(at, mark)| (x(*at), y(mark.mid))), colour, 1.4, Some(dash));
+            canvas.polyline(own.iter().map(|(at, mark)| (x(*at), y(mark.mid))), colour, 1.4, dashes);
         }
         for (at, mark) in own {
             canvas.whisker(x(at), y(mark.low), y(mark.high), 3.0, colour);
             canvas.symbol(index, x(at), y(mark.mid), colour);
         }
         for line in figure.lines.iter().filter(|l| l.panel == panel && l.series == index) {
-            canvas.polyline(line.points.iter().map(|(px, py)| (x(*px), y(*py))), colour, 0.9, None);
+            let width = if is_ecdf { 1.4 } else { 0.9 };
+            canvas.polyline(line.points.iter().map(|(px, py)| (x(*px), y(*py))), colour, width, dashes);
         }
     }
 }

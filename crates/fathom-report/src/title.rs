@@ -17,12 +17,7 @@ const NAMED: usize = 3;
 /// modelled or an axis set; the experiment's own title elsewhere.
 pub fn title(results: &Results, axes: &[Axis], chosen: &[ChosenAxis]) -> String {
     let own = &results.experiment.title;
-    let traces = distinct(results.cells.iter().filter_map(|cell| {
-        // A file that names its trace itself has the title that its author gave it.
-        let label = cell.axes.get("trace").or_else(|| cell.axes.get("variants"))?;
-        (cell.spec.workload.name == TRACE && results.experiment.command.contains("--trace"))
-            .then(|| label.clone())
-    }));
+    let traces = traces(results);
     let devices = distinct(results.cells.iter().map(|cell| {
         let device = cell.spec.stack.device.as_deref().unwrap_or_default();
         let file = device.rsplit('/').next().unwrap_or_default();
@@ -41,11 +36,9 @@ pub fn title(results: &Results, axes: &[Axis], chosen: &[ChosenAxis]) -> String 
     let on =
         if places.is_empty() { String::new() } else { format!(" on {}", counted(&places, "file systems")) };
     if traces.is_empty() {
-        let subject = own.split(':').next().unwrap_or(own);
+        let subject = subject_of(own);
         let label = |key: &str| label(results, key, crate::axis::label_of(key));
-        let by: Vec<String> = chosen.iter().map(|chosen| label(&chosen.key)).collect();
-        let by = if by.is_empty() { String::new() } else { format!(", by {}", joined(&by)) };
-        return format!("{subject}{on}{by}");
+        return format!("{subject}{on}{}", by(subject, chosen.iter().map(|chosen| label(&chosen.key))));
     }
     let asked = if recommend::groups(results).is_empty() {
         let varying = axes.iter().filter(|axis| axis.values.len() > 1 && axis.key != "trace");
@@ -57,6 +50,37 @@ pub fn title(results: &Results, axes: &[Axis], chosen: &[ChosenAxis]) -> String 
     format!("{}{on}{asked}", counted(&traces, "traces"))
 }
 
+/// What a simulation of these runs is of: the traces that they replayed, else the experiment's
+/// subject.
+#[must_use]
+pub fn subject(results: &Results) -> String {
+    let traces = traces(results);
+    let own = &results.experiment.title;
+    if traces.is_empty() { subject_of(own).to_owned() } else { counted(&traces, "traces") }
+}
+
+/// A title without what follows its subject.
+fn subject_of(title: &str) -> &str {
+    title.split(':').next().unwrap_or(title)
+}
+
+/// The traces that the user brought.
+fn traces(results: &Results) -> Vec<String> {
+    distinct(results.cells.iter().filter_map(|cell| {
+        // A file that names its trace itself has the title that its author gave it.
+        let label = cell.axes.get("trace").or_else(|| cell.axes.get("variants"))?;
+        (cell.spec.workload.name == TRACE && results.experiment.command.contains("--trace"))
+            .then(|| label.clone())
+    }))
+}
+
+/// `, by file system`: the axes that the user set, but for one that is the subject itself.
+fn by(subject: &str, labels: impl Iterator<Item = String>) -> String {
+    let labels: Vec<String> =
+        labels.filter(|label| label.to_lowercase() != subject.trim().to_lowercase()).collect();
+    if labels.is_empty() { String::new() } else { format!(", by {}", joined(&labels)) }
+}
+
 /// The name of an axis; "variant" says nothing of what varies.
 fn label(results: &Results, key: &str, own: String) -> String {
     let of_variants = (key == "variants").then(|| recommend::differing(results)).flatten();
@@ -65,4 +89,26 @@ fn label(results: &Results, key: &str, own: String) -> String {
 
 fn counted(names: &[String], what: &str) -> String {
     if names.len() <= NAMED { joined(names) } else { format!("{} {what}", names.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: "Journal mode and synchronous setting on emmc-51, by file system and journal
+    /// mode and synchronous setting".
+    #[test]
+    fn the_subject_is_not_said_again() {
+        let labels =
+            |all: &[&str]| all.iter().map(|label| (*label).to_owned()).collect::<Vec<_>>().into_iter();
+        let subject = "Journal mode and synchronous setting";
+        assert_eq!(
+            by(subject, labels(&["file system", "journal mode and synchronous setting"])),
+            ", by file system"
+        );
+        assert_eq!(by(subject, labels(&["journal mode and synchronous setting"])), "");
+        // Of both only one was set: that is told.
+        assert_eq!(by(subject, labels(&["journal mode"])), ", by journal mode");
+        assert_eq!(by("Commits", labels(&[])), "");
+    }
 }

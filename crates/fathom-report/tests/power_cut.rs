@@ -94,7 +94,7 @@ fn measured_stands_where_documented_stood_and_a_broken_promise_is_the_headline()
     assert_eq!(section.matches("class=\"cut-strip\"").count(), 3, "{section}");
     assert_eq!(section.matches("class=\"cut\"").count(), 300, "one bar for each part of the run");
     assert!(section.contains("missing: the directory &lt;work&gt;"), "{section}");
-    assert!(page.contains("<td>measured: kept (100)</td>"));
+    assert!(page.contains("<td class=\"words\">measured: kept (100)</td>"));
 }
 
 #[test]

@@ -7,14 +7,14 @@ use maud::{Markup, html};
 
 use super::{Advice, place};
 use crate::number;
-use crate::page::{Page, label};
+use crate::page::{Page, column, label, number_cell, scrolled, sorting};
 use crate::ranking::{self, Bar, Ranking};
 use crate::style::tame;
 use crate::words::durability_text;
 
 impl Advice {
     /// The page: answer and picture first, then a line for each device, then everything that was
-    /// tried. It needs no script and asks the network for nothing.
+    /// tried. It asks the network for nothing, and its script only sorts.
     #[must_use]
     pub fn html(&self) -> String {
         let title = tame(&self.heading());
@@ -43,7 +43,7 @@ impl Advice {
                 pre.command { (tame(&self.command)) }
             },
             credits: html! {},
-            scripts: html! {},
+            scripts: sorting(),
         };
         page.html()
     }
@@ -108,12 +108,12 @@ impl Advice {
         ];
         html! {
             h2 { "By device" }
-            div.scroll {
-                table {
+            (scrolled("By device", &html! {
+                table.sortable.close id="devices" {
                     (head(&HEADS))
                     tbody { @for device in &self.devices { (self.device_row(device)) } }
                 }
-            }
+            }))
             p.note { (tame(&self.columns())) }
         }
     }
@@ -133,12 +133,15 @@ impl Advice {
                 th scope="row" title=(tame(&device.title)) { (label(&tame(place(device)))) }
                 @if let Some(named) = device.best_trial() {
                     td { (label(&tame(&self.name(named)))) }
-                    td.n { (number::plain(1e9 / named.ns())) }
-                    td.n { (gain.map_or_else(|| "as it is".into(), |gain| times(&gain))) }
-                    td.n { (named.p99_ns.map_or_else(String::new, number::time)) }
-                    td.n { (format!("{:.2}", named.flushes)) }
-                    td.n { (number::bytes(named.written_bytes)) }
-                    td { (durability_text(named.durability)) }
+                    (number_cell(Some(1e9 / named.ns()), &number::plain(1e9 / named.ns())))
+                    (number_cell(
+                        Some(gain.map_or(1.0, |gain| gain.ratio)),
+                        &gain.map_or_else(|| "as it is".into(), |gain| times(&gain)),
+                    ))
+                    (number_cell(named.p99_ns, &named.p99_ns.map_or_else(String::new, number::time)))
+                    (number_cell(Some(named.flushes), &format!("{:.2}", named.flushes)))
+                    (number_cell(Some(named.written_bytes), &number::bytes(named.written_bytes)))
+                    td.words { (durability_text(named.durability)) }
                     td.words { (tame(&stands)) }
                 } @else {
                     td colspan="8" { "nothing that was tried keeps it" }
@@ -164,8 +167,8 @@ impl Advice {
         html! {
             details.more {
                 summary { "Everything that was tried in the last round" }
-                div.scroll {
-                    table {
+                (scrolled("Everything that was tried", &html! {
+                    table.sortable.close id="tried" {
                         (head(&HEADS))
                         tbody {
                             @for device in &self.devices {
@@ -173,34 +176,35 @@ impl Advice {
                             }
                         }
                     }
-                }
+                }))
             }
         }
     }
 
     fn tried_row(&self, device: &DeviceAdvice, tried: &Trial) -> Markup {
+        let cpu = tried.cpu_ns / tried.ns().max(1e-3);
         html! {
             tr {
                 td { (label(&tame(place(device)))) }
                 td { (label(&tame(&self.name(tried)))) }
-                td.n { (number::plain(1e9 / tried.ns())) }
-                td.n {
+                (number_cell(Some(1e9 / tried.ns()), &number::plain(1e9 / tried.ns())))
+                td.n data-v=(tried.ns()) {
                     (number::time(tried.ns())) " "
                     span.iv { (number::time_interval_of(&tried.time_ns)) }
                 }
                 td.n { (tried.runs.len()) }
-                td.n { (number::percent(tried.cpu_ns / tried.ns().max(1e-3))) }
-                td.n { (tried.p99_ns.map_or_else(String::new, number::time)) }
-                td.n { (format!("{:.2}", tried.flushes)) }
-                td.n { (number::bytes(tried.written_bytes)) }
-                td { (durability_text(tried.durability)) }
+                (number_cell(Some(cpu), &number::percent(cpu)))
+                (number_cell(tried.p99_ns, &tried.p99_ns.map_or_else(String::new, number::time)))
+                (number_cell(Some(tried.flushes), &format!("{:.2}", tried.flushes)))
+                (number_cell(Some(tried.written_bytes), &number::bytes(tried.written_bytes)))
+                td.words { (durability_text(tried.durability)) }
             }
         }
     }
 }
 
 fn head(columns: &[(&str, bool)]) -> Markup {
-    html! { thead { tr { @for (name, is_number) in columns { th class=[is_number.then_some("n")] { (name) } } } } }
+    html! { thead { tr { @for (name, is_number) in columns { (column(name, *is_number)) } } } }
 }
 
 fn list(title: &str, all: &[String]) -> Markup {

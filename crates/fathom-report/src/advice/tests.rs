@@ -188,7 +188,12 @@ fn the_answer_can_be_pasted_and_says_what_it_promises_gains_and_rests_on() {
 fn the_page_obeys_nothing_that_a_trace_is_called_and_has_everything() {
     let html = advice(vec![advised("sd-a", 1.0)]).html();
     assert!(html[..4096].contains(crate::HTML_MARK), "a later one may replace it");
-    assert!(!html.contains("<script>") && html.contains("mail &amp; &lt;script&gt;"), "{html}");
+    assert!(!html.contains("<script>alert") && html.contains("mail &amp; &lt;script&gt;"), "{html}");
+    assert_eq!(
+        html.matches("<table class=\"sortable close\"").count(),
+        2,
+        "both tables are sorted by a click"
+    );
     assert!(html.contains("WAL/FULL ◀") && html.contains("DELETE/FULL (now)"), "{html}");
     assert!(html.contains("default-src 'none'") && html.contains("fathom advise mail"));
     assert!(html.contains("<td class=\"words\">"), "what it rests on wraps, so that the table is whole");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{CAUSE_COLOURS, Picture, cause_name, causes_of, each, factor, files, of_all_phases};
 use crate::document::Document;
 use crate::number;
-use crate::page::{cell_name, colours, column, label, scrolled, swatch};
+use crate::page::{cell_name, colours, column, label, number_cell, scrolled, swatch};
 
 const DEVICE_NOTE: &str = "Every request to the stack's device, from the kernel's block layer, each block with its \
     owner. Numbers are for one transaction, medians over the runs, all phases together.";
@@ -68,12 +68,15 @@ fn card(title: &str, id: &str, see: &str, inside: &Markup) -> Markup {
     }
 }
 
+/// The column of bars.
+const BY_CAUSE: &str = "by cause";
+
 fn head(columns: &[&str]) -> Markup {
     html! {
         thead {
             tr {
                 (column("cell", false))
-                @for name in columns { (column(name, *name != "phase" && !name.is_empty())) }
+                @for name in columns { (column(name, !matches!(*name, "phase" | BY_CAUSE))) }
             }
         }
     }
@@ -97,7 +100,7 @@ fn two_tables(document: &Document<'_>, about: &str, columns: &[&str], fields: Fi
     with_phase.extend(columns);
     html! {
         (scrolled(about, &html! {
-            table {
+            table.sortable.close {
                 (head(columns))
                 tbody { @for study in of_all_phases(&document.blocks) { (row(study, false)) } }
             }
@@ -106,7 +109,7 @@ fn two_tables(document: &Document<'_>, about: &str, columns: &[&str], fields: Fi
             details.more {
                 summary { "Each phase" }
                 (scrolled(&format!("{about}, each phase"), &html! {
-                    table {
+                    table.sortable.close {
                         (head(&with_phase))
                         tbody { @for study in of_phases { (row(study, true)) } }
                     }
@@ -147,16 +150,19 @@ fn ladder(document: &Document<'_>, is_of_device: bool) -> Markup {
         };
         html! {
             @for (place, (_, value)) in steps.iter().take(steps_shown).enumerate() {
-                td.n {
+                td.n data-v=[value.map(|bytes| each(study, bytes))] {
                     @if place == FILES_STEP { (files(study, bytes(study, *value))) } @else { (bytes(study, *value)) }
                     @if let Some(before) = place.checked_sub(1).and_then(|place| steps.get(place)) {
                         " " span.iv { (factor(ratio(*value, before.1))) }
                     }
                 }
-                @if place == FILES_STEP { td.n { (bytes(study, study.ladder.unattributed)) } }
+                @if place == FILES_STEP {
+                    @let unattributed = study.ladder.unattributed;
+                    (number_cell(unattributed.map(|bytes| each(study, bytes)), &bytes(study, unattributed)))
+                }
             }
-            td.n { (factor(whole)) }
-            td.n { (study.flushes_each.map_or_else(|| "?".into(), number::plain)) }
+            (number_cell(whole, &factor(whole)))
+            (number_cell(study.flushes_each, &study.flushes_each.map_or_else(|| "?".into(), number::plain)))
         }
     };
     card(
@@ -176,14 +182,14 @@ fn volume(document: &Document<'_>) -> Markup {
     let of_cause = |study: &BlockStudy, cause: &Cause| each(study, study.written[cause.number() as usize]);
     let total = |study: &BlockStudy| each(study, study.written.iter().sum());
     let most = of_all_phases(&document.blocks).map(total).fold(1.0, f64::max);
-    let mut columns = vec!["", "written"];
+    let mut columns = vec![BY_CAUSE, "written"];
     columns.extend(causes.iter().map(|cause| cause_name(*cause)));
     columns.push("attributed");
     let row = |study: &BlockStudy| {
         html! {
             tr data-cell=(study.cell) {
                 th scope="row" { (cell_name(document.results, study.cell)) }
-                td {
+                td data-v=(total(study)) {
                     span.volume aria-hidden="true" {
                         @for cause in &causes {
                             @let share = 100.0 * of_cause(study, cause) / most;
@@ -191,9 +197,13 @@ fn volume(document: &Document<'_>) -> Markup {
                         }
                     }
                 }
-                td.n { (number::bytes(total(study))) }
-                @for cause in &causes { td.n { (number::bytes(of_cause(study, cause))) } }
-                td.n { (study.attributed().map_or_else(|| "?".into(), |share| format!("{:.1} %", 100.0 * share))) }
+                (number_cell(Some(total(study)), &number::bytes(total(study))))
+                @for cause in &causes {
+                    @let written = of_cause(study, cause);
+                    (number_cell(Some(written), &number::bytes(written)))
+                }
+                @let attributed = study.attributed();
+                (number_cell(attributed, &attributed.map_or_else(|| "?".into(), |share| format!("{:.1} %", 100.0 * share))))
             }
         }
     };
@@ -204,7 +214,7 @@ fn volume(document: &Document<'_>) -> Markup {
         &html! {
             ul.legend { @for cause in &causes { li { (swatch(colour_of(cause))) (cause_name(*cause)) } } }
             (scrolled("Volume by cause", &html! {
-                table {
+                table.sortable.close {
                     (head(&columns))
                     tbody { @for study in of_all_phases(&document.blocks) { (row(study)) } }
                 }
@@ -229,16 +239,18 @@ fn pattern(document: &Document<'_>, is_of_device: bool) -> Markup {
             value.map_or_else(unknown, |[a, b]| format!("{} / {}", shown(a), shown(b)))
         };
         let writes = study.requests[BlockOp::Write.number() as usize];
+        // A pair is sorted by its first.
+        let first = |value: Option<[f64; 2]>| value.map(|pair| pair[0]);
         let fields = [
-            number::plain(each(study, writes)),
-            study.sequential.map_or_else(unknown, number::percent),
-            study.seek_bytes.map_or_else(unknown, number::bytes),
-            pair(study.size_bytes, number::bytes),
-            pair(study.depth, number::plain),
-            pair(study.write_ns, number::time),
-            pair(study.flush_ns, number::time),
+            (Some(each(study, writes)), number::plain(each(study, writes))),
+            (study.sequential, study.sequential.map_or_else(unknown, number::percent)),
+            (study.seek_bytes, study.seek_bytes.map_or_else(unknown, number::bytes)),
+            (first(study.size_bytes), pair(study.size_bytes, number::bytes)),
+            (first(study.depth), pair(study.depth, number::plain)),
+            (first(study.write_ns), pair(study.write_ns, number::time)),
+            (first(study.flush_ns), pair(study.flush_ns, number::time)),
         ];
-        html! { @for field in &fields { td.n { (field) } } }
+        html! { @for (value, shown) in &fields { (number_cell(*value, shown)) } }
     };
     let seek = if is_of_device {
         "the median way from a request's end to the next one's begin, whoever made them"

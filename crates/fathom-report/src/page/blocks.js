@@ -7,6 +7,9 @@
   const { time, plain } = window.fathomReport;
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const hidden = new Set();
+  // Paper is light, whatever the reader's page is.
+  const PAPER = { ink: '#444b53', rule: '#c9ced4', band: '#f1f4f7' };
+  let printing = false;
   const FLUSH = 2, LEFT = 78, RIGHT = 10, TOP = 20, TICKS = 12, BOTTOM = 26, HEIGHT = 262;
 
   const bytes = (value) => (value < 1024 ? plain(value) + ' B' : value < 1048576 ? plain(value / 1024) + ' KiB' : plain(value / 1048576) + ' MiB');
@@ -99,6 +102,19 @@
     return (little ? (alpha << 24) | (b << 16) | (g << 8) | r : (r << 24) | (g << 16) | (b << 8) | alpha) >>> 0;
   }
 
+  // The moments that are named on the time axis: round ones with room between them; the ends where fewer than two have it.
+  function moments(from, to, room, widthOf) {
+    const name = (t) => (t === 0 ? '0' : time(t)), span = to - from;
+    const every = (step) => { const all = []; for (let t = Math.ceil(from / step) * step; t <= to; t += step) all.push([t, name(t)]); return all; };
+    const power = 10 ** Math.floor(Math.log10(span / 20));
+    for (const step of [1, 2, 5, 10, 20, 50, 100].map((m) => m * power)) {
+      if ((step / span) * room < 40) continue;
+      const all = every(step), widest = Math.max(0, ...all.map(([, text]) => widthOf(text)));
+      if ((step / span) * room >= widest + 16) { if (all.length > 1) return all; break; }
+    }
+    return [[from, name(from)], [to, name(to)]];
+  }
+
   function draw(view) {
     const { canvas } = view, width = Math.floor(canvas.parentElement.clientWidth);
     if (width < 60) return;
@@ -108,7 +124,8 @@
     canvas.width = width * scale; canvas.height = HEIGHT * scale;
     const c = canvas.getContext('2d');
     c.scale(scale, scale);
-    const style = getComputedStyle(document.documentElement), ink = style.getPropertyValue('--muted').trim(), rule = style.getPropertyValue('--line').trim(), band = style.getPropertyValue('--hover').trim();
+    const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
+    const { ink, rule, band } = printing ? PAPER : { ink: of('--muted'), rule: of('--line'), band: of('--hover') };
     const plotWidth = width - LEFT - RIGHT, plotHeight = HEIGHT - TOP - BOTTOM - TICKS;
     const X = (t) => LEFT + ((t - v.x0) / (v.x1 - v.x0)) * plotWidth, Y = (p) => TOP + plotHeight - ((p - v.y0) / (v.y1 - v.y0)) * plotHeight;
     view.geometry = { width, plotWidth, plotHeight };
@@ -121,7 +138,7 @@
     c.fillStyle = rule;
     for (const part of parts) { c.fillRect(LEFT, Y(part.at), plotWidth, 1); c.fillRect(LEFT, Y(part.at + part.size), plotWidth, 1); }
     // Dots go into pixels of our own: hundreds of thousands of rectangles would take a canvas too long for a smooth drag.
-    const night = dark.matches, wide = Math.max(1, Math.round(plotWidth * scale)), tall = Math.max(1, Math.round((plotHeight + TICKS) * scale)), floor = Math.round(plotHeight * scale);
+    const night = dark.matches && !printing, wide = Math.max(1, Math.round(plotWidth * scale)), tall = Math.max(1, Math.round((plotHeight + TICKS) * scale)), floor = Math.round(plotHeight * scale);
     const image = new ImageData(wide, tall), pixels = new Uint32Array(image.data.buffer);
     const fill = (x, y0, y1, breadth, colour) => {
       const left = Math.max(0, x), right = Math.min(wide, x + breadth), top = Math.max(0, y0), bottom = Math.min(y1, tall);
@@ -171,13 +188,16 @@
     c.fillText(picture.source === 'device' ? 'flushes' : 'syncs', LEFT - 6, TOP + plotHeight + TICKS / 2 + 2);
     // Time.
     c.textBaseline = 'alphabetic'; c.textAlign = 'center';
-    const room = Math.max(2, Math.floor(plotWidth / 90)), rough = (v.x1 - v.x0) / room, power = 10 ** Math.floor(Math.log10(rough)), step = power * [1, 2, 5, 10].find((m) => m * power >= rough);
-    for (let t = Math.ceil(v.x0 / step) * step; t <= v.x1; t += step) {
-      const x = X(t), text = t === 0 ? '0' : time(t);
+    const told = [];
+    for (const [t, text] of moments(v.x0, v.x1, plotWidth, (words) => c.measureText(words).width)) {
+      const x = X(t), half = c.measureText(text).width / 2;
       c.fillStyle = rule; c.fillRect(x, TOP + plotHeight + TICKS, 1, 4);
       c.fillStyle = ink;
-      if (x - LEFT > 8 && width - x > 22) c.fillText(text, x, HEIGHT - 6);
+      // At an end of the axis a label stays within the panel.
+      c.fillText(text, Math.min(Math.max(x, half + 2), width - half - 2), HEIGHT - 6);
+      told.push(text);
     }
+    canvas.dataset.times = told.join(' ');
     c.strokeStyle = rule; c.strokeRect(LEFT + 0.5, TOP + 0.5, plotWidth - 1, plotHeight + TICKS - 1);
     if (view.drag && view.drag.to) {
       const { from, to } = view.drag;
@@ -299,7 +319,8 @@
   const again = () => inSight.forEach(soon);
   addEventListener('resize', again);
   dark.addEventListener('change', again);
-  addEventListener('beforeprint', () => views.forEach(draw));
+  addEventListener('beforeprint', () => { printing = true; views.forEach(draw); });
+  addEventListener('afterprint', () => { printing = false; inSight.forEach(draw); });
   document.addEventListener('fathom-filter', again);
   window.fathomBlocks = { views, draw };
 })();

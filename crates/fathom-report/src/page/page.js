@@ -14,7 +14,11 @@
   // An ECDF's shares are in 10,000, see figure.rs.
   const WHOLE = 10000;
   const SYMBOLS = ['circle', 'rect', 'triangle', 'diamond', 'roundRect', 'emptyCircle', 'emptyRect'];
-  const DASHES = ['solid', [7, 3], [2, 3], [9, 3, 2, 3], 'solid', [7, 3], [2, 3]];
+  const DASHES = data.dashes.map((dash) => (dash ? dash.split(' ').map(Number) : 'solid'));
+  // Marks of the legend of a downloaded figure: filled, hollow, with stripes across, with stripes along.
+  const ICONS = ['rect', 'path://M0,0h14v10h-14zM2,2v6h10v-6z', 'path://M0,0h14v2h-14zM0,4h14v2h-14zM0,8h14v2h-14z', 'path://M0,0h3v10h-3zM5,0h3v10h-3zM10,0h3v10h-3z'];
+  // Panels of a series from which they are lower, so that many are seen at once.
+  const MANY = 5;
 
   // ---- numbers: the rules of number.rs ----------------------------------------------------------------------------
   function plain(value) {
@@ -99,6 +103,30 @@
     return measuring.measureText(text).width;
   }
 
+  // A text in lines that have room, broken after spaces and slashes and never within a word.
+  function wrap(text, room, size) {
+    const lines = [''];
+    for (const word of text.match(/[^\s/]*[\s/]*/g).filter(Boolean)) {
+      const last = lines[lines.length - 1];
+      if (last && textWidth((last + word).trimEnd(), size) > room) lines.push(word); else lines[lines.length - 1] = last + word;
+    }
+    return lines.map((line) => line.trim());
+  }
+  // Names under bars of this breadth: in lines where every word has room, slanted or upright where one has not.
+  const LINE = 15;
+  function underBars(names, breadth, left) {
+    const room = breadth - 6, lines = names.map((name) => wrap(name, room, 12));
+    if (lines.flat().every((line) => textWidth(line, 12) <= room)) {
+      return { height: LINE * Math.max(1, ...lines.map((all) => all.length)), label: { lineHeight: LINE, formatter: (name, place) => lines[place].join('\n') } };
+    }
+    const longest = Math.max(...names.map((name) => textWidth(name, 12)));
+    const rotate = longest / 2 > left + breadth / 2 ? 90 : 60;
+    return { height: longest * Math.sin((rotate * Math.PI) / 180) + 10, label: { rotate } };
+  }
+
+  // The power of ten below a number.
+  const decade = (value) => 10 ** Math.floor(Math.log10(Number.isFinite(value) && value > 0 ? value : 1));
+
   // A round step and a maximum that is a multiple of it.
   function scale(max, steps) {
     if (!(max > 0)) return { max: 1, interval: 1 };
@@ -107,14 +135,20 @@
     const interval = [1, 2, 2.5, 5, 10].map((m) => m * power).find((step) => step >= rough);
     return { max: Math.ceil(max / interval - 1e-9) * interval, interval };
   }
-  function valueAxis(figure, log, low, high, look, steps = 4) {
+  // Of the decades of a logarithmic axis as many are named as have room, the lowest first.
+  function decadesNamed(lowest, highest, length, room, name) {
+    const each = length / Math.max(1, Math.log10(highest / lowest)), step = Math.max(1, Math.ceil(room / each));
+    return (value) => (Math.round(Math.log10(value / lowest)) % step ? '' : name(value));
+  }
+  function valueAxis(figure, log, low, high, look, steps = 4, length = 250) {
+    const named = log ? decadesNamed(decade(low), high, length, 22, (v) => tick(figure, v, v)) : (v) => tick(figure, v, high);
     const common = {
-      axisLabel: { color: look.muted, fontSize: 11, formatter: (v) => tick(figure, v, log ? v : high), hideOverlap: true },
+      axisLabel: { color: look.muted, fontSize: 11, formatter: named, hideOverlap: true },
       axisLine: { show: false }, axisTick: { show: false },
       splitLine: { lineStyle: { color: look.line } },
     };
     if (!log) return { type: 'value', min: 0, ...scale(high, steps), ...common };
-    return { type: 'log', logBase: 10, min: 10 ** Math.floor(Math.log10(low)), max: 10 ** Math.ceil(Math.log10(high)), ...common };
+    return { type: 'log', logBase: 10, min: decade(low), max: 10 ** Math.ceil(Math.log10(high)), ...common };
   }
 
   function optionOf(figure, width, night, forFile) {
@@ -150,7 +184,8 @@
     const within = (value) => Math.min(Math.max(value, reach[0]), reach[1]);
     let low = Infinity, high = 0;
     for (const mark of marks) { low = Math.min(low, within(mark.low)); high = Math.max(high, split ? total(mark) : within(mark.high)); }
-    for (const line of lines) for (const [, y] of line.points) { low = Math.min(low, y); high = Math.max(high, y); }
+    // Of model time an execution may have nothing, which has no place on a logarithmic axis: it is drawn at its lower end.
+    for (const line of lines) for (const [, y] of line.points) { if (y > 0) low = Math.min(low, y); high = Math.max(high, y); }
     if (share) { low = 0; high = 1; }
 
     // What a split's rows are labelled with: the share of fsync, or where there is none, of the largest part.
@@ -162,7 +197,8 @@
     const barsPerPanel = groups.length * series.length;
     const names = split ? panels.flatMap((p) => rowsOf(p).map(({ g, s }) => rowName(g, s))) : [];
     const nameWidth = 22 + Math.max(28, ...names.map((n) => textWidth(n, 12)));
-    const least = split ? 300 + Math.min(190, nameWidth) : figure.kind === 'bars' ? Math.max(190, 60 + barsPerPanel * 17) : 340;
+    const small = figure.kind === 'series' && panels.length >= MANY;
+    const least = split ? 300 + Math.min(190, nameWidth) : figure.kind === 'bars' ? Math.max(190, 60 + barsPerPanel * 17) : small ? 270 : 340;
     const columns = Math.max(1, Math.min(panels.length, Math.floor((width + 16) / (least + 16))));
     const gap = 20;
     const cellWidth = (width - gap * (columns - 1)) / columns;
@@ -170,19 +206,27 @@
     const stacked = split && nameWidth > cellWidth * 0.3;
     const left = stacked ? 6 : split ? nameWidth : 58;
     const right = split && !share ? 116 : split ? 76 : figure.kind === 'bars' ? 10 : 22;
-    const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + 36 + textWidth(s.name, 12), 0) / width) + 6 : 0;
-    const heading = forFile ? 34 : 0;
+    const drawsLines = figure.kind === 'range' || figure.kind === 'series' || ecdf;
+    const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + (drawsLines ? 50 : 36) + textWidth(s.name, 12), 0) / width) + 6 : 0;
+    const titleLines = forFile ? wrap(figure.title, width * 0.9, 16) : [];
+    const heading = forFile ? 14 + 20 * titleLines.length : 0;
     const rows = Math.ceil(panels.length / columns);
     const tallest = split ? Math.max(1, ...panels.map((p) => rowsOf(p).length)) : 0;
-    const body = ecdf ? 250 : split ? tallest * (stacked ? 44 : 30) + 6 : figure.kind === 'series' ? 230 : columns === 1 && panels.length === 1 ? 250 : 190;
+    const body = ecdf ? 250 : split ? tallest * (stacked ? 44 : 30) + 6 : figure.kind === 'series' ? (small ? 120 : 230) : columns === 1 && panels.length === 1 ? 250 : 190;
     const hasTitles = panels.some((p) => p.title);
     const above = hasTitles ? 24 : 4;
-    const below = figure.abscissa ? 46 : 30;
-    const caption = 24;
-    const quantity = figure.quantity + (share ? ', share' : '') + (log ? ', logarithmic axis' : '');
+    // With one phase each bar has its own name below; with several the phases are the groups.
+    const single = groups.length <= 1;
+    const placesOf = (panel) => (single ? series.filter((s) => marks.some((m) => m.panel === panel.index && m.series === s.index)) : groups);
+    const below_bars = figure.kind === 'bars' ? panels.map((panel) => underBars(placesOf(panel).map((p) => p.name), (cellWidth - left - right) / placesOf(panel).length, left)) : [];
+    // What the axis is called stands in its middle, and may reach as far beyond it as there is room on the right.
+    const abscissa = wrap(figure.abscissa + (figure.abscissa && figure.log_x ? ', logarithmic axis' : ''), cellWidth - left + right, 12);
+    const below = figure.kind === 'bars' ? 15 + Math.max(15, ...below_bars.map((it) => it.height)) : figure.abscissa ? 31 + LINE * abscissa.length : 30;
+    const quantity = wrap(figure.quantity + (share ? ', share' : '') + (log ? ', logarithmic axis' : ''), width - 4, 12);
+    const caption = 9 + LINE * quantity.length;
 
-    if (forFile) option.title.push({ text: figure.title, left: 0, top: 4, textStyle: { fontSize: 16, fontWeight: 600, color: look.ink, fontFamily: FONT } });
-    option.title.push({ text: quantity, left: 0, top: heading + legendHeight, padding: [3, 0, 0, 0], textStyle: { fontSize: 12, fontWeight: 400, color: look.muted, fontFamily: FONT } });
+    if (forFile) option.title.push({ text: titleLines.join('\n'), left: 0, top: 4, textStyle: { fontSize: 16, lineHeight: 20, fontWeight: 600, color: look.ink, fontFamily: FONT } });
+    option.title.push({ text: quantity.join('\n'), left: 0, top: heading + legendHeight, padding: [3, 0, 0, 0], textStyle: { fontSize: 12, lineHeight: LINE, fontWeight: 400, color: look.muted, fontFamily: FONT } });
 
     function rowName(g, s) { return groups.length > 1 ? (series.length > 1 ? s.name + ', ' + g.name : g.name) : s.name; }
 
@@ -223,44 +267,46 @@
       }
 
       option.yAxis.push({
-        ...valueAxis(figure, log, low, high, look), gridIndex: k,
+        ...valueAxis(figure, log, low, high, look, small ? 2 : 4, body), gridIndex: k,
         ...(ecdf ? { min: 0, max: WHOLE, interval: WHOLE / 4, axisLabel: { color: look.muted, fontSize: 11, formatter: (v) => percent(v / WHOLE) } } : {}),
       });
       if (figure.kind === 'bars') {
-        // With one phase each bar has its own name below; with several the phases are the groups.
-        const single = groups.length <= 1;
-        const places = single ? series.filter((s) => mine.some((m) => m.series === s.index)) : groups;
-        option.xAxis.push({ type: 'category', gridIndex: k, data: places.map((p) => p.name), ...quiet, axisLabel: { ...label, color: look.ink, fontSize: 12, interval: 0, width: (cellWidth - left - right) / places.length - 4, overflow: 'break', hideOverlap: false } });
+        const places = placesOf(panel);
+        option.xAxis.push({ type: 'category', gridIndex: k, data: places.map((p) => p.name), ...quiet, axisLabel: { ...label, color: look.ink, fontSize: 12, interval: 0, hideOverlap: false, ...below_bars[k].label } });
         series.forEach((s, i) => {
           const own = mine.filter((m) => m.series === s.index);
           option.series.push({
             type: 'custom', name: s.name, ...at, encode: { x: 0, y: [1, 2, 3] }, cursor: 'pointer', itemStyle: { color: pick(data.colours[s.colour], night) },
             data: own.map((mark) => ({ value: [single ? places.findIndex((p) => p.index === s.index) : places.findIndex((p) => p.index === mark.group), mark.mid, within(mark.low), within(mark.high)], mark })),
-            renderItem: (params, api) => bar(api, single ? 0 : i, single ? 1 : series.length, log, pick(data.colours[s.colour], night), look.ink),
+            renderItem: (params, api) => bar(api, single ? 0 : i, single ? 1 : series.length, log, s.pattern, pick(data.colours[s.colour], night), look),
           });
         });
         return;
       }
-      const numbers = ecdf ? lines.flatMap((l) => [l.points[0][0], l.points[l.points.length - 1][0]]) : figure.kind === 'range' ? mine.map((m) => m.x) : lines.flatMap((l) => [1, l.total]);
+      const numbers = ecdf ? lines.flatMap((l) => [(l.points.find(([x]) => x > 0) || [1])[0], l.points[l.points.length - 1][0]]) : figure.kind === 'range' ? mine.map((m) => m.x) : lines.flatMap((l) => [1, l.total]);
+      const leftmost = figure.log_x ? decade(Math.max(1, Math.min(...numbers))) : -Infinity, lowest = log ? decade(low) : -Infinity;
+      const rightmost = figure.log_x ? 10 ** Math.ceil(Math.log10(Math.max(...numbers))) : Math.max(...numbers);
+      const named = ecdf ? (v) => time(v).replace(/\.0+ /, ' ') : count;
+      const acrossName = figure.log_x ? decadesNamed(leftmost, rightmost, cellWidth - left - right, 52, named) : named;
       option.xAxis.push({
-        type: figure.log_x ? 'log' : 'value', gridIndex: k, min: figure.log_x ? 10 ** Math.floor(Math.log10(Math.max(1, Math.min(...numbers)))) : figure.kind === 'range' && Math.min(...numbers) < 3 ? 0 : 1,
-        max: figure.log_x ? 10 ** Math.ceil(Math.log10(Math.max(...numbers))) : Math.max(...numbers), name: figure.abscissa + (figure.log_x ? ', logarithmic axis' : ''), nameLocation: 'middle', nameGap: 26,
-        nameTextStyle: { color: look.muted, fontSize: 12 }, ...quiet, axisLabel: { ...label, formatter: ecdf ? (v) => time(v).replace(/\.0+ /, ' ') : count, hideOverlap: true, showMinLabel: true }, splitLine: { show: false },
+        type: figure.log_x ? 'log' : 'value', gridIndex: k, min: figure.log_x ? leftmost : figure.kind === 'range' && Math.min(...numbers) < 3 ? 0 : 1,
+        max: rightmost, name: abscissa.join('\n'), nameLocation: 'middle', nameGap: 26,
+        nameTextStyle: { color: look.muted, fontSize: 12, lineHeight: LINE }, ...quiet, axisLabel: { ...label, formatter: acrossName, hideOverlap: true, showMinLabel: true }, splitLine: { show: false },
       });
       for (const s of series) {
         const colour = pick(data.colours[s.colour], night);
         if (figure.kind === 'series' || ecdf) {
           for (const line of lines.filter((l) => l.panel === panel.index && l.series === s.index)) {
             option.series.push({
-              type: 'line', name: s.name, ...at, showSymbol: false, symbol: SYMBOLS[s.index % 7], step: ecdf ? 'end' : undefined, lineStyle: { width: ecdf ? 1.8 : line.points.length > 400 ? 0.8 : 1.4, type: ecdf ? DASHES[s.index % 7] : 'solid', color: colour }, itemStyle: { color: colour },
-              emphasis: { disabled: true }, data: line.points, line,
+              type: 'line', name: s.name, ...at, showSymbol: false, symbol: forFile ? 'none' : SYMBOLS[s.index % 7], step: ecdf ? 'end' : undefined, lineStyle: { width: ecdf ? 1.8 : line.points.length > 400 ? 0.8 : 1.4, type: ecdf ? DASHES[s.dash] : 'solid', color: colour }, itemStyle: { color: colour },
+              emphasis: { disabled: true }, data: line.points.map(([x, y]) => [Math.max(x, leftmost), Math.max(y, lowest)]), line,
             });
           }
           continue;
         }
         const own = mine.filter((m) => m.series === s.index && m.x !== undefined).sort((a, b) => a.x - b.x);
         option.series.push({
-          type: 'line', name: s.name, ...at, symbol: SYMBOLS[s.index % 7], symbolSize: 7, lineStyle: { width: 1.8, type: DASHES[s.index % 7], color: colour }, itemStyle: { color: colour },
+          type: 'line', name: s.name, ...at, symbol: SYMBOLS[s.index % 7], symbolSize: 7, lineStyle: { width: 1.8, type: DASHES[s.dash], color: colour }, itemStyle: { color: colour },
           emphasis: { scale: 1.4, lineStyle: { width: 1.8 } }, cursor: 'pointer', data: own.map((mark) => ({ value: [mark.x, mark.mid], mark })),
         });
         option.series.push({
@@ -269,7 +315,7 @@
         });
       }
     });
-    if (forFile) option.legend = { show: true, left: 0, top: heading - 4, itemWidth: 14, itemHeight: 10, padding: 0, selectedMode: false, textStyle: { color: look.ink, fontSize: 12 }, data: [...new Set((split ? data.parts : series).map((s) => s.name))].map((name) => ({ name, icon: figure.kind === 'range' || figure.kind === 'series' || ecdf ? undefined : 'rect' })) };
+    if (forFile) option.legend = { show: true, left: 0, top: heading - 4, itemWidth: drawsLines ? 28 : 14, itemHeight: 10, padding: 0, selectedMode: false, textStyle: { color: look.ink, fontSize: 12 }, data: (split ? data.parts : series).map((s) => ({ name: s.name, icon: drawsLines ? undefined : ICONS[s.pattern || 0] })) };
 
     // Panels of a series go over the same executions: they zoom together.
     if (figure.kind === 'series' && !forFile) option.dataZoom = [{ type: 'inside', xAxisIndex: panels.map((_, k) => k), zoomOnMouseWheel: 'ctrl', moveOnMouseMove: true, moveOnMouseWheel: false, preventDefaultMouseMove: false, filterMode: 'none' }];
@@ -285,7 +331,7 @@
       stroke({ x1: x, y1, x2: x, y2 }), stroke({ x1: x - half, y1, x2: x + half, y2: y1 }), stroke({ x1: x - half, y1: y2, x2: x + half, y2 }),
     ] };
   }
-  function bar(api, index, of, log, colour, ink) {
+  function bar(api, index, of, log, pattern, colour, look) {
     const place = api.value(0);
     const [x, y] = api.coord([place, api.value(1)]);
     const band = api.size([1, 0])[0];
@@ -293,10 +339,25 @@
     const centre = x + (index - (of - 1) / 2) * breadth;
     const low = api.coord([place, api.value(2)]), high = api.coord([place, api.value(3)]);
     // A bar has a length, and on a logarithmic axis lengths say nothing: there it is a point.
+    const r = Math.min(5, breadth / 2), tall = Math.max(0.5, api.coord([place, 0])[1] - y);
+    const box = log ? { x: centre - r, y: y - r, width: 2 * r, height: 2 * r } : { x: centre - breadth / 2 + 0.75, y, width: breadth - 1.5, height: tall };
+    const style = pattern === 1 ? { fill: look.surface, stroke: colour, lineWidth: 2 } : { fill: colour };
+    const inset = pattern === 1 ? 1 : 0;
     const body = log
-      ? { type: 'circle', shape: { cx: centre, cy: y, r: Math.min(5, breadth / 2) }, style: { fill: colour } }
-      : { type: 'rect', shape: { x: centre - breadth / 2 + 0.75, y, width: breadth - 1.5, height: Math.max(0.5, api.coord([place, 0])[1] - y), r: [2, 2, 0, 0] }, style: { fill: colour } };
-    return { type: 'group', children: [body, whisker([centre, low[1]], [centre, high[1]], Math.min(5, breadth / 4), log ? colour : ink)] };
+      ? { type: 'circle', shape: { cx: centre, cy: y, r: r - inset }, style }
+      : { type: 'rect', shape: { x: box.x + inset, y: y + inset, width: Math.max(0.5, box.width - 2 * inset), height: Math.max(0.5, tall - 2 * inset), r: [2, 2, 0, 0] }, style };
+    const ends = whisker([centre, low[1]], [centre, high[1]], Math.min(5, breadth / 4), log ? colour : look.ink);
+    return { type: 'group', children: [body, ...stripes(box, pattern, look.surface), ends] };
+  }
+  // What tells a bar from another of its colour, see palette.rs: across (2) or along (3).
+  function stripes(box, pattern, colour) {
+    if (pattern < 2) return [];
+    const across = pattern === 2, length = across ? box.height : box.width, step = length < 12 ? length / 3 : 4, all = [];
+    for (let at = step; at < length - 0.5; at += step) {
+      const shape = across ? { x1: box.x, y1: box.y + at, x2: box.x + box.width, y2: box.y + at } : { x1: box.x + at, y1: box.y, x2: box.x + at, y2: box.y + box.height };
+      all.push({ type: 'line', shape, style: { stroke: colour, lineWidth: 1.4, fill: undefined }, silent: true });
+    }
+    return all;
   }
 
   // ---- the exact values under the pointer -------------------------------------------------------------------------
@@ -317,7 +378,7 @@
       const at = list[0].axisValue ?? list[0].value[0];
       box.append(element('b', ecdf ? 'at most ' + time(at) : figure.abscissa + ' ' + plain(list[0].value[0])));
       const table = box.appendChild(element('table'));
-      for (const p of list) { const row = table.insertRow(); row.insertCell().textContent = p.seriesName; row.insertCell().textContent = ecdf ? share(p, at, drawn) : time(p.value[1]); }
+      for (const p of list) { const row = table.insertRow(); row.insertCell().textContent = p.seriesName; row.insertCell().textContent = ecdf ? share(p, at, drawn) : time(drawn[p.seriesIndex].line.points[p.dataIndex][1]); }
       return box;
     }
     const mark = params.data && params.data.mark;

@@ -94,6 +94,7 @@ impl Ranking {
             panel_of(&mut panels, panel).put(durability, bar);
         }
         panels.iter_mut().for_each(|panel| panel.finish(metric));
+        let note = note + open_ends(&panels);
         Ranking { title, note, metric, panels }
     }
 
@@ -158,16 +159,17 @@ impl Ranking {
             title: format!("{unit} ({phase}{sizes}), {direction}"),
             note: format!(
                 "Best first within what a power cut keeps{clock}; the line on a bar is the 95 % interval.{}",
-                if panels.iter().any(Panel::has_cut) {
-                    " Bars with an open end are longer than the scale."
-                } else {
-                    ""
-                }
+                open_ends(&panels)
             ),
             metric,
             panels,
         })
     }
+}
+
+/// What must be said of bars that are cut.
+fn open_ends(panels: &[Panel]) -> &'static str {
+    if panels.iter().any(Panel::has_cut) { " Bars with an open end are longer than the scale." } else { "" }
 }
 
 fn panel_of(panels: &mut Vec<Panel>, name: String) -> &mut Panel {

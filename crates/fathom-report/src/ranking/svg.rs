@@ -9,7 +9,7 @@ const ROW: f64 = 20.0;
 pub fn draw(ranking: &Ranking) -> String {
     let mut body = Canvas::default();
     let bars = || ranking.panels.iter().flat_map(|panel| &panel.groups).flat_map(|group| &group.bars);
-    let names = bars().map(|bar| text_width(&bar.name, 11.0)).fold(60.0, f64::max).min(WIDTH * 0.4);
+    let names = bars().map(|bar| text_width(&bar.name, 11.0) * 1.08).fold(60.0, f64::max).min(WIDTH * 0.4);
     let values = bars()
         .map(|bar| {
             text_width(&format!("{} {}", value(ranking.metric, bar.mid), interval(ranking.metric, bar)), 11.0)
@@ -18,9 +18,8 @@ pub fn draw(ranking: &Ranking) -> String {
         .min(WIDTH * 0.3);
     let (left, width) = (names + 10.0, WIDTH - names - values - 26.0);
     let mut y = 20.0;
-    body.text(0.0, y, &ranking.title, "start", INK, 15, true);
-    y += 16.0;
-    body.text(0.0, y, &ranking.note, "start", MUTED, 10, false);
+    y = body.paragraph(y, &ranking.title, INK, 15, true);
+    y = body.paragraph(y + 16.0, &ranking.note, MUTED, 10, false);
     for panel in &ranking.panels {
         if !panel.name.is_empty() {
             y += 24.0;

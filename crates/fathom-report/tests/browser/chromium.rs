@@ -253,6 +253,11 @@ impl Page<'_> {
         self.chromium.complaints.clone()
     }
 
+    /// Lays the page out for paper or, with `screen`, again for a screen; no script hears of it.
+    pub fn media(&mut self, media: &str) {
+        self.call("Emulation.setEmulatedMedia", json!({ "media": media }));
+    }
+
     /// Presses a key as a person would.
     pub fn key(&mut self, key: &str, code: u32) {
         let text = match key {

@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod chromium;
+mod drawings;
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod paper;
+mod tables;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -303,23 +306,6 @@ fn hostile_text_stays_text() {
 }
 
 #[test]
-fn it_prints_on_a4_in_light_colours() {
-    let Some(mut chromium) = browser() else { return };
-    let directory = directory("print");
-    let path = page(&directory, "journal-modes", |p| fixture::journal_modes(p, 1.0));
-    let mut page = chromium.open(&path, "", 1200, true);
-    let pdf = page.pdf();
-    assert!(pdf.starts_with(b"%PDF"));
-    std::fs::write(directory.join("journal-modes.pdf"), &pdf).unwrap();
-    let text = String::from_utf8_lossy(&pdf);
-    let pages = text.matches("/Type /Page\n").count() + text.matches("/Type /Page ").count();
-    assert!((1..=8).contains(&pages), "{pages} pages");
-    // After printing the page is as it was.
-    assert_eq!(page.number("Math.round(document.querySelector('#chart-0 svg').getBoundingClientRect().width - document.querySelector('#chart-0').clientWidth)"), 0.0);
-    assert_sound(&mut page, "print");
-}
-
-#[test]
 fn half_a_million_executions_stay_usable() {
     let directory = directory("large");
     let db = directory.join("large.db");
@@ -488,36 +474,6 @@ fn panels_of_addresses_zoom_in_time_together() {
     page.wait(&format!("fathomBlocks.views[0].view.x1 - fathomBlocks.views[0].view.x0 === {whole}"));
     assert_eq!(alike(&mut page), 1.0);
     assert_sound(&mut page, "zoom");
-}
-
-#[test]
-fn a_heading_sorts_its_table_by_the_numbers() {
-    let Some(mut chromium) = browser() else { return };
-    let directory = directory("sort");
-    let path = page(&directory, "sort", fixture::first_look);
-    let mut page = chromium.open(&path, "", 1400, false);
-    const RATES: &str =
-        "[...document.querySelectorAll('#cells tbody tr')].map(r => Number(r.cells[2].dataset.v))";
-    let own = page.text(&format!("{RATES}.join()"));
-    let click = |page: &mut Page<'_>| page.run("document.querySelectorAll('#cells thead button')[2].click()");
-    let is_sorted = |page: &mut Page<'_>, order: &str| {
-        page.eval(&format!("{RATES}.every((v, i, all) => i === 0 || all[i - 1] {order} v)")) == true
-    };
-    assert!(!is_sorted(&mut page, ">=") && !is_sorted(&mut page, "<="), "{own}");
-    click(&mut page);
-    assert!(is_sorted(&mut page, ">="), "the largest first");
-    assert_eq!(
-        page.text("document.querySelectorAll('#cells thead th')[2].getAttribute('aria-sort')"),
-        "descending"
-    );
-    click(&mut page);
-    assert!(is_sorted(&mut page, "<="));
-    // The whole table is seen without scrolling sideways in it.
-    let hidden = page.number(
-        "(() => { const s = document.getElementById('cells').closest('.scroll'); return s.scrollWidth - s.clientWidth; })()",
-    );
-    assert!(hidden <= 0.0, "{hidden} px of the table are out of sight at 1400 px");
-    assert_sound(&mut page, "sorted");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub fn run(asked: &Simulate, parsed: &Invocation) -> super::Result {
         refuse_of_traces(asked)?;
         super::tidy_up_on_signals()?;
         let results = super::load(&asked.input)?;
-        let title = results.experiment.title.clone();
+        let title = fathom_report::subject(&results);
         (results, title, None)
     } else {
         let command = parsed.again(&["json", "csv"], &[]);

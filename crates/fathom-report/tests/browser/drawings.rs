@@ -1,0 +1,167 @@
+//! What is drawn: that nothing is cut off or lies over something else, and that what is different
+//! looks so.
+
+use std::path::Path;
+
+use crate::chromium::Page;
+use crate::{assert_sound, browser, directory, fixture, page};
+
+/// Texts of a chart that lie over each other, or outside of it. Slanted ones are compared along
+/// their own direction.
+const CROSSING: &str = "(() => { \
+    const bad = []; \
+    for (const svg of document.querySelectorAll('.chart svg')) { \
+      const frame = svg.getBoundingClientRect(); \
+      const boxes = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim()).map(t => { \
+        const b = t.getBBox(), m = t.getScreenCTM(), angle = Math.atan2(m.b, m.a); \
+        const corners = [[b.x, b.y], [b.x + b.width, b.y], [b.x, b.y + b.height], [b.x + b.width, b.y + b.height]].map(([x, y]) => [m.a * x + m.c * y + m.e, m.b * x + m.d * y + m.f]); \
+        const turned = corners.map(([x, y]) => [x * Math.cos(-angle) - y * Math.sin(-angle), x * Math.sin(-angle) + y * Math.cos(-angle)]); \
+        const xs = turned.map(p => p[0]), ys = turned.map(p => p[1]); \
+        const out = corners.some(([x, y]) => x < frame.left - 1.5 || x > frame.right + 1.5 || y < frame.top - 1.5 || y > frame.bottom + 1.5); \
+        if (out) bad.push('outside: ' + t.textContent); \
+        return { text: t.textContent, angle: Math.round(angle * 100), left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) }; }); \
+      boxes.forEach((a, i) => boxes.slice(i + 1).forEach(b => { \
+        if (a.angle === b.angle && a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2) bad.push(a.text + ' over ' + b.text); })); \
+    } return bad; })()";
+
+fn assert_apart(page: &mut Page<'_>, what: &str) {
+    let crossing = page.eval(CROSSING);
+    assert_eq!(crossing, serde_json::json!([]), "{what}");
+}
+
+/// What happened: on a phone names under bars were broken within words and lay over each other
+/// ("DEL/ETE/FULL"), on paper "DELETE/" lay over "FULL"; the title of the axis of an ECDF ended in
+/// the middle of a word ("logarithmic axi").
+#[test]
+fn no_text_of_a_chart_is_cut_or_over_another() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("texts");
+    type Make = fn(&Path);
+    let all: [(&str, Make); 4] = [
+        ("traced", fixture::traced),
+        ("first-look", fixture::first_look),
+        ("wide", fixture::modelled_wide),
+        ("file-systems", fixture::with_file_systems),
+    ];
+    for (name, make) in all {
+        let path = page(&directory, name, make);
+        for width in [1400, 390] {
+            let mut page = chromium.open(&path, "", width, false);
+            assert_apart(&mut page, &format!("{name} at {width}"));
+            page.screenshot(&directory.join(format!("{name}-{width}.png")));
+            // As the charts are drawn for paper.
+            page.run("dispatchEvent(new Event('beforeprint'))");
+            assert_apart(&mut page, &format!("{name} on paper"));
+            page.run("dispatchEvent(new Event('afterprint'))");
+        }
+        let mut page = chromium.open(&path, "", 1400, false);
+        std::fs::write(directory.join(format!("{name}.pdf")), page.pdf()).unwrap();
+    }
+}
+
+/// What happened: of two file systems each setting had two bars and two lines of one colour, and one
+/// swatch; the dashes of the ECDF were not in its legend.
+#[test]
+fn series_of_one_colour_are_told_apart_in_the_figure_and_its_legend() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("marks");
+    let path = page(&directory, "wide", fixture::modelled_wide);
+    for (look, dark) in [("light", false), ("dark", true)] {
+        let mut page = chromium.open(&path, "", 1400, dark);
+        let marks = |page: &mut Page<'_>, figure: &str| {
+            page.eval(&format!(
+                "(() => {{ const i = fathomReport.figures.findIndex(f => f.id === '{figure}'); \
+                 return [...document.querySelectorAll('#figure-' + i + ' .legend li')].map(li => {{ \
+                 const swatch = li.querySelector('.swatch'), line = li.querySelector('.line-swatch line'); \
+                 const style = getComputedStyle(swatch || line); \
+                 return swatch ? style.backgroundColor + style.backgroundImage + style.borderColor + style.borderWidth \
+                   : style.stroke + line.getAttribute('stroke-dasharray'); }}); }})()"
+            ))
+        };
+        for figure in ["rate", "latencies"] {
+            let all = marks(&mut page, figure);
+            let all: Vec<&str> = all.as_array().unwrap().iter().map(|mark| mark.as_str().unwrap()).collect();
+            assert_eq!(all.len(), 6, "{figure}");
+            let mut distinct = all.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(distinct.len(), 6, "{look} {figure}: {all:?}");
+        }
+        // The dashes of the lines are those of the legend.
+        let drawn = page.eval(
+            "(() => { const i = fathomReport.figures.findIndex(f => f.id === 'latencies'), figure = fathomReport.figures[i]; \
+             const lines = echarts.getInstanceByDom(document.getElementById('chart-' + i)).getOption().series; \
+             return [...document.querySelectorAll('#figure-' + i + ' .legend li')].filter(li => { \
+             const line = lines.find(s => s.name === li.textContent.trim()); const type = line && line.lineStyle.type; \
+             return !line || (type === 'solid' ? null : type.join(' ')) !== li.querySelector('line').getAttribute('stroke-dasharray'); }) \
+             .map(li => li.textContent); })()",
+        );
+        assert_eq!(drawn, serde_json::json!([]), "{look}");
+        page.screenshot(&directory.join(format!("wide-{look}.png")));
+    }
+}
+
+/// What happened: eight settings of a trace in one panel were a mass of lines in which nothing could
+/// be read.
+#[test]
+fn many_series_of_executions_stand_in_panels_of_their_own_with_the_same_axes() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("multiples");
+    let path = page(&directory, "first-look", fixture::first_look);
+    for width in [1400, 390] {
+        let mut page = chromium.open(&path, "", width, false);
+        let panels = page.eval(
+            "(() => { const i = fathomReport.figures.findIndex(f => f.id === 'series'); \
+             const o = echarts.getInstanceByDom(document.getElementById('chart-' + i)).getOption(); \
+             const one = (all) => new Set(all.map(a => [a.type, a.min, a.max].join())).size; \
+             return [o.grid.length, o.series.length, one(o.xAxis), one(o.yAxis)]; })()",
+        );
+        assert_eq!(panels, serde_json::json!([8, 8, 1, 1]), "{width}");
+        assert_sound(&mut page, "multiples");
+    }
+    // Few are compared in one.
+    let path = page(&directory, "traced", fixture::traced);
+    let mut page = chromium.open(&path, "", 1400, false);
+    let grids = page.number(
+        "(() => { const i = fathomReport.figures.findIndex(f => f.id === 'series'); \
+         return echarts.getInstanceByDom(document.getElementById('chart-' + i)).getOption().grid.length; })()",
+    );
+    assert_eq!(grids, 1.0);
+}
+
+/// What happened: a single execution without model time left figures with logarithmic axes empty.
+#[test]
+fn an_execution_without_model_time_does_not_empty_a_figure() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("nothing");
+    let path = page(&directory, "wide", fixture::modelled_wide);
+    let mut page = chromium.open(&path, "", 1400, false);
+    page.run("document.querySelectorAll('[data-tool=log][aria-pressed=false]').forEach(b => b.click())");
+    for figure in ["series", "latencies"] {
+        let lines = page.number(&format!(
+            "(() => {{ const i = fathomReport.figures.findIndex(f => f.id === '{figure}'); \
+             const colours = JSON.parse(document.getElementById('data').textContent).colours.map(c => c.light); \
+             return [...document.querySelectorAll('#chart-' + i + ' svg path')].filter(p => \
+             colours.includes(p.getAttribute('stroke')) && p.getBBox().width > 50 && p.getBBox().height > 10).length; }})()"
+        ));
+        assert_eq!(lines, 6.0, "{figure}");
+    }
+    assert_sound(&mut page, "nothing");
+}
+
+/// What happened: on a phone the panels of addresses had no moment on their time axis.
+#[test]
+fn the_time_axis_of_addresses_has_labels_at_every_width() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("times");
+    let path = page(&directory, "times", |path| fixture::blocks(path, 1000));
+    for width in [1400, 390, 340] {
+        let mut page = chromium.open(&path, "", width, false);
+        page.run("fathomBlocks.views.forEach(fathomBlocks.draw)");
+        for zoom in ["", "Object.assign(fathomBlocks.views[0].view, { x0: 4.9e9, x1: 5.96e9 })"] {
+            page.run(&format!("{zoom}; fathomBlocks.draw(fathomBlocks.views[0])"));
+            let told = page.text("document.getElementById('address-0').dataset.times");
+            assert!(told.split(" s").count() > 1 && told.split_whitespace().count() > 2, "{width}: {told}");
+        }
+    }
+}
