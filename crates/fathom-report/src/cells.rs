@@ -60,8 +60,8 @@ fn measures_table(document: &Document<'_>) -> Markup {
         .map_or("size", abscissa_name);
     let rates: &[&str] =
         if has_model(document) { &["per second, model time", "wall time"] } else { &["per second"] };
-    // Heads take two lines, and intervals stand below their numbers: all columns are seen at once on
-    // a screen of 1400 pixels.
+    // Heads take two lines, and intervals stand below their numbers: all columns are seen at once
+    // on a screen of 1400 pixels.
     html! {
         table.sortable.close id="cells" {
             thead {

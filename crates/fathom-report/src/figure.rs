@@ -66,8 +66,8 @@ pub struct Panel {
     pub title: String,
 }
 
-/// One series: a name, and what it is drawn with. Where two axes tell series apart, the colour is of
-/// the one and pattern and dash are of the other.
+/// One series: a name, and what it is drawn with. Where two axes tell series apart, the colour is
+/// of the one and pattern and dash are of the other.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
     /// `WAL`, or `WAL · NORMAL` where another axis varies too.

@@ -1,4 +1,5 @@
-//! The legend of a figure: what each series is drawn with, and a filter where it stands for a value.
+//! The legend of a figure: what each series is drawn with, and a filter where it stands for a
+//! value.
 
 use fathom_lab::experiment::FigureKind as Kind;
 use maud::{Markup, html};

@@ -211,8 +211,8 @@ fn panels(facets: &[&str], phases: &[String]) -> Vec<Panel> {
     titles.into_iter().map(|title| Panel { title }).collect()
 }
 
-/// A panel for each series within each panel: what is a mass of lines in one is read in several that
-/// have the same axes.
+/// A panel for each series within each panel: what is a mass of lines in one is read in several
+/// that have the same axes.
 fn one_for_each(panels: &[Panel], series: &[Series]) -> Vec<Panel> {
     let of_series = |panel: &Panel, series: &Series| match panel.title.as_str() {
         "" => series.name.clone(),

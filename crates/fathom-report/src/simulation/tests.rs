@@ -48,7 +48,7 @@ fn simulation(rows: Vec<Row>) -> Simulation {
 fn what_has_no_cpu_time_is_not_said_to_have_some() {
     let alone = Row { by_the_device: true, ..row("guest", "nvme", 0.5) };
     let said = |rows: &[Row]| simulation(rows.to_vec()).terminal(&Style::PLAIN).replace("\n  ", " ");
-    let (all, none) = (said(&[row("wal", "nvme", 0.5)]), said(&[alone.clone()]));
+    let (all, none) = (said(&[row("wal", "nvme", 0.5)]), said(std::slice::from_ref(&alone)));
     assert!(all.contains("with the CPU time of this machine") && !all.contains("alone"), "{all}");
     assert!(
         none.contains("of the device alone, without CPU time") && !none.contains("with the CPU"),
@@ -114,7 +114,8 @@ fn the_page_ranks_settings_of_each_device_by_promise() {
         html.contains("table class=\"sortable close\"") && html.contains("aria-sort"),
         "it is sorted by a click"
     );
-    // What is as good as equal is not ranked in the sentence, and the trace's name, which is the title, not repeated.
+    // What is as good as equal is not ranked in the sentence, and the trace's name, which is the
+    // title, not repeated.
     let near = vec![
         of("mail & <script> WAL/FULL ext4", PowerCut, 5.0),
         of("mail & <script> WAL/FULL xfs", PowerCut, 5.1),

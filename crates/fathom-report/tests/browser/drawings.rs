@@ -59,8 +59,8 @@ fn no_text_of_a_chart_is_cut_or_over_another() {
     }
 }
 
-/// What happened: of two file systems each setting had two bars and two lines of one colour, and one
-/// swatch; the dashes of the ECDF were not in its legend.
+/// What happened: of two file systems each setting had two bars and two lines of one colour, and
+/// one swatch; the dashes of the ECDF were not in its legend.
 #[test]
 fn series_of_one_colour_are_told_apart_in_the_figure_and_its_legend() {
     let Some(mut chromium) = browser() else { return };
@@ -101,8 +101,8 @@ fn series_of_one_colour_are_told_apart_in_the_figure_and_its_legend() {
     }
 }
 
-/// What happened: eight settings of a trace in one panel were a mass of lines in which nothing could
-/// be read.
+/// What happened: eight settings of a trace in one panel were a mass of lines in which nothing
+/// could be read.
 #[test]
 fn many_series_of_executions_stand_in_panels_of_their_own_with_the_same_axes() {
     let Some(mut chromium) = browser() else { return };
