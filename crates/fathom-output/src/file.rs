@@ -3,15 +3,16 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 use tempfile::NamedTempFile;
 
+use crate::stream::Stream;
 use crate::target::{self, Target, parent};
 use crate::temporary::{self, TemporaryPath};
-use crate::{OutputError, is_stdout_closed};
+use crate::{OutputError, is_stdout_closed, precious};
 
 /// What the hidden name of a new file begins with, where it has to have one.
 const HIDDEN: &str = ".fathom-output-";
@@ -22,7 +23,7 @@ pub enum Access {
     /// As the umask says; a file that is replaced keeps its mode.
     Public,
     /// The user alone: traces hold what the users of an application wrote. So also where a file is
-    /// replaced that others could read.
+    /// replaced that others could read, and that may be a trace, too.
     Private,
 }
 
@@ -36,7 +37,7 @@ pub struct Output {
 
 #[derive(Debug)]
 enum To {
-    Stream(File),
+    Stream(Stream),
     File { new: New, place: PathBuf, access: Access },
 }
 
@@ -51,8 +52,10 @@ enum New {
 
 impl New {
     fn create(directory: &Path, mode: u32) -> io::Result<New> {
-        if let Some(file) = nameless(directory, mode) {
-            return Ok(New::Nameless(file));
+        match nameless(directory, mode) {
+            Ok(Some(file)) => return Ok(New::Nameless(file)),
+            Ok(None) => {}
+            Err(error) => return Err(in_directory(directory, &error)),
         }
         let hidden = || {
             tempfile::Builder::new()
@@ -60,7 +63,9 @@ impl New {
                 .permissions(Permissions::from_mode(mode))
                 .tempfile_in(directory)
         };
-        let (new, held) = temporary::hold(hidden, NamedTempFile::path)?;
+        let made = temporary::hold(hidden, NamedTempFile::path);
+        // Its reason alone: the user has not named the file that is named there.
+        let (new, held) = made.map_err(|error| in_directory(directory, &error.kind().into()))?;
         Ok(New::Hidden(new, held))
     }
 
@@ -83,7 +88,8 @@ impl New {
             // A link never replaces a file, and a renaming does: so there is a second name for a
             // moment.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => temporary::uninterrupted(|| {
-                let hidden = tempfile::Builder::new().prefix(HIDDEN).make_in(parent(place), link)?;
+                let hidden = tempfile::Builder::new().prefix(HIDDEN).make_in(parent(place), link);
+                let hidden = hidden.map_err(|error| in_directory(parent(place), &error.kind().into()))?;
                 hidden.persist(place).map(drop).map_err(|error| error.error)
             }),
             other => other,
@@ -92,12 +98,29 @@ impl New {
 }
 
 /// A file without a name; none where the file system has no such, or none could be named later.
-fn nameless(directory: &Path, mode: u32) -> Option<File> {
+/// What keeps any file from being made there is an error.
+fn nameless(directory: &Path, mode: u32) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE.bits().cast_signed();
-    let file =
-        OpenOptions::new().read(true).write(true).mode(mode).custom_flags(flags).open(directory).ok()?;
-    let (own, named) = (file.metadata().ok()?, fs::metadata(name_of_open(&file)).ok()?);
-    ((own.dev(), own.ino()) == (named.dev(), named.ino())).then_some(file)
+    let made = OpenOptions::new().read(true).write(true).mode(mode).custom_flags(flags).open(directory);
+    let file = match made {
+        Ok(file) => file,
+        Err(error) => {
+            let is_of_all = [libc::EACCES, libc::EROFS, libc::ENOSPC, libc::EDQUOT];
+            return match error.raw_os_error().is_some_and(|code| is_of_all.contains(&code)) {
+                true => Err(error),
+                false => Ok(None),
+            };
+        }
+    };
+    let named = fs::metadata(name_of_open(&file)).and_then(|named| Ok((named, file.metadata()?)));
+    let is_found = named.is_ok_and(|(named, own)| (own.dev(), own.ino()) == (named.dev(), named.ino()));
+    Ok(is_found.then_some(file))
+}
+
+/// Why no file can be made there; the user has named that place alone.
+fn in_directory(directory: &Path, error: &io::Error) -> io::Error {
+    let directory = crate::shown_path(directory);
+    io::Error::new(error.kind(), format!("no file can be made in {directory}: {error}"))
 }
 
 /// The kernel's name of an open file.
@@ -111,7 +134,16 @@ fn name_of_open(file: &File) -> PathBuf {
 /// # Errors
 /// What the name leads to must not be written to; it cannot be looked at.
 pub fn check(path: &Path, inputs: &[&Path]) -> Result<(), OutputError> {
-    Target::of(path, inputs).map(drop)
+    check_access(path, inputs, Access::Public)
+}
+
+/// As [`check`], of an output that will be made with this access: what is private is a trace, and
+/// may replace a trace.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_access(path: &Path, inputs: &[&Path], access: Access) -> Result<(), OutputError> {
+    Target::of(path, inputs, access).map(drop)
 }
 
 /// As [`check`], of a name that the user did not give: what makes it up is the command. What is
@@ -175,17 +207,13 @@ impl Output {
     /// What the name leads to must not be written to; the directory cannot be written.
     pub fn create(path: &Path, inputs: &[&Path], access: Access) -> Result<Output, OutputError> {
         let io = OutputError::io(path);
-        let to = match Target::of(path, inputs)? {
+        let to = match Target::of(path, inputs, access)? {
             Target::Stdout if is_stdout_closed() => return Err(io(crate::print::closed())),
-            Target::Stdout => To::Stream(io::stdout().as_fd().try_clone_to_owned().map_err(io)?.into()),
-            Target::Stream(path) => {
-                let file = OpenOptions::new().write(true).open(&path).map_err(&io)?;
-                let kind = file.metadata().map_err(&io)?.file_type();
-                if !kind.is_char_device() && !kind.is_fifo() {
-                    return Err(OutputError::refused(&path, "became another file meanwhile"));
-                }
-                To::Stream(file)
+            Target::Stdout => {
+                let own = io::stdout().as_fd().try_clone_to_owned().map_err(io)?;
+                To::Stream(Stream::of(own.into()))
             }
+            Target::Stream(path) => To::Stream(Stream::open(&path)?),
             Target::File(place) => {
                 // The umask takes its share, as of every file that is made.
                 let mode = if access == Access::Private { 0o600 } else { 0o666 };
@@ -215,6 +243,8 @@ impl Output {
             // There is none yet, or what is wrong is told by the renaming.
             Err(_) => {}
         }
+        // Hours may have gone by since it was looked at first.
+        precious::spare(&self.path, &place, access)?;
         new.file().sync_all().map_err(&io)?;
         new.name(&place).map_err(&io)?;
         // Some file systems cannot sync a directory; the name is there all the same.

@@ -12,11 +12,14 @@
 //! 2. A **symbolic link** is followed, to the end: its target is replaced, and the link stays a
 //!    link.
 //! 3. A **character device, a FIFO, standard output** (`-`, or whatever leads to it, such as
-//!    `/dev/stdout`) are written to and never replaced.
+//!    `/dev/stdout`) are written to and never replaced. A FIFO's reader is waited for until the
+//!    user wants the program to stop ([`stop_waiting`]).
 //! 4. Refused, before anything is written, are: a directory; a block device and a socket; **an
 //!    input of the same command**, by whatever name it is given (told by device and inode number,
 //!    so that links of both kinds do not hide it); **every SQLite database**, results of Fathom
-//!    first of all, and a name that SQLite takes for a database's journal.
+//!    first of all, and a name that SQLite takes for a database's journal; **what was recorded and
+//!    cannot be recorded again**: traces (which only another trace may replace), spools of a
+//!    capture, logs of a device's operations, databases of `mmdb`.
 //! 5. A name that the **user did not give** (`index.html` beside `--out index.db`) replaces an
 //!    earlier output of the same kind and nothing else ([`check_unnamed`]).
 //!
@@ -27,14 +30,18 @@
 
 mod error;
 mod file;
+mod precious;
 mod print;
+mod stream;
 mod target;
 mod temporary;
 mod text;
 
 pub use error::OutputError;
-pub use file::{Access, Output, check, check_unnamed, is_standard_output, write};
+pub use file::{Access, Output, check, check_access, check_unnamed, is_standard_output, write};
+pub use precious::is_journal;
 pub use print::{end, is_stdout_closed, out_line, raw, tell_line};
-pub use target::is_journal;
+pub use stream::stop_waiting;
+pub use target::is_same_file;
 pub use temporary::{TemporaryPath, hold, remove_temporary};
 pub use text::{EscapingWriter, lines, shown, shown_path};

@@ -1,13 +1,15 @@
 //! What a name leads to, and whether it may be written to.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::OutputError;
+use crate::precious::{companion_of, spare};
+use crate::{Access, OutputError};
 
 /// What a name leads to.
 #[derive(Debug)]
@@ -20,20 +22,12 @@ pub(crate) enum Target {
     File(PathBuf),
 }
 
-/// The first bytes of an SQLite database, and where in its header the application's number is,
-/// big-endian (<https://www.sqlite.org/fileformat2.html>).
-const SQLITE: &[u8] = b"SQLite format 3\0";
-const APPLICATION_AT: usize = 68;
-/// The application's number of Fathom's results.
-const RESULTS: &[u8] = b"FATM";
-/// Ends of the names under which SQLite keeps what belongs to a database.
-const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// As many links are followed as the kernel follows.
 const LINKS: usize = 40;
 
 impl Target {
     /// Looks at what `path` leads to; nothing is opened for writing.
-    pub(crate) fn of(path: &Path, inputs: &[&Path]) -> Result<Target, OutputError> {
+    pub(crate) fn of(path: &Path, inputs: &[&Path], access: Access) -> Result<Target, OutputError> {
         let refused = |problem: String| Err(OutputError::refused(path, problem));
         let bytes = path.as_os_str().as_bytes();
         if bytes == b"-" {
@@ -70,7 +64,7 @@ impl Target {
             }
         }
         let place = followed(path).map_err(OutputError::io(path))?;
-        spare_databases(path, &place, found.as_ref())?;
+        spare(path, &place, access)?;
         if let Some(found) = &found {
             if is_stdout(found) {
                 return Ok(Target::Stdout);
@@ -85,14 +79,6 @@ impl Target {
             directory => refused(format!("there is no directory {}", directory.display())),
         }
     }
-}
-
-/// Whether SQLite takes a file of this name for a part of a database: it is deleted or overwritten
-/// when that is opened, and it does not matter whether the database is there yet.
-#[must_use]
-pub fn is_journal(path: &Path) -> bool {
-    let name = path.as_os_str().as_bytes();
-    COMPANIONS.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
 /// The directory that a file lies in.
@@ -138,41 +124,25 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// Refuses databases and what belongs to them. No command of Fathom makes one in this way.
-fn spare_databases(path: &Path, place: &Path, found: Option<&Metadata>) -> Result<(), OutputError> {
-    if found.is_some() {
-        let what = match database(place).map_err(OutputError::io(path))? {
-            Some(true) => "holds results of Fathom",
-            Some(false) => "an SQLite database",
-            None => "",
-        };
-        if !what.is_empty() {
-            return Err(OutputError::refused(
-                path,
-                format!("{what}, which would be replaced: name another file"),
-            ));
-        }
-    }
-    let name = place.as_os_str().as_bytes();
-    for end in COMPANIONS {
-        let Some(base) = name.strip_suffix(end.as_bytes()) else { continue };
-        let base = Path::new(std::ffi::OsStr::from_bytes(base));
-        if matches!(database(base), Ok(Some(_))) {
-            let problem = format!("SQLite takes it for a part of {}: name another file", base.display());
-            return Err(OutputError::refused(path, problem));
-        }
-    }
-    Ok(())
+/// The file that a name leads to, told whether it is there or not: by its directory and its name in
+/// there. None of what is no file's name.
+fn place(path: &Path) -> Option<(u64, u64, OsString)> {
+    let place = followed(path).ok()?;
+    let directory = fs::metadata(parent(&place)).ok()?;
+    Some((directory.dev(), directory.ino(), place.file_name()?.to_owned()))
 }
 
-/// None where it is no SQLite database; whether it holds results of Fathom where it is one.
-fn database(path: &Path) -> io::Result<Option<bool>> {
-    // Asked before it is opened: the other end of a FIFO would be waited for.
-    if !fs::metadata(path)?.is_file() {
-        return Ok(None);
+/// Whether two names lead to the same file, or one of them to what SQLite takes for a part of the
+/// other; devices and FIFOs may be written to twice.
+#[must_use]
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    if let (Ok(one), Ok(other)) = (fs::metadata(one), fs::metadata(other))
+        && same(&one, &other)
+    {
+        return one.is_file();
     }
-    let mut header = Vec::with_capacity(100);
-    File::open(path)?.take(100).read_to_end(&mut header)?;
-    let application = header.get(APPLICATION_AT..APPLICATION_AT + RESULTS.len());
-    Ok(header.starts_with(SQLITE).then(|| application == Some(RESULTS)))
+    let (Some(one), Some(other)) = (place(one), place(other)) else { return false };
+    let is_part = |part: &OsString, whole: &OsString| companion_of(Path::new(part)) == Some(Path::new(whole));
+    (one.0, one.1) == (other.0, other.1)
+        && (one.2 == other.2 || is_part(&one.2, &other.2) || is_part(&other.2, &one.2))
 }

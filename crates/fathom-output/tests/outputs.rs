@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use fathom_output::{Access, Output, OutputError, check, check_unnamed, write};
+use fathom_output::{Access, Output, OutputError, check, check_access, check_unnamed, is_same_file, write};
 
 struct Place(tempfile::TempDir);
 
@@ -255,4 +255,70 @@ fn what_became_something_else_meanwhile_is_not_replaced() {
     node(&path, libc::S_IFIFO, 0).unwrap();
     assert!(out.finish().unwrap_err().to_string().contains("meanwhile"));
     assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
+}
+
+/// What happened: `advise rec.db --html app.trace`, `simulate --svg` and `anatomy --perfetto` wrote
+/// over traces, of which a capture cannot be made again; databases alone were spared.
+#[test]
+fn what_was_recorded_is_never_replaced() {
+    let place = Place::new();
+    for (number, (head, words)) in [
+        (&b"\x89FTRACE\n and more"[..], "is a trace"),
+        (b"fathom-file-calls 1\n", "is a recording of file calls"),
+        (b"FSPOOL1\n and more", "a spool"),
+        (b"FATHDEV2 and more", "a log of a device's operations"),
+        (b"MMDBMAN1 and more", "the manifest of an mmdb database"),
+        (b"MMDBSEG1 and more", "a part of an mmdb database"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = place.with(&format!("file{number}"), head);
+        let link = place.at(&format!("link{number}"));
+        symlink(&path, &link).unwrap();
+        refused(&path, &[], words);
+        refused(&link, &[], words);
+        // A trace may replace a trace, but for captures, which its writer knows.
+        assert_eq!(check_access(&path, &[], Access::Private).is_ok(), number < 2, "{words}");
+    }
+    // Whatever lies in a database of mmdb, and what recordings of power cuts are of.
+    fs::create_dir(place.at("store")).unwrap();
+    place.with("store/MANIFEST", b"MMDBMAN1");
+    refused(&place.with("store/image", b"anything"), &[], "a part of the mmdb database");
+    refused(&place.with("cut.json", b"{\n \"version\": 1,\n \"cells\": {"), &[], "recordings of power cuts");
+    // What became one while the new file was being made.
+    let path = place.with("r.html", b"old");
+    let out = Output::create(&path, &[], Access::Public).unwrap();
+    fs::write(&path, b"\x89FTRACE\n").unwrap();
+    assert!(out.finish().unwrap_err().to_string().contains("is a trace"));
+    assert_eq!(fs::read(&path).unwrap(), b"\x89FTRACE\n");
+}
+
+#[test]
+fn two_names_of_one_file_are_known_before_it_is_there() {
+    let place = Place::new();
+    fs::create_dir(place.at("d")).unwrap();
+    symlink("d", place.at("e")).unwrap();
+    symlink("d/new", place.at("link")).unwrap();
+    let same = |one: &str, other: &str| is_same_file(&place.at(one), &place.at(other));
+    for other in ["d/new", "d/../d/new", "e/new", "link", "d/new-wal", "e/new-journal"] {
+        assert!(same("d/new", other) && same(other, "d/new"), "{other}");
+    }
+    for other in ["new", "d/newer", "none/new", "d"] {
+        assert!(!same("d/new", other), "{other}");
+    }
+    place.with("d/new", b"x");
+    fs::hard_link(place.at("d/new"), place.at("hard")).unwrap();
+    assert!(same("hard", "link") && same("d/new-wal", "link"));
+    // A device is written to as often as it is asked for.
+    assert!(!is_same_file(Path::new("/dev/null"), Path::new("/dev/null")));
+}
+
+/// What happened: `Permission denied … at path ".fathom-output-lcRj4d"`, which nobody had named.
+#[test]
+fn why_no_file_can_be_made_is_told_of_the_directory_that_was_named() {
+    let error = Output::create(Path::new("/proc/r.html"), &[], Access::Public).map(drop).unwrap_err();
+    let told = error.to_string();
+    assert!(told.contains("/proc/r.html: no file can be made in /proc: "), "{told}");
+    assert!(!told.contains(".fathom-output-"), "{told}");
 }

@@ -21,6 +21,7 @@ pub mod format;
 pub mod import;
 pub mod info;
 pub mod model;
+pub mod output;
 mod private;
 pub mod reuse;
 pub mod spool;

@@ -460,8 +460,8 @@ pub struct Simulate {
     /// model's file [default: all presets]
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub device: Vec<String>,
-    /// Of a trace: the file system that it is recorded on (may be given several times) [default:
-    /// ext4]
+    /// Of a trace: the file system that it is recorded on, several with commas or by giving it again
+    /// [default: ext4]
     #[arg(long, value_name = "FS")]
     pub fs: Vec<String>,
     /// Of a trace: a setting, e.g. journal_mode=wal; several values with commas make an axis
@@ -473,7 +473,8 @@ pub struct Simulate {
     /// Of a trace: where the image is put that it is recorded on [default: where you are]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Of a trace: keep the recording in this new file, to simulate from it again
+    /// Of a trace: keep the recording, when it is complete, in this new file, to simulate from it
+    /// again
     #[arg(long, value_name = "RESULTS.db")]
     pub out: Option<PathBuf>,
     /// Replay every run by its device alone, without CPU time, as one whose threads are not seen
@@ -608,7 +609,8 @@ pub struct Advise {
     /// devices`) or a model's file [default: all presets]
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub device: Vec<String>,
-    /// A file system that it may lie on; of several the best is named [default: ext4]
+    /// A file system that it may lie on, several with commas or by giving it again; of several the
+    /// best is named [default: ext4]
     #[arg(long, value_name = "FS")]
     pub fs: Vec<String>,
     /// What a power cut must leave of what was committed: keep=all, keep=all-but-last or
@@ -639,7 +641,8 @@ pub struct Advise {
     /// Where the image is put that it is recorded on [default: where you are]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Keep the last round's recordings in this new file, to ask again of other devices
+    /// Keep the last round's recordings, when they are complete, in this new file, to ask again of
+    /// other devices
     #[arg(long, value_name = "RESULTS.db")]
     pub out: Option<PathBuf>,
     /// Print JSON

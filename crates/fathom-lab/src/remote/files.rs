@@ -57,6 +57,14 @@ impl Content {
     }
 }
 
+/// The SHA-256 of a file here, in hexadecimal digits.
+///
+/// # Errors
+/// What the system said.
+pub fn file_hash(path: &Path) -> io::Result<String> {
+    Content::of(path).map(|content| content.hash)
+}
+
 /// The name of a file there: what of its own can stand in any path without being quoted.
 pub(super) fn plain_name(path: &Path) -> String {
     let own = path.file_name().unwrap_or_default().to_string_lossy();

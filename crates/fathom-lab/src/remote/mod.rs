@@ -19,6 +19,7 @@ mod target;
 mod wire;
 mod world;
 
+pub use files::file_hash;
 pub use machines::Machines;
 pub use target::{ADB_DIRECTORY, LOCAL, Target, TargetError};
 pub use world::{REMOTE_FILE, Remote};

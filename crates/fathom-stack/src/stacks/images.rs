@@ -42,10 +42,8 @@ impl Stacks {
     pub(crate) fn check_space(&self, entry: &Entry, filesystem: &FileSystem) -> Result<(), StackError> {
         let spec = &entry.spec;
         let needed_bytes = (spec.size_mib + spec.log_mib.unwrap_or(0)) << 20;
-        let space = rustix::fs::statvfs(&entry.directory)
-            .map_err(io::Error::from)
+        let free_bytes = free_bytes(&entry.directory)
             .map_err(StackError::io("ask for the free space of", &entry.directory))?;
-        let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
         if self.allocate && needed_bytes > free_bytes {
             return Err(StackError::NoSpace {
                 path: entry.directory.clone(),
@@ -57,6 +55,15 @@ impl Stacks {
         }
         Ok(())
     }
+}
+
+/// How much an unprivileged program may still write into a directory.
+///
+/// # Errors
+/// The system cannot say it.
+pub fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let space = rustix::fs::statvfs(directory)?;
+    Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// Why a directory does not take our file, and what to do.

@@ -34,7 +34,6 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use compare::{Anonymous, ColumnsRead, Differences, Original, Retention, Suspects};
-use fathom_output::{Access, Output};
 use image::{Image, Visitor};
 use meaning::StatementUses;
 use play::Play;
@@ -98,7 +97,7 @@ const SHORT_DIGITS: usize = 2;
 /// table; one that would not do what the original does, with the statements; a full disk.
 pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<AnonymiseReport, TraceError> {
     // Before the minutes that it may take.
-    fathom_output::check(out, &[input])?;
+    crate::output::check(out, &[input])?;
     let mut vocabulary = Vocabulary::new(wish.numbers);
     let images = Images::unpack(input, &mut vocabulary)?;
     for (database, path) in &images.paths {
@@ -147,7 +146,7 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<AnonymiseRepor
         });
     }
     let mut from = File::open(&anonymous).map_err(TraceError::io(&anonymous))?;
-    let mut to = Output::create(out, &[input], Access::Private)?;
+    let mut to = crate::output::create(out, &[input])?;
     std::io::copy(&mut from, &mut to).map_err(TraceError::io(out))?;
     to.finish()?;
     Ok(done)

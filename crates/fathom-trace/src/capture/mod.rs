@@ -59,7 +59,7 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<CaptureRe
     let inputs = named_files(&request.command);
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     // Before the program does what cannot be done twice.
-    fathom_output::check(&request.out, &inputs)?;
+    crate::output::check(&request.out, &inputs)?;
     if fathom_output::is_standard_output(&request.out) {
         let what = request.out.display();
         return Err(TraceError::refused(what, "the program writes to standard output itself: name a file"));

@@ -27,8 +27,6 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 
-use fathom_output::{Access, Output};
-
 use crate::error::TraceError;
 
 pub use mobigen::is_line as is_mobigen_line;
@@ -158,7 +156,7 @@ impl FileCalls {
     /// # Errors
     /// A full disk; a path where an input is, or something that is no file.
     pub fn write(&self, path: &Path, inputs: &[&Path]) -> Result<(), TraceError> {
-        let mut out = std::io::BufWriter::new(Output::create(path, inputs, Access::Private)?);
+        let mut out = std::io::BufWriter::new(crate::output::create(path, inputs)?);
         let mut text = format!("{MAGIC}\n");
         for (number, file) in self.files.iter().enumerate() {
             let name: String =

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use fathom_output::{Access, Output};
+use fathom_output::Output;
 use zstd::bulk::Compressor;
 
 use super::chunk::{CONTENT_BYTES, HEADER_BYTES, Header, Kind, RAW_MAX, Storage, is_in_proportion};
@@ -80,7 +80,7 @@ impl Writer {
     ///
     /// # Errors
     /// A directory that does not exist or cannot be written; a place that must not be written to,
-    /// such as a database.
+    /// such as a database or a capture.
     pub fn create(path: &Path) -> Result<Writer, TraceError> {
         Writer::create_beside(path, &[])
     }
@@ -92,7 +92,7 @@ impl Writer {
     /// As [`Writer::create`]; the trace would replace an input.
     pub fn create_beside(path: &Path, inputs: &[&Path]) -> Result<Writer, TraceError> {
         let io = |source| TraceError::Io { path: path.to_owned(), source };
-        let file = Output::create(path, inputs, Access::Private)?;
+        let file = crate::output::create(path, inputs)?;
         let mut header = Vec::with_capacity(super::HEADER_BYTES);
         header.extend_from_slice(&MAGIC);
         header.extend_from_slice(&VERSION.to_le_bytes());

@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_device::{Model, RECORDER};
-use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::advise::{self, Candidate, DeviceAdvice, Effort, Finalists, Trial};
 use fathom_lab::analysis::{Analysis, CautionKind};
 use fathom_lab::experiment::TraceChoice;
 use fathom_lab::failure::FailureKind;
-use fathom_lab::remote::{Remote, Target};
+use fathom_lab::remote::{Remote, Target, file_hash};
 use fathom_lab::schedule::{Interrupt, Summary};
 use fathom_lab::simulate::MEET;
 use fathom_lab::store::Results;
@@ -18,6 +17,7 @@ use fathom_report::{Advice, HTML_MARK};
 use fathom_stack::{Availability, Capability};
 use fathom_workload::spec::Durability;
 
+use super::filesystems::filesystems;
 use super::record::{self, MoreRuns, Purpose, RecordingFile, RecordingRequest};
 use super::simulate;
 use crate::cli::Advise;
@@ -43,40 +43,79 @@ const PARTS: usize = 2;
 pub fn run(asked: &Advise, parsed: &Invocation) -> super::Result {
     let interrupt = Interrupt::new();
     let answered = answer(asked, parsed, &interrupt);
-    // All that was begun is gone with it.
-    if let (Err(_), Some(signal)) = (&answered, interrupt.signal()) {
-        tell!("Stopped by a signal: what was begun is removed, and there is no advice.");
+    if let Some(signal) = interrupt.signal() {
+        match &answered {
+            // The answer is there, and what was stopped stands in it.
+            Ok(_) => {}
+            Err(Stopped::WithAnswer(error)) => tell!("error: {}", error.message()),
+            // All that was begun is gone with it.
+            Err(Stopped::Without(_)) => {
+                tell!("Stopped by a signal: what was begun is removed, and there is no advice.");
+            }
+        }
+        // What was printed is to be there before that.
+        if let Err(error) = fathom_output::end() {
+            tell!("error: standard output: {error}");
+        }
         crate::ending::as_the_signal(signal);
     }
-    answered
+    answered.map_err(|stopped| match stopped {
+        Stopped::WithAnswer(error) | Stopped::Without(error) => error,
+    })
 }
 
-fn answer(asked: &Advise, parsed: &Invocation, interrupt: &Interrupt) -> super::Result {
+/// Why the command failed, and whether the answer was printed all the same.
+enum Stopped {
+    WithAnswer(Error),
+    Without(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Without(error)
+    }
+}
+
+/// An answer, with what failed besides.
+struct Answer {
+    advice: Advice,
+    /// What results name, and the command may have read.
+    named: Vec<PathBuf>,
+    problems: Vec<Error>,
+}
+
+fn answer(asked: &Advise, parsed: &Invocation, interrupt: &Interrupt) -> Result<Outcome, Stopped> {
     let command = parsed.again(&["json"], &[]);
     let devices = simulate::devices(&asked.device)?;
     if asked.live && asked.device.is_empty() {
-        return Err(Error::usage(
+        return Err(Stopped::Without(Error::usage(
             "--live runs on each device for as long as that takes: name the devices with --device",
-        ));
+        )));
     }
     let now = application::now(&asked.now)?;
-    check_outputs(asked)?;
+    check_outputs(asked, &[&asked.input])?;
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     let question = Question { asked, now: &now, command: &command, devices: &devices, interrupt };
-    let advice =
+    let answer =
         if simulate::is_results(&asked.input) { of_results(&question)? } else { of_trace(&question)? };
+    let Answer { advice, named, mut problems } = answer;
     if let Some((file, is_named)) = report_file(asked, &advice.title) {
-        let inputs = [&*asked.input];
-        if !is_named {
-            super::check_unnamed("--html", &file, &inputs, HTML_MARK)?;
+        let inputs = super::all_inputs(&[&asked.input], &named);
+        let checked =
+            if is_named { Ok(()) } else { super::check_unnamed("--html", &file, &inputs, HTML_MARK) };
+        match checked.and_then(|()| super::write_text("--html", &file, &inputs, &advice.html())) {
+            Ok(()) => tell!("Report: {}", shown_path(&file)),
+            // The answer is printed all the same.
+            Err(error) => problems.push(error),
         }
-        super::write_text("--html", &file, &inputs, &advice.html())?;
-        tell!("Report: {}", shown_path(&file));
     }
     if asked.json {
         super::print_json(&advice.json())?;
     } else {
         fathom_output::raw(&advice.terminal(&super::style()));
+    }
+    if let Some(problem) = super::first_of(problems) {
+        return Err(Stopped::WithAnswer(problem));
     }
     // Who named a device has no answer for it.
     let is_whole = advice.missing.is_empty() || (asked.device.is_empty() && asked.fs.is_empty());
@@ -103,32 +142,30 @@ fn report_file(asked: &Advise, title: &str) -> Option<(PathBuf, bool)> {
     Some((given.clone(), true))
 }
 
-fn check_outputs(asked: &Advise) -> Result<(), Error> {
-    if let Some(file) = &asked.html {
-        if !file.is_dir() {
-            super::check_output("--html", file, &[&asked.input])?;
+fn check_outputs(asked: &Advise, inputs: &[&Path]) -> Result<(), Error> {
+    // In a directory the report's name is known when the trace's is.
+    let html = asked.html.as_deref().filter(|file| !file.is_dir());
+    let files = [("--out", asked.out.as_deref()), ("--html", html)];
+    super::check_outputs(&files, asked.json.then_some("--json"), inputs)?;
+    asked.out.as_deref().map_or(Ok(()), super::check_kept)
+}
+
+/// As [`check_outputs`], of the name that the report has in a directory.
+fn check_report_in_directory(asked: &Advise, title: &str) -> Result<(), Error> {
+    let Some((file, false)) = report_file(asked, title) else { return Ok(()) };
+    super::check_unnamed("--html", &file, &[&asked.input], HTML_MARK)?;
+    match &asked.out {
+        Some(out) if fathom_output::is_same_file(out, &file) => {
+            Err(Error::usage(format!("--out and --html: both would write {}", shown_path(&file))))
         }
-        if asked.json && fathom_output::is_standard_output(file) {
-            return Err(Error::usage(
-                "--json and --html: both would go to standard output; name a file for one",
-            ));
-        }
+        _ => Ok(()),
     }
-    if let Some(out) = &asked.out {
-        super::check_output("--out", out, &[&asked.input])?;
-        if out.exists() {
-            let problem = "is there already: name another file";
-            return Err(Error::usage(format!("--out {}: {problem}", shown_path(out))));
-        }
-        fathom_lab::store::check_new(out).map_err(|error| Error::usage(format!("--out {error}")))?;
-    }
-    Ok(())
 }
 
 /// From runs that were recorded before. Those of `fathom advise` hold the settings that led for what
 /// was asked then: for what is asked now others may lead, which are recorded where that can be, and
 /// else are named.
-fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
+fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
     let Question { asked, devices, interrupt, .. } = *question;
     let of_traces = [
         ("--fs", !asked.fs.is_empty()),
@@ -146,6 +183,8 @@ fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
         )));
     }
     let results = super::load(&asked.input)?;
+    let named = super::named_inputs(&results);
+    check_outputs(asked, &super::all_inputs(&[&asked.input], &named))?;
     let analysis = Analysis::of(&results).map_err(Error::failed)?;
     let phase = the_phase(asked, &results, &analysis)?;
     let origin = Origin::of(&results);
@@ -167,7 +206,8 @@ fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
                 );
                 let asked = origin.again(asked, trace);
                 let now = application::now(&asked.now)?;
-                return of_trace(&Question { asked: &asked, now: &now, ..*question });
+                let answer = of_trace(&Question { asked: &asked, now: &now, ..*question })?;
+                return Ok(Answer { named, ..answer });
             }
             Err(why) => Some(Some(why)),
         },
@@ -188,7 +228,7 @@ fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
     let advised = judged(&results, devices, devices_tried, &phase, &baseline, must, interrupt)?;
     notes.extend(Failure::of(&results).iter().map(Failure::told));
     notes.extend(doubts(&results, &analysis, &advised));
-    Ok(Advice {
+    let advice = Advice {
         title: results.experiment.title.clone(),
         must,
         hints: application::of_settings(&baseline, &advised),
@@ -201,7 +241,8 @@ fn of_results(question: &Question<'_>) -> Result<Advice, Error> {
         live: Vec::new(),
         cuts: Vec::new(),
         command: question.command.to_owned(),
-    })
+    };
+    Ok(Answer { advice, named, problems: Vec::new() })
 }
 
 /// The one phase of results, which are of one application.
@@ -331,7 +372,7 @@ fn doubts(results: &Results, analysis: &Analysis, advised: &[DeviceAdvice]) -> V
 
 /// From a trace: recorded in rounds where devices can be modelled, and measured on this disk
 /// where not.
-fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
+fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
     let Question { asked, command, devices, interrupt, .. } = *question;
     let begun = Instant::now();
     let word = super::text_path("TRACE", &asked.input)?;
@@ -342,13 +383,28 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
         Some(there) => abilities(there)?,
         None => (fathom_stack::available_filesystems(), record::why_not_here()),
     };
-    let filesystems = filesystems(asked, &available, why_not.is_none())?;
+    let filesystems = filesystems(&asked.fs, &available, why_not.is_none())?;
     if let (Some(why), Some(option)) = (&why_not, measured_besides(asked)) {
         return Err(Error::failed(format!("{option} takes a modelled device. {why}")));
     }
     fathom_stack::trusted_state().map_err(Error::failed)?;
-    let kept = RecordingFile::new(None, &std::env::temp_dir())?;
+    let is_modelled = why_not.is_none();
+    // Wall times of this disk would be those of two at once.
+    let parts = match is_modelled {
+        true if there.is_none() => record::images_that_fit(&directory, PARTS)?,
+        true => PARTS,
+        false => 1,
+    };
     let title = trace.label.clone();
+    check_report_in_directory(asked, &title)?;
+    let kept = RecordingFile::new(&std::env::temp_dir())?;
+    let hash = match trace.parameter {
+        "file" => Some(
+            file_hash(&asked.input)
+                .map_err(|error| Error::failed(format!("{}: {error}", shown_path(&asked.input))))?,
+        ),
+        _ => None,
+    };
     if trace.parameter == "profile" {
         trace = made_up(&trace, &kept)?;
     }
@@ -356,7 +412,6 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
     if let Some(warning) = &application.warning {
         tell!("warning: {warning}");
     }
-    let is_modelled = why_not.is_none();
     let disk = match &asked.on {
         Some(machine) if there.is_some() => format!("the disk of {machine}"),
         _ => format!("this disk ({})", shown_path(&directory)),
@@ -383,6 +438,7 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
         title: title.clone(),
         seed: 1,
         machines: there.iter().flat_map(|_| &asked.on).map(Target::to_string).collect(),
+        hash,
     };
     let mut rounds = Rounds {
         asked,
@@ -394,6 +450,7 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
         interrupt,
         devices,
         is_modelled,
+        parts,
         broken: Vec::new(),
         begun,
         effort: Effort::default(),
@@ -411,12 +468,22 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
         let here = devices_tried.into_iter().flatten().collect();
         vec![DeviceAdvice::of(None, disk, here, baseline, must)]
     };
-    let Live { devices: live, notes: live_notes } = match asked.live {
-        true => rounds.live(devices, &advised, must)?,
-        false => Live::default(),
-    };
-    notes.extend(live_notes);
-    let cuts = if asked.cut { rounds.cuts(&advised)? } else { Vec::new() };
+    // The answer is there. From here on nothing that fails or is stopped takes it away.
+    let mut problems = Vec::new();
+    if let Some(out) = &asked.out {
+        problems.extend(record::keep(&rounds.last_file(), out, &[&asked.input]).err());
+    }
+    let mut live = Live::default();
+    if asked.live {
+        let ended = rounds.live(devices, &advised, must, &mut live);
+        notes.extend(besides("the live runs", ended, interrupt, &mut problems));
+    }
+    notes.extend(live.notes);
+    let mut cuts = Vec::new();
+    if asked.cut {
+        let ended = stopped(interrupt).and_then(|()| rounds.cuts(&advised, &mut cuts));
+        notes.extend(besides("the exploration of power cuts", ended, interrupt, &mut problems));
+    }
     if is_modelled {
         let machine = match &rounds.there {
             Some(_) => asked.on.as_ref().map_or_else(String::new, Target::to_string),
@@ -428,10 +495,7 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
     notes.extend(application.notes.iter().cloned());
     notes.extend(rounds.broken.iter().map(Failure::told));
     notes.extend(doubts(&results, &Analysis::of(&results).map_err(Error::failed)?, &advised));
-    if let Some(out) = &asked.out {
-        tell!("Recorded: {}", shown_path(out));
-    }
-    Ok(Advice {
+    let advice = Advice {
         title,
         must,
         baseline: baseline.clone(),
@@ -441,10 +505,29 @@ fn of_trace(question: &Question<'_>) -> Result<Advice, Error> {
         notes,
         missing,
         partial: None,
-        live,
+        live: live.devices,
         cuts,
         command: command.to_owned(),
-    })
+    };
+    Ok(Answer { advice, named: Vec::new(), problems })
+}
+
+/// What the answer says of what was asked besides it and did not come to its end. A signal is no
+/// problem: by it the command ends.
+fn besides(
+    what: &str,
+    ended: Result<(), Error>,
+    interrupt: &Interrupt,
+    problems: &mut Vec<Error>,
+) -> Option<String> {
+    let error = ended.err()?;
+    if interrupt.is_raised() {
+        tell!("Stopped by a signal: {what}. The answer without what is missing of that:");
+        return Some(format!("{what}: stopped by a signal before the end; the rest is complete"));
+    }
+    let note = format!("{what}: failed before the end: {}", error.message());
+    problems.push(error);
+    Some(note)
 }
 
 /// What is to be measured besides, where that was asked for.
@@ -518,6 +601,8 @@ struct Rounds<'a> {
     interrupt: &'a Interrupt,
     devices: &'a [Model],
     is_modelled: bool,
+    /// Recordings that are made at the same time.
+    parts: usize,
     /// Settings with which the application fails, and why.
     broken: Vec<Failure>,
     /// When all of it began.
@@ -531,9 +616,7 @@ impl advise::Recorder for Rounds<'_> {
 
     fn record(&mut self, round: u32, candidates: Vec<Candidate>) -> Result<Vec<Vec<Trial>>, Error> {
         let beside = |part: usize| self.kept.file.with_file_name(format!("round-{round}-{part}.db"));
-        // Wall times of this disk would be those of two at once.
-        let parts = if self.is_modelled { PARTS } else { 1 };
-        let files: Vec<PathBuf> = (0..parts).map(beside).collect();
+        let files: Vec<PathBuf> = (0..self.parts).map(beside).collect();
         let recording = Instant::now();
         let all = self.make(round, candidates, (1, None), &files)?;
         let simulating = Instant::now();
@@ -567,7 +650,12 @@ impl advise::Recorder for Rounds<'_> {
 }
 
 impl Rounds<'_> {
-    /// The last round, in one file, which stays where `--out` names it.
+    /// Where the last round's recordings lie.
+    fn last_file(&self) -> PathBuf {
+        self.kept.file.with_file_name("last.db")
+    }
+
+    /// The last round, in one file, which `--out` keeps.
     fn finals(&mut self, finalists: Finalists) -> Result<(Results, Tried), Error> {
         let Finalists { all: mut candidates, mut needed, leaders } = finalists;
         if self.asked.live {
@@ -590,8 +678,7 @@ impl Rounds<'_> {
             candidates.truncate((self.effort.settings(self.left()) / filesystems).max(needed));
         }
         let repeats = self.repeats(candidates.len() * self.what.filesystems.len());
-        let file = self.asked.out.clone().unwrap_or_else(|| self.kept.file.with_file_name("last.db"));
-        let mut all = self.make(advise::ROUNDS, candidates, repeats, &[file])?;
+        let mut all = self.make(advise::ROUNDS, candidates, repeats, &[self.last_file()])?;
         let made = all.pop().filter(|made| made.1.done > 0);
         let (results, _) = made.ok_or_else(|| {
             let why = self.broken.last().map_or_else(|| "no run was made".into(), Failure::reason);
@@ -735,79 +822,14 @@ fn abilities(remote: &mut Remote) -> Result<(Vec<Availability>, Option<String>),
     Ok((capabilities.into_iter().filter_map(of).collect(), why_not))
 }
 
-/// The file systems to record on. `is_modelled`: whether any can be; what is wrong with one that is
-/// named is said before any work.
-///
-/// # Errors
-/// One that there is not, or that this machine cannot record on, with the reason.
-fn filesystems(asked: &Advise, available: &[Availability], is_modelled: bool) -> Result<Vec<String>, Error> {
-    if asked.fs.is_empty() && !is_modelled {
-        return Ok(Vec::new());
-    }
-    let wanted: Vec<String> = if asked.fs.is_empty() {
-        vec!["ext4".into()]
-    } else {
-        asked.fs.iter().flat_map(|fs| fs.split(',')).map(|part| part.trim().to_owned()).collect()
-    };
-    let mut here: Vec<String> = Vec::new();
-    let mut cannot = Vec::new();
-    for name in wanted {
-        if here.contains(&name) {
-            return Err(Error::usage(format!("--fs: {name} is given twice")));
-        }
-        if name.is_empty() {
-            return Err(Error::usage(format!(
-                "--fs {}: a name is missing before or after a comma",
-                asked.fs.join(",")
-            )));
-        }
-        let found = available.iter().find(|available| available.filesystem == name);
-        match found {
-            _ if name == "dir" => {
-                return Err(Error::usage(
-                    "--fs dir: a directory is no file system that can be chosen; leave it out",
-                ));
-            }
-            Some(capability) if capability.present && !capability.in_guest => here.push(name),
-            // Without a modelled device there are none at all, which is said of all together.
-            Some(_) if !is_modelled => here.push(name),
-            Some(capability) if capability.present => {
-                cannot.push(format!(
-                    "{name}: only the guest kernel has it here, and runs in it keep no recording"
-                ));
-            }
-            Some(capability) => {
-                let remedy = if capability.remedy.is_empty() {
-                    String::new()
-                } else {
-                    format!("; to get it: {}", capability.remedy)
-                };
-                cannot.push(format!("{name}: {}{remedy}", capability.detail));
-            }
-            None => {
-                let names = available.iter().map(|available| available.filesystem.as_str());
-                let hint = did_you_mean(nearest(&name, names));
-                return Err(Error::usage(format!(
-                    "--fs: no file system is called {name:?}{hint} `fathom list filesystems` shows them"
-                )));
-            }
-        }
-    }
-    if cannot.is_empty() {
-        return Ok(here);
-    }
-    let others = match here.as_slice() {
-        [] => String::new(),
-        some => format!(". With --fs {} alone there is an answer", some.join(",")),
-    };
-    Err(Error::failed(format!("--fs {}{others}", cannot.join(". "))))
-}
-
 /// The trace of a profile, made once, so that every run replays the same.
 fn made_up(trace: &TraceChoice, kept: &RecordingFile) -> Result<TraceChoice, Error> {
     let profile = fathom_trace::synthesise::profile(&trace.value).map_err(Error::usage)?;
     let file = kept.file.with_file_name(format!("{}.trace", trace.label));
-    fathom_trace::synthesise::synthesise(profile, 1, 100, &file).map_err(Error::failed)?;
+    fathom_trace::synthesise::synthesise(profile, 1, 100, &file).map_err(|error| match &error {
+        fathom_trace::TraceError::Io { source, .. } if super::is_full(source) => record::temporary_is_full(),
+        _ => Error::failed(error),
+    })?;
     let value = super::text_path("TMPDIR", &file)?.to_owned();
     Ok(TraceChoice { label: trace.label.clone(), parameter: "file", value })
 }
@@ -822,42 +844,7 @@ fn study_error(error: fathom_lab::simulate::StudyError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::{Cli, Command};
-
-    fn asked(words: &[&str]) -> Advise {
-        match Cli::try_parse_from([&["fathom", "advise", "app.trace"][..], words].concat()).unwrap().command {
-            Command::Advise(asked) => asked,
-            _ => panic!("another command"),
-        }
-    }
-
-    /// What happened: everything was recorded on ext4, 41 s, and then f2fs was refused.
-    #[test]
-    fn a_file_system_that_cannot_be_recorded_on_is_refused_before_any_work() {
-        let of = |filesystem: &str, present, in_guest| Availability {
-            filesystem: filesystem.into(),
-            present,
-            in_guest,
-            detail: "no driver".into(),
-            remedy: "apt-get install it".into(),
-            min_mib: 64,
-        };
-        let available = [of("ext4", true, false), of("f2fs", true, true), of("xfs", false, false)];
-        let told = |words: &[&str], is_modelled| {
-            filesystems(&asked(words), &available, is_modelled).map_err(|error| format!("{error:?}"))
-        };
-        assert_eq!(told(&[], true).unwrap(), ["ext4"]);
-        let refused = told(&["--fs", "ext4,f2fs"], true).unwrap_err();
-        assert!(refused.contains("f2fs: only the guest kernel") && refused.contains("--fs ext4 alone"));
-        let refused = told(&["--fs", "xfs"], true).unwrap_err();
-        assert!(refused.contains("xfs: no driver; to get it: apt-get") && !refused.contains("alone"));
-        // Where none can be recorded on, that is said of all of them together.
-        assert_eq!(told(&["--fs", "ext4,f2fs"], false).unwrap(), ["ext4", "f2fs"]);
-        assert!(told(&["--fs", "ext4,,xfs"], true).unwrap_err().contains("missing before or after a comma"));
-    }
 
     fn failure(kind: FailureKind, why: &str) -> Failure {
         Failure { name: "WAL/FULL".into(), kind, why: why.into() }

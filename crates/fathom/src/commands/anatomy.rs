@@ -11,16 +11,13 @@ use crate::outcome::{Error, Outcome};
 /// Prints what one execution waited for; with `--svg` a picture, with `--perfetto` trace events.
 pub fn run(asked: &Anatomy) -> super::Result {
     let inputs: [&Path; 1] = [&asked.results];
-    let outputs = [("--svg", &asked.svg), ("--perfetto", &asked.perfetto)];
-    for (option, file) in outputs {
-        if let Some(file) = file {
-            super::check_output(option, file, &inputs)?;
-        }
-    }
-    if asked.svg.is_some() && asked.svg == asked.perfetto {
-        return Err(Error::usage("--svg and --perfetto name the same file"));
-    }
+    let outputs = [("--svg", asked.svg.as_deref()), ("--perfetto", asked.perfetto.as_deref())];
+    let printed = asked.json.then_some("--json");
+    super::check_outputs(&outputs, printed, &inputs)?;
     let results = super::load(&asked.results)?;
+    let named = super::named_inputs(&results);
+    let inputs = super::all_inputs(&inputs, &named);
+    super::check_outputs(&outputs, printed, &inputs)?;
     let wanted =
         Selection { cell: asked.cell.clone(), phase: asked.phase.clone(), execution: asked.execution };
     let found = anatomy(&results, &wanted).map_err(|error| match error {

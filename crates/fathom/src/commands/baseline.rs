@@ -13,6 +13,8 @@ pub fn run(asked: &Baseline) -> super::Result {
         super::check_output("--out", file, &inputs)?;
     }
     let results = super::load(&asked.results)?;
+    let named = super::named_inputs(&results);
+    let inputs = super::all_inputs(&inputs, &named);
     let analysis = Analysis::of(&results).map_err(Error::failed)?;
     let side = Side::of(&results, &analysis);
     if side.cells.is_empty() {

@@ -42,7 +42,11 @@ pub fn run(asked: &Calibrate) -> super::Result {
     match &asked.out {
         None => fathom_output::raw(&text),
         Some(file) => {
-            super::write_text("--out", file, what_is_read(asked).as_slice(), &text)?;
+            let written = super::write_text("--out", file, what_is_read(asked).as_slice(), &text);
+            if let (Err(_), Some(signal)) = (&written, interrupt.signal()) {
+                crate::ending::as_the_signal(signal);
+            }
+            written?;
             if fathom_output::is_standard_output(file) {
                 return Ok(Outcome::Good);
             }

@@ -1,7 +1,7 @@
 //! `fathom compare A B.db`: what changed, with intervals; `~` where nothing is proven. With
 //! `--fail-if-slower` a gate.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fathom_lab::analysis::{Analysis, Judgement, Quantity, Question, Side, changes, is_baseline};
 use fathom_output::tell;
@@ -22,16 +22,13 @@ pub fn run(asked: &Compare) -> super::Result {
 
 fn compare(asked: &Compare) -> super::Result {
     let inputs: [&Path; 2] = [&asked.a, &asked.b];
-    if let Some(file) = &asked.junit {
-        super::check_output("--junit", file, &inputs)?;
-    }
-    if let Some(file) = &asked.html {
-        super::check_output("--html", file, &inputs)?;
-        if asked.junit.as_ref() == Some(file) {
-            return Err(Error::usage("--html and --junit name the same file"));
-        }
-    }
-    let sides = [side(&asked.a)?, side(&asked.b)?];
+    let outputs = [("--html", asked.html.as_deref()), ("--junit", asked.junit.as_deref())];
+    let printed = if asked.json { Some("--json") } else { asked.markdown.then_some("--markdown") };
+    super::check_outputs(&outputs, printed, &inputs)?;
+    let mut named = Vec::new();
+    let sides = [side(&asked.a, &mut named)?, side(&asked.b, &mut named)?];
+    let inputs = super::all_inputs(&inputs, &named);
+    super::check_outputs(&outputs, printed, &inputs)?;
     let quantities =
         Quantity::ALL.into_iter().filter(|kind| asked.metric.iter().any(|name| name == kind.name()));
     let question =
@@ -79,12 +76,13 @@ fn compare(asked: &Compare) -> super::Result {
     })
 }
 
-/// A results file, or a baseline.
-fn side(path: &Path) -> Result<Side, Error> {
+/// A results file, or a baseline; `named` gets what the results name.
+fn side(path: &Path, named: &mut Vec<PathBuf>) -> Result<Side, Error> {
     if is_baseline(path) {
         return Side::of_baseline(path).map_err(Error::failed);
     }
     let results = super::load(path)?;
+    named.extend(super::named_inputs(&results));
     let analysis = Analysis::of(&results).map_err(Error::failed)?;
     Ok(Side::of(&results, &analysis))
 }

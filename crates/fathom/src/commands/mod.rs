@@ -8,9 +8,11 @@ pub mod calibrate;
 pub mod compare;
 pub mod cut;
 pub mod doctor;
+mod filesystems;
 pub mod list;
 pub mod manual;
 pub mod operations;
+mod outputs;
 pub mod papers;
 pub mod record;
 pub mod report;
@@ -21,14 +23,18 @@ pub mod status;
 pub mod trace;
 pub mod worker;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 
 use fathom_lab::store::{Results, StoreError};
-use fathom_output::{OutputError, tell};
-use fathom_report::ReportError;
+use fathom_output::tell;
 
 use crate::outcome::{Error, Outcome};
+
+use outputs::{
+    all_inputs, check_kept, check_output, check_outputs, check_trace_output, check_unnamed, is_full,
+    named_inputs, refused_or_failed, write_copy, write_excerpt, write_html, write_text,
+};
 
 /// A word as a shell reads it back.
 pub fn quoted(word: &str) -> String {
@@ -42,6 +48,16 @@ pub fn tell_notes(notes: &[String]) {
 
 /// What every command gives.
 pub type Result = std::result::Result<Outcome, Error>;
+
+/// What a command fails with that had several problems: the others are told.
+pub fn first_of(problems: Vec<Error>) -> Option<Error> {
+    let mut problems = problems.into_iter();
+    let first = problems.next();
+    for Error::Usage(problem) | Error::Failed(problem) in problems {
+        tell!("error: {problem}");
+    }
+    first
+}
 
 /// Lets nothing stay of a command that a signal ends.
 pub fn tidy_up_on_signals() -> std::result::Result<(), Error> {
@@ -106,66 +122,4 @@ pub fn text_path<'a>(option: &str, path: &'a Path) -> std::result::Result<&'a st
         let problem = "its path is not text (UTF-8): move or rename what is not";
         Error::usage(format!("{option} {}: {problem}", fathom_output::shown_path(path)))
     })
-}
-
-/// Says what is wrong with an output before anything is made; `inputs` is all that the command
-/// reads.
-pub fn check_output(option: &str, file: &Path, inputs: &[&Path]) -> std::result::Result<(), Error> {
-    fathom_output::check(file, inputs).map_err(|error| refused_or_failed(option, error))
-}
-
-/// As [`check_output`], of a name that the user did not give: only an earlier output, which `mark`
-/// shows, is replaced.
-pub fn check_unnamed(
-    what: &str,
-    file: &Path,
-    inputs: &[&Path],
-    mark: &str,
-) -> std::result::Result<(), Error> {
-    fathom_output::check_unnamed(file, inputs, mark).map_err(|error| refused_or_failed(what, error))
-}
-
-/// Writes the HTML report; a reader never sees half of it.
-pub fn write_html(
-    option: &str,
-    results: &Results,
-    file: &Path,
-    inputs: &[&Path],
-) -> std::result::Result<(), Error> {
-    write(option, file, inputs, |out| fathom_report::html(results, out))
-}
-
-/// Writes an excerpt of results; a reader never sees half of it.
-pub fn write_excerpt(
-    option: &str,
-    results: &Results,
-    file: &Path,
-    inputs: &[&Path],
-) -> std::result::Result<(), Error> {
-    write(option, file, inputs, |out| Ok(results.excerpt(out)?))
-}
-
-/// Writes a text as a file.
-pub fn write_text(option: &str, file: &Path, inputs: &[&Path], text: &str) -> std::result::Result<(), Error> {
-    write(option, file, inputs, |out| Ok(out.write_all(text.as_bytes())?))
-}
-
-fn write(
-    option: &str,
-    file: &Path,
-    inputs: &[&Path],
-    fill: impl FnOnce(&mut dyn Write) -> std::result::Result<(), ReportError>,
-) -> std::result::Result<(), Error> {
-    fathom_report::write_whole(file, inputs, fill).map_err(|error| match error {
-        ReportError::File(error) => refused_or_failed(option, error),
-        other => Error::failed(other),
-    })
-}
-
-/// A name that must not be written to was asked for wrongly; all else has failed here.
-fn refused_or_failed(option: &str, error: OutputError) -> Error {
-    match error {
-        OutputError::Refused { .. } => Error::usage(format!("{option} {error}")),
-        OutputError::Io { .. } => Error::failed(format!("{option} {error}")),
-    }
 }

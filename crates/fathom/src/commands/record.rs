@@ -12,7 +12,7 @@ use fathom_lab::conduct::{self, Request, RunError};
 use fathom_lab::experiment::{Selection, TraceChoice};
 use fathom_lab::remote::Remote;
 use fathom_lab::schedule::{Interrupt, Local, Progress, Summary, WorkError, World};
-use fathom_lab::store::{CutFinding, Results};
+use fathom_lab::store::{CutFinding, Results, StoreError};
 use fathom_output::{TemporaryPath, shown_path, tell};
 use tempfile::TempDir;
 
@@ -56,6 +56,16 @@ pub struct RecordingRequest {
     pub seed: u64,
     /// The machine that it is recorded on, as `--on` names it; none = this one.
     pub machines: Vec<String>,
+    /// SHA-256 of the trace's file, by which it is known again ([`trace_hash`]).
+    pub hash: Option<String>,
+}
+
+/// Before the SHA-256 of the trace, in the experiment that results keep.
+const TRACE_HASH: &str = "# SHA-256 of the trace: ";
+
+/// The SHA-256 of the trace that results are recordings of, where they say it.
+pub fn trace_hash(results: &Results) -> Option<&str> {
+    results.experiment.source.lines().find_map(|line| line.strip_prefix(TRACE_HASH))
 }
 
 /// Runs beyond those that are made in any case.
@@ -81,9 +91,13 @@ impl RecordingRequest {
             "name = \"recorded\"\ntitle = {:?}\nrepeats = {}\n\n[workload]\nname = \"trace\"\n\n[engine]\nname = \"sqlite\"\n\n",
             self.title, self.repeat
         );
+        if let Some(hash) = &self.hash {
+            text.insert_str(0, &format!("{TRACE_HASH}{hash}\n"));
+        }
         let is_modelled = !self.devices.is_empty();
         if is_modelled {
-            text += "[stack]\nsize_mib = 1024\n\n";
+            // Writing to a String cannot fail.
+            let _ = write!(text, "[stack]\nsize_mib = {IMAGE_MIB}\n\n");
         }
         text += &match self.purpose {
             Purpose::Recording if is_modelled => "[instruments]\noperations = true\n\n".to_owned(),
@@ -288,12 +302,76 @@ fn record_part(
         tell!("warning: {warning}");
     }
     let summary = conduct::run(&request, prepared, world, on_progress).map_err(asked_or_failed)?;
-    let results = Results::load(out).map_err(Error::failed)?;
+    let results = Results::load(out).map_err(|error| match is_of_a_full_disk(&error) {
+        true => temporary_is_full(),
+        false => Error::failed(error),
+    })?;
     Ok((results, summary))
 }
 
 fn asked_or_failed(error: RunError) -> Error {
-    if error.asked_wrongly() { Error::usage(error) } else { Error::failed(error) }
+    match error {
+        RunError::Store(error) if is_of_a_full_disk(&error) => temporary_is_full(),
+        error if error.asked_wrongly() => Error::usage(error),
+        error => Error::failed(error),
+    }
+}
+
+/// Whether the disk is full that recordings lie on. Reading needs space, too: for what SQLite
+/// shares with other readers.
+fn is_of_a_full_disk(error: &StoreError) -> bool {
+    matches!(error, StoreError::Full { .. })
+}
+
+/// What there is to do where recordings do not fit: they are not kept, and nothing goes on with
+/// them.
+pub fn temporary_is_full() -> Error {
+    Error::failed(format!(
+        "{}: the disk is full, and recordings lie there (TMPDIR) for as long as the command runs. Nothing of them is kept: \
+         free some space there, or give the command again with TMPDIR=DIR, a directory on a larger disk",
+        shown_path(&std::env::temp_dir())
+    ))
+}
+
+/// The image that is recorded on, MiB.
+pub const IMAGE_MIB: u64 = 1024;
+
+/// Refuses a directory that has no space for one image to record on, and says how many of `wanted`
+/// it has space for. Where that cannot be asked, whoever makes them finds out.
+///
+/// # Errors
+/// It has no space for one.
+pub fn images_that_fit(directory: &Path, wanted: usize) -> Result<usize, Error> {
+    let Ok(free_bytes) = fathom_stack::free_bytes(directory) else { return Ok(wanted) };
+    let free_mib = free_bytes >> 20;
+    if free_mib < IMAGE_MIB {
+        return Err(Error::failed(format!(
+            "--dir {}: {free_mib} MiB are free there, and the image that is recorded on takes {IMAGE_MIB} MiB: free some space, \
+             or name a directory on a larger disk with --dir",
+            shown_path(directory)
+        )));
+    }
+    Ok(wanted.min(usize::try_from(free_mib / IMAGE_MIB).unwrap_or(wanted)))
+}
+
+/// Keeps recordings that are complete in the file that `--out` names, which is there whole or not
+/// at all.
+///
+/// # Errors
+/// The file must not or cannot be written.
+pub fn keep(recorded: &Path, out: &Path, inputs: &[&Path]) -> Result<(), Error> {
+    // What SQLite has not brought into the file itself would be missing.
+    for end in ["-wal", "-journal"] {
+        let mut beside = recorded.as_os_str().to_owned();
+        beside.push(end);
+        if std::fs::metadata(&beside).is_ok_and(|found| found.len() > 0) {
+            return Err(Error::failed(format!("--out {}: the recordings are not complete", shown_path(out))));
+        }
+    }
+    super::check_kept(out)?;
+    super::write_copy("--out", out, inputs, recorded)?;
+    tell!("Recorded: {}", shown_path(out));
+    Ok(())
 }
 
 /// Why this machine cannot model a device, and what would bring that; none where it can.
@@ -325,8 +403,8 @@ pub fn check_machine(command: &str) -> Result<(), Error> {
 pub struct RecordingFile {
     pub file: PathBuf,
     // Dropped in this order: it is held until it is gone.
-    directory: Option<TempDir>,
-    _held: Option<(TemporaryPath, File)>,
+    _directory: TempDir,
+    _held: (TemporaryPath, File),
 }
 
 /// How the directory begins.
@@ -336,32 +414,25 @@ const KEPT: &str = ".fathom-recorded-";
 const LOCK: &str = "lock";
 
 impl RecordingFile {
-    /// In `out`, or in a directory of its own below `directory`.
+    /// In a directory of its own below `directory`.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn new(out: Option<&Path>, directory: &Path) -> Result<RecordingFile, Error> {
-        if let Some(out) = out {
-            return Ok(RecordingFile { file: out.to_owned(), directory: None, _held: None });
-        }
-        let problem = |error: std::io::Error| Error::failed(format!("{}: {error}", shown_path(directory)));
+    pub fn new(directory: &Path) -> Result<RecordingFile, Error> {
+        let problem = |error: std::io::Error| match super::is_full(&error) {
+            true => temporary_is_full(),
+            false => Error::failed(format!("{}: {error}", shown_path(directory))),
+        };
         let make = || {
             let mut builder = tempfile::Builder::new();
             builder.prefix(KEPT).permissions(Permissions::from_mode(0o700)).tempdir_in(directory)
         };
-        let (made, held) = fathom_output::hold(make, TempDir::path).map_err(problem)?;
+        // Its reason alone: the user has not named the directory that is named there.
+        let made = fathom_output::hold(make, TempDir::path).map_err(|error| error.kind().into());
+        let (made, held) = made.map_err(problem)?;
         let lock = File::create_new(made.path().join(LOCK)).map_err(problem)?;
         lock.lock().map_err(problem)?;
-        Ok(RecordingFile {
-            file: made.path().join("recorded.db"),
-            directory: Some(made),
-            _held: Some((held, lock)),
-        })
-    }
-
-    /// Whether the user has the file afterwards.
-    pub fn is_asked_for(&self) -> bool {
-        self.directory.is_none()
+        Ok(RecordingFile { file: made.path().join("recorded.db"), _directory: made, _held: (held, lock) })
     }
 }
 
@@ -403,7 +474,7 @@ mod tests {
     #[test]
     fn only_what_a_process_that_has_ended_left_is_removed() {
         let place = tempfile::tempdir().unwrap();
-        let alive = RecordingFile::new(None, place.path()).unwrap();
+        let alive = RecordingFile::new(place.path()).unwrap();
         let mode = std::fs::metadata(alive.file.parent().unwrap()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         let killed = place.path().join(".fathom-recorded-killed");

@@ -1,7 +1,7 @@
 //! `fathom report RESULTS.db`: tables, the HTML report, figures and exports.
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fathom_lab::store::Results;
 use fathom_output::{EscapingWriter, shown_path, tell};
@@ -11,10 +11,14 @@ use crate::outcome::{Error, Outcome};
 
 /// Prints or writes what was asked for; without an option, the tables.
 pub fn run(asked: &Report) -> super::Result {
-    let inputs = [&*asked.results];
-    check_outputs(asked)?;
+    check_outputs(asked, &[&asked.results])?;
     super::tidy_up_on_signals()?;
     let results = super::load(&asked.results)?;
+    let named = super::named_inputs(&results);
+    let inputs = super::all_inputs(&[&asked.results], &named);
+    check_outputs(asked, &inputs)?;
+    let figures = figures_in(asked, &results)?;
+    check_figures(asked, &figures, &inputs)?;
     if let Some(file) = &asked.html {
         super::write_html("--html", &results, file, &inputs)?;
         tell!("Report: {}", shown_path(file));
@@ -36,14 +40,11 @@ pub fn run(asked: &Report) -> super::Result {
             std::fs::create_dir_all(directory).map_err(|error| {
                 Error::failed(format!("--svg {}: {error}", fathom_output::shown_path(directory)))
             })?;
-            let figures = fathom_report::figures(&results).map_err(Error::failed)?;
-            let files: Vec<_> =
-                figures.into_iter().map(|(id, _)| (directory.join(format!("{id}.svg")), id)).collect();
             // All of them before the first is written.
-            for (file, _) in &files {
+            for (file, _) in &figures {
                 super::check_unnamed("--svg", file, &inputs, fathom_report::SVG_MARK)?;
             }
-            for (file, id) in files {
+            for (file, id) in figures {
                 super::write_text("--svg", &file, &inputs, &figure(&results, &id)?)?;
                 tell!("Figure {id}: {}", shown_path(&file));
             }
@@ -82,6 +83,35 @@ pub fn run(asked: &Report) -> super::Result {
     Ok(Outcome::Good)
 }
 
+/// The files of all figures, where a directory is named for them.
+fn figures_in(asked: &Report, results: &Results) -> Result<Vec<(PathBuf, String)>, Error> {
+    let Some(directory) = asked.svg.as_deref().filter(|_| asked.figure.is_none()) else {
+        return Ok(Vec::new());
+    };
+    let figures = fathom_report::figures(results).map_err(Error::failed)?;
+    Ok(figures.into_iter().map(|(id, _)| (directory.join(format!("{id}.svg")), id)).collect())
+}
+
+/// Says what is wrong with them before anything is written. A directory that is not there yet holds
+/// nothing that could be.
+fn check_figures(asked: &Report, figures: &[(PathBuf, String)], inputs: &[&Path]) -> Result<(), Error> {
+    if !asked.svg.as_deref().is_some_and(Path::is_dir) {
+        return Ok(());
+    }
+    for (file, _) in figures {
+        super::check_unnamed("--svg", file, inputs, fathom_report::SVG_MARK)?;
+        for (option, other) in [("--html", &asked.html), ("--excerpt", &asked.excerpt)] {
+            if other.as_deref().is_some_and(|other| fathom_output::is_same_file(other, file)) {
+                let file = shown_path(file);
+                return Err(Error::usage(format!(
+                    "{option} and --svg: both would write {file}: name another file"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn figure(results: &Results, id: &str) -> Result<String, Error> {
     fathom_report::figure_svg(results, id).map_err(|error| match error {
         fathom_report::ReportError::NoSuchFigure { .. } => Error::usage(error),
@@ -90,8 +120,11 @@ fn figure(results: &Results, id: &str) -> Result<String, Error> {
 }
 
 /// Says what is wrong with the outputs before any of them is written.
-fn check_outputs(asked: &Report) -> Result<(), Error> {
-    let inputs = [&*asked.results];
+fn check_outputs(asked: &Report, inputs: &[&Path]) -> Result<(), Error> {
+    let figure = asked.svg.as_deref().filter(|_| asked.figure.is_some());
+    let files =
+        [("--html", asked.html.as_deref()), ("--excerpt", asked.excerpt.as_deref()), ("--svg", figure)];
+    super::check_outputs(&files, None, inputs)?;
     let mut to_stdout = Vec::new();
     for (option, path) in [("--html", &asked.html), ("--excerpt", &asked.excerpt), ("--svg", &asked.svg)] {
         let Some(path) = path else { continue };
@@ -99,9 +132,8 @@ fn check_outputs(asked: &Report) -> Result<(), Error> {
             to_stdout.push(option);
         }
         // Without --figure, --svg names a directory.
-        if option != "--svg" || asked.figure.is_some() {
-            super::check_output(option, path, &inputs)?;
-        } else if path.exists() && !path.is_dir() || path.as_os_str() == "-" {
+        let is_directory = option == "--svg" && asked.figure.is_none();
+        if is_directory && (path.exists() && !path.is_dir() || path.as_os_str() == "-") {
             return Err(Error::usage(format!(
                 "--svg {}: no directory: name one for all figures, or with --figure ID a file for that one",
                 fathom_output::shown_path(path)

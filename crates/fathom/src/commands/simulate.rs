@@ -10,6 +10,7 @@ use fathom_lab::store::Results;
 use fathom_output::{shown_path, tell};
 use fathom_report::Simulation;
 
+use super::filesystems::filesystems;
 use super::record::{self, Purpose, RecordingFile, RecordingRequest};
 use crate::cli::Simulate;
 use crate::outcome::{Error, Outcome};
@@ -18,40 +19,59 @@ use crate::repeat::Invocation;
 /// Records the trace, if it is one, and replays the recordings on the devices.
 pub fn run(asked: &Simulate, parsed: &Invocation) -> super::Result {
     let devices = devices(&asked.device)?;
-    check_outputs(asked)?;
-    let (results, title, _kept) = if is_results(&asked.input) {
+    check_outputs(asked, &[&asked.input])?;
+    if is_results(&asked.input) {
         refuse_of_traces(asked)?;
         super::tidy_up_on_signals()?;
         let results = super::load(&asked.input)?;
-        let title = fathom_report::subject(&results);
-        (results, title, None)
-    } else {
-        let command = parsed.again(&["json", "csv"], &[]);
-        let interrupt = Interrupt::new();
-        let done = recorded(asked, &command, &interrupt);
-        // All that was begun is gone with it.
-        if let (Err(_), Some(signal)) = (&done, interrupt.signal()) {
-            crate::ending::as_the_signal(signal);
-        }
-        let (results, title, kept) = done?;
-        (results, title, Some(kept))
-    };
+        let named = super::named_inputs(&results);
+        let inputs = super::all_inputs(&[&asked.input], &named);
+        check_outputs(asked, &inputs)?;
+        return answer(asked, devices, &results, fathom_report::subject(&results), &inputs, None);
+    }
+    let command = parsed.again(&["json", "csv"], &[]);
+    let interrupt = Interrupt::new();
+    let done = recorded(asked, &command, &interrupt).and_then(|recorded| {
+        let inputs = [&*asked.input];
+        answer(asked, devices, &recorded.results, recorded.title, &inputs, recorded.not_kept)
+    });
+    // All that was begun is gone with it.
+    if let (Err(_), Some(signal)) = (&done, interrupt.signal()) {
+        crate::ending::as_the_signal(signal);
+    }
+    done
+}
+
+/// Replays the recordings, and writes and prints what was asked for. What fails to be written is an
+/// error when the answer was printed.
+fn answer(
+    asked: &Simulate,
+    devices: Vec<Model>,
+    results: &Results,
+    title: String,
+    inputs: &[&Path],
+    not_kept: Option<Error>,
+) -> super::Result {
     let (phase, cell) = (asked.phase.clone(), asked.cell.clone());
     let by_the_device = if asked.device_alone { ByTheDevice::All } else { ByTheDevice::Unseen };
     let question = Question { devices, phase, cell, runs: None, by_the_device };
-    let study = study(&results, &question).map_err(|error| match error {
+    let study = study(results, &question).map_err(|error| match error {
         StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::usage(error),
         StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
     })?;
     let shown = Simulation { title, study };
-    let inputs = [&*asked.input];
+    let mut problems = Vec::from_iter(not_kept);
     if let Some(file) = &asked.html {
-        super::write_text("--html", file, &inputs, &shown.html())?;
-        tell!("Report: {}", shown_path(file));
+        match super::write_text("--html", file, inputs, &shown.html()) {
+            Ok(()) => tell!("Report: {}", shown_path(file)),
+            Err(error) => problems.push(error),
+        }
     }
     if let Some(file) = &asked.svg {
-        super::write_text("--svg", file, &inputs, &shown.svg())?;
-        tell!("Figure: {}", shown_path(file));
+        match super::write_text("--svg", file, inputs, &shown.svg()) {
+            Ok(()) => tell!("Figure: {}", shown_path(file)),
+            Err(error) => problems.push(error),
+        }
     }
     if asked.json {
         super::print_json(&shown.json())?;
@@ -60,7 +80,7 @@ pub fn run(asked: &Simulate, parsed: &Invocation) -> super::Result {
     } else {
         fathom_output::raw(&shown.terminal(&super::style()));
     }
-    Ok(Outcome::Good)
+    super::first_of(problems).map_or(Ok(Outcome::Good), Err)
 }
 
 /// The models of `--device`; all presets with times of their own where none is named.
@@ -113,30 +133,36 @@ fn refuse_of_traces(asked: &Simulate) -> Result<(), Error> {
     }
 }
 
+/// A recording that was made.
+struct Recorded {
+    results: Results,
+    title: String,
+    /// Why it could not be kept where that was asked for.
+    not_kept: Option<Error>,
+}
+
 /// Records the trace with the settings that were asked for.
-fn recorded(
-    asked: &Simulate,
-    command: &str,
-    interrupt: &Interrupt,
-) -> Result<(Results, String, RecordingFile), Error> {
+fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Recorded, Error> {
     let word = super::text_path("TRACE", &asked.input)?;
     let trace = super::run::trace_of("", word)?;
     record::check_machine("fathom simulate TRACE")?;
     let directory = directory(asked.dir.as_deref())?;
-    if let Some(out) = &asked.out {
-        super::check_output("--out", out, &[&asked.input])?;
-        if out.exists() {
-            let problem = "is there already: name another file";
-            return Err(Error::usage(format!("--out {}: {problem}", shown_path(out))));
-        }
+    let filesystems = filesystems(&asked.fs, &fathom_stack::available_filesystems(), true)?;
+    if !asked.fs.is_empty()
+        && let Some(set) = asked.set.iter().find(|set| sets_the_filesystem(set))
+    {
+        return Err(Error::usage(format!(
+            "--fs and --set {set}: both name the file system; give one of them"
+        )));
     }
+    record::images_that_fit(&directory, 1)?;
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
-    let kept = RecordingFile::new(asked.out.as_deref(), &std::env::temp_dir())?;
+    let kept = RecordingFile::new(&std::env::temp_dir())?;
     let title = trace.label.clone();
     let what = RecordingRequest {
         purpose: Purpose::Recording,
         trace,
-        filesystems: if asked.fs.is_empty() { vec!["ext4".into()] } else { asked.fs.clone() },
+        filesystems,
         devices: vec![RECORDER.into()],
         variants: Vec::new(),
         repeat: asked.repeat.unwrap_or(1),
@@ -145,6 +171,7 @@ fn recorded(
         title: title.clone(),
         seed: 1,
         machines: Vec::new(),
+        hash: None,
     };
     let (results, summary) = record::record(&what, &kept.file, &directory, command, interrupt.clone(), None)?;
     if summary.interrupted {
@@ -157,10 +184,14 @@ fn recorded(
     if summary.done == 0 {
         return Err(Error::failed("nothing could be recorded"));
     }
-    if kept.is_asked_for() {
-        tell!("Recorded: {}", shown_path(&kept.file));
-    }
-    Ok((results, title, kept))
+    let keep = |out: &PathBuf| record::keep(&kept.file, out, &[&asked.input]).err();
+    Ok(Recorded { results, title, not_kept: asked.out.as_ref().and_then(keep) })
+}
+
+/// Whether a `--set` names file systems, by whatever name of that.
+fn sets_the_filesystem(set: &str) -> bool {
+    let key = set.split('=').next().unwrap_or_default().trim();
+    matches!(key, "filesystem" | "stack.filesystem")
 }
 
 /// Where stacks are made.
@@ -174,24 +205,10 @@ pub fn directory(asked: Option<&Path>) -> Result<PathBuf, Error> {
     Ok(directory)
 }
 
-fn check_outputs(asked: &Simulate) -> Result<(), Error> {
-    let inputs = [&*asked.input];
-    let mut to_stdout = Vec::from_iter(asked.json.then_some("--json").or(asked.csv.then_some("--csv")));
-    for (option, file) in [("--html", &asked.html), ("--svg", &asked.svg)] {
-        let Some(file) = file else { continue };
-        super::check_output(option, file, &inputs)?;
-        if fathom_output::is_standard_output(file) {
-            to_stdout.push(option);
-        }
-    }
-    if to_stdout.len() > 1 {
-        return Err(Error::usage(format!(
-            "{}: both would go to standard output; name a file for one",
-            to_stdout.join(" and ")
-        )));
-    }
-    if asked.html.is_some() && asked.html == asked.svg {
-        return Err(Error::usage("--html and --svg name the same file"));
-    }
-    Ok(())
+fn check_outputs(asked: &Simulate, inputs: &[&Path]) -> Result<(), Error> {
+    let files =
+        [("--out", asked.out.as_deref()), ("--html", asked.html.as_deref()), ("--svg", asked.svg.as_deref())];
+    let printed = if asked.json { Some("--json") } else { asked.csv.then_some("--csv") };
+    super::check_outputs(&files, printed, inputs)?;
+    asked.out.as_deref().map_or(Ok(()), super::check_kept)
 }

@@ -99,6 +99,11 @@ fn up(asked: &StackUp) -> super::Result {
         device_seed: 0,
         guest: asked.guest,
     };
+    if let (Some(keep), Some(operations)) = (&asked.keep, &asked.operations)
+        && fathom_output::is_same_file(keep, operations)
+    {
+        return Err(Error::usage("--keep and --operations name the same file"));
+    }
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
     let made = thread::scope(|scope| {

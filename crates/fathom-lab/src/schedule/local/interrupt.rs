@@ -93,6 +93,7 @@ impl Wish {
         // Before the flag, so that whoever sees that finds the signal.
         let _ = self.signal.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         self.raised.store(true, Ordering::SeqCst);
+        fathom_output::stop_waiting();
         if signal == SIGPIPE {
             return;
         }

@@ -256,10 +256,7 @@ pub fn now(words: &[String]) -> Result<Vec<(String, String)>, Error> {
             )));
         }
         let Some(value) = value_of(&key, &value.to_ascii_lowercase()) else {
-            let there_are = match words_of(&key) {
-                [] => "a number in SQLite's range".to_owned(),
-                words => words.join(", "),
-            };
+            let there_are = values_of(&key);
             return Err(refused(format!("SQLite does not take this value; there are {there_are}")));
         };
         if all.iter().any(|pair| pair.0 == key) {
@@ -278,6 +275,30 @@ fn words_of(key: &str) -> &'static [&'static str] {
         "locking_mode" => &["normal", "exclusive"],
         "auto_vacuum" => &["none", "full", "incremental"],
         _ => &[],
+    }
+}
+
+/// Values that a setting takes, for people.
+fn values_of(key: &str) -> String {
+    match (words_of(key), key) {
+        ([], "page_size") => PAGE_SIZES.map(|size| size.to_string()).join(", "),
+        ([], _) => {
+            let (least, most) = range_of(key);
+            format!("the whole numbers from {least} to {most}")
+        }
+        (words, _) => words.join(", "),
+    }
+}
+
+/// The sizes that a page may have.
+const PAGE_SIZES: [i64; 8] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
+
+/// The least and the most of a setting that takes numbers.
+fn range_of(key: &str) -> (i64, i64) {
+    match key {
+        "cache_size" => (i64::from(i32::MIN) + 1, i64::from(i32::MAX)),
+        "mmap_size" => (0, 0x7fff_0000),
+        _ => (0, i64::from(i32::MAX)),
     }
 }
 
@@ -303,15 +324,10 @@ fn value_of(key: &str, value: &str) -> Option<String> {
         return word.map(|word| (*word).to_owned());
     }
     let number: i64 = value.parse().ok()?;
-    let (least, most) = match key {
-        "page_size" if [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536].contains(&number) => {
-            return Some(number.to_string());
-        }
-        "page_size" => return None,
-        "cache_size" => (i64::from(i32::MIN) + 1, i64::from(i32::MAX)),
-        "mmap_size" => (0, 0x7fff_0000),
-        _ => (0, i64::from(i32::MAX)),
-    };
+    if key == "page_size" {
+        return PAGE_SIZES.contains(&number).then(|| number.to_string());
+    }
+    let (least, most) = range_of(key);
     (least..=most).contains(&number).then(|| number.to_string())
 }
 
@@ -373,7 +389,8 @@ mod tests {
             (&["jornal_mode=wal"], "journal_mode"),
             (&["busy_timeout=5"], "nothing is advised on"),
             (&["journal_mode=wla"], "delete, truncate"),
-            (&["page_size=1000"], "range"),
+            (&["page_size=1000"], "there are 512, 1024, 2048"),
+            (&["mmap_size=-1"], "the whole numbers from 0 to 2147418112"),
             (&["synchronous=full", "synchronous=off"], "twice"),
         ] {
             let problem = said(words).unwrap_err();

@@ -16,7 +16,8 @@ const SECONDS: u64 = 30;
 impl Rounds<'_> {
     /// Explores the power cuts of each setting once, on the first device that it is named for: what
     /// a device does at a cut is the same for all that keep what they have flushed.
-    pub(super) fn cuts(&self, advised: &[DeviceAdvice]) -> Result<Vec<MeasuredCut>, Error> {
+    /// What was found before an error or a signal stays in `all`.
+    pub(super) fn cuts(&self, advised: &[DeviceAdvice], all: &mut Vec<MeasuredCut>) -> Result<(), Error> {
         let words = words(&self.asked.device);
         // Without a name all presets are advised on: the first of those is as good as any.
         let word_of = |number: usize| {
@@ -39,7 +40,6 @@ impl Rounds<'_> {
             shown(&self.what.title),
             wanted.len()
         );
-        let mut all = Vec::new();
         for (candidate, filesystem, device) in wanted {
             let what = RecordingRequest {
                 purpose: Purpose::PowerCuts(SECONDS),
@@ -62,6 +62,6 @@ impl Rounds<'_> {
             }
             self.stopped()?;
         }
-        Ok(all)
+        Ok(())
     }
 }

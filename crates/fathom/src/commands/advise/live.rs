@@ -35,16 +35,17 @@ pub fn words(devices: &[String]) -> Vec<String> {
 }
 
 impl Rounds<'_> {
-    /// Runs the leaders of each device live.
+    /// Runs the leaders of each device live. What was found before an error or a signal stays in
+    /// `found`.
     pub(super) fn live(
         &mut self,
         models: &[Model],
         advised: &[DeviceAdvice],
         must: Durability,
-    ) -> Result<Live, Error> {
+        found: &mut Live,
+    ) -> Result<(), Error> {
         let words = words(&self.asked.device);
         let runs = self.asked.repeat.unwrap_or(RUNS);
-        let mut found = Live::default();
         for (number, ((model, word), device)) in models.iter().zip(words).zip(advised).enumerate() {
             let places = leaders(device, must);
             if places.len() < 2 {
@@ -101,7 +102,7 @@ impl Rounds<'_> {
             found.notes.extend(failures.map(|failure| format!("live on {}: {}", model.name, failure.told())));
             found.devices.push(of_device);
         }
-        Ok(found)
+        Ok(())
     }
 }
 

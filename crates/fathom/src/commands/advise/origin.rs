@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use fathom_device::Model;
 use fathom_lab::advise::Candidate;
+use fathom_lab::remote::file_hash;
 use fathom_lab::store::Results;
 use fathom_output::shown_path;
 use fathom_workload::spec::Durability;
@@ -24,6 +25,8 @@ pub struct Origin {
     started_ms: i64,
     /// The trace, or the profile of one that was made up.
     trace: PathBuf,
+    /// SHA-256 of the trace, where the results say it.
+    hash: Option<String>,
 }
 
 impl Origin {
@@ -43,6 +46,7 @@ impl Origin {
             devices,
             started_ms: results.experiment.started_ms,
             trace,
+            hash: record::trace_hash(results).map(str::to_owned),
             asked,
         })
     }
@@ -92,14 +96,24 @@ impl Origin {
         if fathom_trace::synthesise::profile(&self.trace.to_string_lossy()).is_err() {
             let file = std::fs::metadata(&self.trace)
                 .map_err(|_| format!("its trace is not at {shown} any more"))?;
-            let changed = file.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-            if changed.is_none_or(|at| at.as_millis() > u128::from(self.started_ms.cast_unsigned())) {
+            if self.has_changed(&file) {
                 return Err(format!("{shown} has changed since it was recorded"));
             }
         }
         match record::why_not_here() {
             Some(why) => Err(why),
             None => Ok(&self.trace),
+        }
+    }
+
+    /// By what is in it; by its time alone where nothing else is known of it.
+    fn has_changed(&self, file: &std::fs::Metadata) -> bool {
+        let written = file.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let is_older =
+            written.is_some_and(|at| at.as_millis() <= u128::from(self.started_ms.cast_unsigned()));
+        match &self.hash {
+            Some(hash) => !file_hash(&self.trace).is_ok_and(|now| now == *hash),
+            None => !is_older,
         }
     }
 

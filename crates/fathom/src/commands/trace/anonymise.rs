@@ -11,7 +11,7 @@ use crate::outcome::{Error, Outcome};
 /// Writes the anonymous trace.
 pub fn run(asked: &TraceAnonymise) -> super::super::Result {
     super::super::tidy_up_on_signals()?;
-    super::super::check_output("--out", &asked.out, &[&asked.file])?;
+    super::super::check_trace_output(&asked.out, &[&asked.file])?;
     // The operating system's random numbers, of which the standard library makes the keys of its
     // hash tables.
     let seed = asked.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));

@@ -9,7 +9,7 @@ use crate::outcome::{Error, Outcome};
 
 /// Runs the program and says what was captured.
 pub fn run(asked: &TraceCapture) -> super::super::Result {
-    super::super::check_output("--out", &asked.out, &[])?;
+    super::super::check_trace_output(&asked.out, &[])?;
     let request =
         Request { command: asked.command.clone(), out: asked.out.clone(), spool: asked.spool.clone() };
     let captured = capture(&request, &mut |words| tell!("fathom: {words}")).map_err(Error::of_trace)?;

@@ -12,7 +12,7 @@ use crate::outcome::{Error, Outcome};
 pub fn run(asked: &TraceImport) -> super::super::Result {
     super::super::tidy_up_on_signals()?;
     let inputs: Vec<&Path> = asked.start.iter().chain([&asked.path]).map(PathBuf::as_path).collect();
-    super::super::check_output("--out", &asked.out, &inputs)?;
+    super::super::check_trace_output(&asked.out, &inputs)?;
     let format = asked.format.map(|format| match format {
         TraceFormat::Android => Format::Android,
         TraceFormat::Sql if asked.path.is_dir() => Format::Folder,

@@ -10,7 +10,7 @@ use crate::outcome::{Error, Outcome};
 pub fn run(asked: &TraceSynthesise) -> super::super::Result {
     let profile = synthesise::profile(&asked.profile).map_err(Error::of_trace)?;
     super::super::tidy_up_on_signals()?;
-    super::super::check_output("--out", &asked.out, &[])?;
+    super::super::check_trace_output(&asked.out, &[])?;
     let totals =
         synthesise::synthesise(profile, asked.seed, asked.scale, &asked.out).map_err(Error::of_trace)?;
     tell!("fathom: {}: {} events of {}", shown_path(&asked.out), totals.events, profile.identity());
