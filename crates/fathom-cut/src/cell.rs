@@ -164,11 +164,12 @@ impl RecordedRun {
         Ok(history)
     }
 
-    /// The states of its run, from the moment at which its tables were there.
+    /// The states of its run, from the moment at which what it prepares was there.
     #[must_use]
     pub fn states(&self, history: &History) -> States {
         let last = history.marks.iter().map(|mark| mark.number).max();
-        States::of(history, self.behaviour, self.seed, 1, last)
+        let prepared = self.script.as_ref().map_or(1, |script| script.prepared);
+        States::of(history, self.behaviour, self.seed, prepared, last)
     }
 
     /// What was asked of the database.
@@ -224,7 +225,7 @@ impl RecordedRun {
         side: Side,
         out: &mut dyn std::io::Write,
     ) -> Result<(), CutError> {
-        let acknowledged = AcknowledgedContents::of(&Script { steps: Vec::new() })?;
+        let acknowledged = AcknowledgedContents::of(&Script::of_steps(Vec::new()))?;
         let states = self.states(history);
         let state = states.get(number).ok_or_else(|| CutError::no_such_state(number, states.len()))?;
         let mut checker =

@@ -38,6 +38,13 @@ impl Error {
         Error::Failed(message.to_string())
     }
 
+    /// What is said of it.
+    pub fn message(&self) -> &str {
+        match self {
+            Error::Usage(message) | Error::Failed(message) => message,
+        }
+    }
+
     /// A stack that no machine could make is asked wrongly; all else has failed here.
     pub fn of_stack(error: StackError) -> Error {
         match error {
