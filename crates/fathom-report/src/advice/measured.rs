@@ -179,8 +179,13 @@ impl Advice {
     #[must_use]
     pub fn cut_problem(&self) -> Option<String> {
         let names = |is_meant: fn(&MeasuredCut) -> bool| {
-            let meant = self.cuts.iter().filter(|cut| is_meant(cut));
-            let names: Vec<String> = meant.map(|cut| cut.candidate.name()).collect();
+            let mut names: Vec<String> = Vec::new();
+            for name in self.cuts.iter().filter(|cut| is_meant(cut)).map(|cut| cut.candidate.name()) {
+                // On another file system they have the same name.
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
             (!names.is_empty()).then(|| names.join(" and "))
         };
         if let Some(names) = names(|cut| cut.broken().is_some()) {
