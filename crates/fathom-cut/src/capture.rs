@@ -31,6 +31,10 @@ use crate::error::CutError;
 /// state.
 const BYTES_MAX: usize = 256 << 20;
 
+/// Commits of what a workload prepares that are steps of their own: the last ones, which a power cut
+/// just behind them may take.
+const PREPARED_STEPS: usize = 64;
+
 /// How often a workload that is being captured is asked whether it is to stop.
 const ASKED_EVERY: Duration = Duration::from_millis(50);
 
@@ -260,7 +264,7 @@ impl Sink for Windows {
 }
 
 impl Script {
-    /// Of a workload, or of a trace (the workload `trace`): its first step is all that the workload
+    /// Of a workload, or of a trace (the workload `trace`): its first steps are what the workload
     /// prepares, and each further one is one of the first `commits` commits of what it measures.
     /// `settings` are the engine's; those that decide what SQLite does with a statement
     /// (`foreign_keys`, `page_size` …) count.
@@ -335,11 +339,12 @@ impl Script {
                     .into(),
             ));
         }
-        if script.steps.len() < 2 {
+        let prepared = usize::try_from(script.prepared).unwrap_or(usize::MAX);
+        if script.steps.len() <= prepared {
             return Err(asked("it commits nothing after what it prepares".into()));
         }
         let mut script = script;
-        script.steps.truncate(commits.saturating_add(1));
+        script.steps.truncate(commits.saturating_add(prepared));
         Ok(script)
     }
 }
@@ -373,8 +378,9 @@ fn left_in(directory: &Path) -> Result<u128, String> {
     opened.and_then(|database| content_of(&database)).map_err(|error| error.to_string())
 }
 
-/// Does all again in memory: gives the steps (the first `prepared` transactions are the first step;
-/// each further one that commits is one) and what is left at the end.
+/// Does all again in memory: gives the steps (each transaction that commits is one; of the first
+/// `prepared` transactions more than [`PREPARED_STEPS`] are one, the first) and what is left at the
+/// end.
 fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Script, u128), String> {
     let commits = AtomicU64::new(0);
     let database = confined().map_err(|error| error.to_string())?;
@@ -385,7 +391,8 @@ fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Sc
         let counted: *const AtomicU64 = &raw const commits;
         ffi::sqlite3_commit_hook(database.handle(), Some(on_commit), counted.cast_mut().cast());
     }
-    let mut steps: Vec<Vec<&str>> = vec![Vec::new()];
+    let mut steps: Vec<Vec<&str>> = Vec::new();
+    let mut prepared_steps = 0;
     // Of transactions that committed nothing: they stand before the next one.
     let mut waiting: Vec<&str> = Vec::new();
     for (number, transaction) in all.iter().enumerate() {
@@ -401,22 +408,24 @@ fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Sc
             run(&database, "ROLLBACK");
             waiting.push("ROLLBACK");
         }
-        let is_committed = commits.load(Ordering::Relaxed) > before;
-        if number < prepared {
-            steps[0].append(&mut waiting);
-        } else if is_committed {
-            if steps[0].is_empty() && steps.len() == 1 {
-                steps[0].append(&mut waiting);
-            } else {
-                steps.push(std::mem::take(&mut waiting));
+        if commits.load(Ordering::Relaxed) > before {
+            steps.push(std::mem::take(&mut waiting));
+            if number < prepared {
+                prepared_steps = steps.len();
             }
         }
     }
+    if prepared_steps > PREPARED_STEPS {
+        let first = steps.drain(..=prepared_steps - PREPARED_STEPS).flatten().collect();
+        steps.insert(0, first);
+    }
+    // Where nothing is prepared, the first commit makes the tables.
+    let prepared = prepared_steps.clamp(1, PREPARED_STEPS) as u64;
     let content = content_of(&database).map_err(|error| error.to_string())?;
     // A statement may end in a comment to its line's end.
     let steps =
         steps.into_iter().map(|statements| statements.iter().map(|sql| format!("{sql}\n;\n")).collect());
-    Ok((Script { steps: steps.collect() }, content))
+    Ok((Script { steps: steps.collect(), prepared }, content))
 }
 
 /// # Safety
@@ -474,7 +483,8 @@ mod tests {
         let script = Script::of_workload(&spec, &BTreeMap::new(), 3, 15, &|| false);
         match script {
             Ok(script) => {
-                assert_eq!(script.steps.len(), 16);
+                assert!(script.prepared > 1, "it makes its tables one after the other");
+                assert_eq!(script.steps.len() as u64, script.prepared + 15);
                 AcknowledgedContents::of(&script).unwrap();
             }
             Err(error) => panic!("{error}"),
@@ -511,6 +521,7 @@ mod tests {
         take(2, "/* begin */ VACUUM main -- all\n INTO '/etc/passwd'", true);
         take(2, "INSERT INTO t VALUES(4) -- the last", true);
         let (script, _) = steps(&capture.done, 1, false).unwrap();
+        assert_eq!(script.prepared, 1);
         let lines: Vec<String> = script.steps.iter().map(|step| step.replace("\n;\n", "; ")).collect();
         assert_eq!(
             lines,
@@ -521,5 +532,38 @@ mod tests {
                 "BEGIN; INSERT INTO t VALUES(3); ROLLBACK; INSERT INTO t VALUES(4) -- the last; ",
             ]
         );
+    }
+
+    fn transactions(sql: impl Iterator<Item = String>) -> Vec<Transaction> {
+        sql.map(|sql| Transaction { end_ns: 0, statements: vec![sql] }).collect()
+    }
+
+    /// What happened: tables and indexes were made one after the other, all as one step; a power cut
+    /// just behind it took the last of them, as DELETE/FULL may, and rows of no commit were found:
+    /// "corrupt (!)".
+    #[test]
+    fn the_last_commits_of_what_is_prepared_are_steps_of_their_own() {
+        use crate::verdict::Verdict;
+        let tables = (0..3).map(|table| format!("CREATE TABLE t{table}(a)"));
+        let rows = (0..2).map(|row| format!("INSERT INTO t0 VALUES({row})"));
+        let all = transactions(tables.chain(rows));
+        let (script, _) = steps(&all, 3, false).unwrap();
+        assert_eq!((script.steps.len(), script.prepared), (5, 3));
+        let acknowledged = AcknowledgedContents::of(&script).unwrap();
+        let database = Connection::open_in_memory().unwrap();
+        database.execute_batch(&script.steps[..2].concat()).unwrap();
+        assert_eq!(acknowledged.judge(content_of(&database).unwrap(), 3), Verdict::Lost(1));
+        // Of many the first are one step, which is made safe before the others.
+        let many = (0..200).map(|table| format!("CREATE TABLE t{table}(a)"));
+        let all = transactions(many.chain(["INSERT INTO t0 VALUES(1)".to_owned()]));
+        let (script, _) = steps(&all, 200, false).unwrap();
+        assert_eq!((script.steps.len(), script.prepared), (PREPARED_STEPS + 1, PREPARED_STEPS as u64));
+        assert!(script.steps[0].contains("t136(a)") && !script.steps[0].contains("t137(a)"));
+        assert!(script.steps[PREPARED_STEPS - 1].contains("t199(a)"));
+        // A recording of before says nothing of it, and neither does one that prepares once.
+        let plain = Script::of_steps(vec!["CREATE TABLE t(a)".into()]);
+        let text = serde_json::to_string(&plain).unwrap();
+        assert!(!text.contains("prepared"), "{text}");
+        assert_eq!(serde_json::from_str::<Script>(&text).unwrap(), plain);
     }
 }

@@ -164,11 +164,16 @@ impl RecordedRun {
         Ok(history)
     }
 
-    /// The states of its run, from the moment at which its tables were there.
+    /// The states of its run, from the moment at which what it prepares was there.
     #[must_use]
     pub fn states(&self, history: &History) -> States {
         let last = history.marks.iter().map(|mark| mark.number).max();
-        States::of(history, self.behaviour, self.seed, 1, last)
+        States::of(history, self.behaviour, self.seed, self.prepared(), last)
+    }
+
+    /// Steps that prepare what the others do.
+    fn prepared(&self) -> u64 {
+        self.script.as_ref().map_or(1, |script| script.prepared)
     }
 
     /// What was asked of the database.
@@ -224,7 +229,7 @@ impl RecordedRun {
         side: Side,
         out: &mut dyn std::io::Write,
     ) -> Result<(), CutError> {
-        let acknowledged = AcknowledgedContents::of(&Script { steps: Vec::new() })?;
+        let acknowledged = AcknowledgedContents::of(&Script::of_steps(Vec::new()))?;
         let states = self.states(history);
         let state = states.get(number).ok_or_else(|| CutError::no_such_state(number, states.len()))?;
         let mut checker =
@@ -238,7 +243,7 @@ impl RecordedRun {
 /// What a power cut leaves of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What was acknowledged of the script.
+    /// What was acknowledged of the script; all that it prepares counts as one.
     pub acknowledged: u64,
     /// Moments at which the power was cut.
     pub moments: usize,
@@ -296,10 +301,11 @@ pub fn judge(
         }
         _ => None,
     };
+    let last = history.marks.iter().map(|mark| mark.number).max();
     let in_flight = || states.epochs.iter().map(|epoch| epoch.in_flight.len());
     let breaks = explored.tally.worst.as_ref().is_some_and(|worst| breaks(recorded.promise, &worst.1));
     Ok(Outcome {
-        acknowledged: history.marks.iter().map(|mark| mark.number).max().unwrap_or(0),
+        acknowledged: last.map_or(0, |last| last.saturating_sub(recorded.prepared().saturating_sub(1))),
         moments: states.epochs.len(),
         in_flight_max: in_flight().max().unwrap_or(0),
         exhaustive: in_flight().filter(|&blocks| blocks <= crate::states::EXHAUSTIVE).count(),

@@ -14,6 +14,18 @@ pub enum CutError {
         /// What is wrong.
         problem: String,
     },
+    /// The log of a run lacks something, so that no state can be made.
+    #[error(
+        "{}: {problem}; the run is not used. All that a run writes is logged there: where there was no \
+         room for it, free some, or give another place (TMPDIR, or `fathom cut --record`)",
+        path.display()
+    )]
+    Unlogged {
+        /// The log.
+        path: PathBuf,
+        /// What it lacks and why.
+        problem: String,
+    },
     /// The stack could not be made or taken down.
     #[error(transparent)]
     Stack(#[from] fathom_stack::StackError),
@@ -39,6 +51,14 @@ pub enum CutError {
 }
 
 impl CutError {
+    /// Of a stack that is taken down after its run: nobody is told to look into a log that goes.
+    pub(crate) fn taken_down(error: fathom_stack::StackError) -> CutError {
+        match error {
+            fathom_stack::StackError::Log { path, problem } => CutError::Unlogged { path, problem },
+            error => CutError::Stack(error),
+        }
+    }
+
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> CutError {
         let what = what.into();
         move |source| CutError::Io { what, source }

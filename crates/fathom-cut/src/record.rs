@@ -108,6 +108,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     let order = RunRequest {
         engine: run.engine.clone(),
         steps: run.script.steps.clone(),
+        prepared: run.script.prepared,
         seed: run.seed,
         confined: run.confined,
         directory: directory.clone(),
@@ -126,7 +127,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     };
     drop(marks);
     let record = stack.record();
-    stack.down()?;
+    stack.down().map_err(CutError::taken_down)?;
     let history = History::read(log, spec.size_mib << 20, spec.log_mib.map(|mib| mib << 20))?;
     let log_device = spec.log_device.as_deref().or(spec.device.as_deref());
     let name = directory.file_name().unwrap_or_default();

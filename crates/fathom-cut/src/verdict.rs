@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Every acknowledged commit is there, whole.
+    /// All that acknowledged commits changed is there, whole.
     Kept,
-    /// The last so many acknowledged commits are missing, the others are there, whole.
+    /// What the last so many acknowledged commits changed is missing, the others are there, whole.
+    /// A commit that changed nothing is none of them.
     Lost(u64),
     /// The file system could be mounted, and has noted an error of its own; what was lost beside
     /// that.

@@ -20,6 +20,8 @@ pub(crate) const DATABASE: &str = "cut";
 pub(crate) struct RunRequest {
     pub engine: EngineSpec,
     pub steps: Vec<String>,
+    /// As in [`crate::Script`].
+    pub prepared: u64,
     pub seed: u64,
     pub confined: bool,
     /// On the stack, as the guest names it.
@@ -84,6 +86,13 @@ pub(crate) fn work(
     }
     for (number, step) in (1..).zip(&order.steps) {
         connection.execute_script(step).map_err(failed)?;
+        // The first of several that prepare may hold many commits, between which no state is told
+        // from another: it is to be there as a whole.
+        if number == 1 && order.prepared > 1 {
+            let root = std::fs::File::open(&order.directory);
+            let root = root.map_err(CutError::io("open the stack's directory"))?;
+            rustix::fs::syncfs(&root).map_err(|error| CutError::io("sync the file system")(error.into()))?;
+        }
         if !told(number)? {
             interrupted = true;
             break;

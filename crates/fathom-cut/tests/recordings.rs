@@ -72,7 +72,7 @@ fn sql_of_a_recording_reaches_no_file() {
         "SELECT load_extension('x')".into(),
         format!("PRAGMA temp_store_directory = '{}'", place.path().display()),
     ] {
-        let refused = AcknowledgedContents::of(&Script { steps: vec![sql.clone()] }).unwrap_err();
+        let refused = AcknowledgedContents::of(&Script::of_steps(vec![sql.clone()])).unwrap_err();
         assert!(refused.to_string().contains("step 1"), "{sql}: {refused}");
     }
     let rows: i64 = open.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
@@ -80,5 +80,5 @@ fn sql_of_a_recording_reaches_no_file() {
     assert!(!new.exists());
     // What a recording needs is done.
     let harmless = "CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (1); COMMIT; SELECT * FROM t; -- end\n;";
-    assert!(AcknowledgedContents::of(&Script { steps: vec![harmless.into()] }).is_ok());
+    assert!(AcknowledgedContents::of(&Script::of_steps(vec![harmless.into()])).is_ok());
 }

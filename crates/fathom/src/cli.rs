@@ -101,7 +101,8 @@ pub enum Command {
                       fathom cut --trace app.trace --set journal_mode=delete,wal --set synchronous=full\n  \
                       fathom cut --set journal_mode=delete --record cuts\n  \
                       fathom cut --replay cuts --state 1/17 --image after-the-cut.img\n\n\
-                      It exits with 1 where a power cut takes more than the settings promise."
+                      It exits with 1 where a power cut takes more than the settings promise, or not everything could be\n\
+                      tried. Ctrl-C ends it as it ends any program (130), after what was found until then is shown."
     )]
     Cut(CutArgs),
     /// A file system of a chosen kind, mounted, for your own use (needs root or a guest kernel)
@@ -576,7 +577,8 @@ pub struct CutArgs {
     /// Where the image is put that runs are made on [default: where you are]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Keep the recordings in this new directory, to look at states again
+    /// Keep the recordings in this new directory, to look at states again; it goes again where none
+    /// can be kept
     #[arg(long, value_name = "DIR", conflicts_with = "replay")]
     pub record: Option<PathBuf>,
     /// Judge kept recordings again: all states from --from on, or with --state one, which is
@@ -632,7 +634,8 @@ pub struct Advise {
     #[arg(long)]
     pub live: bool,
     /// Explore what power cuts leave with the settings that are named, and with what the
-    /// application has now (30 s each), and say that beside what they promise
+    /// application has now (30 s each), and say that beside what they promise; exit code 1 where
+    /// one of them takes more than they promise, or could not be tried
     #[arg(long, conflicts_with = "on")]
     pub cut: bool,
     /// Record or measure there: `ssh:[USER@]HOST[:/DIR]` or `adb:SERIAL[:/DIR]`

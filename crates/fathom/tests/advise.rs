@@ -187,6 +187,22 @@ fn the_best_are_run_live_and_their_power_cuts_explored_where_that_is_asked() {
     }
 }
 
+/// What happened: with `--cut` the exit code was 0 where a setting's power cuts could not be tried.
+#[test]
+fn power_cuts_that_were_asked_for_and_not_tried_are_no_success() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let rows: String = (0..10).map(|id| format!("INSERT INTO t VALUES ({id}, random());\n")).collect();
+    imported(&place, "app", &format!("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT);\n{rows}"));
+    let words = ["advise", "app.trace", "--device", "emmc-51", "--repeat", "1"];
+    place.fathom(&words).exits(0);
+    let end = place.fathom(&[&words[..], &["--cut"]].concat());
+    end.exits(1).says("error: the power cuts of DELETE/FULL and ").says("could not be tried");
+    assert!(end.stdout.contains("PRAGMA journal_mode = WAL"), "the advice is there: {end}");
+}
+
 /// A statement's text is in no anatomy without its values taken out: they are the users'.
 #[test]
 fn an_anatomy_has_its_statements_and_no_value_of_them() {

@@ -63,7 +63,7 @@ pub(super) fn power_cut(
         return Err(WorkError::Interrupted);
     }
     recording.check(&acknowledged).map_err(failed)?;
-    let commits = run.script.steps.len() as u64 - 1;
+    let commits = (run.script.steps.len() as u64).saturating_sub(run.script.prepared);
     let recorded = RecordedRun::of(&recording, commits, seed, Some(run.script), behaviour);
     let limits = Limits {
         from: 0,

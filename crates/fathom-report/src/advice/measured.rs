@@ -40,6 +40,11 @@ impl MeasuredCut {
         found.outcome.breaks_promise.then_some((found, &found.outcome))
     }
 
+    /// Whether any of its states was judged.
+    fn is_tried(&self) -> bool {
+        self.finding.as_ref().is_ok_and(|found| found.outcome.tally.states > 0)
+    }
+
     fn sentence(&self) -> String {
         let name = self.candidate.name();
         let found = match &self.finding {
@@ -166,6 +171,27 @@ impl Advice {
             ));
         }
         all
+    }
+
+    /// Why power cuts that were asked for let the command fail, as `fathom cut` does of the same
+    /// settings: one takes more than some promise, the application's own too, or some could not be
+    /// tried. None where neither is so.
+    #[must_use]
+    pub fn cut_problem(&self) -> Option<String> {
+        let names = |is_meant: fn(&MeasuredCut) -> bool| {
+            let mut names: Vec<String> = Vec::new();
+            for name in self.cuts.iter().filter(|cut| is_meant(cut)).map(|cut| cut.candidate.name()) {
+                // On another file system they have the same name.
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            (!names.is_empty()).then(|| names.join(" and "))
+        };
+        if let Some(names) = names(|cut| cut.broken().is_some()) {
+            return Some(format!("a power cut takes more than the settings promise (!): {names}"));
+        }
+        names(|cut| !cut.is_tried()).map(|names| format!("the power cuts of {names} could not be tried"))
     }
 
     /// What power cuts left, each setting in a sentence.

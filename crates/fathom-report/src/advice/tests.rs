@@ -161,6 +161,29 @@ fn what_power_cuts_left_stands_beside_the_promise_and_contradicts_it() {
     assert!(!with(vec![cut("delete", true)]).contains("But DELETE"), "only said below");
 }
 
+/// What happened: with `--cut` the command ended as if all were well where a setting had not been
+/// tried, and where what the application has now broke its promise.
+#[test]
+fn power_cuts_that_were_not_tried_or_broke_a_promise_are_a_problem() {
+    let of = |cuts: Vec<MeasuredCut>| Advice { cuts, ..advice(vec![advised("sd-a", 1.0)]) }.cut_problem();
+    assert_eq!(of(Vec::new()), None, "nobody asked");
+    assert_eq!(of(vec![cut("wal", false), cut("delete", false)]), None);
+    let untried = || MeasuredCut { finding: Err("no root".into()), ..cut("delete", false) };
+    let none_judged = || {
+        let mut cut = cut("wal", false);
+        if let Ok(found) = &mut cut.finding {
+            found.outcome.tally = fathom_cut::Tally::default();
+        }
+        cut
+    };
+    let said = of(vec![cut("wal", false), untried()]).unwrap();
+    assert_eq!(said, "the power cuts of DELETE/FULL could not be tried");
+    assert!(of(vec![none_judged(), untried()]).unwrap().contains("of WAL/FULL and DELETE/FULL could not"));
+    // What the application has now, too, and before what could not be tried.
+    let said = of(vec![none_judged(), cut("delete", true)]).unwrap();
+    assert_eq!(said, "a power cut takes more than the settings promise (!): DELETE/FULL");
+}
+
 #[test]
 fn the_answer_can_be_pasted_and_says_what_it_promises_gains_and_rests_on() {
     let text = advice(vec![advised("sd-a", 1.0), advised("sd-b", 2.0)]).terminal(&Style::PLAIN);

@@ -119,7 +119,11 @@ fn answer(asked: &Advise, parsed: &Invocation, interrupt: &Interrupt) -> Result<
     }
     // Who named a device has no answer for it.
     let is_whole = advice.missing.is_empty() || (asked.device.is_empty() && asked.fs.is_empty());
-    Ok(if is_whole { Outcome::Good } else { Outcome::Failed })
+    let problem = advice.cut_problem();
+    if let Some(problem) = &problem {
+        tell!("error: {}", shown(problem));
+    }
+    Ok(if is_whole && problem.is_none() { Outcome::Good } else { Outcome::Failed })
 }
 
 /// What is asked, by whom, and of which devices.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fathom_cut::{
     AcknowledgedContents, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, POSTGRESQL,
-    RecordedRun, Run, SMSC, Scratch, Script, Side, has_own_work, has_server, judge, record,
+    RecordedRun, Run, SMSC, Script, Side, has_own_work, has_server, judge, record,
 };
 use fathom_device::{Kind, Model, external_of};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
@@ -20,11 +20,14 @@ use fathom_stack::guest::Kernel;
 use fathom_stack::{Machine, StackError, StackSpec};
 use fathom_workload::engine::check_settings;
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
-use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::cli::{CutArgs, KeepsArg};
 use crate::outcome::{Error, Outcome};
+
+mod recordings;
+
+use recordings::{Recordings, is_index, log_of, recorded_in};
 
 /// Smallest image that every file system of a kind takes, beyond its own smallest, MiB.
 const SIZE_MIB: u64 = 64;
@@ -32,12 +35,6 @@ const SIZE_MIB: u64 = 64;
 const CLUSTER_MIB: u64 = 256;
 /// Time that each run has, whatever those before it have left.
 const RUN_LEAST: Duration = Duration::from_secs(10);
-/// File of a directory of recordings that says what they are of.
-const INDEX: &str = "cut.json";
-/// Version of its form.
-const VERSION: u32 = 1;
-/// The operation log in a cell's directory.
-const LOG: &str = "operations";
 
 /// Settings of a cell.
 #[derive(Clone, Debug)]
@@ -47,23 +44,26 @@ struct Cell {
     label: String,
 }
 
-/// What lies in a directory of recordings.
-#[derive(Debug, Serialize, Deserialize)]
-struct Index {
-    /// Version of this file's form.
-    version: u32,
-    /// By the number of the cell.
-    cells: BTreeMap<usize, RecordedRun>,
-}
-
 /// Does what was asked.
 pub fn run(asked: &CutArgs) -> super::Result {
     if !asked.table.is_empty() {
         return table(&asked.table);
     }
-    if let Some(directory) = &asked.replay {
-        return replay(asked, directory);
+    let interrupt = Interrupt::new();
+    let done = match &asked.replay {
+        Some(directory) => replay(asked, directory, &interrupt),
+        None => tried_all(asked, &interrupt),
+    };
+    // What was begun is gone with it, and what was found until then is shown.
+    if let (Err(error), Some(signal)) = (&done, interrupt.signal()) {
+        tell!("error: {}", error.message());
+        crate::ending::as_the_signal(signal);
     }
+    done
+}
+
+/// Records every cell and judges its states.
+fn tried_all(asked: &CutArgs, interrupt: &Interrupt) -> super::Result {
     if asked.state.is_some() || asked.image.is_some() {
         let option = if asked.state.is_some() { "--state" } else { "--image" };
         return Err(Error::usage(format!("{option} is for --replay DIR, which names the recordings")));
@@ -84,10 +84,8 @@ pub fn run(asked: &CutArgs) -> super::Result {
         return Err(Error::usage(StackError::from(problem)));
     }
     super::open_stdout()?;
-    let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
-    let logs = Logs::new(asked.record.as_deref())?;
-    let mut index = Index { version: VERSION, cells: BTreeMap::new() };
+    let mut recordings = Recordings::new(asked.record.as_deref())?;
     let mut cuts = Cuts::default();
     let begin = Instant::now();
     for (number, (cell, stack)) in (1..).zip(cells.iter().zip(stacks)) {
@@ -97,10 +95,16 @@ pub fn run(asked: &CutArgs) -> super::Result {
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells.len() + 1 - number).unwrap_or(1).max(1);
         note(&format!("{number} of {}: {}", cells.len(), title_of_words(&cell.label)));
-        let stop = Stop { interrupt: &interrupt, end: end_of(begin, asked.time) };
-        match tried(asked, cell, stack, workload.as_ref(), behaviour, number, &logs, share, &stop) {
+        let stop = Stop { interrupt, end: end_of(begin, asked.time) };
+        let found = recordings
+            .begin(number)
+            .and_then(|log| tried(asked, cell, stack, workload.as_ref(), behaviour, &log, share, &stop));
+        if let Ok(Some((recorded, _))) = &found {
+            recordings.done(number, recorded);
+        }
+        recordings.remove_undone();
+        match found {
             Ok(Some((recorded, outcome))) => {
-                index.cells.insert(number, recorded.clone());
                 cuts.cells.push(Cut::new(number, cell.label.clone(), recorded, outcome));
             }
             Ok(None) => break,
@@ -111,12 +115,10 @@ pub fn run(asked: &CutArgs) -> super::Result {
             Err(error) => cuts.without.push((cell.label.clone(), error.to_string())),
         }
     }
-    let kept = asked.record.as_ref().map_or(Ok(()), |directory| {
-        let text = serde_json::to_string_pretty(&index).map_err(Error::failed)? + "\n";
-        super::write_text("--record", &directory.join(INDEX), &[], &text)
-    });
+    let kept = recordings.keep();
     // What was found is shown, whatever became of the recordings.
-    let shown = show(asked, &cuts, &interrupt);
+    let directory = kept.as_ref().ok().and_then(Option::as_deref);
+    let shown = show(asked, &cuts, interrupt, directory);
     kept.and(shown)
 }
 
@@ -128,8 +130,7 @@ fn tried(
     stack: StackSpec,
     workload: Option<&WorkloadSpec>,
     behaviour: Behaviour,
-    number: usize,
-    logs: &Logs,
+    log: &Path,
     time: Duration,
     stop: &Stop<'_>,
 ) -> Result<Option<(RecordedRun, fathom_cut::Outcome)>, CutError> {
@@ -154,9 +155,8 @@ fn tried(
         confined: workload.is_some(),
         stack,
     };
-    let log = logs.of(number)?;
     let begin = Instant::now();
-    let recording = record(&run, &log, &is_over)?;
+    let recording = record(&run, log, &is_over)?;
     if stop.interrupt.is_raised() {
         return Ok(None);
     }
@@ -173,7 +173,6 @@ fn tried(
     let recorded = RecordedRun::of(&recording, asked.commits, asked.seed, script, behaviour);
     let left = time.saturating_sub(begin.elapsed());
     let outcome = judged(asked, &recorded, &recording.history, left, stop.interrupt)?;
-    logs.done(number);
     Ok(Some((recorded, outcome)))
 }
 
@@ -221,8 +220,20 @@ fn table(files: &[PathBuf]) -> super::Result {
     for file in files {
         let wrong =
             |error: &dyn std::fmt::Display| Error::usage(format!("--table {}: {error}", shown_path(file)));
-        let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
-        let read: Cuts = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+        let wanted = "what `fathom cut --json` has printed";
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| wrong(&format!("{error}; give a file of {wanted}")))?;
+        let read: Cuts = serde_json::from_str(&text).map_err(|error| {
+            if !is_index(&text) {
+                return wrong(&format!("it is not {wanted}: {error}"));
+            }
+            let above = file.parent().filter(|above| !above.as_os_str().is_empty());
+            let directory = shown_path(above.unwrap_or(Path::new(".")));
+            wrong(&format!(
+                "it says what recordings are of, and not what became of them: give {wanted}, of these recordings \
+                 with --replay {directory}"
+            ))
+        })?;
         all.cells.extend(read.cells);
     }
     super::open_stdout()?;
@@ -230,38 +241,20 @@ fn table(files: &[PathBuf]) -> super::Result {
     Ok(Outcome::Good)
 }
 
-/// What lies in a directory of recordings.
-fn index(directory: &Path) -> Result<Index, Error> {
-    let file = directory.join(INDEX);
-    let wrong =
-        |error: &dyn std::fmt::Display| Error::usage(format!("--replay {}: {error}", shown_path(&file)));
-    let text = std::fs::read_to_string(&file).map_err(|error| wrong(&error))?;
-    let index: Index = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
-    if index.version != VERSION {
-        let problem = format!("version {} of its form: this Fathom reads {VERSION}", index.version);
-        return Err(wrong(&problem));
-    }
-    if index.cells.is_empty() {
-        return Err(wrong(&"nothing was recorded: no cell's run was done"));
-    }
-    Ok(index)
-}
-
 /// The states of recorded runs again, all or a piece.
-fn judge_again(asked: &CutArgs, directory: &Path) -> super::Result {
+fn judge_again(asked: &CutArgs, directory: &Path, interrupt: &Interrupt) -> super::Result {
     if asked.image.is_some() {
         return Err(Error::usage("--image is of one state: --state CELL/STATE, as the table names it"));
     }
     check_piece(asked)?;
-    let index = index(directory)?;
+    let recorded_cells = recorded_in(directory)?;
     check_machine()?;
     super::open_stdout()?;
-    let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     let mut cuts = Cuts::default();
     let begin = Instant::now();
-    let cells = index.cells.len();
-    for (place, (number, recorded)) in index.cells.into_iter().enumerate() {
+    let cells = recorded_cells.len();
+    for (place, (number, recorded)) in recorded_cells.into_iter().enumerate() {
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells - place).unwrap_or(1).max(1);
         let setting = |key: &str| recorded.settings.get(key).map_or("", String::as_str);
@@ -270,15 +263,14 @@ fn judge_again(asked: &CutArgs, directory: &Path) -> super::Result {
             "" => place,
             mode => format!("{place} {mode}/{}", setting("synchronous")),
         };
-        let log = directory.join(number.to_string()).join(LOG);
-        let history = recorded.history(&log).map_err(asked_or_failed)?;
-        let outcome = judged(asked, &recorded, &history, share, &interrupt).map_err(asked_or_failed)?;
+        let history = recorded.history(&log_of(directory, number)).map_err(asked_or_failed)?;
+        let outcome = judged(asked, &recorded, &history, share, interrupt).map_err(asked_or_failed)?;
         cuts.cells.push(Cut::new(number, label, recorded, outcome));
         if interrupt.is_raised() {
             break;
         }
     }
-    show(asked, &cuts, &interrupt)
+    show(asked, &cuts, interrupt, Some(directory))
 }
 
 fn check_piece(asked: &CutArgs) -> Result<(), Error> {
@@ -305,16 +297,21 @@ fn judged(
     judge(recorded, history, threads, limits, &|| interrupt.is_raised(), &|_, _| {})
 }
 
-/// Prints what was found, and says whether it is as promised.
-fn show(asked: &CutArgs, cuts: &Cuts, interrupt: &Interrupt) -> super::Result {
+/// Prints what was found, and says whether it is as promised; `kept`: the directory of the
+/// recordings.
+fn show(asked: &CutArgs, cuts: &Cuts, interrupt: &Interrupt, kept: Option<&Path>) -> super::Result {
     if asked.json {
         super::print_json(cuts)?;
     } else if !cuts.cells.is_empty() || !cuts.without.is_empty() {
-        let kept = asked.record.as_deref().or(asked.replay.as_deref());
         fathom_output::raw(&cuts.terminal(&super::style(), kept));
     }
     if interrupt.is_raised() {
-        return Err(Error::failed("stopped before everything was tried"));
+        let kept = asked.record.as_ref().and(kept);
+        let kept = kept.map_or_else(String::new, |kept| {
+            format!("; the runs that were done are kept in {}", shown_path(kept))
+        });
+        let said = "stopped before everything was tried: what was begun is removed";
+        return Err(Error::failed(format!("{said}{kept}")));
     }
     let untried = cuts.cells.iter().find(|cell| cell.outcome.tally.states == 0);
     let failed =
@@ -335,18 +332,18 @@ fn show(asked: &CutArgs, cuts: &Cuts, interrupt: &Interrupt) -> super::Result {
 }
 
 /// One state of a recorded run again.
-fn replay(asked: &CutArgs, directory: &Path) -> super::Result {
+fn replay(asked: &CutArgs, directory: &Path, interrupt: &Interrupt) -> super::Result {
     let Some(state) = &asked.state else {
-        return judge_again(asked, directory);
+        return judge_again(asked, directory, interrupt);
     };
     let numbers =
         state.split_once('/').and_then(|(cell, state)| Some((cell.parse().ok()?, state.parse().ok()?)));
     let Some((cell, number)): Option<(usize, usize)> = numbers else {
         return Err(Error::usage(format!("--state {state}: two numbers are asked for, as in 1/17")));
     };
-    let index = index(directory)?;
-    let Some(recorded) = index.cells.get(&cell) else {
-        let known: Vec<String> = index.cells.keys().map(usize::to_string).collect();
+    let cells = recorded_in(directory)?;
+    let Some(recorded) = cells.get(&cell) else {
+        let known: Vec<String> = cells.keys().map(usize::to_string).collect();
         return Err(Error::usage(format!(
             "--state {state}: there is no cell {cell}, but {}",
             known.join(", ")
@@ -355,7 +352,7 @@ fn replay(asked: &CutArgs, directory: &Path) -> super::Result {
     check_machine()?;
     super::open_stdout()?;
     super::tidy_up_on_signals()?;
-    let history = recorded.history(&directory.join(cell.to_string()).join(LOG)).map_err(asked_or_failed)?;
+    let history = recorded.history(&log_of(directory, cell)).map_err(asked_or_failed)?;
     if let Some(image) = &asked.image {
         if fathom_output::is_standard_output(image) {
             return Err(Error::usage(
@@ -621,40 +618,4 @@ fn checked(asked: &CutArgs, mut words: BTreeMap<String, String>, several: &[&str
         label += &format!(" {key}={}", of(key));
     }
     Ok(Cell { filesystem, settings, label })
-}
-
-/// Where logs lie: in a new directory that was asked for, or in one that goes again.
-struct Logs {
-    directory: PathBuf,
-    temporary: Option<Scratch>,
-}
-
-impl Logs {
-    fn new(asked: Option<&Path>) -> Result<Logs, Error> {
-        if let Some(directory) = asked {
-            super::text_path("--record", directory)?;
-            std::fs::create_dir(directory)
-                .map_err(|error| Error::usage(format!("--record {}: {error}", shown_path(directory))))?;
-            let directory = std::path::absolute(directory).map_err(Error::usage)?;
-            return Ok(Logs { directory, temporary: None });
-        }
-        let made = Scratch::new("cut-logs").map_err(Error::failed)?;
-        Ok(Logs { directory: made.path().to_owned(), temporary: Some(made) })
-    }
-
-    /// Of a cell.
-    fn of(&self, number: usize) -> Result<PathBuf, CutError> {
-        let directory = self.directory.join(number.to_string());
-        std::fs::create_dir(&directory)
-            .map_err(|source| CutError::Io { what: format!("make {}", shown_path(&directory)), source })?;
-        Ok(directory.join(LOG))
-    }
-
-    /// A cell's log is not needed any more.
-    fn done(&self, number: usize) {
-        if self.temporary.is_some() {
-            // What stays goes with the whole.
-            let _ = std::fs::remove_dir_all(self.directory.join(number.to_string()));
-        }
-    }
 }

@@ -44,6 +44,8 @@ impl Drop for Alone {
 /// How a call of `fathom` ended.
 pub struct End {
     pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
     words: String,
@@ -53,6 +55,7 @@ impl End {
     fn of(words: &[&str], output: std::process::Output) -> End {
         End {
             code: output.status.code(),
+            signal: std::os::unix::process::ExitStatusExt::signal(&output.status),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
             words: words.join(" "),
@@ -66,6 +69,14 @@ impl End {
             assert!(!self.stderr.contains("panicked"), "{self}");
             assert!(!self.stderr.trim().is_empty(), "an error says what is wrong: {self}");
         }
+        self
+    }
+
+    /// It ended as a signal ends any program: a shell has 128 and its number.
+    #[track_caller]
+    pub fn ends_by(&self, signal: i32) -> &End {
+        assert_eq!(self.signal, Some(signal), "{self}");
+        assert!(!self.stderr.contains("panicked"), "{self}");
         self
     }
 

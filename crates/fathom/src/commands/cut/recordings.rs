@@ -1,0 +1,183 @@
+//! The operation logs of a cut's cells: in a new directory that was asked for (`--record`), or in
+//! one that goes again.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use fathom_cut::{CutError, RecordedRun, Scratch};
+use fathom_device::{data_of, external_of};
+use fathom_output::{shown_path, tell};
+use serde::{Deserialize, Serialize};
+
+use super::super::{text_path, write_text};
+use crate::outcome::Error;
+
+/// File of a directory of recordings that says what they are of.
+const INDEX: &str = "cut.json";
+/// Version of its form.
+const VERSION: u32 = 1;
+/// The operation log in a cell's directory.
+const LOG: &str = "operations";
+
+/// What a directory of recordings says of itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct Index {
+    /// Version of this file's form.
+    version: u32,
+    /// By the number of the cell.
+    cells: BTreeMap<usize, RecordedRun>,
+}
+
+/// Where a cell's log lies.
+pub(super) fn log_of(directory: &Path, number: usize) -> PathBuf {
+    directory.join(number.to_string()).join(LOG)
+}
+
+/// What lies in a directory of recordings, by the number of the cell.
+pub(super) fn recorded_in(directory: &Path) -> Result<BTreeMap<usize, RecordedRun>, Error> {
+    let file = directory.join(INDEX);
+    let wrong =
+        |error: &dyn std::fmt::Display| Error::usage(format!("--replay {}: {error}", shown_path(&file)));
+    let text = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => wrong(
+            &"is not there; give the directory that `fathom cut --record DIR` has made, with this file in it",
+        ),
+        _ => wrong(&error),
+    })?;
+    let index: Index = serde_json::from_str(&text).map_err(|error| {
+        wrong(&format!("it is not what `fathom cut --record DIR` writes there, or is damaged: {error}"))
+    })?;
+    if index.version != VERSION {
+        return Err(wrong(&format!("version {} of its form: this Fathom reads {VERSION}", index.version)));
+    }
+    if index.cells.is_empty() {
+        return Err(wrong(&"nothing was recorded: no cell's run was done; record again in a new directory"));
+    }
+    Ok(index.cells)
+}
+
+/// Whether a text is what a directory of recordings says of itself.
+pub(super) fn is_index(text: &str) -> bool {
+    serde_json::from_str::<Index>(text).is_ok()
+}
+
+/// The logs of a call. What was asked for and is not [kept](Recordings::keep) goes when this does.
+pub(super) struct Recordings {
+    directory: PathBuf,
+    /// As the user has named it; none: it goes in any case.
+    asked: Option<PathBuf>,
+    _temporary: Option<Scratch>,
+    /// Cells that were begun, and are not done with.
+    begun: Vec<usize>,
+    done: BTreeMap<usize, RecordedRun>,
+    is_kept: bool,
+}
+
+impl Recordings {
+    /// Makes the directory.
+    ///
+    /// # Errors
+    /// It is there already, or cannot be made.
+    pub fn new(asked: Option<&Path>) -> Result<Recordings, Error> {
+        let of = |directory, asked, temporary| Recordings {
+            directory,
+            asked,
+            _temporary: temporary,
+            begun: Vec::new(),
+            done: BTreeMap::new(),
+            is_kept: false,
+        };
+        let Some(asked) = asked else {
+            let made = Scratch::new("cut-logs").map_err(Error::failed)?;
+            return Ok(of(made.path().to_owned(), None, Some(made)));
+        };
+        text_path("--record", asked)?;
+        let wrong = |problem: String| Error::usage(format!("--record {}: {problem}", shown_path(asked)));
+        let directory = std::path::absolute(asked).map_err(|error| wrong(error.to_string()))?;
+        std::fs::create_dir(&directory).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => wrong(
+                "is there already, and recordings lie in a directory of their own: give a new name".into(),
+            ),
+            ErrorKind::NotFound => wrong("the directory that it is to lie in is not there: make it".into()),
+            _ => wrong(format!("cannot be made: {error}")),
+        })?;
+        Ok(of(directory, Some(asked.to_owned()), None))
+    }
+
+    /// Where a cell's log is to lie.
+    ///
+    /// # Errors
+    /// Its directory cannot be made.
+    pub fn begin(&mut self, number: usize) -> Result<PathBuf, CutError> {
+        let log = log_of(&self.directory, number);
+        let directory = self.directory.join(number.to_string());
+        std::fs::create_dir(&directory)
+            .map_err(|source| CutError::Io { what: format!("make {}", shown_path(&directory)), source })?;
+        self.begun.push(number);
+        Ok(log)
+    }
+
+    /// A cell's log is whole: it stays if it was asked for.
+    pub fn done(&mut self, number: usize, recorded: &RecordedRun) {
+        if self.asked.is_some() {
+            self.begun.retain(|begun| *begun != number);
+            self.done.insert(number, recorded.clone());
+        }
+    }
+
+    /// Removes what cells that are not done have left.
+    pub fn remove_undone(&mut self) {
+        for number in std::mem::take(&mut self.begun) {
+            remove(&self.directory, number);
+        }
+    }
+
+    /// Writes down what was recorded, and says where that can be replayed from; nowhere where
+    /// nothing was recorded.
+    ///
+    /// # Errors
+    /// It cannot be written. Nothing stays then.
+    pub fn keep(&mut self) -> Result<Option<PathBuf>, Error> {
+        let Some(asked) = self.asked.clone() else { return Ok(None) };
+        self.remove_undone();
+        if self.done.is_empty() {
+            tell!("--record {}: no run was recorded, so the directory is removed", shown_path(&asked));
+            return Ok(None);
+        }
+        let index = Index { version: VERSION, cells: self.done.clone() };
+        let text = serde_json::to_string_pretty(&index).map_err(Error::failed)? + "\n";
+        write_text("--record", &asked.join(INDEX), &[], &text).map_err(|error| {
+            let remedy = "what was recorded is removed; name a directory where there is more room";
+            Error::failed(format!("{}: {remedy}", error.message()))
+        })?;
+        self.is_kept = true;
+        Ok(Some(asked))
+    }
+}
+
+impl Drop for Recordings {
+    /// Removes what this command has made, and nothing that somebody has put beside it.
+    fn drop(&mut self) {
+        if self.asked.is_none() || self.is_kept {
+            return;
+        }
+        self.remove_undone();
+        for number in self.done.keys() {
+            remove(&self.directory, *number);
+        }
+        let _ = std::fs::remove_file(self.directory.join(INDEX));
+        // Where it cannot be removed, something of others' lies in it.
+        let _ = std::fs::remove_dir(&self.directory);
+    }
+}
+
+/// Removes a cell's log. What cannot be removed stays: the cell was said not to be tried.
+fn remove(directory: &Path, number: usize) {
+    let log = log_of(directory, number);
+    for log in [external_of(&log), log] {
+        let _ = std::fs::remove_file(data_of(&log));
+        let _ = std::fs::remove_file(log);
+    }
+    let _ = std::fs::remove_dir(directory.join(number.to_string()));
+}
