@@ -5,6 +5,7 @@ use fathom_lab::analysis::times;
 use fathom_lab::experiment::Metric;
 use maud::{Markup, html};
 
+use super::facts::{loss_short, stands};
 use super::{Advice, place};
 use crate::number;
 use crate::page::{Page, label};
@@ -54,12 +55,18 @@ impl Advice {
                 h2 id="h-answer" { "The answer" }
                 @for finding in self.findings() { p.finding { (tame(&finding)) } }
                 @if let Some(partial) = &self.partial { p.assumed { (tame(partial)) } }
+                @if let Some(lines) = self.to_paste_for_all() {
+                    @let lines: Vec<String> = lines.iter().map(|line| tame(line)).collect();
+                    p.promise { "For all of them:" }
+                    pre.command { (lines.join("\n")) }
+                }
                 @for (on, lines) in self.to_paste() {
                     @let lines: Vec<String> = lines.iter().map(|line| tame(line)).collect();
                     p.promise { "For " (tame(&on)) ":" }
                     pre.command { (lines.join("\n")) }
                 }
                 @for promise in self.promises() { p.promise { (tame(&promise)) } }
+                @for waits in self.waits() { p.promise { (tame(&waits)) } }
                 @for missing in &self.missing { p.assumed { (tame(missing)) } }
             }
         }
@@ -95,7 +102,7 @@ impl Advice {
     }
 
     fn devices_table(&self) -> Markup {
-        const HEADS: [(&str, bool); 9] = [
+        let mut heads = vec![
             ("device", false),
             ("use", false),
             ("per second", true),
@@ -104,13 +111,14 @@ impl Advice {
             ("flushes", true),
             ("written", true),
             ("keeps", false),
-            ("stands", false),
         ];
+        heads.extend(self.has_losses().then_some(("may lose", false)));
+        heads.push(("stands", false));
         html! {
             h2 { "By device" }
             div.scroll {
                 table {
-                    (head(&HEADS))
+                    (head(&heads))
                     tbody { @for device in &self.devices { (self.device_row(device)) } }
                 }
             }
@@ -119,14 +127,6 @@ impl Advice {
     }
 
     fn device_row(&self, device: &DeviceAdvice) -> Markup {
-        let falls: Vec<&str> =
-            device.sways.iter().filter(|sway| !sway.stands).map(|sway| sway.what.as_str()).collect();
-        let stands = match falls.as_slice() {
-            _ if device.sways.is_empty() => "not asked".to_owned(),
-            [] => "yes".to_owned(),
-            all if device.is_unsure() => format!("unsure: not with {}", all.join(", ")),
-            all => format!("not with {}", all.join(", ")),
-        };
         let gain = device.gain.filter(|_| device.best != device.baseline);
         html! {
             tr {
@@ -136,12 +136,13 @@ impl Advice {
                     td.n { (number::plain(1e9 / named.ns())) }
                     td.n { (gain.map_or_else(|| "as it is".into(), |gain| times(&gain))) }
                     td.n { (named.p99_ns.map_or_else(String::new, number::time)) }
-                    td.n { (format!("{:.2}", named.flushes)) }
-                    td.n { (number::bytes(named.written_bytes)) }
+                    td.n { (format!("{:.2}", named.of_writing(named.flushes))) }
+                    td.n { (number::bytes(named.of_writing(named.written_bytes))) }
                     td { (durability_text(named.durability)) }
-                    td.words { (tame(&stands)) }
+                    @if self.has_losses() { td { (loss_short(named)) } }
+                    td.words { (tame(&stands(device))) }
                 } @else {
-                    td colspan="8" { "nothing that was tried keeps it" }
+                    td colspan=(if self.has_losses() { "9" } else { "8" }) { "nothing that was tried keeps it" }
                 }
             }
         }
@@ -149,7 +150,7 @@ impl Advice {
 
     /// Every setting on every device, behind a fold.
     fn everything(&self) -> Markup {
-        const HEADS: [(&str, bool); 10] = [
+        const HEADS: [(&str, bool); 11] = [
             ("device", false),
             ("setting", false),
             ("per second", true),
@@ -160,6 +161,7 @@ impl Advice {
             ("flushes", true),
             ("written", true),
             ("keeps", false),
+            ("may lose", false),
         ];
         html! {
             details.more {
@@ -191,9 +193,10 @@ impl Advice {
                 td.n { (tried.runs.len()) }
                 td.n { (number::percent(tried.cpu_ns / tried.ns().max(1e-3))) }
                 td.n { (tried.p99_ns.map_or_else(String::new, number::time)) }
-                td.n { (format!("{:.2}", tried.flushes)) }
-                td.n { (number::bytes(tried.written_bytes)) }
+                td.n { (format!("{:.2}", tried.of_writing(tried.flushes))) }
+                td.n { (number::bytes(tried.of_writing(tried.written_bytes))) }
                 td { (durability_text(tried.durability)) }
+                td { (loss_short(tried)) }
             }
         }
     }
