@@ -29,6 +29,9 @@ fn tried_in(candidate: &Candidate, ms: f64) -> Trial {
         p99_ns: None,
         flushes: 1.0,
         written_bytes: 4096.0,
+        writing: None,
+        loss: None,
+        is_log_felt: None,
     }
 }
 

@@ -122,15 +122,21 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
     let names =
         engines.iter().map(|engine| tame(&format!("{} {}", engine_name(&engine.name), engine.version)));
     words.extend((!engines.is_empty()).then(|| joined(&names.collect::<Vec<_>>())));
-    if let [engine] = engines.as_slice()
-        && let Some(page) = engine.settings.get("page_size")
-    {
+    let runs = results.cells.iter().filter_map(|cell| results.good_runs(cell.id).next());
+    let pages = runs.filter_map(|run| run.engine.as_ref()?.settings.get("page_size"));
+    if let Some(page) = only(pages).filter(|_| engines.len() == 1) {
         words.push(format!("page {}", tame(page)));
     }
     if analysis.measures.iter().any(|m| m.phase == phase && m.clock == Clock::Model) {
         words.push("in model time".into());
     }
     words.join(", ")
+}
+
+/// What all of them are; none where they differ, or there are none.
+fn only<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
 }
 
 /// What a naming column says of a cell.
@@ -328,4 +334,17 @@ fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
         out += &table.text(style);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: cells of several page sizes stood below "page 1024", that of the first.
+    #[test]
+    fn a_heading_says_of_pages_what_holds_for_all_of_them() {
+        assert_eq!(only(["1024", "1024"].into_iter()), Some("1024"));
+        assert_eq!(only(["1024", "4096"].into_iter()), None);
+        assert_eq!(only(std::iter::empty::<&str>()), None);
+    }
 }

@@ -106,11 +106,18 @@ impl Candidate {
     /// How many settings are not SQLite's default.
     #[must_use]
     pub fn changes(&self) -> usize {
-        let default = Candidate::default();
-        usize::from(self.journal_mode != default.journal_mode)
-            + usize::from(self.synchronous != default.synchronous)
-            + usize::from(self.page_size != default.page_size)
-            + self.more.len()
+        self.changes_from(&Candidate::default())
+    }
+
+    /// How many settings are not those of another.
+    #[must_use]
+    pub fn changes_from(&self, other: &Candidate) -> usize {
+        let has_not = |of: &Candidate, key: &String| !of.more.contains_key(key);
+        usize::from(self.journal_mode != other.journal_mode)
+            + usize::from(self.synchronous != other.synchronous)
+            + usize::from(self.page_size != other.page_size)
+            + self.more.iter().filter(|(key, value)| other.more.get(*key) != Some(*value)).count()
+            + other.more.keys().filter(|key| has_not(self, key)).count()
     }
 
     /// The statements that bring it about, in the order in which they have to be given.
@@ -155,7 +162,10 @@ impl Candidate {
         lines.push("-- each connection, when it is opened:".to_owned());
         lines.extend(each);
         if self.page_size != now.page_size {
-            lines.push("-- an existing database, once, opened by nobody else:".to_owned());
+            lines.push(
+                "-- NOT for the program: run once, by hand, on a database that exists and nobody has open:"
+                    .to_owned(),
+            );
             // In WAL mode VACUUM keeps the size of the pages.
             lines.push("PRAGMA journal_mode = DELETE;".to_owned());
             lines.push(format!("PRAGMA page_size = {};", self.page_size));

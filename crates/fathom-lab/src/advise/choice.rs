@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use fathom_workload::spec::Durability;
 
-use super::Trial;
+use super::{Candidate, Trial};
 use crate::stats::{Comparison, paired_ratio};
 
 /// How many times as fast one is as another, with its 95 % interval.
@@ -12,11 +12,17 @@ pub type Gain = Comparison;
 
 /// Settings that are so near to the fastest are as good: then the one that promises more, changes
 /// less, and has the more usual pages is named.
-const SAME: f64 = 1.02;
+pub(super) const SAME: f64 = 1.02;
 
 /// What is not proven, and less than this, is no reason to change anything; and advice that is so
-/// near to the best stands.
+/// near to the best stands. Where commits may be lost, so much speed is given for fewer of them.
 pub const ENOUGH: f64 = 1.05;
+
+/// What is not proven to be faster, and by less than this, is no reason to change more.
+const UNPROVEN: f64 = 1.1;
+
+/// Losses that differ by less are the same: how many commits lie between two checkpoints differs.
+const SAME_LOSS: f64 = 1.1;
 
 /// Bytes of a page by SQLite's default.
 const USUAL_PAGE: u32 = 4096;
@@ -24,33 +30,126 @@ const USUAL_PAGE: u32 = 4096;
 /// What a weaker promise must bring to be worth a sentence.
 const WORTH: f64 = 1.1;
 
-/// The fastest whose promise is allowed; none where none is. A promise that is not known is none.
+/// What a setting asks of whoever takes it, from the least: that it locks others out, settings that
+/// are other than now, and how far its pages are from the usual size.
+pub(super) fn effort_of(trial: &Trial, now: Option<&Candidate>) -> (bool, usize, u32) {
+    let candidate = &trial.candidate;
+    let changes = now.map_or_else(|| candidate.changes(), |now| candidate.changes_from(now));
+    let pages = candidate.page_size.max(1).ilog2().abs_diff(USUAL_PAGE.ilog2());
+    (locks_out(candidate, now), changes, pages)
+}
+
+/// Whether others cannot open the database any more, who can now.
+fn locks_out(candidate: &Candidate, now: Option<&Candidate>) -> bool {
+    let is_exclusive = |candidate: &Candidate| {
+        candidate.more.get("locking_mode").is_some_and(|mode| mode.eq_ignore_ascii_case("exclusive"))
+    };
+    is_exclusive(candidate) && !now.is_some_and(is_exclusive)
+}
+
+fn fastest<'a>(trials: &[(usize, &'a Trial)]) -> Option<(usize, &'a Trial)> {
+    trials.iter().copied().min_by(|a, b| a.1.ns().total_cmp(&b.1.ns()))
+}
+
+/// Those that may be named at all: their promise is allowed (one that is not known is none), what
+/// they set can have an effect, and what locks others out is proven to be faster than all that does
+/// not.
+fn allowed<'a>(tried: &'a [Trial], must: Durability, now: Option<&Candidate>) -> Vec<(usize, &'a Trial)> {
+    let keeps = |trial: &Trial| trial.durability.is_some_and(|own| own >= must);
+    let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, trial)| keeps(trial)).collect();
+    let felt: Vec<(usize, &Trial)> = all
+        .iter()
+        .copied()
+        .filter(|(_, trial)| !trial.is_idle(tried) || now == Some(&trial.candidate))
+        .collect();
+    let all = if felt.is_empty() { all } else { felt };
+    let (out, open): (Vec<_>, Vec<_>) =
+        all.iter().copied().partition(|(_, trial)| locks_out(&trial.candidate, now));
+    let Some((_, best)) = fastest(&open) else { return all };
+    let is_worth = |trial: &Trial| gain(trial, best).is_some_and(|gain| gain.proven && gain.ratio >= SAME);
+    open.into_iter().chain(out.into_iter().filter(|(_, trial)| is_worth(trial))).collect()
+}
+
+/// The fastest whose promise is allowed, or one that is as good and asks less; none where none is
+/// allowed.
 #[must_use]
 pub fn choose(tried: &[Trial], must: Durability, baseline: Option<usize>) -> Option<usize> {
-    let allowed = |tried: &&Trial| tried.durability.is_some_and(|own| own >= must);
-    let fastest = tried.iter().filter(allowed).map(Trial::ns).min_by(f64::total_cmp)?;
-    let near = tried.iter().enumerate().filter(|(_, tried)| allowed(tried) && tried.ns() <= fastest * SAME);
-    let best = near.min_by(|(_, a), (_, b)| {
-        let rank = |tried: &Trial| {
-            let candidate = &tried.candidate;
-            (
-                Reverse(tried.durability),
-                candidate.changes(),
-                candidate.page_size.max(1).ilog2().abs_diff(USUAL_PAGE.ilog2()),
-            )
-        };
-        rank(a).cmp(&rank(b)).then(a.ns().total_cmp(&b.ns()))
-    });
-    let best = best?.0;
+    let now = baseline.map(|base| &tried[base].candidate);
+    let allowed = allowed(tried, must, now);
+    let fastest_ns = fastest(&allowed)?.1.ns();
+    let (best, _) = as_good(&allowed, now)?;
     // What they have stays where nothing is proven to be worth a change.
-    match baseline {
-        Some(base) if allowed(&&tried[base]) && tried[base].ns() <= fastest * ENOUGH => {
-            let gain = gain(&tried[best], &tried[base]);
-            let is_worth = gain.is_some_and(|gain| gain.proven && gain.ratio >= SAME);
-            Some(if is_worth { best } else { base })
-        }
-        _ => Some(best),
+    let Some(base) = baseline.filter(|base| allowed.iter().any(|trial| trial.0 == *base)) else {
+        return Some(best);
+    };
+    if tried[base].ns() > fastest_ns * ENOUGH {
+        return Some(best);
     }
+    let gain = gain(&tried[best], &tried[base]);
+    let is_worth = gain.is_some_and(|gain| gain.proven && gain.ratio >= SAME);
+    // What loses fewer commits is worth a change that is not slower.
+    let is_safer =
+        lost(&tried[best]) < lost(&tried[base]) / SAME_LOSS && tried[best].ns() <= tried[base].ns();
+    Some(if is_worth || is_safer { best } else { base })
+}
+
+/// Commits that a power cut may take.
+fn lost(trial: &Trial) -> f64 {
+    match (trial.durability, trial.loss) {
+        (Some(Durability::PowerCut), _) => 0.0,
+        (Some(Durability::PowerCutAllButLast), _) => 1.0,
+        (_, Some(loss)) => loss.commits as f64,
+        (_, None) => f64::INFINITY,
+    }
+}
+
+/// The fastest, and the one that settings have to be as good as: where the fastest may lose commits,
+/// a little speed is given for fewer of them.
+fn leading<'a>(all: &[(usize, &'a Trial)]) -> Option<[(usize, &'a Trial); 2]> {
+    let first = fastest(all)?;
+    if first.1.durability != Some(Durability::PowerCutPrefix) {
+        return Some([first; 2]);
+    }
+    let near: Vec<(usize, &Trial)> =
+        all.iter().copied().filter(|(_, trial)| trial.ns() <= first.1.ns() * ENOUGH).collect();
+    let least = near.iter().map(|(_, trial)| lost(trial)).fold(f64::INFINITY, f64::min);
+    let safer: Vec<(usize, &Trial)> =
+        near.into_iter().filter(|(_, trial)| lost(trial) <= least.max(1.0) * SAME_LOSS).collect();
+    Some([first, fastest(&safer)?])
+}
+
+/// Of those that are as good as what leads, the one that promises more, loses less, and asks less.
+/// What nothing is proven to be better than is as good.
+fn as_good<'a>(all: &[(usize, &'a Trial)], now: Option<&Candidate>) -> Option<(usize, &'a Trial)> {
+    let [(_, first), (place, best)] = leading(all)?;
+    let is_unproven = |trial: &Trial| gain(first, trial).is_none_or(|gain| !gain.proven);
+    let is_as_good = |trial: &Trial| {
+        let is_near = trial.ns() <= best.ns() * SAME && trial.ns() <= first.ns() * ENOUGH;
+        let loses_no_more = lost(trial) <= lost(best).max(1.0) * SAME_LOSS;
+        loses_no_more && (is_near || (trial.ns() <= first.ns() * UNPROVEN && is_unproven(trial)))
+    };
+    let near = all.iter().copied().filter(|(_, trial)| is_as_good(trial));
+    Some(least_effort(near, now).unwrap_or((place, best)))
+}
+
+/// The one that promises more, then the one that asks less, then the faster.
+fn least_effort<'a>(
+    all: impl Iterator<Item = (usize, &'a Trial)>,
+    now: Option<&Candidate>,
+) -> Option<(usize, &'a Trial)> {
+    let rank = |trial: &Trial| (Reverse(trial.durability), effort_of(trial, now));
+    all.min_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)).then(a.ns().total_cmp(&b.ns())))
+}
+
+/// What leads of single runs, which prove nothing: what [`choose`] would name of them if they did.
+#[must_use]
+pub(super) fn lead(tried: &[Trial], must: Durability) -> Option<usize> {
+    let keeps = |trial: &Trial| trial.durability.is_some_and(|own| own >= must) && !trial.is_idle(tried);
+    let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, trial)| keeps(trial)).collect();
+    let [_, (_, best)] = leading(&all)?;
+    let is_near =
+        |trial: &Trial| trial.ns() <= best.ns() * SAME && lost(trial) <= lost(best).max(1.0) * SAME_LOSS;
+    least_effort(all.iter().copied().filter(|(_, trial)| is_near(trial)), None).map(|one| one.0)
 }
 
 /// How many times as fast `a` is as `b`: the blocks that both have, paired.
@@ -68,13 +167,12 @@ pub fn gain(a: &Trial, b: &Trial) -> Option<Gain> {
 /// is proven to be worth a thought.
 #[must_use]
 pub fn weaker(tried: &[Trial], best: usize, must: Durability) -> Option<(usize, Gain)> {
-    let sound =
-        |tried: &Trial| tried.durability.is_some_and(|own| own < must && own >= Durability::PowerCutPrefix);
-    let (place, found) = tried
-        .iter()
-        .enumerate()
-        .filter(|(_, tried)| sound(tried))
-        .min_by(|(_, a), (_, b)| a.ns().total_cmp(&b.ns()))?;
+    let sound = |trial: &Trial| {
+        let is_sound = |own: Durability| own < must && own >= Durability::PowerCutPrefix;
+        trial.durability.is_some_and(is_sound) && !trial.is_idle(tried)
+    };
+    let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, tried)| sound(tried)).collect();
+    let [_, (place, found)] = leading(&all)?;
     let gain = gain(found, &tried[best])?;
     (gain.ratio >= WORTH).then_some((place, gain))
 }

@@ -11,8 +11,9 @@
 //!    is the engine's own word ([`Durability`], read back from the run); nothing is judged again.
 //! 4. [`sways`] asks the same of devices whose flushes and writes take half or twice as long, and
 //!    of a slower processor: what the advice rests on.
+//! 5. [`common`] names one setting for several devices.
 //!
-//! 5. [`leaders`] are those that `--live` runs on the modelled device itself, in paired blocks;
+//! 6. [`leaders`] are those that `--live` runs on the modelled device itself, in paired blocks;
 //!    [`LiveAdvice`] sets that beside what was simulated.
 //!
 //! The last round alone makes the numbers that are shown: who was fastest among many by luck is
@@ -20,8 +21,10 @@
 
 mod candidate;
 mod choice;
+mod common;
 mod effort;
 mod live;
+mod loss;
 mod rounds;
 mod scatter;
 mod search;
@@ -30,8 +33,10 @@ mod trial;
 
 pub use candidate::Candidate;
 pub use choice::{ENOUGH, Gain, choose, gain, weaker, with_same_pages};
+pub use common::{Common, common};
 pub use effort::{ANSWER_WITHIN, Effort, PRECISE, REPEATS};
-pub use live::{Agreement, LEADERS, LiveAdvice, LiveTrial, leaders};
+pub use live::{Agreement, LEADERS, LiveAdvice, LiveTrial, Verdict, leaders, meet};
+pub use loss::{Loss, Writing};
 pub use rounds::{AppUse, Finalists, finalists, first, second, third};
 pub use scatter::scatter;
 pub use search::{ROUNDS, Recorder, search};

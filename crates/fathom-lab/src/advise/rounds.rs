@@ -124,6 +124,7 @@ pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
         let Some(fastest) = fastest(tried, &|own| own >= must) else { continue };
         for candidate in combinations(fastest, tried, must) {
             push(&mut leaders, plain_of(tried, &candidate));
+            push(&mut combined, open(&candidate));
             push(&mut combined, candidate);
         }
     }
@@ -202,7 +203,10 @@ pub struct Finalists {
 pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability) -> Finalists {
     let mut all = vec![baseline.clone()];
     let allowed = |tried: &[Trial]| -> Vec<Trial> {
-        let keeps = |trial: &&Trial| trial.durability.is_some_and(|own| own >= must);
+        let keeps = |trial: &&Trial| {
+            let is_told = !trial.is_idle(tried) || trial.candidate == *baseline;
+            is_told && trial.durability.is_some_and(|own| own >= must)
+        };
         let mut allowed: Vec<Trial> = tried.iter().filter(keeps).cloned().collect();
         allowed.sort_by(|a, b| a.ns().total_cmp(&b.ns()));
         allowed
@@ -218,6 +222,21 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
             adding.push(allowed);
         }
     }
+    for (allowed, tried) in &of_devices {
+        // What locks others out, changes more, or loses more commits has to be proven to be faster
+        // than what does not.
+        let Some(fastest) = allowed.first() else { continue };
+        let is_open = |trial: &&Trial| open(&trial.candidate) == trial.candidate;
+        if let Some(open) = allowed.iter().find(is_open) {
+            push(&mut all, open.candidate.clone());
+        }
+        push(&mut all, plain_of(tried, &fastest.candidate));
+        let near = allowed.iter().filter(|trial| trial.ns() <= fastest.ns() * super::ENOUGH);
+        let losing = near.filter_map(|trial| Some((trial.loss?.commits, trial)));
+        if let Some((_, safer)) = losing.min_by_key(|trial| trial.0) {
+            push(&mut all, safer.candidate.clone());
+        }
+    }
     for (allowed, _) in &of_devices {
         // Other pages take a VACUUM of a database that exists: what can be had without is told.
         let has_own_pages = |trial: &&Trial| trial.candidate.page_size == baseline.page_size;
@@ -229,7 +248,8 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
     for (allowed, tried) in &of_devices {
         let Some(fastest) = allowed.first() else { continue };
         for candidate in combinations(fastest, tried, must) {
-            push(&mut all, candidate);
+            push(&mut all, candidate.clone());
+            push(&mut all, open(&candidate));
         }
     }
     for allowed in adding {
@@ -249,6 +269,13 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
     };
     let leaders = of_devices.iter().flat_map(|(allowed, _)| first(allowed)).collect();
     Finalists { all, needed, leaders }
+}
+
+/// The same without what locks others out.
+fn open(candidate: &Candidate) -> Candidate {
+    let mut open = candidate.clone();
+    open.more.retain(|key, value| key != "locking_mode" || value != "exclusive");
+    open
 }
 
 /// A weaker one with the tuning of the fastest, where both have the same journal, but for a short
@@ -322,8 +349,11 @@ fn together(candidate: &Candidate, tried: &[Trial]) -> (Candidate, f64) {
         found.page_size = best.candidate.page_size;
         expected_ns = best.ns();
     }
-    let mut alone: Vec<&Trial> =
-        of_mode.iter().copied().filter(|trial| trial.ns() < plain.ns() * 0.99).collect();
+    let mut alone: Vec<&Trial> = of_mode
+        .iter()
+        .copied()
+        .filter(|trial| !trial.is_idle(tried) && trial.ns() < plain.ns() * 0.99)
+        .collect();
     alone.sort_by(|a, b| a.ns().total_cmp(&b.ns()));
     let mut keys = Vec::new();
     for trial in alone {

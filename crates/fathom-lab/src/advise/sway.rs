@@ -4,8 +4,8 @@ use fathom_device::{Cache, Model, Side};
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
-use super::choice::ENOUGH;
-use super::{DeviceAdvice, Trial, choose, trials};
+use super::choice::{ENOUGH, lead};
+use super::{DeviceAdvice, Trial, trials};
 use crate::simulate::StudyError;
 use crate::store::Results;
 
@@ -104,7 +104,7 @@ fn sway(
     must: Durability,
 ) -> Option<Sensitivity> {
     let place = |label: &str| base.iter().position(|cell| cell.label == label);
-    let fastest = &tried[choose(tried, must, None)?];
+    let fastest = &tried[lead(tried, must)?];
     let named = tried.iter().find(|tried| tried.label == base[best].label)?;
     let behind = named.ns() / fastest.ns();
     Some(Sensitivity { what, best: place(&fastest.label)?, behind, stands: behind <= ENOUGH })

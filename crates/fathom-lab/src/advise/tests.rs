@@ -25,6 +25,9 @@ fn tried_in(candidate: Candidate, durability: Option<Durability>, times_ms: &[f6
         p99_ns: None,
         flushes: 1.0,
         written_bytes: 4096.0,
+        writing: None,
+        loss: None,
+        is_log_felt: None,
     }
 }
 
@@ -108,6 +111,97 @@ fn of_equals_the_one_with_the_more_usual_pages_is_named() {
     assert_eq!(place.map(|place| tried[place].candidate.page_size), Some(512), "3 % is more than equal");
 }
 
+/// What happened: of two times the same command on a trace of 23 commits, one named
+/// `locking_mode exclusive`, the other 1 KiB pages, and a third `wal_autocheckpoint 4000`, which a
+/// log of 50 pages never comes to.
+#[test]
+fn near_ties_go_to_what_asks_the_least_and_what_has_no_effect_is_never_named() {
+    let with = |key: &str, value: &str, ms: &[f64]| {
+        let candidate = Candidate::new("wal", "full").with(key, value);
+        tried_in(candidate, Some(Durability::PowerCut), ms)
+    };
+    let long_log = |ms: &[f64]| Trial { is_log_felt: Some(false), ..with("wal_autocheckpoint", "4000", ms) };
+    let (plain, now) = (with("page_size", "4096", &[5.0, 5.3, 5.1]), one("delete", "full", 10.0));
+    let must = Durability::PowerCutAllButLast;
+    for other in [
+        with("locking_mode", "exclusive", &[4.8, 5.2, 4.7]),
+        with("page_size", "1024", &[4.7, 5.2, 4.6]),
+        long_log(&[2.0, 2.01, 1.99]),
+        // It is faster, but not by what is worth to lock others out.
+        with("locking_mode", "exclusive", &[4.99, 5.29, 5.09]),
+    ] {
+        let name = other.candidate.name();
+        assert_eq!(named(&[now.clone(), other, plain.clone()], must), "WAL/FULL", "{name}");
+    }
+    // Its own short log is no other setting, also where it is never reached.
+    let own = Candidate::new("delete", "full").with("cache_size", "-500");
+    let short = |candidate: Candidate, ms: f64| {
+        let candidate = candidate.with("wal_autocheckpoint", "100");
+        let durability = Some(Durability::PowerCut);
+        Trial { is_log_felt: Some(false), ..tried_in(candidate, durability, &[ms, ms * 1.001, ms * 0.999]) }
+    };
+    let inherited = [
+        tried_in(own, Some(Durability::PowerCutAllButLast), &[9.0, 9.01, 8.99]),
+        short(Candidate::new("wal", "full").with("cache_size", "-500"), 4.0),
+    ];
+    assert_eq!(named(&inherited, must), "WAL/FULL, cache_size -500, wal_autocheckpoint 100");
+    // What is proven is named.
+    let proven = with("locking_mode", "exclusive", &[4.5, 4.77, 4.59]);
+    assert_eq!(named(&[now.clone(), proven, plain.clone()], must), "WAL/FULL, locking_mode exclusive");
+    // Of runs without an interval nothing is proven.
+    let single = [
+        one("delete", "full", 9.0),
+        with("locking_mode", "exclusive", &[4.0]),
+        with("page_size", "1024", &[4.7]),
+        with("page_size", "4096", &[5.0]),
+    ];
+    assert_eq!(named(&single, must), "WAL/FULL");
+}
+
+/// What happened: `wal_autocheckpoint 4000` was named with WAL/NORMAL for 2 % more speed, and takes
+/// four times as many commits at a power cut.
+#[test]
+fn where_commits_may_be_lost_fewer_are_worth_a_little_speed() {
+    let with = |log: Option<&str>, commits, ms: f64| {
+        let plain = Candidate::new("wal", "normal");
+        let candidate = log.map_or(plain.clone(), |pages| plain.with("wal_autocheckpoint", pages));
+        let loss = Some(Loss { commits, is_all: false });
+        let runs = [ms, ms * 1.001, ms * 0.999];
+        Trial { loss, ..tried_in(candidate, Some(Durability::PowerCutPrefix), &runs) }
+    };
+    let now = one("delete", "full", 10.0);
+    let all = |long_ms| [now.clone(), with(Some("4000"), 1000, long_ms), with(None, 250, 1.0)];
+    assert_eq!(named(&all(0.96), Durability::PowerCutPrefix), "WAL/NORMAL");
+    assert_eq!(named(&all(0.9), Durability::PowerCutPrefix), "WAL/NORMAL, wal_autocheckpoint 4000");
+}
+
+/// What happened: three devices had three settings, and who ships one program for all of them was
+/// told none.
+#[test]
+fn one_setting_for_all_devices_is_the_least_behind_where_it_is_furthest_behind() {
+    let of = |name: &str, ms: [f64; 3]| {
+        let pages = |size: &str, ms: f64| {
+            let candidate = Candidate::new("wal", "full").with("page_size", size);
+            tried_in(candidate, Some(Durability::PowerCut), &[ms, ms * 1.001, ms * 0.999])
+        };
+        let all = vec![
+            one("delete", "full", 20.0),
+            pages("512", ms[0]),
+            pages("1024", ms[1]),
+            pages("4096", ms[2]),
+            one("wal", "normal", 0.5),
+        ];
+        let must = Durability::PowerCutAllButLast;
+        DeviceAdvice::of(Some(name.into()), String::new(), all, &Candidate::default(), must)
+    };
+    let devices = [of("a", [4.0, 4.4, 6.0]), of("b", [6.0, 4.4, 4.0])];
+    let found = common(&devices, Durability::PowerCutAllButLast).unwrap();
+    assert_eq!(found.candidate.page_size, 1024);
+    assert!((found.worst - 1.1).abs() < 0.01, "{found:?}");
+    assert_eq!(found.of_each.iter().map(|of| of.0).collect::<Vec<_>>(), [2, 2]);
+    assert!(common(&devices[..1], Durability::PowerCut).is_none());
+}
+
 #[test]
 fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     let own = Candidate::new("wal", "normal").with("wal_autocheckpoint", "100").with("cache_size", "-500");
@@ -165,7 +259,11 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), expected);
     let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast).all);
     let own_pages = "wal/full/4096/wal_autocheckpoint=4000";
-    assert_eq!(last, ["delete/full/4096", "wal/full/1024", own_pages, together, "wal/normal/1024"]);
+    // And the mode as it is, which asks less: what is no faster for sure gives way to it. It was not
+    // among them, and one command named pages of 1 KiB, and the same one pages of 2 KiB.
+    let plain = "wal/full/4096";
+    let expected = ["delete/full/4096", "wal/full/1024", plain, own_pages, together, "wal/normal/1024"];
+    assert_eq!(last, expected);
     // Of several lengths the best is taken, and what is weaker does not get a short one.
     let mut short = round.clone();
     short[0].extend([
@@ -176,7 +274,8 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     let last = keys(&finalists(&Candidate::default(), &short, Durability::PowerCutAllButLast).all);
     let together = "wal/full/1024/locking_mode=exclusive/wal_autocheckpoint=300";
     let short = "wal/full/4096/wal_autocheckpoint=300";
-    assert_eq!(last, ["delete/full/4096", short, together, "wal/normal/4096"]);
+    let open = "wal/full/1024/wal_autocheckpoint=300";
+    assert_eq!(last, ["delete/full/4096", short, plain, together, open, "wal/normal/4096"]);
     // Larger ones are tried while they go on getting better.
     round[0].push(with("page_size", "8192", 3.9));
     assert!(keys(&third(&round, Durability::PowerCutAllButLast)).contains(&"wal/full/16384".into()));
@@ -270,8 +369,10 @@ proptest! {
             None => prop_assert!(!tried.iter().any(keeps)),
             Some(place) => {
                 prop_assert!(keeps(&tried[place]));
-                let fastest = tried.iter().filter(|tried| keeps(tried)).map(Trial::ns).fold(f64::INFINITY, f64::min);
-                prop_assert!(tried[place].ns() <= fastest * ENOUGH);
+                let fastest = tried.iter().filter(|tried| keeps(tried)).min_by(|a, b| a.ns().total_cmp(&b.ns())).unwrap();
+                let is_proven = gain(fastest, &tried[place]).is_some_and(|gain| gain.proven);
+                let most = if is_proven { ENOUGH } else { 1.1 };
+                prop_assert!(tried[place].ns() <= fastest.ns() * most);
                 if let Some((other, gain)) = weaker(&tried, place, must) {
                     prop_assert!(!keeps(&tried[other]) && gain.ratio > 1.0);
                     prop_assert!(tried[other].durability >= Some(Durability::PowerCutPrefix));

@@ -1,14 +1,16 @@
 //! A setting on a device, and what it took there.
 
+use std::collections::BTreeMap;
+
 use fathom_device::Model;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
-use super::Candidate;
+use super::{Candidate, Loss, Writing};
 use crate::analysis::Analysis;
 use crate::simulate::{Question, Row, StudyError, study};
 use crate::stats::Interval;
-use crate::store::{CellRow, Results};
+use crate::store::{CellRow, Results, StoreError};
 
 /// A setting that was tried. Times are of one transaction.
 #[derive(Clone, Debug, Serialize)]
@@ -36,6 +38,13 @@ pub struct Trial {
     pub flushes: f64,
     /// Bytes written to the device; on this disk by SQLite.
     pub written_bytes: f64,
+    /// Transactions of one run that write; none where single ones were not kept.
+    pub writing: Option<u64>,
+    /// What a power cut may take, where it may take the last commits.
+    pub loss: Option<Loss>,
+    /// Whether the log of this trace is ever so long that the length that is set for it matters;
+    /// none where none is set, or nobody knows.
+    pub is_log_felt: Option<bool>,
 }
 
 impl Trial {
@@ -45,9 +54,56 @@ impl Trial {
         self.time_ns.mid
     }
 
+    /// Whether it differs from another one that was tried in nothing but a length of the log that
+    /// this trace's log never comes to: the two are the same, and this one asks more, or came later.
+    #[must_use]
+    pub fn is_idle(&self, tried: &[Trial]) -> bool {
+        const LOG: &str = "wal_autocheckpoint";
+        let plain = |trial: &Trial| {
+            let mut plain = trial.candidate.clone();
+            plain.more.remove(LOG);
+            plain
+        };
+        let is_other = |other: &&Trial| {
+            other.filesystem == self.filesystem
+                && other.candidate != self.candidate
+                && plain(other) == plain(self)
+        };
+        let own = tried.iter().position(|other| other.label == self.label).unwrap_or(tried.len());
+        let is_before = |(place, other): (usize, &Trial)| {
+            let has_no_log = !other.candidate.more.contains_key(LOG);
+            has_no_log || (other.is_log_felt == Some(false) && place < own)
+        };
+        self.is_log_felt == Some(false)
+            && tried.iter().enumerate().filter(|(_, other)| is_other(other)).any(is_before)
+    }
+
+    /// A number of one transaction (flushes, bytes) of one that writes: those that read do none of
+    /// it.
+    #[must_use]
+    pub fn of_writing(&self, of_each: f64) -> f64 {
+        let writing = self.writing.filter(|writing| *writing > 0).unwrap_or(self.count);
+        of_each * self.count as f64 / writing.max(1) as f64
+    }
+
+    /// Takes over what the executions did.
+    fn with(self, writing: Option<Writing>) -> Trial {
+        let is_of_log = self.candidate.more.contains_key("wal_autocheckpoint");
+        let is_prefix = self.durability == Some(Durability::PowerCutPrefix);
+        Trial {
+            writing: writing.map(|writing| writing.transactions),
+            loss: writing.filter(|_| is_prefix).map(|writing| writing.loss(&self.candidate)),
+            is_log_felt: writing.filter(|_| is_of_log).map(|writing| writing.is_log_felt(&self.candidate)),
+            ..self
+        }
+    }
+
     fn of_row(row: &Row, cell: &CellRow) -> Option<Trial> {
         Some(Trial {
             candidate: Candidate::of(cell.spec.engine.as_ref()?)?,
+            writing: None,
+            loss: None,
+            is_log_felt: None,
             filesystem: cell.spec.stack.place.name().to_owned(),
             label: cell.label.clone(),
             durability: row.durability,
@@ -73,12 +129,17 @@ pub fn trials(
     phase: &str,
     runs: Option<usize>,
 ) -> Result<(Vec<Vec<Trial>>, Vec<String>), StudyError> {
-    let phase = Some(phase.to_owned());
-    let question = Question { devices: devices.to_vec(), phase, runs, ..Question::default() };
+    let name = Some(phase.to_owned());
+    let question = Question { devices: devices.to_vec(), phase: name, runs, ..Question::default() };
     let study = study(results, &question)?;
+    let writing = writing(results, phase)?;
     let of_device = |model: &Model| {
         let rows = study.rows.iter().filter(|row| row.device == model.name);
-        rows.filter_map(|row| Trial::of_row(row, results.cell(row.cell)?)).collect()
+        let of_row = |row: &Row| {
+            let trial = Trial::of_row(row, results.cell(row.cell)?)?;
+            Some(trial.with(writing.get(&row.cell).copied()))
+        };
+        rows.filter_map(of_row).collect()
     };
     let mut notes: Vec<String> = Vec::new();
     for note in study.notes.into_iter().flat_map(|note| note.1) {
@@ -94,12 +155,31 @@ pub fn trials(
     Ok((devices.iter().map(of_device).collect(), notes))
 }
 
+/// What the executions of each recorded cell did, by its number.
+fn writing(results: &Results, phase: &str) -> Result<BTreeMap<i64, Writing>, StoreError> {
+    let mut all = BTreeMap::new();
+    for cell in &results.cells {
+        let candidate = cell.spec.engine.as_ref().and_then(Candidate::of);
+        let Some(candidate) = candidate else { continue };
+        if let Some(writing) = Writing::of(results, cell.id, phase, candidate.page_size)? {
+            all.insert(cell.id, writing);
+        }
+    }
+    Ok(all)
+}
+
 /// The cells as they were measured where they ran, in wall time.
-#[must_use]
-pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Vec<Trial> {
+///
+/// # Errors
+/// A file that was damaged after it was opened.
+pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Result<Vec<Trial>, StoreError> {
+    let writing = writing(results, phase)?;
     let of_cell = |cell: &CellRow| {
         let measure = analysis.get(cell.id, phase, None)?;
-        Some(Trial {
+        let trial = Trial {
+            writing: None,
+            loss: None,
+            is_log_felt: None,
             candidate: Candidate::of(cell.spec.engine.as_ref()?)?,
             filesystem: cell.spec.stack.place.name().to_owned(),
             label: cell.label.clone(),
@@ -111,7 +191,8 @@ pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Vec<T
             p99_ns: Some(measure.latency_ns[3]),
             flushes: measure.each_ns(|split| split.sync_calls),
             written_bytes: measure.each_ns(|split| split.write_bytes),
-        })
+        };
+        Some(trial.with(writing.get(&cell.id).copied()))
     };
-    results.cells.iter().filter_map(of_cell).collect()
+    Ok(results.cells.iter().filter_map(of_cell).collect())
 }

@@ -5,6 +5,7 @@ use fathom_lab::analysis::times;
 use fathom_lab::experiment::Metric;
 use maud::{Markup, html};
 
+use super::facts::{loss_short, stands};
 use super::{Advice, place};
 use crate::number;
 use crate::page::{Page, column, label, number_cell, scrolled, sorting};
@@ -54,12 +55,18 @@ impl Advice {
                 h2 id="h-answer" { "The answer" }
                 @for finding in self.findings() { p.finding { (tame(&finding)) } }
                 @if let Some(partial) = &self.partial { p.assumed { (tame(partial)) } }
+                @if let Some(lines) = self.to_paste_for_all() {
+                    @let lines: Vec<String> = lines.iter().map(|line| tame(line)).collect();
+                    p.promise { "For all of them:" }
+                    pre.command { (lines.join("\n")) }
+                }
                 @for (on, lines) in self.to_paste() {
                     @let lines: Vec<String> = lines.iter().map(|line| tame(line)).collect();
                     p.promise { "For " (tame(&on)) ":" }
                     pre.command { (lines.join("\n")) }
                 }
                 @for promise in self.promises() { p.promise { (tame(&promise)) } }
+                @for waits in self.waits() { p.promise { (tame(&waits)) } }
                 @for missing in &self.missing { p.assumed { (tame(missing)) } }
             }
         }
@@ -95,7 +102,7 @@ impl Advice {
     }
 
     fn devices_table(&self) -> Markup {
-        const HEADS: [(&str, bool); 9] = [
+        let mut heads = vec![
             ("device", false),
             ("use", false),
             ("per second", true),
@@ -104,13 +111,14 @@ impl Advice {
             ("flushes", true),
             ("written", true),
             ("keeps", false),
-            ("stands", false),
         ];
+        heads.extend(self.has_losses().then_some(("may lose", false)));
+        heads.push(("stands", false));
         html! {
             h2 { "By device" }
             (scrolled("By device", &html! {
                 table.sortable.close id="devices" {
-                    (head(&HEADS))
+                    (head(&heads))
                     tbody { @for device in &self.devices { (self.device_row(device)) } }
                 }
             }))
@@ -119,19 +127,13 @@ impl Advice {
     }
 
     fn device_row(&self, device: &DeviceAdvice) -> Markup {
-        let falls: Vec<&str> =
-            device.sways.iter().filter(|sway| !sway.stands).map(|sway| sway.what.as_str()).collect();
-        let stands = match falls.as_slice() {
-            _ if device.sways.is_empty() => "not asked".to_owned(),
-            [] => "yes".to_owned(),
-            all if device.is_unsure() => format!("unsure: not with {}", all.join(", ")),
-            all => format!("not with {}", all.join(", ")),
-        };
         let gain = device.gain.filter(|_| device.best != device.baseline);
         html! {
             tr {
                 th scope="row" title=(tame(&device.title)) { (label(&tame(place(device)))) }
                 @if let Some(named) = device.best_trial() {
+                    @let flushes = named.of_writing(named.flushes);
+                    @let written = named.of_writing(named.written_bytes);
                     td { (label(&tame(&self.name(named)))) }
                     (number_cell(Some(1e9 / named.ns()), &number::plain(1e9 / named.ns())))
                     (number_cell(
@@ -139,12 +141,13 @@ impl Advice {
                         &gain.map_or_else(|| "as it is".into(), |gain| times(&gain)),
                     ))
                     (number_cell(named.p99_ns, &named.p99_ns.map_or_else(String::new, number::time)))
-                    (number_cell(Some(named.flushes), &format!("{:.2}", named.flushes)))
-                    (number_cell(Some(named.written_bytes), &number::bytes(named.written_bytes)))
+                    (number_cell(Some(flushes), &format!("{flushes:.2}")))
+                    (number_cell(Some(written), &number::bytes(written)))
                     td.words { (durability_text(named.durability)) }
-                    td.words { (tame(&stands)) }
+                    @if self.has_losses() { td.words { (loss_short(named)) } }
+                    td.words { (tame(&stands(device))) }
                 } @else {
-                    td colspan="8" { "nothing that was tried keeps it" }
+                    td colspan=(if self.has_losses() { "9" } else { "8" }) { "nothing that was tried keeps it" }
                 }
             }
         }
@@ -152,7 +155,7 @@ impl Advice {
 
     /// Every setting on every device, behind a fold.
     fn everything(&self) -> Markup {
-        const HEADS: [(&str, bool); 10] = [
+        const HEADS: [(&str, bool); 11] = [
             ("device", false),
             ("setting", false),
             ("per second", true),
@@ -163,6 +166,7 @@ impl Advice {
             ("flushes", true),
             ("written", true),
             ("keeps", false),
+            ("may lose", false),
         ];
         html! {
             details.more {
@@ -183,6 +187,7 @@ impl Advice {
 
     fn tried_row(&self, device: &DeviceAdvice, tried: &Trial) -> Markup {
         let cpu = tried.cpu_ns / tried.ns().max(1e-3);
+        let (flushes, written) = (tried.of_writing(tried.flushes), tried.of_writing(tried.written_bytes));
         html! {
             tr {
                 td { (label(&tame(place(device)))) }
@@ -195,9 +200,10 @@ impl Advice {
                 td.n { (tried.runs.len()) }
                 (number_cell(Some(cpu), &number::percent(cpu)))
                 (number_cell(tried.p99_ns, &tried.p99_ns.map_or_else(String::new, number::time)))
-                (number_cell(Some(tried.flushes), &format!("{:.2}", tried.flushes)))
-                (number_cell(Some(tried.written_bytes), &number::bytes(tried.written_bytes)))
+                (number_cell(Some(flushes), &format!("{flushes:.2}")))
+                (number_cell(Some(written), &number::bytes(written)))
                 td.words { (durability_text(tried.durability)) }
+                td.words { (loss_short(tried)) }
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The advice of `fathom advise`, as text, JSON and a page.
 
+mod common;
+mod facts;
 mod html;
 mod measured;
 mod terminal;
@@ -30,6 +32,9 @@ pub struct Advice {
     pub baseline: Candidate,
     /// Where that is known from, as the end of a sentence.
     pub baseline_source: String,
+    /// Seconds from one writing transaction to the next, as the trace has them; none where its times
+    /// are not an application's.
+    pub pace_s: Option<f64>,
     /// For each device.
     pub devices: Vec<DeviceAdvice>,
     /// What it might do besides.
@@ -71,10 +76,14 @@ impl Advice {
                     "keeps": device.best_trial().and_then(|named| named.durability),
                     "pragmas": device.best_trial().map(of),
                     "times_as_fast": device.gain,
+                    "may_lose": device.best_trial().and_then(|named| named.loss),
+                    "flushes_of_writing": device.best_trial().map(|named| named.of_writing(named.flushes)),
+                    "written_of_writing":
+                        device.best_trial().map(|named| named.of_writing(named.written_bytes)),
                 })
             })
             .collect();
-        serde_json::json!({ "advised": named, "advice": self })
+        serde_json::json!({ "advised": named, "one_setting": self.for_all_json(), "advice": self })
     }
 
     /// Whether several file systems were tried, so that each is said.
@@ -117,7 +126,7 @@ impl Advice {
 
     /// The advice in sentences: one for each setting that is named.
     fn findings(&self) -> Vec<String> {
-        let mut all = Vec::new();
+        let mut all = Vec::from_iter(self.for_all_told());
         for group in self.groups() {
             let on = self.places(&group.devices);
             // What is best of a few is not the best.
@@ -153,6 +162,7 @@ impl Advice {
             });
         }
         all.extend(self.contradictions());
+        all.extend(self.too_short());
         all.extend(self.without_vacuum());
         let unsure: Vec<&DeviceAdvice> = self.devices.iter().filter(|device| device.is_unsure()).collect();
         if !unsure.is_empty() {
@@ -210,31 +220,50 @@ impl Advice {
         let best = self.leader();
         let stands = match self.devices.iter().any(|device| !device.sways.is_empty()) {
             true => format!(
-                "; stands: of five other assumptions (\"What it rests on\") those with which it is within 5 % of the {best} still"
+                "; stands: whether it is within 5 % of the {best} still with five other assumptions (\"What it rests on\")"
             ),
             false => String::new(),
         };
+        let (of, each) = match self.transactions() {
+            Some((writing, all)) => {
+                (format!(", of which {writing} of {all} write"), "transaction that writes")
+            }
+            None => (String::new(), "transaction"),
+        };
+        let lost = match self.has_losses() {
+            true => {
+                "; may lose: commits that a power cut may take, by the longest run of them without a sync"
+            }
+            false => "",
+        };
         format!(
-            "per second: transactions; p99: the time within which 99 of 100 transactions are done; {what}: of one transaction{stands}."
+            "per second: transactions{of}; p99: the time within which 99 of 100 transactions are done; {what}: of one \
+             {each}{lost}{stands}."
         )
     }
 
     /// What the advice promises, what that is worth, and what less would bring.
     fn promises(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for group in self.groups() {
-            let text = format!("{}: {}.", self.name(group.named), lower(keeps(group.named.durability).0));
+        let for_all = self.for_all();
+        let first = for_all.and_then(|found| self.devices.first()?.tried.get(found.of_each.first()?.0));
+        for named in first.into_iter().chain(self.groups().iter().map(|group| group.named)) {
+            let lost = self.loss_told(named);
+            let text = format!("{}: {}{lost}.", self.name(named), lower(keeps(named.durability).0));
             if !all.contains(&text) {
                 all.push(text);
             }
         }
-        let mut weaker: Vec<(String, &'static str, Vec<_>)> = Vec::new();
+        let mut weaker: Vec<(String, String, Vec<_>)> = Vec::new();
         for device in &self.devices {
             let Some((place, gain)) = device.weaker else { continue };
             let other = &device.tried[place];
             match weaker.iter_mut().find(|pair| pair.0 == self.name(other)) {
                 Some(known) => known.2.push((gain, device)),
-                None => weaker.push((self.name(other), keeps(other.durability).0, vec![(gain, device)])),
+                None => {
+                    let keeps = lower(keeps(other.durability).0) + &self.loss_told(other);
+                    weaker.push((self.name(other), keeps, vec![(gain, device)]));
+                }
             }
         }
         for (name, keeps, mut gains) in weaker {
@@ -248,29 +277,31 @@ impl Advice {
             all.push(format!(
                 "{name} would be {faster} as fast as that on {}, but then: {}.",
                 self.places(&devices),
-                lower(keeps)
+                keeps
             ));
         }
         all
     }
 
-    /// Bytes and flushes of a transaction, now and as advised: what wears a card.
+    /// Bytes and flushes of a transaction that writes, now and as advised: what wears a card.
     fn lifetime(&self) -> Vec<String> {
         let of_group = |group: Group<'_>| {
             let device = group.devices.first()?;
             let base = &device.tried[device.baseline?];
-            let (bytes, flushes) = (number::bytes(group.named.written_bytes), group.named.flushes);
+            let written = |trial: &Trial| number::bytes(trial.of_writing(trial.written_bytes));
+            let (bytes, flushes) = (written(group.named), group.named.of_writing(group.named.flushes));
             let what = if device.device.is_some() { "flushes" } else { "calls of fsync" };
             let now = (group.named.candidate != base.candidate).then(|| {
                 format!(
                     "; {}: {} and {:.2}",
                     base.candidate.name(),
-                    number::bytes(base.written_bytes),
-                    base.flushes
+                    written(base),
+                    base.of_writing(base.flushes)
                 )
             });
+            let each = group.named.writing.map_or("transaction", |_| "transaction that writes");
             Some(format!(
-                "{}: {bytes} written and {flushes:.2} {what} a transaction{}.",
+                "{}: {bytes} written and {flushes:.2} {what} a {each}{}.",
                 self.name(group.named),
                 now.unwrap_or_default()
             ))
@@ -335,13 +366,23 @@ impl Advice {
         let of_group = |group: Group<'_>| {
             let mut lines = Vec::new();
             if filesystems {
-                let name = &group.named.filesystem;
-                lines.push(format!("-- on {name}: mkfs -t {name} DEVICE; mount -t {name} DEVICE DIRECTORY"));
+                lines.push(on_filesystem(&group.named.filesystem));
             }
             lines.extend(group.named.candidate.to_paste(&self.baseline));
             (self.places(&group.devices), lines)
         };
         self.groups().into_iter().map(of_group).collect()
+    }
+
+    /// The statements of the one setting for all devices.
+    fn to_paste_for_all(&self) -> Option<Vec<String>> {
+        let found = self.for_all()?;
+        let mut lines = Vec::new();
+        if self.has_filesystems() {
+            lines.push(on_filesystem(&found.filesystem));
+        }
+        lines.extend(found.candidate.to_paste(&self.baseline));
+        Some(lines)
     }
 
     /// What must be known of the numbers, each as a sentence.
@@ -355,10 +396,11 @@ impl Advice {
 
     fn asked(&self) -> String {
         let mut text = format!(
-            "To be kept: {}. Now: {} ({}).",
+            "To be kept: {}. Now: {} ({}).{}",
             lower(keeps(Some(self.must)).0),
             self.baseline.name(),
-            self.baseline_source
+            self.baseline_source,
+            self.filesystems_told()
         );
         // What the answer is not, before it is believed.
         text += match (self.live.is_empty(), self.cuts.is_empty()) {
@@ -374,6 +416,11 @@ impl Advice {
         };
         text
     }
+}
+
+/// How to come to a file system, as a comment of SQL.
+fn on_filesystem(name: &str) -> String {
+    format!("-- on {name}: mkfs -t {name} DEVICE; mount -t {name} DEVICE DIRECTORY")
 }
 
 /// The device's name, or what it is.

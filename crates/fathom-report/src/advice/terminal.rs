@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use fathom_lab::analysis::times;
 
+use super::facts::{loss_short, stands};
 use super::{Advice, place};
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
@@ -22,11 +23,17 @@ impl Advice {
         if let Some(partial) = &self.partial {
             out += &style.paragraph("  ", &tame(partial));
         }
-        for (on, lines) in self.to_paste() {
-            let _ = write!(out, "\n  {}\n", style.dim(&format!("Paste, for {}:", tame(&on))));
+        // Where one setting is good for all of them, it is what most will paste: the others stand below.
+        let for_all = self.to_paste_for_all();
+        let pasted = |out: &mut String, on: &str, lines: &[String]| {
+            let _ = write!(out, "\n  {}\n", style.dim(&format!("Paste, for {}:", tame(on))));
             for line in lines {
-                let _ = writeln!(out, "    {}", tame(&line));
+                let _ = writeln!(out, "    {}", tame(line));
             }
+        };
+        match &for_all {
+            Some(lines) => pasted(&mut out, "all of them", lines),
+            None => self.to_paste().iter().for_each(|(on, lines)| pasted(&mut out, on, lines)),
         }
         out.push('\n');
         for text in self.promises() {
@@ -34,6 +41,14 @@ impl Advice {
         }
         let _ = write!(out, "\n{}", self.table().text(style));
         out += &style.paragraph("  ", &style.dim(&self.columns()));
+        for text in self.waits() {
+            out += &style.paragraph("  ", &tame(&text));
+        }
+        if for_all.is_some() {
+            for (on, lines) in self.to_paste() {
+                pasted(&mut out, &format!("{on} alone"), &lines);
+            }
+        }
         out.push('\n');
         for (head, all) in [
             ("Live, beside what was simulated", self.live_told()),
@@ -65,32 +80,30 @@ impl Advice {
         table.column("flushes", Align::Right);
         table.column("written", Align::Right);
         table.column("keeps", Align::Left);
+        let has_losses = self.has_losses();
+        if has_losses {
+            table.column("may lose", Align::Left);
+        }
         table.column("stands", Align::Left);
         for device in &self.devices {
             let Some(named) = device.best_trial() else {
                 table.row(vec![tame(place(device)), "nothing keeps it".into()]);
                 continue;
             };
-            let stands = match device.sways.iter().filter(|sway| !sway.stands).count() {
-                _ if device.sways.is_empty() => String::new(),
-                0 => "yes".into(),
-                some => {
-                    let unsure = if device.is_unsure() { ", unsure" } else { "" };
-                    format!("{} of {}{unsure}", device.sways.len() - some, device.sways.len())
-                }
-            };
             let is_kept = device.best == device.baseline;
-            table.row(vec![
+            let mut cells = vec![
                 tame(place(device)),
                 tame(&self.name(named)),
                 number::plain(1e9 / named.ns()),
                 device.gain.filter(|_| !is_kept).map_or_else(|| "as it is".into(), |gain| times(&gain)),
                 named.p99_ns.map_or_else(String::new, number::time),
-                format!("{:.2}", named.flushes),
-                number::bytes(named.written_bytes),
+                format!("{:.2}", named.of_writing(named.flushes)),
+                number::bytes(named.of_writing(named.written_bytes)),
                 durability_text(named.durability).to_owned(),
-                stands,
-            ]);
+            ];
+            cells.extend(has_losses.then(|| loss_short(named)));
+            cells.push(tame(&stands(device)));
+            table.row(cells);
         }
         table
     }

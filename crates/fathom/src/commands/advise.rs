@@ -238,6 +238,7 @@ fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
         hints: application::of_settings(&baseline, &advised),
         baseline,
         baseline_source: source,
+        pace_s: None,
         devices: advised,
         notes,
         missing: Vec::new(),
@@ -504,6 +505,7 @@ fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
         must,
         baseline: baseline.clone(),
         baseline_source: application.baseline_source.clone(),
+        pace_s: application.pace_s(),
         hints: application.hints(&advised),
         devices: advised,
         notes,
@@ -753,7 +755,8 @@ impl Rounds<'_> {
             return advise::trials(results, self.devices, PHASE, None).map_err(study_error);
         }
         let analysis = Analysis::of(results).map_err(Error::failed)?;
-        Ok((vec![advise::trials_here(results, &analysis, PHASE)], Vec::new()))
+        let here = advise::trials_here(results, &analysis, PHASE).map_err(Error::failed)?;
+        Ok((vec![here], Vec::new()))
     }
 
     fn stopped(&self) -> Result<(), Error> {

@@ -85,6 +85,13 @@ impl Application {
         self.info.connections_at_once <= 1
     }
 
+    /// Seconds from one writing transaction to the next, as it made them; of what was captured alone,
+    /// for other traces have times that are no user's.
+    pub fn pace_s(&self) -> Option<f64> {
+        let is_known = self.info.how == "capture" && self.info.duration_s > 0.0;
+        is_known.then(|| self.info.duration_s / self.info.transactions.count.max(1) as f64)
+    }
+
     /// What it might do besides.
     pub fn hints(&self, advised: &[DeviceAdvice]) -> Vec<String> {
         let mut all = Vec::new();
@@ -113,6 +120,7 @@ pub fn of_settings(baseline: &Candidate, advised: &[DeviceAdvice]) -> Vec<String
                 .into(),
         );
     }
+    all.extend(of_cards(advised));
     // The lengths of logs that are advised, but for the application's own.
     let mut logs = named()
         .filter_map(|candidate| candidate.more.get("wal_autocheckpoint"))
@@ -134,6 +142,25 @@ pub fn of_settings(baseline: &Candidate, advised: &[DeviceAdvice]) -> Vec<String
         );
     }
     all
+}
+
+/// Cards are sold with other file systems than the one that was asked for.
+fn of_cards(advised: &[DeviceAdvice]) -> Option<String> {
+    let is_card = |device: &&DeviceAdvice| {
+        let is_called = |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "sd");
+        is_called(&device.device.as_deref().unwrap_or_default().to_lowercase())
+            || is_called(&device.title.to_lowercase())
+    };
+    let trial = advised.iter().filter(is_card).find_map(DeviceAdvice::best_trial)?;
+    let is_fat = ["vfat", "exfat"].contains(&trial.filesystem.as_str());
+    (!is_fat).then(|| {
+        format!(
+            "Cards often carry FAT or exFAT, and this is for {}. On those, power cuts left databases that cannot be opened, \
+             with WAL/FULL, too (docs/power-cut.md). `--fs vfat` or `--fs exfat` asks of them where this machine's kernel \
+             mounts them; `fathom cut --set filesystem=vfat,exfat --set journal_mode=wal` shows what is lost anywhere.",
+            trial.filesystem
+        )
+    })
 }
 
 /// Where what an application has now is known from: the user, then the trace's own PRAGMAs and

@@ -1,0 +1,149 @@
+//! What a power cut may take with a setting that syncs its log at checkpoints alone, and how many
+//! transactions of a recording write: from the calls on files that its executions made.
+
+use serde::Serialize;
+
+use super::Candidate;
+use crate::store::{Results, StoreError};
+
+/// Bytes before each page in the log.
+const FRAME_HEADER: u64 = 24;
+
+/// SQLite's own length of a log, pages.
+const USUAL_LOG: u64 = 1000;
+
+/// Commits that a power cut may take: those since the last sync of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// At the most so many: the longest run of commits without a sync; where the recording has no
+    /// checkpoint, as many as fill the log.
+    pub commits: u64,
+    /// Whether that is all that the recording has, and a longer session would lose more of it.
+    pub is_all: bool,
+}
+
+/// What the executions of a recorded setting did, counted once, in the first good run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Writing {
+    /// Executions that wrote to a file.
+    pub transactions: u64,
+    /// The longest run of those that no sync made safe.
+    unsynced: u64,
+    /// Whether a checkpoint was among them.
+    has_checkpoint: bool,
+    /// Pages that were written into the log.
+    log_pages: u64,
+}
+
+impl Writing {
+    /// Of a cell; none where the executions of its phase were not kept.
+    ///
+    /// # Errors
+    /// A file that was damaged after it was opened.
+    pub fn of(
+        results: &Results,
+        cell: i64,
+        phase: &str,
+        page_size: u32,
+    ) -> Result<Option<Writing>, StoreError> {
+        let Some(run) = results.good_runs(cell).next().map(|run| run.id) else { return Ok(None) };
+        let calls: Vec<(u64, u64)> = results
+            .samples(run, phase)?
+            .iter()
+            .map(|sample| (sample.split.write_calls, sample.split.sync_calls))
+            .collect();
+        if calls.is_empty() {
+            return Ok(None);
+        }
+        let of_log = results.io.iter().filter(|io| io.run == run && io.row.phase == phase);
+        let bytes: u64 =
+            of_log.filter(|io| io.row.class == "wal" && io.row.op == "write").map(|io| io.row.bytes).sum();
+        Ok(Some(Writing::of_calls(&calls, bytes / (u64::from(page_size) + FRAME_HEADER))))
+    }
+
+    /// Of the writes and syncs that each execution called, in their order.
+    fn of_calls(calls: &[(u64, u64)], log_pages: u64) -> Writing {
+        let mut all = Writing { log_pages, ..Writing::default() };
+        let mut run = 0;
+        for (_, syncs) in calls.iter().filter(|calls| calls.0 > 0) {
+            all.transactions += 1;
+            run = match syncs {
+                0 => run + 1,
+                // The header of a log that begins again is synced before its first commit is there:
+                // what lay in the old one was safe already, and this commit is not.
+                1 => 1,
+                // A checkpoint syncs the log, and then the database.
+                _ => 0,
+            };
+            all.has_checkpoint |= *syncs > 1;
+            all.unsynced = all.unsynced.max(run);
+        }
+        all
+    }
+
+    /// What may be lost of them with settings under which a commit syncs nothing.
+    #[must_use]
+    pub fn loss(&self, candidate: &Candidate) -> Loss {
+        if self.has_checkpoint {
+            return Loss { commits: self.unsynced, is_all: false };
+        }
+        // So many commits fill the log, by the pages that each of them has written.
+        let filling = candidate.log().filter(|pages| *pages > 0 && self.log_pages > 0);
+        let filling = filling.map(|pages| (pages * self.transactions).div_ceil(self.log_pages));
+        Loss { commits: filling.unwrap_or(0).max(self.unsynced), is_all: true }
+    }
+
+    /// Whether the length of the log can matter: it was as long as that, or as SQLite's own, once.
+    #[must_use]
+    pub fn is_log_felt(&self, candidate: &Candidate) -> bool {
+        let shorter = candidate.log().filter(|pages| *pages > 0).unwrap_or(USUAL_LOG).min(USUAL_LOG);
+        self.log_pages >= shorter
+    }
+}
+
+impl Candidate {
+    /// At how many pages its log is checkpointed; none where that is no number.
+    #[must_use]
+    pub(super) fn log(&self) -> Option<u64> {
+        self.more.get("wal_autocheckpoint").map_or(Some(USUAL_LOG), |pages| pages.parse().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads, writes without a sync, the sync of a new log's header, and checkpoints.
+    fn calls(words: &str) -> Vec<(u64, u64)> {
+        let of = |word| match word {
+            'r' => (0, 0),
+            'w' => (2, 0),
+            'h' => (3, 1),
+            _ => (9, 2),
+        };
+        words.chars().map(of).collect()
+    }
+
+    /// What happened: `wal_autocheckpoint 4000` was named for a 2 % gain with WAL/NORMAL, and nobody
+    /// was told that a power cut may take all commits of the session then, in place of two thirds.
+    #[test]
+    fn commits_since_the_last_sync_of_the_log_may_be_lost() {
+        let normal = Candidate::new("wal", "normal");
+        let all = Writing::of_calls(&calls("hwrwwchwwwwcrhw"), 12);
+        assert_eq!((all.transactions, all.loss(&normal)), (13, Loss { commits: 5, is_all: false }));
+        // No checkpoint: ten commits, each of two pages, and the log has room for a thousand.
+        let none = Writing::of_calls(&calls("hwwwwwrrwwww"), 20);
+        assert_eq!(none.loss(&normal), Loss { commits: 500, is_all: true });
+        assert_eq!(none.loss(&normal.with("wal_autocheckpoint", "4000")).commits, 2000);
+        assert_eq!(none.loss(&normal.with("wal_autocheckpoint", "0")).commits, 10);
+    }
+
+    #[test]
+    fn the_length_of_a_log_is_felt_where_it_is_reached() {
+        let log = |pages: &str| Candidate::new("wal", "full").with("wal_autocheckpoint", pages);
+        let short = Writing::of_calls(&calls("cc"), 50);
+        assert!(!short.is_log_felt(&log("4000")) && !short.is_log_felt(&log("100")));
+        let long = Writing::of_calls(&calls("cc"), 400);
+        assert!(long.is_log_felt(&log("100")) && !long.is_log_felt(&log("4000")));
+    }
+}

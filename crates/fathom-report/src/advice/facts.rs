@@ -1,0 +1,132 @@
+//! What an answer tells of its settings besides how fast they are: where they hold, what a power cut
+//! may take, how long the longest waits are, and what the trace is too short for.
+
+use fathom_lab::advise::{DeviceAdvice, Loss, Trial};
+use fathom_workload::spec::Durability;
+
+use super::{Advice, place};
+use crate::number;
+
+/// With fewer writing transactions what is done once weighs as much as they do.
+const FEW: u64 = 100;
+
+/// So many are enough for most.
+const MANY: u64 = 200;
+
+/// Waits that are so many times as long are told.
+const LONGER: f64 = 1.5;
+
+impl Advice {
+    /// The file systems that it was asked for, as a sentence; none where it is a directory of this
+    /// machine.
+    pub(super) fn filesystems_told(&self) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for trial in self.devices.iter().flat_map(|device| &device.tried) {
+            let name = trial.filesystem.as_str();
+            if name != "dir" && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        match names.as_slice() {
+            [] => String::new(),
+            [one] => format!(" File system: {one}."),
+            all => format!(" File systems: {}.", all.join(", ")),
+        }
+    }
+
+    /// What a power cut may take with a setting, as the end of a sentence; nothing where it takes
+    /// the last commit at the most.
+    pub(super) fn loss_told(&self, trial: &Trial) -> String {
+        let Some(loss) = trial.loss else { return String::new() };
+        let count = |commits: u64| number::plain(commits as f64);
+        let text = match trial.writing.filter(|_| loss.is_all) {
+            Some(all) if loss.commits > all => {
+                format!(
+                    "all {} commits of the trace, up to {} of a longer one",
+                    count(all),
+                    count(loss.commits)
+                )
+            }
+            Some(all) => format!("all {} commits of the trace, and of a longer one, too", count(all)),
+            None => format!("up to {} commits", count(loss.commits)),
+        };
+        let pace = self.pace_s.map(|of_one| of_one * loss.commits as f64);
+        let pace = pace.map_or_else(String::new, |all| {
+            format!(" ({} at the trace's own pace)", number::time(all * 1e9))
+        });
+        format!(": {text}{pace}")
+    }
+
+    /// Whether anything that is named may lose more than the last commit.
+    pub(super) fn has_losses(&self) -> bool {
+        self.devices.iter().filter_map(DeviceAdvice::best_trial).any(|named| named.loss.is_some())
+    }
+
+    /// Where waits are longer with what is advised.
+    pub(super) fn waits(&self) -> Vec<String> {
+        let of_device = |device: &DeviceAdvice| {
+            let best = device.best?;
+            let own_ns = device.tried[best].p99_ns?;
+            let keeps = |other: &Trial| other.durability.is_some_and(|own| own >= self.must);
+            let others = || device.tried.iter().enumerate().filter(|(other, _)| *other != best);
+            let next = others()
+                .filter(|(_, other)| keeps(other) && !other.is_idle(&device.tried))
+                .min_by(|a, b| a.1.ns().total_cmp(&b.1.ns()));
+            let now = others().find(|(other, _)| device.baseline == Some(*other));
+            let shorter = now.into_iter().chain(next).find_map(|(number, other)| {
+                let ns = other.p99_ns.filter(|ns| own_ns > ns * LONGER)?;
+                let is_now = if device.baseline == Some(number) { " (now)" } else { "" };
+                Some(format!("{} with {}{is_now}", number::time(ns), self.name(other)))
+            })?;
+            Some(format!(
+                "Longer waits on {} (p99): {} against {shorter}.",
+                place(device),
+                number::time(own_ns)
+            ))
+        };
+        self.devices.iter().filter_map(of_device).collect()
+    }
+
+    /// Where the trace says little.
+    pub(super) fn too_short(&self) -> Option<String> {
+        let writing = self.transactions()?.0;
+        (writing < FEW).then(|| {
+            format!(
+                "The trace is short for advice: {writing} of its transactions write, so which of two near settings is named may \
+                 be chance. {MANY} that write are enough for most: use the application for longer, and ask again."
+            )
+        })
+    }
+
+    /// Transactions that write, and all.
+    pub(super) fn transactions(&self) -> Option<(u64, u64)> {
+        self.devices
+            .iter()
+            .flat_map(|device| &device.tried)
+            .find_map(|trial| Some((trial.writing?, trial.count)))
+    }
+}
+
+/// Whether the advice stands, for a table.
+pub(super) fn stands(device: &DeviceAdvice) -> String {
+    let falls: Vec<&str> =
+        device.sways.iter().filter(|sway| !sway.stands).map(|sway| sway.what.as_str()).collect();
+    match falls.as_slice() {
+        _ if device.sways.is_empty() => "not asked".to_owned(),
+        [] => "yes".to_owned(),
+        all if device.is_unsure() => format!("unsure: not with {}", all.join(", ")),
+        all => format!("not with {}", all.join(", ")),
+    }
+}
+
+/// What a power cut may take, for a table.
+pub(super) fn loss_short(trial: &Trial) -> String {
+    let count = |commits: u64| number::plain(commits as f64);
+    match (trial.loss, trial.durability) {
+        (Some(Loss { commits, is_all: true }), _) => format!("all, {} at most", count(commits)),
+        (Some(Loss { commits, .. }), _) => format!("{} commits", count(commits)),
+        (None, Some(Durability::PowerCut)) => "none".to_owned(),
+        (None, Some(Durability::PowerCutAllButLast)) => "1 commit".to_owned(),
+        _ => "not known".to_owned(),
+    }
+}
