@@ -62,7 +62,7 @@ fn a_signal_takes_no_answer_away_and_leaves_what_is_said() {
     let bytes = place.read("app.trace");
     std::fs::remove_file(place.path("app.trace")).unwrap();
     place.write_bytes("app.trace", &bytes);
-    let again = ["advise", "out.db", "--device", "sd-slow", "--repeat", "1", "--must", "prefix"];
+    let again = ["advise", "out.db", "--device", "sd-slow", "--must", "prefix"];
     let end = place.fathom(&again);
     end.exits(0).says("what is missing is recorded now");
     assert!(!end.stdout.contains("has changed"), "{end}");
