@@ -307,7 +307,8 @@ mod tests {
         (Verdict::Lost(first), Verdict::Lost(second), Verdict::Lost(third))
     }
 
-    /// Rows that come back: a content fits several moments, and the last of them that may be counts.
+    /// Rows that come back: a content fits several moments, and the last of them that may be
+    /// counts.
     #[test]
     fn rows_that_were_there_before_are_judged_by_the_most_favourable_moment() {
         let script = script(&[

@@ -31,8 +31,8 @@ use crate::error::CutError;
 /// state.
 const BYTES_MAX: usize = 256 << 20;
 
-/// Commits of what a workload prepares that are steps of their own: the last ones, which a power cut
-/// just behind them may take.
+/// Commits of what a workload prepares that are steps of their own: the last ones, which a power
+/// cut just behind them may take.
 const PREPARED_STEPS: usize = 64;
 
 /// How often a workload that is being captured is asked whether it is to stop.
@@ -538,9 +538,9 @@ mod tests {
         sql.map(|sql| Transaction { end_ns: 0, statements: vec![sql] }).collect()
     }
 
-    /// What happened: tables and indexes were made one after the other, all as one step; a power cut
-    /// just behind it took the last of them, as DELETE/FULL may, and rows of no commit were found:
-    /// "corrupt (!)".
+    /// What happened: tables and indexes were made one after the other, all as one step; a power
+    /// cut just behind it took the last of them, as DELETE/FULL may, and rows of no commit were
+    /// found: "corrupt (!)".
     #[test]
     fn the_last_commits_of_what_is_prepared_are_steps_of_their_own() {
         use crate::verdict::Verdict;

@@ -461,8 +461,8 @@ pub struct Simulate {
     /// model's file [default: all presets]
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub device: Vec<String>,
-    /// Of a trace: the file system that it is recorded on, several with commas or by giving it again
-    /// [default: ext4]
+    /// Of a trace: the file system that it is recorded on, several with commas or by giving it
+    /// again [default: ext4]
     #[arg(long, value_name = "FS")]
     pub fs: Vec<String>,
     /// Of a trace: a setting, e.g. journal_mode=wal; several values with commas make an axis

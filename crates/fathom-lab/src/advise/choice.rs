@@ -103,8 +103,8 @@ fn lost(trial: &Trial) -> f64 {
     }
 }
 
-/// The fastest, and the one that settings have to be as good as: where the fastest may lose commits,
-/// a little speed is given for fewer of them.
+/// The fastest, and the one that settings have to be as good as: where the fastest may lose
+/// commits, a little speed is given for fewer of them.
 fn leading<'a>(all: &[(usize, &'a Trial)]) -> Option<[(usize, &'a Trial); 2]> {
     let first = fastest(all)?;
     if first.1.durability != Some(Durability::PowerCutPrefix) {

@@ -259,8 +259,8 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), expected);
     let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast).all);
     let own_pages = "wal/full/4096/wal_autocheckpoint=4000";
-    // And the mode as it is, which asks less: what is no faster for sure gives way to it. It was not
-    // among them, and one command named pages of 1 KiB, and the same one pages of 2 KiB.
+    // And the mode as it is, which asks less: what is no faster for sure gives way to it. It was
+    // not among them, and one command named pages of 1 KiB, and the same one pages of 2 KiB.
     let plain = "wal/full/4096";
     let expected = ["delete/full/4096", "wal/full/1024", plain, own_pages, together, "wal/normal/1024"];
     assert_eq!(last, expected);

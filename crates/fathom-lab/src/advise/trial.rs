@@ -55,7 +55,8 @@ impl Trial {
     }
 
     /// Whether it differs from another one that was tried in nothing but a length of the log that
-    /// this trace's log never comes to: the two are the same, and this one asks more, or came later.
+    /// this trace's log never comes to: the two are the same, and this one asks more, or came
+    /// later.
     #[must_use]
     pub fn is_idle(&self, tried: &[Trial]) -> bool {
         const LOG: &str = "wal_autocheckpoint";

@@ -1,5 +1,5 @@
-//! What an answer tells of its settings besides how fast they are: where they hold, what a power cut
-//! may take, how long the longest waits are, and what the trace is too short for.
+//! What an answer tells of its settings besides how fast they are: where they hold, what a power
+//! cut may take, how long the longest waits are, and what the trace is too short for.
 
 use fathom_lab::advise::{DeviceAdvice, Loss, Trial};
 use fathom_workload::spec::Durability;

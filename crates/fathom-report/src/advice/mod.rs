@@ -32,8 +32,8 @@ pub struct Advice {
     pub baseline: Candidate,
     /// Where that is known from, as the end of a sentence.
     pub baseline_source: String,
-    /// Seconds from one writing transaction to the next, as the trace has them; none where its times
-    /// are not an application's.
+    /// Seconds from one writing transaction to the next, as the trace has them; none where its
+    /// times are not an application's.
     pub pace_s: Option<f64>,
     /// For each device.
     pub devices: Vec<DeviceAdvice>,

@@ -23,7 +23,8 @@ impl Advice {
         if let Some(partial) = &self.partial {
             out += &style.paragraph("  ", &tame(partial));
         }
-        // Where one setting is good for all of them, it is what most will paste: the others stand below.
+        // Where one setting is good for all of them, it is what most will paste: the others stand
+        // below.
         let for_all = self.to_paste_for_all();
         let pasted = |out: &mut String, on: &str, lines: &[String]| {
             let _ = write!(out, "\n  {}\n", style.dim(&format!("Paste, for {}:", tame(on))));

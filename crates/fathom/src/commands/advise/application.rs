@@ -85,8 +85,8 @@ impl Application {
         self.info.connections_at_once <= 1
     }
 
-    /// Seconds from one writing transaction to the next, as it made them; of what was captured alone,
-    /// for other traces have times that are no user's.
+    /// Seconds from one writing transaction to the next, as it made them; of what was captured
+    /// alone, for other traces have times that are no user's.
     pub fn pace_s(&self) -> Option<f64> {
         let is_known = self.info.how == "capture" && self.info.duration_s > 0.0;
         is_known.then(|| self.info.duration_s / self.info.transactions.count.max(1) as f64)
