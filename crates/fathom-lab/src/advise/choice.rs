@@ -149,7 +149,7 @@ pub(super) fn lead(tried: &[Trial], must: Durability) -> Option<usize> {
     let [_, (_, best)] = leading(&all)?;
     let is_near =
         |trial: &Trial| trial.ns() <= best.ns() * SAME && lost(trial) <= lost(best).max(1.0) * SAME_LOSS;
-    least_effort(all.iter().copied().filter(|(_, trial)| is_near(trial)), None).map(|one| one.0)
+    least_effort(all.iter().copied().filter(|(_, trial)| is_near(trial)), None).map(|pair| pair.0)
 }
 
 /// How many times as fast `a` is as `b`: the blocks that both have, paired.

@@ -49,8 +49,8 @@ pub fn common(devices: &[DeviceAdvice], must: Durability) -> Option<Common> {
         let (candidate, filesystem) = (trial.candidate.clone(), trial.filesystem.clone());
         all.push((trial, Common { candidate, filesystem, worst, of_each }));
     }
-    let least = all.iter().map(|one| one.1.worst).min_by(f64::total_cmp)?;
-    let near = all.into_iter().filter(|one| one.1.worst <= least * SAME);
+    let least = all.iter().map(|pair| pair.1.worst).min_by(f64::total_cmp)?;
+    let near = all.into_iter().filter(|pair| pair.1.worst <= least * SAME);
     let order = |one: &(&Trial, Common)| effort_of(one.0, now);
-    near.min_by(|a, b| order(a).cmp(&order(b)).then(a.1.worst.total_cmp(&b.1.worst))).map(|one| one.1)
+    near.min_by(|a, b| order(a).cmp(&order(b)).then(a.1.worst.total_cmp(&b.1.worst))).map(|pair| pair.1)
 }
