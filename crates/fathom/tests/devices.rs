@@ -617,8 +617,8 @@ fn an_external_log_on_a_device_of_its_own_is_told_apart() {
     let page = String::from_utf8(place.read("out.html")).unwrap();
     assert_eq!(
         page.matches(", log device<").count() + page.matches(", log device <abbr").count(),
-        2,
-        "a row of the table for each"
+        4,
+        "a row for each, in the table of devices and in that of their self-tests"
     );
     assert_eq!(
         place.rows("out.db", "SELECT group_concat(json_extract(device, '$[1].timed')) FROM run"),
