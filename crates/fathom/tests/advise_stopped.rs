@@ -52,7 +52,7 @@ fn a_signal_takes_no_answer_away_and_leaves_what_is_said() {
     running.interrupt();
     let end = running.end();
     assert!(end.code.is_none() && end.stdout.contains("PRAGMA"), "{end}");
-    for says in ["the live runs: stopped by a signal", "the exploration of power cuts: stopped"] {
+    for says in ["The live runs: stopped by a signal", "The exploration of power cuts: stopped"] {
         let told = end.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(told.contains(says), "{says}: {end}");
     }
