@@ -195,6 +195,7 @@ for i in range(10_000_000):
         for end in ["", "-wal", "-shm"] {
             let _ = std::fs::remove_file(place.path(&format!("app.db{end}")));
         }
+        std::fs::remove_file(place.path("a.trace")).unwrap();
     }
     println!("{unfinished} of 4 kills came within a call");
 }
@@ -602,7 +603,7 @@ fn an_experiment_runs_on_traces_of_the_command_line() {
     place.fathom(&both).exits(2).says("a file has the size that it has");
     let plan = [&run[..7], &["--trace", "mine.trace", "--trace", "gmail", "--plan"]].concat();
     let plan = place.fathom(&plan);
-    assert!(plan.exits(0).stdout.contains("mine wal/off") && plan.stdout.contains("gmail wal/off"), "{plan}");
+    assert!(plan.exits(0).stdout.contains("mine WAL/OFF") && plan.stdout.contains("gmail WAL/OFF"), "{plan}");
     let end = place.fathom(&[&run[..], &["--trace", "gmail", "--out", "a.db"]].concat());
     assert!(end.exits(0).stdout.contains("replay"), "{end}");
     let json = place.fathom(&["report", "a.db", "--json"]);

@@ -210,6 +210,7 @@ fn a_replay_writes_no_blob_into_the_schema_or_a_virtual_tables_own_tables() {
     );
     let image = place.read("start.db");
     let made = |table: &str, column: &str| {
+        let _ = std::fs::remove_file(place.path("a.trace"));
         let mut writer = Writer::create(&place.path("a.trace")).unwrap();
         let mut write = |record| writer.write(&record).unwrap();
         write(Record::Origin(Origin { how: "capture".into(), ..Origin::default() }));

@@ -344,6 +344,7 @@ fn a_small_file_neither_aborts_nor_fills_the_memory() {
         ),
     ];
     for (what, records, code) in traces {
+        let _ = std::fs::remove_file(place.path("a.trace"));
         let mut writer = Writer::create(&place.path("a.trace")).unwrap();
         for record in &records {
             writer.write(record).unwrap();

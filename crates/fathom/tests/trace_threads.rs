@@ -63,7 +63,7 @@ enum Again {
 
 fn capture(place: &Place, app: &Path, seed: u64, threads: u64, mode: &str, steps: u64) {
     for file in place.files() {
-        if file.starts_with("a.db") || file.starts_with("b.db") {
+        if ["a.db", "b.db", "a.trace"].iter().any(|name| file.starts_with(name)) {
             std::fs::remove_file(place.path(&file)).unwrap();
         }
     }

@@ -353,6 +353,8 @@ fn traces_are_read_or_refused() {
         |random| seeds.make(random),
         |bytes| {
             std::fs::write(&path, bytes).map_err(|error| error.to_string())?;
+            // What was made of the last one may be called a capture, which is never replaced.
+            let _ = std::fs::remove_file(&copy);
             let mut records = Vec::new();
             let mut ended = false;
             if let Ok(mut reader) = Reader::open(&path) {
@@ -417,6 +419,7 @@ fn images_of_traces_are_made_anonymous_or_refused() {
         },
         |bytes| {
             std::fs::write(&path, bytes).map_err(|error| error.to_string())?;
+            let _ = std::fs::remove_file(&out);
             if fathom_trace::anonymise::anonymise(&path, &out, &Wish::default()).is_ok() {
                 let read: Result<Vec<Record>, _> =
                     Reader::open(&out).map_err(|error| error.to_string())?.collect();
