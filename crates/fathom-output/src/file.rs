@@ -9,23 +9,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 use tempfile::NamedTempFile;
 
+use crate::place::parent;
 use crate::stream::Stream;
-use crate::target::{self, Target, parent};
+use crate::target::{self, Target};
 use crate::temporary::{self, TemporaryPath};
-use crate::{OutputError, is_stdout_closed, precious};
+use crate::{Access, OutputError, is_stdout_closed, precious};
 
 /// What the hidden name of a new file begins with, where it has to have one.
 const HIDDEN: &str = ".fathom-output-";
-
-/// Who may read a file that is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// As the umask says; a file that is replaced keeps its mode.
-    Public,
-    /// The user alone: traces hold what the users of an application wrote. So also where a file is
-    /// replaced that others could read, and that may be a trace, too.
-    Private,
-}
 
 /// An output that is being written. A regular file has its name only when [`Output::finish`] has
 /// ended it; dropped before, it leaves nothing, and what was there is as it was.

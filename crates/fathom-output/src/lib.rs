@@ -28,8 +28,10 @@
 //! ([`shown()`], [`lines`]): names and messages come from traces, results and experiment files of
 //! others, and a terminal obeys what is in them.
 
+mod access;
 mod error;
 mod file;
+mod place;
 mod precious;
 mod print;
 mod stream;
@@ -37,8 +39,9 @@ mod target;
 mod temporary;
 mod text;
 
+pub use access::Access;
 pub use error::OutputError;
-pub use file::{Access, Output, check, check_access, check_unnamed, is_standard_output, write};
+pub use file::{Output, check, check_access, check_unnamed, is_standard_output, write};
 pub use precious::is_journal;
 pub use print::{end, is_stdout_closed, out_line, raw, tell_line};
 pub use stream::stop_waiting;

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::target::parent;
+use crate::place::parent;
 use crate::{Access, OutputError};
 
 /// The first bytes of an SQLite database, and where in its header the application's number is,

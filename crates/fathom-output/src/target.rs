@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::place::parent;
 use crate::precious::{companion_of, spare};
 use crate::{Access, OutputError};
 
@@ -79,11 +80,6 @@ impl Target {
             directory => refused(format!("there is no directory {}", directory.display())),
         }
     }
-}
-
-/// The directory that a file lies in.
-pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn same(a: &Metadata, b: &Metadata) -> bool {

@@ -14,6 +14,7 @@ mod counted;
 mod dataset;
 mod directive;
 mod error;
+mod failure;
 mod finding;
 mod given;
 mod pace;

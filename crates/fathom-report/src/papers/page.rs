@@ -44,6 +44,7 @@ use std::ops::Range;
 
 use super::block_counts::BlockCounts;
 use super::directive::Directive;
+use super::failure::Failure;
 use super::finding::Finding;
 use super::given::{GivenCounts, GivenWords};
 use super::pace::Pace;
@@ -75,33 +76,6 @@ impl Papers {
     /// that no directive uses.
     pub fn print(&self) -> Result<PrintedPage, PapersError> {
         Printer::new(self).print()
-    }
-}
-
-/// How a directive fails: in words that want a line, or already complete.
-pub(super) enum Failure {
-    Words(String),
-    Whole(PapersError),
-}
-
-impl From<String> for Failure {
-    fn from(words: String) -> Failure {
-        Failure::Words(words)
-    }
-}
-
-impl From<PapersError> for Failure {
-    fn from(error: PapersError) -> Failure {
-        Failure::Whole(error)
-    }
-}
-
-impl Failure {
-    fn words(self) -> String {
-        match self {
-            Failure::Words(message) => message,
-            Failure::Whole(error) => error.to_string(),
-        }
     }
 }
 

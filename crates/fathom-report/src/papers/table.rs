@@ -5,8 +5,8 @@ use fathom_lab::stats::Interval;
 
 use super::chart::{Chart, ChartRow};
 use super::directive::Directive;
+use super::failure::Failure;
 use super::pace::Pace;
-use super::page::Failure;
 use super::select::{Choice, Show};
 use super::{Dataset, PapersError};
 use crate::power_cut;

@@ -67,6 +67,8 @@ fn database(path: &Path, encoding: &str) {
 
 fn trace(directory: &Path, image: &Path) -> PathBuf {
     let path = directory.join("a.trace");
+    // Of the image before: a capture is never replaced.
+    let _ = std::fs::remove_file(&path);
     let origin = Origin { how: "capture".into(), what: "/home/hallervorden/app".into(), ..Origin::default() };
     let mut assembler = Assembler::new(Writer::create(&path).expect("created"), origin).expect("begun");
     let thread = assembler.thread(1, 1, "/home/hallervorden/app").expect("thread");
