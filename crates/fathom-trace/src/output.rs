@@ -59,7 +59,6 @@ mod tests {
     /// What happened: `--out`, `--html` and `--svg` wrote over captures, of which there is no
     /// other one.
     #[test]
-    #[expect(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
     fn a_capture_is_never_replaced_and_what_can_be_made_again_is() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("app.trace");
