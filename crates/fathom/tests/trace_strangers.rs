@@ -110,6 +110,8 @@ fn replaying_an_applications_own_log_leaves_its_live_database_as_it_was() {
 
 /// A trace whose one connection does `make`.
 fn trace(place: &Place, name: &str, start: Start, make: impl FnOnce(&mut Assembler, u32)) {
+    // What cannot be read may be a capture, and is never replaced.
+    let _ = std::fs::remove_file(place.path(name));
     let mut assembler =
         Assembler::new(Writer::create(&place.path(name)).unwrap(), Origin::default()).unwrap();
     let thread = assembler.thread(1, 1, "test").unwrap();
