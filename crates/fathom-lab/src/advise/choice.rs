@@ -55,8 +55,7 @@ fn fastest<'a>(trials: &[(usize, &'a Trial)]) -> Option<(usize, &'a Trial)> {
 /// they set can have an effect, and what locks others out is proven to be faster than all that does
 /// not.
 fn allowed<'a>(tried: &'a [Trial], must: Durability, now: Option<&Candidate>) -> Vec<(usize, &'a Trial)> {
-    let keeps = |trial: &Trial| trial.durability.is_some_and(|own| own >= must);
-    let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, trial)| keeps(trial)).collect();
+    let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, trial)| trial.keeps(must)).collect();
     let felt: Vec<(usize, &Trial)> = all
         .iter()
         .copied()
@@ -103,6 +102,11 @@ fn lost(trial: &Trial) -> f64 {
     }
 }
 
+/// Whether a power cut takes no more of its commits than so many, or hardly more.
+fn loses_no_more(trial: &Trial, commits: f64) -> bool {
+    lost(trial) <= commits.max(1.0) * SAME_LOSS
+}
+
 /// The fastest, and the one that settings have to be as good as: where the fastest may lose
 /// commits, a little speed is given for fewer of them.
 fn leading<'a>(all: &[(usize, &'a Trial)]) -> Option<[(usize, &'a Trial); 2]> {
@@ -114,7 +118,7 @@ fn leading<'a>(all: &[(usize, &'a Trial)]) -> Option<[(usize, &'a Trial); 2]> {
         all.iter().copied().filter(|(_, trial)| trial.ns() <= first.1.ns() * ENOUGH).collect();
     let least = near.iter().map(|(_, trial)| lost(trial)).fold(f64::INFINITY, f64::min);
     let safer: Vec<(usize, &Trial)> =
-        near.into_iter().filter(|(_, trial)| lost(trial) <= least.max(1.0) * SAME_LOSS).collect();
+        near.into_iter().filter(|(_, trial)| loses_no_more(trial, least)).collect();
     Some([first, fastest(&safer)?])
 }
 
@@ -125,8 +129,8 @@ fn as_good<'a>(all: &[(usize, &'a Trial)], now: Option<&Candidate>) -> Option<(u
     let is_unproven = |trial: &Trial| gain(first, trial).is_none_or(|gain| !gain.proven);
     let is_as_good = |trial: &Trial| {
         let is_near = trial.ns() <= best.ns() * SAME && trial.ns() <= first.ns() * ENOUGH;
-        let loses_no_more = lost(trial) <= lost(best).max(1.0) * SAME_LOSS;
-        loses_no_more && (is_near || (trial.ns() <= first.ns() * UNPROVEN && is_unproven(trial)))
+        loses_no_more(trial, lost(best))
+            && (is_near || (trial.ns() <= first.ns() * UNPROVEN && is_unproven(trial)))
     };
     let near = all.iter().copied().filter(|(_, trial)| is_as_good(trial));
     Some(least_effort(near, now).unwrap_or((place, best)))
@@ -144,11 +148,10 @@ fn least_effort<'a>(
 /// What leads of single runs, which prove nothing: what [`choose`] would name of them if they did.
 #[must_use]
 pub(super) fn lead(tried: &[Trial], must: Durability) -> Option<usize> {
-    let keeps = |trial: &Trial| trial.durability.is_some_and(|own| own >= must) && !trial.is_idle(tried);
+    let keeps = |trial: &Trial| trial.keeps(must) && !trial.is_idle(tried);
     let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, trial)| keeps(trial)).collect();
     let [_, (_, best)] = leading(&all)?;
-    let is_near =
-        |trial: &Trial| trial.ns() <= best.ns() * SAME && lost(trial) <= lost(best).max(1.0) * SAME_LOSS;
+    let is_near = |trial: &Trial| trial.ns() <= best.ns() * SAME && loses_no_more(trial, lost(best));
     least_effort(all.iter().copied().filter(|(_, trial)| is_near(trial)), None).map(|pair| pair.0)
 }
 

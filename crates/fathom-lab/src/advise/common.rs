@@ -31,7 +31,7 @@ pub fn common(devices: &[DeviceAdvice], must: Durability) -> Option<Common> {
     let now = first.baseline.map(|place| &first.tried[place].candidate);
     let mut all: Vec<(&Trial, Common)> = Vec::new();
     for trial in &first.tried {
-        if trial.durability.is_none_or(|own| own < must) || trial.is_idle(&first.tried) {
+        if !trial.keeps(must) || trial.is_idle(&first.tried) {
             continue;
         }
         let is_same =

@@ -186,7 +186,7 @@ fn time_of(rate: &Interval) -> Interval {
 pub fn leaders(device: &DeviceAdvice, must: Durability) -> Vec<usize> {
     let allowed = |place: &usize| {
         let trial = &device.tried[*place];
-        !trial.is_idle(&device.tried) && trial.durability.is_some_and(|own| own >= must)
+        !trial.is_idle(&device.tried) && trial.keeps(must)
     };
     let mut others: Vec<usize> = (0..device.tried.len()).filter(allowed).collect();
     others.sort_by(|a, b| device.tried[*a].ns().total_cmp(&device.tried[*b].ns()));

@@ -205,7 +205,7 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
     let allowed = |tried: &[Trial]| -> Vec<Trial> {
         let keeps = |trial: &&Trial| {
             let is_told = !trial.is_idle(tried) || trial.candidate == *baseline;
-            is_told && trial.durability.is_some_and(|own| own >= must)
+            is_told && trial.keeps(must)
         };
         let mut allowed: Vec<Trial> = tried.iter().filter(keeps).cloned().collect();
         allowed.sort_by(|a, b| a.ns().total_cmp(&b.ns()));
@@ -329,7 +329,7 @@ fn frames(candidate: &Candidate) -> Option<u64> {
 /// promise that it should bring before that.
 fn combinations(fastest: &Trial, tried: &[Trial], must: Durability) -> Vec<Candidate> {
     let mut all = vec![together(&fastest.candidate, tried).0];
-    for trial in tried.iter().filter(|trial| trial.durability.is_some_and(|own| own >= must)) {
+    for trial in tried.iter().filter(|trial| trial.keeps(must)) {
         let (candidate, expected_ns) = together(&trial.candidate, tried);
         if expected_ns < fastest.ns() {
             push(&mut all, candidate);

@@ -48,6 +48,12 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// Whether its promise is as strong as what must be kept; one that is not known is none.
+    #[must_use]
+    pub fn keeps(&self, must: Durability) -> bool {
+        self.durability.is_some_and(|own| own >= must)
+    }
+
     /// Time of one transaction, ns.
     #[must_use]
     pub fn ns(&self) -> f64 {
