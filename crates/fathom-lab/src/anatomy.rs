@@ -10,7 +10,7 @@
 //! file, when and for how long; and each statement, without the values in it. Of calls on files
 //! that are not SQLite's, and in recordings of before, it does not know which they were.
 
-use fathom_probe::{CallKind, Marks, Split};
+use fathom_probe::{CallKind, Marks};
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use fathom_workload::sample::Sample;
@@ -277,16 +277,7 @@ fn model_times(recording: &Recording, window: usize, spans: &[Execution]) -> Vec
     let Some(window) = recording.windows.get(window).filter(|_| !recording.served.is_empty()) else {
         return vec![None; spans.len()];
     };
-    let sample = |(seq, span): (u64, &Execution)| Sample {
-        phase: window.phase.clone(),
-        x: window.x,
-        seq,
-        thread: span.lane,
-        rows: 0,
-        split: Split { wall_ns: span.wall_ns, ..Split::default() },
-        start_ns: span.start_ns,
-    };
-    let samples: Vec<Sample> = (0..).zip(spans).map(sample).collect();
+    let samples: Vec<Sample> = (0..).zip(spans).map(|(seq, span)| span.sample(window, seq)).collect();
     let marks =
         Marks { marks: recording.threads.values().flatten().copied().collect(), lost: 0, knows_queue: true };
     models_of_run(std::slice::from_ref(window), &samples, Some(&marks), &recording.served).1

@@ -15,7 +15,7 @@ mod codec;
 use std::collections::BTreeMap;
 
 use fathom_device::{RequestTimes, SERVED_MAX};
-use fathom_probe::{Mark, Marks, StatementExecution, Statements};
+use fathom_probe::{Mark, Marks, Split, StatementExecution, Statements};
 use fathom_workload::sample::{LaneSpan, Sample, Window};
 
 pub use codec::CodecError;
@@ -38,6 +38,19 @@ impl Execution {
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.start_ns + self.wall_ns
+    }
+
+    /// As the execution of its window that model time is made of: when it was, and nothing else.
+    pub(crate) fn sample(&self, window: &Window, seq: u64) -> Sample {
+        Sample {
+            phase: window.phase.clone(),
+            x: window.x,
+            seq,
+            thread: self.lane,
+            rows: 0,
+            split: Split { wall_ns: self.wall_ns, ..Split::default() },
+            start_ns: self.start_ns,
+        }
     }
 }
 

@@ -11,11 +11,11 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use fathom_device::{Model, Operation, RequestTimes, Timeline};
-use fathom_probe::{Mark, Marks, Split};
+use fathom_probe::{Mark, Marks};
 use fathom_workload::sample::{LaneSpan, Sample, Window};
 
 use super::program::{Program, Wake};
-use crate::recording::Recording;
+use crate::recording::{Execution, Recording};
 
 /// Virtual time begins here, ns: 0 would mean that nothing is known.
 const ORIGIN_NS: u64 = 1_000_000_000;
@@ -422,9 +422,8 @@ impl Loop<'_> {
             let (Some(start_ns), Some(end_ns)) = (at(execution.start_ns), at(execution.end_ns())) else {
                 continue;
             };
-            let split = Split { wall_ns: end_ns.saturating_sub(start_ns), ..Split::default() };
-            let (phase, x, seq) = (window.phase.clone(), window.x, samples.len() as u64);
-            samples.push(Sample { phase, x, seq, thread: execution.lane, rows: 0, split, start_ns });
+            let replayed = Execution { start_ns, wall_ns: end_ns.saturating_sub(start_ns), ..*execution };
+            samples.push(replayed.sample(window, samples.len() as u64));
         }
         let marks = Marks { marks: std::mem::take(&mut self.marks), lost: 0, knows_queue: true };
         Virtually { windows, samples, marks, served: self.served }
