@@ -187,6 +187,9 @@ struct WrittenStall {
     us: Spanned<Written>,
 }
 
+/// The most that a bandwidth may be.
+pub(crate) const MOST_MB_PER_S: f64 = 1e6;
+
 /// A problem at a place of the text.
 type Problem = (Range<usize>, String);
 
@@ -226,7 +229,7 @@ fn side(written: &WrittenSide) -> Result<Side, Problem> {
     Ok(Side {
         sequential: written.sequential_us.as_ref().map_or_else(|| Ok(random.clone()), latency)?,
         random,
-        ns_per_byte: 1e3 / number(&written.mb_per_s, 0.001, 1e6)?,
+        ns_per_byte: 1e3 / number(&written.mb_per_s, 0.001, MOST_MB_PER_S)?,
     })
 }
 
@@ -256,7 +259,7 @@ impl WrittenModel {
             Ok(Cache {
                 bytes: whole(Some(&cache.kib), 0, 4..(1 << 24) + 1)? << 10,
                 write_ns: number(&cache.write_us, 0.0, 1e6)? * 1e3,
-                drain_bytes_per_ns: number(&cache.drain_mb_per_s, 0.0, 1e6)? / 1e3,
+                drain_bytes_per_ns: number(&cache.drain_mb_per_s, 0.0, MOST_MB_PER_S)? / 1e3,
             })
         });
         let stall = self.stall.map(|stall| {

@@ -2,6 +2,7 @@
 //! which it empties.
 
 use super::sorted::median;
+use crate::model::MOST_MB_PER_S;
 
 /// A cache found in the times of single writes by size.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +39,7 @@ pub(super) fn cache_in(times: &[(usize, f64)]) -> Option<CacheEstimate> {
     real.then(|| CacheEstimate {
         bytes,
         write_ns: flat,
-        drain_bytes_per_ns: (most - bytes) as f64 / (last - flat).max(1.0),
+        drain_bytes_per_ns: ((most - bytes) as f64 / (last - flat).max(1.0)).min(MOST_MB_PER_S / 1e3),
     })
 }
 

@@ -22,6 +22,7 @@
 //! Nothing is corrected: what the kernel (and a file system, if there is one) adds to an operation
 //! is in the model.
 
+mod bandwidth;
 mod cache;
 mod channels;
 mod described;

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::bandwidth::Bandwidth;
 use super::described::Description;
-use super::sizes::{BLOCK, LARGEST};
+use super::sizes::BLOCK;
 use super::sorted::{SortedTimes, us};
 use super::{Calibration, Measured};
 
@@ -31,12 +32,14 @@ impl Calibration {
             flush,
             path,
         } = measured;
-        // From 4 KiB in sequence to 1 MiB in sequence: what each byte more takes.
-        let mb_per_s = |mib: f64, four_kib: f64| {
-            let each = (mib - four_kib).max(1.0) / (LARGEST - BLOCK) as f64;
-            1e3 / each
-        };
-        let bandwidth = [mb_per_s(mib[0], read_next.median()), mb_per_s(mib[1], write_next.median())];
+        let found = [Bandwidth::of(mib[0], read_next.median()), Bandwidth::of(mib[1], write_next.median())];
+        let bandwidth = found.map(|found| found.mb_per_s);
+        let unseen = ["reads", "writes"].into_iter().zip(found).filter(|pair| !pair.1.is_seen);
+        let guesses: String = unseen
+            .map(|(what, _)| {
+                format!(", \"{what} of 1 MiB took no longer than of 4 KiB, so their mb_per_s is a guess\"")
+            })
+            .collect();
         let mut text = String::new();
         let Calibration { name, when, .. } = self;
         // Writing into a String does not fail.
@@ -45,7 +48,7 @@ impl Calibration {
             "# How well this model's straight lines fit is at the end.\n\
              name = {name:?}\ntitle = {title:?}\nkind = {kind:?}\n\
              sources = [{source:?}]\n\
-             assumptions = [\"a power cut leaves 512 bytes whole\"{more}]\n\
+             assumptions = [\"a power cut leaves 512 bytes whole\"{more}{guesses}]\n\
              channels = {channels}\nstreams = {streams}\nsector_bytes = {sectors}\ntear_bytes = 512\n\
              [read]\nrandom_us = {read}\nsequential_us = {read_next}\nmb_per_s = {read_mb:.1}\n\
              [write]\nrandom_us = {write}\nsequential_us = {write_next}\nmb_per_s = {write_mb:.1}\n\
