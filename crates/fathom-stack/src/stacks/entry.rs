@@ -199,6 +199,11 @@ impl Entry {
         }
     }
 
+    /// Whether it stands for what was never written down ([`Entry::placeholder`]).
+    pub fn is_placeholder(&self) -> bool {
+        self.owner_pid == 0
+    }
+
     /// Whether its owner's number means here what it meant there.
     pub fn is_of_this_namespace(&self) -> bool {
         self.pid_namespace.is_none_or(|of| pid_namespace().is_none_or(|here| here == of))

@@ -94,10 +94,16 @@ impl Drop for Lock {
 impl Stacks {
     /// Every stack of this state directory, and every loop device with an image of Fathom's and
     /// every trace instance of Fathom's that no entry of it knows: its state directory was removed,
-    /// or is another one ([`Leftover::elsewhere`]).
+    /// or is another one ([`Leftover::elsewhere`]). An entry whose maker was killed before it had
+    /// written it is not among them: nothing but its directory is there, which the next stack
+    /// removes.
     #[must_use]
     pub fn leftovers(&self) -> Vec<Leftover> {
-        self.found().iter().filter_map(described).collect()
+        let is_written = |found: &&Found| match found {
+            Found::Entry { entry, .. } => !entry.is_placeholder(),
+            _ => true,
+        };
+        self.found().iter().filter(is_written).filter_map(described).collect()
     }
 
     /// Takes stacks down: those of dead owners, or with `only_dead = false` all, named and running
@@ -483,6 +489,9 @@ mod tests {
             let home = state.path().join("stacks").join(directory);
             std::fs::create_dir_all(home.join("mnt")).unwrap();
             std::fs::write(home.join("owner"), "").unwrap();
+            // What happened: a cut that was killed as it made its first stack had "left behind by
+            // process 0" a file system that was never made. The mend: nobody is told to remove it.
+            assert_eq!(Stacks::at(state.path()).leftovers().len(), 0);
             let report = Stacks::at(state.path()).sweep();
             assert_eq!((report.removed, report.failed), (vec![name.to_owned()], Vec::new()));
             assert!(!home.exists());
