@@ -5,7 +5,8 @@
 # Nothing is installed: the packages are fetched with apt's lists and caches below DIR and unpacked
 # there. Then: FATHOM_TEST_ADBD=DIR cargo test -p fathom --test remote_adb
 set -euo pipefail
-[ $# = 1 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2; }
+case ${1--} in -*) set -- ;; esac # no directory
+[ $# = 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 directory=$(cd "$1" && pwd)
 apt=$directory/apt

@@ -116,6 +116,27 @@ clean
     }
 }
 
+/// With root the phone records for other devices; without, its own storage is measured, and that is
+/// said.
+#[test]
+fn advice_is_recorded_on_a_phone_and_names_it() {
+    for (is_rooted, device, what) in [
+        (true, "--device ufs-fresh", "recordings on adb:"),
+        (false, "", "Recording for other devices needs root there"),
+    ] {
+        let Some(phone) = Phone::new(is_rooted) else { return };
+        let advise = format!("\"$fathom\" advise app.trace --on \"$machine\" {device} --repeat 1 --out r.db");
+        let said = phone.run(&format!(
+            "step \"$fathom\" trace synthesise androbench --scale 1 --out app.trace\nstep {advise}\nclean\n"
+        ));
+        println!("{said}");
+        assert_eq!(said.matches("== exit 0").count(), 2, "{said}");
+        assert!(said.contains("== clean") && said.contains(what) && said.contains("PRAGMA"), "{said}");
+        let machine = "SELECT count(*) FROM environment WHERE key = 'machine' AND value LIKE 'adb:%'";
+        assert_eq!(phone.asked("r.db", machine), "1");
+    }
+}
+
 /// A killed adb left the worker on the phone for good.
 #[test]
 fn a_client_that_is_killed_at_any_moment_leaves_nothing_on_the_phone() {
