@@ -3,10 +3,14 @@
 # mmdb and SHA256SUMS
 #
 # One archive and one package for each processor (x86_64, aarch64, armv7): the static program, those
-# for the other processors, which `--on` pushes, completions, manual pages, licences, and for x86_64
-# the guest kernel if there is one (`fathom stack kernel` builds it; without it this says so). The
-# same sources make the same files.
+# for the other processors, which `--on` pushes, completions, manual pages, licences (also of what is
+# linked in), and for x86_64 the guest kernel if there is one (`fathom stack kernel` builds it;
+# without it this says so). The same programs make the same files, whoever packs them.
 set -euo pipefail
+# Modes and orders are those of the release, and not of whoever makes it: with umask 077 nobody but
+# root read the pages and completions of an installed package.
+umask 022
+export LC_ALL=C
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 machines=$target/release/machines
@@ -20,9 +24,10 @@ maintainer="${DEBFULLNAME:-Fathom} <${DEBEMAIL:-fathom@example.org}>"
 
 die() { echo "error: $*" >&2; exit 1; }
 for processor in "$@"; do
-  case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
+  case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
   [ -n "${FATHOM_BUILT-}" ] || scripts/static.sh "$processor"
-  [ -n "${FATHOM_BUILT-}" ] || scripts/wheel.sh "$processor"
+  # What cannot be had here (69) is only missing from the release, which says so.
+  [ -n "${FATHOM_BUILT-}" ] || scripts/wheel.sh "$processor" || [ $? = 69 ]
   [ -x "$machines/fathom-$processor" ] || die "$machines/fathom-$processor is not there: scripts/static.sh $processor"
 done
 # Completions and pages are made by the program itself; one that runs here.
@@ -32,6 +37,44 @@ here=$machines/fathom-$(uname -m)
 [ -x "$here" ] || die "no program that runs here: cargo build --release -p fathom"
 
 debian() { case $1 in x86_64) echo amd64 ;; aarch64) echo arm64 ;; armv7) echo armhf ;; esac; }
+
+# licences PROCESSOR: a file of what the crates that are linked in are to be passed on with: who they
+# are, and each text once, behind the names of those that have it.
+licences() {
+  local triple=$1-unknown-linux-musl name version place text sum
+  local -A whose=() found=()
+  [ "$1" != armv7 ] || triple=${triple}eabihf
+  # Those with a path are Fathom's own.
+  cargo tree --locked --quiet -p fathom --edges normal,no-proc-macro --target "$triple" --prefix none \
+    --format '{p} {l}' | sed 's/ (\*)$//' | grep -v ' (/' | sort -u >"$work/crates"
+  while read -r name version _; do
+    place=$(compgen -G "${CARGO_HOME:-$HOME/.cargo}/registry/src/*/$name-${version#v}" | head -n 1) ||
+      die "the source of $name $version, whose licence is to be packed, is not in cargo's registry: cargo fetch"
+    while read -r text; do
+      sum=$(sha256sum <"$text")
+      whose[$sum]+="$name ${version#v}, "
+      found[$sum]=$text
+    done < <(find "$place" -maxdepth 3 -type f \( -iname 'licen[sc]e*' -o -iname 'copying*' \
+      -o -iname 'notice*' -o -iname 'copyright*' -o -iname 'unlicense*' \) | sort)
+  done <"$work/crates"
+  # What comes with zig and is linked in as well.
+  for text in "$target"/zig/lib/python3*/site-packages/ziglang/lib/libc/musl/COPYRIGHT; do
+    [ -f "$text" ] || continue
+    sum=$(sha256sum <"$text")
+    whose[$sum]="musl, " found[$sum]=$text
+  done
+  {
+    echo "Linked into fathom, with the licences that each may be had under:"
+    echo
+    cat "$work/crates"
+    echo 'the standard library of Rust: MIT OR Apache-2.0; musl: MIT'
+    for sum in "${!whose[@]}"; do echo "${whose[$sum]%, }|$sum"; done | sort |
+      while IFS='|' read -r name sum; do
+        printf '\n%s\n%s:\n\n' ------------------------------------ "$name" | fold -s -w 100
+        cat "${found[$sum]}"
+      done
+  } >"$work/licences-$1"
+}
 
 # tree PROCESSOR DIRECTORY: everything below bin, lib and share.
 tree() {
@@ -47,6 +90,7 @@ tree() {
   "$here" completions zsh >"$root/share/zsh/site-functions/_fathom"
   "$here" completions fish >"$root/share/fish/vendor_completions.d/fathom.fish"
   install -D -m 644 -t "$root/share/doc/fathom" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
+  install -m 644 "$work/licences-$processor" "$root/share/doc/fathom/LICENCES-OF-OTHERS"
   if [ "$processor" = x86_64 ]; then
     # Those of earlier recipes lie beside it, and no program of this release looks for them.
     name=$(ls -t "${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}"/guest-kernel/*/linux 2>/dev/null | head -n 1 || true)
@@ -55,6 +99,11 @@ tree() {
       install -D -m 755 "$name" "$recipe/linux"
       install -m 644 "$(dirname "$name")/kernel.json" "$recipe/kernel.json"
       (cd "$recipe" && sha256sum linux >linux.sha256)
+      cat >"$recipe/LICENCE" <<'LICENCE'
+linux is a Linux kernel, under the GNU General Public License, version 2. kernel.json names the
+source and its SHA-256; what is changed and configured lies in crates/fathom-stack/src/guest of
+Fathom's sources. Who passes the kernel on passes these on, too (section 3 of that licence).
+LICENCE
     else
       echo "note: no guest kernel in the archive: \`fathom stack kernel\` builds it"
     fi
@@ -75,6 +124,7 @@ package() {
   {
     echo 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/'
     echo 'Upstream-Name: fathom'
+    echo 'Comment: What is linked in, and under which licences, is in LICENCES-OF-OTHERS.gz.'
     echo
     echo 'Files: *'
     echo 'Copyright: the authors of Fathom'
@@ -85,9 +135,18 @@ package() {
     echo
     echo 'License: Apache-2.0'
     echo ' On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.'
+    if [ -d "$root/usr/lib/fathom/guest-kernel" ]; then
+      echo
+      echo 'Files: usr/lib/fathom/guest-kernel/*'
+      echo 'Copyright: the authors of Linux'
+      echo 'License: GPL-2'
+      echo
+      echo 'License: GPL-2'
+      echo ' On Debian systems the text is in /usr/share/common-licenses/GPL-2.'
+    fi
   } >"$doc/copyright"
   rm "$doc/LICENSE-MIT" "$doc/LICENSE-APACHE"
-  gzip -9n "$doc/CHANGELOG.md"
+  gzip -9n "$doc/CHANGELOG.md" "$doc/LICENCES-OF-OTHERS"
   printf 'fathom (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
   mkdir -p "$root/usr/share/zsh/vendor-completions"
@@ -100,7 +159,9 @@ package() {
     echo "Version: $version"
     echo "Architecture: $(debian "$processor")"
     echo "Maintainer: $maintainer"
-    echo "Installed-Size: $(du -sk "$root/usr" | cut -f1)"
+    # As dpkg-gencontrol counts: what du says depends on the file system that this is packed on.
+    echo "Installed-Size: $(find "$root/usr" -printf '%y %s\n' |
+      awk '{ kib += $1 == "f" ? int(($2 + 1023) / 1024) : 1 } END { print kib }')"
     [ -z "$depends" ] || echo "$depends"
     echo "Recommends: e2fsprogs, fuse3"
     echo "Suggests: adb, openssh-client, xfsprogs, btrfs-progs, f2fs-tools, postgresql"
@@ -114,12 +175,15 @@ package() {
   (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
   find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
   find "$root" -type d -exec chmod 755 {} +
-  dpkg-deb --root-owner-group --build "$root" "$dist/fathom_${version}_$(debian "$processor").deb" >/dev/null
+  # Ubuntu's own takes zstd, which dpkg of Debian 11 and of Raspberry Pi OS of that time cannot read.
+  dpkg-deb --root-owner-group -Zxz --build "$root" "$dist/fathom_${version}_$(debian "$processor").deb" >/dev/null
 }
 
 all=()
 for processor in x86_64 aarch64 armv7; do
-  [ ! -x "$machines/fathom-$processor" ] || all+=("$processor")
+  if [ -x "$machines/fathom-$processor" ]; then all+=("$processor")
+  else echo "note: without the program for $processor, which \`--on\` would push: scripts/static.sh $processor"
+  fi
 done
 rm -rf "$dist"
 mkdir -p "$dist"
@@ -127,6 +191,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for processor in "$@"; do
   name=fathom-$version-$processor-linux
+  licences "$processor"
   tree "$processor" "$work/$name"
   tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" \
     | gzip -9n >"$dist/$name.tar.gz"

@@ -11,7 +11,7 @@ is a cell and phase: the median over the blocks of (time over that way / time he
 interval of order statistics that holds it with 95 %, for model time and for wall time. Exit code 1:
 a run failed, or a median of model times is off by more than 3 %.
 """
-import argparse, math, os, shutil, signal, sqlite3, statistics, subprocess, sys, tempfile, time
+import argparse, math, os, shutil, signal, socket, sqlite3, statistics, subprocess, sys, tempfile, time
 from pathlib import Path
 
 BAR = 0.03
@@ -47,8 +47,15 @@ def sshd(place):
         f'Host board\n  HostName 127.0.0.1\n  Port 2222\n  User root\n  IdentityFile {place}/user\n'
         f'  IdentitiesOnly yes\n  UserKnownHostsFile {place}/known\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n')
     program = shutil.which('sshd') or '/usr/sbin/sshd'
-    return subprocess.Popen([program, '-D', '-e', '-f', place / 'sshd_config'],
-                            stdin=subprocess.DEVNULL, stderr=open(place / 'sshd.log', 'wb'))
+    server = subprocess.Popen([program, '-D', '-e', '-f', place / 'sshd_config'],
+                              stdin=subprocess.DEVNULL, stderr=open(place / 'sshd.log', 'wb'))
+    for _ in range(100):
+        try:
+            socket.create_connection(('127.0.0.1', 2222)).close()
+            return server
+        except OSError: time.sleep(0.1)
+    server.kill()
+    sys.exit(f'error: sshd did not come up: {(place / "sshd.log").read_text()}')
 
 def adbd(packages, place):
     """Starts adbd and connects adb's own server to it."""

@@ -6,12 +6,20 @@
 die() { echo "error: $*" >&2; exit 1; }
 unavailable() { echo "error: $*" >&2; exit 69; }
 
+# rustc is started in the directories of crates, where a relative name would be another.
+target=$(realpath -m "$target")
 tools=$target/zig
-if [ ! -x "$tools/bin/cargo-zigbuild" ]; then
+# What is fetched, each by its content on x86_64 and on aarch64; with other lines it is fetched anew.
+packages='ziglang==0.17.1 --hash=sha256:ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54 --hash=sha256:b7c5f02fccd40f89b999ee16a1f5ddced56e6182370f8affe494bcf8a28cf07e
+cargo-zigbuild==0.24.1 --hash=sha256:238a1ab54a95053a4eadc34775c81f795a8ad75f80bfed63f3f445f518102375 --hash=sha256:07c5e3dcddf208500462ec927c556bb306cca2b533b0abe29446bffb63767b85'
+if [ "$(cat "$tools/packages" 2>/dev/null)" != "$packages" ]; then
   command -v python3 >/dev/null || unavailable "python3 is not installed: sudo apt-get install python3 python3-venv"
   echo "Bringing zig and cargo-zigbuild by pip into $tools …"
   python3 -m venv "$tools" || unavailable "python3 has no venv: sudo apt-get install python3-venv"
-  "$tools/bin/pip" install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.1 || unavailable "pip has no zig here"
+  echo "$packages" >"$tools/packages.new"
+  "$tools/bin/pip" install --quiet --require-hashes --only-binary :all: --requirement "$tools/packages.new" ||
+    unavailable "pip has no zig here, or another than scripts/zig.sh knows"
+  mv "$tools/packages.new" "$tools/packages"
 fi
 PATH=$tools/bin:$PATH
 
