@@ -4,8 +4,8 @@
 #
 # One archive and one package for each processor (x86_64, aarch64, armv7): the static program, those
 # for the other processors, which `--on` pushes, completions, manual pages, licences (also of what is
-# linked in), and for x86_64 the guest kernel if there is one (`fathom stack kernel` builds it;
-# without it this says so). The same programs make the same files, whoever packs them.
+# linked in), and for x86_64 the guest kernel, which is built where there is none yet (without the
+# tools for that this says so). The same programs make the same files, whoever packs them.
 set -euo pipefail
 # Modes and orders are those of the release, and not of whoever makes it: with umask 077 nobody but
 # root read the pages and completions of an installed package.
@@ -35,6 +35,11 @@ here=$machines/fathom-$(uname -m)
 [ -x "$here" ] || here=$target/release/fathom
 [ -x "$here" ] || here=$target/debug/fathom
 [ -x "$here" ] || die "no program that runs here: cargo build --release -p fathom"
+
+# A kernel that is there already takes no time; what it lacks is said.
+if [ -z "${FATHOM_BUILT-}" ] && [ "$(uname -m)" = x86_64 ] && [[ " $* " = *" x86_64 "* ]]; then
+  "$here" stack kernel && kernel=$("$here" stack kernel | sed -n '1s/^.*: //p') || echo "note: the guest kernel was not built"
+fi
 
 debian() { case $1 in x86_64) echo amd64 ;; aarch64) echo arm64 ;; armv7) echo armhf ;; esac; }
 
@@ -93,7 +98,8 @@ tree() {
   install -m 644 "$work/licences-$processor" "$root/share/doc/fathom/LICENCES-OF-OTHERS"
   if [ "$processor" = x86_64 ]; then
     # Those of earlier recipes lie beside it, and no program of this release looks for them.
-    name=$(ls -t "${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}"/guest-kernel/*/linux 2>/dev/null | head -n 1 || true)
+    name=${kernel-}
+    [ -n "$name" ] || name=$(ls -t "${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}"/guest-kernel/*/linux 2>/dev/null | head -n 1 || true)
     if [ -f "$name" ]; then
       local recipe=$root/lib/fathom/guest-kernel/$(basename "$(dirname "$name")")
       install -D -m 755 "$name" "$recipe/linux"
@@ -181,7 +187,9 @@ package() {
 
 all=()
 for processor in x86_64 aarch64 armv7; do
-  if [ -x "$machines/fathom-$processor" ]; then all+=("$processor")
+  # What lies there and was not built just now may be of another version.
+  case " $* " in *" $processor "*) fresh=yes ;; *) fresh=${FATHOM_BUILT-} ;; esac
+  if [ -n "$fresh" ] && [ -x "$machines/fathom-$processor" ]; then all+=("$processor")
   else echo "note: without the program for $processor, which \`--on\` would push: scripts/static.sh $processor"
   fi
 done

@@ -37,7 +37,7 @@ std() {
 # compiler is the same. With its bitcode, as rustup's has, for what is optimised as a whole.
 sysroot() {
   local triple=$1 here
-  sysroot=$target/zig/sysroot-$(rustc --version | tr -c 'a-z0-9.\n' -)
+  sysroot=$target/zig/library-$(rustc --version | tr -c 'a-z0-9.\n' -)
   local libraries=$sysroot/lib/rustlib/$triple/lib
   [ -d "$libraries" ] && return
   echo "Compiling the standard library for $triple …"
@@ -45,7 +45,7 @@ sysroot() {
   mkdir "$here/src"
   touch "$here/src/lib.rs"
   printf '[package]\nname = "nothing"\nedition = "2024"\n[workspace]\n' >"$here/Cargo.toml"
-  RUSTC_BOOTSTRAP=1 RUSTFLAGS="-C embed-bitcode=yes" CARGO_TARGET_DIR=$here/target cargo build --release --quiet --target "$triple" \
+  RUSTC_BOOTSTRAP=1 RUSTFLAGS="-C embed-bitcode=yes $(remapped)" CARGO_TARGET_DIR=$here/target cargo build --release --quiet --target "$triple" \
     -Z build-std=std,panic_unwind,test --manifest-path "$here/Cargo.toml" || { rm -rf "$here"; die "it does not compile"; }
   mkdir -p "$libraries.new"
   cp "$here/target/$triple/release/deps/"*.rlib "$libraries.new"
@@ -53,13 +53,25 @@ sysroot() {
   rm -rf "$here"
 }
 
+# remapped: flags by which no program holds the directories of whoever has built it: the same sources
+# give the same program wherever they lie. What has a space in it cannot be handed on so, and stays.
+remapped() {
+  local pair
+  for pair in "$(rustc --print sysroot)/lib/rustlib/src/rust=/rust" "${CARGO_HOME:-$HOME/.cargo}/registry/src=/crates" \
+    "$target=/fathom/target" "$PWD=/fathom"; do
+    case $pair in *[[:space:]]*) ;; *) printf ' --remap-path-prefix=%s' "$pair" ;; esac
+  done
+}
+
 # library TRIPLE: has what is built from here on for it find a standard library: rustup's, or one that
 # is compiled.
 library() {
-  local triple=$1
+  local triple=$1 flags
+  flags=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$triple")_RUSTFLAGS
+  export "$flags=$(remapped)"
   std "$triple" && return
   rustup component add rust-src >/dev/null 2>&1 || unavailable "rustup has neither std for $triple here nor its source"
   sysroot "$triple"
   # What a program of musl begins with (crt1.o) comes with rustup's std; here it is zig's.
-  export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$triple")_RUSTFLAGS=--sysroot=$sysroot -C link-self-contained=no"
+  export "$flags=${!flags} --sysroot=$sysroot -C link-self-contained=no"
 }

@@ -170,6 +170,66 @@ fn a_directory_that_starts_no_program_and_a_disk_that_is_full_are_said() {
     server.is_clean_within(CLEAN);
 }
 
+/// What happened: whatever lay by the right name in a directory that others may write to was
+/// started, with the rights of whoever measures there; and a program of which a power cut had left
+/// the beginning was started again and again. Now both directories and the program are that user's
+/// own, and the program is all there.
+#[test]
+fn a_program_that_another_user_has_laid_there_is_not_started_and_half_of_one_is_pushed_again() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    let shared = server.path("shared");
+    let config = server.config();
+    let variables = [("FATHOM_SSH_CONFIG", &*config), ("FATHOM_REMOTE_CACHE", shared.to_str().unwrap())];
+    let doctor = || place.fathom_with(&["doctor", "--on", "ssh:board"], &variables);
+    doctor().exits(0);
+    let files = shared.join("files");
+    let pushed = || {
+        let mut all = std::fs::read_dir(&files).unwrap().map(|entry| entry.unwrap().path());
+        (all.next().unwrap(), all.next())
+    };
+    let (own, None) = pushed() else { panic!("one program is pushed") };
+    let program = own.join("fathom");
+    let whole = std::fs::metadata(&program).unwrap().len();
+    let half = std::fs::File::options().write(true).open(&program).unwrap();
+    half.set_len(whole / 2).unwrap();
+    drop(half);
+    doctor().exits(0);
+    assert_eq!(std::fs::metadata(&program).unwrap().len(), whole);
+    // Another user's, which says that it was started.
+    script(&program, &format!("touch {}", server.path("ran").display()));
+    for (theirs, is_refused) in [(&program, false), (&own, true), (&files, true)] {
+        if chown(theirs, Some(65534), None).is_err() {
+            println!("SKIP: giving a file away needs root");
+            return;
+        }
+        let end = doctor();
+        if is_refused {
+            end.exits(1).says("belongs to another user").says("FATHOM_REMOTE_CACHE");
+        } else {
+            end.exits(0);
+        }
+        assert!(!server.path("ran").exists(), "{}: {end}", theirs.display());
+    }
+    server.is_clean_within(CLEAN);
+}
+
+/// What happened: a `printf` without an end of its line in the file that the shell there begins with
+/// stood before the machine's first word, which was then none.
+#[test]
+fn a_greeting_without_an_end_of_its_line_hides_nothing() {
+    let greeting = |here: &str| {
+        format!(
+            "SetEnv XDG_CACHE_HOME=\"{here}/cache dir\" FATHOM_STATE_DIR={here}/state\n\
+             ForceCommand printf hi; exec sh -c \"$SSH_ORIGINAL_COMMAND\""
+        )
+    };
+    let Some(server) = Server::start_with(greeting) else { return };
+    let place = Place::new();
+    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(0);
+    server.is_clean_within(CLEAN);
+}
+
 /// A board with busybox has no bash, no sha256sum that says more than it must, and a small ps.
 #[test]
 fn a_machine_with_busybox_alone_is_enough_and_one_with_another_processor_is_told_what_it_lacks() {

@@ -78,18 +78,19 @@ impl Connection {
     /// Starts the agent with this script, which ends in `exec`.
     ///
     /// # Errors
-    /// In words: it cannot be started, or what the machine said.
-    pub fn open(target: &Target, script: &str, interrupt: &Interrupt) -> Result<Connection, String> {
+    /// It cannot be started, or what the machine said; refused, where the agent itself said it.
+    pub fn open(target: &Target, script: &str, interrupt: &Interrupt) -> Result<Connection, Failure> {
         let script = format!("{}{script}", shell::places(target));
         let Some(mut command) = shell::command(target, &script) else {
-            return Err(format!("{target}: no other machine"));
+            return Err(Failure::Lost(format!("{target}: no other machine")));
         };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| shell::not_started(target, &error))?;
+        let cannot = |error| Failure::Lost(shell::not_started(target, &error));
+        let mut child = command.spawn().map_err(cannot)?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(format!("{target}: a program without pipes"));
+            return Err(Failure::Lost(format!("{target}: a program without pipes")));
         };
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&complaints);
@@ -103,7 +104,7 @@ impl Connection {
         let (heard, is_silent) = (Instant::now(), false);
         let mut connection =
             Connection { target, child, stdin, lines, complaints, heard, is_silent, _beats: beats };
-        connection.greet(interrupt).map_err(Failure::words)?;
+        connection.greet(interrupt)?;
         Ok(connection)
     }
 
@@ -130,7 +131,7 @@ impl Connection {
                     return Err(Failure::Lost(format!("{}: {problem}", self.target)));
                 }
                 Ok(Answer::Refused { problem }) => {
-                    return Err(Failure::Lost(format!("{}: {problem}", self.target)));
+                    return Err(Failure::Refused(format!("{}: {problem}", self.target)));
                 }
                 _ => {}
             }

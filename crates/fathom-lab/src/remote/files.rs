@@ -91,15 +91,17 @@ pub(super) fn push(
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let place = shell_line([content.place(name)]);
     let Content { hash, bytes } = content;
-    // Whatever ends it early takes the beginning of the file with it. Not every phone has a
-    // sha256sum.
+    // Whatever ends it early takes the beginning of the file with it; dash runs its trap of EXIT at
+    // no signal that it has no trap of. Not every phone has a sha256sum. A power cut after it leaves
+    // the file whole or not there, so it is on the disk before it has its name.
     let script = format!(
-        "{BEAT}trap 'kill $beat 2>/dev/null' EXIT; cd \"$base\" && mkdir -p files/{hash} && part=files/{hash}/.part.$$ && \
-         trap 'kill $beat 2>/dev/null; rm -f \"$part\"' EXIT && \
+        "{BEAT}trap 'kill $beat 2>/dev/null' EXIT; trap 'exit 1' HUP INT TERM; cd \"$base\" && mkdir -p files/{hash} && \
+         if [ ! -O files/{hash} ]; then echo \"$base/files/{hash} belongs to another user\" >&2; exit 1; fi && \
+         part=files/{hash}/.part.$$ && trap 'kill $beat 2>/dev/null; rm -f \"$part\"' EXIT && \
          cat > \"$part\" && if [ \"$(wc -c < \"$part\")\" -ne {bytes} ]; then echo 'it has not come whole' >&2; exit 1; fi && \
          if command -v sha256sum >/dev/null; then sum=$(sha256sum \"$part\"); case $sum in {hash}*) ;; \
          *) echo 'it has changed on its way' >&2; exit 1;; esac; fi && \
-         chmod 700 \"$part\" && mv -f \"$part\" {place} && echo {STORED}"
+         chmod 700 \"$part\" && sync && mv -f \"$part\" {place} && echo {STORED}"
     );
     let said = shell::run(target, &script, Some(file), interrupt)?;
     match said.contains(STORED) {

@@ -14,6 +14,7 @@ mod connection;
 mod files;
 mod machines;
 mod processor;
+mod program;
 mod shell;
 mod target;
 mod wire;

@@ -88,6 +88,10 @@ pub(super) fn check_cache() -> Result<(), String> {
     }
 }
 
+/// What is started lies below `files`: another user's would be that user's program, under the name of
+/// its content or not.
+const OWN: &str = "[ -O \"$base/files\" ] || { echo \"$base/files belongs to another user\" >&2; exit 1; }; ";
+
 /// The beginning of every script: `base` is where Fathom's files are there, and `work` the
 /// directory under test.
 pub(super) fn places(target: &Target) -> String {
@@ -103,13 +107,13 @@ pub(super) fn places(target: &Target) -> String {
                 Ok(base) if !base.is_empty() => quoted(&base),
                 _ => "${XDG_CACHE_HOME:-${HOME:?}/.cache}/fathom".to_owned(),
             };
-            format!("umask 077; base={base}; mkdir -p \"$base/files\" || exit 1; {work} || exit 1; ")
+            format!("umask 077; base={base}; mkdir -p \"$base/files\" || exit 1; {OWN}{work} || exit 1; ")
         }
         Target::Adb { directory, .. } => {
             // A phone's shell has no home, and no /tmp.
             let base = quoted(directory.as_deref().unwrap_or(ADB_DIRECTORY));
             format!(
-                "umask 077; base={base}; mkdir -p \"$base/files\" \"$base/work\" \"$base/state\" \"$base/tmp\" || exit 1; \
+                "umask 077; base={base}; mkdir -p \"$base/files\" \"$base/work\" \"$base/state\" \"$base/tmp\" || exit 1; {OWN}\
                  work=$base/work; export HOME=\"$base\" TMPDIR=\"$base/tmp\" FATHOM_STATE_DIR=\"$base/state\"; "
             )
         }
@@ -232,6 +236,7 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
         Target::Adb { .. } => "name another directory behind the serial number",
         _ => "FATHOM_REMOTE_CACHE=/DIRECTORY here names another",
     };
+    let is_adb = matches!(target, Target::Adb { .. });
     let hint = if holds("IDENTIFICATION HAS CHANGED") {
         format!(
             "it has another key than it had: if it was set up anew, `ssh-keygen -R {name}` forgets the old one; if not, \
@@ -245,14 +250,22 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
         format!("it is not known here: connect once by hand (`ssh {with}{name}`) and compare its key")
     } else if holds("Permission denied (") {
         format!(
-            "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there"
+            "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there, and `ssh-add` \
+             opens one with a passphrase"
         )
     } else if holds("unauthorized") {
         "allow this computer on the phone's screen, and start again".to_owned()
+    } else if is_adb && holds("device offline") {
+        "`adb reconnect`, or unplug it and plug it in again".to_owned()
+    } else if is_adb && holds("device '") && holds("not found") {
+        "`adb devices` shows what there is; one behind a network needs `adb connect ADDRESS:PORT` first"
+            .to_owned()
     } else if status.code() == Some(NOT_STARTED) || holds("xec format error") {
         format!("the directory of Fathom's files there lets no program start, or not this one; {elsewhere}")
     } else if is_without_place(&said) {
         format!("Fathom's files cannot be put there; {elsewhere}")
+    } else if holds("belongs to another user") {
+        format!("nothing is started from there; {elsewhere}")
     } else if is_unlinked(&said, status) {
         format!(
             "this program is linked to a C library that is not there, or is older there: a static one needs none; it comes \

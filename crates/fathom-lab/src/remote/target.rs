@@ -69,7 +69,9 @@ impl FromStr for Target {
         }
         let directory = directory.map(str::to_owned);
         if kind == "adb" {
-            check_name("a serial number", name, ":").map_err(wrong)?;
+            // Phones that adb has found in the network are called `adb-X (2)._adb-tls-connect._tcp`.
+            let otherwise = "Give it as `adb devices` shows it";
+            check_name("a serial number", name, ": ()", otherwise).map_err(wrong)?;
             // One behind a network is an address with a port.
             if let Some((_, port)) = name.rsplit_once(':')
                 && !port.chars().all(|c| c.is_ascii_digit())
@@ -80,11 +82,11 @@ impl FromStr for Target {
         }
         let (user, host) = name.rsplit_once('@').map_or((None, name), |(user, host)| (Some(user), host));
         if let Some(user) = user {
-            check_name("a user's name", user, "").map_err(wrong)?;
+            check_name("a user's name", user, "", CONFIGURED).map_err(wrong)?;
         }
         // An address of IPv6 may stand in brackets; ssh takes it without.
         let host = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
-        check_name("a host's name", host, ":").map_err(wrong)?;
+        check_name("a host's name", host, ":", CONFIGURED).map_err(wrong)?;
         if let Some((_, part)) = host.split_once(':')
             && host.parse::<Ipv6Addr>().is_err()
         {
@@ -109,8 +111,12 @@ impl fmt::Display for Target {
     }
 }
 
-/// Letters, digits, dot, underscore, dash, and what `more` allows; no dash in front.
-fn check_name(what: &str, name: &str, more: &str) -> Result<(), String> {
+/// What to do about a name that ssh would take, and this does not.
+const CONFIGURED: &str = "Give what is special a plain name in ~/.ssh/config";
+
+/// Letters, digits, dot, underscore, dash, and what `more` allows; no dash in front. `otherwise`:
+/// what to do about any other.
+fn check_name(what: &str, name: &str, more: &str, otherwise: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err(format!("{what} is missing"));
     }
@@ -121,8 +127,7 @@ fn check_name(what: &str, name: &str, more: &str) -> Result<(), String> {
     match name.chars().find(|c| !is_allowed(*c)) {
         None => Ok(()),
         Some(c) => Err(format!(
-            "{what} holds {c:?}: letters, digits, dots, dashes and underscores can be there. Give what is special a plain \
-             name in ~/.ssh/config"
+            "{what} holds {c:?}: letters, digits, dots, dashes and underscores can be there. {otherwise}"
         )),
     }
 }
@@ -147,6 +152,7 @@ mod tests {
             "ssh:pi@board:/mnt/sd card",
             "adb:emulator-5554",
             "adb:192.168.1.7:5555:/data/local/tmp/x",
+            "adb:adb-1A2B-xyz (2)._adb-tls-connect._tcp:/data/local/tmp/x",
             "ssh:pi@10.0.0.2",
         ] {
             assert_eq!(word.parse::<Target>().unwrap().to_string(), word);
@@ -182,6 +188,7 @@ mod tests {
             ("adb:x:card", "a directory begins with /"),
             ("adb:-H", "taken for an option"),
             ("adb:a;b", "';'"),
+            ("adb:a$b", "`adb devices`"),
             ("adb:", "missing"),
             ("board", "give local, ssh:"),
             ("scp:board", "give local, ssh:"),

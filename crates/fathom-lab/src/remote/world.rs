@@ -1,8 +1,6 @@
 //! Another machine as a [`World`]: what a schedule needs is asked of its agent.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +13,7 @@ use serde_json::Value as Json;
 use super::connection::{Connection, Failure, ProgramOutput};
 use super::files::{Content, plain_name, push};
 use super::processor::processor_of;
+use super::program::{PROBE, Probed, check_program, probed, program_for};
 use super::shell;
 use super::target::Target;
 use super::wire::{Answer, Question};
@@ -34,8 +33,6 @@ const WORK_GRACE: Duration = Duration::from_secs(120);
 const GLANCE: Duration = Duration::from_millis(50);
 /// Pauses before a connection that was lost is tried again.
 const AGAIN: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15)];
-/// Says that a line of the first script is meant.
-const PROBE: &str = "FATHOM-PROBE";
 /// The setting that names a library, and how one of the machine's own is marked.
 const LIBRARY: &str = "library";
 
@@ -61,15 +58,6 @@ pub struct Remote {
     is_given_up: bool,
     /// What the user is told of while this is at work.
     notes: Vec<String>,
-}
-
-/// What a machine says of itself before anything is put there.
-#[derive(Debug, PartialEq)]
-struct Probed {
-    base: String,
-    system: String,
-    processor: String,
-    has_program: bool,
 }
 
 impl Remote {
@@ -117,7 +105,7 @@ impl Remote {
             let other = other?;
             let content = content(&other)?;
             let is_there = self.probe(&content)?.has_program;
-            return self.start(&(other, content), is_there);
+            return self.start(&(other, content), is_there).map_err(Failure::words);
         }
         // This program is linked to the C library of this system: a board may have the same, and a
         // phone has not.
@@ -125,20 +113,22 @@ impl Remote {
         if !is_own_first && let Ok(other) = &other {
             let content = content(other)?;
             let is_there = self.probe(&content)?.has_program;
-            return self.start(&(other.clone(), content), is_there);
+            return self.start(&(other.clone(), content), is_there).map_err(Failure::words);
         }
         let started = self.start(&(own, own_content), probed.has_program);
         match (started, other) {
-            (Err(_), Ok(other)) if is_own_first => {
+            // What its agent refused, another agent would refuse, too.
+            (Err(Failure::Lost(_)), Ok(other)) if is_own_first && !self.interrupt.is_raised() => {
                 let content = content(&other)?;
                 let is_there = self.probe(&content)?.has_program;
                 self.start(&(other, content), is_there)
             }
             (started, _) => started,
         }
+        .map_err(Failure::words)
     }
 
-    fn start(&mut self, (program, content): &(PathBuf, Content), is_there: bool) -> Result<(), String> {
+    fn start(&mut self, (program, content): &(PathBuf, Content), is_there: bool) -> Result<(), Failure> {
         if !is_there {
             self.notes.push(format!(
                 "{}: pushing {} ({:.1} MB)",
@@ -146,19 +136,24 @@ impl Remote {
                 plain_name(program),
                 content.bytes as f64 / 1e6
             ));
-            push(&self.target, program, "fathom", content, &self.interrupt)?;
+            let pushed = push(&self.target, program, "fathom", content, &self.interrupt);
+            // No other program would find room or leave, either.
+            pushed.map_err(Failure::Refused)?;
         }
         let place = shell_line([content.place("fathom")]);
-        self.script = format!("cd \"$base\" && exec ./{place} agent --dir \"$work\"");
+        // Behind a greeting without an end of its line the agent's first word would be none.
+        self.script = format!("cd \"$base\" && echo && exec ./{place} agent --dir \"$work\"");
         self.connection = Some(Connection::open(&self.target, &self.script, &self.interrupt)?);
         Ok(())
     }
 
     fn probe(&self, content: &Content) -> Result<Probed, String> {
-        let place = content.place("fathom");
+        let (place, directory) = (content.place("fathom"), content.place(""));
+        let bytes = content.bytes;
+        // The whole of it, and this user's own.
         let script = format!(
-            "cd \"$base\" || exit 1; if [ -x {place} ]; then has=yes; else has=no; fi; \
-             printf '%s\\t%s\\t%s\\t%s\\t%s\\n' {PROBE} \"$(uname -s)\" \"$(uname -m)\" \"$has\" \"$(pwd -P)\""
+            "cd \"$base\" || exit 1; has=no; if [ -O {directory} ] && [ -O {place} ] && [ -x {place} ] && \
+             [ \"$(wc -c < {place})\" -eq {bytes} ]; then has=yes; fi; printf '\\n%s\\t%s\\t%s\\t%s\\t%s\\n' {PROBE} \"$(uname -s)\" \"$(uname -m)\" \"$has\" \"$(pwd -P)\""
         );
         probed(&shell::run(&self.target, &script, None, &self.interrupt)?).ok_or_else(|| {
             format!("{}: it does not say what it is: is its shell a POSIX shell?", self.target)
@@ -166,7 +161,7 @@ impl Remote {
     }
 
     fn sweep(&mut self) {
-        if let Ok(Answer::Swept { removed, failed }) = self.ask(&Question::Sweep, STACK_LIMIT) {
+        if let Ok(Answer::Swept { removed, failed }) = self.ask_unless_stopped(&Question::Sweep) {
             let shown = |label: &String| fathom_output::shown(label);
             let target = self.target.to_string();
             self.notes.extend(
@@ -184,7 +179,7 @@ impl Remote {
     /// # Errors
     /// The connection is lost.
     pub fn doctor(&mut self) -> Result<(Vec<Capability>, Option<String>), String> {
-        match self.ask(&Question::Doctor, STACK_LIMIT)? {
+        match self.ask_unless_stopped(&Question::Doctor)? {
             Answer::Capabilities { capabilities, packages } => Ok((capabilities, packages)),
             other => Err(self.unexpected(&other)),
         }
@@ -266,6 +261,37 @@ impl Remote {
         answer.map_err(|failure| self.lost(failure))
     }
 
+    /// As [`Remote::ask`], of what begins something long: a signal ends the wait and the connection,
+    /// and the agent then undoes what it has.
+    fn ask_unless_stopped(&mut self, ask: &Question) -> Result<Answer, String> {
+        self.tell(ask)?;
+        let begin = Instant::now();
+        loop {
+            match self.hear(GLANCE)? {
+                ProgramOutput::Silence if self.interrupt.is_raised() => {
+                    self.connection = None;
+                    return Err(format!("{}: stopped by a signal", self.target));
+                }
+                ProgramOutput::Silence if begin.elapsed() < STACK_LIMIT => {}
+                ProgramOutput::Silence => {
+                    self.connection = None;
+                    return Err(format!(
+                        "{}: its agent has not answered for {} s",
+                        self.target,
+                        STACK_LIMIT.as_secs()
+                    ));
+                }
+                ProgramOutput::Answer(Answer::Refused { problem }) => return Err(problem),
+                ProgramOutput::Answer(answer) => return Ok(answer),
+                ProgramOutput::Raw(line) => {
+                    let line = String::from_utf8_lossy(&line).into_owned();
+                    self.connection = None;
+                    return Err(format!("{}: its agent wrote what is no answer: {line:.80?}", self.target));
+                }
+            }
+        }
+    }
+
     fn answer(&mut self) -> Result<Answer, String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
         let answer = connection.answer(ANSWER_LIMIT);
@@ -304,7 +330,7 @@ impl Remote {
                     self.sweep();
                     return Ok(());
                 }
-                Err(again) => problem = again,
+                Err(again) => problem = again.words(),
             }
         }
         self.is_given_up = true;
@@ -349,67 +375,6 @@ impl Remote {
     }
 }
 
-/// Understands what the first script prints, wherever a login shell's greetings stand.
-fn probed(text: &str) -> Option<Probed> {
-    let line = text.lines().find(|line| line.starts_with(PROBE))?;
-    let mut words = line.splitn(5, '\t').skip(1);
-    let mut next = || Some(words.next()?.trim_end().to_owned());
-    let (system, processor, has, base) = (next()?, next()?, next()?, next()?);
-    // A kernel of 64 bits may have a system of 32 above it, which runs programs of 32; arm's names
-    // say how they are ordered.
-    let processor = processor_of(&processor).to_owned();
-    Some(Probed { base, system, processor, has_program: has == "yes" })
-}
-
-/// The processors that scripts/static.sh makes programs for.
-const MADE_FOR: [&str; 3] = ["x86_64", "aarch64", "armv7"];
-
-/// The program of this release for another processor: beside this one, or in the directory
-/// `machines` there.
-fn program_for(own: &Path, probed: &Probed) -> Result<PathBuf, String> {
-    if probed.system != "Linux" {
-        return Err(format!("its system is {}, and Fathom runs on Linux", probed.system));
-    }
-    let name = format!("fathom-{}", probed.processor);
-    let place = own.parent().unwrap_or(Path::new("."));
-    let candidates = [place.join(&name), place.join("machines").join(&name)];
-    let installed = place.parent().map(|prefix| prefix.join("lib/fathom").join(&name));
-    candidates.into_iter().chain(installed).find(|path| path.is_file()).ok_or_else(|| {
-        let processor = &probed.processor;
-        let how = if MADE_FOR.contains(&processor.as_str()) {
-            format!("it comes with the release, or scripts/static.sh {processor} makes it")
-        } else {
-            format!(
-                "the release has none (it is made for {}). One that was built on such a machine (cargo build --release -p \
-                 fathom) is taken when it lies there by that name",
-                MADE_FOR.join(", ")
-            )
-        };
-        format!(
-            "it is a Linux on {processor}, for which there must be a program {name} beside this one ({}): {how}",
-            place.display()
-        )
-    })
-}
-
-/// Refuses what is no program for a processor, by the head of its file (elf(5)): a shell there
-/// would take it for a script, or say that nothing was found.
-fn check_program(path: &Path, processor: &str) -> Result<(), String> {
-    let mut head = [0; 20];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    let machine = u16::from_le_bytes([head[18], head[19]]);
-    let is_made_for_it = match processor {
-        "x86_64" => machine == 62,
-        "aarch64" => machine == 183,
-        arm if arm.starts_with("arm") => machine == 40,
-        _ => true,
-    };
-    if read.is_ok() && head.starts_with(b"\x7fELF") && is_made_for_it {
-        return Ok(());
-    }
-    Err(format!("{}: it is no program for {processor}", path.display()))
-}
-
 impl World for Remote {
     fn now_ns(&mut self) -> u64 {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -447,7 +412,7 @@ impl World for Remote {
     fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
         self.connected()?;
         let spec = Box::new(self.stack_there(spec)?);
-        match self.ask(&Question::Up { spec, label: label.to_owned() }, STACK_LIMIT)? {
+        match self.ask_unless_stopped(&Question::Up { spec, label: label.to_owned() })? {
             Answer::Up { directory, record } => Ok(MountedStack { directory, record: *record }),
             other => Err(self.unexpected(&other)),
         }
@@ -608,79 +573,5 @@ impl World for Remote {
 
     fn interrupted(&mut self) -> bool {
         self.is_given_up || self.interrupt.is_raised()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_script_is_understood_behind_greetings() {
-        let text = "Welcome!\nFATHOM-PROBE\tLinux\tarmv7l\tno\t/home/pi/a\tb\n";
-        let found = probed(text).unwrap();
-        let expected = Probed {
-            base: "/home/pi/a\tb".into(),
-            system: "Linux".into(),
-            processor: "armv7".into(),
-            has_program: false,
-        };
-        assert_eq!(found, expected);
-        assert_eq!(probed("FATHOM-PROBE\tLinux\n"), None);
-    }
-
-    /// A board of 32 bits that asks another one took it for another processor, and looked for a
-    /// program beside its own.
-    #[test]
-    fn this_processor_and_what_uname_says_of_it_have_one_name() {
-        for (rust, uname) in
-            [("x86_64", "x86_64"), ("aarch64", "aarch64"), ("arm", "armv7l"), ("arm", "armv8l")]
-        {
-            assert_eq!(processor_of(rust), processor_of(uname));
-        }
-        assert_ne!(processor_of("armv6l"), processor_of("arm"));
-    }
-
-    #[test]
-    fn a_processor_without_a_program_is_named_with_what_brings_it() {
-        let place = tempfile::tempdir().unwrap();
-        let own = place.path().join("bin/fathom");
-        let probed = |system: &str| Probed {
-            base: "/".into(),
-            system: system.into(),
-            processor: "aarch64".into(),
-            has_program: false,
-        };
-        let problem = program_for(&own, &probed("Linux")).unwrap_err();
-        assert!(problem.contains("fathom-aarch64") && problem.contains("static.sh aarch64"), "{problem}");
-        assert!(program_for(&own, &probed("Darwin")).unwrap_err().contains("runs on Linux"));
-        // One that nobody makes: no script is named that would refuse it.
-        let old = Probed { processor: processor_of("armv6l").to_owned(), ..probed("Linux") };
-        let problem = program_for(&own, &old).unwrap_err();
-        assert!(problem.contains("fathom-armv6l") && !problem.contains("static.sh"), "{problem}");
-        let beside = place.path().join("lib/fathom/fathom-aarch64");
-        std::fs::create_dir_all(beside.parent().unwrap()).unwrap();
-        std::fs::write(&beside, "").unwrap();
-        assert_eq!(program_for(&own, &probed("Linux")).unwrap(), beside);
-    }
-
-    /// A text, an empty file and a program of another processor went to the board, where the shell
-    /// said something else of each.
-    #[test]
-    fn what_is_no_program_for_the_processor_is_refused_here() {
-        let own = std::env::current_exe().unwrap();
-        let (own_processor, other) = match processor_of(std::env::consts::ARCH) {
-            "aarch64" => ("aarch64", "x86_64"),
-            own => (own, "aarch64"),
-        };
-        check_program(&own, own_processor).unwrap();
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("fathom-aarch64");
-        for text in ["", "not a program\n", "#!/bin/sh\nexec true # of any processor\n"] {
-            std::fs::write(&path, text).unwrap();
-            assert!(check_program(&path, own_processor).unwrap_err().contains("no program for"), "{text:?}");
-        }
-        assert!(check_program(&own, other).is_err());
-        assert!(check_program(&place.path().join("absent"), other).is_err());
     }
 }

@@ -34,7 +34,8 @@ impl Latched {
         let mut shard = self.shard.write();
         let taken = f(&mut shard);
         let lines = shard.lines();
-        let now = lines.as_ptr().addr() | (lines.len().trailing_zeros() as usize % LINE);
+        // None at all is one of any number: an index without keys has no line to fetch.
+        let now = lines.as_ptr().addr() | lines.len().checked_ilog2().unwrap_or(0) as usize;
         if self.lines.load(Relaxed) != now {
             self.lines.store(now, Relaxed);
         }
