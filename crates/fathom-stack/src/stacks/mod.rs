@@ -7,6 +7,7 @@ mod doctor;
 mod entry;
 mod error;
 pub mod guard;
+mod haste;
 mod images;
 mod in_guest;
 pub mod keeper;
