@@ -37,12 +37,12 @@ pub struct RecordingRequest {
     pub purpose: Purpose,
     /// The trace.
     pub trace: TraceChoice,
-    /// File systems.
+    /// File systems; none where each variant has its own.
     pub filesystems: Vec<String>,
     /// Devices: the recorder, or others for runs that are measured as they are; none for runs in a
     /// directory.
     pub devices: Vec<String>,
-    /// Variants: a name, and settings of the engine.
+    /// Variants: a name, and settings; those of the engine by their own name.
     pub variants: Vec<(String, Vec<(String, String)>)>,
     /// Runs of each cell.
     pub repeat: u32,
@@ -86,7 +86,7 @@ impl RecordingRequest {
     }
 
     /// The experiment, as a file would say it.
-    fn source(&self) -> String {
+    pub fn source(&self) -> String {
         let mut text = format!(
             "name = \"recorded\"\ntitle = {:?}\nrepeats = {}\n\n[workload]\nname = \"trace\"\n\n[engine]\nname = \"sqlite\"\n\n",
             self.title, self.repeat
@@ -106,8 +106,11 @@ impl RecordingRequest {
                 format!("[instruments]\npower_cut = true\npower_cut_seconds = {seconds}\n\n")
             }
         };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "[matrix]\n\"stack.filesystem\" = {:?}", self.filesystems);
+        text += "[matrix]\n";
+        if !self.filesystems.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "\"stack.filesystem\" = {:?}", self.filesystems);
+        }
         if is_modelled {
             let _ = writeln!(text, "\"stack.device\" = {:?}", self.devices);
         }
@@ -118,7 +121,8 @@ impl RecordingRequest {
                     Ok(number) => number.to_string(),
                     Err(_) => format!("{value:?}"),
                 };
-                let _ = writeln!(text, "\"engine.{key}\" = {value}");
+                let table = if key.contains('.') { "" } else { "engine." };
+                let _ = writeln!(text, "\"{table}{key}\" = {value}");
             }
         }
         text
