@@ -49,6 +49,8 @@ licences() {
   local triple=$1-unknown-linux-musl name version place text sum
   local -A whose=() found=()
   [ "$1" != armv7 ] || triple=${triple}eabihf
+  # What is not fetched and cannot be is told below, by name.
+  cargo fetch --locked --quiet --target "$triple" 2>/dev/null || true
   # Those with a path are Fathom's own.
   cargo tree --locked --quiet -p fathom --edges normal,no-proc-macro --target "$triple" --prefix none \
     --format '{p} {l}' | sed 's/ (\*)$//' | grep -v ' (/' | sort -u >"$work/crates"

@@ -26,6 +26,16 @@ pub enum CutError {
         /// What it lacks and why.
         problem: String,
     },
+    /// No space left where what power cuts leave is worked out.
+    #[error(
+        "{}: the disk is full, and what power cuts leave is worked out there (TMPDIR): free some space there, or give the command \
+         again with TMPDIR=DIR, a directory on a larger disk",
+        path.display()
+    )]
+    NoRoom {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The stack could not be made or taken down.
     #[error(transparent)]
     Stack(#[from] fathom_stack::StackError),
@@ -59,6 +69,14 @@ impl CutError {
         }
     }
 
+    /// Of a directory below the temporary one: its remedy is not that of a stack under test.
+    pub(crate) fn of_scratch(error: fathom_stack::StackError) -> CutError {
+        match error {
+            fathom_stack::StackError::Full { path, .. } => CutError::NoRoom { path },
+            error => CutError::Stack(error),
+        }
+    }
+
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> CutError {
         let what = what.into();
         move |source| CutError::Io { what, source }
@@ -75,5 +93,20 @@ impl CutError {
             0 => "this run has no states".into(),
             _ => format!("there is no state {number}: they are 0 to {}", states - 1),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: where TMPDIR was full, a smaller `size_mib` was recommended, which is that of
+    /// the file system under test, elsewhere.
+    #[test]
+    fn a_full_temporary_directory_is_no_full_stack() {
+        let full = fathom_stack::StackError::Full { path: "/tmp".into(), has_image: false };
+        let told = CutError::of_scratch(full).to_string();
+        assert!(told.starts_with("/tmp: ") && told.contains("TMPDIR=DIR"), "{told}");
+        assert!(!told.contains("size"), "{told}");
     }
 }

@@ -20,7 +20,7 @@ impl Scratch {
     /// The stack's.
     pub fn new(label: &str) -> Result<Scratch, CutError> {
         let spec = StackSpec { directory: Some(std::env::temp_dir()), ..StackSpec::default() };
-        Ok(Scratch(Box::new(Stack::up(&spec, label)?)))
+        Ok(Scratch(Box::new(Stack::up(&spec, label).map_err(CutError::of_scratch)?)))
     }
 
     /// Where it is.

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,8 @@ pub(super) struct Device {
     overhead: Mutex<[Overhead; 3]>,
     /// Not 0: every operation takes this long, whatever the model says, and is not logged.
     pub trial_ns: AtomicU64,
+    /// Whether operations are answered at once: nobody wants their times any more.
+    hurries: AtomicBool,
 }
 
 /// When an operation is to be answered, and how.
@@ -91,6 +93,7 @@ impl Device {
             answers,
             overhead: Mutex::default(),
             trial_ns: AtomicU64::new(0),
+            hurries: AtomicBool::new(false),
         }
     }
 
@@ -109,6 +112,11 @@ impl Device {
         let state = self.state();
         let log_problem = state.log.as_ref().and_then(OperationLog::problem);
         Statistics { log_problem, waited_ns, ..state.tally.statistics(now_ns) }
+    }
+
+    /// Whether operations are answered at once.
+    pub fn hurries(&self) -> bool {
+        self.hurries.load(Ordering::Relaxed)
     }
 
     /// Decides what becomes of an operation and when it is answered. `work` does it on the image,
@@ -136,8 +144,8 @@ impl Device {
         let state = &mut *state;
         let arrival_ns = self.since(arrival);
         // A lie takes no time; an error takes what the operation would have taken.
-        let service =
-            (outcome != Outcome::Lied).then(|| state.timeline.submit(arrival_ns, operation, offset, bytes));
+        let takes_time = outcome != Outcome::Lied && !self.hurries();
+        let service = takes_time.then(|| state.timeline.submit(arrival_ns, operation, offset, bytes));
         let asked_ns = service.map_or(arrival_ns, |service| service.finish_ns);
         let data_at = match (&mut state.log, data, outcome) {
             (Some(log), Some(data), Outcome::Done) => log.keep(data),
@@ -253,6 +261,12 @@ impl DeviceView {
         rest[..rest.len().min(most)].to_vec()
     }
 
+    /// Answers everything at once from now on, and what is waiting as soon as the first of it is
+    /// due: for a device whose times nobody wants any more, and that is only to be taken away.
+    pub fn hurry(&self) {
+        self.0.hurries.store(true, Ordering::Relaxed);
+    }
+
     /// Has nothing fail until [`DeviceView::begin_faults`].
     pub fn hold_faults(&self) {
         self.0.state().faults.hold();
@@ -261,5 +275,32 @@ impl DeviceView {
     /// Has what is to fail be counted from now on.
     pub fn begin_faults(&self) {
         self.0.state().faults.begin();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::presets::preset;
+    use super::*;
+
+    /// What happened: Ctrl-C of a live run on a slow card waited for mkfs, the floor and the
+    /// unmount at the card's own pace, of which nobody would ever look at a number.
+    #[test]
+    fn a_device_that_hurries_takes_no_time_and_counts_all_the_same() {
+        let image = tempfile::tempfile().unwrap();
+        let timeline = Timeline::new(preset("sd-slow").unwrap().clone(), 1);
+        let answers = Answers::new(None).unwrap();
+        let device = Device::new(image, 1 << 20, timeline, Faults::new(Vec::new()), None, answers);
+        let view = DeviceView(Arc::new(device));
+        let flush = || view.0.operate(Operation::Flush, 0, 0, None, || Ok(()));
+        let takes_us = |verdict: &Verdict| {
+            verdict.record.as_ref().map_or(0, |record| (record.asked_ns - record.arrival_ns) / 1000)
+        };
+        assert_eq!(takes_us(&flush()), 4000);
+        view.hurry();
+        let verdict = flush();
+        assert_eq!((takes_us(&verdict), verdict.early_ns), (0, 0));
+        assert!(verdict.at <= Instant::now());
+        assert_eq!(view.statistics().operations[2], 2, "and it is counted");
     }
 }

@@ -3,8 +3,8 @@
 //! A sidecar of the process that measures on it: `fathom device-server`.
 //!
 //! ```text
-//! stdin    a Request as one line of JSON, then lines: `statistics`, `hold-faults`, `begin-faults`, `keep-served`, `served N`, `keep`; the
-//!          end of it means that the owner is gone
+//! stdin    a Request as one line of JSON, then lines: `statistics`, `hold-faults`, `begin-faults`, `keep-served`, `served N`, `hurry`,
+//!          `keep`; the end of it means that the owner is gone
 //! stdout   one line of JSON: {"ready": [read, write, flush overhead, ns]} or {"error": "…"}; one Statistics for each question, and at
 //!          the end; for `served N` the operations from the N-th on, some at a time, of those since `keep-served`
 //! ```
@@ -25,7 +25,7 @@ use super::model::Model;
 use super::request_times::RequestTimes;
 use super::statistics::Statistics;
 use fathom_ground::fuse_mount::unmount;
-use fathom_ground::sidecar::{Sidecar, say};
+use fathom_ground::sidecar::{Sidecar, Voice, say};
 
 /// What a server is to serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +64,7 @@ const HOLD_FAULTS: &str = "hold-faults";
 const BEGIN_FAULTS: &str = "begin-faults";
 const KEEP_SERVED: &str = "keep-served";
 const SERVED: &str = "served ";
+const HURRY: &str = "hurry";
 /// Operations that one answer tells of at most.
 const SERVED_IN_ONE: usize = 20_000;
 /// From <linux/prctl.h>.
@@ -106,6 +107,7 @@ pub fn main() -> ExitCode {
                 HOLD_FAULTS => shared.hold_faults(),
                 BEGIN_FAULTS => shared.begin_faults(),
                 KEEP_SERVED => shared.keep_served(),
+                HURRY => shared.hurry(),
                 "keep" => keep = true,
                 other => {
                     if let Some(first) = other.strip_prefix(SERVED).and_then(|number| number.parse().ok()) {
@@ -239,6 +241,11 @@ impl Server {
         self.tell(BEGIN_FAULTS)
     }
 
+    /// What has it hurry, in the hands of another thread; none where it cannot be told any more.
+    pub fn spur(&self) -> Option<Spur> {
+        self.sidecar.voice().map(Spur)
+    }
+
     /// Tells it something and waits until it has heard.
     fn tell(&mut self, line: &str) -> Result<(), String> {
         self.sidecar.tell(line);
@@ -258,5 +265,16 @@ impl Server {
     /// Waits for the server's end after its mount was taken away; one that does not end is killed.
     pub fn end(self) {
         self.sidecar.end();
+    }
+}
+
+/// Has a server's device answer everything at once: nobody wants its times any more.
+#[derive(Debug)]
+pub struct Spur(Voice);
+
+impl Spur {
+    /// Tells it.
+    pub fn hurry(&mut self) {
+        self.0.tell(HURRY);
     }
 }

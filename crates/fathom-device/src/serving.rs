@@ -131,7 +131,8 @@ impl DeviceThread {
         let mut buffer = vec![0; LARGEST + 4096];
         loop {
             let now = Instant::now();
-            if self.due.peek().is_some_and(|Reverse(first)| first.at <= now) {
+            let hurries = self.device.hurries();
+            if self.due.peek().is_some_and(|Reverse(first)| hurries || first.at <= now) {
                 let Some(Reverse(due)) = self.due.pop() else { continue };
                 self.give(due, now);
                 self.awake.used(now);

@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -77,6 +78,13 @@ impl Sidecar {
         }
     }
 
+    /// What another thread tells it by; none where its input is closed. As long as one is there,
+    /// the sidecar does not take its owner for gone.
+    pub fn voice(&self) -> Option<Voice> {
+        let input = self.stdin.as_ref()?.as_fd().try_clone_to_owned();
+        input.ok().map(|input| Voice(File::from(input)))
+    }
+
     /// Its next line.
     ///
     /// # Errors
@@ -141,6 +149,19 @@ impl Sidecar {
         // An error means that it has ended already.
         let _ = self.child.kill();
         let _ = self.status();
+    }
+}
+
+/// Another end of a sidecar's input. A line is shorter than what a pipe takes in one piece, so
+/// that those of two threads are never mixed.
+#[derive(Debug)]
+pub struct Voice(File);
+
+impl Voice {
+    /// Tells it something.
+    pub fn tell(&mut self, line: &str) {
+        // One that is gone needs to be told nothing.
+        let _ = crate::pipe::write_all(&mut self.0, format!("{line}\n").as_bytes());
     }
 }
 

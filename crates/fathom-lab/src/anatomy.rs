@@ -10,10 +10,11 @@
 //! file, when and for how long; and each statement, without the values in it. Of calls on files
 //! that are not SQLite's, and in recordings of before, it does not know which they were.
 
+use fathom_device::RequestTimes;
 use fathom_probe::{CallKind, Marks};
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
-use fathom_workload::sample::Sample;
+use fathom_workload::sample::{Sample, Window};
 use serde::Serialize;
 
 use crate::model_time::models_of_run;
@@ -174,7 +175,13 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         .filter(|execution| execution.window as usize == number)
         .copied()
         .collect();
-    let by_model = model_times(&recording, number, &of_window);
+    let model = WindowModel::of(&recording, number);
+    let times = |spans: &[Execution]| match &model {
+        Some(model) => model.times(spans),
+        None => vec![None; spans.len()],
+    };
+    // Which one is of median time is asked of all of them.
+    let by_model = if wanted.execution.is_none() { times(&of_window) } else { Vec::new() };
     let place = chosen(&of_window, wanted.execution, &recording, &by_model)?;
     let (execution, window) = (of_window[place], &recording.windows[number]);
     let (from, to) = (execution.start_ns, execution.start_ns.saturating_add(execution.wall_ns));
@@ -237,12 +244,15 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         wall_ns: end_ns.abs_diff(start_ns),
         ..execution
     };
-    let spans: Vec<Execution> = of_calls.chain(of_statements).map(span).collect();
+    let parts = of_calls.chain(of_statements).map(span);
+    let spans: Vec<Execution> = std::iter::once(execution).chain(parts).collect();
+    let mut of_spans = times(&spans).into_iter();
+    let model_ns = of_spans.next().flatten();
     let places = calls
         .iter_mut()
         .map(|call| &mut call.model_ns)
         .chain(statements.iter_mut().map(|statement| &mut statement.model_ns));
-    for (place, model_ns) in places.zip(model_times(&recording, number, &spans)) {
+    for (place, model_ns) in places.zip(of_spans) {
         *place = model_ns;
     }
     let is_seen = |thread: &u32| recording.threads.contains_key(thread);
@@ -263,7 +273,7 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         execution: place + 1,
         executions: of_window.len(),
         wall_ns: execution.wall_ns,
-        model_ns: by_model.get(place).copied().flatten(),
+        model_ns,
         statements,
         calls,
         requests,
@@ -272,15 +282,28 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
     })
 }
 
-/// Model time of each of these spans of a window's lanes; none where nothing was modelled.
-fn model_times(recording: &Recording, window: usize, spans: &[Execution]) -> Vec<Option<u64>> {
-    let Some(window) = recording.windows.get(window).filter(|_| !recording.served.is_empty()) else {
-        return vec![None; spans.len()];
-    };
-    let samples: Vec<Sample> = (0..).zip(spans).map(|(seq, span)| span.sample(window, seq)).collect();
-    let marks =
-        Marks { marks: recording.threads.values().flatten().copied().collect(), lost: 0, knows_queue: true };
-    models_of_run(std::slice::from_ref(window), &samples, Some(&marks), &recording.served).1
+/// A window of a recording, by the model of its device.
+struct WindowModel<'a> {
+    window: &'a Window,
+    marks: Marks,
+    served: &'a [Vec<RequestTimes>],
+}
+
+impl WindowModel<'_> {
+    /// None where nothing was modelled.
+    fn of(recording: &Recording, number: usize) -> Option<WindowModel<'_>> {
+        let window = recording.windows.get(number).filter(|_| !recording.served.is_empty())?;
+        let marks = recording.threads.values().flatten().copied().collect();
+        let marks = Marks { marks, lost: 0, knows_queue: true };
+        Some(WindowModel { window, marks, served: &recording.served })
+    }
+
+    /// Model time of each of these spans of the window's lanes.
+    fn times(&self, spans: &[Execution]) -> Vec<Option<u64>> {
+        let samples: Vec<Sample> =
+            (0..).zip(spans).map(|(seq, span)| span.sample(self.window, seq)).collect();
+        models_of_run(std::slice::from_ref(self.window), &samples, Some(&self.marks), self.served).1
+    }
 }
 
 /// The first good run with a recording, of the cell if one is asked for.
@@ -429,8 +452,6 @@ fn of_device(recording: &Recording) -> Vec<Timed> {
 
 #[cfg(test)]
 mod tests {
-    use fathom_device::RequestTimes;
-
     use super::*;
 
     /// What happened: the report calls a cell `gmail WAL/FULL`, its results call it
@@ -446,6 +467,53 @@ mod tests {
         assert_eq!(places("wal"), [0_usize; 0]);
         assert_eq!(places(" "), [0_usize; 0]);
         assert_eq!(called(&labels, None), [0, 1]);
+    }
+
+    /// What is asked for by its number is modelled without the others: by itself it takes as long.
+    #[test]
+    fn an_execution_takes_as_long_by_itself_as_among_others() {
+        let execution = |number: u64| Execution {
+            window: 0,
+            lane: 0,
+            start_ns: 1000 + number * 1000,
+            wall_ns: 500 + number * 100,
+        };
+        // Each is answered 100 ns later than the model has it.
+        let flush = |at_ns: u64| RequestTimes {
+            kind: FLUSH,
+            bytes: 0,
+            arrival_ns: at_ns,
+            asked_ns: at_ns + 200,
+            given_ns: at_ns + 300,
+            early_ns: 0,
+            offset: 0,
+        };
+        let executions: Vec<Execution> = (0..3).map(execution).collect();
+        let window = Window {
+            phase: "insert".into(),
+            x: None,
+            start_ns: 1000,
+            end_ns: 4000,
+            count: 3,
+            changed_bytes: 0,
+            lanes: Vec::new(),
+            excluded: Vec::new(),
+        };
+        let served = vec![executions.iter().map(|execution| flush(execution.start_ns + 50)).collect()];
+        let recording = Recording {
+            windows: vec![window],
+            executions: executions.clone(),
+            served,
+            ..Recording::default()
+        };
+        let model = WindowModel::of(&recording, 0).unwrap();
+        let all = model.times(&executions);
+        assert_eq!(all, [Some(400), Some(500), Some(600)]);
+        for (execution, model_ns) in executions.iter().zip(all) {
+            assert_eq!(model.times(&[*execution]), [model_ns]);
+        }
+        assert!(WindowModel::of(&Recording { served: Vec::new(), ..recording.clone() }, 0).is_none());
+        assert!(WindowModel::of(&recording, 1).is_none());
     }
 
     /// What happened: "what one commit waits for" showed a read, of an application that reads twice

@@ -234,6 +234,8 @@ pub struct VirtualLab {
     pub breaks: BTreeMap<u64, WorkError>,
     /// The user stops before this run.
     pub stop_before: Option<u64>,
+    /// The user stops while the first stack is made.
+    pub stops_while_made: bool,
     runs: u64,
 }
 
@@ -247,6 +249,7 @@ impl VirtualLab {
             offsets: Random::new(derive_seed(seed, &[1])),
             breaks: BTreeMap::new(),
             stop_before: None,
+            stops_while_made: false,
             runs: 0,
         }
     }
@@ -269,6 +272,9 @@ impl World for VirtualLab {
     fn up(&mut self, _spec: &StackSpec, _label: &str) -> Result<MountedStack, String> {
         // Making a stack takes a while, in which the lab drifts on.
         self.device.clock_ns += 5e9;
+        if self.stops_while_made {
+            self.stop_before = Some(0);
+        }
         let record = StackRecord {
             filesystem: "virtual".into(),
             device: "virtual device".into(),

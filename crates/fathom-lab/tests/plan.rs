@@ -269,6 +269,19 @@ fn stopping_between_runs_makes_no_further_one() {
     assert_eq!((summary.done, summary.missing, summary.interrupted), (1, 3, true));
 }
 
+/// What happened: Ctrl-C while a stack was made was heard only when its floor was measured and a
+/// worker had begun, which takes seconds on a slow card.
+#[test]
+fn stopping_while_a_stack_is_made_measures_nothing_on_it() {
+    let (bench, writer) = bench(plan(2, 2, 5));
+    let mut lab = VirtualLab::new(1, Noise::default());
+    lab.stops_while_made = true;
+    let (summary, seen) = bench.go(writer, &bench.plan.turns(), lab);
+    assert_eq!((summary.done, summary.missing, summary.interrupted), (0, 4, true));
+    assert_eq!(summary.failed, []);
+    assert!(seen.iter().all(|progress| progress.floor_ns.is_none()), "{seen:?}");
+}
+
 #[test]
 fn another_plan_is_refused_and_the_difference_told() {
     let (bench, writer) = bench(plan(2, 2, 5));

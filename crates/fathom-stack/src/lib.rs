@@ -38,8 +38,9 @@ pub use spec::{
     available_filesystems, filesystem_in, filesystems_in_guest,
 };
 pub use stacks::{
-    Leftover, Report, Stack, StackError, Stacks, companions, doctor, down_all, free_bytes, guard,
-    is_state_writable, keeper, leftovers, named_stack, packages, sqlcipher_library, sweep, trusted_state,
+    Leftover, Report, SMALLER_IMAGE, Stack, StackError, Stacks, companions, doctor, down_all, free_bytes,
+    guard, is_state_writable, keeper, leftovers, named_stack, packages, sqlcipher_library, sweep,
+    trusted_state,
 };
 
 #[cfg(test)]

@@ -333,7 +333,7 @@ pub struct PapersArgs {
 /// `fathom compare`
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// The baseline
+    /// The baseline: results, or what `fathom baseline` made of them
     #[arg(value_name = "A.db")]
     pub a: PathBuf,
     /// What is compared with it
@@ -342,14 +342,14 @@ pub struct Compare {
     /// Exit with 1 where B is slower than A by more than this, with 2 where that cannot be told
     #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
     pub fail_if_slower: Option<f64>,
-    /// Compare this (more of them with commas) [default: model,flushes,bytes on a modelled device,
-    /// else the rate or the time]
+    /// Compare this (more of them with commas) [default: model,flushes,bytes where both are of a
+    /// modelled device, else the rate or the time]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = ["model", "rate", "time", "flushes", "bytes"])]
     pub metric: Vec<String>,
     /// Compare this phase only
     #[arg(long)]
     pub phase: Option<String>,
-    /// Compare this cell only, by its label
+    /// Compare this cell only, by its label or as tables call it
     #[arg(long, value_name = "LABEL")]
     pub cell: Option<String>,
     /// Print JSON

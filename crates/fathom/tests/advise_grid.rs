@@ -11,10 +11,27 @@
 //! its three promises, and in `FATHOM_GRIDS` they are kept in `results.txt`, so that parts add up:
 //! a part judges itself only.
 //!
-//! The fastest of a hundred single runs is the luckiest of those that are as fast: who is more than
-//! 5 % behind it is measured with it once more, in paired blocks, until both are known to within 2
-//! % (5 to 40 blocks), and that counts. Where the interval of the paired ratio holds 1.05, it is
-//! *not decided*: it is counted for itself, and is neither a hit nor a miss.
+//! What is counted. A cell is a trace, a device and a promise, and every cell counts:
+//!
+//! - *Right*: what is named takes at most 1.05 times as long as the best. Where the single runs of
+//!   the grid say so, that is enough: the fastest of a hundred single runs is the luckiest of those
+//!   that are as fast, so they speak against what is named. Where they do not, both are measured
+//!   once more, in paired blocks, until each is known to within 2 % (5 to 40 blocks), and the whole
+//!   95 % interval of the paired ratio must lie at 1.05 or below.
+//! - *Wrong*: the whole interval lies above 1.05.
+//! - *Not decided*: the interval holds 1.05. What is named is not proven to be more than 5 %
+//!   slower, nor proven to be near enough.
+//!
+//! Nobody knows which of the cells that are not decided are right. So the share of right cells is
+//! only known to lie between two: none of those is right (right / all), and all of them are (right
+//! and not decided / all). Both are printed, and the test asks for 95 % by the lower one: to leave
+//! such cells out of the count would be to guess that they are right as often as the others, and
+//! they are those where it is hardest. More pairs decide them: a grid that is gone on with
+//! (`FATHOM_GRIDS`) on a quieter machine.
+//!
+//! Two limits. A cell that single runs decide has no interval; how many these are is printed. And
+//! "the best" is the one that was fastest in the grid: of several that are as fast another one may
+//! be better by some of the noise of one run, and is not measured again.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
 
@@ -97,6 +114,47 @@ fn part(words: &str) -> Result<std::ops::RangeInclusive<usize>, String> {
     let (first, last) = words.split_once('-').unwrap_or((words, words));
     let number = |word: &str| word.trim().parse().map_err(|error| format!("FATHOM_CELLS={words}: {error}"));
     Ok(number(first)?..=number(last)?)
+}
+
+/// What all cells come to. See the head of the file.
+#[derive(Debug, PartialEq)]
+struct Tally {
+    hits: usize,
+    misses: usize,
+    undecided: usize,
+}
+
+impl Tally {
+    fn of(verdicts: impl Iterator<Item = Verdict>) -> Tally {
+        let mut tally = Tally { hits: 0, misses: 0, undecided: 0 };
+        for verdict in verdicts {
+            *match verdict {
+                Verdict::Hit => &mut tally.hits,
+                Verdict::Miss => &mut tally.misses,
+                Verdict::Undecided => &mut tally.undecided,
+            } += 1;
+        }
+        tally
+    }
+
+    fn all(&self) -> usize {
+        self.hits + self.misses + self.undecided
+    }
+
+    /// The smallest and the largest share of right cells that there can be, percent.
+    fn shares(&self) -> [f64; 2] {
+        let share = |cells: usize| cells as f64 * 100.0 / self.all().max(1) as f64;
+        [share(self.hits), share(self.hits + self.undecided)]
+    }
+
+    /// What that says of 19 right ones in 20.
+    fn says(&self) -> &'static str {
+        match self.shares() {
+            [least, _] if least >= 95.0 => "shown",
+            [_, most] if most < 95.0 => "refuted",
+            _ => "neither shown nor refuted: more pairs decide more cells",
+        }
+    }
 }
 
 /// An experiment of these settings on the device.
@@ -196,6 +254,7 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
     let part = part(&wanted("FATHOM_CELLS", "")).unwrap();
     let all_presets: Vec<&str> = presets.split(',').collect();
     let mut judged: Vec<(Verdict, String)> = Vec::new();
+    let mut by_single_runs = 0;
     for (number, trace) in traces.split(',').enumerate() {
         let first = number * all_presets.len();
         let is_of_part = |place: &usize| part.contains(&(first + *place));
@@ -244,7 +303,9 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
                 let ours = grid.iter().find(|cell| cell.0 == named).map(|cell| cell.1);
                 let ratio = ours.map_or(f64::INFINITY, |ours| ours / best_ns);
                 let (mut verdict_of, mut says) = (Verdict::Hit, format!("{ratio:.3}"));
-                if ratio > ENOUGH {
+                if ratio <= ENOUGH {
+                    by_single_runs += 1;
+                } else {
                     let both = [named.to_owned(), best.clone()];
                     let name = format!("{stem}-{device}-{least}-again");
                     let more = ["--until", "2%", "--repeat", "40"];
@@ -273,15 +334,40 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
             }
         }
     }
-    let count = |of: Verdict| judged.iter().filter(|cell| cell.0 == of).count();
-    let (hits, misses) = (count(Verdict::Hit), count(Verdict::Miss));
+    let tally = Tally::of(judged.iter().map(|cell| cell.0));
+    let [least, most] = tally.shares();
     println!(
-        "{hits} of {} cells named the best of the live grid, or one within 5 %; {misses} one that is further behind; {} are not decided",
-        judged.len(),
-        count(Verdict::Undecided)
+        "{} of {} cells named the best of the live grid, or one within 5 % ({by_single_runs} by the single runs of the grid); {} one \
+         that is further behind; {} are not decided. So {least:.1} to {most:.1} % are right: 95 % are {}",
+        tally.hits,
+        tally.all(),
+        tally.misses,
+        tally.undecided,
+        tally.says()
     );
     let others: Vec<_> = judged.iter().filter(|cell| cell.0 != Verdict::Hit).collect();
-    assert!(hits * 100 >= (hits + misses) * 95, "{others:?}");
+    for (verdict, cell) in &others {
+        println!("{verdict:?}: {cell}");
+    }
+    assert!(!judged.is_empty(), "no cell was judged");
+    assert!(least >= 95.0, "{least:.1} to {most:.1} % are right: {others:?}");
+}
+
+/// What happened: cells that are not decided were left out of the count, so that 17 right ones, 17
+/// that nobody could tell, and none that was wrong would have been "100 %".
+#[test]
+fn a_cell_that_is_not_decided_counts_as_one_that_nobody_knows() {
+    use Verdict::{Hit, Miss, Undecided};
+    let tally = |hits, misses, undecided| {
+        let all = [(Hit, hits), (Miss, misses), (Undecided, undecided)];
+        Tally::of(all.into_iter().flat_map(|(verdict, times)| std::iter::repeat_n(verdict, times)))
+    };
+    assert_eq!(tally(17, 0, 17).shares(), [50.0, 100.0]);
+    assert!(tally(17, 0, 17).says().starts_with("neither"));
+    assert_eq!(tally(19, 1, 0).shares(), [95.0, 95.0]);
+    assert_eq!((tally(19, 1, 0).says(), tally(19, 0, 1).says()), ("shown", "shown"));
+    assert_eq!(tally(17, 2, 17).says(), "refuted", "what gmail came to: 47 to 94 %");
+    assert_eq!(tally(0, 0, 0).shares(), [0.0, 0.0]);
 }
 
 #[test]
@@ -294,7 +380,7 @@ fn a_part_is_a_range_of_grids() {
 /// What happened: ten of eleven cells that counted as misses were behind by a mean of five noisy
 /// pairs, whose interval held 1.05 all the same.
 #[test]
-fn what_its_interval_does_not_decide_is_neither_a_hit_nor_a_miss() {
+fn what_its_interval_does_not_decide_is_not_decided() {
     let of = |behind: &[f64]| {
         let pairs: Vec<(f64, f64)> = behind.iter().map(|ratio| (*ratio, 1.0)).collect();
         verdict(&paired_ratio(&pairs).unwrap())

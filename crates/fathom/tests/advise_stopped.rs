@@ -17,9 +17,11 @@ fn application(place: &Place) {
     place.fathom(&["trace", "import", "app.sql", "--out", "app.trace"]).exits(0);
 }
 
-/// What happened: Ctrl-C during the live runs threw the finished answer away; Ctrl-C before that
-/// left a half `--out`, of which it had been said that it was removed; a trace that was written
-/// anew with the same bytes "had changed"; and a FIFO without a reader heard no first Ctrl-C.
+/// What happened: Ctrl-C during the live runs threw the finished answer away, and was answered
+/// after eight seconds in which nothing was said, for mkfs, the floor and the unmount went on at
+/// the pace of the device; Ctrl-C before that left a half `--out`, of which it had been said that
+/// it was removed; a trace that was written anew with the same bytes "had changed"; and a FIFO
+/// without a reader heard no first Ctrl-C.
 #[test]
 fn a_signal_takes_no_answer_away_and_leaves_what_is_said() {
     let place = Place::new();
@@ -52,6 +54,7 @@ fn a_signal_takes_no_answer_away_and_leaves_what_is_said() {
     running.interrupt();
     let end = running.end();
     assert!(end.code.is_none() && end.stdout.contains("PRAGMA"), "{end}");
+    assert!(end.stderr.contains("Stopping: ") && end.stderr.contains("a second Ctrl-C"), "{end}");
     for says in ["The live runs: stopped by a signal", "The exploration of power cuts: stopped"] {
         let told = end.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(told.contains(says), "{says}: {end}");

@@ -356,7 +356,7 @@ fn ctrl_c_keeps_what_is_finished_and_resume_goes_on() {
     let running = place.start(&["run", "mine.toml", "--out", "r.db"]);
     running.wait_until(|| place.rows_or_empty("r.db", "SELECT count(*) >= 2 FROM run") == "1");
     running.interrupt();
-    running.end().exits(1).says("--resume");
+    running.end().exits(1).says("Stopping: ").says("--resume");
     let finished: u32 = place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'").parse().unwrap();
     assert!((2..30).contains(&finished), "{finished} runs were kept");
     assert_eq!(place.leftover_work(), Vec::<String>::new(), "working directories are gone");

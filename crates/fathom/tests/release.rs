@@ -36,6 +36,11 @@ fn text(output: &Output) -> String {
 
 /// Makes the release of a program that stands for the static one; its directory.
 fn released(place: &Path, kernels: &Path) -> PathBuf {
+    released_with(place, kernels, "022")
+}
+
+/// As [`released`], with this umask.
+fn released_with(place: &Path, kernels: &Path, umask: &str) -> PathBuf {
     let target = place.join("target");
     for processor in ["x86_64", "aarch64"] {
         let program = target.join("release/machines").join(format!("fathom-{processor}"));
@@ -46,7 +51,9 @@ fn released(place: &Path, kernels: &Path) -> PathBuf {
     let wheels = target.join("release/wheels");
     std::fs::create_dir_all(&wheels).unwrap();
     std::fs::write(wheels.join(format!("mmdb-{VERSION}-py3-none-manylinux_2_28_x86_64.whl")), "").unwrap();
-    ran(Command::new(workspace().join("scripts/release.sh"))
+    ran(Command::new("sh")
+        .args(["-c", &format!("umask {umask}; exec \"$@\""), "sh"])
+        .arg(workspace().join("scripts/release.sh"))
         .args(["x86_64", "aarch64"])
         .env("CARGO_TARGET_DIR", &target)
         .env("FATHOM_CACHE_DIR", kernels)
@@ -96,9 +103,9 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
     let package = dist.join(format!("fathom_{VERSION}_amd64.deb"));
     ran(&mut dpkg(&["--install", package.to_str().unwrap()]));
     let installed = root.join("usr");
-    for (tree, completion) in [
-        (&unpacked, "share/zsh/site-functions/_fathom"),
-        (&installed, "share/zsh/vendor-completions/_fathom"),
+    for (tree, completion, others) in [
+        (&unpacked, "share/zsh/site-functions/_fathom", "share/doc/fathom/LICENCES-OF-OTHERS"),
+        (&installed, "share/zsh/vendor-completions/_fathom", "share/doc/fathom/LICENCES-OF-OTHERS.gz"),
     ] {
         let version = ran(Command::new(tree.join("bin/fathom")).arg("--version"));
         assert!(text(&version).contains(VERSION));
@@ -109,6 +116,7 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
             "share/bash-completion/completions/fathom",
             "share/fish/vendor_completions.d/fathom.fish",
             "share/doc/fathom/README.md",
+            others,
             completion,
         ] {
             let size =
@@ -125,6 +133,31 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
     ran(&mut dpkg(&["--remove", "fathom"]));
     let left = ran(Command::new("find").arg(&root).args(["-name", "*fathom*"]));
     assert_eq!(text(&left), "", "nothing of it stays");
+}
+
+/// What happened: with umask 077 nobody but root could read the manual pages and completions of an
+/// installed package, and no two who packed the same programs had the same files.
+#[test]
+fn whoever_packs_the_same_programs_makes_the_same_files_that_everybody_may_read() {
+    if cfg!(not(target_arch = "x86_64")) || !has("dpkg-deb") || !has("gzip") {
+        println!("SKIP: no dpkg-deb; to get it: sudo apt-get install dpkg");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let sums = |umask: &str| {
+        let own = place.path().join(umask);
+        let dist = released_with(&own, &place.path().join("no cache"), umask);
+        (std::fs::read_to_string(dist.join("SHA256SUMS")).unwrap(), dist)
+    };
+    let ((strict, dist), (usual, _)) = (sums("077"), sums("022"));
+    assert_eq!(strict, usual);
+    let package = dist.join(format!("fathom_{VERSION}_amd64.deb"));
+    let listed = text(&ran(Command::new("dpkg-deb").arg("--contents").arg(&package)));
+    let unreadable = |line: &&str| !line.starts_with("drwxr-xr-x") && line.get(7..8) != Some("r");
+    assert_eq!(listed.lines().filter(unreadable).collect::<Vec<_>>(), Vec::<&str>::new());
+    // Of zstd, which Ubuntu takes by itself, older systems know nothing.
+    let members = text(&ran(Command::new("ar").arg("t").arg(&package)));
+    assert!(members.contains("data.tar.xz") && members.contains("control.tar.xz"), "{members}");
 }
 
 /// Half an archive boots into nothing, and a changed kernel is not the one that was made.

@@ -236,7 +236,8 @@ fn wall_told(wall: &Comparison) -> String {
 }
 
 /// A ratio with two significant digits where it is small: `2.1x`, `1.04x`, `11x`.
-fn figure(ratio: f64) -> String {
+#[must_use]
+pub fn figure(ratio: f64) -> String {
     format!("{}x", digits(ratio))
 }
 

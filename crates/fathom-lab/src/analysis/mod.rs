@@ -19,7 +19,7 @@ pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio, unattribu
 pub use cautions::{Caution, CautionKind, Weight, cautions};
 pub use change::{Change, Changes, Judgement, Question, changes, compare};
 pub use devices::{DeviceRole, DeviceRun, DeviceStudy, device_studies};
-pub use headline::{Finding, headlines, times};
+pub use headline::{Finding, figure, headlines, times};
 pub use measure::{Analysis, Clock, Measure, ModelShare, OfRun, Shares, WallOfRun};
 pub use side::{CellValues, PhaseValues, Quantity, Side};
 

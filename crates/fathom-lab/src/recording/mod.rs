@@ -116,8 +116,7 @@ impl Recording {
     /// execution to its end, and had been kept from its processor between. A phase goes from its
     /// first execution to the end of its last: what this machine took before and after is not the
     /// device's. None where several lanes executed, or the begins of executions are not known.
-    #[must_use]
-    pub fn by_the_device(&self) -> Option<Recording> {
+    pub(crate) fn by_the_device(&self) -> Option<Recording> {
         const THREAD: u32 = 0;
         let lane = self.executions.first()?.lane;
         let has_one = |window: &Window| window.lanes.len() <= 1;

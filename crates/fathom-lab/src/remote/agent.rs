@@ -61,7 +61,7 @@ pub fn main(directory: &Path) -> ExitCode {
     let mut out = Shared::new(BufWriter::with_capacity(1 << 16, std::io::stdout()));
     let interrupt = Interrupt::new();
     let world = interrupt
-        .on_signals()
+        .on_signals_unsaid()
         .map_err(|error| format!("signal handlers: {error}"))
         .and_then(|()| prepared(directory, &interrupt));
     let (world, directory) = match world {

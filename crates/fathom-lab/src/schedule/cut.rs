@@ -133,5 +133,27 @@ fn not_tried(reason: String) -> WorkError {
 }
 
 fn failed(error: CutError) -> WorkError {
-    not_tried(error.to_string())
+    not_tried(match error {
+        // Here nothing but TMPDIR decides where that lies.
+        CutError::Unlogged { path, problem } => format!(
+            "{}: {problem}; the run is not used. All that a run writes is logged there: where there was no room for it, free \
+             some, or name a directory on a larger disk with TMPDIR=DIR",
+            path.display()
+        ),
+        error => error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: `fathom run` and `fathom advise --cut` recommended `fathom cut --record`,
+    /// which neither of them has.
+    #[test]
+    fn a_log_that_had_no_room_has_the_remedy_that_there_is_here() {
+        let error = CutError::Unlogged { path: "/tmp/log".into(), problem: "No space left".into() };
+        let WorkError::Failed(told) = failed(error) else { panic!("it failed") };
+        assert!(told.contains("TMPDIR=DIR") && !told.contains("--record"), "{told}");
+    }
 }

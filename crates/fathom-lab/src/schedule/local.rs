@@ -17,7 +17,7 @@ use fathom_ground::program::executable;
 use fathom_ground::system::now_ns;
 use fathom_probe::Watch;
 use fathom_stack::blocks::{BlockTrace, TraceError};
-use fathom_stack::{Capability, Stack, StackSpec};
+use fathom_stack::{Capability, Stack, StackSpec, Stacks};
 use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
 
@@ -157,7 +157,9 @@ impl World for Local {
         if spec.device.is_some() && spec.device_seed == 0 {
             spec.device_seed = self.ups;
         }
-        let stack = Stack::up(&spec, label).map_err(|error| error.to_string())?;
+        // What is made when the user stops is not waited for at the pace of its device.
+        let stacks = Stacks::here().with_stop(self.interrupt.flag());
+        let stack = stacks.up(&spec, label).map_err(|error| error.to_string())?;
         let mounted = MountedStack { directory: stack.path().to_path_buf(), record: stack.record() };
         self.stack = Some(stack);
         Ok(mounted)

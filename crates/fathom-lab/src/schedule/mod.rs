@@ -436,7 +436,11 @@ fn one_run(
     world.choose(&planned.cell.on).map_err(WorkError::Failed)?;
     let mounted = world.up(stack, &planned.label).map_err(WorkError::Failed)?;
     collector.stack(&mounted.record);
-    let worked = on_stack(planned, turn, limits, world, &mounted, collector, on_share);
+    // Nobody waits for the floor of a run that is not wanted any more.
+    let worked = match world.interrupted() {
+        true => Err(WorkError::Interrupted),
+        false => on_stack(planned, turn, limits, world, &mounted, collector, on_share),
+    };
     // The stack goes down whatever happened on it; what could not be undone is said, and fails the
     // run.
     let down = world.down();
@@ -458,6 +462,9 @@ fn on_stack(
     on_share: &mut dyn FnMut(f64, Option<u64>),
 ) -> Result<(), WorkError> {
     let floor_ns = world.floor_ns().map_err(WorkError::Failed)?;
+    if world.interrupted() {
+        return Err(WorkError::Interrupted);
+    }
     collector.floor(floor_ns);
     on_share(0.0, floor_ns);
     let watch =

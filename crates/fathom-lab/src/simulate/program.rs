@@ -52,6 +52,12 @@ pub enum ReplayError {
     /// It has no phase.
     #[error("it holds no phase")]
     Empty,
+    /// By its device alone, and its executions did not come one after the other.
+    #[error(
+        "what its threads did is not known or not asked for, and by the device alone one execution after the other is \
+         replayed: here several were under way at once, or their begins were not told"
+    )]
+    NotOneByOne,
 }
 
 /// An operation of a burst.
@@ -175,15 +181,16 @@ impl Program {
         Ok(program)
     }
 
-    /// As [`Program::of`], of a run by its device alone ([`Recording::by_the_device`]): between its
-    /// executions lies nothing, however short that was.
+    /// As [`Program::of`], of a run by its device alone, with the recording that it is of then:
+    /// between its executions lies nothing, however short that was.
     ///
     /// # Errors
     /// [`ReplayError`].
-    pub fn of_the_device(recording: &Recording) -> Result<Program, ReplayError> {
-        let mut program = Program::of(recording)?;
+    pub fn of_the_device(recording: &Recording) -> Result<(Recording, Program), ReplayError> {
+        let alone = recording.by_the_device().ok_or(ReplayError::NotOneByOne)?;
+        let mut program = Program::of(&alone)?;
         program.threads.iter_mut().flat_map(|thread| &mut thread.steps).for_each(|step| step.run_ns = 0);
-        Ok(program)
+        Ok((alone, program))
     }
 
     /// Operations that are replayed.

@@ -38,10 +38,6 @@ fn draws(operations: usize, runs: usize) -> u64 {
 const BY_THE_DEVICE: &str = "replayed by its device alone, without CPU time: one execution after the other by the operations that \
                              came within it, as if it had waited for each of them";
 
-/// Why a cell cannot be replayed by the device alone.
-const NOT_ONE_BY_ONE: &str = "what its threads did is not known or not asked for, and by the device alone one execution after the \
-                              other is replayed: here several were under way at once, or their begins were not told";
-
 /// What is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
@@ -336,22 +332,12 @@ fn programs(
     let is_by_device = by_the_device.is_of(recordings.iter().map(|(_, recording)| recording));
     let (mut programs, mut why) = (Vec::new(), None);
     for (run, recording) in recordings {
-        let (recording, program) = match is_by_device.then(|| recording.by_the_device()) {
-            None => {
-                let program = Program::of(&recording);
-                (recording, program)
-            }
-            Some(Some(alone)) => {
-                let program = Program::of_the_device(&alone);
-                (alone, program)
-            }
-            Some(None) => {
-                why = Some(NOT_ONE_BY_ONE.to_owned());
-                continue;
-            }
+        let made = match is_by_device {
+            true => Program::of_the_device(&recording),
+            false => Program::of(&recording).map(|program| (recording, program)),
         };
-        match program {
-            Ok(program) => programs.push((run, recording, program)),
+        match made {
+            Ok((recording, program)) => programs.push((run, recording, program)),
             Err(error) => why = Some(error.to_string()),
         }
     }

@@ -478,8 +478,7 @@ fn a_run_whose_threads_are_not_seen_is_replayed_by_its_device() {
         run.executions.push(Execution { window: 0, lane: 0, start_ns: at * US, wall_ns: 300 * US });
     }
     let on_device = |recording: &Recording| {
-        let alone = recording.by_the_device().unwrap();
-        let program = Program::of_the_device(&alone).unwrap();
+        let (alone, program) = Program::of_the_device(recording).unwrap();
         simulate(&program, &alone, &slow(1), 1).remove(0)
     };
     let recording = run.recording(1000, 2300, &[]);
@@ -497,7 +496,8 @@ fn a_run_whose_threads_are_not_seen_is_replayed_by_its_device() {
     run.executions[1].start_ns = 2000 * US;
 
     run.executions[1].lane = 1;
-    assert_eq!(run.recording(1000, 2300, &[]).by_the_device(), None, "two lanes meet somehow");
+    let refused = |run: &Run| Program::of_the_device(&run.recording(1000, 2300, &[])).err();
+    assert_eq!(refused(&run), Some(ReplayError::NotOneByOne), "two lanes meet somehow");
     run.executions.clear();
-    assert_eq!(run.recording(1000, 2300, &[]).by_the_device(), None, "no begins");
+    assert_eq!(refused(&run), Some(ReplayError::NotOneByOne), "no begins");
 }

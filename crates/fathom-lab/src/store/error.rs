@@ -105,7 +105,26 @@ pub enum StoreError {
         /// What SQLite or the check found.
         detail: String,
     },
-    /// No space left where the results file is.
+    /// No space left where a results file was to be made.
+    #[error(
+        "{}: the disk is full, and nothing was left there: free some space, or name a file on another disk with `--out`",
+        path.display()
+    )]
+    NoRoom {
+        /// The results file.
+        path: PathBuf,
+    },
+    /// No space left for what SQLite needs to read.
+    #[error(
+        "{}: cannot be read, for the disk that holds it is full, and SQLite keeps there what its readers share: free some space, \
+         or copy it to another disk",
+        path.display()
+    )]
+    NoRoomToRead {
+        /// The results file.
+        path: PathBuf,
+    },
+    /// No space left where the results file is, to which runs are added.
     #[error(
         "{}: the disk that holds the results is full. Finished runs are kept; free some space and go on with `--resume`",
         path.display()
@@ -177,6 +196,28 @@ impl StoreError {
         matches!(self, StoreError::Exists { .. } | StoreError::PartsName { .. } | StoreError::Stray { .. })
     }
 
+    /// Whether the disk is full on which the results lie, or are to lie.
+    #[must_use]
+    pub fn is_of_a_full_disk(&self) -> bool {
+        matches!(self, StoreError::Full { .. } | StoreError::NoRoom { .. } | StoreError::NoRoomToRead { .. })
+    }
+
+    /// Of a file that is just being made, and goes again: nothing goes on with it.
+    pub(super) fn of_making(self) -> StoreError {
+        match self {
+            StoreError::Full { path } => StoreError::NoRoom { path },
+            other => other,
+        }
+    }
+
+    /// As [`StoreError::from_sqlite`], of a file that is only read: nothing goes on with it.
+    pub(super) fn of_reading(path: &Path, error: rusqlite::Error) -> StoreError {
+        match StoreError::from_sqlite(path, error) {
+            StoreError::Full { path } => StoreError::NoRoomToRead { path },
+            other => other,
+        }
+    }
+
     /// Puts SQLite's error codes into words about `path`.
     pub(super) fn from_sqlite(path: &Path, error: rusqlite::Error) -> StoreError {
         use rusqlite::ErrorCode as Code;
@@ -196,5 +237,30 @@ impl StoreError {
             // No code: the file's content is not what the schema promises (a type, a JSON text).
             None => StoreError::Corrupt { path, detail },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: "finished runs are kept; go on with `--resume`" was said by `fathom report`,
+    /// which has none, and of a file that could not even be begun.
+    #[test]
+    fn a_full_disk_has_the_remedy_of_whoever_meets_it() {
+        let path = Path::new("r.db");
+        let full = || rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(13), None);
+        let written = StoreError::from_sqlite(path, full());
+        assert!(written.to_string().contains("`--resume`"), "{written}");
+        let (read, made) =
+            (StoreError::of_reading(path, full()), StoreError::from_sqlite(path, full()).of_making());
+        for (error, remedy) in [(&read, "copy it to another disk"), (&made, "`--out`")] {
+            let told = error.to_string();
+            assert!(
+                told.starts_with("r.db: ") && told.contains(remedy) && !told.contains("resume"),
+                "{told}"
+            );
+        }
+        assert!([written, read, made].iter().all(StoreError::is_of_a_full_disk));
     }
 }

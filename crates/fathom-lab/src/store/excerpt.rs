@@ -50,7 +50,7 @@ impl Results {
             );
             return Err(StoreError::Other { path: self.path().to_path_buf(), detail });
         }
-        let fail = |error| StoreError::from_sqlite(self.path(), error);
+        let fail = |error| StoreError::of_reading(self.path(), error);
         let mut small = Connection::open_in_memory().map_err(fail)?;
         self.copy_to(&mut small).map_err(fail)?;
         let data = small.serialize("main").map_err(fail)?;
@@ -165,7 +165,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Vec<u8>), StoreError> {
             "it is a compressed database in WAL mode, which is no excerpt: unpack it first".into()
         ));
     }
-    let fail = |error| StoreError::from_sqlite(path, error);
+    let fail = |error| StoreError::of_reading(path, error);
     let mut db = Connection::open_in_memory().map_err(fail)?;
     let length = bytes.len();
     db.deserialize_read_exact("main", bytes.as_slice(), length, true).map_err(fail)?;

@@ -65,7 +65,7 @@ impl Results {
     /// A file that is missing, is no database, is not Fathom's, is newer than this Fathom, or is
     /// damaged.
     pub fn load(path: &Path) -> Result<Results, StoreError> {
-        let fail = |error| StoreError::from_sqlite(path, error);
+        let fail = |error| StoreError::of_reading(path, error);
         let db = if excerpt::is_packed(path) {
             let (db, header) = excerpt::open(path)?;
             check_application(path, &header)?;
@@ -203,7 +203,7 @@ impl Results {
             let rows = select.query_map((run, phase), sample_row)?;
             rows.collect::<rusqlite::Result<Vec<Sample>>>()
         };
-        read().map_err(|error| StoreError::from_sqlite(&self.path, error))
+        read().map_err(|error| StoreError::of_reading(&self.path, error))
     }
 
     /// The model times of [`Results::samples`], in the same order; none of those that are not known.
@@ -221,7 +221,7 @@ impl Results {
             let rows = select.query_map((run, phase), |row| optional_count(row, "model_ns"))?;
             rows.collect::<rusqlite::Result<Vec<Option<u64>>>>()
         };
-        read().map_err(|error| StoreError::from_sqlite(&self.path, error))
+        read().map_err(|error| StoreError::of_reading(&self.path, error))
     }
 
     /// The block trace of a run, if there is one.
@@ -245,7 +245,7 @@ impl Results {
             }
             Ok(())
         };
-        read().map_err(|error| StoreError::from_sqlite(&self.path, error))
+        read().map_err(|error| StoreError::of_reading(&self.path, error))
     }
 
     /// What a run recorded to be replayed on other models; none where it was not asked to.
@@ -259,11 +259,11 @@ impl Results {
         let mut select = self
             .db
             .prepare_cached("SELECT data FROM recording WHERE run = ?")
-            .map_err(|error| StoreError::from_sqlite(&self.path, error))?;
+            .map_err(|error| StoreError::of_reading(&self.path, error))?;
         let data: Option<Vec<u8>> = select
             .query_row([run], |row| row.get(0))
             .optional()
-            .map_err(|error| StoreError::from_sqlite(&self.path, error))?;
+            .map_err(|error| StoreError::of_reading(&self.path, error))?;
         let recording = data.map(|data| Recording::decode(&data)).transpose();
         recording.map_err(|error| StoreError::Corrupt {
             path: self.path.clone(),
@@ -278,7 +278,7 @@ impl Results {
     pub fn sample_count(&self) -> Result<u64, StoreError> {
         self.db
             .query_row("SELECT count(*) FROM sample", [], |row| count(row, 0))
-            .map_err(|error| StoreError::from_sqlite(&self.path, error))
+            .map_err(|error| StoreError::of_reading(&self.path, error))
     }
 
     /// The good runs of a cell, in block order.
@@ -329,7 +329,7 @@ const CHECKSUMS: i64 = 6;
 
 /// Refuses a file whose runs are not as they were written.
 fn check_sums(path: &Path, db: &Connection, version: i64) -> Result<(), StoreError> {
-    let fail = |error| StoreError::from_sqlite(path, error);
+    let fail = |error| StoreError::of_reading(path, error);
     let has_table = checksum::has(db, "checksum").map_err(fail)?;
     let has_models = checksum::has(db, "phase_model").map_err(fail)?;
     // A damaged version number must not switch the check off, nor hide what was measured.
@@ -452,7 +452,7 @@ fn check_application(path: &Path, header: &[u8]) -> Result<(), StoreError> {
 }
 
 fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
-    let fail = |error| StoreError::from_sqlite(path, error);
+    let fail = |error| StoreError::of_reading(path, error);
     // Read-write where it may be, so that the last reader removes the WAL's files again;
     // `query_only` keeps us from writing.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

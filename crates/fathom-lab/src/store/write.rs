@@ -79,13 +79,13 @@ impl Writer {
                 return Err(StoreError::Exists { path: path.to_path_buf() });
             }
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
-                return Err(StoreError::Full { path: path.to_path_buf() });
+                return Err(StoreError::NoRoom { path: path.to_path_buf() });
             }
             Err(error) => {
                 return Err(StoreError::ReadOnly { path: path.to_path_buf(), detail: error.to_string() });
             }
         };
-        let made = Self::fill(path, lock, experiment, environment, cells);
+        let made = Self::fill(path, lock, experiment, environment, cells).map_err(StoreError::of_making);
         if made.is_err() {
             // The file is ours, seconds old and holds nothing: a next attempt must not find it in
             // its way.

@@ -1,9 +1,8 @@
 //! One setting for all devices, where several are named.
 
 use fathom_lab::advise::{Common, common};
-use fathom_lab::analysis::times;
 
-use super::{Advice, NAMED, place};
+use super::{Advice, NAMED, place, times};
 use crate::number;
 
 impl Advice {
@@ -34,9 +33,9 @@ impl Advice {
         gains.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
         let faster = match gains.as_slice() {
             [] => String::new(),
-            [one] => format!(", and is {} as fast as {}", times(one), self.baseline.name()),
+            [one] => format!(", and is {} as fast as {}", times(one), self.now()),
             [least, .., most] => {
-                format!(", and is {} to {} as fast as {}", times(least), times(most), self.baseline.name())
+                format!(", and is {} to {} as fast as {}", times(least), times(most), self.now())
             }
         };
         let within = match found.worst {

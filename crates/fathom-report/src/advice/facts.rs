@@ -4,7 +4,7 @@
 use fathom_lab::advise::{DeviceAdvice, Loss, Trial};
 use fathom_workload::spec::Durability;
 
-use super::{Advice, place};
+use super::{Advice, has_interval, place};
 use crate::number;
 
 /// With fewer writing transactions what is done once weighs as much as they do.
@@ -95,6 +95,21 @@ impl Advice {
                 "The trace is short for advice: {writing} of its transactions write, so which of two near settings is named may \
                  be chance. {MANY} that write are enough for most: use the application for longer, and ask again."
             )
+        })
+    }
+
+    /// Where gains are of too few runs for an interval.
+    pub(super) fn without_interval(&self) -> Option<String> {
+        let is_told = |device: &&DeviceAdvice| device.best != device.baseline;
+        let gains = self.devices.iter().filter(is_told).flat_map(|device| {
+            let others = [device.weaker, device.same_pages].into_iter().flatten().map(|other| other.1);
+            device.gain.into_iter().chain(others)
+        });
+        let mut bare = gains.filter(|gain| !has_interval(gain));
+        bare.next().map(|_| {
+            "A gain without [brackets] has too few runs for an interval, which takes three of each setting: how near it is to the \
+             truth is not known."
+                .to_owned()
         })
     }
 

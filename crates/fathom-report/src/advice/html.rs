@@ -1,12 +1,11 @@
 //! The advice as one page, in the report's style.
 
 use fathom_lab::advise::{DeviceAdvice, Trial};
-use fathom_lab::analysis::times;
 use fathom_lab::experiment::Metric;
 use maud::{Markup, html};
 
 use super::facts::{loss_short, stands};
-use super::{Advice, place};
+use super::{Advice, place, times};
 use crate::number;
 use crate::page::{Page, column, label, number_cell, scrolled, sorting};
 use crate::ranking::{self, Bar, Ranking};

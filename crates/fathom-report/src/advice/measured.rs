@@ -2,11 +2,10 @@
 
 use fathom_cut::{Outcome, allowed};
 use fathom_lab::advise::{Agreement, Candidate, Gain, LiveAdvice, LiveTrial, meet};
-use fathom_lab::analysis::times;
 use fathom_lab::store::CutFinding;
 use serde::{Serialize, Serializer};
 
-use super::Advice;
+use super::{Advice, times};
 use crate::number;
 use crate::power_cut::worst;
 use crate::words::durability_text;
@@ -120,7 +119,10 @@ impl Advice {
         }
         for live in &self.live {
             let Some(advised) = self.advised_place(live) else { continue };
-            let name = |place: usize| live.trials[place].candidate.name();
+            let name = |place: usize| {
+                let trial = &live.trials[place];
+                self.name_on(&trial.candidate, &trial.filesystem)
+            };
             if let Some(faster) = live.faster_than(advised) {
                 all.push(format!(
                     "But live runs on {} disagree: there {} is faster than {}. Go by the live runs.",
@@ -154,7 +156,7 @@ impl Advice {
     pub(super) fn live_told(&self) -> Vec<String> {
         let mut all = Vec::new();
         for live in &self.live {
-            let now = self.baseline.name();
+            let now = self.now();
             for trial in &live.trials {
                 let name = trial.candidate.name();
                 let place = format!("{}, {}", live.device, trial.filesystem);
@@ -171,7 +173,9 @@ impl Advice {
                     continue;
                 };
                 let (Some(live_gain), Some(simulated)) = (trial.live, trial.simulated) else {
-                    all.push(format!("{place}: {name} (now): one transaction takes {took}."));
+                    // Without a run of what they have now there is nothing to compare it with.
+                    let is_now = if trial.simulated.is_none() { " (now)" } else { "" };
+                    all.push(format!("{place}: {name}{is_now}: one transaction takes {took}."));
                     continue;
                 };
                 let apart = apart(&live_gain, &simulated);

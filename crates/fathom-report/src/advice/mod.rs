@@ -9,7 +9,7 @@ mod terminal;
 pub use measured::MeasuredCut;
 
 use fathom_lab::advise::{Candidate, DeviceAdvice, ENOUGH, Gain, LiveAdvice, Trial};
-use fathom_lab::analysis::times;
+use fathom_lab::analysis;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
@@ -93,8 +93,19 @@ impl Advice {
     }
 
     fn name(&self, tried: &Trial) -> String {
-        let name = tried.candidate.name();
-        if self.has_filesystems() { format!("{name} on {}", tried.filesystem) } else { name }
+        self.name_on(&tried.candidate, &tried.filesystem)
+    }
+
+    /// A setting, with its file system where several were tried.
+    fn name_on(&self, candidate: &Candidate, filesystem: &str) -> String {
+        let name = candidate.name();
+        if self.has_filesystems() { format!("{name} on {filesystem}") } else { name }
+    }
+
+    /// What the application has now, as [`Advice::name`].
+    fn now(&self) -> String {
+        let of_devices = self.devices.iter().find_map(|device| device.tried.get(device.baseline?));
+        of_devices.map_or_else(|| self.baseline.name(), |trial| self.name(trial))
     }
 
     /// The same advice once, that of most devices first.
@@ -134,7 +145,7 @@ impl Advice {
                 Some(_) => format!("{on}, of what was recorded,"),
                 None => on,
             };
-            let is_kept = group.named.candidate == self.baseline;
+            let is_kept = group.devices.iter().all(|device| device.best == device.baseline);
             let mut gains: Vec<_> = group.devices.iter().filter_map(|device| device.gain).collect();
             gains.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
             let faster = match gains.as_slice() {
@@ -143,7 +154,7 @@ impl Advice {
                 [] => String::new(),
             };
             let name = self.name(group.named);
-            all.push(if is_kept && !self.has_filesystems() {
+            all.push(if is_kept {
                 format!(
                     "On {on} keep {name}: nothing that was tried is proven to be worth a change and keeps as much."
                 )
@@ -158,11 +169,12 @@ impl Advice {
                 let now = group.devices.first().and_then(|device| device.tried.get(device.baseline?));
                 let breaks = now.is_some_and(|trial| trial.durability.is_none_or(|own| own < self.must));
                 let why = if breaks { ", which does not keep what must be kept" } else { "" };
-                format!("On {on} use {name}: {faster} as fast as {}{why}{unproven}.", self.baseline.name())
+                format!("On {on} use {name}: {faster} as fast as {}{why}{unproven}.", self.now())
             });
         }
         all.extend(self.contradictions());
         all.extend(self.too_short());
+        all.extend(self.without_interval());
         all.extend(self.without_vacuum());
         let unsure: Vec<&DeviceAdvice> = self.devices.iter().filter(|device| device.is_unsure()).collect();
         if !unsure.is_empty() {
@@ -292,12 +304,7 @@ impl Advice {
             let (bytes, flushes) = (written(group.named), group.named.of_writing(group.named.flushes));
             let what = if device.device.is_some() { "flushes" } else { "calls of fsync" };
             let now = (group.named.candidate != base.candidate).then(|| {
-                format!(
-                    "; {}: {} and {:.2}",
-                    base.candidate.name(),
-                    written(base),
-                    base.of_writing(base.flushes)
-                )
+                format!("; {}: {} and {:.2}", self.name(base), written(base), base.of_writing(base.flushes))
             });
             let each = group.named.writing.map_or("transaction", |_| "transaction that writes");
             Some(format!(
@@ -398,7 +405,7 @@ impl Advice {
         let mut text = format!(
             "To be kept: {}. Now: {} ({}).{}",
             lower(keeps(Some(self.must)).0),
-            self.baseline.name(),
+            self.now(),
             self.baseline_source,
             self.filesystems_told()
         );
@@ -426,6 +433,16 @@ fn on_filesystem(name: &str) -> String {
 /// The device's name, or what it is.
 fn place(device: &DeviceAdvice) -> &str {
     device.device.as_deref().unwrap_or(&device.title)
+}
+
+/// How many times as fast, with the interval where there is one: that there is none is said once
+/// ([`Advice::without_interval`]).
+fn times(gain: &Gain) -> String {
+    if has_interval(gain) { analysis::times(gain) } else { analysis::figure(gain.ratio) }
+}
+
+fn has_interval(gain: &Gain) -> bool {
+    gain.high.is_finite() || gain.low > 0.0
 }
 
 /// What has the same name together, in the order in which the names come first.

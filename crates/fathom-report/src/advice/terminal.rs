@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use fathom_lab::analysis::times;
-
 use super::facts::{loss_short, stands};
-use super::{Advice, place};
+use super::{Advice, place, times};
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
 use crate::words::durability_text;

@@ -130,6 +130,69 @@ fn live_gains_stand_beside_simulated_ones_and_where_they_disagree_is_said_plainl
     assert_eq!(json["advice"]["live"][0]["verdict"], "confirmed", "{json}");
 }
 
+/// What happened: of several file systems the answer said "as fast as DELETE/FULL", and not on
+/// which; what they have now was "used" where it was to be kept; and a setting for which nothing of
+/// what they have now had been run live was itself called "now".
+#[test]
+fn of_several_file_systems_each_setting_is_named_with_its_own() {
+    let on_both = |slowness_of_xfs: f64| {
+        let mut all = advised("sd-a", 1.0).tried;
+        let on_xfs = advised("sd-a", slowness_of_xfs).tried.into_iter();
+        all.extend(on_xfs.map(|trial| Trial { filesystem: "xfs".into(), ..trial }));
+        let must = Durability::PowerCutAllButLast;
+        DeviceAdvice::of(Some("sd-a".into()), "a card".into(), all, &Candidate::default(), must)
+    };
+    let device = on_both(0.5);
+    let trial = |place: usize| {
+        let (of, base) = (&device.tried[place], &device.tried[0]);
+        live_trial(of, base.ns() / of.ns(), base.ns() / of.ns())
+    };
+    let trials = vec![trial(0), trial(4)];
+    let live = LiveAdvice::judged("sd-a".into(), 5, trials, Some(1));
+    let all = Advice { live: vec![live], ..advice(vec![device.clone()]) };
+    let text = all.terminal(&Style { width: 400, ..Style::PLAIN });
+    for words in [
+        "On sd-a use WAL/FULL on xfs: 5.0x [5.0, 5.0] as fast as DELETE/FULL on ext4",
+        "Now: DELETE/FULL on ext4",
+        "sd-a, xfs: WAL/FULL is 5.0x",
+        "as fast as DELETE/FULL on ext4 live",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let mut alone = trial(4);
+    alone.live = None;
+    let live = LiveAdvice::judged("sd-a".into(), 5, vec![alone], Some(0));
+    let text = Advice { live: vec![live], ..advice(vec![on_both(0.5)]) };
+    let text = text.terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(text.contains("sd-a, xfs: WAL/FULL: one transaction"), "{text}");
+    let mut kept = on_both(3.0);
+    kept.tried.retain(|trial| trial.candidate == Candidate::default());
+    let must = Durability::PowerCutAllButLast;
+    let kept = DeviceAdvice::of(kept.device, kept.title, kept.tried, &Candidate::default(), must);
+    let text = advice(vec![kept]).terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(text.contains("On sd-a keep DELETE/FULL on ext4"), "{text}");
+}
+
+/// What happened: "(too few runs for an interval)" stood behind every gain of every device, some
+/// twenty times in one answer.
+#[test]
+fn that_there_is_no_interval_is_said_once() {
+    let with_one_run = |device: &str| {
+        let mut device = advised(device, 1.0);
+        let bare = |gain: &mut Gain| (gain.low, gain.high, gain.proven) = (0.0, f64::INFINITY, false);
+        device.gain.iter_mut().for_each(bare);
+        device.weaker.iter_mut().for_each(|weaker| bare(&mut weaker.1));
+        device
+    };
+    let all = advice(vec![with_one_run("sd-a"), with_one_run("sd-b")]);
+    let text = all.terminal(&Style { width: 400, ..Style::PLAIN });
+    assert_eq!(text.matches("too few runs").count(), 1, "{text}");
+    assert!(text.contains("2.5x") && !text.contains("unbounded"), "{text}");
+    assert_eq!(all.html().matches("too few runs").count(), 1);
+    let told = advice(vec![advised("sd-a", 1.0)]).terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(!told.contains("too few runs"), "{told}");
+}
+
 fn cut(journal: &str, lost: bool) -> MeasuredCut {
     let verdict = if lost { fathom_cut::Verdict::Lost(2) } else { fathom_cut::Verdict::Kept };
     let mut tally = fathom_cut::Tally::default();

@@ -15,6 +15,7 @@ use super::entry::{
 };
 use super::error::StackError;
 use super::guard::Guard;
+use super::haste::Haste;
 use super::teardown::{BusyMount, UNMOUNT_LIMIT, undo};
 use crate::ground::process::Process;
 use crate::ground::tag::{clean, tag_of};
@@ -41,6 +42,8 @@ pub(crate) struct Claim {
     pub keeper: Option<Sidecar>,
     /// Looks after the servers while the stack is made.
     pub watchdog: Option<Watchdog>,
+    /// Have the devices hurry once the user wants to stop.
+    pub haste: Vec<Haste>,
     /// Held locked while this process lives.
     owner: File,
 }
@@ -99,6 +102,7 @@ impl Claim {
             guest: None,
             keeper: None,
             watchdog: None,
+            haste: Vec::new(),
             owner,
         })
     }

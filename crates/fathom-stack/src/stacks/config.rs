@@ -1,6 +1,8 @@
 //! Where stacks are written down, and how they are made.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fathom_ground::program::own_fathom;
@@ -28,6 +30,8 @@ pub struct Stacks {
     pub(crate) program: Option<PathBuf>,
     /// The kernel of guests; `None` where none was built.
     pub(crate) kernel: Option<Kernel>,
+    /// Set when the user wants to stop.
+    pub(crate) stop: Option<Arc<AtomicBool>>,
 }
 
 impl Stacks {
@@ -59,6 +63,7 @@ impl Stacks {
             allocate: true,
             program: own_fathom(),
             kernel: Kernel::cached(),
+            stop: None,
         }
     }
 
@@ -68,6 +73,14 @@ impl Stacks {
     #[must_use]
     pub fn with_program(self, program: PathBuf) -> Stacks {
         Stacks { program: Some(program), ..self }
+    }
+
+    /// Once this is set, what is measured on stacks is wanted no more: their modelled devices
+    /// answer at once from then on, so that what cannot be broken off (mkfs, an unmount) is soon
+    /// over.
+    #[must_use]
+    pub fn with_stop(self, stop: Arc<AtomicBool>) -> Stacks {
+        Stacks { stop: Some(stop), ..self }
     }
 
     /// Looks into these directories for mkfs and mount programs before `PATH`.

@@ -13,6 +13,7 @@ use super::claim::Claim;
 use super::config::Stacks;
 use super::entry::device_points;
 use super::error::StackError;
+use super::haste::Haste;
 use crate::guest;
 
 /// Name of the memory in which two devices count their answers, in lists of open files.
@@ -70,6 +71,8 @@ impl Stacks {
             fs::create_dir_all(&state).map_err(StackError::io("make", &state))?;
             let server = Server::start(program, &request, &state.join(format!("{field}.log")))
                 .map_err(|problem| StackError::Mount { path: at.clone(), problem })?;
+            let spur = self.stop.as_ref().zip(server.spur());
+            claim.haste.extend(spur.map(|(stop, spur)| Haste::when(stop, spur)));
             claim.add_server(server)?;
             claim.models.push(text);
             let path = at.join(FILE);

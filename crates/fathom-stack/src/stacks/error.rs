@@ -10,6 +10,9 @@ use crate::ground::watchdog::STOOD_STILL;
 use crate::guest::GuestError;
 use crate::spec::Problem;
 
+/// What else there is to do where an image does not fit; not every command has that.
+pub const SMALLER_IMAGE: &str = ", or a smaller `size_mib`";
+
 /// Why a stack could not be brought up or taken down. Whatever had been made before an error is
 /// undone.
 #[derive(Debug, thiserror::Error)]
@@ -48,10 +51,21 @@ pub enum StackError {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// There is no space left in the directory.
+    #[error(
+        "directory {}: no space left (or a quota is used up): free some space there, or give another directory{}",
+        path.display(), if *.has_image { SMALLER_IMAGE } else { "" }
+    )]
+    Full {
+        /// The directory.
+        path: PathBuf,
+        /// Whether it was to take an image, which could be a smaller one.
+        has_image: bool,
+    },
     /// The image does not fit.
     #[error(
-        "no space for an image of {} MiB in {}: {} MiB are free; use a smaller `size_mib` (at least {min_mib} for {filesystem}) or another directory",
-        needed_bytes.div_ceil(1 << 20), path.display(), free_bytes >> 20
+        "no space for an image of {} MiB in {}: {} MiB are free; free some space there, or give another directory{} (at least {min_mib} for {filesystem})",
+        needed_bytes.div_ceil(1 << 20), path.display(), free_bytes >> 20, SMALLER_IMAGE
     )]
     NoSpace {
         /// Directory of the image.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::config::Stacks;
 use super::entry::{Entry, image_name};
-use super::error::StackError;
+use super::error::{SMALLER_IMAGE, StackError};
 use crate::ground::image::Image;
 use crate::spec::FileSystem;
 
@@ -32,9 +32,9 @@ impl Stacks {
                 .and_then(|file| Image::lay_out(file, bytes, self.allocate)),
             None => Image::create(&entry.directory, &image_name(&entry.tag, end), bytes, self.allocate),
         };
-        let mut image = made.map_err(|error| refused(place, error))?;
+        let mut image = made.map_err(|error| refused(place, true, error))?;
         if let Some(from) = &source {
-            image.fill(from).map_err(|error| refused(place, error))?;
+            image.fill(from).map_err(|error| refused(place, true, error))?;
         }
         Ok(image)
     }
@@ -66,19 +66,18 @@ pub fn free_bytes(directory: &Path) -> io::Result<u64> {
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
-/// Why a directory does not take our file, and what to do.
-pub(crate) fn refused(directory: &Path, error: io::Error) -> StackError {
+/// Why a directory does not take our file, which may be an image, and what to do.
+pub(crate) fn refused(directory: &Path, has_image: bool, error: io::Error) -> StackError {
     let problem = match error.raw_os_error() {
         Some(libc::EROFS) => {
             "is on a file system that is mounted read-only; give another directory".to_owned()
         }
         Some(libc::EACCES | libc::EPERM) => "you may not write here; give a directory of your own".to_owned(),
         Some(libc::ENOSPC | libc::EDQUOT) => {
-            "no space left (or a quota is used up); give another directory or a smaller `size_mib`".to_owned()
+            return StackError::Full { path: directory.to_path_buf(), has_image };
         }
         Some(libc::EFBIG) => {
-            "its file system cannot hold a file of that size; give another directory or a smaller `size_mib`"
-                .to_owned()
+            format!("its file system cannot hold a file of that size; give another directory{SMALLER_IMAGE}")
         }
         _ => error.to_string(),
     };

@@ -392,7 +392,7 @@ impl Drop for Stack {
 /// A `dir` stack: a fresh subdirectory.
 fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
     let path = entry.work.clone().unwrap_or_else(|| entry.directory.join(&entry.tag));
-    DirBuilder::new().mode(0o700).create(&path).map_err(|e| refused(&entry.directory, e))?;
+    DirBuilder::new().mode(0o700).create(&path).map_err(|e| refused(&entry.directory, false, e))?;
     let host = host_of(&path);
     let record = StackRecord {
         warnings: place_warnings(&host.filesystem, Placement::Directory),

@@ -578,7 +578,8 @@ impl Failure {
                                     (database is locked)"
                     .to_owned()
             }
-            _ => self.why.clone(),
+            // The image that it is recorded on has a size of its own.
+            _ => super::full::without_size(&self.why).to_owned(),
         }
     }
 

@@ -112,7 +112,9 @@ fn tried_all(asked: &CutArgs, interrupt: &Interrupt) -> super::Result {
                 cuts.without.push((cell.label.clone(), error.to_string()));
             }
             Err(CutError::Stack(error @ StackError::Spec { .. })) => return Err(Error::usage(error)),
-            Err(error) => cuts.without.push((cell.label.clone(), error.to_string())),
+            Err(error) => {
+                cuts.without.push((cell.label.clone(), super::full::in_options_of_cut(&error.to_string())))
+            }
         }
     }
     let kept = recordings.keep();

@@ -9,6 +9,7 @@ pub mod compare;
 pub mod cut;
 pub mod doctor;
 mod filesystems;
+mod full;
 pub mod list;
 pub mod manual;
 pub mod operations;

@@ -134,14 +134,38 @@ pub fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
+/// What there is to do where there is no space for a file that an option names.
+const NAME_ANOTHER: &str = "name a file on another disk";
+/// The same of the report of `fathom run`, which has its place beside the results.
+const WRITE_ELSEWHERE: &str = "write it elsewhere: `fathom report RESULTS.db --html FILE`";
+
 /// A name that must not be written to was asked for wrongly; all else has failed here.
 pub fn refused_or_failed(option: &str, error: OutputError) -> Error {
     match error {
         OutputError::Refused { .. } => Error::usage(format!("{option} {error}")),
         OutputError::Io { source, path } if is_full(&source) => Error::failed(format!(
-            "{option} {}: {source}. Nothing was written there: free some space, or name a file on another disk",
-            fathom_output::shown_path(&path)
+            "{option} {}: {source}. Nothing was written there: free some space, or {}",
+            fathom_output::shown_path(&path),
+            if option.starts_with("--") { NAME_ANOTHER } else { WRITE_ELSEWHERE }
         )),
         OutputError::Io { .. } => Error::failed(format!("{option} {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: whoever had no space for the report of `fathom run` was told to name another
+    /// file for it, for which that has no option.
+    #[test]
+    fn what_there_is_no_space_for_has_the_remedy_of_its_own_option() {
+        let told = |option: &str| {
+            let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            let error = OutputError::Io { path: "r.html".into(), source };
+            refused_or_failed(option, error).message().to_owned()
+        };
+        assert!(told("--html").ends_with(NAME_ANOTHER), "{}", told("--html"));
+        assert!(told("the report").contains("fathom report RESULTS.db --html"), "{}", told("the report"));
     }
 }

@@ -12,7 +12,7 @@ use fathom_lab::conduct::{self, Request, RunError};
 use fathom_lab::experiment::{Selection, TraceChoice};
 use fathom_lab::remote::Remote;
 use fathom_lab::schedule::{Interrupt, Local, Progress, Summary, WorkError, World};
-use fathom_lab::store::{CutFinding, Results, StoreError};
+use fathom_lab::store::{CutFinding, Results};
 use fathom_output::{TemporaryPath, shown_path, tell};
 use tempfile::TempDir;
 
@@ -37,12 +37,12 @@ pub struct RecordingRequest {
     pub purpose: Purpose,
     /// The trace.
     pub trace: TraceChoice,
-    /// File systems.
+    /// File systems; none where each variant has its own.
     pub filesystems: Vec<String>,
     /// Devices: the recorder, or others for runs that are measured as they are; none for runs in a
     /// directory.
     pub devices: Vec<String>,
-    /// Variants: a name, and settings of the engine.
+    /// Variants: a name, and settings; those of the engine by their own name.
     pub variants: Vec<(String, Vec<(String, String)>)>,
     /// Runs of each cell.
     pub repeat: u32,
@@ -86,7 +86,7 @@ impl RecordingRequest {
     }
 
     /// The experiment, as a file would say it.
-    fn source(&self) -> String {
+    pub fn source(&self) -> String {
         let mut text = format!(
             "name = \"recorded\"\ntitle = {:?}\nrepeats = {}\n\n[workload]\nname = \"trace\"\n\n[engine]\nname = \"sqlite\"\n\n",
             self.title, self.repeat
@@ -106,8 +106,11 @@ impl RecordingRequest {
                 format!("[instruments]\npower_cut = true\npower_cut_seconds = {seconds}\n\n")
             }
         };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "[matrix]\n\"stack.filesystem\" = {:?}", self.filesystems);
+        text += "[matrix]\n";
+        if !self.filesystems.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "\"stack.filesystem\" = {:?}", self.filesystems);
+        }
         if is_modelled {
             let _ = writeln!(text, "\"stack.device\" = {:?}", self.devices);
         }
@@ -118,7 +121,8 @@ impl RecordingRequest {
                     Ok(number) => number.to_string(),
                     Err(_) => format!("{value:?}"),
                 };
-                let _ = writeln!(text, "\"engine.{key}\" = {value}");
+                let table = if key.contains('.') { "" } else { "engine." };
+                let _ = writeln!(text, "\"{table}{key}\" = {value}");
             }
         }
         text
@@ -168,7 +172,7 @@ pub fn record_side_by_side(
     // Before anything is made: no run could be.
     fathom_stack::trusted_state().map_err(Error::failed)?;
     let parts = if remote.is_some() { 1 } else { outs.len().min(what.variants.len()).max(1) };
-    let cells = what.filesystems.len() * what.devices.len().max(1) * what.variants.len().max(1);
+    let cells = what.filesystems.len().max(1) * what.devices.len().max(1) * what.variants.len().max(1);
     let shown = Mutex::new(PartsProgress {
         bar: Bar::new(cells * what.most() as usize, false),
         of_parts: Vec::new(),
@@ -302,7 +306,7 @@ fn record_part(
         tell!("warning: {warning}");
     }
     let summary = conduct::run(&request, prepared, world, on_progress).map_err(asked_or_failed)?;
-    let results = Results::load(out).map_err(|error| match is_of_a_full_disk(&error) {
+    let results = Results::load(out).map_err(|error| match error.is_of_a_full_disk() {
         true => temporary_is_full(),
         false => Error::failed(error),
     })?;
@@ -311,16 +315,10 @@ fn record_part(
 
 fn asked_or_failed(error: RunError) -> Error {
     match error {
-        RunError::Store(error) if is_of_a_full_disk(&error) => temporary_is_full(),
+        RunError::Store(error) if error.is_of_a_full_disk() => temporary_is_full(),
         error if error.asked_wrongly() => Error::usage(error),
         error => Error::failed(error),
     }
-}
-
-/// Whether the disk is full that recordings lie on. Reading needs space, too: for what SQLite
-/// shares with other readers.
-fn is_of_a_full_disk(error: &StoreError) -> bool {
-    matches!(error, StoreError::Full { .. })
 }
 
 /// What there is to do where recordings do not fit: they are not kept, and nothing goes on with

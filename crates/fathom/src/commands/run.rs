@@ -463,9 +463,10 @@ fn finish(
     }
     if !summary.failed.is_empty() {
         tell!(
-            "error: {} of {} runs failed; their numbers are not used. Make them again with --resume",
+            "error: {} of {} runs failed; their numbers are not used. {}",
             summary.failed.len(),
-            summary.failed.len() + summary.done
+            summary.failed.len() + summary.done,
+            super::full::what_to_do(asked, file, &results)
         );
         return Ok(Outcome::Failed);
     }

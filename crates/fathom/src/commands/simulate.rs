@@ -181,6 +181,9 @@ fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Re
     for (label, reason) in &summary.failed {
         tell!("failed: {}: {reason}", fathom_output::shown(label));
     }
+    if let Some(remedy) = super::full::of_recordings(&results) {
+        tell!("error: {remedy}");
+    }
     if summary.done == 0 {
         return Err(Error::failed("nothing could be recorded"));
     }

@@ -105,7 +105,8 @@ fn up(asked: &StackUp) -> super::Result {
         return Err(Error::usage("--keep and --operations name the same file"));
     }
     let interrupt = Interrupt::new();
-    interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
+    // It ends at once, and says what became of the stack.
+    interrupt.on_signals_unsaid().map_err(|error| Error::failed(format!("signals: {error}")))?;
     let made = thread::scope(|scope| {
         let (over, waited) = channel::<()>();
         scope.spawn(move || {

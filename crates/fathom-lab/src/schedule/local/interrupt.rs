@@ -1,5 +1,6 @@
 //! The wish to stop: Ctrl-C and its like, or a caller's.
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
@@ -11,6 +12,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 /// terminal has sent already, and a service manager sends more than one. Who is impatient takes
 /// longer.
 const SAME_WISH_MS: u64 = 1000;
+
+/// What is said at the first signal, so that nobody takes the seconds that may follow for deafness.
+const STOPPING: &[u8] =
+    b"Stopping: what is under way is ended, and what was made for it is taken down, which may take some \
+seconds; a second Ctrl-C ends it at once\n";
 
 /// What is said when everything ends at once. A handler may not allocate, so it is one text for all
 /// commands.
@@ -25,11 +31,15 @@ pub struct Interrupt(Arc<Wish>);
 
 #[derive(Debug, Default)]
 struct Wish {
-    raised: AtomicBool,
+    raised: Arc<AtomicBool>,
     /// When the first signal came, ms of CLOCK_MONOTONIC and at least 1; 0 before that.
     first_ms: AtomicU64,
     /// The first signal; 0 before that.
     signal: AtomicI32,
+    /// Whether the first signal is answered with a word.
+    says: AtomicBool,
+    /// Whether that word is for a terminal, on whose line something may stand.
+    is_terminal: AtomicBool,
 }
 
 impl Interrupt {
@@ -50,6 +60,12 @@ impl Interrupt {
         self.0.raised.load(Ordering::SeqCst)
     }
 
+    /// What is set when it is raised, for whoever knows nothing of signals.
+    #[must_use]
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0.raised)
+    }
+
     /// The first signal that raised it; none where no signal has.
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
@@ -57,14 +73,26 @@ impl Interrupt {
     }
 
     /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP, and on SIGPIPE: nobody reads any more what
-    /// is printed. A second signal, a second later or more, ends the process at once with 128 + its
-    /// number, and says so: the stack's guard cleans up then. A SIGPIPE is never a second one:
-    /// whatever is printed later brings it again. Call it before there are other threads: a signal
-    /// that comes meanwhile is kept back in this one only.
+    /// is printed; and says so on stderr at once, for what is under way takes its time to end. A
+    /// second signal, a second later or more, ends the process at once with 128 + its number, and
+    /// says so: the stack's guard cleans up then. A SIGPIPE is never a second one: whatever is
+    /// printed later brings it again. Call it before there are other threads: a signal that comes
+    /// meanwhile is kept back in this one only.
     ///
     /// # Errors
     /// The system refuses to install the handlers.
     pub fn on_signals(&self) -> std::io::Result<()> {
+        self.0.is_terminal.store(std::io::stderr().is_terminal(), Ordering::SeqCst);
+        self.0.says.store(true, Ordering::SeqCst);
+        self.on_signals_unsaid()
+    }
+
+    /// As [`Interrupt::on_signals`], of a process that works for another one, which says it, or
+    /// that ends at once.
+    ///
+    /// # Errors
+    /// As [`Interrupt::on_signals`].
+    pub fn on_signals_unsaid(&self) -> std::io::Result<()> {
         let signals = [SIGINT, SIGTERM, SIGHUP, SIGPIPE];
         // One that came between the system's handler and what it is to do would be lost: it would
         // neither end the process nor be noticed.
@@ -94,16 +122,26 @@ impl Wish {
         let _ = self.signal.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         self.raised.store(true, Ordering::SeqCst);
         fathom_output::stop_waiting();
+        if first.is_ok() && self.says.load(Ordering::SeqCst) {
+            // A terminal shows `^C`, and may have a bar in the same line.
+            let begin: &[u8] = if self.is_terminal.load(Ordering::SeqCst) { b"\n" } else { b"" };
+            write_unlocked(begin);
+            write_unlocked(STOPPING);
+        }
         if signal == SIGPIPE {
             return;
         }
         if first.is_err_and(|first_ms| now_ms.saturating_sub(first_ms) >= SAME_WISH_MS) {
-            // SAFETY: the bytes are valid for their length. That nobody reads them is no reason to
-            // stay.
-            unsafe { libc::write(libc::STDERR_FILENO, AT_ONCE.as_ptr().cast(), AT_ONCE.len()) };
+            write_unlocked(AT_ONCE);
             signal_hook::low_level::exit(128 + signal)
         }
     }
+}
+
+/// Writes to stderr as a handler may. That nobody reads it is no reason to stay.
+fn write_unlocked(text: &[u8]) {
+    // SAFETY: the bytes are valid for their length.
+    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }
 
 /// CLOCK_MONOTONIC, ms, and at least 1. It can be read in a handler.
@@ -142,6 +180,15 @@ mod tests {
             assert!(!heard.load(Ordering::SeqCst));
         });
         assert!(heard.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn what_was_given_the_flag_learns_of_the_wish() {
+        let interrupt = Interrupt::new();
+        let flag = interrupt.flag();
+        assert!(!flag.load(Ordering::SeqCst));
+        interrupt.raise();
+        assert!(flag.load(Ordering::SeqCst));
     }
 
     #[test]

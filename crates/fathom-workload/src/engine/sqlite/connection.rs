@@ -221,7 +221,7 @@ impl SqliteConnection {
             libsqlite3_sys::SQLITE_BUSY => {
                 "; another connection held the lock for longer than setting busy_timeout allows"
             }
-            libsqlite3_sys::SQLITE_FULL => "; the file system is full: give the stack more size_mib",
+            libsqlite3_sys::SQLITE_FULL => "; the file system that it lies on is full",
             libsqlite3_sys::SQLITE_READONLY => "; the directory or the file system is read-only",
             libsqlite3_sys::SQLITE_CANTOPEN => "; does the directory exist, and may this user write there?",
             _ => "",

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fathom_device::Model;
-use fathom_lab::advise::{DeviceAdvice, LiveAdvice, leaders};
+use fathom_lab::advise::{DeviceAdvice, LiveAdvice, Trial, leaders};
 use fathom_lab::analysis::Analysis;
 use fathom_output::{shown, tell};
 use fathom_workload::spec::Durability;
@@ -60,19 +60,11 @@ impl Rounds<'_> {
                 variants: Vec::new(),
                 ..self.what.clone()
             };
+            let trials: Vec<&Trial> = places.iter().map(|place| &device.tried[*place]).collect();
             what.filesystems.clear();
-            let mut run_ns = 0.0;
-            for trial in places.iter().map(|place| &device.tried[*place]) {
-                let variant = (trial.candidate.key(), trial.candidate.settings());
-                if !what.variants.contains(&variant) {
-                    what.variants.push(variant);
-                }
-                if !what.filesystems.contains(&trial.filesystem) {
-                    what.filesystems.push(trial.filesystem.clone());
-                }
-                run_ns += trial.ns() * trial.count as f64;
-            }
-            let cells = what.variants.len() * what.filesystems.len();
+            what.variants = variants(&trials);
+            let run_ns: f64 = trials.iter().map(|trial| trial.ns() * trial.count as f64).sum();
+            let cells = what.variants.len();
             let device_time = Duration::try_from_secs_f64(run_ns / places.len() as f64 / 1e9);
             let each = device_time.unwrap_or_default().saturating_add(self.effort.of_run());
             let all = runs.saturating_mul(u32::try_from(cells).unwrap_or(u32::MAX));
@@ -106,6 +98,20 @@ impl Rounds<'_> {
     }
 }
 
+/// Each trial as a variant with its own file system: of several file systems each setting is run on
+/// the one that it was named on, and not on all of them.
+fn variants(trials: &[&Trial]) -> Vec<(String, Vec<(String, String)>)> {
+    let has_several = trials.iter().any(|trial| trial.filesystem != trials[0].filesystem);
+    let of = |trial: &&Trial| {
+        let key = trial.candidate.key();
+        let name = if has_several { format!("{key} {}", trial.filesystem) } else { key };
+        let mut settings = trial.candidate.settings();
+        settings.push(("stack.filesystem".to_owned(), trial.filesystem.clone()));
+        (name, settings)
+    };
+    trials.iter().map(of).collect()
+}
+
 /// `about 40 s`, `about 12 min`.
 fn about(time: Duration) -> String {
     match time.as_secs() {
@@ -116,6 +122,10 @@ fn about(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fathom_lab::advise::Candidate;
+    use fathom_lab::experiment::{Experiment, Selection, TraceChoice, Vocabulary};
+    use fathom_lab::stats::Interval;
+
     use super::*;
 
     #[test]
@@ -125,6 +135,57 @@ mod tests {
         {
             assert_eq!(about(Duration::from_secs(seconds)), told);
         }
+    }
+
+    /// What happened: with `--fs ext4,xfs` every setting was run live on both file systems, twice
+    /// the time that was needed, for numbers that nobody was shown.
+    #[test]
+    fn each_setting_is_run_live_on_its_own_file_system() {
+        let trial = |journal: &str, filesystem: &str| Trial {
+            candidate: Candidate::new(journal, "full"),
+            filesystem: filesystem.into(),
+            label: journal.into(),
+            durability: None,
+            runs: Vec::new(),
+            time_ns: Interval { low: 1.0, mid: 1.0, high: 1.0, n: 1, coverage: 0.0 },
+            cpu_ns: 0.0,
+            count: 1,
+            p99_ns: None,
+            flushes: 0.0,
+            written_bytes: 0.0,
+            writing: None,
+            loss: None,
+            is_log_felt: None,
+        };
+        let all = [trial("delete", "ext4"), trial("wal", "xfs"), trial("wal", "ext4")];
+        let what = RecordingRequest {
+            purpose: Purpose::Live,
+            trace: TraceChoice { label: "gmail".into(), parameter: "profile", value: "gmail".into() },
+            filesystems: Vec::new(),
+            devices: vec!["sd-slow".into()],
+            variants: variants(&all.iter().collect::<Vec<_>>()),
+            repeat: 2,
+            more: None,
+            sets: Vec::new(),
+            title: "gmail".into(),
+            seed: 1,
+            machines: Vec::new(),
+            hash: None,
+        };
+        let experiment = Experiment::parse("live", &what.source()).unwrap();
+        let selection = Selection { traces: vec![what.trace.clone()], ..Selection::default() };
+        let cells = experiment.cells(&selection, &Vocabulary::here()).unwrap().cells;
+        let found: Vec<(String, String)> = cells
+            .iter()
+            .map(|(_, cell)| {
+                let candidate = Candidate::of(cell.engine.as_ref().unwrap()).unwrap();
+                (candidate.journal_mode, cell.stack.place.name().to_owned())
+            })
+            .collect();
+        let wanted = [("delete", "ext4"), ("wal", "xfs"), ("wal", "ext4")];
+        assert_eq!(found, wanted.map(|(journal, place)| (journal.to_owned(), place.to_owned())));
+        // One file system goes without saying.
+        assert_eq!(variants(&[&all[0]])[0].0, all[0].candidate.key());
     }
 
     #[test]

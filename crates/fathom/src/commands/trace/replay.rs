@@ -18,6 +18,9 @@ use serde_json::{Value as Json, json};
 use crate::cli::TraceReplay;
 use crate::outcome::{Error, Outcome};
 
+/// SQLite's result code of a full disk, <https://sqlite.org/rescode.html#full>.
+const FULL: i32 = 13;
+
 /// What a replay handed out.
 #[derive(Default, Serialize)]
 struct ReplayOutput {
@@ -69,6 +72,9 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
     let context = Context { directory, engine: Some(&*engine), seed: 1 };
     workload.run(&context, &mut kept).map_err(|error| match error {
         WorkloadError::Parameter { .. } => Error::usage(error),
+        WorkloadError::Engine(full) if full.code & 0xff == FULL => Error::failed(format!(
+            "{full}: free some space there, or name a directory on a larger disk with --dir (--on MACHINE:/DIR)"
+        )),
         other => Error::failed(other),
     })?;
     if asked.json {
