@@ -106,6 +106,12 @@ impl Local {
         self
     }
 
+    /// What a run came to, unless the user wanted to stop before it was over: its device may have
+    /// answered at once since then.
+    fn unhurried(&self, worked: Result<(), WorkError>) -> Result<(), WorkError> {
+        if self.interrupt.is_raised() { worked.and(Err(WorkError::Interrupted)) } else { worked }
+    }
+
     /// A server that is started by root runs as another user, who has to get to its own directory
     /// through the one that is worked in.
     fn let_server_in(&self, cell: &Cell) -> Result<(), WorkError> {
@@ -205,7 +211,7 @@ impl World for Local {
             if hangs && self.stack.as_ref().is_some_and(Stack::kill_devices) {
                 return worked.map_err(|error| error.because(process::DEVICE_STOOD_STILL));
             }
-            return worked;
+            return self.unhurried(worked);
         }
         self.let_server_in(&order.cell)?;
         // Its file may be gone by now: an update ends no run.
@@ -221,7 +227,7 @@ impl World for Local {
         let free = || self.stack.as_ref().is_some_and(Stack::kill_devices);
         let worked = process::run(command, order, limit, &self.interrupt, &free, on_event);
         machine::keep_to(&self.cpus);
-        worked
+        self.unhurried(worked)
     }
 
     fn trace(&mut self) -> Result<Option<Watch>, String> {
