@@ -396,11 +396,12 @@ remark = "`fathom run` would."
     assert!(text.contains("**not measured**: `fathom run` would."), "{text}");
     assert!(text.contains("![Look](figures/look.svg)") && text.contains("Late: "), "{text}");
     assert!(printed.figures.iter().any(|(name, svg)| name == "look.svg" && svg.contains("insert")));
-    let elsewhere = here.replace("['paper = \"22x\"']", "['paper = \"falls\"']");
+    // The words that say where stand in two findings.
+    let twice = here.replace("['paper = \"22x\"']", "['paper = \"falls\"']");
     assert!(
-        print_chats(&format!("{CHATS}{elsewhere}"), &page)
+        print_chats(&format!("{CHATS}{twice}"), &page)
             .expect_err("refused")
-            .contains("does not stand in")
+            .contains("2 lines or paragraphs")
     );
     let nowhere = here.replace("quoted_at = ['paper = \"22x\"']\n", "");
     assert!(print_chats(&format!("{CHATS}{nowhere}"), &page).expect_err("refused").contains("`quoted_at`"));
