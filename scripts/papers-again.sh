@@ -5,7 +5,8 @@
 #
 #   SEED=2            another seed than the published runs'
 #   DIR=/dev/shm      where images are put: memory, so that the modelled device alone decides
-#   FATHOM=PROGRAM    instead of target/release/fathom
+#   FATHOM=PROGRAM    instead of target/release/fathom; built with FATHOM_COMMIT=… its results name
+#                     that commit
 #   SQLITE=FOLDER     has VERSION/sqlite3.c of SQLite's releases, instead of those from elsewhere
 #   MOBIBENCH=FOLDER  has shell/mobigen.out.facebook and .twitter, instead of a clone of Mobibench
 #
@@ -15,11 +16,11 @@
 # are imported from Mobibench's repository. ./aged….img are aged as docs/aged-file-systems.md says.
 # aged-hour has no verdicts: what it prints otherwise than the published page is shown.
 set -euo pipefail
-[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2; }
 cd "$(dirname "$0")/.."
 root=$PWD
 fathom=$(realpath "${FATHOM:-target/release/fathom}")
-[ -x "$fathom" ] || { echo "no $fathom: cargo build --release -p fathom" >&2; exit 1; }
+[ -x "$fathom" ] || { echo "no $fathom: FATHOM_COMMIT=\$(git describe --always --dirty --exclude '*') cargo build --release -p fathom" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp docs/papers/experiments/* "$work"

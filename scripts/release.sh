@@ -18,6 +18,9 @@ dist=$target/release/dist
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
+# Results name the commit of the program that measured them.
+FATHOM_COMMIT=${FATHOM_COMMIT-$(git describe --always --dirty --exclude '*' 2>/dev/null || true)}
+export FATHOM_COMMIT
 # Whoever makes the package says who answers for it.
 maintainer="${DEBFULLNAME:-Fathom} <${DEBEMAIL:-fathom@example.org}>"
 [ $# -gt 0 ] || set -- x86_64 aarch64 armv7

@@ -235,7 +235,7 @@ pub fn run(
             seed: plan.seed,
             repeats: plan.repeats,
             quick: plan.quick,
-            fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
+            fathom_version: crate::version::version(),
             started_ms: world.now_ms(),
             finished_ms: None,
         };

@@ -19,6 +19,7 @@ pub mod sim;
 pub mod simulate;
 pub mod stats;
 pub mod store;
+mod version;
 pub mod worker;
 
 /// Milliseconds since 1970 UTC.

@@ -208,10 +208,13 @@ fn numbers_are_printed_or_say_who_gives_them() {
     let printed = page("The paper has {{given paper}}48 against 21{{end}}, SQLite 3.8 has not.").unwrap();
     assert!(printed.page.contains("The paper has 48 against 21, SQLite"), "{}", printed.page);
     assert!(printed.page.ends_with("\n2 of a paper\n"), "{}", printed.page);
-    // A file has to hold what it is said to give.
-    let given = |number: &str| page(&format!("Its {{{{given ./p4.toml}}}}{number}{{{{end}}}}."));
-    assert!(given("0.9").is_ok());
-    assert!(given("0.8").expect_err("refused").contains("0.8 does not stand in ./p4.toml"));
+    // A file has to hold what it is said to give, where it is said to.
+    let given =
+        |place: &str, number: &str| page(&format!("Its {{{{given ./p4.toml {place}}}}}{number}{{{{end}}}}."));
+    given("key=finding", "0.9").unwrap();
+    assert!(given("key=finding", "0.8").expect_err("refused").contains("0.8 does not stand in ./p4.toml"));
+    assert!(given("key=data", "0.9").expect_err("refused").contains("0.9 does not stand in ./p4.toml"));
+    assert!(given("", "0.9").expect_err("refused").contains("say where in ./p4.toml"));
     assert!(page("{{given paper}}5").expect_err("refused").contains("without {{end}}"));
     assert!(page("5{{end}}").is_err() && page("{{end}}").expect_err("refused").contains("`end` of what"));
     assert!(page("{{given paper}}{{given rule}}5{{end}}{{end}}").expect_err("refused").contains("within"));
@@ -225,6 +228,38 @@ fn numbers_are_printed_or_say_who_gives_them() {
     assert!(printed.contains("tested here**: ") && printed.contains(" a second. |"), "{printed}");
     let refused = print(&FINDINGS.replace("Made up.", "In 7 minutes."), PAGE).expect_err("refused");
     assert!(refused.contains("data set \"modes\"") && refused.contains("number 7 "), "{refused}");
+}
+
+/// "Less than half of what ext4 does" stood in the page where it was more: a quantity in words went
+/// through where one in digits was refused.
+#[test]
+fn quantities_in_words_are_printed_or_marked() {
+    let page = |more: &str| print(FINDINGS, &format!("{PAGE}\n{more}\n{{{{numbers}}}}\n"));
+    let refused = page("It takes half of the time.").expect_err("refused");
+    assert!(refused.contains("page.md:15: the number half is written by hand"), "{refused}");
+    assert!(refused.contains("{{plain half}}"), "{refused}");
+    let printed = page("Of {{plain two}} modes, {{given paper}}twice{{end}}.").unwrap().page;
+    assert!(
+        printed.contains("Of two modes, twice.") && printed.contains("1 of a paper · 1 in words"),
+        "{printed}"
+    );
+    assert!(page("{{plain 7}}").expect_err("refused").contains("words of quantity"));
+    let remark = |words: &str| print(&FINDINGS.replace("There is no moon here.", words), PAGE);
+    assert!(remark("It is twice as far.").expect_err("refused").contains("\"On the moon\""));
+    assert!(remark("It is {{plain twice}} as far.").is_ok());
+}
+
+/// What a reader sees first: how many findings of a paper come out; and of data, what measured them.
+#[test]
+fn verdicts_are_counted_by_paper_and_commits_are_told() {
+    let page = format!("{{{{papers}}}}\n\n{PAGE}");
+    let printed = print(FINDINGS, &page).unwrap().page;
+    assert!(printed.contains("\n| T3 | 3 | 1 | 0 | 1 | 0 | 1 | 0 |\n| all | 3 |"), "{printed}");
+    assert!(printed.contains("Fathom 0.1.0 (commit not recorded)"), "{printed}");
+    let published =
+        FINDINGS.replace("remark = \"Made up.\"", "remark = \"Made up.\"\npublished = \"b6ff0ea1\"");
+    let printed = print(&published, &page).unwrap().page;
+    assert!(printed.contains("(commit not recorded; published in `b6ff0ea1`)"), "{printed}");
 }
 
 const CHATS: &str = r#"
@@ -277,7 +312,8 @@ const CHATS_PAGE: &str = "{{about chats}}{{about look}}\n\n{{findings F2}}\n\n\
 {{table chats phases=select-asc,select-desc show=slower rows=filesystem columns=phase where=variants:select}}\n\n\
 {{table look phase=insert show=cpu-share slowed=10 rows=variants columns=phase}}\n\n\
 {{value look phase=insert show=slower where=variants:wal/full}} {{value look phase=insert show=slower slowed=10 where=variants:wal/full}} \
-{{value look phase=insert show=elapsed where=variants:wal/full}} {{value look phase=insert show=device where=variants:wal/full}}\n";
+{{value look phase=insert show=elapsed where=variants:wal/full}} {{value look phase=insert show=device where=variants:wal/full}}\n\n\
+From {{spread look phase=insert show=device where=variants:wal/full}}, {{spread look phase=insert show=processor where=variants:wal/full}}\n";
 
 fn print_chats(findings: &str, page: &str) -> Result<PrintedPage, String> {
     let directory = tempfile::tempdir().unwrap();
@@ -337,6 +373,7 @@ paper = "22x"
 holds = [10.0, 30.0]
 quoted = ["sent 14.4x [11.2, 21.3]"]
 quoted_from = "./said.md"
+quoted_at = ['paper = "22x"']
 
 [[finding]]
 table = "F3"
@@ -359,6 +396,15 @@ remark = "`fathom run` would."
     assert!(text.contains("**not measured**: `fathom run` would."), "{text}");
     assert!(text.contains("![Look](figures/look.svg)") && text.contains("Late: "), "{text}");
     assert!(printed.figures.iter().any(|(name, svg)| name == "look.svg" && svg.contains("insert")));
+    // The words that say where stand in two findings.
+    let twice = here.replace("['paper = \"22x\"']", "['paper = \"falls\"']");
+    assert!(
+        print_chats(&format!("{CHATS}{twice}"), &page)
+            .expect_err("refused")
+            .contains("2 lines or paragraphs")
+    );
+    let nowhere = here.replace("quoted_at = ['paper = \"22x\"']\n", "");
+    assert!(print_chats(&format!("{CHATS}{nowhere}"), &page).expect_err("refused").contains("`quoted_at`"));
     let both = here.replace("quoted_from = \"./p2.toml\"", "quoted_from = \"./p2.toml\"\ndata = \"look\"");
     assert!(print_chats(&format!("{CHATS}{both}"), &page).expect_err("refused").contains("and no two"));
 }

@@ -28,6 +28,18 @@ fn the_page_and_its_figures_are_what_their_data_print() {
     assert!(output.status.success(), "{}", said(&output));
 }
 
+/// Each line of data says with which commit it was measured, or before which: no data set did.
+#[test]
+fn every_data_set_names_a_commit() {
+    let page = std::fs::read_to_string(root().join("docs/papers.md")).unwrap();
+    let lines: Vec<&str> = page.lines().filter(|line| line.contains(" Data: [results/")).collect();
+    assert!(lines.len() > 30, "{}", lines.len());
+    for line in lines {
+        let is_bounded = line.contains("(commit not recorded; published in `");
+        assert!(is_bounded || !line.contains("commit not recorded"), "{line}");
+    }
+}
+
 /// A number that was changed by hand is found, with its line.
 #[test]
 fn a_page_that_says_another_number_is_told() {
@@ -121,6 +133,12 @@ fn a_number_that_no_data_print_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     let place = format!("page.md:{}", text.lines().count() + 2);
     assert!(said(&output).contains(&place) && said(&output).contains("84.8"), "{}", said(&output));
+
+    // In words as well.
+    std::fs::write(&page, format!("{text}\nIt takes twice as long.\n")).unwrap();
+    let output = prints();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains(&place) && said(&output).contains("twice"), "{}", said(&output));
 
     std::fs::write(&page, text).unwrap();
     let findings = sources.join("p5.toml");

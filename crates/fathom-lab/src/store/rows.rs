@@ -36,7 +36,7 @@ pub struct ExperimentRow {
     pub repeats: u32,
     /// Whether `--quick` was given.
     pub quick: bool,
-    /// Version of the Fathom that ran it.
+    /// Version of the Fathom that ran it, and behind a `+` its commit where it was built with one.
     pub fathom_version: String,
     /// When it began.
     pub started_ms: i64,

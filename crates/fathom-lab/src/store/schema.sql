@@ -12,7 +12,7 @@ CREATE TABLE experiment (               -- exactly one row
   seed INTEGER NOT NULL,
   repeats INTEGER NOT NULL,
   quick INTEGER NOT NULL,               -- 1 = --quick
-  fathom_version TEXT NOT NULL,
+  fathom_version TEXT NOT NULL,         -- behind a + the commit, where it was built with FATHOM_COMMIT
   started_ms INTEGER NOT NULL,
   finished_ms INTEGER                   -- NULL while unfinished (see --resume)
 );

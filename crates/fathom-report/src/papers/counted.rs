@@ -6,6 +6,7 @@ use fathom_lab::stats::{Comparison, range_ratio};
 use serde::Deserialize;
 
 use super::select::Choice;
+use super::sheet::Sheet;
 
 /// A quotient of two counts of one CSV.
 #[derive(Clone, Debug, Deserialize)]
@@ -22,31 +23,10 @@ pub(super) struct Counts {
 impl Counts {
     /// The quotient of the means, from the least to the largest that any two lines make.
     pub fn ratio(&self, directory: &Path) -> Result<Comparison, String> {
-        let path = directory.join(&self.file);
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let of = values(&text, &self.of)?;
-        let over = values(&text, &self.over)?;
+        let sheet = Sheet::read(&self.file, directory)?;
+        let (of, over) = (sheet.numbers(&self.of.0, &self.of.1)?, sheet.numbers(&self.over.0, &self.over.1)?);
         range_ratio(&of, &over).ok_or_else(|| format!("{}: nothing was counted", self.file))
     }
-}
-
-/// A column's numbers in the lines that a choice takes.
-fn values(text: &str, (lines, column): &(Choice, String)) -> Result<Vec<f64>, String> {
-    let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let head = rows.next().unwrap_or_default();
-    let at = |name: &str| {
-        head.iter().position(|known| *known == name).ok_or_else(|| format!("there is no column {name:?}"))
-    };
-    let place = at(column)?;
-    let wanted: Vec<(usize, &str)> =
-        lines.0.iter().map(|(name, value)| Ok((at(name)?, value.as_str()))).collect::<Result<_, String>>()?;
-    let chosen = rows.filter(|row| wanted.iter().all(|(at, value)| row.get(*at) == Some(value)));
-    let number = |row: Vec<&str>| {
-        let field = row.get(place).copied().unwrap_or_default();
-        field.parse().map_err(|_| format!("{column}: {field:?} is no number"))
-    };
-    let found: Vec<f64> = chosen.map(number).collect::<Result<_, String>>()?;
-    if found.is_empty() { Err(format!("{lines} chooses no line")) } else { Ok(found) }
 }
 
 /// Reads `received 10.7 [7.6, 16.3]`: a name, which may be missing, a ratio and its bracket.

@@ -22,6 +22,9 @@ pub(super) struct Source {
     /// What of the command is not in the results: who stood beside it, what was built first.
     #[serde(default)]
     pub remark: String,
+    /// The commit of this repository that published the file, which is a bound of the one that
+    /// measured it where the results do not name that.
+    pub published: Option<String>,
 }
 
 /// Published results.
@@ -32,6 +35,8 @@ pub struct Dataset {
     pub file: String,
     /// What of the command is not in the results.
     pub remark: String,
+    /// The commit that published the file.
+    published: Option<String>,
     /// The results.
     pub results: Results,
     /// Their measures.
@@ -103,12 +108,13 @@ impl Dataset {
     pub(super) fn load(name: &str, source: Source, directory: &Path) -> Result<Dataset, PapersError> {
         let path = directory.join(&source.file);
         let (results, analysis, devices) = read(name, &path)?;
-        let Source { file, remark } = source;
-        Ok(Dataset { name: name.into(), file, remark, results, analysis, devices })
+        let Source { file, remark, published } = source;
+        Ok(Dataset { name: name.into(), file, remark, published, results, analysis, devices })
     }
 
     pub(super) fn replace(&mut self, path: &Path) -> Result<(), PapersError> {
         (self.results, self.analysis, self.devices) = read(&self.name, path)?;
+        self.published = None;
         Ok(())
     }
 
@@ -210,7 +216,7 @@ impl Dataset {
         if let Some(kernel) = results.environment.get("kernel") {
             made_by.push(format!("kernel {kernel}"));
         }
-        made_by.push(format!("Fathom {}", results.experiment.fathom_version));
+        made_by.push(self.fathom());
         made_by.push(format!("on {}", self.stacks()));
         let day = self.day();
         text += &format!(" {}; measured {day}{}.", made_by.join(", "), self.load_words());
@@ -218,6 +224,17 @@ impl Dataset {
             text += &format!(" {remark}");
         }
         text + &format!(" Data: [results/{0}](results/{0}).", self.file_name())
+    }
+
+    /// The version that measured, with its commit where the results have it behind a `+`; else the
+    /// commit that published them, before which it was.
+    fn fathom(&self) -> String {
+        let version = &self.results.experiment.fathom_version;
+        let published = self.published.as_ref().map(|commit| format!("; published in `{commit}`"));
+        match version.contains('+') {
+            true => format!("Fathom {version}"),
+            false => format!("Fathom {version} (commit not recorded{})", published.unwrap_or_default()),
+        }
     }
 
     fn file_name(&self) -> &str {

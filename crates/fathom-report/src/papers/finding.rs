@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::PapersError;
 use super::counted::{Counts, quoted};
 use super::dataset::{Dataset, Datasets};
+use super::given::GivenWords;
 use super::select::{Choice, Show, ratio_text, share_text};
 use super::verdict::{AuthorVerdict, Verdict, of as verdict_of};
 
@@ -63,8 +64,11 @@ pub(super) struct Finding {
     /// Ratios with their brackets that a document states, in the place of a data set …
     #[serde(default)]
     pub quoted: Vec<String>,
-    /// … and the document, beside the source: the numbers have to stand there.
+    /// … the document, beside the source …
     pub quoted_from: Option<String>,
+    /// … and of each ratio words that stand in the one line or paragraph that has it.
+    #[serde(default)]
+    pub quoted_at: Vec<String>,
     /// A verdict that no ratio gives.
     pub verdict: Option<AuthorVerdict>,
     /// The measurement that shows why a finding is not reproduced.
@@ -109,6 +113,19 @@ impl Finding {
     fn wrong(&self, problem: &str) -> PapersError {
         let problem = format!("the finding {:?} of table {:?}: {problem}", self.finding, self.table);
         PapersError::Unused { path: self.file.clone(), problem }
+    }
+
+    /// What it quotes, and the passages in which that has to stand.
+    pub fn quotes<'a>(&'a self, directory: &Path) -> Result<Vec<(&'a str, GivenWords)>, PapersError> {
+        let Some(document) = &self.quoted_from else { return Ok(Vec::new()) };
+        if self.quoted.len() != self.quoted_at.len() {
+            return Err(self.wrong("`quoted_at` has words for each of what is `quoted`"));
+        }
+        let quote = |(words, at): (&'a String, &String)| {
+            let passage = GivenWords::of_file(document, None, Some(at), directory);
+            passage.map(|passage| (words.as_str(), passage)).map_err(|problem| self.wrong(&problem))
+        };
+        self.quoted.iter().zip(&self.quoted_at).map(quote).collect()
     }
 
     /// Computes its ratios, and judges. `directory` is that of the sources.

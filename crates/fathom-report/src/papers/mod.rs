@@ -21,9 +21,11 @@ mod pace;
 mod page;
 mod prose;
 mod select;
+mod sheet;
 mod simulated;
 mod sources;
 mod table;
+mod tally;
 mod verdict;
 
 pub use dataset::Dataset;

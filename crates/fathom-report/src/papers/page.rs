@@ -9,7 +9,7 @@
 //! - `{{table DATA phase=P rows=AXIS columns=AXIS [where=CHOICE] [show=WHAT]}}`: values. `x` as an
 //!   axis is the phase's abscissa, `phases=P,Q` with `columns=phase` are several phases.
 //! - `{{figure DATA ID file=NAME.svg}}`: one of the report's figures, with its title.
-//! - `{{ratio DATA phase=P of=CHOICE over=CHOICE [where=CHOICE] [show=WHAT]}}` and
+//! - `{{ratio DATA phase=P [over_phase=P] of=CHOICE over=CHOICE [where=CHOICE] [show=WHAT]}}` and
 //!   `{{value DATA phase=P where=CHOICE [show=WHAT]}}`, within a sentence.
 //! - `{{chart DATA phase=P rows=AXIS columns=AXIS show=WHAT file=NAME.svg title=WORDS about=WORDS}}`:
 //!   the same as a picture; with `pace=FILE.csv hours=N` table and picture are of the bytes that so
@@ -27,19 +27,29 @@
 //!   `p999`, `max`, `total` (of all runs), `executions`, `flushes`, `written`, and of what the
 //!   slowest thousandth did `slowest-` and `others-` with `reads`, `writes`, `flushes`,
 //!   `more-flushes` and `after-writes`.
+//! - `{{spread DATA phase=P where=CHOICE show=WHAT}}`: the smallest and the largest of single runs.
+//! - `{{counted FILE.csv column=NAME [where=CHOICE] [show=least|most]}}`: a number of a published
+//!   table of counts; with `rows=NAME,NAME values=NAME,NAME [columns=NAME] [heads=A|B]` a table of it
+//!   ([`super::sheet`]).
 //! - `{{given SOURCE}}…{{end}}`: words with numbers that no data print, and who says them: `paper`,
-//!   `rule`, `author`, `withdrawn`, or a file, in which they have to stand ([`super::given`]).
-//! - `{{verdicts}}`: how many findings have which verdict. `{{numbers}}`: how many are given.
+//!   `rule`, `author`, `withdrawn`, or a file with the place in which they have to stand, `key=NAME`
+//!   or `at=WORDS` ([`super::given`]).
+//! - `{{plain two}}`: words of quantity that are not of what was measured: how an experiment is made,
+//!   an order, a manner of speaking.
+//! - `{{verdicts}}`, `{{papers}}`: how many findings have which verdict, all together and by paper.
+//!   `{{numbers}}`: how many numbers are given.
 //!
-//! A number outside of all directives is refused ([`super::prose`]), in the page and in the remarks
-//! of findings and data, in which `value`, `ratio` and `given` may stand as well.
+//! A number outside of all directives is refused, in digits or in words ([`super::prose`]), in the
+//! page and in the remarks of findings and data, in which `value`, `ratio`, `counted`, `given` and
+//! `plain` may stand as well.
 //!
 //! A CHOICE is `axis:value,axis:value`; WHAT is `faster` (the default; a rate), `slower` (a time),
 //! `elapsed` (a time by the wall's clock), `flushes`, `written`, `read`, `requests` (that write),
-//! `device` (time at the device), `device-share`, `cpu-share`, `fastest`, `p50`, `p999`, `sync` or `cpu`.
+//! `device` (time at the device), `processor` (its time), `device-share`, `cpu-share`, `fastest`, `p50`,
+//! `p999`, `sync` or `cpu`.
 //! `x=N` is an abscissa, `slowed=N` a processor that is so many times as slow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::block_counts::BlockCounts;
@@ -50,8 +60,10 @@ use super::given::{GivenCounts, GivenWords};
 use super::pace::Pace;
 use super::prose;
 use super::select::{Choice, Show, ratio_text};
+use super::sheet::Sheet;
 use super::simulated::Quantity;
 use super::table::Table;
+use super::tally::Tally;
 use super::{Papers, PapersError, Verdict};
 
 /// What stands at the head of the page, for whoever would mend it by hand.
@@ -83,7 +95,7 @@ impl Papers {
 pub(super) struct Printer<'a> {
     papers: &'a Papers,
     figures: Vec<(String, String)>,
-    verdicts: Vec<(String, String, Verdict)>,
+    verdicts: Tally,
     /// Tables of findings that were printed, and data sets that something was printed of.
     shown: BTreeSet<String>,
     used: BTreeSet<String>,
@@ -93,7 +105,7 @@ pub(super) struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     pub fn new(papers: &'a Papers) -> Printer<'a> {
-        let (figures, verdicts, given) = (Vec::new(), Vec::new(), GivenCounts::default());
+        let (figures, verdicts, given) = (Vec::new(), Tally::default(), GivenCounts::default());
         Printer { papers, figures, verdicts, shown: BTreeSet::new(), used: BTreeSet::new(), given }
     }
 
@@ -105,13 +117,14 @@ impl<'a> Printer<'a> {
             .map_err(|(place, failure)| PapersError::at(&source, text, place, failure.words()))?;
         let mut page = GENERATED.to_owned() + &printed;
         // Counted last, where all are known.
-        for (mark, counted) in [(VERDICTS, self.counted()), (NUMBERS, self.given.words())] {
+        let (verdicts, papers) = (self.verdicts.words(), self.verdicts.table());
+        for (mark, counted) in [(VERDICTS, verdicts), (PAPERS, papers), (NUMBERS, self.given.words())] {
             if page.contains(mark) {
                 page = page.replace(mark, &counted);
             }
         }
         self.check_used(&source)?;
-        Ok(PrintedPage { page, figures: self.figures, verdicts: self.verdicts })
+        Ok(PrintedPage { page, figures: self.figures, verdicts: self.verdicts.0 })
     }
 
     /// Prints a text with directives. What fails is told with its place in the text.
@@ -127,12 +140,7 @@ impl<'a> Printer<'a> {
                     given.count(words, &mut self.given).map_err(|message| (place.clone(), message.into()))?;
                 }
                 None => {
-                    if let Some(place) = prose::numbers(words).into_iter().next() {
-                        let number = &words[place.clone()];
-                        let message = format!(
-                            "the number {number} is written by hand: print it from data ({{{{value …}}}}, \
-                             {{{{ratio …}}}}), or say who gives it: {{{{given SOURCE}}}}{number}{{{{end}}}}"
-                        );
+                    if let Some((place, message)) = prose::by_hand(words) {
                         return Err((done + place.start..done + place.end, message.into()));
                     }
                 }
@@ -153,8 +161,7 @@ impl<'a> Printer<'a> {
             let directive = directive.map_err(fail)?;
             match (directive.name.as_str(), given.is_some()) {
                 ("given", false) => {
-                    let opened = directive.knows(&[]).and_then(|()| directive.argument());
-                    let opened = opened.and_then(|source| GivenWords::open(source, &self.papers.directory));
+                    let opened = GivenWords::open(&directive, &self.papers.directory);
                     given = Some((place.clone(), opened.map_err(Failure::from).map_err(fail)?));
                 }
                 ("given", true) => return Err(fail("`given` within `given`".to_owned().into())),
@@ -178,13 +185,15 @@ impl<'a> Printer<'a> {
     fn directive(&mut self, directive: &Directive) -> Result<String, Failure> {
         let papers = self.papers;
         match directive.name.as_str() {
-            "verdicts" => {
+            "verdicts" | "papers" | "numbers" => {
                 directive.knows(&[])?;
-                return Ok(VERDICTS.to_owned());
+                let mark =
+                    [VERDICTS, PAPERS, NUMBERS].into_iter().find(|mark| mark.contains(&directive.name));
+                return Ok(mark.unwrap_or(NUMBERS).to_owned());
             }
-            "numbers" => {
-                directive.knows(&[])?;
-                return Ok(NUMBERS.to_owned());
+            "plain" => return Ok(self.given.plain(directive)?),
+            "counted" => {
+                return Ok(Sheet::read(directive.argument()?, &papers.directory)?.print(directive)?);
             }
             "findings" => {
                 directive.knows(&[])?;
@@ -220,11 +229,13 @@ impl<'a> Printer<'a> {
                 Ok(dataset.about(&remark))
             }
             "ratio" => {
-                directive.knows(&["phase", "of", "over", "where", "show", "x", "slowed"])?;
+                let known = ["phase", "over_phase", "of", "over", "where", "show", "x", "slowed"];
+                directive.knows(&known)?;
                 directive.argument()?;
                 let phase = directive.wanted("phase")?;
+                let over_phase = directive.options.get("over_phase").map_or(phase, String::as_str);
                 let of = dataset.measure(&at.and(&choice("of")?), phase, x)?;
-                let over = dataset.measure(&at.and(&choice("over")?), phase, x)?;
+                let over = dataset.measure(&at.and(&choice("over")?), over_phase, x)?;
                 let ratio =
                     show.ratio(of, over, slowed).ok_or_else(|| "the two share no block".to_owned())?;
                 Ok(ratio_text(&ratio))
@@ -234,6 +245,12 @@ impl<'a> Printer<'a> {
                 directive.argument()?;
                 let measure = dataset.measure(&at, directive.wanted("phase")?, x)?;
                 Ok(show.value(measure, slowed).ok_or_else(|| "it was not measured".to_owned())?)
+            }
+            "spread" => {
+                directive.knows(&["phase", "where", "show", "x", "slowed"])?;
+                directive.argument()?;
+                let measure = dataset.measure(&at, directive.wanted("phase")?, x)?;
+                Ok(show.spread(measure, slowed).ok_or_else(|| "it is not told for single runs".to_owned())?)
             }
             "table" | "chart" | "cuts" => {
                 let known = ["phase", "phases", "rows", "columns", "where", "show", "x", "slowed"];
@@ -320,9 +337,8 @@ impl<'a> Printer<'a> {
         let mut printed = "| figure | finding | paper | reproduced if | measured here | verdict |\n|---|---|---|---|---|---|".to_owned();
         for finding in rows {
             let judged = finding.judge(&papers.datasets, &papers.directory)?;
-            if let Some(source) = &finding.quoted_from {
-                let given = GivenWords::open(source, &papers.directory)?;
-                given.count(&judged.measured, &mut self.given)?;
+            for (words, passage) in finding.quotes(&papers.directory)? {
+                passage.count(words, &mut self.given)?;
             }
             let band = finding.holds.map_or(String::new(), |[low, high]| format!("{low} to {high}"));
             let verdict = match judged.remark.is_empty() {
@@ -337,19 +353,10 @@ impl<'a> Printer<'a> {
                 finding.figure, finding.finding, finding.paper, judged.measured
             );
             self.used.extend(finding.data.clone());
-            self.verdicts.push((table.to_owned(), finding.finding.clone(), judged.verdict));
+            self.verdicts.0.push((table.to_owned(), finding.finding.clone(), judged.verdict));
         }
         self.shown.insert(table.to_owned());
         Ok(printed)
-    }
-
-    fn counted(&self) -> String {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for (_, _, verdict) in &self.verdicts {
-            *counts.entry(verdict.to_string()).or_default() += 1;
-        }
-        let parts: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
-        format!("{} findings: {}", self.verdicts.len(), parts.join(" · "))
     }
 
     /// Refuses findings that no table shows and data that nothing is printed of: what is published
@@ -386,6 +393,9 @@ fn figure_file(directive: &Directive) -> Result<&str, String> {
 
 /// Holds the place of the count of verdicts until all are known.
 const VERDICTS: &str = "\u{0}verdicts\u{0}";
+
+/// Holds the place of the table of verdicts by paper.
+const PAPERS: &str = "\u{0}papers\u{0}";
 
 /// Holds the place of the count of numbers that are given.
 const NUMBERS: &str = "\u{0}numbers\u{0}";

@@ -6,6 +6,7 @@ use fathom_lab::stats::{Comparison, Interval, mean_interval, paired_ratio, range
 use fathom_lab::store::CellRow;
 use serde::Deserialize;
 
+use super::dataset::ends;
 use super::{Dataset, PapersError};
 use crate::number;
 
@@ -80,6 +81,8 @@ pub(super) enum Show {
     Elapsed,
     /// Time at the device by its model that somebody waited for, for each execution.
     Device,
+    /// The processor's time, for each execution.
+    Processor,
     /// The part of the model time in which the device was waited for.
     DeviceShare,
     /// The part of the model time that the processor takes.
@@ -106,6 +109,7 @@ impl Show {
             "cpu" => Ok(Show::Cpu),
             "elapsed" => Ok(Show::Elapsed),
             "device" => Ok(Show::Device),
+            "processor" => Ok(Show::Processor),
             "device-share" => Ok(Show::DeviceShare),
             "cpu-share" => Ok(Show::CpuShare),
             "fastest" => Ok(Show::Fastest),
@@ -113,7 +117,7 @@ impl Show {
             "p999" => Ok(Show::P999),
             other => Err(format!(
                 "{other:?} is none of faster, slower, flushes, written, read, requests, sync, cpu, elapsed, \
-                 device, device-share, cpu-share, fastest, p50, p999"
+                 device, processor, device-share, cpu-share, fastest, p50, p999"
             )),
         }
     }
@@ -128,7 +132,7 @@ impl Show {
     fn of_model(self, slowed: f64) -> Option<impl Fn(&ModelShare) -> f64> {
         let is_told = match self {
             Show::Flushes | Show::Written | Show::Read | Show::Requests => true,
-            Show::Device | Show::DeviceShare | Show::CpuShare | Show::Fastest => true,
+            Show::Device | Show::Processor | Show::DeviceShare | Show::CpuShare | Show::Fastest => true,
             Show::Faster | Show::Slower => slowed != 1.0,
             Show::Sync | Show::Cpu | Show::Elapsed | Show::P50 | Show::P999 => false,
         };
@@ -141,6 +145,7 @@ impl Show {
                 Show::Read => share.read_bytes,
                 Show::Requests => share.write_requests,
                 Show::Device => share.device_ns,
+                Show::Processor => cpu,
                 Show::Fastest => share.fastest_ns,
                 Show::DeviceShare => share.device_ns / whole,
                 Show::CpuShare => cpu / whole,
@@ -170,7 +175,7 @@ impl Show {
             Show::Flushes | Show::Written | Show::Read | Show::Requests => {
                 range_ratio(&self.values(of, slowed)?, &self.values(over, slowed)?)
             }
-            Show::Faster | Show::Slower | Show::Device | Show::Fastest => {
+            Show::Faster | Show::Slower | Show::Device | Show::Processor | Show::Fastest => {
                 let pairs = self.pairs_of(of, over, slowed)?;
                 paired_ratio(&pairs.into_iter().map(|(_, of, over)| (of, over)).collect::<Vec<_>>())
             }
@@ -209,7 +214,9 @@ impl Show {
     /// A number of it in words.
     pub fn words(self, value: f64) -> String {
         match self {
-            Show::Slower | Show::Elapsed | Show::Device | Show::Fastest => number::time(value),
+            Show::Slower | Show::Elapsed | Show::Device | Show::Processor | Show::Fastest => {
+                number::time(value)
+            }
             Show::Written | Show::Read => number::bytes(value),
             _ if self.is_share() => number::percent(value),
             _ => number::plain(value),
@@ -223,6 +230,12 @@ impl Show {
         let Interval { low, mid, high, n, .. } = interval;
         let (low, high) = if n < 3 { (0.0, f64::INFINITY) } else { (low, high) };
         Some(Comparison { ratio: mid, low, high, proven: false, n })
+    }
+
+    /// The smallest and the largest of single runs, in words.
+    pub fn spread(self, measure: &Measure, slowed: f64) -> Option<String> {
+        let (low, high) = ends(&self.values(measure, slowed)?);
+        Some(format!("{} to {}", self.words(low), self.words(high)))
     }
 
     /// A single value in words, with its interval where it has one.
@@ -242,7 +255,7 @@ impl Show {
             Show::Slower if slowed == 1.0 => Some(time(measure.time_ns)),
             Show::Elapsed => Some(time(measure.wall_time_ns)),
             Show::Faster => Some(rate(mean_interval(&self.values(measure, slowed)?)?)),
-            Show::Slower | Show::Device | Show::Fastest => {
+            Show::Slower | Show::Device | Show::Processor | Show::Fastest => {
                 Some(time(mean_interval(&self.values(measure, slowed)?)?))
             }
             Show::P50 => Some(number::time(measure.model_latency_ns.unwrap_or(measure.latency_ns)[1])),
