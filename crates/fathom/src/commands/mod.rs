@@ -21,6 +21,7 @@ pub mod simulate;
 pub mod stack;
 pub mod status;
 pub mod trace;
+mod trace_choice;
 pub mod worker;
 
 use std::io::IsTerminal;

@@ -144,7 +144,7 @@ struct Recorded {
 /// Records the trace with the settings that were asked for.
 fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Recorded, Error> {
     let word = super::text_path("TRACE", &asked.input)?;
-    let trace = super::run::trace_of("", word)?;
+    let trace = super::trace_choice::trace_of("", word)?;
     record::check_machine("fathom simulate TRACE")?;
     let directory = directory(asked.dir.as_deref())?;
     let filesystems = filesystems(&asked.fs, &fathom_stack::available_filesystems(), true)?;
