@@ -80,7 +80,7 @@ fn answer(asked: &Advise, parsed: &Invocation, interrupt: &Interrupt) -> Result<
     }
     let now = settings::now(&asked.now)?;
     check_outputs(asked, &[&asked.input])?;
-    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    super::stop_on_signals(interrupt)?;
     let question = Question { asked, now: &now, command: &command, devices: &devices, interrupt };
     let answer =
         if simulate::is_results(&asked.input) { of_results(&question)? } else { of_trace(&question)? };

@@ -75,7 +75,7 @@ fn tried_all(asked: &CutArgs, interrupt: &Interrupt) -> super::Result {
         return Err(Error::usage(StackError::from(problem)));
     }
     super::open_stdout()?;
-    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    super::stop_on_signals(interrupt)?;
     let mut recordings = Recordings::new(asked.record.as_deref())?;
     let mut cuts = Cuts::default();
     let begin = Instant::now();

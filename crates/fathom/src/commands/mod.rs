@@ -27,6 +27,7 @@ pub mod worker;
 use std::io::IsTerminal;
 use std::path::Path;
 
+use fathom_lab::schedule::Interrupt;
 use fathom_lab::store::{Results, StoreError};
 use fathom_output::tell;
 
@@ -63,6 +64,11 @@ pub fn first_of(problems: Vec<Error>) -> Option<Error> {
 /// Lets nothing stay of a command that a signal ends.
 pub fn tidy_up_on_signals() -> std::result::Result<(), Error> {
     crate::ending::tidy_up_on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))
+}
+
+/// Lets a signal ask for a stop, so that a command ends in order.
+pub fn stop_on_signals(interrupt: &Interrupt) -> std::result::Result<(), Error> {
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))
 }
 
 /// Refuses to write to a standard output that was closed from the begin.

@@ -24,7 +24,7 @@ mod source;
 
 use directory::{check_directory, working_directory};
 use ending::finish;
-use machines::{connected, machines, place, signal_handlers};
+use machines::{connected, machines, place};
 use plan::{print_plan, say_skipped};
 use results_file::{move_aside, report_file, results_file};
 use source::read_source;
@@ -88,7 +88,7 @@ pub fn run(asked: &Run, parsed: &Invocation) -> super::Result {
     // Before anything is made or renamed: whatever ends the command from here on is to end it in
     // order.
     if machines.is_none() {
-        interrupt.on_signals().map_err(signal_handlers)?;
+        super::stop_on_signals(&interrupt)?;
     }
     request.directory = working_directory(asked, &request.out)?;
     let inputs = inputs(asked, &request);

@@ -156,7 +156,7 @@ fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Re
         )));
     }
     record::images_that_fit(&directory, 1)?;
-    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    super::stop_on_signals(interrupt)?;
     let kept = RecordingFile::new(&std::env::temp_dir())?;
     let title = trace.label.clone();
     let what = RecordingRequest {

@@ -82,7 +82,7 @@ fn judge_again(asked: &CutArgs, directory: &Path, interrupt: &Interrupt) -> comm
     let recorded_cells = recorded_in(directory)?;
     check_machine()?;
     commands::open_stdout()?;
-    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    commands::stop_on_signals(interrupt)?;
     let mut cuts = Cuts::default();
     let begin = Instant::now();
     let cells = recorded_cells.len();

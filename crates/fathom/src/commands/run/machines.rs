@@ -34,14 +34,10 @@ pub(super) fn connected(asked: &Run, interrupt: &Interrupt) -> Result<Option<Mac
     if asked.on.is_empty() {
         return Ok(None);
     }
-    interrupt.on_signals().map_err(signal_handlers)?;
+    commands::stop_on_signals(interrupt)?;
     let mut machines = Machines::connect(&asked.on, interrupt).map_err(Error::failed)?;
     commands::tell_notes(&machines.notes());
     Ok(Some(machines))
-}
-
-pub(super) fn signal_handlers(error: std::io::Error) -> Error {
-    Error::failed(format!("signal handlers: {error}"))
 }
 
 /// Where the runs are made, in words.
