@@ -66,6 +66,11 @@ pub fn tidy_up_on_signals() -> std::result::Result<(), Error> {
     crate::ending::tidy_up_on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))
 }
 
+/// The system does not tell where this program lies, which is started again for parts of the work.
+pub fn no_own_path(error: std::io::Error) -> Error {
+    Error::failed(format!("this program's own path: {error}"))
+}
+
 /// Lets a signal ask for a stop, so that a command ends in order.
 pub fn stop_on_signals(interrupt: &Interrupt) -> std::result::Result<(), Error> {
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))

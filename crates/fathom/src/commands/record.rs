@@ -100,7 +100,7 @@ fn record_part(
         Some(remote) => (conduct::prepare_on(&request, remote), remote),
         None => {
             local = Local::new(place.directory.to_owned(), place.interrupt.clone())
-                .map_err(|error| Error::failed(format!("this program's own path: {error}")))?
+                .map_err(super::no_own_path)?
                 .beside(number);
             (conduct::prepare(&request), &mut local)
         }
@@ -127,8 +127,8 @@ pub fn power_cuts(
     place: &Place<'_>,
 ) -> Result<Vec<Result<CutFinding, String>>, Error> {
     let prepared = conduct::prepare(&what.request(Path::new("unused.db"), place)).map_err(asked_or_failed)?;
-    let mut world = Local::new(place.directory.to_owned(), place.interrupt.clone())
-        .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+    let mut world =
+        Local::new(place.directory.to_owned(), place.interrupt.clone()).map_err(super::no_own_path)?;
     let mut all = Vec::new();
     for planned in prepared.plan.cells {
         let found = match planned.skipped {

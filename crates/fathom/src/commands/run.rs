@@ -175,10 +175,7 @@ fn carry_out(
             machines.work_in(request.directory.clone());
             Box::new(machines)
         }
-        None => Box::new(
-            Local::new(request.directory.clone(), interrupt)
-                .map_err(|error| Error::failed(format!("this program's own path: {error}")))?,
-        ),
+        None => Box::new(Local::new(request.directory.clone(), interrupt).map_err(super::no_own_path)?),
     };
     let plan = &prepared.plan;
     if !asked.quiet {
