@@ -332,8 +332,8 @@ fn two_runs_never_go_on_with_the_same_results_at_once() {
 #[test]
 fn no_command_writes_a_file_in_a_way_of_its_own() {
     const ALLOWED: [(&str, &str); 7] = [
-        ("fathom/src/commands/run.rs", "moves earlier results aside, to a name that is free"),
-        ("fathom/src/commands/record.rs", "the lock of its own hidden directory"),
+        ("fathom/src/commands/run/results_file.rs", "moves earlier results aside, to a name that is free"),
+        ("fathom/src/commands/record/file.rs", "the lock of its own hidden directory"),
         ("fathom-trace/src/start.rs", "the databases of a replay, in its own directory"),
         ("fathom-trace/src/anonymise/mod.rs", "databases, in a temporary directory"),
         ("fathom-trace/src/import/private.rs", "databases, in a temporary directory"),

@@ -63,7 +63,7 @@ fn found(asked: &Doctor) -> Result<(Vec<Capability>, Option<String>), Error> {
         return Ok((capabilities, packages));
     };
     let interrupt = Interrupt::new();
-    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    super::stop_on_signals(&interrupt)?;
     let mut remote = Remote::connect(machine, interrupt).map_err(Error::failed)?;
     super::tell_notes(&remote.notes());
     let (mut capabilities, packages) = remote.doctor().map_err(Error::failed)?;

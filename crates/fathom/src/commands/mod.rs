@@ -22,11 +22,13 @@ pub mod simulate;
 pub mod stack;
 pub mod status;
 pub mod trace;
+mod trace_choice;
 pub mod worker;
 
 use std::io::IsTerminal;
 use std::path::Path;
 
+use fathom_lab::schedule::Interrupt;
 use fathom_lab::store::{Results, StoreError};
 use fathom_output::tell;
 
@@ -63,6 +65,16 @@ pub fn first_of(problems: Vec<Error>) -> Option<Error> {
 /// Lets nothing stay of a command that a signal ends.
 pub fn tidy_up_on_signals() -> std::result::Result<(), Error> {
     crate::ending::tidy_up_on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))
+}
+
+/// The system does not tell where this program lies, which is started again for parts of the work.
+pub fn no_own_path(error: std::io::Error) -> Error {
+    Error::failed(format!("this program's own path: {error}"))
+}
+
+/// Lets a signal ask for a stop, so that a command ends in order.
+pub fn stop_on_signals(interrupt: &Interrupt) -> std::result::Result<(), Error> {
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))
 }
 
 /// Refuses to write to a standard output that was closed from the begin.

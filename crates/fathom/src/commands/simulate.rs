@@ -144,7 +144,7 @@ struct Recorded {
 /// Records the trace with the settings that were asked for.
 fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Recorded, Error> {
     let word = super::text_path("TRACE", &asked.input)?;
-    let trace = super::run::trace_of("", word)?;
+    let trace = super::trace_choice::trace_of("", word)?;
     record::check_machine("fathom simulate TRACE")?;
     let directory = directory(asked.dir.as_deref())?;
     let filesystems = filesystems(&asked.fs, &fathom_stack::available_filesystems(), true)?;
@@ -156,7 +156,7 @@ fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Re
         )));
     }
     record::images_that_fit(&directory, 1)?;
-    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    super::stop_on_signals(interrupt)?;
     let kept = RecordingFile::new(&std::env::temp_dir())?;
     let title = trace.label.clone();
     let what = RecordingRequest {

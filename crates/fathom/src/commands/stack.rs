@@ -203,8 +203,7 @@ fn down_all(leftovers: bool) -> super::Result {
 
 /// Builds the guest kernel and says what it is.
 fn kernel(source: Option<PathBuf>, jobs: Option<usize>) -> super::Result {
-    let agent = fathom_ground::program::own_program()
-        .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+    let agent = fathom_ground::program::own_program().map_err(super::no_own_path)?;
     let steps = Steps::new();
     let built = Build { source, jobs, agent }.run(&mut |step| steps.show(step));
     steps.clear();

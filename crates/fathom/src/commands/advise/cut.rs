@@ -6,8 +6,8 @@ use fathom_output::{shown, tell};
 use fathom_report::MeasuredCut;
 
 use super::super::record::{self, Purpose, RecordingRequest};
-use super::Rounds;
 use super::live::words;
+use super::rounds::Rounds;
 use crate::outcome::Error;
 
 /// Seconds for each setting.

@@ -10,7 +10,8 @@ use fathom_output::{shown, tell};
 use fathom_workload::spec::Durability;
 
 use super::super::record::{self, Purpose, RecordingRequest};
-use super::{Failure, PHASE, Rounds};
+use super::failure::Failure;
+use super::rounds::{PHASE, Rounds};
 use crate::outcome::Error;
 
 /// Runs of each setting where nobody says how many.

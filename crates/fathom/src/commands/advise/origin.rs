@@ -11,6 +11,8 @@ use fathom_output::shown_path;
 use fathom_workload::spec::Durability;
 
 use super::super::{quoted, record, simulate};
+use super::durability::{must, word_of};
+use super::recorded::promise_of;
 use crate::cli::{Advise, Cli, Command};
 
 /// A recording of `fathom advise`.
@@ -53,7 +55,7 @@ impl Origin {
 
     /// What had to be kept.
     fn must(&self, results: &Results) -> Durability {
-        super::must(&self.asked, super::promise_of(results, &self.baseline))
+        must(&self.asked, promise_of(results, &self.baseline))
     }
 
     /// Whether the settings were chosen for this question.
@@ -75,7 +77,7 @@ impl Origin {
             1..=4 => self.devices.join(", "),
             all => format!("{all} devices"),
         };
-        format!("{} on {on}", super::word_of(self.must(results)))
+        format!("{} on {on}", word_of(self.must(results)))
     }
 
     /// What is asked, of the trace.

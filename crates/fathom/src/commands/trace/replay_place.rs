@@ -69,8 +69,7 @@ pub fn run(asked: &TraceReplay, file: &Path) -> super::super::Result {
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
     let place = Place::new(asked)?;
-    let program = fathom_ground::program::own_program()
-        .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+    let program = fathom_ground::program::own_program().map_err(super::super::no_own_path)?;
     let mut command = Command::new(program);
     command.args(["trace", "replay", "--dir", "."]);
     command.arg(format!("--timing={}", asked.timing));

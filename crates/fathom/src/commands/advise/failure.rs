@@ -1,0 +1,101 @@
+//! Settings of which a recording failed, and what that says of them.
+
+use fathom_lab::advise::Candidate;
+use fathom_lab::failure::FailureKind;
+use fathom_lab::store::Results;
+
+/// A setting of which a recording failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) name: String,
+    kind: FailureKind,
+    /// As the run says it.
+    why: String,
+}
+
+impl Failure {
+    /// The first of each setting whose runs failed.
+    pub(super) fn of(results: &Results) -> Vec<Failure> {
+        let mut all: Vec<Failure> = Vec::new();
+        for run in results.failed_runs() {
+            let Some(cell) = results.cell(run.cell) else { continue };
+            let candidate = cell.spec.engine.as_ref().and_then(Candidate::of);
+            let name = candidate.map_or_else(|| cell.label.clone(), |candidate| candidate.name());
+            if !all.iter().any(|known| known.name == name) {
+                let why = run.message.clone().unwrap_or_else(|| "no message".into());
+                all.push(Failure { name, kind: run.failure.unwrap_or_default(), why });
+            }
+        }
+        all
+    }
+
+    /// Why, as far as it concerns who reads it: which of Fathom's own statements found out first
+    /// that the database is locked does not.
+    pub(super) fn reason(&self) -> String {
+        match self.kind {
+            FailureKind::Locked => {
+                "while one of its connections has the database, another one cannot use it \
+                                    (database is locked)"
+                    .to_owned()
+            }
+            // The image that it is recorded on has a size of its own.
+            _ => super::super::full::without_size(&self.why).to_owned(),
+        }
+    }
+
+    /// What it says of the settings: that they break the application where its replay found that
+    /// out, and nothing where the machine did not do its part.
+    pub(super) fn told(&self) -> String {
+        let (name, why) = (&self.name, self.reason());
+        match self.kind.is_of_settings() {
+            true => format!("{name} breaks the application: {why}"),
+            false => format!(
+                "a recording of {name} failed and is left out, which says nothing of these settings: {why}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(kind: FailureKind, why: &str) -> Failure {
+        Failure { name: "WAL/FULL".into(), kind, why: why.into() }
+    }
+
+    #[test]
+    fn why_settings_break_an_application_is_said_without_what_found_it_out() {
+        let why =
+            "engine sqlite: PRAGMA \"main\".auto_vacuum: database is locked: /run/fathom/stacks/x/mnt/w.db";
+        let told = failure(FailureKind::Locked, why).reason();
+        assert!(!told.contains("/run/") && !told.contains("auto_vacuum"), "{told}");
+        assert_eq!(failure(FailureKind::Differs, "rows differ").reason(), "rows differ");
+    }
+
+    /// What happened: on a busy machine the device's server did not answer for 30 s, and "WAL/FULL
+    /// breaks the application" was said of that.
+    #[test]
+    fn a_machine_that_fails_is_no_setting_that_breaks_the_application() {
+        for (kind, why) in [
+            (
+                FailureKind::Machine,
+                "/run/fathom/stacks/x/x.device: fathom device-server has not answered for 30s",
+            ),
+            (FailureKind::Storage, "engine sqlite: COMMIT: database or disk is full"),
+            // By its kind, whatever words it begins with.
+            (FailureKind::Machine, "engine sqlite: `INSERT INTO \"database is locked\"`: out of memory"),
+        ] {
+            let told = failure(kind, why).told();
+            assert!(told.starts_with("a recording of WAL/FULL failed") && !told.contains("breaks"), "{told}");
+        }
+        for (kind, why) in [
+            (FailureKind::Differs, "verification failed: rows differ"),
+            (FailureKind::Engine, "`INSERT` on w.db: no such table: t"),
+            (FailureKind::Locked, "result 5"),
+        ] {
+            let told = failure(kind, why).told();
+            assert!(told.starts_with("WAL/FULL breaks the application: "), "{told}");
+        }
+    }
+}

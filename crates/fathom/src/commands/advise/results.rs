@@ -1,0 +1,141 @@
+//! Advice from runs that were recorded before.
+
+use fathom_lab::advise::{self, Candidate};
+use fathom_lab::analysis::Analysis;
+use fathom_lab::store::Results;
+use fathom_output::{shown_path, tell};
+use fathom_report::Advice;
+
+use super::durability::must;
+use super::error::study_error;
+use super::failure::Failure;
+use super::judgement::{doubts, judged};
+use super::origin::Origin;
+use super::outputs::check_outputs;
+use super::partial::not_compared;
+use super::question::{Answer, Question};
+use super::recorded::{promise_of, recorded};
+use super::trace::of_trace;
+use super::{hints, settings};
+use crate::cli::Advise;
+use crate::commands;
+use crate::outcome::Error;
+
+/// From runs that were recorded before. Those of `fathom advise` hold the settings that led for what
+/// was asked then: for what is asked now others may lead, which are recorded where that can be, and
+/// else are named.
+pub(super) fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
+    let Question { asked, devices, interrupt, .. } = *question;
+    let of_traces = [
+        ("--fs", !asked.fs.is_empty()),
+        ("--dir", asked.dir.is_some()),
+        ("--on", asked.on.is_some()),
+        ("--out", asked.out.is_some()),
+        ("--repeat", asked.repeat.is_some()),
+        ("--live", asked.live),
+        ("--cut", asked.cut),
+    ];
+    if let Some((option, _)) = of_traces.iter().find(|pair| pair.1) {
+        return Err(Error::usage(format!(
+            "{option} is for traces, which are recorded first: {} holds runs that were made",
+            shown_path(&asked.input)
+        )));
+    }
+    let results = commands::load(&asked.input)?;
+    let named = commands::named_inputs(&results);
+    check_outputs(asked, &commands::all_inputs(&[&asked.input], &named))?;
+    let analysis = Analysis::of(&results).map_err(Error::failed)?;
+    let phase = the_phase(asked, &results, &analysis)?;
+    let origin = Origin::of(&results);
+    let (mut baseline, mut source) = recorded_baseline(&results, origin.as_ref())?;
+    for (key, value) in question.now {
+        baseline.set(key, value);
+        source = "as --now says".to_owned();
+    }
+    let must = must(asked, promise_of(&results, &baseline));
+    let why_not = match &origin {
+        Some(origin) if origin.answers(&results, must, &baseline, devices) => None,
+        Some(origin) => match origin.trace() {
+            Ok(trace) => {
+                tell!(
+                    "{}: was recorded for {}, and holds what led there: what is missing is recorded now, from {}",
+                    shown_path(&asked.input),
+                    origin.words(&results),
+                    shown_path(trace)
+                );
+                let asked = origin.again(asked, trace);
+                let now = settings::now(&asked.now)?;
+                let answer = of_trace(&Question { asked: &asked, now: &now, ..*question })?;
+                return Ok(Answer { named, ..answer });
+            }
+            Err(why) => Some(Some(why)),
+        },
+        None => Some(None),
+    };
+    if recorded(&results).all(|known| known.0 != baseline) {
+        return Err(Error::usage(format!(
+            "--now: {} has no recording of {}; give the trace itself",
+            shown_path(&asked.input),
+            baseline.name()
+        )));
+    }
+    let (devices_tried, mut notes) = advise::trials(&results, devices, &phase, None).map_err(study_error)?;
+    let partial = why_not.map(|why| {
+        let origin = origin.as_ref().zip(why);
+        not_compared(asked, (&results, &devices_tried), origin, &baseline, must)
+    });
+    let advised = judged(&results, devices, devices_tried, &phase, &baseline, must, interrupt)?;
+    notes.extend(Failure::of(&results).iter().map(Failure::told));
+    notes.extend(doubts(&results, &analysis, &advised));
+    let advice = Advice {
+        title: results.experiment.title.clone(),
+        must,
+        hints: hints::of_settings(&baseline, &advised),
+        baseline,
+        baseline_source: source,
+        pace_s: None,
+        devices: advised,
+        notes,
+        missing: Vec::new(),
+        partial,
+        live: Vec::new(),
+        cuts: Vec::new(),
+        command: question.command.to_owned(),
+    };
+    Ok(Answer { advice, named, problems: Vec::new() })
+}
+
+/// The one phase of results, which are of one application.
+fn the_phase(asked: &Advise, results: &Results, analysis: &Analysis) -> Result<String, Error> {
+    let phases = analysis.phases();
+    let [phase] = phases.as_slice() else {
+        return Err(Error::usage(format!(
+            "{}: it holds {} phases ({}): advice is for one application's transactions. Give its trace, or results of one",
+            shown_path(&asked.input),
+            phases.len(),
+            phases.join(", ")
+        )));
+    };
+    let mut cells = results.cells.iter().filter(|cell| cell.skipped.is_none());
+    let first = cells.next();
+    if cells.any(|cell| first.is_some_and(|first| first.spec.workload != cell.spec.workload)) {
+        return Err(Error::usage(format!(
+            "{}: it holds several workloads: advice is for one application",
+            shown_path(&asked.input)
+        )));
+    }
+    Ok(phase.clone())
+}
+
+/// What the application has, as far as recordings tell, and where that is known from.
+fn recorded_baseline(results: &Results, origin: Option<&Origin>) -> Result<(Candidate, String), Error> {
+    let default = Candidate::default();
+    match (origin, recorded(results).next()) {
+        (_, None) => Err(Error::failed("no cell of these results is SQLite's")),
+        (Some(origin), _) => Ok((origin.baseline.clone(), "as it was when it was recorded".to_owned())),
+        _ if recorded(results).any(|known| known.0 == default) => {
+            Ok((default, "SQLite's default".to_owned()))
+        }
+        (None, Some((first, _))) => Ok((first, "the first of the results".to_owned())),
+    }
+}
