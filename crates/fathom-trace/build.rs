@@ -21,7 +21,8 @@ fn main() {
     for (library, own) in [("libfathom_capture.so", &preload[..]), ("libfathomtrace.so", &["extension.c"])] {
         let status = compiler
             .to_command()
-            // Zig's compiler has debug information by itself, and with it this machine's directories.
+            // Zig's compiler has debug information by itself, and with it this machine's
+            // directories.
             .args(["-g0", "-s"])
             .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-I"])
             .arg(&include)

@@ -249,7 +249,8 @@ fn quantities_in_words_are_printed_or_marked() {
     assert!(remark("It is {{plain twice}} as far.").is_ok());
 }
 
-/// What a reader sees first: how many findings of a paper come out; and of data, what measured them.
+/// What a reader sees first: how many findings of a paper come out; and of data, what measured
+/// them.
 #[test]
 fn verdicts_are_counted_by_paper_and_commits_are_told() {
     let page = format!("{{{{papers}}}}\n\n{PAGE}");

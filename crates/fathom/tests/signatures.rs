@@ -1,6 +1,6 @@
 //! `fathom-output` tells files that cannot be made again by what they begin with. It depends on none
-//! of the crates that write them, so it has their signatures a second time: what these crates say is
-//! read here from their sources, and a file of each must be spared.
+//! of the crates that write them, so it has their signatures a second time: what these crates say
+//! is read here from their sources, and a file of each must be spared.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

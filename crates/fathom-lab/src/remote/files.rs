@@ -92,8 +92,8 @@ pub(super) fn push(
     let place = shell_line([content.place(name)]);
     let Content { hash, bytes } = content;
     // Whatever ends it early takes the beginning of the file with it; dash runs its trap of EXIT at
-    // no signal that it has no trap of. Not every phone has a sha256sum. A power cut after it leaves
-    // the file whole or not there, so it is on the disk before it has its name.
+    // no signal that it has no trap of. Not every phone has a sha256sum. A power cut after it
+    // leaves the file whole or not there, so it is on the disk before it has its name.
     let script = format!(
         "{BEAT}trap 'kill $beat 2>/dev/null' EXIT; trap 'exit 1' HUP INT TERM; cd \"$base\" && mkdir -p files/{hash} && \
          if [ ! -O files/{hash} ]; then echo \"$base/files/{hash} belongs to another user\" >&2; exit 1; fi && \

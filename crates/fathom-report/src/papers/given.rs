@@ -1,9 +1,9 @@
 //! Where a number is from that no data print: between `{{given SOURCE}}` and `{{end}}`.
 //!
 //! A file is named with the place in it, since digits stand somewhere in any long file: before,
-//! ratios of a run that nobody kept went through because other measurements of the same document had
-//! their digits. A file of TOML is given by its key, any other by words that one line or paragraph
-//! of it has, and a CSV not at all: what it counts is printed ([`super::sheet`]).
+//! ratios of a run that nobody kept went through because other measurements of the same document
+//! had their digits. A file of TOML is given by its key, any other by words that one line or
+//! paragraph of it has, and a CSV not at all: what it counts is printed ([`super::sheet`]).
 
 use std::collections::BTreeMap;
 use std::path::Path;

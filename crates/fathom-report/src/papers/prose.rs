@@ -80,7 +80,8 @@ fn is_one_of(words: &str, wanted: &str) -> bool {
     words.split(' ').any(|word| word == wanted)
 }
 
-/// The first number that is written into a sentence, in digits or in words, and what to do about it.
+/// The first number that is written into a sentence, in digits or in words, and what to do about
+/// it.
 pub(super) fn by_hand(words: &str) -> Option<(Range<usize>, String)> {
     let digits = numbers(words).into_iter().next();
     let spoken = quantities(words).into_iter().next();
@@ -230,8 +231,8 @@ mod tests {
         assert_eq!(found("Table 3 holds 5 rows"), ["5"]);
     }
 
-    /// "Less than half of what ext4 does" stood in the page where it was more, of one application of
-    /// two: words escaped the check that numbers are printed.
+    /// "Less than half of what ext4 does" stood in the page where it was more, of one application
+    /// of two: words escaped the check that numbers are printed.
     #[test]
     fn quantities_are_found_in_words() {
         let found = |text| quantities(text).into_iter().map(|place| &text[place]).collect::<Vec<&str>>();
