@@ -416,8 +416,8 @@ fn an_ordinary_user_cuts_in_a_guest() {
     let words = "TMPDIR=. ./fathom cut --set filesystem=ext4,f2fs --set journal_mode=wal \
                  --set synchronous=full --commits 10 --states 40 --time 0 --json";
     let end = place.as_nobody(words);
-    let said = String::from_utf8_lossy(&end.stderr);
-    assert!(end.status.success(), "{said}");
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(end.status.success(), "{}{}", said(&end.stderr), said(&end.stdout));
     let json: Value = serde_json::from_slice(&end.stdout).unwrap();
     for cell in json["cells"].as_array().unwrap() {
         assert_eq!((lost(cell), &cell["states"]), (0, &40.into()), "{cell}");

@@ -281,7 +281,7 @@ fn what_cannot_be_begun_with_or_kept_is_refused() {
         (&["--log-device", "none"], "give --log and --device as well"),
         (&["--fault", "gone"], "--fault: only a modelled device fails on demand: name one with --device"),
         (&["--fs", "dir", "--log", "8"], "--log: has no meaning for --fs dir"),
-        (&["--size", "16777216"], "use a smaller --size"),
+        (&["--size", "16777216"], "a smaller --size (at least 16 for ext4)"),
     ];
     for (words, part) in cases {
         let end = place.fathom(&[&["stack", "up", "--name", &name, "--dir", "."], words].concat());

@@ -491,7 +491,7 @@ mod tests {
             std::fs::write(home.join("owner"), "").unwrap();
             // What happened: a cut that was killed as it made its first stack had "left behind by
             // process 0" a file system that was never made. The mend: nobody is told to remove it.
-            assert_eq!(Stacks::at(state.path()).leftovers().len(), 0);
+            assert!(Stacks::at(state.path()).leftovers().iter().all(|left| left.path != mount_point(&home)));
             let report = Stacks::at(state.path()).sweep();
             assert_eq!((report.removed, report.failed), (vec![name.to_owned()], Vec::new()));
             assert!(!home.exists());
