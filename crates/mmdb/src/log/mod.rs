@@ -9,6 +9,7 @@ pub(crate) mod segment;
 pub(crate) mod stream;
 mod ticket;
 
+pub(crate) use cell::wake;
 pub(crate) use ticket::Anchor;
 pub use ticket::Ticket;
 
@@ -23,7 +24,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use stream::Stream;
+use stream::{Batch, Stream};
 
 /// Who was let go by a flush.
 struct Woken {
@@ -111,16 +112,21 @@ pub(crate) struct PoisonIfPanicking<'a> {
 }
 
 impl<'a> PoisonIfPanicking<'a> {
-    pub(crate) fn during(log: &'a Log, what: &'static str) -> Self {
-        PoisonIfPanicking { log, what }
+    /// Does `f`, and poisons the log if a panic leaves it. Whether the thread panics is not asked: a
+    /// destructor may commit, and well, while its thread unwinds for a reason of the caller's.
+    #[inline]
+    pub(crate) fn during<T>(log: &'a Log, what: &'static str, f: impl FnOnce() -> T) -> T {
+        let unwinds = PoisonIfPanicking { log, what };
+        let done = f();
+        // It has nothing to free.
+        std::mem::forget(unwinds);
+        done
     }
 }
 
 impl Drop for PoisonIfPanicking<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.log.poison(&format!("a thread panicked during {}", self.what));
-        }
+        self.log.poison(&format!("a thread panicked during {}", self.what));
     }
 }
 
@@ -387,7 +393,7 @@ impl Log {
         }
         let step_aside = |aside| own.iter().for_each(|&i| self.streams[i].step_aside(aside));
         step_aside(true);
-        cell::wake(wakers);
+        wake(wakers);
         step_aside(false);
         woken
     }
@@ -428,34 +434,32 @@ impl Log {
     fn flush_as(&self, i: usize, guest: bool) -> Result<Option<Woken>> {
         self.require_own_process()?;
         let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
+        PoisonIfPanicking::during(self, "a flush", || self.write_out(i, batch, guest)).map(Some)
+    }
+
+    /// Makes a batch durable. An error is one that poisons.
+    fn write_out(&self, i: usize, batch: Batch, guest: bool) -> Result<Woken> {
         let started = Instant::now();
-        let unwinds = PoisonIfPanicking::during(self, "a flush");
         let done = self.streams[i].write_batch(&batch, self.defect);
         // Nobody has been told of these commits yet.
         let done = done.and_then(|()| batch.begins().map_or(Ok(()), |number| self.state_begun(i, number)));
-        let flushed = match done {
-            Ok(()) => {
-                let c = &self.counters;
-                c.flushes.fetch_add(1, Ordering::Relaxed);
-                c.flushed_bytes.fetch_add(batch.bytes(), Ordering::Relaxed);
-                c.frames.fetch_add(batch.frames, Ordering::Relaxed);
-                c.max_batch.fetch_max(batch.frames, Ordering::Relaxed);
-                c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
-                self.streams[i].end_flush();
-                let done = Stream::batches(&batch).into_iter();
-                let mut woken = self.advance(done.map(|(last, batch)| Lagging { last, stream: i, batch }));
-                self.tails.wake_threads(&mut woken.wakers);
-                self.streams[i].recycle_buffers(batch);
-                Ok(Some(self.wake_futures(woken, (!guest).then_some(i))))
-            }
-            Err(e) => {
-                self.poison(&e.to_string());
-                // The batch never ends, so the horizon can never pass it.
-                Err(e)
-            }
-        };
-        drop(unwinds);
-        flushed
+        if let Err(e) = done {
+            self.poison(&e.to_string());
+            // The batch never ends, so the horizon can never pass it.
+            return Err(e);
+        }
+        let c = &self.counters;
+        c.flushes.fetch_add(1, Ordering::Relaxed);
+        c.flushed_bytes.fetch_add(batch.bytes(), Ordering::Relaxed);
+        c.frames.fetch_add(batch.frames, Ordering::Relaxed);
+        c.max_batch.fetch_max(batch.frames, Ordering::Relaxed);
+        c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.streams[i].end_flush();
+        let done = Stream::batches(&batch).into_iter();
+        let mut woken = self.advance(done.map(|(last, batch)| Lagging { last, stream: i, batch }));
+        self.tails.wake_threads(&mut woken.wakers);
+        self.streams[i].recycle_buffers(batch);
+        Ok(self.wake_futures(woken, (!guest).then_some(i)))
     }
 
     /// Stores a manifest which says that there are commits in a segment, the first of which have
