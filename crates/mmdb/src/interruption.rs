@@ -19,7 +19,8 @@ static CHECK: OnceLock<fn() -> bool> = OnceLock::new();
 /// taken.
 ///
 /// A [`crate::Ticket`] can be waited for again; a transaction can only end, as after a lock that was
-/// refused. Checkpoints, backups and what waits for one are not ended.
+/// refused. [`crate::Database::run`] has committed when it waits for the flush: it ends with
+/// [`Error::Indeterminate`] there, so that nobody runs it again for that. Checkpoints, backups and what waits for one are not ended.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
