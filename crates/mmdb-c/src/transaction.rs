@@ -73,9 +73,9 @@ pub unsafe extern "C" fn mmdb_begin(db: *const mmdb_database, tx: *mut *mut mmdb
 
 /// Commits and frees the transaction, whatever this returns but MMDB_STATUS_MISUSE; after any other
 /// error nothing of it was done, but after MMDB_STATUS_INDETERMINATE. Its cursors end. With
-/// `ticket` NULL this waits until the commit is durable (a lazy one it does not wait for), and where
-/// mmdb_set_wait_check ends that it is MMDB_STATUS_INDETERMINATE, too, for the commit is done;
-/// otherwise it does not wait, and `ticket` becomes one, to be freed with mmdb_ticket_free.
+/// `ticket` NULL this waits until the commit is durable (a lazy one it does not wait for), and
+/// where mmdb_set_wait_check ends that it is MMDB_STATUS_INDETERMINATE, too, for the commit is
+/// done; otherwise it does not wait, and `ticket` becomes one, to be freed with mmdb_ticket_free.
 /// `mode` is an mmdb_durability.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmdb_commit(

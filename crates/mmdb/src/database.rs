@@ -459,8 +459,8 @@ impl Database {
     /// What `f` returns; [`Error::LogFull`] and [`Error::Poisoned`] of the commit, of tables
     /// without locking [`Error::DuplicateKey`], [`Error::TransactionTooLarge`] and, if they were
     /// dropped or filled meanwhile, [`Error::NoSuchTable`], too; [`Error::Indeterminate`] of
-    /// waiting for it, also where [`crate::set_wait_check`] ends that; [`Error::LockTimeout`] after [`Options::lock_timeout`] of waiting for one
-    /// lock or [`Options::max_runs`] runs.
+    /// waiting for it, also where [`crate::set_wait_check`] ends that; [`Error::LockTimeout`] after
+    /// [`Options::lock_timeout`] of waiting for one lock or [`Options::max_runs`] runs.
     pub fn run<T, E: From<Error>>(
         &self,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,

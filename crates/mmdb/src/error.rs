@@ -248,7 +248,8 @@ pub enum Error {
         cause: String,
     },
     /// The commit may or may not survive: its flush failed, and reopening decides; or
-    /// [`crate::Database::run`] was told not to wait for that any longer ([`crate::set_wait_check`]).
+    /// [`crate::Database::run`] was told not to wait for that any longer
+    /// ([`crate::set_wait_check`]).
     #[error("commit {gsn}: outcome unknown, {cause}")]
     Indeterminate {
         /// Number of the commit.

@@ -300,8 +300,8 @@ impl TableInner {
         self.next.get().is_none()
     }
 
-    /// Whether today's definition has index `ix` of this one still. Asked after reading: its entries
-    /// are forgotten only after it has been left out.
+    /// Whether today's definition has index `ix` of this one still. Asked after reading: its
+    /// entries are forgotten only after it has been left out.
     pub(crate) fn keeps_index(&self, ix: usize) -> bool {
         let mut table = self;
         while let Some(next) = table.next.get() {

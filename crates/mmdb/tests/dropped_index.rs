@@ -1,9 +1,9 @@
 //! Who reads by an index while it is dropped.
 //!
 //! What happened: the dropped index was emptied under an open cursor of a snapshot, which came to
-//! its end with a few rows of a hundred, and without an error; so did a cursor of a transaction over
-//! a table without locking, and a cursor on a standby whose primary dropped the index. Now whoever
-//! reads by an index asks afterwards whether it is there still.
+//! its end with a few rows of a hundred, and without an error; so did a cursor of a transaction
+//! over a table without locking, and a cursor on a standby whose primary dropped the index. Now
+//! whoever reads by an index asks afterwards whether it is there still.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Error, Locking, Options, Result, Row, Schema, Standby, Table, Value};
@@ -29,7 +29,8 @@ fn a_cursor_of_a_snapshot_says_that_its_index_was_dropped() {
     let mut by_key = snapshot.scan(&t).unwrap();
     assert!(cursor.next().unwrap().is_ok() && by_key.next().unwrap().is_ok());
     db.drop_index(&t, "by_n").unwrap();
-    // What was read together with the first row may come; then it says so, however often it is asked.
+    // What was read together with the first row may come; then it says so, however often it is
+    // asked.
     let e = cursor.find_map(|row: Result<Row>| row.err()).expect("rows are missing");
     is_dropped::<()>(Err(e));
     is_dropped(cursor.next_with(|_| ()));

@@ -180,8 +180,8 @@ fn what_cannot_expire_is_refused() {
     assert_eq!(count(&db, &t), 7);
 }
 
-/// `expire` went round for good where the table of blobs that go with the rows had lost a column: it
-/// took `TableChanged` for that of the rows' table, which another look finds anew.
+/// `expire` went round for good where the table of blobs that go with the rows had lost a column:
+/// it took `TableChanged` for that of the rows' table, which another look finds anew.
 #[test]
 fn expiry_ends_though_the_blobs_of_the_rows_cannot_be_deleted() {
     let db = Database::in_memory().unwrap();

@@ -1,9 +1,9 @@
 //! Ending the wait of a `run` that has committed, from outside.
 //!
 //! What happened: `run`, and in C `mmdb_commit` and `mmdb_run` without a ticket, returned
-//! `Interrupted` there, which says of a transaction that nothing of it was done: a caller that tried
-//! again did it twice. Only the process's first thread is asked, so this is a program without the
-//! harness of tests, which has others.
+//! `Interrupted` there, which says of a transaction that nothing of it was done: a caller that
+//! tried again did it twice. Only the process's first thread is asked, so this is a program without
+//! the harness of tests, which has others.
 #![allow(clippy::unwrap_used)]
 
 mod slow;

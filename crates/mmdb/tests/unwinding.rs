@@ -1,8 +1,8 @@
 //! What is done in a destructor while a thread unwinds, for a reason of the caller's.
 //!
-//! What happened: a commit or flush went well, but the guard that looks whether a panic left it asked
-//! whether the thread panicked at all: the database was poisoned for everybody. And one that was
-//! closed this way left no manifest that says so.
+//! What happened: a commit or flush went well, but the guard that looks whether a panic left it
+//! asked whether the thread panicked at all: the database was poisoned for everybody. And one that
+//! was closed this way left no manifest that says so.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Options, Schema, Table};

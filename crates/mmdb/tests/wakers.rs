@@ -138,27 +138,27 @@ fn a_waker_may_drop_the_last_handle() {
     }
 }
 
-#[test]
-fn a_waker_on_the_thread_that_expires_rows_may_drop_the_last_handle() {
+/// A database whose rows expire, whose syncs wait while the gate is shut, and whose log's thread
+/// sleeps, so that another thread is the one that flushes.
+fn gated(options: Options) -> (Options, slow::Gate, Database, Table) {
     let gate = slow::Gate::default();
     let medium = Arc::new(slow::Slow(MemoryMedium::new(), gate.clone()));
-    let (lazy_interval, expire_interval) = (Duration::from_secs(3600), Duration::from_millis(20));
-    let options = Options { medium, lazy_interval, expire_interval, ..Options::in_memory() };
+    let options = Options { medium, lazy_interval: Duration::from_secs(3600), ..options };
     let db = Database::open("/db", options.clone()).unwrap();
     let schema = Schema::new("t").column("id", ColumnType::Int64).column("end", ColumnType::Time);
     let schema = schema.primary_key(&["id"]).ordered_index("by_end", &["end"]);
     let t = db.create_table(schema.expire_by("end", TimeUnit::Microseconds)).unwrap();
     db.run(|tx| tx.insert(&t, &[1.into(), Value::Time(i64::MAX)])).unwrap();
-    sleep(Duration::from_millis(300)); // Until segments are ready, and the log's thread sleeps.
+    sleep(Duration::from_millis(300)); // Until segments are ready, too.
     gate.set(true);
-    let mut tx = db.begin().unwrap();
-    tx.insert(&t, &[2.into(), Value::Time(i64::MAX)]).unwrap();
-    let mut ticket = tx.commit().unwrap();
-    let due = db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[3.into(), Value::Time(0)])).unwrap();
+    (options, gate, db, t)
+}
+
+/// Somebody flushes now: the waker of the ticket's task drops the last handle when he has.
+fn is_closed_by_a_waker(options: &Options, gate: &slow::Gate, db: Database, mut ticket: Ticket, rows: usize) {
     while !gate.has_waiter() {
-        sleep(Duration::from_millis(1)); // The thread that expires rows flushes both.
+        sleep(Duration::from_millis(1));
     }
-    drop((t, due));
     let task = Arc::new(Task { future: Mutex::new(None) });
     let waker = Waker::from(task.clone());
     let mut future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
@@ -174,7 +174,31 @@ fn a_waker_on_the_thread_that_expires_rows_may_drop_the_last_handle() {
         sleep(Duration::from_millis(10));
         Database::open("/db", options.clone()).ok()
     };
-    let db = (0..6000).find_map(open).expect("it is closed");
+    let db = (0..3000).find_map(open).expect("it is closed");
     assert!(db.recovery().is_closed, "the last handle closes it");
-    assert_eq!(db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count(), 2);
+    assert_eq!(db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count(), rows);
+}
+
+#[test]
+fn a_waker_on_the_thread_that_expires_rows_may_drop_the_last_handle() {
+    let expire_interval = Duration::from_millis(20);
+    let (options, gate, db, t) = gated(Options { expire_interval, ..Options::in_memory() });
+    let mut tx = db.begin().unwrap();
+    tx.insert(&t, &[2.into(), Value::Time(i64::MAX)]).unwrap();
+    let ticket = tx.commit().unwrap();
+    let due = db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[3.into(), Value::Time(0)])).unwrap();
+    drop((t, due));
+    is_closed_by_a_waker(&options, &gate, db, ticket, 2);
+}
+
+/// It woke tasks while it held the lock that a closing takes, and that a change of a definition
+/// takes: it waited for itself.
+#[test]
+fn a_waker_on_the_thread_that_takes_checkpoints_may_drop_the_last_handle() {
+    let (options, gate, db, t) = gated(Options { checkpoint_log_bytes: 10_000, ..Options::in_memory() });
+    let mut tx = db.begin().unwrap();
+    (2..2000).try_for_each(|id: i64| tx.insert(&t, &[id.into(), Value::Time(i64::MAX)])).unwrap();
+    let ticket = tx.commit().unwrap();
+    drop(t);
+    is_closed_by_a_waker(&options, &gate, db, ticket, 1999);
 }

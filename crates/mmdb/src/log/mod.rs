@@ -112,8 +112,8 @@ pub(crate) struct PoisonIfPanicking<'a> {
 }
 
 impl<'a> PoisonIfPanicking<'a> {
-    /// Does `f`, and poisons the log if a panic leaves it. Whether the thread panics is not asked: a
-    /// destructor may commit, and well, while its thread unwinds for a reason of the caller's.
+    /// Does `f`, and poisons the log if a panic leaves it. Whether the thread panics is not asked:
+    /// a destructor may commit, and well, while its thread unwinds for a reason of the caller's.
     #[inline]
     pub(crate) fn during<T>(log: &'a Log, what: &'static str, f: impl FnOnce() -> T) -> T {
         let unwinds = PoisonIfPanicking { log, what };

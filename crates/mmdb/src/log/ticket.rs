@@ -123,7 +123,8 @@ impl Ticket {
     pub fn settle(&self) -> Result<u64> {
         self.wait().map_err(|e| match e {
             Error::Interrupted { .. } => {
-                let cause = "it was interrupted while waiting for its flush: it is done, and becomes durable unless that fails";
+                let cause = "the wait for its flush was interrupted: it is done, and becomes durable \
+                             unless that fails";
                 Error::Indeterminate { gsn: self.gsn, cause: cause.into() }
             }
             other => other,

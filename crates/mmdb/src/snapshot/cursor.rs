@@ -199,8 +199,8 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
         self.stands().map(|()| true)
     }
 
-    /// Whether what was just read is what the snapshot shows. If not, nothing of it is shown, now or
-    /// later, and the cursor does not come to its end: what became of the table stays so.
+    /// Whether what was just read is what the snapshot shows. If not, nothing of it is shown, now
+    /// or later, and the cursor does not come to its end: what became of the table stays so.
     fn stands(&mut self) -> Result<()> {
         let done = match &self.source {
             Source::Ordered { index, .. } => self.snapshot.stands_by(&self.table, *index),
