@@ -154,10 +154,17 @@ fn gated(options: Options) -> (Options, slow::Gate, Database, Table) {
     (options, gate, db, t)
 }
 
-/// Somebody flushes now: the waker of the ticket's task drops the last handle when he has.
-fn is_closed_by_a_waker(options: &Options, gate: &slow::Gate, db: Database, mut ticket: Ticket, rows: usize) {
+#[test]
+fn a_waker_on_the_thread_that_expires_rows_may_drop_the_last_handle() {
+    let expire_interval = Duration::from_millis(20);
+    let (options, gate, db, t) = gated(Options { expire_interval, ..Options::in_memory() });
+    let mut tx = db.begin().unwrap();
+    tx.insert(&t, &[2.into(), Value::Time(i64::MAX)]).unwrap();
+    let mut ticket = tx.commit().unwrap();
+    let due = db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[3.into(), Value::Time(0)])).unwrap();
+    drop((t, due));
     while !gate.has_waiter() {
-        sleep(Duration::from_millis(1));
+        sleep(Duration::from_millis(1)); // The thread that expires rows flushes both.
     }
     let task = Arc::new(Task { future: Mutex::new(None) });
     let waker = Waker::from(task.clone());
@@ -176,29 +183,38 @@ fn is_closed_by_a_waker(options: &Options, gate: &slow::Gate, db: Database, mut 
     };
     let db = (0..3000).find_map(open).expect("it is closed");
     assert!(db.recovery().is_closed, "the last handle closes it");
-    assert_eq!(db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count(), rows);
+    assert_eq!(db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count(), 2);
 }
 
+/// Creates a table when it is woken.
+struct Creates(Database, Mutex<Sender<bool>>);
+
+impl Wake for Creates {
+    fn wake(self: Arc<Self>) {
+        let done = self.0.create_table(Schema::new("u").column("id", ColumnType::Int64).primary_key(&["id"]));
+        let _ = self.1.lock().unwrap().send(done.is_ok());
+    }
+}
+
+/// A checkpoint woke tasks while it held the lock that a change of a definition takes, and the
+/// closing of a database: a waker that did either waited for itself.
 #[test]
-fn a_waker_on_the_thread_that_expires_rows_may_drop_the_last_handle() {
-    let expire_interval = Duration::from_millis(20);
-    let (options, gate, db, t) = gated(Options { expire_interval, ..Options::in_memory() });
+fn a_waker_on_a_thread_that_takes_a_checkpoint_may_create_a_table() {
+    let (_, gate, db, t) = gated(Options::in_memory());
     let mut tx = db.begin().unwrap();
     tx.insert(&t, &[2.into(), Value::Time(i64::MAX)]).unwrap();
-    let ticket = tx.commit().unwrap();
-    let due = db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[3.into(), Value::Time(0)])).unwrap();
-    drop((t, due));
-    is_closed_by_a_waker(&options, &gate, db, ticket, 2);
-}
-
-/// It woke tasks while it held the lock that a closing takes, and that a change of a definition
-/// takes: it waited for itself.
-#[test]
-fn a_waker_on_the_thread_that_takes_checkpoints_may_drop_the_last_handle() {
-    let (options, gate, db, t) = gated(Options { checkpoint_log_bytes: 10_000, ..Options::in_memory() });
-    let mut tx = db.begin().unwrap();
-    (2..2000).try_for_each(|id: i64| tx.insert(&t, &[id.into(), Value::Time(i64::MAX)])).unwrap();
-    let ticket = tx.commit().unwrap();
-    drop(t);
-    is_closed_by_a_waker(&options, &gate, db, ticket, 1999);
+    let mut ticket = tx.commit().unwrap();
+    let checkpoint = {
+        let db = db.clone();
+        std::thread::spawn(move || db.checkpoint())
+    };
+    while !gate.has_waiter() {
+        sleep(Duration::from_millis(1));
+    }
+    let (done, told) = channel();
+    let waker = Waker::from(Arc::new(Creates(db, Mutex::new(done))));
+    assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+    gate.set(false);
+    assert_eq!(told.recv_timeout(LONG), Ok(true));
+    checkpoint.join().unwrap().unwrap();
 }
