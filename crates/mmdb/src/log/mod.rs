@@ -498,8 +498,8 @@ impl Log {
         done
     }
 
-    /// As [`Log::flush_all`], for who holds a lock that a waker may want, as one does that drops the
-    /// last handle: wakes the futures in `late` when it is given back, whatever this returns.
+    /// As [`Log::flush_all`], for who holds a lock that a waker may want, as one does that drops
+    /// the last handle: he wakes those in `late` when he has given it back, whatever this returns.
     pub(crate) fn flush_all_quietly(&self, late: &mut Vec<Waker>) -> Result<()> {
         let target = self.last();
         while self.horizon() < target {
