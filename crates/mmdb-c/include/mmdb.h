@@ -111,7 +111,9 @@ enum mmdb_status
   MMDB_STATUS_LOG_FULL = 24,
   // An earlier failure ended all writing: open the database again.
   MMDB_STATUS_POISONED = 25,
-  // Nobody knows whether the commit is durable: open the database again.
+  // Nobody knows whether the commit is durable: open the database again. Do not run it again as
+  // if nothing had been done. The message says if it was only that mmdb_set_wait_check ended the
+  // wait.
   MMDB_STATUS_INDETERMINATE = 26,
   // A file contradicts itself.
   MMDB_STATUS_CORRUPT = 27,
@@ -130,7 +132,7 @@ enum mmdb_status
   // A defect of mmdb. Please report it.
   MMDB_STATUS_INTERNAL = 34,
   // What mmdb_set_wait_check was given ended a wait. A transaction that waited can only be
-  // undone.
+  // undone: nothing of it was done.
   MMDB_STATUS_INTERRUPTED = 35,
 };
 #ifndef __cplusplus
@@ -672,7 +674,8 @@ mmdb_status mmdb_error_code(void);
 // For the whole process, once: `check` is asked some twenty times a second while a call on the
 // process's first thread waits for a lock, for a flush or for room in the log. Where it returns
 // anything but 0 the call ends with MMDB_STATUS_INTERRUPTED, and its transaction can only be
-// undone then; a ticket can be waited for again.
+// undone then; a ticket can be waited for again. mmdb_commit and mmdb_run that wait for the flush
+// of what they have committed end with MMDB_STATUS_INDETERMINATE.
 mmdb_status mmdb_set_wait_check(mmdb_wait_check check);
 
 // As mmdb_set_wait_check, for an interpreter that runs handlers of signals on its first thread and
@@ -877,7 +880,8 @@ mmdb_status mmdb_error_code(void);
 // For the whole process, once: `check` is asked some twenty times a second while a call on the
 // process's first thread waits for a lock, for a flush or for room in the log. Where it returns
 // anything but 0 the call ends with MMDB_STATUS_INTERRUPTED, and its transaction can only be
-// undone then; a ticket can be waited for again.
+// undone then; a ticket can be waited for again. mmdb_commit and mmdb_run that wait for the flush
+// of what they have committed end with MMDB_STATUS_INDETERMINATE.
 mmdb_status mmdb_set_wait_check(mmdb_wait_check check);
 
 // As mmdb_set_wait_check, for an interpreter that runs handlers of signals on its first thread and
@@ -1124,8 +1128,9 @@ mmdb_status mmdb_begin(const struct mmdb_database *db, struct mmdb_transaction *
 
 // Commits and frees the transaction, whatever this returns but MMDB_STATUS_MISUSE; after any other
 // error nothing of it was done, but after MMDB_STATUS_INDETERMINATE. Its cursors end. With
-// `ticket` NULL this waits until the commit is durable (a lazy one it does not wait for);
-// otherwise it does not wait, and `ticket` becomes one, to be freed with mmdb_ticket_free.
+// `ticket` NULL this waits until the commit is durable (a lazy one it does not wait for), and
+// where mmdb_set_wait_check ends that it is MMDB_STATUS_INDETERMINATE, too, for the commit is
+// done; otherwise it does not wait, and `ticket` becomes one, to be freed with mmdb_ticket_free.
 // `mode` is an mmdb_durability.
 mmdb_status mmdb_commit(struct mmdb_transaction *tx, uint32_t mode, struct mmdb_ticket **ticket);
 
@@ -1468,8 +1473,9 @@ mmdb_status mmdb_begin(const struct mmdb_database *db, struct mmdb_transaction *
 
 // Commits and frees the transaction, whatever this returns but MMDB_STATUS_MISUSE; after any other
 // error nothing of it was done, but after MMDB_STATUS_INDETERMINATE. Its cursors end. With
-// `ticket` NULL this waits until the commit is durable (a lazy one it does not wait for);
-// otherwise it does not wait, and `ticket` becomes one, to be freed with mmdb_ticket_free.
+// `ticket` NULL this waits until the commit is durable (a lazy one it does not wait for), and
+// where mmdb_set_wait_check ends that it is MMDB_STATUS_INDETERMINATE, too, for the commit is
+// done; otherwise it does not wait, and `ticket` becomes one, to be freed with mmdb_ticket_free.
 // `mode` is an mmdb_durability.
 mmdb_status mmdb_commit(struct mmdb_transaction *tx, uint32_t mode, struct mmdb_ticket **ticket);
 

@@ -15,7 +15,8 @@ static CHECK: OnceLock<unsafe extern "C" fn() -> c_int> = OnceLock::new();
 /// For the whole process, once: `check` is asked some twenty times a second while a call on the
 /// process's first thread waits for a lock, for a flush or for room in the log. Where it returns
 /// anything but 0 the call ends with MMDB_STATUS_INTERRUPTED, and its transaction can only be
-/// undone then; a ticket can be waited for again.
+/// undone then; a ticket can be waited for again. mmdb_commit and mmdb_run that wait for the flush
+/// of what they have committed end with MMDB_STATUS_INDETERMINATE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmdb_set_wait_check(check: mmdb_wait_check) -> mmdb_status {
     guard(|| {

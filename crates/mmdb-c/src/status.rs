@@ -61,7 +61,9 @@ pub enum mmdb_status {
     LogFull = 24,
     /// An earlier failure ended all writing: open the database again.
     Poisoned = 25,
-    /// Nobody knows whether the commit is durable: open the database again.
+    /// Nobody knows whether the commit is durable: open the database again. Do not run it again as
+    /// if nothing had been done. The message says if it was only that mmdb_set_wait_check ended the
+    /// wait.
     Indeterminate = 26,
     /// A file contradicts itself.
     Corrupt = 27,
@@ -80,7 +82,7 @@ pub enum mmdb_status {
     /// A defect of mmdb. Please report it.
     Internal = 34,
     /// What mmdb_set_wait_check was given ended a wait. A transaction that waited can only be
-    /// undone.
+    /// undone: nothing of it was done.
     Interrupted = 35,
 }
 

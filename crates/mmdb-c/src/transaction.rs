@@ -73,8 +73,9 @@ pub unsafe extern "C" fn mmdb_begin(db: *const mmdb_database, tx: *mut *mut mmdb
 
 /// Commits and frees the transaction, whatever this returns but MMDB_STATUS_MISUSE; after any other
 /// error nothing of it was done, but after MMDB_STATUS_INDETERMINATE. Its cursors end. With
-/// `ticket` NULL this waits until the commit is durable (a lazy one it does not wait for);
-/// otherwise it does not wait, and `ticket` becomes one, to be freed with mmdb_ticket_free.
+/// `ticket` NULL this waits until the commit is durable (a lazy one it does not wait for), and
+/// where mmdb_set_wait_check ends that it is MMDB_STATUS_INDETERMINATE, too, for the commit is
+/// done; otherwise it does not wait, and `ticket` becomes one, to be freed with mmdb_ticket_free.
 /// `mode` is an mmdb_durability.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmdb_commit(
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn mmdb_commit(
         let _db = pointer.owned.take();
         let made = transaction.commit_with(mode)?;
         if ticket.is_null() {
-            made.wait()?;
+            made.settle()?;
         } else {
             put(ticket, give_ticket(made));
         }
@@ -231,7 +232,7 @@ unsafe fn run(
             if is_wanted { Ok(()) } else { Err(Stop::Caller) }
         });
         match done {
-            Ok(((), made)) if ticket.is_null() => Ok(made.wait().map(drop)?),
+            Ok(((), made)) if ticket.is_null() => Ok(made.settle().map(drop)?),
             Ok(((), made)) => {
                 put(ticket, give_ticket(made));
                 Ok(())

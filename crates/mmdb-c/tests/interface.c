@@ -67,6 +67,8 @@ static int third_look(void) {
   return looks % 3 == 0;
 }
 
+static void make_row(mmdb_value *row, uint64_t id, const char *name);
+
 /* Handles in cells, and a wait that is ended. */
 static void cells(mmdb_database *db, mmdb_table *t) {
   mmdb_transaction *older = NULL, *younger = NULL;
@@ -105,6 +107,30 @@ static void cells(mmdb_database *db, mmdb_table *t) {
   cell = older;
   OK(mmdb_release(&cell));
   TRUE(cell == NULL);
+
+  /* A wait for what is committed is ended, too, and the status does not say that nothing was done:
+     who tried again did it twice. */
+  {
+    int ended = 0, tries;
+    mmdb_value row[7];
+    make_row(row, 9000, "again");
+    for (tries = 0; tries < 100000 && ended == 0; tries++) {
+      mmdb_status status;
+      OK(mmdb_begin(db, &younger));
+      OK(mmdb_upsert(younger, t, row, 7, NULL));
+      OK(mmdb_commit(younger, MMDB_DURABILITY_LAZY, NULL));
+      OK(mmdb_begin(db, &older));
+      status = mmdb_commit(older, MMDB_DURABILITY_DURABLE, NULL);
+      ended += status == MMDB_STATUS_INDETERMINATE;
+      TRUE(status == MMDB_STATUS_OK || status == MMDB_STATUS_INDETERMINATE);
+    }
+    TRUE(ended == 1);
+    key = mmdb_uint(9000);
+    OK(mmdb_begin(db, &younger));
+    OK(mmdb_delete(younger, t, &key, 1, &found));
+    OK(mmdb_commit(younger, MMDB_DURABILITY_LAZY, NULL));
+    TRUE(found);
+  }
 }
 
 static void make_row(mmdb_value *row, uint64_t id, const char *name) {

@@ -15,7 +15,7 @@
 use crate::admin::Admin;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::log::Log;
+use crate::log::{Log, wake};
 use crate::manifest::{self, Image, Manifest, PublishedCheckpoint};
 use crate::medium::MediumFile;
 use crate::moment::Moment;
@@ -26,6 +26,7 @@ use crate::sync::{MutexGuard, atomic::Ordering, thread};
 use crate::table::TableInner;
 use std::io;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether a checkpoint is due.
@@ -173,7 +174,15 @@ impl<'a> Stepwise<'a> {
     }
 
     /// Copies the rest and publishes.
-    pub fn finish(mut self) -> Result<CheckpointStats> {
+    pub fn finish(self) -> Result<CheckpointStats> {
+        let mut late = Vec::new();
+        // The administration's lock goes with it.
+        let done = self.publish(&mut late);
+        wake(late);
+        done
+    }
+
+    fn publish(mut self, late: &mut Vec<Waker>) -> Result<CheckpointStats> {
         while self.step()? {}
         let e = self.engine;
         let g1 = e.log.last();
@@ -185,7 +194,7 @@ impl<'a> Stepwise<'a> {
             return Err(err);
         }
         if !has_defect!(e.log.defect, NoPublishRule) {
-            e.log.flush_all()?;
+            e.log.flush_all_quietly(late)?;
             let horizon = e.log.horizon();
             assert!(
                 horizon >= g1,

@@ -81,8 +81,11 @@ impl Expirer {
 
     fn end(&self) {
         self.stop.store(true, Ordering::Release);
-        if let Some(t) = self.thread.lock().take() {
-            t.thread().unpark();
+        let Some(t) = self.thread.lock().take() else { return };
+        t.thread().unpark();
+        // It flushes, so a waker may drop the last handle on it: that is when it waits for what it
+        // has deleted, and it begins nothing more.
+        if !sync::is_current(t.thread()) {
             let _ = t.join();
         }
     }
@@ -456,14 +459,14 @@ impl Database {
     /// What `f` returns; [`Error::LogFull`] and [`Error::Poisoned`] of the commit, of tables
     /// without locking [`Error::DuplicateKey`], [`Error::TransactionTooLarge`] and, if they were
     /// dropped or filled meanwhile, [`Error::NoSuchTable`], too; [`Error::Indeterminate`] of
-    /// waiting for it; [`Error::LockTimeout`] after [`Options::lock_timeout`] of waiting for one
-    /// lock or [`Options::max_runs`] runs.
+    /// waiting for it, also where [`crate::set_wait_check`] ends that; [`Error::LockTimeout`] after
+    /// [`Options::lock_timeout`] of waiting for one lock or [`Options::max_runs`] runs.
     pub fn run<T, E: From<Error>>(
         &self,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         let (value, ticket) = self.run_with(Durability::Durable, f)?;
-        documented("Database::run", || ticket.wait())?;
+        documented("Database::run", || ticket.settle())?;
         Ok(value)
     }
 

@@ -247,8 +247,10 @@ pub enum Error {
         /// The failure.
         cause: String,
     },
-    /// The commit may or may not survive: its flush failed. Reopening decides.
-    #[error("commit {gsn}: outcome unknown, its flush failed: {cause}; reopen to recover")]
+    /// The commit may or may not survive: its flush failed, and reopening decides; or
+    /// [`crate::Database::run`] was told not to wait for that any longer
+    /// ([`crate::set_wait_check`]).
+    #[error("commit {gsn}: outcome unknown, {cause}")]
     Indeterminate {
         /// Number of the commit.
         gsn: u64,
@@ -401,7 +403,8 @@ pub enum Error {
     /// The database is being closed.
     #[error("database is closed")]
     Closed,
-    /// What [`crate::set_wait_check`] was given ended a wait. A transaction that waited can only end.
+    /// What [`crate::set_wait_check`] was given ended a wait. A transaction that waited can only
+    /// end, and nothing of it was done.
     #[error("interrupted while waiting for {cause}")]
     Interrupted {
         /// What was waited for.

@@ -165,6 +165,8 @@ impl Engine {
                             break;
                         }
                     }
+                    // Of a table whose blobs go with the rows: it would come again and again.
+                    Err(e @ Error::TableChanged { .. }) if table.is_newest() => return Err(e),
                     // It is dropped, filled or redefined at this moment: the next look tells.
                     Err(
                         Error::NoSuchTable { .. } | Error::TableChanged { .. } | Error::NoSuchIndex { .. },
@@ -212,8 +214,9 @@ impl Database {
     /// # Errors
     /// [`Error::LogFull`], [`Error::Poisoned`]; [`Error::LockTimeout`] if somebody keeps a row that
     /// is due locked; [`Error::TransactionTooLarge`] if a segment does not hold the delete of one
-    /// row; [`Error::CorruptTable`] if a blob that goes with one is not whole. What went before
-    /// stays gone; after [`Error::Indeterminate`] of waiting for it, the next opening tells.
+    /// row; [`Error::CorruptTable`] if a blob that goes with one is not whole, and
+    /// [`Error::TableChanged`] if a column of the blobs' table was dropped. What went before stays
+    /// gone; after [`Error::Indeterminate`] of waiting for it, the next opening tells.
     pub fn expire(&self, now: SystemTime) -> Result<u64> {
         documented("Database::expire", || self.0.engine.expire(now, || false))
     }

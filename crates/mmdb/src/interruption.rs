@@ -18,8 +18,10 @@ static CHECK: OnceLock<fn() -> bool> = OnceLock::new();
 /// ends with [`Error::Interrupted`]. For the whole process, and once: a second function is not
 /// taken.
 ///
-/// A [`crate::Ticket`] can be waited for again; a transaction can only end, as after a lock that was
-/// refused. Checkpoints, backups and what waits for one are not ended.
+/// A [`crate::Ticket`] can be waited for again; a transaction can only end, as after a lock that
+/// was refused. [`crate::Database::run`] has committed when it waits for the flush: it ends with
+/// [`Error::Indeterminate`] there, so that nobody runs it again for that. Checkpoints, backups and
+/// what waits for one are not ended.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};

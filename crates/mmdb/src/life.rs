@@ -68,6 +68,13 @@ impl Life {
         self.change(DROPPED, |dropped| dropped - DROPPED)
     }
 
+    /// Of a table that begins again without rows, in the place of this one: no life of this is one
+    /// of it.
+    pub(crate) fn following(&self) -> Life {
+        let state = self.state.load(Ordering::Acquire);
+        Life { state: AtomicU64::new((state / LIFE + 1) * LIFE), redefined: AtomicU64::new(0) }
+    }
+
     /// The table has got another definition of the same rows.
     pub(crate) fn redefine(&self) -> bool {
         self.change_definition(DEFINITION)

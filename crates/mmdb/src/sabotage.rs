@@ -105,6 +105,8 @@ pub enum Sabotage {
     AppliesStaleIndex,
     /// A standby states a change of a definition before the commits that came before it.
     StatesChangeEarly,
+    /// A standby that gives up rows which contradict a change finds them again when it is opened.
+    KeepsContradictingRows,
     /// A standby is promoted without a manifest that says so.
     PromotesWithoutManifest,
     /// A standby promises to follow no older epoch without a manifest that says so.

@@ -216,6 +216,15 @@ fn with_free<T>(gauge: &Gauge, list: &Mutex<Vec<Rid>>, f: impl FnOnce(&mut Vec<R
 impl TableInner {
     /// `reference` turns locking and logging off, whatever the schema says.
     pub(crate) fn new(id: u32, schema: Schema, space: Arc<Space>, reference: bool) -> TableInner {
+        TableInner::living(id, schema, space, reference, Life::default())
+    }
+
+    /// A table without rows, to take the place of this one with all that it has.
+    pub(crate) fn emptied(&self, schema: Schema) -> TableInner {
+        TableInner::living(self.id, schema, self.space.clone(), false, self.life.following())
+    }
+
+    fn living(id: u32, schema: Schema, space: Arc<Space>, reference: bool, life: Life) -> TableInner {
         // A schema without a primary key makes no table.
         let primary = schema.indexes.first().map_or(&[][..], |index| &index.columns);
         let index = |def| Index::new(def, primary, &space.budget);
@@ -229,7 +238,7 @@ impl TableInner {
             gauge: Gauge::new(&space.budget, bytes),
             free: CLASSES.iter().map(|_| Default::default()).collect(),
             space,
-            life: Life::default(),
+            life,
             moves: Moves::default(),
             blobs: RwLock::new(Vec::new()),
             growing: Mutex::new(()),
@@ -284,6 +293,27 @@ impl TableInner {
             table = &next.table;
         }
         Ok(table)
+    }
+
+    /// Whether no other definition has taken the place of this.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.next.get().is_none()
+    }
+
+    /// Whether today's definition has index `ix` of this one still. Asked after reading: its
+    /// entries are forgotten only after it has been left out.
+    pub(crate) fn keeps_index(&self, ix: usize) -> bool {
+        let mut table = self;
+        while let Some(next) = table.next.get() {
+            table = &next.table;
+        }
+        self.indexes.get(ix).is_some_and(|index| table.indexes.iter().any(|there| there.is_same(index)))
+    }
+
+    /// The error of a read by index `ix` that was dropped meanwhile.
+    pub(crate) fn index_gone(&self, ix: usize) -> Error {
+        let index = self.indexes.get(ix).map_or_else(String::new, |index| index.def.name.clone());
+        Error::NoSuchIndex { table: self.schema.name.clone(), index }
     }
 
     /// The definition of today, whatever becomes of handles.

@@ -179,3 +179,21 @@ fn what_cannot_expire_is_refused() {
     assert_eq!(db.expire(UNIX_EPOCH + Duration::from_secs(3)).unwrap(), 2);
     assert_eq!(count(&db, &t), 7);
 }
+
+/// `expire` went round for good where the table of blobs that go with the rows had lost a column:
+/// it took `TableChanged` for that of the rows' table, which another look finds anew.
+#[test]
+fn expiry_ends_though_the_blobs_of_the_rows_cannot_be_deleted() {
+    let db = Database::in_memory().unwrap();
+    let schema = Schema::new("t").column("id", ColumnType::UInt64).column("end", ColumnType::Time);
+    let schema = schema.primary_key(&["id"]).ordered_index("by_end", &["end"]);
+    let t = db.create_table(schema.expire_by("end", TimeUnit::Microseconds)).unwrap();
+    let blobs = db.blobs("b").unwrap();
+    blobs.belong_to(&t).unwrap();
+    db.run(|tx| tx.insert(&t, &[Value::UInt(1), Value::Time(0)])).unwrap();
+    db.drop_column(blobs.table(), "length").unwrap();
+    let (done, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(db.expire(SystemTime::now())));
+    let done = told.recv_timeout(Duration::from_secs(10)).expect("it ends");
+    assert!(matches!(&done, Err(Error::TableChanged { table }) if table == "b"), "{done:?}");
+}

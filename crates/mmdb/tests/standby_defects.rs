@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use mmdb::medium::{CrashKind, CrashMedium, Faults, Medium, MemoryMedium};
-use mmdb::{ColumnType, Database, Error, Frames, Options, Sabotage, Schema, Standby, Table, Tail};
+use mmdb::{ColumnType, Database, Error, Frames, Logging, NewIndex, Options};
+use mmdb::{Sabotage, Schema, Standby, Table, Tail};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,6 +159,55 @@ fn kept(options: &Options) {
     }
 }
 
+/// Rows of a table that is only checkpointed stay as they were copied. A unique index that the
+/// primary made later was built over those: `apply` returned `DuplicateKey` for good, and no commit
+/// of any table came any more. Now they are given up with that change.
+fn contradicted(options: &Options) {
+    let primary = Database::open("/primary", options.clone()).unwrap();
+    let schema = Schema::new("t").column("id", ColumnType::Int64).column("k", ColumnType::Int64);
+    let t = primary.create_table(schema.primary_key(&["id"]).logging(Logging::Checkpointed)).unwrap();
+    let logged = Schema::new("logged").column("id", ColumnType::Int64).primary_key(&["id"]);
+    let logged = primary.create_table(logged).unwrap();
+    (1..=2i64).for_each(|id| primary.run(|tx| tx.insert(&t, &[id.into(), 7.into()])).unwrap());
+    primary.backup_for_standby("/standby").unwrap();
+    let mut standby = Standby::open("/standby", options.clone()).unwrap();
+    {
+        let (before, there) = (standby.snapshot().unwrap(), standby.table("t").unwrap());
+        assert_eq!(before.scan(&there).unwrap().count(), 2);
+        primary.run(|tx| tx.update(&t, &[2.into()], &[("k", 8.into())])).unwrap();
+        primary.create_index(&t, NewIndex::hash("k", &["k"]).unique()).unwrap();
+        primary.run(|tx| tx.insert(&logged, &[1.into()])).unwrap();
+        let mut tail = primary.tail(&standby.position()).unwrap();
+        while let Some(frames) = tail.try_next().unwrap() {
+            standby.apply(&frames).expect("a commit of another table comes behind");
+        }
+        // What the snapshot shows is not there any more, and it says so, whichever handle it gets.
+        for handle in [&there, &standby.table("t").unwrap()] {
+            assert!(matches!(before.scan(handle), Err(Error::NoSuchTable { .. })));
+        }
+    }
+    for checkpoint in [false, true] {
+        let rows = |name| {
+            let now = standby.snapshot().unwrap();
+            now.scan(&standby.table(name).unwrap()).unwrap().count()
+        };
+        assert_eq!((rows("t"), rows("logged")), (0, 1), "{checkpoint}");
+        assert_eq!(standby.table("t").unwrap().schema().indexes.len(), 2);
+        if checkpoint {
+            standby.checkpoint().unwrap();
+        }
+        standby.close().unwrap();
+        standby = Standby::open("/standby", options.clone()).unwrap();
+    }
+    let new = standby.promote(2).unwrap();
+    let t = new.table("t").unwrap();
+    new.run(|tx| tx.insert(&t, &[1.into(), 7.into()])).unwrap();
+    let doubled = new.run(|tx| tx.insert(&t, &[2.into(), 7.into()]));
+    assert!(matches!(doubled, Err(Error::DuplicateKey { .. })), "{doubled:?}");
+    new.checkpoint().unwrap();
+    new.verify().unwrap();
+}
+
 /// The rule holds, and where it is left out `check` fails.
 fn is_caught(defects: &[Sabotage], check: impl Fn(&Options, &CrashMedium)) {
     for defect in [Sabotage::None].iter().chain(defects) {
@@ -187,13 +237,55 @@ caught! {
     a_deposed_primary_that_goes_on_is_caught: |o, _| deposed(o), DeposedGoesOn | DeposesWithoutManifest;
     a_write_error_that_a_deposed_primary_conceals_is_caught: deposed_on_a_broken_disk, DeposesWithoutManifest;
     counting_standbys_that_have_it_not_is_caught: |o, _| acknowledgements(o), CountsForeign | CountsBehind;
+    rows_that_contradict_a_change_and_come_back_are_caught: |o, _| contradicted(o), KeepsContradictingRows;
     releasing_log_that_a_standby_needs_is_caught: |o, _| kept(o), ForgetsTails;
+}
+
+/// Wherever the power is cut while rows are given up: the standby opens again, and goes on.
+#[test]
+fn rows_that_contradict_a_change_go_with_it_or_not_at_all() {
+    let disk = CrashMedium::new(3);
+    let options = options(Arc::new(disk.clone()), Sabotage::None);
+    let primary = Database::open("/primary", options.clone()).unwrap();
+    let schema = Schema::new("t").column("id", ColumnType::Int64).column("k", ColumnType::Int64);
+    let t = primary.create_table(schema.primary_key(&["id"]).logging(Logging::Checkpointed)).unwrap();
+    (1..=2i64).for_each(|id| primary.run(|tx| tx.insert(&t, &[id.into(), 7.into()])).unwrap());
+    primary.backup_for_standby("/standby").unwrap();
+    let position = Standby::open("/standby", options.clone()).unwrap().position();
+    primary.run(|tx| tx.update(&t, &[2.into()], &[("k", 8.into())])).unwrap();
+    primary.create_index(&t, NewIndex::hash("k", &["k"]).unique()).unwrap();
+    let mut tail = primary.tail(&position).unwrap();
+    let frames = next(&mut tail);
+    let mut seen = [false; 2];
+    for call in 1.. {
+        let disk = disk.fork();
+        let options = Options { medium: Arc::new(disk.clone()), ..options.clone() };
+        let standby = Standby::open("/standby", options.clone()).unwrap();
+        disk.set_faults(Faults { crash_at: Some(disk.calls() + call), ..Faults::default() });
+        let done = standby.apply(&frames).is_ok();
+        drop(standby);
+        if !disk.is_dead() {
+            assert!(done && seen == [true; 2], "both were met: {seen:?}");
+            return;
+        }
+        disk.set_faults(Faults::default());
+        disk.crash(CrashKind::Power);
+        let standby = Standby::open("/standby", options).unwrap();
+        let there = standby.table("t").unwrap();
+        let rows = standby.snapshot().unwrap().scan(&there).unwrap().count();
+        let is_changed = there.schema().indexes.len() == 2;
+        assert_eq!(rows, if is_changed { 0 } else { 2 }, "call {call}");
+        seen[usize::from(is_changed)] = true;
+        standby.apply(&frames).unwrap();
+        assert_eq!(standby.table("t").unwrap().schema().indexes.len(), 2);
+        standby.promote(2).unwrap().verify().unwrap();
+    }
 }
 
 /// A medium in memory does for what no crash is needed for.
 #[test]
 fn the_rules_hold_in_memory_too() {
-    for check in [gaps, fenced, foreign, indexes, deposed, acknowledgements, kept] {
+    for check in [gaps, fenced, foreign, indexes, deposed, acknowledgements, contradicted, kept] {
         check(&options(Arc::new(MemoryMedium::new()), Sabotage::None));
     }
 }

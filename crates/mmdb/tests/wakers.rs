@@ -5,18 +5,22 @@
 //! every commit of the database waited for good. And a waker that dropped the last handle, as the
 //! last reference to a task of an executor that has ended does, made the thread join itself: a
 //! panic, and a database that was not closed. The mend: a log's thread that runs wakers leaves the
-//! flushing to others, and does not wait for its own end.
+//! flushing to others, and does not wait for its own end. The same held for the thread that expires
+//! rows: it waits for what it has deleted, so it flushes, too.
 #![allow(clippy::unwrap_used)]
 
+mod slow;
 mod tree;
 
-use mmdb::{ColumnType, Database, Options, Schema, Table, Ticket};
+use mmdb::medium::MemoryMedium;
+use mmdb::{ColumnType, Database, Durability, Options, Schema, Table, Ticket, TimeUnit, Value};
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread::sleep;
 use std::time::Duration;
 use tree::Place;
 
@@ -132,4 +136,85 @@ fn a_waker_may_drop_the_last_handle() {
         let (db, _) = open(&dir.join(streams.to_string()), streams);
         assert!(db.recovery().is_closed, "{streams} streams");
     }
+}
+
+/// A database whose rows expire, whose syncs wait while the gate is shut, and whose log's thread
+/// sleeps, so that another thread is the one that flushes.
+fn gated(options: Options) -> (Options, slow::Gate, Database, Table) {
+    let gate = slow::Gate::default();
+    let medium = Arc::new(slow::Slow(MemoryMedium::new(), gate.clone()));
+    let options = Options { medium, lazy_interval: Duration::from_secs(3600), ..options };
+    let db = Database::open("/db", options.clone()).unwrap();
+    let schema = Schema::new("t").column("id", ColumnType::Int64).column("end", ColumnType::Time);
+    let schema = schema.primary_key(&["id"]).ordered_index("by_end", &["end"]);
+    let t = db.create_table(schema.expire_by("end", TimeUnit::Microseconds)).unwrap();
+    db.run(|tx| tx.insert(&t, &[1.into(), Value::Time(i64::MAX)])).unwrap();
+    sleep(Duration::from_millis(300)); // Until segments are ready, too.
+    gate.set(true);
+    (options, gate, db, t)
+}
+
+#[test]
+fn a_waker_on_the_thread_that_expires_rows_may_drop_the_last_handle() {
+    let expire_interval = Duration::from_millis(20);
+    let (options, gate, db, t) = gated(Options { expire_interval, ..Options::in_memory() });
+    let mut tx = db.begin().unwrap();
+    tx.insert(&t, &[2.into(), Value::Time(i64::MAX)]).unwrap();
+    let mut ticket = tx.commit().unwrap();
+    let due = db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[3.into(), Value::Time(0)])).unwrap();
+    drop((t, due));
+    while !gate.has_waiter() {
+        sleep(Duration::from_millis(1)); // The thread that expires rows flushes both.
+    }
+    let task = Arc::new(Task { future: Mutex::new(None) });
+    let waker = Waker::from(task.clone());
+    let mut future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+        let _db = db;
+        let _ = (&mut ticket).await;
+    });
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    *task.future.lock().unwrap() = Some(future);
+    drop((waker, task));
+    gate.set(false);
+    // The directory is free once the thread has ended.
+    let open = |_| {
+        sleep(Duration::from_millis(10));
+        Database::open("/db", options.clone()).ok()
+    };
+    let db = (0..3000).find_map(open).expect("it is closed");
+    assert!(db.recovery().is_closed, "the last handle closes it");
+    assert_eq!(db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count(), 2);
+}
+
+/// Creates a table when it is woken.
+struct Creates(Database, Mutex<Sender<bool>>);
+
+impl Wake for Creates {
+    fn wake(self: Arc<Self>) {
+        let done = self.0.create_table(Schema::new("u").column("id", ColumnType::Int64).primary_key(&["id"]));
+        let _ = self.1.lock().unwrap().send(done.is_ok());
+    }
+}
+
+/// A checkpoint woke tasks while it held the lock that a change of a definition takes, and the
+/// closing of a database: a waker that did either waited for itself.
+#[test]
+fn a_waker_on_a_thread_that_takes_a_checkpoint_may_create_a_table() {
+    let (_, gate, db, t) = gated(Options::in_memory());
+    let mut tx = db.begin().unwrap();
+    tx.insert(&t, &[2.into(), Value::Time(i64::MAX)]).unwrap();
+    let mut ticket = tx.commit().unwrap();
+    let checkpoint = {
+        let db = db.clone();
+        std::thread::spawn(move || db.checkpoint())
+    };
+    while !gate.has_waiter() {
+        sleep(Duration::from_millis(1));
+    }
+    let (done, told) = channel();
+    let waker = Waker::from(Arc::new(Creates(db, Mutex::new(done))));
+    assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+    gate.set(false);
+    assert_eq!(told.recv_timeout(LONG), Ok(true));
+    checkpoint.join().unwrap().unwrap();
 }

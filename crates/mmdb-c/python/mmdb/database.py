@@ -253,9 +253,13 @@ class Database:
 
         An exception undoes the transaction and is raised here. If another transaction was in the
         way, the function runs again once that has gone: so it may run many times.
+
+        While it waits at its end the transaction is committed. What a signal's handler raises then
+        is raised here all the same: who would run it again for that calls `run_with`, and waits for
+        the ticket again instead.
         """
         result, ticket = self.run_with(function, lazy=lazy)
-        ticket.wait()
+        ticket._settle()
         return result
 
     def run_with(

@@ -170,7 +170,10 @@ class PoisonedError(Error):
 
 
 class IndeterminateError(Error):
-    """Nobody knows whether the commit is durable: open the database again."""
+    """Nobody knows whether the commit is durable: open the database again.
+
+    Or the wait for that was ended; the message says so. The commit is done then.
+    """
 
     status = 26
 
@@ -218,7 +221,10 @@ class InternalError(Error):
 
 
 class WaitInterruptedError(Error):
-    """A signal ended a wait, and its handler has raised nothing. The transaction can only end."""
+    """A signal ended a wait, and its handler has raised nothing.
+
+    The transaction can only end, and nothing of it was done; a ticket can be waited for again.
+    """
 
     status = 35
 

@@ -2,6 +2,7 @@
 
 import ctypes
 
+from . import errors
 from ._library import call
 from .handle import Handle
 
@@ -26,6 +27,15 @@ class Ticket:
     def wait(self) -> int:
         """Waits until the commit is durable, but not for a lazy one; returns its number."""
         return self._number("ticket_wait")
+
+    def _settle(self) -> None:
+        """As `wait`, at the end of a call that has committed: nobody shall run it again."""
+        try:
+            self.wait()
+        except errors.WaitInterruptedError as e:
+            raise errors.IndeterminateError(
+                f"commit {self.gsn}: {e}; it is done, and becomes durable unless its flush fails"
+            ) from None
 
     def wait_durable(self) -> int:
         """As `wait`, for a lazy commit too."""

@@ -14,7 +14,8 @@ from .ticket import Ticket
 class Transaction(Reader):
     """A serializable transaction; one thread at a time may use it.
 
-    As a context manager it commits, and waits until that is durable; an exception undoes it.
+    As a context manager it commits, and waits until that is durable; an exception undoes it. What a
+    signal's handler raises while it waits comes from a transaction that is committed.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -107,6 +108,6 @@ class Transaction(Reader):
         if not self._handle.is_open:
             return
         if kind is None:
-            self.commit().wait()
+            self.commit()._settle()
         else:
             self.abort()

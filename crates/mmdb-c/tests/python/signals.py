@@ -118,6 +118,27 @@ with mmdb.open(path, lock_timeout_ms=60_000, segment_bytes=1 << 20) as db:
     second.abort()
     assert db.stats()["locks"] == 0
 
+    # Of a commit: what a caller may take for a transaction of which nothing was done, and run again,
+    # does not come from one that is committed.
+    wait = mmdb.Ticket.wait
+
+    def break_wait(ticket):
+        raise mmdb.WaitInterruptedError("a flush")
+
+    mmdb.Ticket.wait = break_wait
+    for function in (
+        lambda: db.run(lambda tx: tx.update(t, 99, n=7)),
+        lambda: db.transaction().__exit__(None),
+    ):
+        try:
+            function()
+            raise AssertionError("it waited")
+        except mmdb.IndeterminateError as e:
+            assert "it is done" in str(e)
+    mmdb.Ticket.wait = wait
+    with db.snapshot() as now:
+        assert now.get(t, 99)["n"] == 7
+
     # At any step: nothing is lost that holds locks, keeps a snapshot or the database open.
     class Broken(BaseException):
         pass

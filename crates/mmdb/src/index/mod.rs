@@ -89,6 +89,11 @@ impl Index {
         Index { def: def.clone(), distinct, entries: Arc::new(entries) }
     }
 
+    /// Whether both have the same entries.
+    pub(crate) fn is_same(&self, other: &Index) -> bool {
+        Arc::ptr_eq(&self.entries, &other.entries)
+    }
+
     /// The same index with other positions of its columns.
     pub(crate) fn renumbered(&self, def: &IndexDef) -> Index {
         Index { def: def.clone(), distinct: self.distinct, entries: self.entries.clone() }

@@ -34,7 +34,7 @@ impl Cells {
 /// transaction. A waker is the caller's code and may panic: that is neither the end of the
 /// thread that flushes, on which all later commits rely, nor a reason not to wake the others. The
 /// panic's message has been printed by its hook.
-pub(super) fn wake(wakers: Vec<Waker>) {
+pub(crate) fn wake(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         let woken = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
         if let Err(payload) = woken {

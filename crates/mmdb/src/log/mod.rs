@@ -9,6 +9,7 @@ pub(crate) mod segment;
 pub(crate) mod stream;
 mod ticket;
 
+pub(crate) use cell::wake;
 pub(crate) use ticket::Anchor;
 pub use ticket::Ticket;
 
@@ -23,7 +24,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use stream::Stream;
+use stream::{Batch, Stream};
 
 /// Who was let go by a flush.
 struct Woken {
@@ -111,16 +112,21 @@ pub(crate) struct PoisonIfPanicking<'a> {
 }
 
 impl<'a> PoisonIfPanicking<'a> {
-    pub(crate) fn during(log: &'a Log, what: &'static str) -> Self {
-        PoisonIfPanicking { log, what }
+    /// Does `f`, and poisons the log if a panic leaves it. Whether the thread panics is not asked:
+    /// a destructor may commit, and well, while its thread unwinds for a reason of the caller's.
+    #[inline]
+    pub(crate) fn during<T>(log: &'a Log, what: &'static str, f: impl FnOnce() -> T) -> T {
+        let unwinds = PoisonIfPanicking { log, what };
+        let done = f();
+        // It has nothing to free.
+        std::mem::forget(unwinds);
+        done
     }
 }
 
 impl Drop for PoisonIfPanicking<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.log.poison(&format!("a thread panicked during {}", self.what));
-        }
+        self.log.poison(&format!("a thread panicked during {}", self.what));
     }
 }
 
@@ -377,18 +383,17 @@ impl Log {
         Woken { threads, wakers, last }
     }
 
-    /// Wakes the futures that a flush has let go. Wakers are the caller's code: one may do the next
-    /// transaction here and wait for it, or drop the last handle on the database. So the thread of
-    /// stream `own` steps aside meanwhile, or it would wait for itself.
-    fn wake_futures(&self, mut woken: Woken, own: Option<usize>) -> Woken {
+    /// Wakes the futures that a flush of stream `i` has let go, on its own thread. Wakers are the
+    /// caller's code: one may do the next transaction here and wait for it, or drop the last handle
+    /// on the database. So the thread steps aside meanwhile, or it would wait for itself.
+    fn wake_futures(&self, mut woken: Woken, i: usize) -> Woken {
         let wakers = std::mem::take(&mut woken.wakers);
         if wakers.is_empty() {
             return woken;
         }
-        let step_aside = |aside| own.iter().for_each(|&i| self.streams[i].step_aside(aside));
-        step_aside(true);
-        cell::wake(wakers);
-        step_aside(false);
+        self.streams[i].step_aside(true);
+        wake(wakers);
+        self.streams[i].step_aside(false);
         woken
     }
 
@@ -413,49 +418,53 @@ impl Log {
     /// meanwhile is left to the stream's thread: until that has got a processor more comes in, and
     /// the caller has work of its own.
     pub(crate) fn flush(&self, i: usize) -> Result<bool> {
-        match self.flush_as(i, self.background)? {
-            None => Ok(false),
-            Some(_) => {
-                if self.streams[i].is_urgent() && self.background {
-                    self.streams[i].kick(false);
-                }
-                Ok(true)
-            }
-        }
+        let mut late = Vec::new();
+        let did = self.flush_quietly(i, &mut late)?;
+        wake(late);
+        Ok(did)
     }
 
-    /// One flush. `None` if there was nothing to do or somebody else does it, else whom it woke.
+    /// As [`Log::flush`], but the futures that it lets go are woken by the caller.
+    fn flush_quietly(&self, i: usize, late: &mut Vec<Waker>) -> Result<bool> {
+        let Some(woken) = self.flush_as(i, self.background)? else { return Ok(false) };
+        late.extend(woken.wakers);
+        if self.streams[i].is_urgent() && self.background {
+            self.streams[i].kick(false);
+        }
+        Ok(true)
+    }
+
+    /// One flush. `None` if there was nothing to do or somebody else does it, else whom it woke,
+    /// and which futures are to be.
     fn flush_as(&self, i: usize, guest: bool) -> Result<Option<Woken>> {
         self.require_own_process()?;
         let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
+        PoisonIfPanicking::during(self, "a flush", || self.write_out(i, batch)).map(Some)
+    }
+
+    /// Makes a batch durable. An error is one that poisons.
+    fn write_out(&self, i: usize, batch: Batch) -> Result<Woken> {
         let started = Instant::now();
-        let unwinds = PoisonIfPanicking::during(self, "a flush");
         let done = self.streams[i].write_batch(&batch, self.defect);
         // Nobody has been told of these commits yet.
         let done = done.and_then(|()| batch.begins().map_or(Ok(()), |number| self.state_begun(i, number)));
-        let flushed = match done {
-            Ok(()) => {
-                let c = &self.counters;
-                c.flushes.fetch_add(1, Ordering::Relaxed);
-                c.flushed_bytes.fetch_add(batch.bytes(), Ordering::Relaxed);
-                c.frames.fetch_add(batch.frames, Ordering::Relaxed);
-                c.max_batch.fetch_max(batch.frames, Ordering::Relaxed);
-                c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
-                self.streams[i].end_flush();
-                let done = Stream::batches(&batch).into_iter();
-                let mut woken = self.advance(done.map(|(last, batch)| Lagging { last, stream: i, batch }));
-                self.tails.wake_threads(&mut woken.wakers);
-                self.streams[i].recycle_buffers(batch);
-                Ok(Some(self.wake_futures(woken, (!guest).then_some(i))))
-            }
-            Err(e) => {
-                self.poison(&e.to_string());
-                // The batch never ends, so the horizon can never pass it.
-                Err(e)
-            }
-        };
-        drop(unwinds);
-        flushed
+        if let Err(e) = done {
+            self.poison(&e.to_string());
+            // The batch never ends, so the horizon can never pass it.
+            return Err(e);
+        }
+        let c = &self.counters;
+        c.flushes.fetch_add(1, Ordering::Relaxed);
+        c.flushed_bytes.fetch_add(batch.bytes(), Ordering::Relaxed);
+        c.frames.fetch_add(batch.frames, Ordering::Relaxed);
+        c.max_batch.fetch_max(batch.frames, Ordering::Relaxed);
+        c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.streams[i].end_flush();
+        let done = Stream::batches(&batch).into_iter();
+        let mut woken = self.advance(done.map(|(last, batch)| Lagging { last, stream: i, batch }));
+        self.tails.wake_threads(&mut woken.wakers);
+        self.streams[i].recycle_buffers(batch);
+        Ok(woken)
     }
 
     /// Stores a manifest which says that there are commits in a segment, the first of which have
@@ -483,17 +492,26 @@ impl Log {
 
     /// Makes everything up to the present durable.
     pub(crate) fn flush_all(&self) -> Result<()> {
+        let mut late = Vec::new();
+        let done = self.flush_all_quietly(&mut late);
+        wake(late);
+        done
+    }
+
+    /// As [`Log::flush_all`], for who holds a lock that a waker may want, as one does that drops
+    /// the last handle: he wakes those in `late` when he has given it back, whatever this returns.
+    pub(crate) fn flush_all_quietly(&self, late: &mut Vec<Waker>) -> Result<()> {
         let target = self.last();
         while self.horizon() < target {
             let mut did = false;
             for i in 0..self.streams.len() {
-                did |= self.flush(i)?;
+                did |= self.flush_quietly(i, late)?;
             }
             if !did {
                 self.check()?;
                 if self.horizon() < target {
                     thread::yield_now();
-                    self.wake_futures(self.advance(std::iter::empty()), None);
+                    late.extend(self.advance(std::iter::empty()).wakers);
                 }
             }
         }
@@ -506,7 +524,7 @@ impl Log {
             let stop = self.is_stopping();
             match self.flush_as(i, false) {
                 Ok(Some(woken)) => {
-                    self.gather(woken);
+                    self.gather(self.wake_futures(woken, i));
                     if self.streams[i].is_urgent() {
                         continue;
                     }

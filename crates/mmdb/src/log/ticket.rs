@@ -87,7 +87,8 @@ impl Ticket {
         if let Some(deposed) = self.log().why_deposed() {
             return deposed;
         }
-        Error::Indeterminate { gsn: self.gsn, cause: self.log().cause() }
+        let cause = format!("its flush failed: {}; reopen to recover", self.log().cause());
+        Error::Indeterminate { gsn: self.gsn, cause }
     }
 
     /// Blocks until the commit is durable and returns its number. Returns at once for a lazy
@@ -113,6 +114,21 @@ impl Ticket {
             return Ok(self.gsn);
         }
         self.wait_durable()
+    }
+
+    /// As [`Ticket::wait`], for a call that has committed and ends with this: if what
+    /// [`crate::set_wait_check`] was given ends the wait, the caller must not take that for a
+    /// transaction of which nothing was done, and do it again.
+    #[doc(hidden)]
+    pub fn settle(&self) -> Result<u64> {
+        self.wait().map_err(|e| match e {
+            Error::Interrupted { .. } => {
+                let cause = "the wait for its flush was interrupted: it is done, and becomes durable \
+                             unless that fails";
+                Error::Indeterminate { gsn: self.gsn, cause: cause.into() }
+            }
+            other => other,
+        })
     }
 
     /// Blocks until the commit is durable, lazy or not.
@@ -230,8 +246,13 @@ impl Ticket {
     /// # Errors
     /// [`Error::Indeterminate`] if the flush failed.
     pub fn poll(&self) -> Result<bool> {
+        if self.lazy { Ok(true) } else { self.is_durable() }
+    }
+
+    /// As [`Ticket::poll`], lazy or not.
+    fn is_durable(&self) -> Result<bool> {
         documented("Ticket::poll", || {
-            if self.lazy || self.log().horizon() >= self.gsn {
+            if self.log().horizon() >= self.gsn {
                 return Ok(true);
             }
             if self.log().is_poisoned() {
@@ -250,21 +271,18 @@ impl Ticket {
             Ok(false)
         })
     }
-}
 
-impl Future for Ticket {
-    type Output = Result<u64>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<u64>> {
+    /// For a task: resolves once the commit is durable, lazy or not.
+    pub(crate) fn poll_durable(&self, cx: &mut Context<'_>) -> Poll<Result<u64>> {
         loop {
-            match Ticket::poll(&self) {
+            match self.is_durable() {
                 Ok(true) => return Poll::Ready(Ok(self.gsn)),
                 Err(e) => return Poll::Ready(Err(e)),
                 Ok(false) => {}
             }
             if self.log().background {
                 self.demand_others();
-                if self.batch.is_none() {
+                if self.batch.is_none() || self.lazy {
                     self.log().streams[self.stream].demand(self.gsn);
                 }
             }
@@ -280,5 +298,13 @@ impl Future for Ticket {
                 }
             }
         }
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<u64>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<u64>> {
+        if self.lazy { Poll::Ready(Ok(self.gsn)) } else { self.poll_durable(cx) }
     }
 }

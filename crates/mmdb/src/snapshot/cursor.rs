@@ -41,6 +41,8 @@ pub struct SnapshotCursor<'a, 'db> {
     /// Rows that were read together, and where each lies.
     rows: Vec<u8>,
     ranges: VecDeque<Range<usize>>,
+    /// It has returned an error, and returns it again.
+    failed: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,8 @@ enum Source {
 impl<'a, 'db> SnapshotCursor<'a, 'db> {
     fn new(snapshot: &'a Snapshot<'db>, table: &Arc<TableInner>, source: Source) -> Self {
         let (rows, ranges) = (Vec::new(), VecDeque::new());
-        SnapshotCursor { snapshot, table: table.clone(), source, reverse: false, rows, ranges }
+        let (table, reverse, failed) = (table.clone(), false, false);
+        SnapshotCursor { snapshot, table, source, reverse, rows, ranges, failed }
     }
 
     pub(super) fn empty(snapshot: &'a Snapshot<'db>, table: &Arc<TableInner>) -> Self {
@@ -122,6 +125,9 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
     fn fill(&mut self) -> Result<bool> {
         self.rows.clear();
         self.ranges.clear();
+        if self.failed {
+            return self.stands().map(|()| false);
+        }
         let (t, snapshot) = (&*self.table, self.snapshot);
         match &mut self.source {
             Source::Ordered { done: true, .. } => return Ok(false),
@@ -190,8 +196,21 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
                 }
             }
         }
-        // Now that it is read.
-        self.snapshot.stands(&self.table).map(|()| true)
+        self.stands().map(|()| true)
+    }
+
+    /// Whether what was just read is what the snapshot shows. If not, nothing of it is shown, now
+    /// or later, and the cursor does not come to its end: what became of the table stays so.
+    fn stands(&mut self) -> Result<()> {
+        let done = match &self.source {
+            Source::Ordered { index, .. } => self.snapshot.stands_by(&self.table, *index),
+            Source::Places { .. } => self.snapshot.stands(&self.table),
+        };
+        if done.is_err() {
+            self.failed = true;
+            self.ranges.clear();
+        }
+        done
     }
 
     /// What `read` makes of the next row, which is lent to it.
@@ -212,7 +231,8 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
     ///
     /// # Errors
     /// [`crate::Error::SnapshotExpired`]; [`crate::Error::NoSuchTable`] if the table was filled or
-    /// dropped since.
+    /// dropped since, [`crate::Error::NoSuchIndex`] if the index was. Rows are missing then, and
+    /// every further call returns it again.
     pub fn next_with<T>(&mut self, read: impl FnOnce(RowView<'_>) -> T) -> Result<Option<T>> {
         documented("SnapshotCursor::next_with", || {
             loop {

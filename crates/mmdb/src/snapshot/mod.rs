@@ -137,6 +137,13 @@ impl<'db> Snapshot<'db> {
         if same { Ok(()) } else { Err(t.gone()) }
     }
 
+    /// As [`Snapshot::stands`], of what was read by index `ix`: one that was dropped has forgotten
+    /// its entries, whatever the snapshot shows.
+    fn stands_by(&self, t: &TableInner, ix: usize) -> Result<()> {
+        self.stands(t)?;
+        if t.keeps_index(ix) { Ok(()) } else { Err(t.index_gone(ix)) }
+    }
+
     /// Appends the row that the snapshot shows at `rid` to `out`. False if it shows none.
     fn read(&self, t: &TableInner, rid: Rid, out: &mut Vec<u8>) -> Result<bool> {
         let c = t.container(rid)?;
@@ -377,7 +384,7 @@ impl<'db> Snapshot<'db> {
                     rows.push(RowView { bytes: &row, layout: &t.layout }.to_row());
                 }
             }
-            self.stands(t)?;
+            self.stands_by(t, ix)?;
             Ok(rows)
         })
     }

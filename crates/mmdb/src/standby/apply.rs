@@ -57,11 +57,12 @@ impl Applier {
         })?;
         // Behind the append nothing can fail, and if something does the memory is not to be
         // believed.
-        let whole = PoisonIfPanicking::during(log, "the application of a frame");
-        let (number, _) = stream.append(log, body, crc32c::crc32c(body), true)?;
-        assert_eq!(number, gsn, "nobody else takes numbers on a standby");
-        self.change(e, &tables);
-        drop(whole);
+        PoisonIfPanicking::during(log, "the application of a frame", || {
+            let (number, _) = stream.append(log, body, crc32c::crc32c(body), true)?;
+            assert_eq!(number, gsn, "nobody else takes numbers on a standby");
+            self.change(e, &tables);
+            Ok(())
+        })?;
         drop(tables);
         e.counters.commits[0].fetch_add(1, Ordering::Relaxed);
         Ok(())

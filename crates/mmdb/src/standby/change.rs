@@ -5,6 +5,7 @@
 //! commit behind it is logged before it is stated.
 
 use super::lineage::Change;
+use crate::admin::Admin;
 use crate::alter::{fill_index, put_schema};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use crate::index::Index;
 use crate::manifest::MAX_TABLES;
 use crate::register::ManifestState;
 use crate::sabotage::has_defect;
-use crate::schema::Schema;
+use crate::schema::{Logging, Schema};
 use crate::table::TableInner;
 use std::sync::Arc;
 
@@ -79,6 +80,14 @@ impl Engine {
                 }
                 let new = Arc::new(table.redefined(schema.clone(), indexes));
                 let filled = fresh.iter().try_for_each(|index| fill_index(self, &new, index));
+                // Rows that the primary has share no key of it.
+                if let Err(Error::DuplicateKey { .. } | Error::Conflict { .. }) = &filled {
+                    fresh.iter().for_each(|index| self.discard_index(index));
+                    if table.logging == Logging::Logged {
+                        return Err(damaged(&change, "rows that are here share a key of an index"));
+                    }
+                    return self.give_up_rows(&mut admin, &table, schema, next);
+                }
                 if let Err(e) = filled.and_then(|()| self.state(&mut admin, next).map(drop)) {
                     fresh.iter().for_each(|index| self.discard_index(index));
                     return Err(e);
@@ -96,11 +105,37 @@ impl Engine {
                         index.finish();
                     }
                 });
-                let gone = |old: &&Index| now.indexes.iter().all(|def| def.name != old.def.name);
+                let gone = |old: &&Index| new.indexes.iter().all(|index| !index.is_same(old));
                 table.indexes.iter().filter(gone).for_each(|old| self.discard_index(old));
             }
             (None, None) => drop(self.state(&mut admin, next)?),
         }
+        Ok(())
+    }
+
+    /// Follows a change that a table's rows contradict: those of one that is not logged are as they
+    /// were when the standby was copied, and the primary's have changed since. Which of them could
+    /// stay nobody knows, so the table goes on empty, durably with the change: whoever opens or
+    /// promotes the standby finds no row that its definition forbids.
+    #[cold]
+    fn give_up_rows(
+        &self,
+        admin: &mut Admin,
+        table: &Arc<TableInner>,
+        schema: &Schema,
+        mut next: ManifestState,
+    ) -> Result<()> {
+        if !has_defect!(self.log.defect, KeepsContradictingRows) {
+            next.published.iter_mut().for_each(|p| p.images.retain(|i| i.table != table.id));
+        }
+        self.state(admin, next)?;
+        let empty = Arc::new(table.emptied(schema.clone()));
+        self.exchange_table(table, &empty, false, || {
+            let begun = table.life.begin_drop();
+            assert!(begun, "nobody fills or drops tables of a standby");
+        });
+        admin.forget_images(table.id);
+        table.discard_rows();
         Ok(())
     }
 

@@ -36,8 +36,8 @@ impl Ticket {
         })
     }
 
-    /// The same for a task: resolves once the commit is durable here and `standbys` standbys have
-    /// acknowledged it. It has no time limit of its own.
+    /// The same for a task: resolves once the commit, lazy or not, is durable here and `standbys`
+    /// standbys have acknowledged it. It has no time limit of its own.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -56,7 +56,7 @@ impl Ticket {
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     pub fn standbys(self, standbys: usize) -> Confirmation {
-        Confirmation { ticket: self, standbys }
+        Confirmation { ticket: self, standbys, number: None }
     }
 }
 
@@ -76,27 +76,37 @@ impl Ticket {
 pub struct Confirmation {
     ticket: Ticket,
     standbys: usize,
+    /// Of its waker among those that wait for acknowledgements, once it was one.
+    number: Option<u64>,
+}
+
+impl Drop for Confirmation {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.ticket.log().tails.forget_commit(number);
+        }
+    }
 }
 
 impl Future for Confirmation {
     type Output = Result<u64>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<u64>> {
-        let (wanted, gsn) = (self.standbys, self.ticket.gsn());
+        let gsn = self.ticket.gsn();
         if self.ticket.log().horizon() < gsn {
-            // Of a lazy one nothing is awaited here: a standby has it only once it is durable.
-            match Pin::new(&mut self.ticket).poll(cx) {
+            match self.ticket.poll_durable(cx) {
                 Poll::Ready(Ok(_)) => {}
                 other => return other,
             }
         }
-        let log = self.ticket.log();
-        if !log.tails.register_commit(gsn, wanted, cx.waker()) {
+        let Confirmation { ticket, standbys, number } = &mut *self;
+        let log = ticket.log();
+        if !log.tails.register_commit(number, gsn, *standbys, cx.waker()) {
             return Poll::Ready(Ok(gsn));
         }
         // Registered first: who poisons wakes whoever is registered.
         match log.check() {
-            Err(Error::Poisoned { .. }) => Poll::Ready(Err(self.ticket.failed())),
+            Err(Error::Poisoned { .. }) => Poll::Ready(Err(ticket.failed())),
             Err(e) => Poll::Ready(Err(e)),
             Ok(()) => Poll::Pending,
         }

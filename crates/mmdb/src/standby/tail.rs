@@ -299,7 +299,7 @@ impl Tail {
                 Err(e) => return Poll::Ready(Err(e)),
                 Ok(None) => {}
             }
-            if self.log.tails.register_unless(|| self.has_more(), cx.waker()) {
+            if self.log.tails.register_unless(self.number, || self.has_more(), cx.waker()) {
                 return Poll::Pending;
             }
         }

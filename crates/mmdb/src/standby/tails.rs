@@ -2,11 +2,13 @@
 //!
 //! Nothing of this is on the way of a commit. A flush reads one word to see whether anybody waits
 //! for frames. Nobody takes another lock while he holds the one here: whoever wakes may hold any.
+//! Nor is a waker copied or dropped under it, which is the caller's code too, and may end a wait
+//! that is registered here.
 
 use super::lineage::Lineage;
 use super::position::Position;
 use crate::error::{Error, Result};
-use crate::log::Log;
+use crate::log::{Log, wake};
 use crate::manifest::Epoch;
 use crate::sabotage::has_defect;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -28,10 +30,11 @@ struct State {
     standbys: BTreeMap<String, Position>,
     /// What is stated of the lineage.
     lineage: Option<Arc<Lineage>>,
-    /// Of futures that wait for frames.
-    readers: Vec<Waker>,
-    /// Of futures that wait for acknowledgements.
-    commits: Vec<Waker>,
+    /// Of tails that wait for frames, by the tail's number.
+    readers: BTreeMap<u64, Waker>,
+    /// Of futures that wait for acknowledgements, each by its number.
+    commits: BTreeMap<u64, Waker>,
+    last_commit: u64,
 }
 
 /// Tails and standbys of a log.
@@ -73,7 +76,10 @@ impl Tails {
     pub(crate) fn close(&self, number: u64) {
         let mut state = self.state.lock();
         state.given.remove(&number);
+        let waker = state.readers.remove(&number);
         self.open.store(state.given.len(), Ordering::SeqCst);
+        drop(state);
+        drop(waker);
     }
 
     pub(crate) fn has_given(&self, number: u64, gsn: u64) {
@@ -130,7 +136,8 @@ impl Tails {
 
     #[cold]
     fn wake_readers(&self, wakers: &mut Vec<Waker>) {
-        wakers.append(&mut self.state.lock().readers);
+        let readers = std::mem::take(&mut self.state.lock().readers);
+        wakers.extend(readers.into_values());
         self.moved.notify_all();
     }
 
@@ -138,15 +145,16 @@ impl Tails {
     pub(crate) fn wake(&self) {
         let mut wakers = Vec::new();
         self.wake_threads(&mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
+        wake(wakers);
     }
 
     /// The log has ended or was poisoned.
     pub(crate) fn wake_all(&self) {
-        let mut wakers = std::mem::take(&mut self.state.lock().commits);
+        let commits = std::mem::take(&mut self.state.lock().commits);
+        let mut wakers = commits.into_values().collect();
         self.wake_readers(&mut wakers);
         self.acknowledged.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wake(wakers);
     }
 
     /// Sleeps until woken, unless it is so already.
@@ -157,15 +165,17 @@ impl Tails {
         }
     }
 
-    /// Has a future woken, unless it is so already: then false.
-    pub(crate) fn register_unless(&self, is_so: impl Fn() -> bool, waker: &Waker) -> bool {
+    /// Has the future of tail `number` woken, unless it is so already: then false.
+    pub(crate) fn register_unless(&self, number: u64, is_so: impl Fn() -> bool, waker: &Waker) -> bool {
+        let waker = waker.clone();
         let mut state = self.state.lock();
         if is_so() {
+            drop(state);
             return false;
         }
-        if !state.readers.iter().any(|there| there.will_wake(waker)) {
-            state.readers.push(waker.clone());
-        }
+        let before = state.readers.insert(number, waker);
+        drop(state);
+        drop(before);
         true
     }
 
@@ -177,10 +187,10 @@ impl Tails {
             Some(there) => *there = position,
             None => drop(state.standbys.insert(standby.to_owned(), position)),
         }
-        let wakers = std::mem::take(&mut state.commits);
+        let commits = std::mem::take(&mut state.commits);
         drop(state);
         self.acknowledged.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wake(commits.into_values());
     }
 
     pub(crate) fn forget(&self, standby: &str) -> bool {
@@ -220,16 +230,35 @@ impl Tails {
         }
     }
 
-    /// Has a future woken at the next acknowledgement, unless `wanted` standbys have commit `gsn`:
-    /// then false.
-    pub(crate) fn register_commit(&self, gsn: u64, wanted: usize, waker: &Waker) -> bool {
+    /// Has future `number`, which gets a number here if it has none, woken at the next
+    /// acknowledgement, unless `wanted` standbys have commit `gsn`: then false.
+    pub(crate) fn register_commit(
+        &self,
+        number: &mut Option<u64>,
+        gsn: u64,
+        wanted: usize,
+        waker: &Waker,
+    ) -> bool {
+        let waker = waker.clone();
         let mut state = self.state.lock();
-        if Self::count_in(&state, gsn) >= wanted {
-            return false;
-        }
-        if !state.commits.iter().any(|there| there.will_wake(waker)) {
-            state.commits.push(waker.clone());
-        }
-        true
+        let is_so = Self::count_in(&state, gsn) >= wanted;
+        let before = if is_so {
+            number.and_then(|number| state.commits.remove(&number))
+        } else {
+            let number = *number.get_or_insert_with(|| {
+                state.last_commit += 1;
+                state.last_commit
+            });
+            state.commits.insert(number, waker)
+        };
+        drop(state);
+        drop(before);
+        !is_so
+    }
+
+    /// Nobody waits for that future any more.
+    pub(crate) fn forget_commit(&self, number: u64) {
+        let waker = self.state.lock().commits.remove(&number);
+        drop(waker);
     }
 }

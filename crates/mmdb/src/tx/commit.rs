@@ -69,18 +69,19 @@ impl Transaction<'_> {
             self.goes_through(&tables)?;
             // Behind the append nothing can fail, and if something does the memory is not to be
             // believed.
-            let whole = PoisonIfPanicking::during(log, "a commit");
-            let (gsn, batch) = if self.build_body(&tables)? {
-                let crc = crc32c::crc32c(&self.s.body);
-                let (gsn, batch) = log.streams[stream].append(log, &self.s.body, crc, !lazy)?;
-                (gsn, Some(batch))
-            } else {
-                // What was read may not be durable yet; nobody may act on what a crash could take
-                // back.
-                (log.last(), None)
-            };
-            self.apply(&tables);
-            drop(whole);
+            let (gsn, batch) = PoisonIfPanicking::during(log, "a commit", || {
+                let numbered = if self.build_body(&tables)? {
+                    let crc = crc32c::crc32c(&self.s.body);
+                    let (gsn, batch) = log.streams[stream].append(log, &self.s.body, crc, !lazy)?;
+                    (gsn, Some(batch))
+                } else {
+                    // What was read may not be durable yet; nobody may act on what a crash could
+                    // take back.
+                    (log.last(), None)
+                };
+                self.apply(&tables);
+                Ok::<_, Error>(numbered)
+            })?;
             self.unlock(&tables);
             drop(tables);
             self.open = false;

@@ -296,7 +296,8 @@ impl<'a, 'db> Cursor<'a, 'db> {
                 }
             }
         }
-        Ok(())
+        // Now that it is read.
+        tx.require_same(t)
     }
 
     /// Puts the next committed row into `self.row`, if it comes before the next own one. False if

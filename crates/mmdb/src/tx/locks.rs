@@ -91,6 +91,14 @@ impl Transaction<'_> {
         error
     }
 
+    /// Refuses what was just read of a table without locking that is not what it was: rows, or the
+    /// entries of an index, may have been given back, and then what is missing is no answer. Who
+    /// locks a table keeps it as it is.
+    #[inline]
+    pub(super) fn require_same(&mut self, t: &TableInner) -> Result<()> {
+        if t.locking == Locking::None && self.is_outdated(t) { Err(self.outdated(t)) } else { Ok(()) }
+    }
+
     /// Whether this transaction has used the table in another life or with another definition.
     #[inline]
     pub(super) fn is_outdated(&self, t: &TableInner) -> bool {

@@ -580,6 +580,7 @@ impl<'db> Transaction<'db> {
                 }
                 self.s.arena.truncate(start);
             }
+            self.require_same(t)?;
             for i in self.s.writes.all_by_key(t, ix, &k, h, &self.s.arena) {
                 rows.push(self.row(t, self.s.writes[i].after.clone()));
             }

@@ -1,0 +1,88 @@
+//! A medium in memory whose syncs of segments wait while its gate is shut.
+use mmdb::medium::{Medium, MediumFile, MemoryMedium};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+
+/// Whether it is shut, and how many wait.
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<(Mutex<(bool, u32)>, Condvar)>);
+
+impl Gate {
+    pub fn set(&self, shut: bool) {
+        self.0.0.lock().unwrap().0 = shut;
+        self.0.1.notify_all();
+    }
+
+    pub fn has_waiter(&self) -> bool {
+        self.0.0.lock().unwrap().1 > 0
+    }
+
+    fn pass(&self) {
+        let mut state = self.0.0.lock().unwrap();
+        state.1 += 1;
+        while state.0 {
+            state = self.0.1.wait(state).unwrap();
+        }
+        state.1 -= 1;
+    }
+}
+
+#[derive(Debug)]
+pub struct Slow(pub MemoryMedium, pub Gate);
+
+#[derive(Debug)]
+struct SlowFile(Arc<dyn MediumFile>, Option<Gate>);
+
+impl Slow {
+    fn slowed(&self, path: &Path, file: Arc<dyn MediumFile>) -> Arc<dyn MediumFile> {
+        let is_segment = path.to_string_lossy().contains("segment-");
+        Arc::new(SlowFile(file, is_segment.then(|| self.1.clone())))
+    }
+}
+
+impl Medium for Slow {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        Ok(self.slowed(path, self.0.open(path)?))
+    }
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        Ok(self.slowed(path, self.0.create(path)?))
+    }
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.create_dir(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.0.list(dir)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.0.lock(path)
+    }
+}
+
+impl MediumFile for SlowFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write_at(offset, data)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.1.iter().for_each(Gate::pass);
+        self.0.sync()
+    }
+    fn preallocate(&self, len: u64) -> io::Result<()> {
+        self.0.preallocate(len)
+    }
+}
