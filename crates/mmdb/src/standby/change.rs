@@ -5,7 +5,7 @@
 //! commit behind it is logged before it is stated.
 
 use super::lineage::Change;
-use crate::alter::{fill_index, put_schema};
+use crate::alter::{fill_index, put_schema, refuse_doubled};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -78,7 +78,10 @@ impl Engine {
                     return Err(damaged(&change, "it has another primary key"));
                 }
                 let new = Arc::new(table.redefined(schema.clone(), indexes));
-                let filled = fresh.iter().try_for_each(|index| fill_index(self, &new, index));
+                let filled = fresh.iter().try_for_each(|index| {
+                    fill_index(self, &new, index)?;
+                    refuse_doubled(self, &new, index)
+                });
                 if let Err(e) = filled.and_then(|()| self.state(&mut admin, next).map(drop)) {
                     fresh.iter().for_each(|index| self.discard_index(index));
                     return Err(e);
