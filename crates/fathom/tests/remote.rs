@@ -245,14 +245,16 @@ fn what_reaches_the_device_there_is_traced_as_here() {
         );
         place.rows("r.db", &query).parse().unwrap_or_else(|_| panic!("{machine}: {what} is not known"))
     };
-    for what in [
-        "sum(op = 'flush')",
-        "sum(bytes * (cause = 'wal'))",
-        "sum(bytes * (cause = 'rollback-journal'))",
-        "sum(bytes * (cause = 'file-system-journal'))",
+    // Where a log lies that grows is looked at meanwhile, on a busy machine later: what came before
+    // has no cause.
+    for (what, most) in [
+        ("sum(op = 'flush')", 0.1),
+        ("sum(bytes * (cause = 'wal'))", 0.5),
+        ("sum(bytes * (cause = 'rollback-journal'))", 0.1),
+        ("sum(bytes * (cause = 'file-system-journal'))", 0.1),
     ] {
         let (here, there) = (of("local", what), of("ssh:board", what));
-        assert!(here > 0.0 && (there / here - 1.0).abs() < 0.1, "{what}: {here} here, {there} there");
+        assert!(here > 0.0 && (there / here - 1.0).abs() < most, "{what}: {here} here, {there} there");
     }
     server.is_clean_within(CLEAN);
 }

@@ -351,7 +351,8 @@ impl Database {
     /// [`Error::DuplicateKey`] with the least key that two rows share, if it is to be unique;
     /// [`Error::Schema`] if there is such an index; [`Error::NoSuchColumn`];
     /// [`Error::MemoryLimit`]; [`Error::LockTimeout`] if the table is still busy after
-    /// [`crate::Options::lock_timeout`]; [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`];
+    /// [`crate::Options::lock_timeout`], when this begins or, if it is to be unique, when all rows are
+    /// in it; [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`];
     /// [`Error::NoSuchTable`], [`Error::TableChanged`]. Nothing is left then.
     pub fn create_index(&self, table: &Table, index: NewIndex) -> Result<()> {
         documented("Database::create_index", || {
@@ -371,7 +372,9 @@ impl Database {
             let mut indexes = mine.indexes.clone();
             indexes.push(fresh.clone());
             let growing = self.begin_index(mine, &fresh, indexes.clone())?;
-            let filled = fill_index(e, &growing, &fresh);
+            let filled = fill_index(e, &growing, &fresh)
+                .and_then(|()| self.outlast_users(&growing, &fresh))
+                .and_then(|()| refuse_doubled(e, &growing, &fresh));
             let built = filled.and_then(|()| e.keep_rows(&growing, &fresh)).and_then(|()| {
                 let mut admin = e.admin.lock();
                 let mut next = ManifestState::clone(&e.stated());
@@ -411,6 +414,16 @@ impl Database {
         });
         drop(tx);
         Ok(growing)
+    }
+
+    /// Waits until every transaction is over that may have looked for a key in a unique index
+    /// before the row that has it was entered. Those that begin now find it, so that after this no
+    /// key is doubled any more; who changes rows without locks looks again at the commit.
+    fn outlast_users(&self, growing: &Arc<TableInner>, fresh: &Index) -> Result<()> {
+        if !fresh.def.unique || has_defect!(self.0.engine.options.defect(), OutlastsNobody) {
+            return Ok(());
+        }
+        self.locked_whole(growing).map(drop)
     }
 
     /// Changes a table's definition: states it, and then lets everybody find it.
@@ -578,6 +591,11 @@ pub(crate) fn fill_index(e: &Engine, t: &TableInner, index: &Index) -> Result<()
         // Who waits for the latch goes first.
         thread::yield_now();
     }
+    Ok(())
+}
+
+/// Refuses a unique index that has all rows, if two of them share a key.
+pub(crate) fn refuse_doubled(e: &Engine, t: &TableInner, index: &Index) -> Result<()> {
     let Some(doubts) = index.doubts() else { return Ok(()) };
     // Two rows that have a key after the same commits have it for good.
     let doubled = e.quiesced(|| {

@@ -90,6 +90,9 @@ pub enum Sabotage {
     StatesUniqueEarly,
     /// Commits do not maintain an index that is being built.
     BuildsAlone,
+    /// The build of a unique index does not wait for those who looked for their key before it had
+    /// come to the row that has it.
+    OutlastsNobody,
     /// Recovery does not ask whether there are commits in a segment in which the manifest knows of
     /// some.
     BelievesEmptySegments,

@@ -12,7 +12,7 @@
 //! dropped are states that are changed by compare-and-swap.
 #![allow(clippy::unwrap_used)]
 
-use mmdb::{ColumnType, Database, Error, Locking, Logging, Options, Schema, Table};
+use mmdb::{ColumnType, Database, Error, Locking, Logging, NewIndex, Options, Schema, Table};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -162,4 +162,22 @@ fn a_table_that_is_filled_while_a_drop_waits_is_not_dropped_and_one_that_was_dro
     assert_eq!(db.tables().len(), 1);
     assert!(is_there(&db, &db.table("t").unwrap(), 1));
     db.verify().unwrap();
+}
+
+/// What happened: an index that was made later let a fill give two rows one key.
+#[test]
+fn a_fill_is_refused_for_doubled_keys_of_an_index_that_was_made_later() {
+    for index in [NewIndex::hash("k", &["k"]), NewIndex::ordered("k", &["k"])] {
+        let db = Database::in_memory().unwrap();
+        let schema = Schema::new("t").column("id", ColumnType::Int64).column("k", ColumnType::Int64);
+        let t = db.create_table(schema.primary_key(&["id"]).logging(Logging::Volatile)).unwrap();
+        db.create_index(&t, index.unique()).unwrap();
+        let fill = db.fill(&t).unwrap();
+        let mut writer = fill.writer();
+        writer.put(&[1.into(), 7.into()]).unwrap();
+        writer.put(&[2.into(), 7.into()]).unwrap();
+        drop(writer);
+        let done = fill.finish();
+        assert!(matches!(done, Err(Error::DuplicateKey { .. })), "{done:?}: two rows share a unique key");
+    }
 }

@@ -309,8 +309,10 @@ impl Index {
         spawner: &Spawner,
     ) -> Result<(), Rid> {
         match &self.body {
-            Body::Hash(h) => h.build(&entries, self.distinct, threads, spawner),
-            Body::Ordered(o) => o.build(entries.into_iter().flatten().collect()),
+            // One that was built beside commits has entries with their places, and is unique all
+            // the same.
+            Body::Hash(h) => h.build(&entries, self.distinct || self.def.unique, threads, spawner),
+            Body::Ordered(o) => o.build(entries.into_iter().flatten().collect(), self.def.unique),
         }
     }
 

@@ -314,14 +314,26 @@ impl OrderedIndex {
         self.len.load(Ordering::Relaxed)
     }
 
-    pub(super) fn build(&self, mut entries: Vec<Entry>) -> Result<(), Rid> {
+    /// An error is a row whose key another one has, of a `unique` index or of one whose entries are
+    /// keys alone.
+    pub(super) fn build(&self, mut entries: Vec<Entry>, unique: bool) -> Result<(), Rid> {
         if !self.distinct {
             for (k, r) in &mut entries {
                 *k = self.stored(k.as_slice(), *r);
             }
         }
         entries.sort_unstable();
-        let second = entries.windows(2).find(|two| two[0].0 == two[1].0).map(|two| two[1].1);
+        let key = |entry: &Entry| {
+            let stored = entry.0.as_slice();
+            let place = if self.distinct { 0 } else { size_of::<Rid>() };
+            stored.len().saturating_sub(place)
+        };
+        let is_same = |two: &[Entry]| {
+            let [one, other] = two else { return false };
+            one.0.as_slice().get(..key(one)) == other.0.as_slice().get(..key(other))
+        };
+        let is_looked_for = unique || self.distinct;
+        let second = entries.windows(2).find(|two| is_looked_for && is_same(two)).map(|two| two[1].1);
         let mut leaves: Leaves = BTreeMap::new();
         let mut taken = 0;
         for part in entries.chunks(FILL) {
@@ -396,7 +408,7 @@ mod tests {
             let index = OrderedIndex::new(true, Gauge::default());
             let mut model = Model::new();
             model.extend(built.iter().map(|&n| (key(n), Rid(u64::from(n)))));
-            prop_assert_eq!(index.build(model.iter().map(|(k, r)| (KeyBuf::new(k), *r)).collect()), Ok(()));
+            prop_assert_eq!(index.build(model.iter().map(|(k, r)| (KeyBuf::new(k), *r)).collect(), false), Ok(()));
             for (add, first, count) in steps {
                 for n in (first..first + count).map(|n| n % 2000) {
                     let rid = Rid(u64::from(n));

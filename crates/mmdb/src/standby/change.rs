@@ -6,7 +6,7 @@
 
 use super::lineage::Change;
 use crate::admin::Admin;
-use crate::alter::{fill_index, put_schema};
+use crate::alter::{fill_index, put_schema, refuse_doubled};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -79,7 +79,10 @@ impl Engine {
                     return Err(damaged(&change, "it has another primary key"));
                 }
                 let new = Arc::new(table.redefined(schema.clone(), indexes));
-                let filled = fresh.iter().try_for_each(|index| fill_index(self, &new, index));
+                let filled = fresh.iter().try_for_each(|index| {
+                    fill_index(self, &new, index)?;
+                    refuse_doubled(self, &new, index)
+                });
                 // Rows that the primary has share no key of it.
                 if let Err(Error::DuplicateKey { .. } | Error::Conflict { .. }) = &filled {
                     fresh.iter().for_each(|index| self.discard_index(index));
