@@ -24,10 +24,11 @@ fn is_doubled(sabotage: Sabotage, rounds: usize) -> bool {
     // Of a class of slots of its own, so in the last container: the build comes to it last.
     let pad = "p".repeat(3000);
     db.run(|tx| tx.insert(&t, &[(-1).into(), (-7).into(), (&*pad).into()])).unwrap();
-    (0..rounds).any(|_| {
+    (0..rounds).any(|round| {
         let (is_built, is_put) = std::thread::scope(|scope| {
             let build = scope.spawn(|| db.create_index(&t, NewIndex::hash("k", &["k"]).unique()).is_ok());
-            std::thread::sleep(Duration::from_millis(3));
+            // How long the build takes depends on the machine.
+            std::thread::sleep(Duration::from_micros(3000 + 700 * (round as u64 % 30)));
             let mut tx = db.begin().unwrap();
             let looked = tx.insert(&t, &[(-2).into(), (-7).into(), "".into()]);
             let begin = Instant::now();
