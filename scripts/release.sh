@@ -41,7 +41,12 @@ here=$machines/fathom-$(uname -m)
 
 # A kernel that is there already takes no time; what it lacks is said.
 if [ -z "${FATHOM_BUILT-}" ] && [ "$(uname -m)" = x86_64 ] && [[ " $* " = *" x86_64 "* ]]; then
-  "$here" stack kernel && kernel=$("$here" stack kernel | sed -n '1s/^.*: //p') || echo "note: the guest kernel was not built"
+  if built=$("$here" stack kernel); then
+    echo "$built"
+    kernel=$(sed -n '1s/^.*: //p' <<<"$built")
+  else
+    echo "note: the guest kernel was not built"
+  fi
 fi
 
 debian() { case $1 in x86_64) echo amd64 ;; aarch64) echo arm64 ;; armv7) echo armhf ;; esac; }

@@ -454,6 +454,19 @@ fn of_device(recording: &Recording) -> Vec<Timed> {
 mod tests {
     use super::*;
 
+    /// A flush that the model answers after so long, and the device after so long.
+    fn flush(at_ns: u64, model_ns: u64, answered_ns: u64) -> RequestTimes {
+        RequestTimes {
+            kind: FLUSH,
+            bytes: 0,
+            arrival_ns: at_ns,
+            asked_ns: at_ns + model_ns,
+            given_ns: at_ns + answered_ns,
+            early_ns: 0,
+            offset: 0,
+        }
+    }
+
     /// What happened: the report calls a cell `gmail WAL/FULL`, its results call it
     /// `gmail wal/full sd-slow`, and only the latter was taken.
     #[test]
@@ -479,15 +492,7 @@ mod tests {
             wall_ns: 500 + number * 100,
         };
         // Each is answered 100 ns later than the model has it.
-        let flush = |at_ns: u64| RequestTimes {
-            kind: FLUSH,
-            bytes: 0,
-            arrival_ns: at_ns,
-            asked_ns: at_ns + 200,
-            given_ns: at_ns + 300,
-            early_ns: 0,
-            offset: 0,
-        };
+        let flush = |at_ns: u64| flush(at_ns, 200, 300);
         let executions: Vec<Execution> = (0..3).map(execution).collect();
         let window = Window {
             phase: "insert".into(),
@@ -527,15 +532,7 @@ mod tests {
             // The commits, 6 to 8, take longest.
             wall_ns: 10 + number * 100,
         };
-        let flush = |at_ns: u64| RequestTimes {
-            kind: FLUSH,
-            bytes: 0,
-            arrival_ns: at_ns,
-            asked_ns: at_ns + 5,
-            given_ns: at_ns + 5,
-            early_ns: 0,
-            offset: 0,
-        };
+        let flush = |at_ns: u64| flush(at_ns, 5, 5);
         let executions: Vec<Execution> = (0..9).map(execution).collect();
         let served = vec![vec![flush(6001), flush(7001), flush(8001), flush(8999)]];
         let recording =

@@ -158,9 +158,36 @@ impl Connection {
         self.answer(limit)
     }
 
+    /// As [`Connection::ask`], of what begins something long: a wish to stop ends the wait, and with
+    /// it the connection; the agent then undoes what it has.
+    pub fn ask_unless_stopped(
+        &mut self,
+        ask: &Question,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Answer, Failure> {
+        self.tell(ask)?;
+        let begin = Instant::now();
+        loop {
+            match self.hear(GLANCE)? {
+                ProgramOutput::Silence if interrupt.is_raised() => {
+                    return Err(Failure::Lost(format!("{}: stopped by a signal", self.target)));
+                }
+                ProgramOutput::Silence if begin.elapsed() < limit => {}
+                heard => return self.answered(heard, limit),
+            }
+        }
+    }
+
     /// The next answer.
     pub fn answer(&mut self, limit: Duration) -> Result<Answer, Failure> {
-        match self.hear(limit)? {
+        let heard = self.hear(limit)?;
+        self.answered(heard, limit)
+    }
+
+    /// What came within `limit`, if it is an answer.
+    fn answered(&self, heard: ProgramOutput, limit: Duration) -> Result<Answer, Failure> {
+        match heard {
             ProgramOutput::Answer(Answer::Refused { problem }) => Err(Failure::Refused(problem)),
             ProgramOutput::Answer(answer) => Ok(answer),
             ProgramOutput::Raw(line) => Err(self.nonsense(&line)),

@@ -261,35 +261,11 @@ impl Remote {
         answer.map_err(|failure| self.lost(failure))
     }
 
-    /// As [`Remote::ask`], of what begins something long: a signal ends the wait and the connection,
-    /// and the agent then undoes what it has.
+    /// See [`Connection::ask_unless_stopped`].
     fn ask_unless_stopped(&mut self, ask: &Question) -> Result<Answer, String> {
-        self.tell(ask)?;
-        let begin = Instant::now();
-        loop {
-            match self.hear(GLANCE)? {
-                ProgramOutput::Silence if self.interrupt.is_raised() => {
-                    self.connection = None;
-                    return Err(format!("{}: stopped by a signal", self.target));
-                }
-                ProgramOutput::Silence if begin.elapsed() < STACK_LIMIT => {}
-                ProgramOutput::Silence => {
-                    self.connection = None;
-                    return Err(format!(
-                        "{}: its agent has not answered for {} s",
-                        self.target,
-                        STACK_LIMIT.as_secs()
-                    ));
-                }
-                ProgramOutput::Answer(Answer::Refused { problem }) => return Err(problem),
-                ProgramOutput::Answer(answer) => return Ok(answer),
-                ProgramOutput::Raw(line) => {
-                    let line = String::from_utf8_lossy(&line).into_owned();
-                    self.connection = None;
-                    return Err(format!("{}: its agent wrote what is no answer: {line:.80?}", self.target));
-                }
-            }
-        }
+        let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
+        let answer = connection.ask_unless_stopped(ask, STACK_LIMIT, &self.interrupt);
+        answer.map_err(|failure| self.lost(failure))
     }
 
     fn answer(&mut self) -> Result<Answer, String> {
