@@ -6,19 +6,22 @@ const LIVE: u64 = 0;
 const FILLED: u64 = 1;
 const DROPPED: u64 = 2;
 const STATES: u64 = 4;
-/// Each change of the table's definition adds this,
+/// Each change of the table's definition that leaves its rows alone adds this,
 const DEFINITION: u64 = STATES;
+/// each change of its columns this (a life has at most 2^14, one for each generation of rows),
+const SHAPE: u64 = 1 << 26;
 /// and each new life this.
-const LIFE: u64 = 1 << 34;
+const LIFE: u64 = 1 << 42;
 
 /// What becomes of a table: live, taken away to be filled, or dropped. Every change is from one
 /// known state to another, by compare-and-swap, so that of a fill and a drop at the same time one
 /// is refused and neither undoes what the other did.
 ///
 /// A fill that ends, well or not, gives the table back in a new life: places in its containers that
-/// somebody took in an earlier one mean nothing any more. So does a change of the table's columns.
-/// When it gets or loses an index, or another name, the life goes on with another definition, which
-/// a transaction notices and a snapshot does not mind.
+/// somebody took in an earlier one mean nothing any more. A change of the table's columns leaves
+/// the places, and is another shape of the rows, which snapshots of before cannot read. When it
+/// gets or loses an index, or another name, life and shape go on with another definition, which a
+/// transaction notices and a snapshot does not mind.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     state: AtomicU64,
@@ -31,8 +34,13 @@ pub(crate) struct Life {
 pub(crate) struct Span(u64);
 
 impl Span {
-    /// Whether rows and places are the same as in another span.
+    /// Whether rows and places are the same as in another span, and rows have the same columns.
     pub(crate) fn has_rows_of(self, other: Span) -> bool {
+        self.0 / SHAPE == other.0 / SHAPE
+    }
+
+    /// Whether a place in a container that was taken in the other span is still the same one.
+    pub(crate) fn has_places_of(self, other: Span) -> bool {
         self.0 / LIFE == other.0 / LIFE
     }
 }
@@ -82,7 +90,7 @@ impl Life {
 
     /// The table has got other columns.
     pub(crate) fn reshape(&self) -> bool {
-        self.change_definition(LIFE)
+        self.change_definition(SHAPE)
     }
 
     fn change_definition(&self, by: u64) -> bool {

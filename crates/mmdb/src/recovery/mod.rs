@@ -469,7 +469,11 @@ fn load(
         built.map_err(|e| match e {
             // Nobody gave it the key: what was read is wrong.
             Error::DuplicateKey { table, constraint, key } => {
-                Error::CorruptTable { table, what: format!("two rows share key {key} of index {constraint}") }
+                let what = format!(
+                    "two rows share key {key} of index {constraint} (mmdb salvage copies the rest, \
+                     and says which of the two it leaves out)"
+                );
+                Error::CorruptTable { table, what }
             }
             other => other,
         })?;

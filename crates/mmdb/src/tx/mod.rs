@@ -164,7 +164,7 @@ impl<'db> Transaction<'db> {
         let tables = self.db.enter(self.stripe);
         for w in self.s.writes.iter().filter(|w| w.fresh) {
             if let Some(t) = tables.get(w.table)
-                && self.has_rows_of(t)
+                && self.has_places_of(t)
             {
                 t.release(w.class, w.rid, self.stripe);
             }
@@ -177,16 +177,16 @@ impl<'db> Transaction<'db> {
     /// slots from before.
     fn give_back(&self, t: &TableInner, class: u8, rid: Rid) {
         let _gate = self.db.enter(self.stripe);
-        if self.has_rows_of(t) {
+        if self.has_places_of(t) {
             t.release(class, rid, self.stripe);
         }
     }
 
     /// Whether places in a table are what they were when this transaction first used it, by
     /// whatever definition. This lasts as long as the gate is not left.
-    fn has_rows_of(&self, t: &TableInner) -> bool {
+    fn has_places_of(&self, t: &TableInner) -> bool {
         let known = self.s.spans.iter().find(|s| s.0 == t.id);
-        known.is_some_and(|s| t.life.now().is_some_and(|now| now.has_rows_of(s.1)))
+        known.is_some_and(|s| t.life.now().is_some_and(|now| now.has_places_of(s.1)))
     }
 
     /// Whether a table is in the life in which this transaction first used it. This lasts as long
