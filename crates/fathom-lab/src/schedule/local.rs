@@ -5,6 +5,7 @@ mod guest;
 mod interrupt;
 mod machine;
 mod process;
+mod programs;
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
