@@ -218,11 +218,11 @@ impl Condition {
     }
 }
 
-fn text(path: impl AsRef<Path>) -> Option<String> {
+pub(super) fn text(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-fn entries(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> =
         std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     all.sort();
@@ -240,7 +240,7 @@ fn battery(supplies: &Path) -> Option<(u64, bool)> {
     })
 }
 
-fn hottest(zones: &Path) -> Option<(String, i64)> {
+pub(super) fn hottest(zones: &Path) -> Option<(String, i64)> {
     let of = |zone: &PathBuf| Some((text(zone.join("type"))?, text(zone.join("temp"))?.parse().ok()?));
     // A sensor that is off says 0 or less, or something impossible.
     entries(zones)
