@@ -302,6 +302,20 @@ fn stopping_while_a_stack_is_made_measures_nothing_on_it() {
     assert!(seen.iter().all(|progress| progress.floor_ns.is_none()), "{seen:?}");
 }
 
+/// What happened: Ctrl-C while a stack was made on another machine ended the connection, and the run
+/// was written down as one that had failed ("stopped by a signal").
+#[test]
+fn stopping_while_a_stack_cannot_be_made_is_no_failed_run() {
+    for (stops, failed) in [(true, 0), (false, 4)] {
+        let (bench, writer) = bench(plan(2, 2, 5));
+        let mut lab = VirtualLab::new(1, Noise::default());
+        (lab.stops_while_made, lab.makes_nothing) = (stops, Some("no".into()));
+        let (summary, _) = bench.go(writer, &bench.plan.turns(), lab);
+        assert_eq!((summary.done, summary.failed.len(), summary.interrupted), (0, failed, stops));
+        assert_eq!(Results::load(&bench.path).unwrap().runs.len(), failed);
+    }
+}
+
 #[test]
 fn another_plan_is_refused_and_the_difference_told() {
     let (bench, writer) = bench(plan(2, 2, 5));

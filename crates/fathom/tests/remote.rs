@@ -287,6 +287,37 @@ fn a_lost_connection_fails_the_run_with_its_reason_and_the_rest_goes_on() {
     running.end().exits(1).says("--resume");
 }
 
+/// Ctrl-C while a file system was being made there ended the connection, and the run was written
+/// down as one that had failed: "stopped by a signal".
+#[test]
+fn ctrl_c_while_a_stack_is_made_there_leaves_nothing_and_no_failed_run() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    if !mounted(&place) {
+        println!("SKIP: no ext4 to mount here (root, mkfs.ext4)");
+        return;
+    }
+    place.write("mine.toml", &experiment(&place));
+    // The program is there, so that what is under way is the stack.
+    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(0);
+    let config = server.config();
+    let words = ["run", "mine.toml", "--on", "ssh:board", "--out", "r.db"];
+    let running = place.start_with(&words, &[("FATHOM_SSH_CONFIG", &config)]);
+    // Whoever looks too late stops the first run: that is no failed one, either.
+    running.wait_until_soon(|| {
+        server.processes().iter().any(|words| words.contains("mke2fs") || words.contains(" worker"))
+    });
+    running.interrupt();
+    let end = running.end();
+    end.exits(1).says("Stopping: ");
+    assert!(!end.stderr.contains("failed") && !end.stdout.contains("failed"), "{end}");
+    server.is_clean_within(CLEAN);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run"), "0", "{end}");
+    fathom(&place, &server, &[&words[..], &["--resume"]].concat()).exits(0);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "4");
+    server.is_clean_within(CLEAN);
+}
+
 /// A killed ssh client left the worker, its mounts and its device's server on the board for good:
 /// nobody there noticed.
 #[test]

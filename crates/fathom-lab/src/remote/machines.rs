@@ -179,4 +179,8 @@ impl World for Machines {
     fn interrupted(&mut self) -> bool {
         self.interrupt.is_raised() || self.all.iter_mut().any(|(_, kind)| kind.world().interrupted())
     }
+
+    fn is_stopped(&mut self) -> bool {
+        self.interrupt.is_raised()
+    }
 }

@@ -550,4 +550,8 @@ impl World for Remote {
     fn interrupted(&mut self) -> bool {
         self.is_given_up || self.interrupt.is_raised()
     }
+
+    fn is_stopped(&mut self) -> bool {
+        self.interrupt.is_raised()
+    }
 }
