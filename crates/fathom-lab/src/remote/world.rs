@@ -268,6 +268,13 @@ impl Remote {
         answer.map_err(|failure| self.lost(failure))
     }
 
+    /// See [`Connection::ask_and_hurry`].
+    fn ask_and_hurry(&mut self, ask: &Question, limit: Duration) -> Result<Answer, String> {
+        let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
+        let answer = connection.ask_and_hurry(ask, limit, &self.interrupt);
+        answer.map_err(|failure| self.lost(failure))
+    }
+
     fn answer(&mut self) -> Result<Answer, String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
         let answer = connection.answer(ANSWER_LIMIT);
@@ -395,7 +402,7 @@ impl World for Remote {
     }
 
     fn floor_ns(&mut self) -> Result<Option<u64>, String> {
-        match self.ask(&Question::Floor, ANSWER_LIMIT)? {
+        match self.ask_and_hurry(&Question::Floor, ANSWER_LIMIT)? {
             Answer::Floor { ns } => Ok(ns),
             other => Err(self.unexpected(&other)),
         }
@@ -472,7 +479,7 @@ impl World for Remote {
 
     fn traced(&mut self, _watched: Observations) -> Result<Option<TraceRecord>, String> {
         // The agent has kept what the worker told on its way here.
-        let mut answer = self.ask(&Question::Traced, STACK_LIMIT)?;
+        let mut answer = self.ask_and_hurry(&Question::Traced, STACK_LIMIT)?;
         let mut all = Vec::new();
         loop {
             match answer {
@@ -527,7 +534,7 @@ impl World for Remote {
         if self.connection.is_none() {
             return Ok(());
         }
-        match self.ask(&Question::Down, STACK_LIMIT)? {
+        match self.ask_and_hurry(&Question::Down, STACK_LIMIT)? {
             Answer::Done => Ok(()),
             other => Err(self.unexpected(&other)),
         }
