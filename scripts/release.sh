@@ -6,7 +6,8 @@
 # for the other processors, which `--on` pushes, completions, manual pages, licences (also of what is
 # linked in), and for x86_64 the guest kernel, which is built where there is none yet (without the
 # tools for that this says so), with the source that its licence asks for (scripts/kernel.sh). The
-# same programs make the same files, whoever packs them.
+# same programs make the same files, whoever packs them. FATHOM_SIGN='gpg --detach-sign --armor', or
+# what else is called with the name of a file and signs it, signs SHA256SUMS.
 set -euo pipefail
 # Modes and orders are those of the release, and not of whoever makes it: with umask 077 nobody but
 # root read the pages and completions of an installed package.
@@ -29,7 +30,7 @@ maintainer="${DEBFULLNAME:-Fathom} <${DEBEMAIL:-fathom@example.org}>"
 die() { echo "error: $*" >&2; exit 1; }
 . scripts/kernel.sh
 for processor in "$@"; do
-  case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
+  case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
   [ -n "${FATHOM_BUILT-}" ] || scripts/static.sh "$processor"
   # What cannot be had here (69) is only missing from the release, which says so.
   [ -n "${FATHOM_BUILT-}" ] || scripts/wheel.sh "$processor" || [ $? = 69 ]
@@ -233,4 +234,9 @@ for processor in "$@"; do
     || echo "note: no wheel of mmdb for $processor: scripts/wheel.sh $processor"
 done
 (cd "$dist" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
+if [ -n "${FATHOM_SIGN-}" ]; then
+  # As it would be typed; the programs of this kind write beside what they sign.
+  (cd "$dist" && bash -c "$FATHOM_SIGN SHA256SUMS") || die "$FATHOM_SIGN SHA256SUMS: it was not signed"
+  compgen -G "$dist/SHA256SUMS.?*" >/dev/null || die "$FATHOM_SIGN SHA256SUMS: it made no signature SHA256SUMS.* there"
+fi
 ls -l "$dist"

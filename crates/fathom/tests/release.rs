@@ -65,6 +65,7 @@ fn released_as(place: &Path, kernels: &Path, umask: &str, variables: &[(&str, &s
         .env("FATHOM_BUILT", "1")
         .env_remove("FATHOM_KERNEL_SOURCE")
         .env_remove("FATHOM_SOURCE_OFFER")
+        .env_remove("FATHOM_SIGN")
         .envs(variables.iter().copied()));
     target.join("release/dist")
 }
@@ -235,6 +236,44 @@ fn a_kernel_is_passed_on_with_what_its_licence_asks_for_or_not_at_all() {
     // Nobody does: there is none.
     let (_, kernel) = packed("neither", &[]);
     assert!(!kernel.exists());
+}
+
+/// `SHA256SUMS` said that a file is whole, and of nobody who had made it.
+#[test]
+fn a_release_is_signed_where_a_key_is_named() {
+    if cfg!(not(target_arch = "x86_64")) || !has("gzip") || !has("ssh-keygen") {
+        println!("SKIP: no ssh-keygen, which signs, too; to get it: sudo apt-get install openssh-client");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let none = place.path().join("no cache");
+    let signatures = |dist: &Path| -> Vec<String> {
+        let names = std::fs::read_dir(dist).unwrap().map(|entry| entry.unwrap().file_name().into_string());
+        names.map(Result::unwrap).filter(|name| name.starts_with("SHA256SUMS.")).collect()
+    };
+    let dist = released(&place.path().join("unsigned"), &none);
+    assert_eq!(signatures(&dist), Vec::<String>::new());
+    let key = place.path().join("a key");
+    ran(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key));
+    let sign = format!("ssh-keygen -q -Y sign -n file -f '{}'", key.display());
+    let dist = released_as(&place.path().join("signed"), &none, "022", &[("FATHOM_SIGN", &sign)]);
+    assert_eq!(signatures(&dist), ["SHA256SUMS.sig"]);
+    let public = std::fs::read_to_string(key.with_extension("pub")).unwrap();
+    std::fs::write(place.path().join("allowed"), format!("maker {public}")).unwrap();
+    let verified = |dist: &Path| {
+        let mut command = Command::new("ssh-keygen");
+        command.args(["-Y", "verify", "-n", "file", "-I", "maker", "-s", "SHA256SUMS.sig", "-f"]);
+        command.arg(place.path().join("allowed")).current_dir(dist);
+        command
+            .stdin(std::fs::File::open(dist.join("SHA256SUMS")).unwrap())
+            .output()
+            .unwrap()
+            .status
+            .success()
+    };
+    assert!(verified(&dist));
+    std::fs::write(dist.join("SHA256SUMS"), "another").unwrap();
+    assert!(!verified(&dist));
 }
 
 /// Half an archive boots into nothing, and a changed kernel is not the one that was made.
