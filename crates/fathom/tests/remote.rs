@@ -259,6 +259,35 @@ fn what_reaches_the_device_there_is_traced_as_here() {
     server.is_clean_within(CLEAN);
 }
 
+/// With `--on` nothing was tried, not even of the cells of this machine, and nothing said so.
+#[test]
+fn what_a_power_cut_leaves_is_tried_of_this_machines_cells_and_told_of_the_others() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    place.write("mine.toml", MINE);
+    let words = ["run", "mine.toml", "--on", "local,ssh:board", "--repeat", "1", "--out", "r.db"];
+    let cut = [
+        "--set",
+        "engine.journal_mode=wal",
+        "--set",
+        "instruments.power_cut=true",
+        "--set",
+        "instruments.power_cut_states=20",
+    ];
+    fathom(&place, &server, &[&words[..], &cut].concat()).exits(0);
+    let of = |machine: &str, what: &str| {
+        let query = format!(
+            "SELECT {what} FROM power_cut JOIN cell ON cell.id = power_cut.cell WHERE label LIKE '%{machine}%'"
+        );
+        place.rows("r.db", &query)
+    };
+    assert_eq!(of("ssh:board", "count(*)"), "1");
+    assert!(of("ssh:board", "problem").contains("not on ssh:board"), "{}", of("ssh:board", "problem"));
+    assert_eq!(of("local", "count(*)"), "1");
+    assert!(!of("local", "problem").contains("--on"), "{}", of("local", "problem"));
+    server.is_clean_within(CLEAN);
+}
+
 #[test]
 fn a_lost_connection_fails_the_run_with_its_reason_and_the_rest_goes_on() {
     let Some(mut server) = Server::start() else { return };

@@ -17,10 +17,11 @@ use super::program::{PROBE, Probed, check_program, probed, program_for};
 use super::shell;
 use super::target::Target;
 use super::wire::{Answer, Question};
+use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, WorkError, World};
-use crate::store::TraceRecord;
+use crate::store::{CutFinding, TraceRecord};
 
 /// How long what needs no device may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
@@ -527,6 +528,15 @@ impl World for Remote {
             }
             answer = self.answer()?;
         }
+    }
+
+    /// It is the database's and the file system's doing, and no machine's: a modelled device here
+    /// has it as well.
+    fn power_cut(&mut self, _cell: &Cell, _seed: u64) -> Result<Option<CutFinding>, WorkError> {
+        Err(WorkError::Failed(format!(
+            "it is tried on the machine that fathom itself runs on, and not on {}; without --on it is tried here",
+            self.target
+        )))
     }
 
     fn down(&mut self) -> Result<(), String> {
