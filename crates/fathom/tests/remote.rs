@@ -9,7 +9,7 @@ mod sshd;
 use std::time::{Duration, Instant};
 
 use fathom_random::Random;
-use place::{End, Place};
+use place::{End, Place, lives};
 use sshd::Server;
 
 const MINE: &str = r#"name = "mine"
@@ -314,6 +314,36 @@ fn a_lost_connection_fails_the_run_with_its_reason_and_the_rest_goes_on() {
     server.stop();
     server.cut_all();
     running.end().exits(1).says("--resume");
+}
+
+/// What happened: a network that was gone for a minute was noticed here by ssh after 45 s, and by the
+/// agent there only after 90: until then its worker went on beside that of the next run.
+#[test]
+fn an_agent_that_has_not_noticed_its_lost_connection_ends_before_the_next_run_begins() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    let long = MINE.replace("transactions = 200", "transactions = 1000000");
+    place.write("mine.toml", &long.replace("repeats = 2", "repeats = 1"));
+    let config = server.config();
+    let words = ["run", "mine.toml", "--on", "ssh:board", "--out", "r.db", "--quiet"];
+    let running = place.start_with(&words, &[("FATHOM_SSH_CONFIG", &config)]);
+    let workers = || -> Vec<i32> {
+        let all = server.processes().into_iter().filter(|words| words.contains(" worker"));
+        all.map(|words| words.split(':').next().unwrap().parse().unwrap()).collect()
+    };
+    running.wait_until(|| !workers().is_empty());
+    let first = workers();
+    // Whoever hands the connection on stands still, so that nobody there learns of its end.
+    server.signal_sessions(libc::SIGSTOP);
+    let ssh = running.wait_for_child("-T");
+    // SAFETY: kill takes no pointers; it is a child of a child that has not been waited for.
+    unsafe { libc::kill(ssh, libc::SIGKILL) };
+    running.wait_until(|| workers().iter().any(|worker| !first.contains(worker)));
+    assert!(first.iter().all(|worker| !lives(*worker)), "{:?}", server.processes());
+    running.interrupt();
+    running.end().exits(1);
+    server.signal_sessions(libc::SIGKILL);
+    server.is_clean_within(CLEAN);
 }
 
 /// Ctrl-C while a file system was being made there ended the connection, and the run was written

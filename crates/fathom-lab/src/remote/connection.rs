@@ -65,6 +65,8 @@ pub(super) enum ProgramOutput {
 #[derive(Debug)]
 pub(super) struct Connection {
     target: Target,
+    /// The agent's number among the processes there.
+    process: u32,
     child: Child,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     lines: Receiver<Vec<u8>>,
@@ -105,8 +107,17 @@ impl Connection {
         let lines = lines::receive_few(stdout, WAITING_MAX);
         let target = target.clone();
         let (heard, is_silent) = (Instant::now(), false);
-        let mut connection =
-            Connection { target, child, stdin, lines, complaints, heard, is_silent, _beats: beats };
+        let mut connection = Connection {
+            target,
+            process: 0,
+            child,
+            stdin,
+            lines,
+            complaints,
+            heard,
+            is_silent,
+            _beats: beats,
+        };
         connection.greet(interrupt)?;
         Ok(connection)
     }
@@ -127,8 +138,11 @@ impl Connection {
             };
             greetings += 1;
             match serde_json::from_slice(&line) {
-                Ok(Answer::Hello { version: VERSION, .. }) => return Ok(()),
-                Ok(Answer::Hello { version, fathom }) => {
+                Ok(Answer::Hello { version: VERSION, process, .. }) => {
+                    self.process = process;
+                    return Ok(());
+                }
+                Ok(Answer::Hello { version, fathom, .. }) => {
                     let problem =
                         format!("Fathom {fathom} there speaks version {version}, this one {VERSION}");
                     return Err(Failure::Lost(format!("{}: {problem}", self.target)));
@@ -141,6 +155,11 @@ impl Connection {
         }
         self.is_silent = true;
         Err(Failure::Lost(format!("{}: its agent did not say that it is there", self.target)))
+    }
+
+    /// The agent's number among the processes there.
+    pub fn process(&self) -> u32 {
+        self.process
     }
 
     /// Says something.
@@ -362,6 +381,7 @@ mod tests {
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Connection {
             target: "ssh:board".parse().unwrap(),
+            process: 0,
             child,
             stdin: Arc::new(Mutex::new(Some(stdin))),
             lines: lines::receive_few(stdout, WAITING_MAX),

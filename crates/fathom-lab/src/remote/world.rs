@@ -49,6 +49,8 @@ pub struct Remote {
     interrupt: Interrupt,
     origin: Instant,
     connection: Option<Connection>,
+    /// The agent of the connection that was lost: its number among the processes there.
+    before: Option<u32>,
     /// Where Fathom's files lie there.
     base: String,
     /// The script that starts the agent.
@@ -72,6 +74,7 @@ impl Remote {
             interrupt,
             origin: Instant::now(),
             connection: None,
+            before: None,
             base: String::new(),
             script: String::new(),
             pushed: HashMap::new(),
@@ -237,9 +240,16 @@ impl Remote {
 
     fn lost(&mut self, failure: Failure) -> String {
         if let Failure::Lost(_) = &failure {
-            self.connection = None;
+            self.let_go();
         }
         failure.words()
+    }
+
+    /// Ends the connection. Its agent may not know of that for a while.
+    fn let_go(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.before = Some(connection.process());
+        }
     }
 
     fn unexpected(&mut self, answer: &Answer) -> String {
@@ -300,6 +310,11 @@ impl Remote {
             return Ok(());
         }
         let mut problem = self.no_connection();
+        // An agent that has not noticed yet would go on with its run beside the next one.
+        let script = match self.before {
+            Some(process) => format!("{} --after {process}", self.script),
+            None => self.script.clone(),
+        };
         for pause in AGAIN {
             let begin = Instant::now();
             while begin.elapsed() < pause && !self.interrupt.is_raised() {
@@ -308,7 +323,7 @@ impl Remote {
             if self.interrupt.is_raised() {
                 return Err(problem);
             }
-            match Connection::open(&self.target, &self.script, &self.interrupt) {
+            match Connection::open(&self.target, &script, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
                     self.sweep();
@@ -437,7 +452,7 @@ impl World for Remote {
             let is_late = begin.elapsed() > limit.saturating_add(WORK_GRACE)
                 || stopped.is_some_and(|since| since.elapsed() > WORK_GRACE);
             if is_late {
-                self.connection = None;
+                self.let_go();
                 return match stopped {
                     Some(_) => Err(WorkError::Interrupted),
                     None => Err(failed(format!("{}: its agent does not end the run", self.target))),
@@ -452,7 +467,7 @@ impl World for Remote {
                 ProgramOutput::Raw(line) => match serde_json::from_slice(&line) {
                     Ok(event) => on_event(event),
                     Err(error) => {
-                        self.connection = None;
+                        self.let_go();
                         return Err(failed(format!("{}: what came is no event: {error}", self.target)));
                     }
                 },
