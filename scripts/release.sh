@@ -5,7 +5,9 @@
 # One archive and one package for each processor (x86_64, aarch64, armv7): the static program, those
 # for the other processors, which `--on` pushes, completions, manual pages, licences (also of what is
 # linked in), and for x86_64 the guest kernel, which is built where there is none yet (without the
-# tools for that this says so). The same programs make the same files, whoever packs them.
+# tools for that this says so), with the source that its licence asks for (scripts/kernel.sh). The
+# same programs make the same files, whoever packs them. FATHOM_SIGN='gpg --detach-sign --armor', or
+# what else is called with the name of a file and signs it, signs SHA256SUMS.
 set -euo pipefail
 # Modes and orders are those of the release, and not of whoever makes it: with umask 077 nobody but
 # root read the pages and completions of an installed package.
@@ -26,8 +28,9 @@ maintainer="${DEBFULLNAME:-Fathom} <${DEBEMAIL:-fathom@example.org}>"
 [ $# -gt 0 ] || set -- x86_64 aarch64 armv7
 
 die() { echo "error: $*" >&2; exit 1; }
+. scripts/kernel.sh
 for processor in "$@"; do
-  case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
+  case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
   [ -n "${FATHOM_BUILT-}" ] || scripts/static.sh "$processor"
   # What cannot be had here (69) is only missing from the release, which says so.
   [ -n "${FATHOM_BUILT-}" ] || scripts/wheel.sh "$processor" || [ $? = 69 ]
@@ -91,9 +94,22 @@ licences() {
   } >"$work/licences-$1"
 }
 
+# source_of DIRECTORY: lays the source of the kernel in DIRECTORY beside the archives, and says by
+# which name; nothing, where somebody offers it instead. Fails where it can be had in no way.
+source_of() {
+  local file
+  if file=$(kernel_source "$1" "$target/guest-kernel-source"); then
+    name=$(kernel_word source "$1")
+    [ -f "$dist/$name" ] || install -m 644 "$file" "$dist/$name"
+    echo "$name"
+  else
+    [ -n "${FATHOM_SOURCE_OFFER-}" ]
+  fi
+}
+
 # tree PROCESSOR DIRECTORY: everything below bin, lib and share.
 tree() {
-  local processor=$1 root=$2 other name
+  local processor=$1 root=$2 other name placed
   install -D -m 755 "$machines/fathom-$processor" "$root/bin/fathom"
   mkdir -p "$root/lib/fathom" "$root/share/man/man1"
   for other in "${all[@]}"; do
@@ -110,16 +126,14 @@ tree() {
     # Those of earlier recipes lie beside it, and no program of this release looks for them.
     name=${kernel-}
     [ -n "$name" ] || name=$(ls -t "${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}"/guest-kernel/*/linux 2>/dev/null | head -n 1 || true)
-    if [ -f "$name" ]; then
+    if [ -f "$name" ] && placed=$(source_of "$(dirname "$name")"); then
       local recipe=$root/lib/fathom/guest-kernel/$(basename "$(dirname "$name")")
       install -D -m 755 "$name" "$recipe/linux"
       install -m 644 "$(dirname "$name")/kernel.json" "$recipe/kernel.json"
       (cd "$recipe" && sha256sum linux >linux.sha256)
-      cat >"$recipe/LICENCE" <<'LICENCE'
-linux is a Linux kernel, under the GNU General Public License, version 2. kernel.json names the
-source and its SHA-256; what is changed and configured lies in crates/fathom-stack/src/guest of
-Fathom's sources. Who passes the kernel on passes these on, too (section 3 of that licence).
-LICENCE
+      kernel_papers "$(dirname "$name")" "$recipe" "$placed"
+    elif [ -f "$name" ]; then
+      echo "note: no guest kernel in the archive: its source, which is to be passed on with it, cannot be had (FATHOM_KERNEL_SOURCE=FILE), and nobody offers it (FATHOM_SOURCE_OFFER='NAME <MAIL>')"
     else
       echo "note: no guest kernel in the archive: \`fathom stack kernel\` builds it"
     fi
@@ -220,4 +234,9 @@ for processor in "$@"; do
     || echo "note: no wheel of mmdb for $processor: scripts/wheel.sh $processor"
 done
 (cd "$dist" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
+if [ -n "${FATHOM_SIGN-}" ]; then
+  # As it would be typed; the programs of this kind write beside what they sign.
+  (cd "$dist" && bash -c "$FATHOM_SIGN SHA256SUMS") || die "$FATHOM_SIGN SHA256SUMS: it was not signed"
+  compgen -G "$dist/SHA256SUMS.?*" >/dev/null || die "$FATHOM_SIGN SHA256SUMS: it made no signature SHA256SUMS.* there"
+fi
 ls -l "$dist"

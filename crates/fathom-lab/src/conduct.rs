@@ -275,7 +275,8 @@ fn governor(
 }
 
 /// What is another every time that it is asked.
-const MOMENTARY: [&str; 5] = ["battery", "frequencies", "temperature", "thermal_status", "throttled"];
+const MOMENTARY: [&str; 6] =
+    ["battery", "frequencies", "not_answered", "temperature", "thermal_status", "throttled"];
 
 /// What changed about the machine between the beginning and the resumption.
 fn moved(

@@ -116,6 +116,12 @@ impl Machine {
                 server.name
             ));
         }
+        if cell.stack.place.filesystem() == Some(SHORT_NAMES) && is_wal(cell) {
+            return Some(format!(
+                "WAL is not possible on {SHORT_NAMES}: it cuts names to eight letters and three, so that the log and its \
+                 index would be one file, and the rows wrong. Take vfat, or another journal mode."
+            ));
+        }
         needed.extend(needed_by(cell));
         for name in needed {
             let capabilities = self.others.get(&cell.on).unwrap_or(&self.capabilities);
@@ -134,6 +140,15 @@ impl Machine {
         }
         None
     }
+}
+
+/// FAT without long names: of `x.db-wal` and `x.db-shm` it makes `x.db-` each.
+const SHORT_NAMES: &str = "msdos";
+
+/// Whether the cell's database has a log and an index of it, in files of their own.
+fn is_wal(cell: &Cell) -> bool {
+    let mode = cell.engine.as_ref().and_then(|engine| engine.settings.get("journal_mode"));
+    mode.and_then(serde_json::Value::as_str).is_some_and(|mode| mode.eq_ignore_ascii_case("wal"))
 }
 
 /// What the cell's engine is, if it has one.

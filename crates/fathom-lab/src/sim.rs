@@ -236,6 +236,8 @@ pub struct VirtualLab {
     pub stop_before: Option<u64>,
     /// The user stops while the first stack is made.
     pub stops_while_made: bool,
+    /// Why no stack can be made.
+    pub makes_nothing: Option<String>,
     runs: u64,
 }
 
@@ -250,6 +252,7 @@ impl VirtualLab {
             breaks: BTreeMap::new(),
             stop_before: None,
             stops_while_made: false,
+            makes_nothing: None,
             runs: 0,
         }
     }
@@ -274,6 +277,9 @@ impl World for VirtualLab {
         self.device.clock_ns += 5e9;
         if self.stops_while_made {
             self.stop_before = Some(0);
+        }
+        if let Some(problem) = &self.makes_nothing {
+            return Err(problem.clone());
         }
         let record = StackRecord {
             filesystem: "virtual".into(),

@@ -76,6 +76,26 @@ fn a_small_file_asks_for_no_more_runs_than_a_plan_may_have() {
     assert!(error.contains("cells") && error.contains("10,000 is the most"), "{error}");
 }
 
+/// On FAT without long names `x.db-wal` and `x.db-shm` are one file, `x.db-`: a run on it would
+/// measure a broken database.
+#[test]
+fn wal_on_a_file_system_without_long_names_is_left_out_with_the_reason() {
+    let source = "name = \"short\"\nrepeats = 1\n[workload]\nname = \"mobibench-sql\"\n[engine]\nname = \"sqlite\"\n\
+                  [matrix]\n\"stack.filesystem\" = [\"msdos\", \"vfat\"]\n\"engine.journal_mode\" = [\"delete\", \"wal\"]";
+    let experiment = Experiment::parse("short.toml", source).unwrap();
+    let cells = experiment.cells(&Selection::default(), &Vocabulary::here()).unwrap();
+    let here = |name: &str| Capability {
+        name: name.into(),
+        present: true,
+        detail: String::new(),
+        remedy: String::new(),
+    };
+    let plan = Plan::new(&experiment, &cells, false, 1, &Machine::of(vec![here("msdos"), here("vfat")]));
+    let skipped: Vec<&str> = plan.cells.iter().filter_map(|cell| cell.skipped.as_deref()).collect();
+    assert_eq!((plan.cells.len(), skipped.len()), (4, 1), "{skipped:?}");
+    assert!(skipped[0].contains("one file") && skipped[0].contains("vfat"), "{skipped:?}");
+}
+
 proptest! {
     #[test]
     fn every_block_holds_every_cell_once_and_the_seed_decides(
@@ -280,6 +300,20 @@ fn stopping_while_a_stack_is_made_measures_nothing_on_it() {
     assert_eq!((summary.done, summary.missing, summary.interrupted), (0, 4, true));
     assert_eq!(summary.failed, []);
     assert!(seen.iter().all(|progress| progress.floor_ns.is_none()), "{seen:?}");
+}
+
+/// What happened: Ctrl-C while a stack was made on another machine ended the connection, and the run
+/// was written down as one that had failed ("stopped by a signal").
+#[test]
+fn stopping_while_a_stack_cannot_be_made_is_no_failed_run() {
+    for (stops, failed) in [(true, 0), (false, 4)] {
+        let (bench, writer) = bench(plan(2, 2, 5));
+        let mut lab = VirtualLab::new(1, Noise::default());
+        (lab.stops_while_made, lab.makes_nothing) = (stops, Some("no".into()));
+        let (summary, _) = bench.go(writer, &bench.plan.turns(), lab);
+        assert_eq!((summary.done, summary.failed.len(), summary.interrupted), (0, failed, stops));
+        assert_eq!(Results::load(&bench.path).unwrap().runs.len(), failed);
+    }
 }
 
 #[test]

@@ -176,6 +176,9 @@ pub enum Command {
         /// The directory under test
         #[arg(long, value_name = "DIR")]
         dir: PathBuf,
+        /// The agent of a connection that was lost, which is to end first
+        #[arg(long, value_name = "PROCESS")]
+        after: Option<u32>,
     },
     /// Serve a modelled device (internal)
     #[command(hide = true)]

@@ -45,8 +45,8 @@ fn main() -> std::process::ExitCode {
             return code;
         }
         Command::CutGuest => return fathom_cut::guest::main(),
-        Command::Agent { dir } => {
-            let code = fathom_lab::remote::agent::main(&dir);
+        Command::Agent { dir, after } => {
+            let code = fathom_lab::remote::agent::main(&dir, after);
             ending::tell_of_the_limit();
             return code;
         }

@@ -114,6 +114,23 @@ fn cells_run_on_file_systems_that_only_the_guest_has() {
     assert_eq!(place.leftover_work(), Vec::<String>::new());
 }
 
+/// Every cell on msdos failed before its worker was started: the floor's file had a name with a dot
+/// in front, which FAT without long names refuses.
+#[test]
+fn a_file_system_without_long_names_is_measured() {
+    if !can_boot() || !has("mkfs.vfat") {
+        return;
+    }
+    let place = Place::new();
+    place.write("guest.toml", &experiment("short-names", "\"msdos\"", 20, ""));
+    let delete = ["--set", "engine.journal_mode=delete"];
+    let words = ["run", "guest.toml", "--guest", "--out", "out.db", "--dir", "."];
+    place.fathom(&[&words[..], &delete].concat()).exits(0);
+    let known = "SELECT count(*) FROM run WHERE status = 'done' AND floor_ns > 0";
+    assert_eq!(place.rows("out.db", known), "1");
+    assert_eq!(place.leftover_work(), Vec::<String>::new());
+}
+
 #[test]
 fn mkfs_and_mount_options_take_in_the_guest() {
     if !can_boot() {

@@ -41,6 +41,11 @@ fn released(place: &Path, kernels: &Path) -> PathBuf {
 
 /// As [`released`], with this umask.
 fn released_with(place: &Path, kernels: &Path, umask: &str) -> PathBuf {
+    released_as(place, kernels, umask, &[("FATHOM_SOURCE_OFFER", "Jane Doe <jane@example.org>")])
+}
+
+/// As [`released_with`], with these variables and no others of its own.
+fn released_as(place: &Path, kernels: &Path, umask: &str, variables: &[(&str, &str)]) -> PathBuf {
     let target = place.join("target");
     for processor in ["x86_64", "aarch64"] {
         let program = target.join("release/machines").join(format!("fathom-{processor}"));
@@ -57,7 +62,11 @@ fn released_with(place: &Path, kernels: &Path, umask: &str) -> PathBuf {
         .args(["x86_64", "aarch64"])
         .env("CARGO_TARGET_DIR", &target)
         .env("FATHOM_CACHE_DIR", kernels)
-        .env("FATHOM_BUILT", "1"));
+        .env("FATHOM_BUILT", "1")
+        .env_remove("FATHOM_KERNEL_SOURCE")
+        .env_remove("FATHOM_SOURCE_OFFER")
+        .env_remove("FATHOM_SIGN")
+        .envs(variables.iter().copied()));
     target.join("release/dist")
 }
 
@@ -158,6 +167,113 @@ fn whoever_packs_the_same_programs_makes_the_same_files_that_everybody_may_read(
     // Of zstd, which Ubuntu takes by itself, older systems know nothing.
     let members = text(&ran(Command::new("ar").arg("t").arg(&package)));
     assert!(members.contains("data.tar.xz") && members.contains("control.tar.xz"), "{members}");
+}
+
+/// A kernel that stands for one: of a source that is three letters long. Its source's path.
+fn kernel_of_three_letters(place: &Path) -> PathBuf {
+    let recipe = place.join("guest-kernel/0123456789abcdef");
+    std::fs::create_dir_all(&recipe).unwrap();
+    std::fs::write(recipe.join("linux"), "a kernel").unwrap();
+    // FIPS 180-2, appendix B.1.
+    let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let described = serde_json::json!({
+        "release": "6.12.117-fathom", "filesystems": ["ext4"], "source": "linux-6.12.117.tar.xz",
+        "source_sha256": sum, "compiler": "gcc 12",
+    });
+    std::fs::write(recipe.join("kernel.json"), serde_json::to_vec_pretty(&described).unwrap()).unwrap();
+    let source = place.join("kept.tar.xz");
+    std::fs::write(&source, "abc").unwrap();
+    source
+}
+
+/// What happened: a Linux kernel was passed on with three lines that named its licence: neither the
+/// text of that was there, nor the source, nor anybody who gives it (GPL, version 2, sections 1
+/// and 3).
+#[test]
+fn a_kernel_is_passed_on_with_what_its_licence_asks_for_or_not_at_all() {
+    if cfg!(not(target_arch = "x86_64")) || !has("gzip") {
+        println!("SKIP: no gzip, or another processor than that of guest kernels");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let source = kernel_of_three_letters(place.path());
+    let packed = |name: &str, variables: &[(&str, &str)]| {
+        let own = place.path().join(name);
+        let dist = released_as(&own, place.path(), "022", variables);
+        let archive = dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz"));
+        ran(Command::new("tar").arg("-xzf").arg(archive).current_dir(&own));
+        let kernels = own.join(format!("fathom-{VERSION}-x86_64-linux/lib/fathom/guest-kernel"));
+        (dist, kernels.join("0123456789abcdef"))
+    };
+    let named = "linux-6.12.117.tar.xz";
+    let (dist, kernel) = packed("beside", &[("FATHOM_KERNEL_SOURCE", source.to_str().unwrap())]);
+    let said = std::fs::read_to_string(kernel.join("LICENCE")).unwrap();
+    for part in
+        [named, "ba7816bf", "from the same place", "last paragraph of section 3", "https://cdn.kernel.org/"]
+    {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(std::fs::read_to_string(dist.join("SHA256SUMS")).unwrap().contains(named));
+    assert_eq!(std::fs::read(dist.join(named)).unwrap(), b"abc");
+    let licence = std::fs::read_to_string(kernel.join("COPYING")).unwrap();
+    assert!(licence.contains("GNU GENERAL PUBLIC LICENSE") && licence.contains("Version 2, June 1991"));
+    for file in ["kernel/guest.config", "kernel/ubd_kern.c", "kernel/fathom_fuse.c", "patch.rs", "build.rs"] {
+        let own = workspace().join("crates/fathom-stack/src/guest").join(file);
+        assert_eq!(std::fs::read(kernel.join("source").join(file)).unwrap(), std::fs::read(own).unwrap());
+    }
+    // Another file is not its source, and somebody gives it.
+    std::fs::write(&source, "abd").unwrap();
+    let offered = [
+        ("FATHOM_KERNEL_SOURCE", source.to_str().unwrap()),
+        ("FATHOM_SOURCE_OFFER", "Jane Doe <jane@example.org>"),
+    ];
+    let (dist, kernel) = packed("offered", &offered);
+    let said = std::fs::read_to_string(kernel.join("LICENCE")).unwrap();
+    for part in ["section 3 b", "Jane Doe <jane@example.org>", "three years"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(!dist.join(named).exists());
+    // Nobody does: there is none.
+    let (_, kernel) = packed("neither", &[]);
+    assert!(!kernel.exists());
+}
+
+/// `SHA256SUMS` said that a file is whole, and of nobody who had made it.
+#[test]
+fn a_release_is_signed_where_a_key_is_named() {
+    if cfg!(not(target_arch = "x86_64")) || !has("gzip") || !has("ssh-keygen") {
+        println!("SKIP: no ssh-keygen, which signs, too; to get it: sudo apt-get install openssh-client");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let none = place.path().join("no cache");
+    let signatures = |dist: &Path| -> Vec<String> {
+        let names = std::fs::read_dir(dist).unwrap().map(|entry| entry.unwrap().file_name().into_string());
+        names.map(Result::unwrap).filter(|name| name.starts_with("SHA256SUMS.")).collect()
+    };
+    let dist = released(&place.path().join("unsigned"), &none);
+    assert_eq!(signatures(&dist), Vec::<String>::new());
+    let key = place.path().join("a key");
+    ran(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key));
+    let sign = format!("ssh-keygen -q -Y sign -n file -f '{}'", key.display());
+    let dist = released_as(&place.path().join("signed"), &none, "022", &[("FATHOM_SIGN", &sign)]);
+    assert_eq!(signatures(&dist), ["SHA256SUMS.sig"]);
+    let public = std::fs::read_to_string(key.with_extension("pub")).unwrap();
+    std::fs::write(place.path().join("allowed"), format!("maker {public}")).unwrap();
+    let verified = |dist: &Path| {
+        let mut command = Command::new("ssh-keygen");
+        command.args(["-Y", "verify", "-n", "file", "-I", "maker", "-s", "SHA256SUMS.sig", "-f"]);
+        command.arg(place.path().join("allowed")).current_dir(dist);
+        command
+            .stdin(std::fs::File::open(dist.join("SHA256SUMS")).unwrap())
+            .output()
+            .unwrap()
+            .status
+            .success()
+    };
+    assert!(verified(&dist));
+    std::fs::write(dist.join("SHA256SUMS"), "another").unwrap();
+    assert!(!verified(&dist));
 }
 
 /// Half an archive boots into nothing, and a changed kernel is not the one that was made.

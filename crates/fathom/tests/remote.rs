@@ -9,7 +9,7 @@ mod sshd;
 use std::time::{Duration, Instant};
 
 use fathom_random::Random;
-use place::{End, Place};
+use place::{End, Place, lives};
 use sshd::Server;
 
 const MINE: &str = r#"name = "mine"
@@ -259,6 +259,35 @@ fn what_reaches_the_device_there_is_traced_as_here() {
     server.is_clean_within(CLEAN);
 }
 
+/// With `--on` nothing was tried, not even of the cells of this machine, and nothing said so.
+#[test]
+fn what_a_power_cut_leaves_is_tried_of_this_machines_cells_and_told_of_the_others() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    place.write("mine.toml", MINE);
+    let words = ["run", "mine.toml", "--on", "local,ssh:board", "--repeat", "1", "--out", "r.db"];
+    let cut = [
+        "--set",
+        "engine.journal_mode=wal",
+        "--set",
+        "instruments.power_cut=true",
+        "--set",
+        "instruments.power_cut_states=20",
+    ];
+    fathom(&place, &server, &[&words[..], &cut].concat()).exits(0);
+    let of = |machine: &str, what: &str| {
+        let query = format!(
+            "SELECT {what} FROM power_cut JOIN cell ON cell.id = power_cut.cell WHERE label LIKE '%{machine}%'"
+        );
+        place.rows("r.db", &query)
+    };
+    assert_eq!(of("ssh:board", "count(*)"), "1");
+    assert!(of("ssh:board", "problem").contains("not on ssh:board"), "{}", of("ssh:board", "problem"));
+    assert_eq!(of("local", "count(*)"), "1");
+    assert!(!of("local", "problem").contains("--on"), "{}", of("local", "problem"));
+    server.is_clean_within(CLEAN);
+}
+
 #[test]
 fn a_lost_connection_fails_the_run_with_its_reason_and_the_rest_goes_on() {
     let Some(mut server) = Server::start() else { return };
@@ -285,6 +314,67 @@ fn a_lost_connection_fails_the_run_with_its_reason_and_the_rest_goes_on() {
     server.stop();
     server.cut_all();
     running.end().exits(1).says("--resume");
+}
+
+/// What happened: a network that was gone for a minute was noticed here by ssh after 45 s, and by the
+/// agent there only after 90: until then its worker went on beside that of the next run.
+#[test]
+fn an_agent_that_has_not_noticed_its_lost_connection_ends_before_the_next_run_begins() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    let long = MINE.replace("transactions = 200", "transactions = 1000000");
+    place.write("mine.toml", &long.replace("repeats = 2", "repeats = 1"));
+    let config = server.config();
+    let words = ["run", "mine.toml", "--on", "ssh:board", "--out", "r.db", "--quiet"];
+    let running = place.start_with(&words, &[("FATHOM_SSH_CONFIG", &config)]);
+    let workers = || -> Vec<i32> {
+        let all = server.processes().into_iter().filter(|words| words.contains(" worker"));
+        all.map(|words| words.split(':').next().unwrap().parse().unwrap()).collect()
+    };
+    running.wait_until(|| !workers().is_empty());
+    let first = workers();
+    // Whoever hands the connection on stands still, so that nobody there learns of its end.
+    server.signal_sessions(libc::SIGSTOP);
+    let ssh = running.wait_for_child("-T");
+    // SAFETY: kill takes no pointers; it is a child of a child that has not been waited for.
+    unsafe { libc::kill(ssh, libc::SIGKILL) };
+    running.wait_until(|| workers().iter().any(|worker| !first.contains(worker)));
+    assert!(first.iter().all(|worker| !lives(*worker)), "{:?}", server.processes());
+    running.interrupt();
+    running.end().exits(1);
+    server.signal_sessions(libc::SIGKILL);
+    server.is_clean_within(CLEAN);
+}
+
+/// Ctrl-C while a file system was being made there ended the connection, and the run was written
+/// down as one that had failed: "stopped by a signal".
+#[test]
+fn ctrl_c_while_a_stack_is_made_there_leaves_nothing_and_no_failed_run() {
+    let Some(server) = Server::start() else { return };
+    let place = Place::new();
+    if !mounted(&place) {
+        println!("SKIP: no ext4 to mount here (root, mkfs.ext4)");
+        return;
+    }
+    place.write("mine.toml", &experiment(&place));
+    // The program is there, so that what is under way is the stack.
+    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(0);
+    let config = server.config();
+    let words = ["run", "mine.toml", "--on", "ssh:board", "--out", "r.db"];
+    let running = place.start_with(&words, &[("FATHOM_SSH_CONFIG", &config)]);
+    // Whoever looks too late stops the first run: that is no failed one, either.
+    running.wait_until_soon(|| {
+        server.processes().iter().any(|words| words.contains("mke2fs") || words.contains(" worker"))
+    });
+    running.interrupt();
+    let end = running.end();
+    end.exits(1).says("Stopping: ");
+    assert!(!end.stderr.contains("failed") && !end.stdout.contains("failed"), "{end}");
+    server.is_clean_within(CLEAN);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run"), "0", "{end}");
+    fathom(&place, &server, &[&words[..], &["--resume"]].concat()).exits(0);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "4");
+    server.is_clean_within(CLEAN);
 }
 
 /// A killed ssh client left the worker, its mounts and its device's server on the board for good:

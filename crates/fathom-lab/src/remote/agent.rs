@@ -26,6 +26,9 @@ use crate::store::TraceRecord;
 
 /// After so long without a word the other side is gone, although nobody has said so.
 pub const SILENCE: Duration = Duration::from_secs(90);
+/// How long the agent of a connection that was lost may take to end; the other side waits a minute
+/// for this one's first word.
+const LAST_LIMIT: Duration = Duration::from_secs(30);
 /// How long the orderly end may take before what is left is killed.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(60);
 /// How often is looked.
@@ -49,9 +52,10 @@ struct Line {
     heard_ms: AtomicU64,
 }
 
-/// The whole of `fathom agent`.
+/// The whole of `fathom agent`. `after`: the agent of a connection that was lost, which is to end
+/// first.
 #[must_use]
-pub fn main(directory: &Path) -> ExitCode {
+pub fn main(directory: &Path, after: Option<u32>) -> ExitCode {
     // SAFETY: called before there are other threads; SIG_IGN is a valid disposition. Programs that
     // are started get the default back.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
@@ -63,6 +67,7 @@ pub fn main(directory: &Path) -> ExitCode {
     let world = interrupt
         .on_signals_unsaid()
         .map_err(|error| format!("signal handlers: {error}"))
+        .and_then(|()| after.map_or(Ok(()), |process| end_agent(process, LAST_LIMIT)))
         .and_then(|()| prepared(directory, &interrupt));
     let (world, directory) = match world {
         Ok(found) => found,
@@ -221,7 +226,8 @@ struct Agent<W> {
 impl<W: Write> Agent<W> {
     fn greet(&mut self) -> Result<(), String> {
         let fathom = env!("CARGO_PKG_VERSION").to_owned();
-        say(&mut self.out, &Answer::Hello { version: VERSION, fathom })
+        let process = std::process::id();
+        say(&mut self.out, &Answer::Hello { version: VERSION, fathom, process })
     }
 
     /// Answers until the input ends or a signal comes.
@@ -391,6 +397,35 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     }
 }
 
+/// Ends the agent of a connection that was lost, with all that it has, and waits for that. A network
+/// that is gone is noticed late: its worker would be at work beside the next one.
+fn end_agent(process: u32, limit: Duration) -> Result<(), String> {
+    let begin = Instant::now();
+    if is_agent(process) {
+        signal(process, rustix::process::Signal::TERM);
+    }
+    while is_agent(process) {
+        if begin.elapsed() > limit {
+            return Err(format!(
+                "the agent of the connection that was lost (process {process}) has not ended within {} s, and what it does \
+                 would disturb the next run",
+                limit.as_secs()
+            ));
+        }
+        thread::sleep(GLANCE);
+    }
+    Ok(())
+}
+
+/// Whether a process is another agent of this program's: its number may be somebody else's by now.
+fn is_agent(process: u32) -> bool {
+    let program = |of: &str| std::fs::read_link(format!("/proc/{of}/exe")).ok();
+    let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    process != std::process::id()
+        && words.split(|octet| *octet == 0).nth(1) == Some(&b"agent"[..])
+        && program("self").is_some_and(|own| program(&process.to_string()) == Some(own))
+}
+
 /// Kills every process that came of this one and is still there, but for guards, which undo what is
 /// left and end then.
 fn end_descendants() {
@@ -450,6 +485,22 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let found = descendants(std::process::id());
         assert!(found.contains(&child.id()) && !found.contains(&std::process::id()), "{found:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// After a reboot, say, the number is another program's.
+    #[test]
+    fn a_process_that_is_no_agent_of_this_program_is_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("agent"), "read line").unwrap();
+        let mut child =
+            Command::new("sh").arg("agent").current_dir(&place).stdin(Stdio::piped()).spawn().unwrap();
+        for process in [child.id(), std::process::id(), u32::MAX] {
+            assert!(!is_agent(process));
+            end_agent(process, Duration::from_secs(60)).unwrap();
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it still runs");
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -18,6 +18,9 @@ use crate::schedule::Interrupt;
 /// How long an agent may take to say that it is there; on a phone the program is read for the first
 /// time.
 const HELLO_LIMIT: Duration = Duration::from_secs(60);
+/// Lines that have come and are not read yet; each has 1 MiB at most, and some hundred octets as a
+/// rule.
+const WAITING_MAX: usize = 256;
 /// How often is looked while nothing comes.
 const GLANCE: Duration = Duration::from_millis(50);
 /// How long is looked for what has come meanwhile, before an agent is called silent.
@@ -62,6 +65,8 @@ pub(super) enum ProgramOutput {
 #[derive(Debug)]
 pub(super) struct Connection {
     target: Target,
+    /// The agent's number among the processes there.
+    process: u32,
     child: Child,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     lines: Receiver<Vec<u8>>,
@@ -99,11 +104,20 @@ impl Connection {
         let (beats, ended) = channel();
         let beating = Arc::clone(&stdin);
         thread::spawn(move || beat(&beating, &ended));
-        let lines = lines::receive(stdout);
+        let lines = lines::receive_few(stdout, WAITING_MAX);
         let target = target.clone();
         let (heard, is_silent) = (Instant::now(), false);
-        let mut connection =
-            Connection { target, child, stdin, lines, complaints, heard, is_silent, _beats: beats };
+        let mut connection = Connection {
+            target,
+            process: 0,
+            child,
+            stdin,
+            lines,
+            complaints,
+            heard,
+            is_silent,
+            _beats: beats,
+        };
         connection.greet(interrupt)?;
         Ok(connection)
     }
@@ -124,8 +138,11 @@ impl Connection {
             };
             greetings += 1;
             match serde_json::from_slice(&line) {
-                Ok(Answer::Hello { version: VERSION, .. }) => return Ok(()),
-                Ok(Answer::Hello { version, fathom }) => {
+                Ok(Answer::Hello { version: VERSION, process, .. }) => {
+                    self.process = process;
+                    return Ok(());
+                }
+                Ok(Answer::Hello { version, fathom, .. }) => {
                     let problem =
                         format!("Fathom {fathom} there speaks version {version}, this one {VERSION}");
                     return Err(Failure::Lost(format!("{}: {problem}", self.target)));
@@ -138,6 +155,11 @@ impl Connection {
         }
         self.is_silent = true;
         Err(Failure::Lost(format!("{}: its agent did not say that it is there", self.target)))
+    }
+
+    /// The agent's number among the processes there.
+    pub fn process(&self) -> u32 {
+        self.process
     }
 
     /// Says something.
@@ -179,6 +201,29 @@ impl Connection {
         }
     }
 
+    /// As [`Connection::ask`], of what takes the time of a device and must come to its end: a wish
+    /// to stop is told to the agent, which then waits for no device.
+    pub fn ask_and_hurry(
+        &mut self,
+        ask: &Question,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Answer, Failure> {
+        self.tell(ask)?;
+        let begin = Instant::now();
+        let mut is_told = false;
+        loop {
+            if interrupt.is_raised() && !is_told {
+                self.tell(&Question::Stop)?;
+                is_told = true;
+            }
+            match self.hear(GLANCE)? {
+                ProgramOutput::Silence if begin.elapsed() < limit => {}
+                heard => return self.answered(heard, limit),
+            }
+        }
+    }
+
     /// The next answer.
     pub fn answer(&mut self, limit: Duration) -> Result<Answer, Failure> {
         let heard = self.hear(limit)?;
@@ -208,6 +253,10 @@ impl Connection {
                 Ok(line) => {
                     self.heard = Instant::now();
                     match self.understood(line)? {
+                        // One that says nothing else, and that without a pause, is silent, too.
+                        ProgramOutput::Answer(Answer::Beat) if begin.elapsed() >= limit => {
+                            return Ok(ProgramOutput::Silence);
+                        }
                         ProgramOutput::Answer(Answer::Beat) => {}
                         other => return Ok(other),
                     }
@@ -241,7 +290,7 @@ impl Connection {
             return Ok(ProgramOutput::Raw(line));
         }
         // The beginning of a line, where the connection ended in the middle of it.
-        if line.last() != Some(&b'\n') {
+        if line.last() != Some(&b'\n') && (line.len() as u64) < lines::LONGEST_LINE {
             return Err(self.gone());
         }
         serde_json::from_slice(&line).map(ProgramOutput::Answer).map_err(|_| self.nonsense(&line))
@@ -315,5 +364,78 @@ fn keep(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
         kept.extend_from_slice(buffer.get(..n).unwrap_or_default());
         let excess = kept.len().saturating_sub(COMPLAINTS_KEPT);
         kept.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A line to a script in the place of an agent.
+    fn to(script: &str) -> Connection {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Connection {
+            target: "ssh:board".parse().unwrap(),
+            process: 0,
+            child,
+            stdin: Arc::new(Mutex::new(Some(stdin))),
+            lines: lines::receive_few(stdout, WAITING_MAX),
+            complaints: Arc::default(),
+            heard: Instant::now(),
+            is_silent: true,
+            _beats: channel().0,
+        }
+    }
+
+    #[track_caller]
+    fn is_lost(failure: &Failure, words: &str) {
+        assert!(matches!(failure, Failure::Lost(said) if said.contains(words)), "{words}: {failure:?}");
+    }
+
+    /// What happened: an agent that said without a pause that it lives, and nothing else, was
+    /// listened to for ever; no time limit was looked at, and Ctrl-C was not heard.
+    #[test]
+    fn an_agent_that_only_says_that_it_lives_is_given_up() {
+        let mut flood = to("exec yes '\"beat\"'");
+        let limit = Duration::from_millis(300);
+        is_lost(&flood.ask(&Question::Floor, limit).unwrap_err(), "has not answered");
+        let interrupt = Interrupt::new();
+        interrupt.raise();
+        let stopped = flood.ask_unless_stopped(&Question::Doctor, limit * 1000, &interrupt);
+        is_lost(&stopped.unwrap_err(), "stopped by a signal");
+    }
+
+    #[test]
+    fn an_agent_that_answers_nonsense_is_given_up_with_what_it_said() {
+        let limit = Duration::from_secs(60);
+        let long = format!("read asked; head -c {} /dev/zero", lines::LONGEST_LINE + 9);
+        for (script, words) in [
+            ("read asked; echo '{\"floor\":{\"ns\":-1}}'", "no answer"),
+            ("read asked; printf '\\033[2J\\377\\n'", "u{1b}[2J"),
+            ("read asked; echo '>{}'", "no answer"),
+            ("read asked; printf '{\"floor\"'", "was lost"),
+            ("read asked; exit 3", "ended with exit status: 3"),
+            (&*long, "no answer"),
+        ] {
+            let failure = to(script).ask(&Question::Floor, limit).unwrap_err();
+            is_lost(&failure, words);
+        }
+    }
+
+    /// The floor on a slow card went on at its pace after Ctrl-C: the agent had not been told.
+    #[test]
+    fn a_wish_to_stop_is_told_to_an_agent_at_work() {
+        let interrupt = Interrupt::new();
+        interrupt.raise();
+        let mut agent = to(
+            "read asked; read told; [ \"$told\" = '\"stop\"' ] && echo '{\"floor\":{\"ns\":7}}'; read end",
+        );
+        let answer = agent.ask_and_hurry(&Question::Floor, Duration::from_secs(60), &interrupt);
+        assert!(matches!(answer, Ok(Answer::Floor { ns: Some(7) })), "{answer:?}");
     }
 }

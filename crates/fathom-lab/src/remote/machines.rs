@@ -10,10 +10,11 @@ use fathom_stack::{Capability, StackSpec};
 
 use super::target::Target;
 use super::world::Remote;
+use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, Local, MachineLoad, MountedStack, Observations, WorkError, World};
-use crate::store::TraceRecord;
+use crate::store::{CutFinding, TraceRecord};
 
 /// One machine.
 #[derive(Debug)]
@@ -164,6 +165,11 @@ impl World for Machines {
         self.now()?.served()
     }
 
+    fn power_cut(&mut self, cell: &Cell, seed: u64) -> Result<Option<CutFinding>, WorkError> {
+        self.choose(&cell.on).map_err(WorkError::Failed)?;
+        self.now().map_err(WorkError::Failed)?.power_cut(cell, seed)
+    }
+
     fn down(&mut self) -> Result<(), String> {
         self.now()?.down()
     }
@@ -178,5 +184,9 @@ impl World for Machines {
 
     fn interrupted(&mut self) -> bool {
         self.interrupt.is_raised() || self.all.iter_mut().any(|(_, kind)| kind.world().interrupted())
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        self.interrupt.is_raised()
     }
 }

@@ -24,7 +24,7 @@ use crate::store::{BlockRow, TraceRecord};
 
 /// The version of [`Question`] and [`Answer`]; the program is pushed by its content, so that both
 /// sides are one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// How often each side says that it lives.
 pub const BEAT: Duration = Duration::from_secs(20);
@@ -112,6 +112,9 @@ pub enum Answer {
         version: u32,
         /// Version of Fathom.
         fathom: String,
+        /// Its number among the processes there.
+        #[serde(default)]
+        process: u32,
     },
     /// What was asked is done.
     Done,

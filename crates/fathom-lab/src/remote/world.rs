@@ -17,10 +17,11 @@ use super::program::{PROBE, Probed, check_program, probed, program_for};
 use super::shell;
 use super::target::Target;
 use super::wire::{Answer, Question};
+use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, WorkError, World};
-use crate::store::TraceRecord;
+use crate::store::{CutFinding, TraceRecord};
 
 /// How long what needs no device may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
@@ -48,6 +49,8 @@ pub struct Remote {
     interrupt: Interrupt,
     origin: Instant,
     connection: Option<Connection>,
+    /// The agent of the connection that was lost: its number among the processes there.
+    before: Option<u32>,
     /// Where Fathom's files lie there.
     base: String,
     /// The script that starts the agent.
@@ -71,6 +74,7 @@ impl Remote {
             interrupt,
             origin: Instant::now(),
             connection: None,
+            before: None,
             base: String::new(),
             script: String::new(),
             pushed: HashMap::new(),
@@ -236,9 +240,16 @@ impl Remote {
 
     fn lost(&mut self, failure: Failure) -> String {
         if let Failure::Lost(_) = &failure {
-            self.connection = None;
+            self.let_go();
         }
         failure.words()
+    }
+
+    /// Ends the connection. Its agent may not know of that for a while.
+    fn let_go(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.before = Some(connection.process());
+        }
     }
 
     fn unexpected(&mut self, answer: &Answer) -> String {
@@ -268,6 +279,13 @@ impl Remote {
         answer.map_err(|failure| self.lost(failure))
     }
 
+    /// See [`Connection::ask_and_hurry`].
+    fn ask_and_hurry(&mut self, ask: &Question, limit: Duration) -> Result<Answer, String> {
+        let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
+        let answer = connection.ask_and_hurry(ask, limit, &self.interrupt);
+        answer.map_err(|failure| self.lost(failure))
+    }
+
     fn answer(&mut self) -> Result<Answer, String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
         let answer = connection.answer(ANSWER_LIMIT);
@@ -292,6 +310,11 @@ impl Remote {
             return Ok(());
         }
         let mut problem = self.no_connection();
+        // An agent that has not noticed yet would go on with its run beside the next one.
+        let script = match self.before {
+            Some(process) => format!("{} --after {process}", self.script),
+            None => self.script.clone(),
+        };
         for pause in AGAIN {
             let begin = Instant::now();
             while begin.elapsed() < pause && !self.interrupt.is_raised() {
@@ -300,7 +323,7 @@ impl Remote {
             if self.interrupt.is_raised() {
                 return Err(problem);
             }
-            match Connection::open(&self.target, &self.script, &self.interrupt) {
+            match Connection::open(&self.target, &script, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
                     self.sweep();
@@ -395,7 +418,7 @@ impl World for Remote {
     }
 
     fn floor_ns(&mut self) -> Result<Option<u64>, String> {
-        match self.ask(&Question::Floor, ANSWER_LIMIT)? {
+        match self.ask_and_hurry(&Question::Floor, ANSWER_LIMIT)? {
             Answer::Floor { ns } => Ok(ns),
             other => Err(self.unexpected(&other)),
         }
@@ -429,7 +452,7 @@ impl World for Remote {
             let is_late = begin.elapsed() > limit.saturating_add(WORK_GRACE)
                 || stopped.is_some_and(|since| since.elapsed() > WORK_GRACE);
             if is_late {
-                self.connection = None;
+                self.let_go();
                 return match stopped {
                     Some(_) => Err(WorkError::Interrupted),
                     None => Err(failed(format!("{}: its agent does not end the run", self.target))),
@@ -444,7 +467,7 @@ impl World for Remote {
                 ProgramOutput::Raw(line) => match serde_json::from_slice(&line) {
                     Ok(event) => on_event(event),
                     Err(error) => {
-                        self.connection = None;
+                        self.let_go();
                         return Err(failed(format!("{}: what came is no event: {error}", self.target)));
                     }
                 },
@@ -472,7 +495,7 @@ impl World for Remote {
 
     fn traced(&mut self, _watched: Observations) -> Result<Option<TraceRecord>, String> {
         // The agent has kept what the worker told on its way here.
-        let mut answer = self.ask(&Question::Traced, STACK_LIMIT)?;
+        let mut answer = self.ask_and_hurry(&Question::Traced, STACK_LIMIT)?;
         let mut all = Vec::new();
         loop {
             match answer {
@@ -522,12 +545,21 @@ impl World for Remote {
         }
     }
 
+    /// It is the database's and the file system's doing, and no machine's: a modelled device here
+    /// has it as well.
+    fn power_cut(&mut self, _cell: &Cell, _seed: u64) -> Result<Option<CutFinding>, WorkError> {
+        Err(WorkError::Failed(format!(
+            "it is tried on the machine that fathom itself runs on, and not on {}; without --on it is tried here",
+            self.target
+        )))
+    }
+
     fn down(&mut self) -> Result<(), String> {
         // An agent without a connection takes its stack down by itself.
         if self.connection.is_none() {
             return Ok(());
         }
-        match self.ask(&Question::Down, STACK_LIMIT)? {
+        match self.ask_and_hurry(&Question::Down, STACK_LIMIT)? {
             Answer::Done => Ok(()),
             other => Err(self.unexpected(&other)),
         }
@@ -549,5 +581,9 @@ impl World for Remote {
 
     fn interrupted(&mut self) -> bool {
         self.is_given_up || self.interrupt.is_raised()
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        self.interrupt.is_raised()
     }
 }

@@ -4,7 +4,9 @@ mod condition;
 mod guest;
 mod interrupt;
 mod machine;
+mod pace;
 mod process;
+mod programs;
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -23,6 +25,7 @@ use fathom_workload::is_one_thread;
 
 pub use interrupt::Interrupt;
 pub use machine::environment;
+use pace::Pace;
 
 use super::counted::{self, DeviceCounts};
 use super::{MachineLoad, MountedStack, Observations, WorkError, World};
@@ -49,6 +52,8 @@ pub struct Local {
     trace: Option<Tracing>,
     /// What the modelled devices had counted when the trace began.
     counted: DeviceCounts,
+    /// What the processors might do when the last worker was started.
+    pace: Option<Pace>,
     cpus: Vec<usize>,
 }
 
@@ -86,6 +91,7 @@ impl Local {
             ups: 0,
             trace: None,
             counted: DeviceCounts::default(),
+            pace: None,
             cpus,
         }
     }
@@ -197,6 +203,7 @@ impl World for Local {
         let Some((program, arguments)) = self.worker.split_first() else {
             return Err(WorkError::Failed("there is no worker to start".into()));
         };
+        self.pace = Some(Pace::here());
         if let Some(guest) = self.stack.as_mut().and_then(Stack::guest) {
             let here: Vec<usize> =
                 self.cpus.iter().copied().filter(|cpu| Some(*cpu) != guest.cpu()).collect();
@@ -330,7 +337,11 @@ impl World for Local {
     }
 
     fn condition(&mut self) -> Vec<String> {
-        condition::Condition::here().remarks()
+        // First: the programs that are asked take seconds, in which a machine cools.
+        let slower = self.pace.take().and_then(|before| Pace::here().slower_since(&before));
+        let mut remarks = condition::Condition::here().remarks();
+        remarks.extend(slower);
+        remarks
     }
 
     fn interrupted(&mut self) -> bool {

@@ -151,8 +151,12 @@ pub trait World {
     fn condition(&mut self) -> Vec<String> {
         Vec::new()
     }
-    /// Whether the user wants to stop.
+    /// Whether no further run is to be begun: the user wants to stop, or a machine is gone.
     fn interrupted(&mut self) -> bool;
+    /// Whether the user wants to stop.
+    fn is_stopped(&mut self) -> bool {
+        self.interrupted()
+    }
 }
 
 /// A stack that is up.
@@ -434,7 +438,11 @@ fn one_run(
 ) -> Result<(), WorkError> {
     let stack = &planned.cell.stack;
     world.choose(&planned.cell.on).map_err(WorkError::Failed)?;
-    let mounted = world.up(stack, &planned.label).map_err(WorkError::Failed)?;
+    // What is broken off because the user wants to stop has not failed.
+    let mounted = world.up(stack, &planned.label).map_err(|problem| match world.is_stopped() {
+        true => WorkError::Interrupted,
+        false => WorkError::Failed(problem),
+    })?;
     collector.stack(&mounted.record);
     // Nobody waits for the floor of a run that is not wanted any more.
     let worked = match world.interrupted() {

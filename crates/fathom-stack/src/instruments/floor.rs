@@ -72,6 +72,12 @@ impl Drop for Removed<'_> {
     }
 }
 
+/// The probe's file: a name of eight letters and three, without a dot in front. msdos, which is FAT
+/// without long names, refuses a dot there, cuts longer names off, and would have two probes meet.
+fn file_name(process: u32) -> String {
+    format!("fl{process:06x}.tmp")
+}
+
 /// Measures `n` (at least 1) times what one 4 KiB write + `fdatasync` costs in `directory`: a file
 /// of 1 MiB that was written and synced before is overwritten in place, block by block, so that no
 /// size, name or allocation changes. (A copy-on-write file system allocates all the same; that is
@@ -80,7 +86,7 @@ impl Drop for Removed<'_> {
 /// # Errors
 /// The directory cannot be written, or a write or sync fails.
 pub fn floor_probe(directory: &Path, n: u32) -> Result<FloorProbe, FloorError> {
-    let path = directory.join(format!(".fathom-floor-{}", std::process::id()));
+    let path = directory.join(file_name(std::process::id()));
     let at = |source| FloorError { path: path.clone(), source };
     let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(at)?;
     let _removed = Removed(&path);
@@ -127,6 +133,21 @@ mod tests {
         assert_eq!(probe.samples_ns.len(), 20);
         assert!(probe.min_ns > 0 && probe.min_ns <= probe.median_ns && probe.median_ns <= probe.max_ns);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    /// It was called `.fathom-floor-1234`: msdos has no name with a dot in front, so that no cell on
+    /// it was ever measured ("Invalid argument").
+    #[test]
+    fn every_file_system_takes_the_name_of_the_file() {
+        // 4194304 is the highest number that Linux gives a process (PID_MAX_LIMIT).
+        for (process, expected) in [(1, "fl000001.tmp"), (4_194_304, "fl400000.tmp")] {
+            let name = file_name(process);
+            assert_eq!(name, expected);
+            let (stem, end) = name.split_once('.').unwrap();
+            assert!((1..=8).contains(&stem.len()) && (1..=3).contains(&end.len()), "{name}");
+            let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+            assert!(is_plain(stem) && is_plain(end), "{name}");
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+
+use super::programs::Programs;
 
 /// Below this a phone begins to save power (androidx.benchmark: 25 %).
 const BATTERY_LOW: u64 = 25;
@@ -51,6 +52,8 @@ pub(super) struct Condition {
     pub thermal_status: Option<u64>,
     /// Android's properties and settings, by the key under which results carry them.
     pub android: BTreeMap<String, String>,
+    /// What the system's programs were asked and did not answer in time.
+    pub unanswered: Vec<String>,
 }
 
 impl Condition {
@@ -58,17 +61,18 @@ impl Condition {
     pub fn here() -> Condition {
         let root = std::env::var_os(ANDROID_ROOT).filter(|root| !root.is_empty());
         let android = root.map_or_else(|| PathBuf::from(ANDROID), PathBuf::from).join("bin");
-        Condition::of(Path::new("/sys"), android.is_dir().then_some(&*android), Path::new(BOARD_PROGRAMS))
+        let (android, board) = (android.is_dir().then_some(&*android), Path::new(BOARD_PROGRAMS));
+        Condition::of(Path::new("/sys"), android, board, Programs::new())
     }
 
     /// As `sys` and the programs in `android` and `board` tell it.
-    fn of(sys: &Path, android: Option<&Path>, board: &Path) -> Condition {
+    fn of(sys: &Path, android: Option<&Path>, board: &Path, mut asked: Programs) -> Condition {
         let mut found = Condition {
             battery: battery(&sys.join("class/power_supply")),
             hottest: hottest(&sys.join("class/thermal")),
             frequencies_khz: frequencies(&sys.join("devices/system/cpu")),
             throttled: text(sys.join("devices/platform/soc/soc:firmware/get_throttled"))
-                .or_else(|| said(board, "vcgencmd", &["get_throttled"]))
+                .or_else(|| asked.said(board, "vcgencmd", &["get_throttled"]))
                 .and_then(|word| {
                     let digits = word.trim_start_matches("throttled=").trim_start_matches("0x");
                     u64::from_str_radix(digits, 16).ok()
@@ -76,12 +80,14 @@ impl Condition {
             ..Condition::default()
         };
         if let Some(programs) = android {
-            found.ask_android(programs);
+            found.ask_android(&mut |name, words| asked.said(programs, name, words));
         }
+        found.unanswered = asked.unanswered();
         found
     }
 
-    fn ask_android(&mut self, programs: &Path) {
+    /// Asks Android's own programs; `said` gives what one of that name says to these words.
+    fn ask_android(&mut self, said: &mut dyn FnMut(&str, &[&str]) -> Option<String>) {
         let properties = [
             ("android", "ro.build.version.release"),
             ("device", "ro.product.model"),
@@ -93,28 +99,28 @@ impl Condition {
             ("emulator", "ro.boot.qemu"),
         ];
         for (key, property) in properties {
-            if let Some(value) = said(programs, "getprop", &[property]) {
+            if let Some(value) = said("getprop", &[property]) {
                 self.android.insert(key.into(), value);
             }
         }
         let mode = ["get", "global", "low_power"];
-        if let Some(value) = said(programs, "settings", &mode).filter(|value| value != "null") {
+        if let Some(value) = said("settings", &mode).filter(|value| value != "null") {
             self.android.insert("power_save".into(), value);
         }
         // Android's `cmd power` sets the fixed performance mode and tells it to nobody
         // (PowerManagerShellCommand.java); a maker's release may.
         if !self.android.is_empty() {
-            let dump = said(programs, "dumpsys", &["power"]).unwrap_or_default();
+            let dump = said("dumpsys", &["power"]).unwrap_or_default();
             let fixed =
                 dump.lines().find_map(|line| line.trim().strip_prefix("mFixedPerformanceModeEnabled="));
             self.android.insert("fixed_performance".into(), fixed.unwrap_or(NOT_TOLD).to_owned());
         }
-        if let Some(dump) = said(programs, "dumpsys", &["thermalservice"]) {
+        if let Some(dump) = said("dumpsys", &["thermalservice"]) {
             let status = dump.lines().find_map(|line| line.trim().strip_prefix("Thermal Status:"));
             self.thermal_status = status.and_then(|word| word.trim().parse().ok());
         }
         if self.battery.is_none()
-            && let Some(dump) = said(programs, "dumpsys", &["battery"])
+            && let Some(dump) = said("dumpsys", &["battery"])
         {
             let field =
                 |name: &str| dump.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim);
@@ -152,6 +158,7 @@ impl Condition {
         );
         put("throttled", self.throttled.map(|bits| format!("{bits:#x}")));
         put("thermal_status", self.thermal_status.map(|status| status.to_string()));
+        put("not_answered", (!self.unanswered.is_empty()).then(|| self.unanswered.join(", ")));
         all
     }
 
@@ -201,15 +208,21 @@ impl Condition {
             remarks
                 .push("the system is a debug build: it may be slower than the one that people have".into());
         }
+        if !self.unanswered.is_empty() {
+            remarks.push(format!(
+                "not known, for the system did not answer in time: what `{}` tells",
+                self.unanswered.join("`, `")
+            ));
+        }
         remarks
     }
 }
 
-fn text(path: impl AsRef<Path>) -> Option<String> {
+pub(super) fn text(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-fn entries(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> =
         std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     all.sort();
@@ -227,7 +240,7 @@ fn battery(supplies: &Path) -> Option<(u64, bool)> {
     })
 }
 
-fn hottest(zones: &Path) -> Option<(String, i64)> {
+pub(super) fn hottest(zones: &Path) -> Option<(String, i64)> {
     let of = |zone: &PathBuf| Some((text(zone.join("type"))?, text(zone.join("temp"))?.parse().ok()?));
     // A sensor that is off says 0 or less, or something impossible.
     entries(zones)
@@ -243,19 +256,6 @@ fn frequencies(cpus: &Path) -> Option<(u64, u64)> {
     Some((*all.iter().min()?, *all.iter().max()?))
 }
 
-/// What a program of the system says; nothing where it is not there or fails.
-fn said(programs: &Path, name: &str, words: &[&str]) -> Option<String> {
-    let output = Command::new(programs.join(name))
-        .args(words)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    (!text.is_empty()).then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,6 +264,11 @@ mod tests {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
+    }
+
+    /// As [`Condition::of`], of a machine whose programs answer.
+    fn of(sys: &Path, android: Option<&Path>, board: &Path) -> Condition {
+        Condition::of(sys, android, board, Programs::new())
     }
 
     /// A program, written by a process of its own: a descriptor of this one that writes may be in
@@ -293,7 +298,7 @@ mod tests {
         put(sys.path(), "class/power_supply/mouse/capacity", "5\n");
         put(sys.path(), "class/power_supply/mouse/status", "Discharging\n");
         let nowhere = Path::new("/nonexistent");
-        let found = Condition::of(sys.path(), None, nowhere);
+        let found = of(sys.path(), None, nowhere);
         let environment = found.environment();
         assert_eq!(environment["temperature"], "84.7 °C (cpu-thermal)");
         assert_eq!(environment["frequencies"], "600 to 1800 MHz");
@@ -306,9 +311,9 @@ mod tests {
         assert!(!remarks.contains("capped"), "{remarks}");
         // A Pi 5 has no such file, and a program that says it.
         std::fs::remove_dir_all(sys.path().join("devices/platform")).unwrap();
-        assert_eq!(Condition::of(sys.path(), None, nowhere).throttled, None);
+        assert_eq!(of(sys.path(), None, nowhere).throttled, None);
         put_program(sys.path(), "bin/vcgencmd", "[ \"$*\" = get_throttled ] && echo throttled=0x50005");
-        let five = Condition::of(sys.path(), None, &sys.path().join("bin"));
+        let five = of(sys.path(), None, &sys.path().join("bin"));
         assert_eq!(five.throttled, Some(0x50005));
     }
 
@@ -327,7 +332,7 @@ mod tests {
              level: 17\\n';; power) echo '  mFixedPerformanceModeEnabled=false';; thermalservice) \
              printf 'IsStatusOverride: false\\nThermal Status: 3\\n';; esac",
         );
-        let found = Condition::of(nowhere, Some(place.path()), nowhere);
+        let found = of(nowhere, Some(place.path()), nowhere);
         assert_eq!(found.battery, Some((17, true)));
         assert_eq!(found.thermal_status, Some(3));
         let remarks = found.remarks().join("\n");
@@ -339,12 +344,30 @@ mod tests {
         assert_eq!(found.environment()["build"], "userdebug");
         program("dumpsys", "exit 1");
         program("getprop", "case $1 in ro.boot.qemu|ro.debuggable) echo 1;; *) echo;; esac");
-        let quiet = Condition::of(nowhere, Some(place.path()), nowhere);
+        let quiet = of(nowhere, Some(place.path()), nowhere);
         assert_eq!(quiet.environment()["fixed_performance"], "not told");
         let remarks = quiet.remarks().join("\n");
         assert!(remarks.contains("emulator") && remarks.contains("debug build"), "{remarks}");
         assert!(!found.environment().contains_key("power_save"));
-        let nothing = Condition::of(nowhere, Some(nowhere), nowhere);
+        let nothing = of(nowhere, Some(nowhere), nowhere);
         assert_eq!((nothing.remarks(), nothing.environment()), (Vec::new(), BTreeMap::new()));
+    }
+
+    /// A phone whose `dumpsys` hung was waited for without an end, and with it the experiment.
+    #[test]
+    fn a_phone_that_hangs_is_measured_and_what_is_not_known_is_said() {
+        let nowhere = Path::new("/nonexistent");
+        let place = tempfile::tempdir().unwrap();
+        put_program(place.path(), "getprop", "case $1 in ro.build.version.release) echo 14;; *) echo;; esac");
+        put_program(place.path(), "dumpsys", "sleep 600");
+        let limit = std::time::Duration::from_secs(8);
+        let found = Condition::of(nowhere, Some(place.path()), nowhere, Programs::within(limit, limit * 10));
+        assert_eq!((found.thermal_status, found.battery), (None, None));
+        let environment = found.environment();
+        assert_eq!((&*environment["android"], &*environment["fixed_performance"]), ("14", "not told"));
+        assert_eq!(environment["not_answered"], "dumpsys power, dumpsys thermalservice, dumpsys battery");
+        let remarks = found.remarks();
+        assert_eq!(remarks.len(), 1, "{remarks:?}");
+        assert!(remarks[0].contains("not known") && remarks[0].contains("`dumpsys battery`"), "{remarks:?}");
     }
 }
