@@ -70,6 +70,7 @@ pub fn run(asked: &Run, parsed: &Invocation) -> super::Result {
         check_directory(directory)?;
     }
     let interrupt = Interrupt::new();
+    interrupt.keeps_runs();
     let mut machines = connected(asked, &interrupt)?;
     let prepared = match &mut machines {
         Some(machines) => conduct::prepare_on(&request, machines),
