@@ -119,16 +119,54 @@ impl Origin {
         }
     }
 
-    /// The command that records what is missing.
+    /// The command that records what is missing: of the same file systems, and of an application
+    /// that has the same now.
     pub fn command(&self, asked: &Advise, must: &str) -> String {
+        let asked = self.again(asked, &self.trace);
         let mut words = vec!["fathom advise".to_owned(), quoted(&self.trace.to_string_lossy())];
-        for device in &asked.device {
-            words.push(format!("--device {}", quoted(device)));
-        }
-        for filesystem in &self.asked.fs {
-            words.push(format!("--fs {}", quoted(filesystem)));
-        }
-        words.push(format!("--must {}", must));
+        words.extend(asked.device.iter().map(|device| format!("--device {}", quoted(device))));
+        words.extend(asked.fs.iter().map(|filesystem| format!("--fs {}", quoted(filesystem))));
+        words.extend(asked.now.iter().map(|setting| format!("--now {}", quoted(setting))));
+        words.push(format!("--must {must}"));
         words.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &[&str]) -> Advise {
+        let words = [&["fathom", "advise"][..], words].concat();
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Advise(asked) => asked,
+            _ => panic!("it is advise"),
+        }
+    }
+
+    /// What happened: recordings on vfat of an application that has WAL/NORMAL named a command that
+    /// asks of ext4, and of an application with SQLite's defaults.
+    #[test]
+    fn the_command_that_compares_all_asks_the_same_question() {
+        let origin = Origin {
+            asked: asked(&["app.trace", "--fs", "vfat", "--now", "journal_mode=wal,synchronous=normal"]),
+            baseline: Candidate::new("wal", "normal"),
+            devices: Vec::new(),
+            started_ms: 0,
+            trace: "/x/app.trace".into(),
+            hash: None,
+        };
+        let of = |words: &[&str]| {
+            let command = origin.command(&asked(words), "keep=all");
+            command.strip_prefix("fathom advise ").and_then(shlex::split).unwrap().join(" ")
+        };
+        assert_eq!(
+            of(&["recorded.db", "--device", "sd-slow"]),
+            "/x/app.trace --device sd-slow --fs vfat --now journal_mode=wal --now synchronous=normal --must keep=all"
+        );
+        assert_eq!(
+            of(&["recorded.db", "--now", "synchronous=full"]),
+            "/x/app.trace --fs vfat --now synchronous=full --must keep=all"
+        );
     }
 }
