@@ -80,10 +80,14 @@ impl Origin {
         format!("{} on {on}", word_of(self.must(results)))
     }
 
-    /// What is asked, of the trace.
+    /// What is asked, of the trace. What the application had when it was recorded it has still, but
+    /// for what is said to be other now.
     pub fn again(&self, asked: &Advise, trace: &Path) -> Advise {
-        let now = if asked.now.is_empty() { &self.asked.now } else { &asked.now };
-        Advise { input: trace.to_owned(), fs: self.asked.fs.clone(), now: now.clone(), ..asked.clone() }
+        let key = |word: &str| word.split('=').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_said = |word: &str| asked.now.iter().any(|other| key(other) == key(word));
+        let own = self.asked.now.iter().filter(|word| !is_said(word));
+        let now = own.chain(&asked.now).cloned().collect();
+        Advise { input: trace.to_owned(), fs: self.asked.fs.clone(), now, ..asked.clone() }
     }
 
     /// The trace, where what is missing can be recorded here.
@@ -145,7 +149,8 @@ mod tests {
     }
 
     /// What happened: recordings on vfat of an application that has WAL/NORMAL named a command that
-    /// asks of ext4, and of an application with SQLite's defaults.
+    /// asks of ext4, and of an application with SQLite's defaults. And `--now synchronous=full` made
+    /// of that application one that has DELETE/FULL, where its recordings were asked as WAL/FULL.
     #[test]
     fn the_command_that_compares_all_asks_the_same_question() {
         let origin = Origin {
@@ -166,7 +171,7 @@ mod tests {
         );
         assert_eq!(
             of(&["recorded.db", "--now", "synchronous=full"]),
-            "/x/app.trace --fs vfat --now synchronous=full --must keep=all"
+            "/x/app.trace --fs vfat --now journal_mode=wal --now synchronous=full --must keep=all"
         );
     }
 }
