@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::baseline::FLEETING;
+use super::baseline::is_fleeting;
 use super::side::{CellValues, PhaseValues, Quantity, Side};
 use super::{Analysis, Clock};
 use crate::stats::{Comparison, Interval, mean_interval, range_ratio, unpaired_ratio};
@@ -166,7 +166,7 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
     }
     for (key, value) in &a.environment {
         // What differs in every run says nothing.
-        if FLEETING.contains(&key.as_str()) {
+        if is_fleeting(key) {
             continue;
         }
         match b.environment.get(key) {
@@ -440,6 +440,23 @@ mod tests {
             let error = Side::of_baseline(&path).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
+    }
+
+    /// What happened: each comparison on a machine that tells its temperature warned that it is
+    /// another, and a baseline had it, so that a diff of two of them always showed something.
+    #[test]
+    fn what_differs_in_every_run_is_neither_kept_nor_told() {
+        let with = |temperature: &str, throttled: &str| {
+            let mut side = side(&[("wal", STEADY)], 2.0);
+            for (key, value) in [("temperature (ssh:board)", temperature), ("throttled", throttled)] {
+                side.environment.insert(key.into(), value.into());
+            }
+            side
+        };
+        let (a, b) = (with("45.2 °C (cpu)", "0x0"), with("47.1 °C (cpu)", "0x50005"));
+        assert!(!a.to_baseline().unwrap().contains("temperature"));
+        let found = changes(&a, &b, &Question::default()).unwrap();
+        assert_eq!(found.cautions, ["throttled differs: 0x0 in A, 0x50005 in B"]);
     }
 
     /// What happened: a baseline lies in a repository, and a merge or an editor had been at it. It
