@@ -207,7 +207,10 @@ fn check(a: &Side, b: &Side, question: &Question) -> Result<(), String> {
 fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found: &mut Changes) {
     let is_asked = |phase: &&PhaseValues| question.phase.as_ref().is_none_or(|name| *name == phase.name);
     for phase_a in cell_a.phase.iter().filter(is_asked) {
-        let place = || format!("{}, {}", cell_b.title, phase_a.name);
+        let place = || {
+            let x = phase_a.x.map_or_else(String::new, |x| format!(" at {x}"));
+            format!("{}, {}{x}", cell_b.title, phase_a.name)
+        };
         let phase_b = cell_b.phase.iter().find(|phase| phase.name == phase_a.name && phase.x == phase_a.x);
         let Some(phase_b) = phase_b else {
             found.lacking.push(format!("{}: B has not measured it", place()));
@@ -354,6 +357,16 @@ mod tests {
         assert!(
             found.lacking[0].contains("B has no model") && found.judged(9.0) == Judgement::Unknown,
             "{found:?}"
+        );
+        // What happened: sizes that B lacks were several times the same sentence.
+        let mut sizes = one.clone();
+        let mut larger = sizes.cells[0].phase[0].clone();
+        (sizes.cells[0].phase[0].x, larger.x) = (Some(1.0), Some(512.0));
+        sizes.cells[0].phase.push(larger);
+        let found = changes(&sizes, &one, &Question::default()).unwrap();
+        assert_eq!(
+            found.lacking,
+            ["wal, update at 1: B has not measured it", "wal, update at 512: B has not measured it"]
         );
         for (cell, phase, names) in [(Some("wla"), None, "wal"), (None, Some("insert"), "update")] {
             let question = Question {
