@@ -251,7 +251,11 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
                 _ if quantity.is_count() && is_few => range_ratio(of_a, of_b),
                 _ => unpaired_ratio(of_a, of_b),
             };
-            let Some(faster) = faster else { continue };
+            let Some(faster) = faster else {
+                let of_what = quantity.words();
+                found.lacking.push(format!("{}: the {of_what} is 0 in every run of A or B", place()));
+                continue;
+            };
             found.changes.push(Change {
                 label: cell_b.label.clone(),
                 title: cell_b.title.clone(),
@@ -411,6 +415,16 @@ mod tests {
         assert_eq!(judged(0.0, 0.0), Judgement::Fine);
         assert_eq!(judged(0.0, 1.0), Judgement::Slower);
         assert_eq!(judged(1.0, 0.0), Judgement::Fine);
+    }
+
+    /// What happened: of what has no quotient the gate said nothing, and let the rest pass.
+    #[test]
+    fn what_has_no_quotient_does_not_pass() {
+        let (a, mut b) = (side(&[("wal", STEADY)], 2.0), side(&[("wal", STEADY)], 2.0));
+        b.cells[0].phase[0].model_ns = vec![0.0; 5];
+        let found = changes(&a, &b, &Question::default()).unwrap();
+        assert_eq!(found.lacking, ["wal, update: the model time is 0 in every run of A or B"]);
+        assert_eq!((found.changes.len(), found.judged(9.0)), (2, Judgement::Unknown));
     }
 
     #[test]
