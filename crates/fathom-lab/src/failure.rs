@@ -14,7 +14,9 @@ pub enum FailureKind {
     Differs,
     /// The engine refused a setting or a statement.
     Engine,
-    /// The disk was full, or failed.
+    /// There was no space left where it worked.
+    Full,
+    /// The disk failed.
     Storage,
     /// The workload was asked wrongly.
     Asked,
@@ -45,7 +47,10 @@ impl FailureKind {
         let has = |words: &[&str]| words.iter().any(|words| message.contains(words));
         match message {
             _ if has(&["database is locked"]) => FailureKind::Locked,
-            _ if has(&["disk is full", "disk I/O error", "No space left"]) => FailureKind::Storage,
+            // Traces of profiles are made up there, which is none of the places that it works in.
+            _ if message.starts_with("/dev/shm: ") => FailureKind::Storage,
+            _ if has(&["disk is full", "No space left"]) => FailureKind::Full,
+            _ if has(&["disk I/O error"]) => FailureKind::Storage,
             _ if message.starts_with("verification failed") => FailureKind::Differs,
             _ if message.starts_with("engine ") => FailureKind::Engine,
             _ => FailureKind::Machine,
@@ -57,7 +62,8 @@ impl From<&EngineError> for FailureKind {
     fn from(error: &EngineError) -> FailureKind {
         match error.code & 0xff {
             code::BUSY | code::LOCKED => FailureKind::Locked,
-            code::IOERR | code::FULL => FailureKind::Storage,
+            code::FULL => FailureKind::Full,
+            code::IOERR => FailureKind::Storage,
             code::NOMEM => FailureKind::Machine,
             _ => FailureKind::Engine,
         }
@@ -70,7 +76,10 @@ impl From<&WorkloadError> for FailureKind {
             WorkloadError::Parameter { .. } | WorkloadError::Unknown { .. } => FailureKind::Asked,
             WorkloadError::Engine(error) => error.into(),
             WorkloadError::Verification(_) => FailureKind::Differs,
-            WorkloadError::Io { .. } => FailureKind::Storage,
+            WorkloadError::Io { source, .. } => match source.raw_os_error() {
+                Some(libc::ENOSPC | libc::EDQUOT) => FailureKind::Full,
+                _ => FailureKind::Storage,
+            },
         }
     }
 }
@@ -86,12 +95,18 @@ mod tests {
             let message = "no such table: \"disk is full\"".to_owned();
             WorkloadError::Engine(EngineError { subject: "`SELECT`".into(), message, code })
         };
+        let file = |code| {
+            let source = std::io::Error::from_raw_os_error(code);
+            WorkloadError::Io { path: "/x/disk is full".into(), source }
+        };
         for (error, kind) in [
             (engine(1), FailureKind::Engine),
             (engine(5), FailureKind::Locked),
             (engine(517), FailureKind::Locked),
-            (engine(13), FailureKind::Storage),
+            (engine(13), FailureKind::Full),
             (engine(10 | 3 << 8), FailureKind::Storage),
+            (file(libc::ENOSPC), FailureKind::Full),
+            (file(libc::EIO), FailureKind::Storage),
             (WorkloadError::Verification("rows of `database is locked`".into()), FailureKind::Differs),
         ] {
             assert_eq!(FailureKind::from(&error), kind, "{error}");
@@ -102,7 +117,10 @@ mod tests {
     fn failures_of_before_have_their_kind_by_their_words() {
         for (message, kind) in [
             ("engine sqlite: PRAGMA x: database is locked", FailureKind::Locked),
-            ("engine sqlite: COMMIT: database or disk is full", FailureKind::Storage),
+            ("engine sqlite: COMMIT: database or disk is full", FailureKind::Full),
+            ("/x/w.db: No space left on device (os error 28)", FailureKind::Full),
+            ("/dev/shm: No space left on device (os error 28)", FailureKind::Storage),
+            ("engine sqlite: COMMIT: disk I/O error", FailureKind::Storage),
             ("verification failed: rows differ", FailureKind::Differs),
             ("engine sqlite: no such table: t", FailureKind::Engine),
             ("fathom device-server has not answered for 30s", FailureKind::Machine),

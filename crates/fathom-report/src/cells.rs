@@ -22,7 +22,8 @@ const CELLS_NOTE: &str = "Geometric means over the runs with their 95 % interval
 
 const MODEL_NOTE: &str = "Where a device was modelled, rates and percentiles are of model time: the run's own CPU and \
     other time and the device's time by its model, without what this machine held the run up (waiting for a \
-    processor, answers that came late). ";
+    processor, answers that came late). Percentiles marked \"wall\" are as measured: they are of threads that are \
+    not seen. ";
 
 /// The section of the page.
 pub fn section(document: &Document<'_>) -> Markup {
@@ -32,7 +33,9 @@ pub fn section(document: &Document<'_>) -> Markup {
             p.note {
                 (CELLS_NOTE)
                 @if has_model(document) { (MODEL_NOTE) }
-                "The bar is the time of one execution as measured: "
+                "The bar is the time of one execution"
+                @if has_model(document) { ", by the model where there is one" }
+                ": "
                 @for (place, (name, colour)) in PARTS.iter().zip(&PART_COLOURS).enumerate() {
                     @if place > 0 { ", " }
                     (swatch(colour)) " " (name)
@@ -94,6 +97,7 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
     let fsync = share(parts[FSYNC]);
     let syncs = measure.each_ns(|split| split.sync_calls);
     let written = measure.each_ns(|split| split.write_bytes);
+    let (latency_ns, is_wall) = measure.shown_latency_ns();
     let waits = match measure.lock_waits.zip(measure.lock_wait_ns) {
         None => html! { "not measured" },
         Some((0, _)) => html! { "0" },
@@ -119,8 +123,11 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
                     span.iv { (number::interval_of(wall_rate)) }
                 }
             }
-            @for ns in &measure.model_latency_ns.unwrap_or(measure.latency_ns)[1..] {
-                td.n data-v=(ns) { (number::time(*ns)) }
+            @for ns in &latency_ns[1..] {
+                td.n data-v=(ns) {
+                    (number::time(*ns))
+                    @if is_wall { span.iv { "wall" } }
+                }
             }
             td data-v=(total) {
                 span.split aria-hidden="true" {

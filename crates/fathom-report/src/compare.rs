@@ -186,7 +186,10 @@ impl Comparison {
         all.extend(self.changes.only_a.iter().map(|title| {
             unknown(title, format!("{title}: A has results of it and B has none: nothing can be told of it."))
         }));
-        all.extend(self.changes.lacking.iter().map(|text| unknown("not compared", format!("{text}."))));
+        // Each by a name of its own, for of test cases of one name some readers show the last.
+        let about = |text: &str| text.split(", which takes").next().unwrap_or(text).to_owned();
+        let lacking = self.changes.lacking.iter();
+        all.extend(lacking.map(|text| unknown(&about(text), format!("{text}."))));
         all
     }
 

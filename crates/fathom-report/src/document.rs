@@ -1,11 +1,13 @@
 //! Everything the report says, worked out once from the results; the page, the terminal and the
 //! exports only lay it out.
 
+use std::collections::BTreeMap;
+
 use fathom_lab::analysis::{
     Analysis, BlockStudy, DeviceRole, DeviceStudy, Finding, block_studies, device_studies, unattributed,
 };
 use fathom_lab::naming::engine_name;
-use fathom_lab::stats::mean_interval;
+use fathom_lab::stats::{Interval, mean_interval};
 use fathom_lab::store::{Results, StoreError};
 
 use crate::answer::{general, questions};
@@ -248,14 +250,11 @@ fn rests_on(results: &Results) -> String {
         text += &format!("; {} mounted in a guest: {}", if all { "all" } else { "some" }, joined(&guests));
     }
     text.push('.');
-    let floors: Vec<f64> = good.iter().filter_map(|run| run.floor_ns).map(|ns| ns as f64).collect();
-    if let Some(floor) = mean_interval(&floors) {
-        text += &format!(
-            " Floor: one 4 KiB write with fdatasync takes {} {}.",
-            number::time(floor.mid),
-            number::time_interval(floor.mid, floor.low, floor.high)
-        );
-    }
+    let floors = good.iter().filter_map(|run| {
+        let stack = format!("{} on {}", results.filesystem(run), run.stack.device);
+        Some((stack, run.floor_ns? as f64))
+    });
+    text += &floor_told(floors);
     let promises = distinct(
         results.cells.iter().filter(|c| c.durability.is_some()).map(|c| durability_text(c.durability).into()),
     );
@@ -265,4 +264,43 @@ fn rests_on(results: &Results) -> String {
         _ => text += " The settings do not promise the same: compare within a promise.",
     }
     text
+}
+
+/// The floor of the stacks, by the runs' own: with its interval where there is one stack. Those of
+/// several are no measurements of one thing.
+fn floor_told(floors: impl Iterator<Item = (String, f64)>) -> String {
+    let mut stacks: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (stack, ns) in floors {
+        stacks.entry(stack).or_default().push(ns);
+    }
+    let all: Vec<Interval> = stacks.values().filter_map(|floors| mean_interval(floors)).collect();
+    let mids = || all.iter().map(|floor| floor.mid);
+    let (least, most) = (mids().fold(f64::INFINITY, f64::min), mids().fold(0.0, f64::max));
+    let told = match all.as_slice() {
+        [] => return String::new(),
+        [one] if one.n < 2 => format!("{} ({})", number::time(one.mid), number::ONE_RUN),
+        [one] => format!("{} {}", number::time(one.mid), number::time_interval_of(one)),
+        _ => format!("{} to {}, by the stack", number::time(least), number::time(most)),
+    };
+    format!(" Floor: one 4 KiB write with fdatasync takes {told}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: the floors of a card and of an NVMe drive were averaged, "640 µs [210,
+    /// 1,950]", as if one stack had been measured so badly; and a single run had an interval.
+    #[test]
+    fn floors_of_several_stacks_are_not_averaged() {
+        let told =
+            |floors: &[(&str, f64)]| floor_told(floors.iter().map(|(stack, ns)| ((*stack).to_owned(), *ns)));
+        assert_eq!(told(&[]), "");
+        let one = told(&[("ext4 on a", 81_300.0)]);
+        assert_eq!(one, " Floor: one 4 KiB write with fdatasync takes 81.3 µs (one run).");
+        let same = told(&[("ext4 on a", 2.0e6), ("ext4 on a", 2.0e6)]);
+        assert_eq!(same, " Floor: one 4 KiB write with fdatasync takes 2 ms [2, 2].");
+        let several = told(&[("ext4 on a", 2.0e7), ("ext4 on b", 2.0e4), ("ext4 on a", 2.0e7)]);
+        assert_eq!(several, " Floor: one 4 KiB write with fdatasync takes 20 µs to 20 ms, by the stack.");
+    }
 }

@@ -142,13 +142,13 @@ fn rounded<S: serde::Serializer>(points: &[(f64, f64)], serializer: S) -> Result
     serializer.collect_seq(points.iter().map(|(x, y)| [*x as i64, *y as i64]))
 }
 
-/// `value` to six significant digits.
+/// `value` to six significant digits, written by no more than these.
 pub fn significant(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;
     }
-    let scale = 10f64.powi(5 - value.abs().log10().floor() as i32);
-    (value * scale).round() / scale
+    // What was a number is one when it is read back.
+    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 /// Where a cell stands: its group, series and facet; none where it is not shown.
@@ -226,6 +226,16 @@ pub fn value_text(metric: Metric, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // What happened: a time of 14 s was 14434499999.999998 ns in CSV and JSON, by a division.
+    #[test]
+    fn six_digits_are_six_where_numbers_are_large_too() {
+        for (value, text) in
+            [(14_434_526_491.273_724, "14434500000"), (281.444_49, "281.444"), (f64::INFINITY, "0")]
+        {
+            assert_eq!(significant(value).to_string(), text, "{value}");
+        }
+    }
 
     // What happened: a trace of two threads had the sentence "94 % of the time is fsync" above a
     // bar with 47 %: the bar added up the threads' times, and one of them only waited.

@@ -140,7 +140,7 @@ impl Simulation {
     pub fn csv(&self) -> String {
         let mut out = String::from(
             "cell,label,durability,phase,x,unit,device,count,runs,draws,rate_per_s,rate_low,rate_high,model_ns,model_low_ns,\
-             model_high_ns,cpu_ns,device_ns,other_ns,p50_ns,p99_ns,p999_ns,flushes,written_bytes,read_bytes\r\n",
+             model_high_ns,cpu_ns,device_ns,other_ns,p50_ns,p99_ns,p999_ns,flushes,written_bytes,read_bytes,by_the_device\r\n",
         );
         for row in &self.study.rows {
             let durability = row.durability.and_then(|durability| serde_json::to_value(durability).ok());
@@ -173,6 +173,7 @@ impl Simulation {
                 row.flushes.to_string(),
                 row.written_bytes.to_string(),
                 row.read_bytes.to_string(),
+                u8::from(row.by_the_device).to_string(),
             ];
             let mut line = Vec::new();
             // Writing to memory cannot fail.

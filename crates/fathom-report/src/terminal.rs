@@ -247,7 +247,8 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
             }));
         }
         if percentile {
-            fields.push(number::time(measure.model_latency_ns.unwrap_or(measure.latency_ns)[3]));
+            let (latency_ns, is_wall) = measure.shown_latency_ns();
+            fields.push(number::time(latency_ns[3]) + if is_wall { " wall" } else { "" });
         }
         let (share, name) = told_part(measure);
         let told = format!("{:>4} {name}", number::percent(share));

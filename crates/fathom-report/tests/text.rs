@@ -323,6 +323,13 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     lacking.changes.lacking = vec!["WAL/FULL, insert: A has no model time".into()];
     let text = lacking.terminal(&Style::PLAIN);
     assert!(text.contains("has not what is asked for") && !text.contains("no cell"), "{text}");
+    // What happened: all test cases of what is lacking had one name, of which readers show one.
+    let flushes = "WAL/FULL, insert: A has no count of flushes, which takes a modelled device";
+    lacking.changes.lacking.push(flushes.into());
+    let junit = lacking.junit();
+    for name in ["WAL/FULL, insert: A has no model time", "WAL/FULL, insert: A has no count of flushes"] {
+        assert_eq!(junit.matches(&format!("name=\"{name}\">")).count(), 1, "{junit}");
+    }
     lacking.changes.lacking.clear();
     assert!(lacking.terminal(&Style::PLAIN).contains("no cell with a good run"));
     // Markup in names goes into no format as such.

@@ -123,41 +123,51 @@ impl Candidate {
     /// The statements that bring it about, in the order in which they have to be given.
     #[must_use]
     pub fn pragmas(&self) -> Vec<String> {
-        let [once, each] = self.statements();
-        once.into_iter().chain(each).collect()
+        self.statements(USUAL_PAGE).concat()
     }
 
-    /// Those that are given once, for they stay with the database, and those of each connection.
-    fn statements(&self) -> [Vec<String>; 2] {
+    /// Those that a new database alone takes, before anything is in it; those that are given once,
+    /// for they stay with the database; and those of each connection. `now` is how large the pages
+    /// of a new database are without a word.
+    fn statements(&self, now: u32) -> [Vec<String>; 3] {
         let is_kept = self.journal_mode == "wal";
         let mode = format!("PRAGMA journal_mode = {};", self.journal_mode.to_uppercase());
-        let (mut once, mut each) = (Vec::new(), Vec::new());
-        if self.page_size != USUAL_PAGE {
-            once.push(format!("PRAGMA page_size = {};", self.page_size));
+        let (mut made, mut once, mut each) = (Vec::new(), Vec::new(), Vec::new());
+        if self.page_size != USUAL_PAGE || self.page_size != now {
+            made.push(format!("PRAGMA page_size = {};", self.page_size));
         }
-        let (locking, rest): (Vec<_>, Vec<_>) = self.more.iter().partition(|pair| pair.0 == "locking_mode");
-        // Before the first access in WAL mode, so that it has no index in shared memory.
-        each.extend(locking.iter().map(|(key, value)| format!("PRAGMA {key} = {};", value.to_uppercase())));
-        let list = if is_kept { &mut once } else { &mut each };
-        list.push(mode);
-        each.push(format!("PRAGMA synchronous = {};", self.synchronous.to_uppercase()));
-        each.extend(rest.iter().map(|(key, value)| format!("PRAGMA {key} = {value};")));
-        [once, each]
+        for (key, value) in &self.more {
+            match key.as_str() {
+                // In WAL mode something is in it.
+                "auto_vacuum" => made.push(format!("PRAGMA {key} = {value};")),
+                // Before the first access in WAL mode, so that it has no index in shared memory.
+                "locking_mode" => each.insert(0, format!("PRAGMA {key} = {};", value.to_uppercase())),
+                _ => each.push(format!("PRAGMA {key} = {value};")),
+            }
+        }
+        let after_locking = usize::from(self.more.contains_key("locking_mode"));
+        each.insert(after_locking, format!("PRAGMA synchronous = {};", self.synchronous.to_uppercase()));
+        if is_kept {
+            once.push(mode);
+        } else {
+            each.insert(after_locking, mode);
+        }
+        [made, once, each]
     }
 
     /// The lines to paste, with comments of SQL that say where; `now` is what a database has that
     /// exists.
     #[must_use]
     pub fn to_paste(&self, now: &Candidate) -> Vec<String> {
-        let [once, each] = self.statements();
+        let [made, once, each] = self.statements(now.page_size);
         let mut lines = Vec::new();
-        if !once.is_empty() {
-            let when = match self.page_size {
-                USUAL_PAGE => "once; it stays with the database",
-                _ => "a new database, once, before its first table",
+        if !(made.is_empty() && once.is_empty()) {
+            let when = match made.is_empty() {
+                true => "once; it stays with the database",
+                false => "a new database, once, before its first table",
             };
             lines.push(format!("-- {when}:"));
-            lines.extend(once);
+            lines.extend(made.into_iter().chain(once));
         }
         lines.push("-- each connection, when it is opened:".to_owned());
         lines.extend(each);

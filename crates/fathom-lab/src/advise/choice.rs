@@ -123,14 +123,21 @@ fn leading<'a>(all: &[(usize, &'a Trial)]) -> Option<[(usize, &'a Trial); 2]> {
 }
 
 /// Of those that are as good as what leads, the one that promises more, loses less, and asks less.
-/// What nothing is proven to be better than is as good.
+/// What nothing is proven to be better than is as good, if it promises more or asks less: of pages
+/// of two other sizes neither does, and more usual ones are no reason to be slower.
 fn as_good<'a>(all: &[(usize, &'a Trial)], now: Option<&Candidate>) -> Option<(usize, &'a Trial)> {
     let [(_, first), (place, best)] = leading(all)?;
+    let own_pages = now.map_or(USUAL_PAGE, |now| now.page_size);
+    let asked = |trial: &Trial| {
+        let (locks_out, changes, _) = effort_of(trial, now);
+        (Reverse(trial.durability), locks_out, changes, trial.candidate.page_size != own_pages)
+    };
+    let most = asked(best);
     let is_unproven = |trial: &Trial| gain(first, trial).is_none_or(|gain| !gain.proven);
     let is_as_good = |trial: &Trial| {
         let is_near = trial.ns() <= best.ns() * SAME && trial.ns() <= first.ns() * ENOUGH;
         loses_no_more(trial, lost(best))
-            && (is_near || (trial.ns() <= first.ns() * UNPROVEN && is_unproven(trial)))
+            && (is_near || (asked(trial) < most && trial.ns() <= first.ns() * UNPROVEN && is_unproven(trial)))
     };
     let near = all.iter().copied().filter(|(_, trial)| is_as_good(trial));
     Some(least_effort(near, now).unwrap_or((place, best)))

@@ -47,7 +47,13 @@ const CONFLICT: [&str; 3] = ["<<<<<<< ", "=======", ">>>>>>> "];
 /// A baseline that is longer is none, bytes.
 const LONGEST: u64 = 64 << 20;
 /// Keys of the environment that differ in every run and say nothing.
-pub(super) const FLEETING: [&str; 3] = ["load", "command", "directory"];
+const FLEETING: [&str; 6] = ["load", "command", "directory", "battery", "frequencies", "temperature"];
+
+/// Whether what the environment has under this key differs in every run. Of several machines, a key
+/// is followed by its machine's name.
+pub(super) fn is_fleeting(key: &str) -> bool {
+    key.split(' ').next().is_some_and(|key| FLEETING.contains(&key))
+}
 
 /// The file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -127,7 +133,7 @@ impl Side {
         let mut cell = self.cells.clone();
         cell.iter_mut().flat_map(|cell| &mut cell.phase).for_each(PhaseValues::round);
         let mut environment = self.environment.clone();
-        environment.retain(|key, _| !FLEETING.contains(&key.as_str()));
+        environment.retain(|key, _| !is_fleeting(key));
         let baseline = Baseline {
             format: FORMAT.into(),
             version: VERSION,

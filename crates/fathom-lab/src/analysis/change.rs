@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::baseline::FLEETING;
+use super::baseline::is_fleeting;
 use super::side::{CellValues, PhaseValues, Quantity, Side};
 use super::{Analysis, Clock};
 use crate::stats::{Comparison, Interval, mean_interval, range_ratio, unpaired_ratio};
@@ -166,7 +166,7 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
     }
     for (key, value) in &a.environment {
         // What differs in every run says nothing.
-        if FLEETING.contains(&key.as_str()) {
+        if is_fleeting(key) {
             continue;
         }
         match b.environment.get(key) {
@@ -207,7 +207,10 @@ fn check(a: &Side, b: &Side, question: &Question) -> Result<(), String> {
 fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found: &mut Changes) {
     let is_asked = |phase: &&PhaseValues| question.phase.as_ref().is_none_or(|name| *name == phase.name);
     for phase_a in cell_a.phase.iter().filter(is_asked) {
-        let place = || format!("{}, {}", cell_b.title, phase_a.name);
+        let place = || {
+            let x = phase_a.x.map_or_else(String::new, |x| format!(" at {x}"));
+            format!("{}, {}{x}", cell_b.title, phase_a.name)
+        };
         let phase_b = cell_b.phase.iter().find(|phase| phase.name == phase_a.name && phase.x == phase_a.x);
         let Some(phase_b) = phase_b else {
             found.lacking.push(format!("{}: B has not measured it", place()));
@@ -248,7 +251,11 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
                 _ if quantity.is_count() && is_few => range_ratio(of_a, of_b),
                 _ => unpaired_ratio(of_a, of_b),
             };
-            let Some(faster) = faster else { continue };
+            let Some(faster) = faster else {
+                let of_what = quantity.words();
+                found.lacking.push(format!("{}: the {of_what} is 0 in every run of A or B", place()));
+                continue;
+            };
             found.changes.push(Change {
                 label: cell_b.label.clone(),
                 title: cell_b.title.clone(),
@@ -355,6 +362,16 @@ mod tests {
             found.lacking[0].contains("B has no model") && found.judged(9.0) == Judgement::Unknown,
             "{found:?}"
         );
+        // What happened: sizes that B lacks were several times the same sentence.
+        let mut sizes = one.clone();
+        let mut larger = sizes.cells[0].phase[0].clone();
+        (sizes.cells[0].phase[0].x, larger.x) = (Some(1.0), Some(512.0));
+        sizes.cells[0].phase.push(larger);
+        let found = changes(&sizes, &one, &Question::default()).unwrap();
+        assert_eq!(
+            found.lacking,
+            ["wal, update at 1: B has not measured it", "wal, update at 512: B has not measured it"]
+        );
         for (cell, phase, names) in [(Some("wla"), None, "wal"), (None, Some("insert"), "update")] {
             let question = Question {
                 cell: cell.map(str::to_owned),
@@ -400,6 +417,16 @@ mod tests {
         assert_eq!(judged(1.0, 0.0), Judgement::Fine);
     }
 
+    /// What happened: of what has no quotient the gate said nothing, and let the rest pass.
+    #[test]
+    fn what_has_no_quotient_does_not_pass() {
+        let (a, mut b) = (side(&[("wal", STEADY)], 2.0), side(&[("wal", STEADY)], 2.0));
+        b.cells[0].phase[0].model_ns = vec![0.0; 5];
+        let found = changes(&a, &b, &Question::default()).unwrap();
+        assert_eq!(found.lacking, ["wal, update: the model time is 0 in every run of A or B"]);
+        assert_eq!((found.changes.len(), found.judged(9.0)), (2, Judgement::Unknown));
+    }
+
     #[test]
     fn a_baseline_compares_as_the_results_it_was_made_of() {
         let side = side(&[("wal", times(1.0 / 3.0)), ("delete \"full\"", STEADY)], 2.0);
@@ -440,6 +467,23 @@ mod tests {
             let error = Side::of_baseline(&path).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
+    }
+
+    /// What happened: each comparison on a machine that tells its temperature warned that it is
+    /// another, and a baseline had it, so that a diff of two of them always showed something.
+    #[test]
+    fn what_differs_in_every_run_is_neither_kept_nor_told() {
+        let with = |temperature: &str, throttled: &str| {
+            let mut side = side(&[("wal", STEADY)], 2.0);
+            for (key, value) in [("temperature (ssh:board)", temperature), ("throttled", throttled)] {
+                side.environment.insert(key.into(), value.into());
+            }
+            side
+        };
+        let (a, b) = (with("45.2 °C (cpu)", "0x0"), with("47.1 °C (cpu)", "0x50005"));
+        assert!(!a.to_baseline().unwrap().contains("temperature"));
+        let found = changes(&a, &b, &Question::default()).unwrap();
+        assert_eq!(found.cautions, ["throttled differs: 0x0 in A, 0x50005 in B"]);
     }
 
     /// What happened: a baseline lies in a repository, and a merge or an editor had been at it. It

@@ -222,6 +222,14 @@ impl Measure {
         Metric::of_unit(&self.unit)
     }
 
+    /// Latencies as they are shown, and whether they are wall times beside numbers of the model:
+    /// where the threads that work are not seen, single executions have no time by the model.
+    #[must_use]
+    pub fn shown_latency_ns(&self) -> ([f64; 6], bool) {
+        let is_wall = self.clock == Clock::Model && self.model_latency_ns.is_none();
+        (self.model_latency_ns.unwrap_or(self.latency_ns), is_wall)
+    }
+
     /// One part of one execution's mean time, ns: `pick` chooses the part.
     #[must_use]
     pub fn each_ns(&self, pick: impl Fn(&Split) -> u64) -> f64 {
@@ -590,6 +598,19 @@ mod tests {
         let unseen = Shares { cpu: 0.5, other: 0.5, ..Shares::default() };
         let parts = measure(unseen, Basis::Threads, [10.0, 80.0, 10.0]);
         assert_eq!(in_hundredths(&parts.shares_in(Clock::Model)), [10.0, 0.0, 0.0, 0.0, 0.0, 90.0]);
+    }
+
+    /// What happened: percentiles of a server stood below "in model time" and were wall times, which
+    /// a busy machine makes many times as long.
+    #[test]
+    fn latencies_that_the_model_does_not_tell_are_told_as_measured() {
+        let mut of_server = measure(Shares::default(), Basis::Device, [50.0, 50.0, 0.0]);
+        of_server.latency_ns = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        assert_eq!(of_server.shown_latency_ns(), (of_server.latency_ns, true));
+        of_server.clock = Clock::Wall;
+        assert_eq!(of_server.shown_latency_ns(), (of_server.latency_ns, false), "all of it is wall time");
+        let seen = Measure { clock: Clock::Model, model_latency_ns: Some([0.5; 6]), ..of_server };
+        assert_eq!(seen.shown_latency_ns(), ([0.5; 6], false));
     }
 
     /// By the device alone, "CPU" is all that is not the device's.

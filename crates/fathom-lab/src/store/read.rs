@@ -598,7 +598,13 @@ fn failure(row: &Row<'_>) -> rusqlite::Result<Option<FailureKind>> {
     let message: Option<String> = row.get("message")?;
     match (optional_word(row, "failure")?, row.get::<_, String>("status")? == "failed") {
         (_, false) => Ok(None),
-        (Some(word), true) => from_json(17, &format!("\"{word}\"")).map(Some),
+        (Some(word), true) => {
+            let kind: FailureKind = from_json(17, &format!("\"{word}\""))?;
+            let by_words = FailureKind::of_message(&message.unwrap_or_default());
+            // A full disk had no kind of its own at first, and was one that failed.
+            let was_full = (kind, by_words) == (FailureKind::Storage, FailureKind::Full);
+            Ok(Some(if was_full { by_words } else { kind }))
+        }
         (None, true) => Ok(Some(FailureKind::of_message(&message.unwrap_or_default()))),
     }
 }

@@ -678,6 +678,25 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     assert!(matches!(error, StoreError::Older { .. }), "{error}");
 }
 
+/// What happened: a full disk was told by the words of a message, which a schema may have as well.
+/// In results from before it had a kind of its own it was one that failed.
+#[test]
+fn a_full_disk_of_earlier_results_is_told_from_one_that_failed() {
+    let place = place();
+    drop(filled(&place));
+    for (message, kind) in [
+        ("`COMMIT` on w.db: database or disk is full (code 13)", FailureKind::Full),
+        ("`COMMIT` on w.db: disk I/O error (code 10)", FailureKind::Storage),
+    ] {
+        let db = rusqlite::Connection::open(&place.file).unwrap();
+        db.execute("UPDATE run SET failure = 'storage', message = ? WHERE id = 2", [message]).unwrap();
+        super::checksum::store_run(&db, 2).unwrap();
+        drop(db);
+        let results = Results::load(&place.file).unwrap();
+        assert_eq!(results.runs[1].failure, Some(kind), "{message}");
+    }
+}
+
 /// Version 11 had all but the kinds of failures and warnings: they are found by the words, also of
 /// its excerpt.
 #[test]

@@ -425,9 +425,15 @@ impl Advice {
     }
 }
 
-/// How to come to a file system, as a comment of SQL.
+/// How to come to a file system, as a comment of SQL. What mounts it may have another name than
+/// what makes it.
 fn on_filesystem(name: &str) -> String {
-    format!("-- on {name}: mkfs -t {name} DEVICE; mount -t {name} DEVICE DIRECTORY")
+    let made = match name {
+        "ntfs3" => "ntfs",
+        "exfat-fuse" => "exfat",
+        other => other,
+    };
+    format!("-- on {name}: mkfs -t {made} DEVICE; mount -t {name} DEVICE DIRECTORY")
 }
 
 /// The device's name, or what it is.

@@ -464,3 +464,13 @@ fn a_short_trace_and_longer_waits_are_told() {
     );
     assert!(text.contains("39 ms against 16 ms with DELETE/FULL (now)"), "{text}");
 }
+
+/// What happened: `mkfs -t ntfs3` was told, and there is no mkfs.ntfs3.
+#[test]
+fn a_file_system_is_made_by_the_program_that_there_is() {
+    assert_eq!(on_filesystem("f2fs"), "-- on f2fs: mkfs -t f2fs DEVICE; mount -t f2fs DEVICE DIRECTORY");
+    for (name, made) in [("ntfs3", "mkfs -t ntfs "), ("exfat-fuse", "mkfs -t exfat ")] {
+        let told = on_filesystem(name);
+        assert!(told.contains(made) && told.contains(&format!("mount -t {name} ")), "{told}");
+    }
+}

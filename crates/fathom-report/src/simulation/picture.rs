@@ -93,9 +93,14 @@ impl Simulation {
         self.study.rows.iter().any(|row| first(row) != first(&self.study.rows[0]))
     }
 
+    /// Whether some rows have CPU time and some are of their device alone: no race between these.
+    fn is_mixed(&self) -> bool {
+        self.study.rows.iter().any(|row| row.by_the_device != self.study.rows[0].by_the_device)
+    }
+
     /// The settings of each device; where there is one setting, the devices.
     fn ranking(&self, title: String) -> Ranking {
-        let (has_settings, has_phases) = (self.has_settings(), self.has_phases());
+        let (has_settings, has_phases, is_mixed) = (self.has_settings(), self.has_phases(), self.is_mixed());
         let bar = |row: &Row| {
             let (panel, name) = if has_settings {
                 (row.device.as_str(), self.name_of(row))
@@ -107,6 +112,7 @@ impl Simulation {
                 panel.push(tame(&row.phase));
                 panel.extend(row.x.map(number::plain));
             }
+            panel.extend((is_mixed && row.by_the_device).then(|| "by the device alone".to_owned()));
             let is_alone = row.rate.n < 2;
             let bar = Bar {
                 cell: row.cell,
@@ -123,10 +129,13 @@ impl Simulation {
     }
 
     /// The fastest of what keeps most on each device, by the means, with what comes near it; of one
-    /// setting, from the slowest device to the fastest. Of several phases the first.
+    /// setting, from the slowest device to the fastest. Of several phases the first. What has no CPU
+    /// time is not compared with what has some.
     fn findings(&self) -> Vec<String> {
-        let Some(first) = self.study.rows.first() else { return Vec::new() };
-        let of_phase = |row: &&Row| row.phase == first.phase && row.x == first.x;
+        let is_mixed = self.is_mixed();
+        let is_compared = |row: &&Row| !(is_mixed && row.by_the_device);
+        let Some(first) = self.study.rows.iter().find(is_compared) else { return Vec::new() };
+        let of_phase = |row: &&Row| row.phase == first.phase && row.x == first.x && is_compared(row);
         let rows: Vec<&Row> = self.study.rows.iter().filter(of_phase).collect();
         let unit = format!("{} per second of model time", plural(&first.unit));
         let phase = if self.has_phases() { format!(" ({})", first.phase) } else { String::new() };
@@ -153,7 +162,15 @@ impl Simulation {
             let on = places(&rows, devices.len());
             format!("{promise}{} {are} on {on}{phase}: {} {unit}.", joined(&names), span(&rows))
         });
-        told.collect()
+        let others = self.study.rows.iter().filter(|row| !is_compared(row));
+        let others = distinct(others.map(|row| self.name_of(row).to_owned()));
+        let not_compared = (!others.is_empty()).then(|| {
+            format!(
+                "Not compared with these, for it is replayed by the device alone, without CPU time: {}.",
+                joined(&others)
+            )
+        });
+        told.chain(not_compared).collect()
     }
 
     /// What tells a setting from the others: without the name of the trace, which is the title.

@@ -128,6 +128,24 @@ fn the_page_ranks_settings_of_each_device_by_promise() {
     assert!(html.contains(".ranking .track") && html.contains("prefers-color-scheme: dark"));
 }
 
+/// What happened: a server's cell, which is replayed without CPU time, was "fastest" beside cells
+/// that have theirs, and nothing in the CSV told them apart.
+#[test]
+fn what_has_no_cpu_time_is_no_rival_of_what_has_some() {
+    let alone = Row { by_the_device: true, ..row("server", "nvme", 0.5) };
+    let both = simulation(vec![row("wal", "nvme", 1.0), row("delete", "nvme", 4.0), alone.clone()]);
+    let html = both.html();
+    assert!(html.contains("wal is fastest on nvme: 1,000 transactions"), "{html}");
+    assert!(html.contains("<p class=\"finding\">Not compared with these"), "{html}");
+    assert!(html.contains("nvme, by the device alone"), "{html}");
+    let ends: Vec<String> =
+        both.csv().lines().map(|line| line.rsplit(',').next().unwrap().to_owned()).collect();
+    assert_eq!(ends, ["by_the_device", "0", "0", "1"]);
+    // Where all are alike, they are compared.
+    let of_devices = simulation(vec![alone.clone(), Row { title: "other".into(), ..alone }]).html();
+    assert!(!of_devices.contains("Not compared") && of_devices.contains("server"), "{of_devices}");
+}
+
 #[test]
 fn a_long_title_is_whole_in_the_picture() {
     let mut shown = simulation(vec![row("wal", "sd-slow", 20.0), row("wal", "nvme", 0.5)]);

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use fathom_lab::failure::FailureKind;
 use fathom_lab::remote::Target;
 use fathom_lab::store::{Results, RunRow};
 use fathom_output::shown_path;
@@ -12,10 +13,9 @@ use crate::cli::Run;
 
 /// What is said of a stack for which there was no space.
 const NO_STACK: [&str; 2] = ["no space left", "no space for an image"];
-/// What an engine or the system says of a write for which there was no space.
+/// What a server, or a store of the SMS centre, says of a write for which there was no space: their
+/// errors have words alone.
 const NOT_WRITTEN: [&str; 2] = ["disk is full", "No space left"];
-/// Where traces of profiles are made up: none of the places below.
-const IN_MEMORY: &str = "/dev/shm";
 
 /// What was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +27,19 @@ enum FullPlace {
 }
 
 impl FullPlace {
-    /// Where a run failed for want of space, by its message; none where it failed for something
-    /// else. `image_mib` is of the file system that it ran on, none in a directory.
-    fn of(message: &str, image_mib: Option<u64>) -> Option<FullPlace> {
+    /// Where a run failed for want of space; none where it failed for something else. `image_mib` is
+    /// of the file system that it ran on, none in a directory.
+    fn of(kind: FailureKind, message: &str, image_mib: Option<u64>) -> Option<FullPlace> {
         let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
-        match image_mib {
-            _ if message.contains(IN_MEMORY) => None,
-            _ if says(&NO_STACK) => Some(FullPlace::Disk),
-            _ if !says(&NOT_WRITTEN) => None,
-            Some(mib) => Some(FullPlace::FileSystem(mib)),
-            None => Some(FullPlace::Disk),
+        let where_it_worked = image_mib.map_or(FullPlace::Disk, FullPlace::FileSystem);
+        match kind {
+            FailureKind::Full => Some(where_it_worked),
+            FailureKind::Locked | FailureKind::Storage | FailureKind::Asked => None,
+            // It was not made, or not reached.
+            FailureKind::Machine if says(&NO_STACK) => Some(FullPlace::Disk),
+            FailureKind::Differs | FailureKind::Engine | FailureKind::Machine => {
+                says(&NOT_WRITTEN).then_some(where_it_worked)
+            }
         }
     }
 
@@ -60,7 +63,7 @@ impl FullPlace {
 fn place_of(results: &Results, run: &RunRow) -> Option<FullPlace> {
     let stack = &results.cell(run.cell)?.spec.stack;
     let image_mib = (!stack.place.is_directory()).then_some(stack.size_mib);
-    FullPlace::of(run.message.as_deref()?, image_mib)
+    FullPlace::of(run.failure?, run.message.as_deref()?, image_mib)
 }
 
 /// What there is to do about recordings of `fathom simulate` that failed for want of space.
@@ -124,20 +127,39 @@ mod tests {
     /// directory has not; and where an image was, --resume, which gives it no more.
     #[test]
     fn the_place_that_is_full_is_told_with_what_helps_there() {
-        let of =
-            |message, image_mib| told([FullPlace::of(message, image_mib)].into_iter(), "--dir /x", "--dir");
-        let disk = of(SQLITE, None);
+        let of = |kind, message: &str, image_mib| {
+            told([FullPlace::of(kind, message, image_mib)].into_iter(), "--dir /x", "--dir")
+        };
+        let disk = of(FailureKind::Full, SQLITE, None);
         assert!(disk.starts_with("The disk of --dir /x was full") && disk.contains("--resume"), "{disk}");
         assert!(!disk.contains("size_mib"), "{disk}");
-        let image = of(SQLITE, Some(64));
+        let image = of(FailureKind::Full, SQLITE, Some(64));
         assert!(
             image.contains("--set size_mib=128") && image.contains("--resume gives it no more"),
             "{image}"
         );
-        let no_space = fathom_stack::StackError::Full { path: "/x".into(), has_image: true }.to_string();
-        assert_eq!(of(no_space.as_str(), Some(64)), disk);
-        for other in ["rows differ", "/dev/shm: No space left on device (os error 28)"] {
-            assert_eq!(of(other, Some(64)), "Make them again with --resume");
+        for path in ["/x", "/dev/shm/x"] {
+            let no_space = fathom_stack::StackError::Full { path: path.into(), has_image: true }.to_string();
+            assert_eq!(of(FailureKind::Machine, no_space.as_str(), Some(64)), disk);
+        }
+        // What has words alone.
+        let server = "`COPY` on database w: could not extend file: No space left on device";
+        assert_eq!(of(FailureKind::Engine, server, Some(64)), image);
+    }
+
+    /// What happened: the words decided, whatever had failed, and a disk of `--dir /dev/shm/x` that
+    /// was full was none.
+    #[test]
+    fn the_kind_of_a_failure_tells_it_before_its_words() {
+        let shm = "`COMMIT` on /dev/shm/x/w.db: database or disk is full (code 13)";
+        assert_eq!(FullPlace::of(FailureKind::Full, shm, None), Some(FullPlace::Disk));
+        for (kind, message) in [
+            (FailureKind::Differs, "rows differ"),
+            (FailureKind::Storage, "/dev/shm: No space left on device (os error 28)"),
+            (FailureKind::Asked, "parameter profile: /dev/shm: No space left on device (os error 28)"),
+            (FailureKind::Locked, "`SELECT 'disk is full'` on w.db: database is locked (code 5)"),
+        ] {
+            assert_eq!(FullPlace::of(kind, message, Some(64)), None, "{message}");
         }
     }
 

@@ -70,6 +70,7 @@ pub fn run(asked: &Run, parsed: &Invocation) -> super::Result {
         check_directory(directory)?;
     }
     let interrupt = Interrupt::new();
+    interrupt.keeps_runs();
     let mut machines = connected(asked, &interrupt)?;
     let prepared = match &mut machines {
         Some(machines) => conduct::prepare_on(&request, machines),
@@ -100,7 +101,7 @@ pub fn run(asked: &Run, parsed: &Invocation) -> super::Result {
         tell!("Earlier results are kept as {}", shown_path(&aside));
     }
     let summary = carry_out(asked, &request, prepared, (interrupt, machines))?;
-    finish(asked, &name, &request.out, (&report, &inputs), &summary)
+    finish(asked, &name, &request.out, (&report, &inputs), &request.command, &summary)
 }
 
 /// `--sqlite A,B` as the setting that it stands for: the libraries, paired by block. None where it

@@ -18,11 +18,14 @@ const STOPPING: &[u8] =
     b"Stopping: what is under way is ended, and what was made for it is taken down, which may take some \
 seconds; a second Ctrl-C ends it at once\n";
 
-/// What is said when everything ends at once. A handler may not allocate, so it is one text for all
-/// commands.
+/// What is said when everything ends at once. A handler may not allocate, so texts are whole.
 const AT_ONCE: &[u8] = b"fathom: a second signal: ended at once, without waiting for what is under way. What was mounted or made \
-is now being removed by its guard (`fathom stack list` shows what is left). Finished runs are kept: where a results file has \
--wal and -shm beside it, they belong to it, and `--resume` or `fathom report` takes them in\n";
+is now being removed by its guard (`fathom stack list` shows what is left).";
+
+/// What is said besides where finished runs stay and `--resume` goes on with them.
+const RUNS_ARE_KEPT: &[u8] =
+    b" Finished runs are kept: where a results file has -wal and -shm beside it, they belong to it, and \
+`--resume` or `fathom report` takes them in.";
 
 /// Set when the user wants to stop: the lab ends the run that is going on, cleans up and keeps the
 /// finished ones.
@@ -40,6 +43,8 @@ struct Wish {
     says: AtomicBool,
     /// Whether that word is for a terminal, on whose line something may stand.
     is_terminal: AtomicBool,
+    /// Whether finished runs stay, and the command can go on with them.
+    keeps_runs: AtomicBool,
 }
 
 impl Interrupt {
@@ -47,6 +52,12 @@ impl Interrupt {
     #[must_use]
     pub fn new() -> Interrupt {
         Interrupt::default()
+    }
+
+    /// Says that this is of a command whose finished runs stay, and which has `--resume`: a second
+    /// signal is answered with that, too.
+    pub fn keeps_runs(&self) {
+        self.0.keeps_runs.store(true, Ordering::SeqCst);
     }
 
     /// Raises it.
@@ -132,9 +143,17 @@ impl Wish {
             return;
         }
         if first.is_err_and(|first_ms| now_ms.saturating_sub(first_ms) >= SAME_WISH_MS) {
-            write_unlocked(AT_ONCE);
+            for text in self.last_words() {
+                write_unlocked(text);
+            }
             signal_hook::low_level::exit(128 + signal)
         }
+    }
+
+    /// What is said at the second signal. For a handler: nothing is allocated.
+    fn last_words(&self) -> [&'static [u8]; 3] {
+        let kept: &[u8] = if self.keeps_runs.load(Ordering::SeqCst) { RUNS_ARE_KEPT } else { b"" };
+        [AT_ONCE, kept, b"\n"]
     }
 }
 
@@ -189,6 +208,20 @@ mod tests {
         assert!(!flag.load(Ordering::SeqCst));
         interrupt.raise();
         assert!(flag.load(Ordering::SeqCst));
+    }
+
+    /// What happened: `advise`, `simulate`, `cut` and others were told that finished runs are kept,
+    /// which theirs are not, and of `--resume`, which they do not have.
+    #[test]
+    fn only_a_command_that_can_go_on_is_told_how() {
+        let said = |interrupt: &Interrupt| String::from_utf8(interrupt.0.last_words().concat()).unwrap();
+        let interrupt = Interrupt::new();
+        let told = said(&interrupt);
+        assert!(told.contains("a second signal") && told.ends_with("left).\n"), "{told}");
+        assert!(!told.contains("--resume") && !told.contains("kept"), "{told}");
+        interrupt.clone().keeps_runs();
+        let told = said(&interrupt);
+        assert!(told.contains("--resume") && told.contains("-wal") && told.ends_with("in.\n"), "{told}");
     }
 
     #[test]

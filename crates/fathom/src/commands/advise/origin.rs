@@ -80,10 +80,14 @@ impl Origin {
         format!("{} on {on}", word_of(self.must(results)))
     }
 
-    /// What is asked, of the trace.
+    /// What is asked, of the trace. What the application had when it was recorded it has still, but
+    /// for what is said to be other now.
     pub fn again(&self, asked: &Advise, trace: &Path) -> Advise {
-        let now = if asked.now.is_empty() { &self.asked.now } else { &asked.now };
-        Advise { input: trace.to_owned(), fs: self.asked.fs.clone(), now: now.clone(), ..asked.clone() }
+        let key = |word: &str| word.split('=').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_said = |word: &str| asked.now.iter().any(|other| key(other) == key(word));
+        let own = self.asked.now.iter().filter(|word| !is_said(word));
+        let now = own.chain(&asked.now).cloned().collect();
+        Advise { input: trace.to_owned(), fs: self.asked.fs.clone(), now, ..asked.clone() }
     }
 
     /// The trace, where what is missing can be recorded here.
@@ -119,16 +123,55 @@ impl Origin {
         }
     }
 
-    /// The command that records what is missing.
+    /// The command that records what is missing: of the same file systems, and of an application
+    /// that has the same now.
     pub fn command(&self, asked: &Advise, must: &str) -> String {
+        let asked = self.again(asked, &self.trace);
         let mut words = vec!["fathom advise".to_owned(), quoted(&self.trace.to_string_lossy())];
-        for device in &asked.device {
-            words.push(format!("--device {}", quoted(device)));
-        }
-        for filesystem in &self.asked.fs {
-            words.push(format!("--fs {}", quoted(filesystem)));
-        }
-        words.push(format!("--must {}", must));
+        words.extend(asked.device.iter().map(|device| format!("--device {}", quoted(device))));
+        words.extend(asked.fs.iter().map(|filesystem| format!("--fs {}", quoted(filesystem))));
+        words.extend(asked.now.iter().map(|setting| format!("--now {}", quoted(setting))));
+        words.push(format!("--must {must}"));
         words.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &[&str]) -> Advise {
+        let words = [&["fathom", "advise"][..], words].concat();
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Advise(asked) => asked,
+            _ => panic!("it is advise"),
+        }
+    }
+
+    /// What happened: recordings on vfat of an application that has WAL/NORMAL named a command that
+    /// asks of ext4, and of an application with SQLite's defaults. And `--now synchronous=full` made
+    /// of that application one that has DELETE/FULL, where its recordings were asked as WAL/FULL.
+    #[test]
+    fn the_command_that_compares_all_asks_the_same_question() {
+        let origin = Origin {
+            asked: asked(&["app.trace", "--fs", "vfat", "--now", "journal_mode=wal,synchronous=normal"]),
+            baseline: Candidate::new("wal", "normal"),
+            devices: Vec::new(),
+            started_ms: 0,
+            trace: "/x/app.trace".into(),
+            hash: None,
+        };
+        let of = |words: &[&str]| {
+            let command = origin.command(&asked(words), "keep=all");
+            command.strip_prefix("fathom advise ").and_then(shlex::split).unwrap().join(" ")
+        };
+        assert_eq!(
+            of(&["recorded.db", "--device", "sd-slow"]),
+            "/x/app.trace --device sd-slow --fs vfat --now journal_mode=wal --now synchronous=normal --must keep=all"
+        );
+        assert_eq!(
+            of(&["recorded.db", "--now", "synchronous=full"]),
+            "/x/app.trace --fs vfat --now journal_mode=wal --now synchronous=full --must keep=all"
+        );
     }
 }

@@ -12,12 +12,14 @@ use crate::cli::Run;
 use crate::commands;
 use crate::outcome::{Error, Outcome};
 
-/// Prints the table, writes the report, and says what to do next.
+/// Prints the table, writes the report, and says what to do next; `command` is what was asked, as
+/// [`NOT_REPEATED`](super::NOT_REPEATED) has it.
 pub(super) fn finish(
     asked: &Run,
     name: &str,
     file: &Path,
     (report, inputs): (&Path, &[&Path]),
+    command: &str,
     summary: &Summary,
 ) -> commands::Result {
     for (label, reason) in &summary.failed {
@@ -44,13 +46,7 @@ pub(super) fn finish(
         });
     }
     if summary.interrupted || summary.missing > 0 {
-        let resume = if asked.resume { String::new() } else { " --resume".into() };
-        tell!(
-            "Stopped: {} runs are kept, {} are missing. Go on with:  {}{resume}",
-            summary.done,
-            summary.missing,
-            results.experiment.command
-        );
+        tell!("{}", stopped(command, summary));
         return Ok(Outcome::Failed);
     }
     if !summary.failed.is_empty() {
@@ -66,6 +62,12 @@ pub(super) fn finish(
         say!("Next:   {}      fathom list", next_command(&asked.on));
     }
     Ok(Outcome::Good)
+}
+
+/// How to go on. A command without `--resume`, or that of the first time, would begin anew.
+fn stopped(command: &str, summary: &Summary) -> String {
+    let Summary { done, missing, .. } = summary;
+    format!("Stopped: {done} runs are kept, {missing} are missing. Go on with:  {command} --resume")
 }
 
 /// What to run after a first look, on the same machines.
@@ -128,5 +130,21 @@ fn say_ended(asked: &Run, summary: &Summary) {
             percent(widest)
         ),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: who had gone on with `--resume` and was stopped again was told a command
+    /// without it, which put the results aside and began anew.
+    #[test]
+    fn a_run_that_is_stopped_is_gone_on_with() {
+        let summary = Summary { done: 3, missing: 2, ..Summary::default() };
+        assert_eq!(
+            stopped("fathom run mine.toml --seed 7", &summary),
+            "Stopped: 3 runs are kept, 2 are missing. Go on with:  fathom run mine.toml --seed 7 --resume"
+        );
     }
 }
