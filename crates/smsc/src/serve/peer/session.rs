@@ -640,6 +640,11 @@ impl Session {
         let account = ACCOUNT_OF_PEER | u32::from(self.peer.config.number);
         let submission = match submission(&front, account, submit, front.clock.now_us()) {
             Ok(submission) => submission,
+            // The store is silent, or too much waits for the application: later it is taken.
+            Err(Status::Throttled | Status::QueueFull) => {
+                front.metrics.refused.add(1);
+                return Box::pin(std::future::ready(Status::TemporaryApplication));
+            }
             Err(_) => return Box::pin(std::future::ready(Status::PermanentApplication)),
         };
         let lane = submission.message.dst_key;
