@@ -8,11 +8,12 @@ use super::source::Source;
 use super::stream::{ReadHalf, WriteHalf};
 use super::submission::{refusal_status, submission, target_of};
 use super::turns::{SLICE, Turn};
-use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
+use crate::centre::{Form, Operation, Outcome, Refusal, Replacement, Status as MessageStatus, Submission};
 use crate::model::StationKey;
 use crate::smpp::{
     Address, Bind, BindKind, Cancel, Command, Destination, Framing, Header, MultiResponse, Query, Replace,
-    Status, Submit, SubmitMulti, bind_response, format_time, frame, message_response, pdu, query_response,
+    Status, Submit, SubmitMulti, Time, bind_response, format_time, frame, message_response, pdu,
+    query_response,
 };
 use crate::store::{Acknowledge, StartedOperation};
 use std::future::Future;
@@ -485,14 +486,16 @@ impl Session {
         if let Err(status) = self.admit_window().and_then(|()| self.admit_rate(now_us)) {
             return self.refuse(command, status, sequence).await;
         }
-        if submit.replaces
-            && let Some(answer) = self.replace_if_present(command, sequence, &submit, now_us).await
-        {
-            return answer;
-        }
+        let (replaces, validity) = (submit.replaces, submit.validity);
         match submission(&self.front, self.account(), submit, now_us) {
             Err(status) => self.refuse(command, status, sequence).await,
             Ok(submission) => {
+                if replaces
+                    && let Some(answer) =
+                        self.replace_if_present(command, sequence, &submission, validity).await
+                {
+                    return answer;
+                }
                 let under_way = UnderWay::new(&self.front.under_way);
                 self.window.fetch_add(1, Relaxed);
                 self.place.entry.submitted.add(1);
@@ -517,26 +520,37 @@ impl Session {
         })
     }
 
-    /// replace_if_present: the newest message between the two addresses gets this body. None if
-    /// there is none.
+    /// replace_if_present: the newest message of this service between the two addresses becomes
+    /// what this one is, in its place and at its time. None if there is none, or if it is an
+    /// application that gets it: messages to all of its numbers wait together.
     async fn replace_if_present(
         &self,
         command: Command,
         sequence: u32,
-        submit: &Submit,
-        now_us: i64,
+        submission: &Submission,
+        validity: Time,
     ) -> Option<Next> {
-        let found = self.find(&submit.source, &submit.destination).await;
-        let msg_id = match found {
+        let message = &submission.message;
+        if message.dst_key.account().is_some() {
+            return None;
+        }
+        let service_type = Some(message.service_type.clone());
+        let msg_id = match self.find(&message.src, service_type, message.dst_key).await {
             Ok(found) => *found.last()?,
             Err(status) => return Some(self.refuse(command, status, sequence).await),
         };
         let replacement = Replacement {
             account: self.account(),
             msg_id,
-            body: submit.body.clone(),
-            expire_us: submit.validity.at(now_us),
-            registered_delivery: submit.registered_delivery,
+            body: message.body.clone(),
+            expire_us: (validity != Time::None).then_some(message.expire_us),
+            registered_delivery: message.registered_delivery,
+            form: Some(Form {
+                esm_class: message.esm_class,
+                protocol_id: message.protocol_id,
+                data_coding: message.data_coding,
+                tlvs: message.tlvs.clone(),
+            }),
         };
         match self.run(Operation::Replace(Box::new(replacement))).await {
             Ok(Outcome::Count(_)) => {
@@ -553,11 +567,16 @@ impl Session {
         }
     }
 
-    /// The account's messages between two addresses that can still be changed.
-    async fn find(&self, source: &Address, destination: &Address) -> Result<Vec<i64>, Status> {
-        let station = StationKey::of_address(&destination.text).map_err(|_| Status::DestinationAddress)?;
-        let find = Operation::Find { account: self.account(), src: source.text.clone(), station, max: 1000 };
-        match self.run(find).await? {
+    /// The account's messages between two addresses that can still be changed: of one service_type,
+    /// or of all.
+    async fn find(
+        &self,
+        source: &str,
+        service_type: Option<String>,
+        station: StationKey,
+    ) -> Result<Vec<i64>, Status> {
+        let (account, src) = (self.account(), source.to_owned());
+        match self.run(Operation::Find { account, src, service_type, station, max: usize::MAX }).await? {
             Outcome::Found(found) => Ok(found),
             _ => Err(Status::SystemError),
         }
@@ -647,7 +666,12 @@ impl Session {
     async fn cancel_all(&self, cancel: &Cancel) -> Result<(), Status> {
         let messages = match cancel.msg_id {
             Some(msg_id) => vec![msg_id],
-            None => self.find(&cancel.source, &cancel.destination).await?,
+            None => {
+                let destination = &cancel.destination.text;
+                let station = StationKey::of_address(destination).map_err(|_| Status::DestinationAddress)?;
+                let service_type = Some(cancel.service_type.clone()).filter(|named| !named.is_empty());
+                self.find(&cancel.source.text, service_type, station).await?
+            }
         };
         let (account, now_us) = (self.account(), self.front.clock.now_us());
         let mut cancelled = 0;
@@ -673,7 +697,7 @@ impl Session {
     async fn replace_one(&self, replace: Replace) -> Result<(), Status> {
         // The time of delivery is part of the schedule's key; whoever wants another cancels and
         // submits.
-        if replace.schedule != crate::smpp::Time::None {
+        if replace.schedule != Time::None {
             return Err(Status::ReplaceFailed);
         }
         let now_us = self.front.clock.now_us();
@@ -683,6 +707,7 @@ impl Session {
             body: replace.body,
             expire_us: replace.validity.at(now_us),
             registered_delivery: replace.registered_delivery,
+            form: None,
         };
         match self.run(Operation::Replace(Box::new(replacement))).await? {
             Outcome::Count(_) => Ok(()),

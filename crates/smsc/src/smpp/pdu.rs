@@ -377,6 +377,8 @@ impl Query {
 /// cancel_sm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
+    /// Without a number: those of this service_type alone, or of all if it is empty.
+    pub service_type: String,
     /// The message's number; none for all between two addresses.
     pub msg_id: Option<i64>,
     /// Source.
@@ -392,7 +394,7 @@ impl Cancel {
     /// The status that the first wrong field has.
     pub fn read(body: &[u8]) -> Result<Cancel, Status> {
         let mut reader = Reader(body);
-        reader.text(6, Status::ServiceType)?;
+        let service_type = reader.ascii(6, Status::ServiceType)?;
         let text = reader.ascii(65, Status::MessageId)?;
         let source = Address::source(&mut reader, ADDRESS_MAX)?;
         let destination = Address::destination(&mut reader, ADDRESS_MAX)?;
@@ -400,7 +402,7 @@ impl Cancel {
             "" => None,
             text => Some(message_id(text).ok_or(Status::MessageId)?),
         };
-        Ok(Cancel { msg_id, source, destination })
+        Ok(Cancel { service_type, msg_id, source, destination })
     }
 }
 
