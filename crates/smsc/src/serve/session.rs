@@ -113,6 +113,8 @@ pub(super) async fn run(
         () = driven_out.notified() => front.metrics.driven_out.add(1),
     }
     session.dead.store(true, Relaxed);
+    // The writer may take a minute for a client that does not read; others submit meanwhile.
+    session.give_turn();
     let was_bound = session.bound.is_some();
     if let Some(bound) = session.bound.take() {
         if bound.kind.receives() {
