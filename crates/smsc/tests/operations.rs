@@ -152,6 +152,23 @@ fn another_configuration_is_taken_whole_or_not_at_all() {
     assert_eq!(client.submit(&message("491700000001", b"x", 0)).0, 0);
 }
 
+/// Another rate holds for sessions that are bound. They kept what they had been bound with.
+#[test]
+fn another_rate_holds_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("smsc.toml");
+    std::fs::write(&file, config("")).unwrap();
+    let mut server = Server::start(dir.path(), &["--segment-mib", "1"]);
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    for (limit, is_throttled) in [("", false), ("\nrate = 1", true), ("", false)] {
+        std::fs::write(&file, config("").replace("sessions = 3", &format!("sessions = 3{limit}"))).unwrap();
+        server.signal("-HUP");
+        server.line_with("reloaded");
+        let statuses: Vec<u32> = (0..9).map(|_| client.submit(&message("491700000001", b"x", 0)).0).collect();
+        assert_eq!(statuses.contains(&(Status::Throttled as u32)), is_throttled, "{limit}: {statuses:?}");
+    }
+}
+
 /// An application that does not come for its receipts may not fill the memory: its messages that
 /// ask for more are refused, others are not, and so are messages to its numbers; once it has
 /// fetched what waits, all goes on.

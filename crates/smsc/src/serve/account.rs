@@ -229,6 +229,8 @@ impl Deliverer {
             self.land(key, Landing::Lost);
         }
         self.outlets.retain(|outlet| !outlet.dead.load(Relaxed));
+        let window = self.account.window_and_rate().0;
+        self.outlets.iter_mut().for_each(|outlet| outlet.window = window);
         if !self.outlets.is_empty() {
             self.look();
         } else if self.call.is_due && self.call.next <= Instant::now() {

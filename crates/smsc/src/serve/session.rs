@@ -147,8 +147,6 @@ pub(super) async fn run(
 struct Bound {
     account: Arc<Account>,
     kind: BindKind,
-    window: usize,
-    rate: u32,
 }
 
 struct Session {
@@ -415,17 +413,15 @@ impl Session {
         }
         self.front.metrics.binds.add(1);
         self.place.bind(&account, kind);
-        let config = account.config();
-        let window = config.window as usize;
         // From here on the end of the session gives the account's place back.
-        self.bound = Some(Bound { account: Arc::clone(&account), kind, window, rate: config.rate });
+        self.bound = Some(Bound { account: Arc::clone(&account), kind });
         // The answer comes before the first delivery.
         let sent = self.send(|out| bind_response(out, command, Status::Ok, sequence, &name)).await;
         if kind.receives() {
             let outlet = Outlet {
                 session: self.number,
                 out: self.out.clone(),
-                window,
+                window: account.window_and_rate().0,
                 dead: Arc::clone(&self.dead),
                 deliveries: Arc::clone(&self.deliveries),
                 silent: (0, Instant::now()),
@@ -450,7 +446,7 @@ impl Session {
     /// Whether one more message may be under way; else how it is refused.
     fn admit_window(&self) -> Result<(), Status> {
         let Some(bound) = &self.bound else { return Err(Status::BindStatus) };
-        if self.window.load(Relaxed) < bound.window {
+        if self.window.load(Relaxed) < bound.account.window_and_rate().0 {
             return Ok(());
         }
         self.front.metrics.throttled.add(1);
@@ -460,7 +456,7 @@ impl Session {
     /// Whether one more message may be submitted in this second; else how it is refused.
     fn admit_rate(&self, now_us: i64) -> Result<(), Status> {
         let Some(bound) = &self.bound else { return Err(Status::BindStatus) };
-        if bound.account.may_submit(bound.rate, now_us) {
+        if bound.account.may_submit(bound.account.window_and_rate().1, now_us) {
             return Ok(());
         }
         self.front.metrics.throttled.add(1);
