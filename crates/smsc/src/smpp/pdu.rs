@@ -285,18 +285,18 @@ fn live(tlvs: Tlvs<'_>, validity: Time) -> Result<Time, Status> {
     Ok(seconds.map_or(validity, |seconds| Time::Relative(i64::from(seconds) * 1_000_000)))
 }
 
-/// The part of a concatenated message that a message is; all three parameters or none.
+/// The part of a concatenated message that a message is. One of the three parameters without the
+/// others is to be ignored (SMPP 3.4 §5.3.2.22 to §5.3.2.24).
 fn segment(tlvs: Tlvs<'_>) -> Result<Option<(u16, u8, u8)>, Status> {
     let reference = tlvs.number(tag::SAR_REFERENCE, 2)?;
     let (total, number) = (tlvs.number(tag::SAR_TOTAL, 1)?, tlvs.number(tag::SAR_NUMBER, 1)?);
     match (reference, total, number) {
-        (None, None, None) => Ok(None),
         (Some(reference), Some(total), Some(number)) if number >= 1 && number <= total => {
             // They came in two octets, one and one.
             Ok(Some((reference as u16, total as u8, number as u8)))
         }
         (Some(_), Some(_), Some(_)) => Err(Status::OptionalValue),
-        _ => Err(Status::OptionalMissing),
+        _ => Ok(None),
     }
 }
 
