@@ -43,7 +43,7 @@ fn try_again(session: &mut dyn Session, delivery: Delivery, absent: bool) {
 fn what_waits_is_delivered_by_a_clock_that_is_behind() {
     stores(&|store, dir| {
         let mut session = store.session(Acknowledge::Durable).unwrap();
-        // Three mobiles that wait for another attempt, and more that are ready than one batch has.
+        // Three mobiles that wait for another attempt, and many that are ready.
         (0..3).for_each(|station| _ = receive(&mut *session, message(station, b"waits")));
         for (at, delivery) in claim(&mut *session, Channel::Mobiles(0), NOW_US).into_iter().enumerate() {
             try_again(&mut *session, delivery, at == 0);
