@@ -217,6 +217,20 @@ fn what_waits_can_be_replaced_and_cancelled() {
     assert!(status == 0 && other != id);
 }
 
+/// A generic_nack says that a message could not be read. One with command_status 0 counted as its
+/// delivery.
+#[test]
+fn a_nack_is_no_delivery() {
+    let (_dir, server) = Server::new("");
+    let mut sender = Client::bound(&server.address, "app", Command::BindTransmitter);
+    assert_eq!(sender.submit(&message("1234", b"again", 0)).0, 0);
+    let mut client = Client::bound(&server.address, "other", Command::BindReceiver);
+    let (header, _) = client.next_of(Command::DeliverSm);
+    client.answer(Command::GenericNack, Status::Ok, header.sequence);
+    // After 5 s.
+    assert_eq!(client.deliver(Status::Ok).body, b"again");
+}
+
 /// replace_if_present and cancel_sm without a number are about messages of one service. They were
 /// about all between the two addresses: a message of another service was overwritten, or taken
 /// back. And a body of another data_coding was read as that of the message that it replaced.

@@ -370,10 +370,12 @@ impl Session {
         let is_answer =
             matches!(command, Command::DeliverSmResp | Command::DataSmResp | Command::GenericNack);
         if is_answer && bound.kind.receives() {
+            // Who could not read a message has not taken it, whatever the status says.
+            let is_nack = command == Command::GenericNack && header.status == Status::Ok as u32;
             bound.account.tell(AccountEvent::Answered {
                 session: self.number,
                 sequence: header.sequence,
-                status: header.status,
+                status: if is_nack { Status::Unknown as u32 } else { header.status },
             });
         }
     }
