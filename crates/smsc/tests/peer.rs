@@ -30,7 +30,7 @@ impl Other {
         let command = Command::of(header.command).unwrap();
         assert!(matches!(command, Command::BindTransceiver | Command::BindTransmitter));
         let mut out = Vec::new();
-        bind_response(&mut out, command, Status::Ok, header.sequence, "other");
+        bind_response(&mut out, command, Status::Ok, header.sequence, ("other", true));
         client.stream.write_all(&out).unwrap();
         client
     }

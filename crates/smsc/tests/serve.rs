@@ -217,6 +217,22 @@ fn what_waits_can_be_replaced_and_cancelled() {
     assert!(status == 0 && other != id);
 }
 
+/// Who binds with a version before 3.4 gets no optional parameters, as SMPP 3.4 has it. It got
+/// them in the answer and in each receipt, behind what it takes for the end of the PDU.
+#[test]
+fn who_knows_no_optional_parameters_gets_none() {
+    let (_dir, server) = Server::new("");
+    let mut old = Client::connect(&server.address);
+    old.send(Command::BindReceiver as u32, b"app\0secret\0\0\x33\0\0\0");
+    let (header, body) = old.next_of(Command::BindReceiverResp);
+    assert_eq!((header.status, &body[..]), (0, &b"smsc\0"[..]));
+    let mut sender = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let (_, id) = sender.submit(&message("491700000001", b"x", 1));
+    let receipt = old.deliver(Status::Ok);
+    assert!(receipt.tlvs.is_empty(), "{:?}", receipt.tlvs);
+    assert!(receipt.body.starts_with(format!("id:{id} ").as_bytes()), "{receipt:?}");
+}
+
 /// A generic_nack says that a message could not be read. One with command_status 0 counted as its
 /// delivery.
 #[test]

@@ -33,6 +33,8 @@ pub(super) struct Outlet {
     pub out: mpsc::Sender<Out>,
     /// Deliveries under way at most.
     pub window: usize,
+    /// Whether it takes optional parameters.
+    pub takes_parameters: bool,
     /// Set when the session has ended.
     pub dead: Arc<AtomicBool>,
     /// Deliveries under way.
@@ -252,7 +254,8 @@ impl Deliverer {
         self.sequence = if self.sequence >= 0x3fff_ffff { 1 } else { self.sequence + 1 };
         let mut octets = Vec::new();
         alert.write(&mut octets, self.sequence);
-        let outlet = self.outlets.iter().find(|outlet| !outlet.dead.load(Relaxed));
+        // Versions that know no optional parameters do not know alerts either.
+        let outlet = self.outlets.iter().find(|outlet| outlet.takes_parameters && !outlet.dead.load(Relaxed));
         if outlet.is_some_and(|outlet| outlet.out.try_send(Out::Octets(octets)).is_ok()) {
             self.front.metrics.alerts.add(1);
         }
@@ -295,8 +298,11 @@ impl Deliverer {
         self.sequence = if self.sequence >= 0x3fff_ffff { 1 } else { self.sequence + 1 };
         let sequence = self.sequence;
         let sent = self.outlet().and_then(|outlet| {
-            let mut octets = Vec::new();
-            deliver(&mut octets, sequence, &message_for_application(&delivery.message));
+            let (mut octets, mut message) = (Vec::new(), message_for_application(&delivery.message));
+            if !outlet.takes_parameters {
+                message.tlvs.clear();
+            }
+            deliver(&mut octets, sequence, &message);
             outlet.out.try_send(Out::Octets(octets)).ok()?;
             outlet.deliveries.fetch_add(1, Relaxed);
             Some(outlet.session)

@@ -385,10 +385,11 @@ impl Session {
         if self.bound.is_some() {
             return self.answer(command, Status::AlreadyBound, sequence).await;
         }
-        let mut system_id = String::new();
+        let (mut system_id, mut takes_parameters) = (String::new(), true);
         let account = match Bind::read(body) {
             Ok(bind) => {
                 system_id.clone_from(&bind.system_id);
+                takes_parameters = bind.takes_parameters();
                 self.front.bind(&bind, self.source).await
             }
             Err(status) => {
@@ -396,12 +397,13 @@ impl Session {
                 Err(status)
             }
         };
+        let name = (name.as_str(), takes_parameters);
         let account = match account {
             Ok(account) => account,
             Err(status) => {
                 self.front.metrics.binds_refused.add(1);
                 self.place.refuse(&system_id, status.name());
-                self.send(|out| bind_response(out, command, status, sequence, &name)).await;
+                self.send(|out| bind_response(out, command, status, sequence, name)).await;
                 // Whoever was refused may try again on another connection.
                 return Next::End;
             }
@@ -410,7 +412,7 @@ impl Session {
             account.leave();
             self.front.metrics.binds_refused.add(1);
             self.place.refuse(&system_id, Status::BindFailed.name());
-            self.send(|out| bind_response(out, command, Status::BindFailed, sequence, &name)).await;
+            self.send(|out| bind_response(out, command, Status::BindFailed, sequence, name)).await;
             return Next::End;
         }
         self.front.metrics.binds.add(1);
@@ -418,12 +420,13 @@ impl Session {
         // From here on the end of the session gives the account's place back.
         self.bound = Some(Bound { account: Arc::clone(&account), kind });
         // The answer comes before the first delivery.
-        let sent = self.send(|out| bind_response(out, command, Status::Ok, sequence, &name)).await;
+        let sent = self.send(|out| bind_response(out, command, Status::Ok, sequence, name)).await;
         if kind.receives() {
             let outlet = Outlet {
                 session: self.number,
                 out: self.out.clone(),
                 window: account.window_and_rate().0,
+                takes_parameters,
                 dead: Arc::clone(&self.dead),
                 deliveries: Arc::clone(&self.deliveries),
                 silent: (0, Instant::now()),

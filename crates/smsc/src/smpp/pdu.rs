@@ -103,6 +103,13 @@ pub struct Bind {
 }
 
 impl Bind {
+    /// Whether who binds takes optional parameters: those of versions before 3.4 do not, and must
+    /// not be sent any (SMPP 3.4 §3.4, §5.2.4).
+    #[must_use]
+    pub fn takes_parameters(&self) -> bool {
+        self.interface_version >= 0x34
+    }
+
     /// Reads a body.
     ///
     /// # Errors
@@ -464,12 +471,21 @@ pub(super) fn text(out: &mut Vec<u8>, text: &str) {
     out.push(0);
 }
 
-/// Appends a bind's answer, with the centre's name and its version of SMPP where it is `Ok`.
-pub fn bind_response(out: &mut Vec<u8>, to: Command, status: Status, sequence: u32, system_id: &str) {
+/// Appends a bind's answer: where it is `Ok` with the centre's name, and its version of SMPP for
+/// whoever takes optional parameters.
+pub fn bind_response(
+    out: &mut Vec<u8>,
+    to: Command,
+    status: Status,
+    sequence: u32,
+    (system_id, takes_parameters): (&str, bool),
+) {
     pdu(out, to.response() as u32, status, sequence, |out| {
         if status == Status::Ok {
             text(out, system_id);
-            write_tlv(out, tag::SC_INTERFACE_VERSION, &[0x34]);
+            if takes_parameters {
+                write_tlv(out, tag::SC_INTERFACE_VERSION, &[0x34]);
+            }
         }
     });
 }
