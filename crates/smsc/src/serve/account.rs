@@ -50,7 +50,8 @@ impl Outlet {
     /// How many more deliveries it may have under way now.
     fn room(&self) -> usize {
         let rests = self.silent.0 > 0 && Instant::now() < self.silent.1;
-        if rests || self.dead.load(Relaxed) || self.out.capacity() == 0 {
+        let takes_none = self.dead.load(Relaxed) || self.out.is_closed() || self.out.capacity() == 0;
+        if rests || takes_none {
             return 0;
         }
         self.window.saturating_sub(self.deliveries.load(Relaxed))
@@ -416,5 +417,31 @@ fn message_for_application(message: &Message) -> Deliver {
         data_coding: message.data_coding,
         body: message.body.clone(),
         tlvs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session whose client reads nothing any more has no writer. It had the most room of all, so
+    /// it was given each message, which came back at once, and the other sessions got none.
+    #[test]
+    fn a_session_without_a_writer_has_no_room() {
+        let (out, outs) = mpsc::channel(4);
+        let outlet = Outlet {
+            session: 1,
+            out,
+            window: 3,
+            takes_parameters: true,
+            dead: Arc::default(),
+            deliveries: Arc::default(),
+            silent: (0, Instant::now()),
+        };
+        assert_eq!(outlet.room(), 3);
+        outlet.deliveries.store(2, Relaxed);
+        assert_eq!(outlet.room(), 1);
+        drop(outs);
+        assert_eq!(outlet.room(), 0);
     }
 }

@@ -105,8 +105,11 @@ pub(super) async fn run(
         turn: Mutex::default(),
         left: AtomicU32::new(0),
     };
+    let out = session.out.clone();
     tokio::select! {
         () = session.read(read) => {}
+        // The client has taken nothing for too long: what it says is of no use.
+        () = out.closed() => {}
         // An operator ends it.
         () = entry.kick.notified() => session.unbind().await,
         // Somebody else wants its place.
@@ -790,8 +793,8 @@ async fn write_all(
         }
         is_open &= flush(&mut stream, &mut octets, is_open).await;
         if !is_open && !ends {
-            // Nobody reads any more. What was submitted is stored all the same; the reader ends the
-            // session.
+            // Nobody reads any more, and the session ends. What was submitted is stored all the
+            // same.
             outs.close();
         }
     }

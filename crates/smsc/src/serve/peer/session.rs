@@ -72,6 +72,8 @@ pub(super) enum End {
     Ended,
     #[error("the peer is silent")]
     Silent,
+    #[error("the peer takes nothing of what is sent to it")]
+    Deaf,
     #[error("the peer sends what is no PDU of SMPP")]
     Framing,
     #[error("the session is over")]
@@ -284,6 +286,10 @@ impl Session {
             }
             if heard.elapsed() >= enquire_link * 2 {
                 return End::Silent;
+            }
+            // It may have much to say all the same.
+            if self.out.is_closed() {
+                return End::Deaf;
             }
             if heard.elapsed() >= enquire_link && !enquired {
                 enquired = true;
