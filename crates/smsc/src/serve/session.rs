@@ -420,6 +420,11 @@ impl Session {
         }
         self.front.metrics.binds.add(1);
         self.place.bind(&account, kind);
+        // While its password was looked at, another configuration may have taken the account away:
+        // whoever looked for its sessions then did not see this one.
+        if self.front.account(account.number).is_none() {
+            self.place.entry.kick.notify_one();
+        }
         // From here on the end of the session gives the account's place back.
         self.bound = Some(Bound { account: Arc::clone(&account), kind });
         // The answer comes before the first delivery.
