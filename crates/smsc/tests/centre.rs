@@ -7,7 +7,7 @@ mod foreign_server;
 
 use common::{ACCOUNT, NOW_US, SECOND_US, address, message, receive};
 use smsc::centre::{
-    Channel, Completion, CompletionResult, Delivery, Forward, Operation, Outcome, PutBack, Refusal,
+    Channel, Completion, CompletionResult, Delivery, Form, Forward, Operation, Outcome, PutBack, Refusal,
     Replacement, Settlement, Status, Submission, SubmissionError, Verdict, receipt,
 };
 use smsc::check::{AcceptedMessages, check_accepted};
@@ -84,8 +84,8 @@ impl Client<'_> {
     }
 
     fn find(&mut self, src: &str, number: usize, max: usize) -> Vec<i64> {
-        let find = Operation::Find { account: ACCOUNT, src: src.into(), station: station(number), max };
-        match self.call(find) {
+        let (src, station) = (src.into(), station(number));
+        match self.call(Operation::Find { account: ACCOUNT, src, service_type: None, station, max }) {
             Outcome::Found(ids) => ids,
             other => panic!("{other:?}"),
         }
@@ -114,6 +114,7 @@ impl Client<'_> {
             body,
             expire_us,
             registered_delivery,
+            form: None,
         })))
     }
 }
@@ -260,6 +261,15 @@ fn find_gives_what_is_not_final_between_two_addresses(client: &mut Client<'_>) {
         assert_eq!(client.cancel(account, msg_id), Outcome::Count(1));
     }
     assert!(client.find("4900", 5, 9).is_empty());
+    // Of one service: cancel_sm with a service_type took back those of all others, too, and
+    // replace_if_present overwrote them.
+    let of_service = client.receive(Message { service_type: "CMT".into(), ..message(5, b"of a service") });
+    for (service_type, found) in [("CMT", vec![of_service]), ("", vec![]), ("CM", vec![])] {
+        let (src, service_type, station) = ("4900".into(), Some(service_type.into()), station(5));
+        let find = Operation::Find { account: ACCOUNT, src, service_type, station, max: 9 };
+        assert_eq!(client.call(find), Outcome::Found(found));
+    }
+    assert_eq!(client.cancel(ACCOUNT, of_service), Outcome::Count(1));
 }
 
 fn cancel_takes_a_message_back_that_is_not_in_flight(client: &mut Client<'_>) {
@@ -289,7 +299,8 @@ fn cancel_takes_a_message_back_that_is_not_in_flight(client: &mut Client<'_>) {
     assert_eq!(client.status(ACCOUNT, number), Err(Refusal::NoSuchMessage), "a receipt is nobody's message");
     assert_eq!(client.cancel(ACCOUNT, number), Outcome::Refused(Refusal::NoSuchMessage));
     let (account, src) = (told.message.account, told.message.src.clone());
-    let found = client.call(Operation::Find { account, src, station: application, max: 9 });
+    let (service_type, station) = (None, application);
+    let found = client.call(Operation::Find { account, src, service_type, station, max: 9 });
     assert_eq!(found, Outcome::Found(Vec::new()), "nor is it found");
     assert_eq!(client.deliver(told, NOW_US + 8), 0, "of a receipt there is no receipt");
     // The other one is next, once the station's time has come.
@@ -354,6 +365,19 @@ fn replace_gives_a_message_another_body(client: &mut Client<'_>) {
         (delivery.message.expire_us, text(&delivery), delivery.parts.len()),
         (due_us + 1, "a".repeat(200), 2)
     );
+    client.deliver(delivery, due_us);
+    // A body that says how it is to be read: it was read as the old one, so that UCS2 was shown as
+    // letters of the default alphabet.
+    let msg_id = client.receive(message(8, b"old"));
+    let form = Form { esm_class: 0, protocol_id: 0x41, data_coding: 8, tlvs: vec![2, 4, 0, 2, 0, 7] };
+    let body: Vec<u8> = "жук".encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let (account, registered_delivery, new) = (ACCOUNT, 0, Some(form.clone()));
+    let with = Replacement { account, msg_id, body, expire_us: None, registered_delivery, form: new };
+    assert_eq!(client.call(Operation::Replace(Box::new(with))), Outcome::Count(1));
+    let delivery = client.claim_of(8, due_us).unwrap();
+    assert_eq!(text(&delivery), "жук");
+    let Message { esm_class, protocol_id, data_coding, tlvs, .. } = &*delivery.message;
+    assert_eq!((*esm_class, *protocol_id, *data_coding, tlvs), (0, 0x41, 8, &form.tlvs));
     client.deliver(delivery, due_us);
 }
 

@@ -9,12 +9,16 @@
 //! for as long as that lasted: whoever did not answer, or did not read, was sent the same window
 //! again and again, each time with two transactions for each message. Now such a session is left
 //! alone for as long again, twice as long each time.
+//!
+//! A session that ended in its turn kept that until its last answer was written, or had not been
+//! taken for a minute: whoever sent a message and unbind in one piece, and read nothing, held
+//! everybody up.
 #![allow(clippy::unwrap_used)]
 
 mod smpp_client;
 
-use smpp_client::{Client, Server, message, metric};
-use smsc::smpp::{Command, Status, pdu};
+use smpp_client::{Client, Server, config, message, metric};
+use smsc::smpp::{Address, Command, Status, Submit, pdu};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -68,6 +72,33 @@ fn messages_by_the_hundred_leave_others_their_turn() {
         println!("{between} between two");
         assert!(between < 5000, "{between} between two");
     });
+}
+
+/// An application whose connection is full of what it does not read sends a message and unbind in
+/// one piece. There is one turn, as there is one processor; another application gets it.
+#[test]
+fn a_session_that_ends_gives_its_turn_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = config("").replace("numbers = [\"1234\"]", "numbers = [\"1234\"]\nwindow = 256");
+    std::fs::write(dir.path().join("smsc.toml"), text).unwrap();
+    let one = "taskset -cp $(taskset -cp $$ | sed 's/.*: //; s/[,-].*//') $$ > /dev/null";
+    let server = Server::start_with(dir.path(), &["--segment-mib", "1"], one);
+    let mut app = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let mut deaf = Client::bound(&server.address, "other", Command::BindTransceiver);
+    for number in 0..600 {
+        // From one address comes one at a time.
+        let source = Address { ton: 1, npi: 1, text: format!("49170{number:07}") };
+        let long = Submit { source, ..message("1234", &[b'x'; 39_000], 0) };
+        assert_eq!(app.submit(&long).0, 0);
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let mut octets = Vec::new();
+    message("491700000001", b"x", 0).write(&mut octets, 7);
+    pdu(&mut octets, Command::Unbind as u32, Status::Ok, 8, |_| ());
+    deaf.stream.write_all(&octets).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    // A client waits for 20 s.
+    assert_eq!(app.submit(&message("491700000002", b"x", 0)).0, 0);
 }
 
 /// A receiver that never answers: it is not sent the same all the time, and one that answers gets

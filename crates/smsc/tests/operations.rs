@@ -5,7 +5,7 @@ mod http_client;
 mod smpp_client;
 
 use http_client::ask;
-use smpp_client::{Client, Server, config, message};
+use smpp_client::{Client, PASSWORD, Server, bind_pdu, config, message};
 use smsc::smpp::{Command, Status};
 use std::io::Write;
 use std::process::{Command as Process, Stdio};
@@ -150,6 +150,53 @@ fn another_configuration_is_taken_whole_or_not_at_all() {
     client.next_of(Command::Unbind);
     let mut client = Client::bound(&server.address, "another", Command::BindTransceiver);
     assert_eq!(client.submit(&message("491700000001", b"x", 0)).0, 0);
+}
+
+/// An account is taken away while the password of one that binds is looked at: its session ends as
+/// all others do. It stayed, as it was bound after those were looked for.
+#[test]
+fn who_binds_while_its_account_is_taken_away_does_not_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("smsc.toml");
+    std::fs::write(&file, config("")).unwrap();
+    let mut server = Server::start(dir.path(), &["--segment-mib", "1"]);
+    // One password of an address is looked at at a time, so these hold it up; each is a wrong one.
+    let names = ["app", "other", "limited", "narrow"];
+    let wrong: Vec<Client> = (0..16)
+        .map(|at| {
+            let mut client = Client::connect(&server.address);
+            client.stream.write_all(&bind_pdu(names[at % 4], "wrong", Command::BindReceiver)).unwrap();
+            client
+        })
+        .collect();
+    let mut client = Client::connect(&server.address);
+    client.stream.write_all(&bind_pdu("other", PASSWORD, Command::BindReceiver)).unwrap();
+    let without = config("").replace("system_id = \"other\"", "system_id = \"another\"");
+    std::fs::write(&file, without.replace("number = 2", "number = 9")).unwrap();
+    server.signal("-HUP");
+    server.line_with("reloaded");
+    // It is refused, or bound and unbound at once.
+    while let Some((header, _)) = client.next() {
+        assert!([Command::BindReceiverResp as u32, Command::Unbind as u32].contains(&header.command));
+    }
+    drop(wrong);
+}
+
+/// Another rate holds for sessions that are bound. They kept what they had been bound with.
+#[test]
+fn another_rate_holds_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("smsc.toml");
+    std::fs::write(&file, config("")).unwrap();
+    let mut server = Server::start(dir.path(), &["--segment-mib", "1"]);
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    for (limit, is_throttled) in [("", false), ("\nrate = 1", true), ("", false)] {
+        std::fs::write(&file, config("").replace("sessions = 3", &format!("sessions = 3{limit}"))).unwrap();
+        server.signal("-HUP");
+        server.line_with("reloaded");
+        let statuses: Vec<u32> = (0..9).map(|_| client.submit(&message("491700000001", b"x", 0)).0).collect();
+        assert_eq!(statuses.contains(&(Status::Throttled as u32)), is_throttled, "{limit}: {statuses:?}");
+    }
 }
 
 /// An application that does not come for its receipts may not fill the memory: its messages that

@@ -30,7 +30,7 @@ impl Other {
         let command = Command::of(header.command).unwrap();
         assert!(matches!(command, Command::BindTransceiver | Command::BindTransmitter));
         let mut out = Vec::new();
-        bind_response(&mut out, command, Status::Ok, header.sequence, "other");
+        bind_response(&mut out, command, Status::Ok, header.sequence, ("other", true));
         client.stream.write_all(&out).unwrap();
         client
     }
@@ -325,6 +325,36 @@ fn messages_of_a_peer_reach_the_application_that_has_the_number() {
         session.send(Command::EnquireLink as u32, b"");
         session.next_of(Command::EnquireLinkResp);
     }
+}
+
+/// Too much waits for an application: what a peer brings for it is refused for now. It was refused
+/// for good, ESME_RX_P_APPN, so that the peer gave up a message that would have been taken later.
+#[test]
+fn a_message_that_finds_no_room_may_come_again() {
+    let other = Other::new();
+    let dir = tempfile::tempdir().unwrap();
+    let text = config("").replace("numbers = [\"1234\"]", "numbers = [\"1234\"]\nreceipts = 2");
+    std::fs::write(dir.path().join("smsc.toml"), text + &peer(1, "north", &other.address(), "")).unwrap();
+    let server = Server::start(dir.path(), &["--segment-mib", "1"]);
+    let mut session = other.accept();
+    // It is counted once a second.
+    let (begin, mut taken) = (Instant::now(), 0);
+    let status = loop {
+        match send(&mut session, 0, "1234", b"x") {
+            0 => taken += 1,
+            status => break status,
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "{taken} were taken");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(status, Status::TemporaryApplication as u32);
+    let mut client = Client::bound(&server.address, "other", Command::BindReceiver);
+    (0..taken).for_each(|_| assert_eq!(client.deliver(Status::Ok).body, b"x"));
+    while send(&mut session, 0, "1234", b"again") != 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "there is room again");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(client.deliver(Status::Ok).body, b"again");
 }
 
 /// The cheapest peer that is there takes the message; one that is away for long loses what waits

@@ -5,7 +5,7 @@ mod smpp_client;
 
 use fathom_random::Random;
 use smpp_client::{Client, Server, c_string, config, message, word};
-use smsc::smpp::{Command, Status, Submit, Tlvs, pdu, tag};
+use smsc::smpp::{Command, Status, Submit, Time, Tlvs, pdu, tag};
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -215,6 +215,75 @@ fn what_waits_can_be_replaced_and_cancelled() {
     let absent = Submit { replaces: true, ..message("491700000010", b"new", 0) };
     let (status, other) = client.submit(&absent);
     assert!(status == 0 && other != id);
+}
+
+/// Who binds with a version before 3.4 gets no optional parameters, as SMPP 3.4 has it. It got
+/// them in the answer and in each receipt, behind what it takes for the end of the PDU.
+#[test]
+fn who_knows_no_optional_parameters_gets_none() {
+    let (_dir, server) = Server::new("");
+    let mut old = Client::connect(&server.address);
+    old.send(Command::BindReceiver as u32, b"app\0secret\0\0\x33\0\0\0");
+    let (header, body) = old.next_of(Command::BindReceiverResp);
+    assert_eq!((header.status, &body[..]), (0, &b"smsc\0"[..]));
+    let mut sender = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let (_, id) = sender.submit(&message("491700000001", b"x", 1));
+    let receipt = old.deliver(Status::Ok);
+    assert!(receipt.tlvs.is_empty(), "{:?}", receipt.tlvs);
+    assert!(receipt.body.starts_with(format!("id:{id} ").as_bytes()), "{receipt:?}");
+}
+
+/// A generic_nack says that a message could not be read. One with command_status 0 counted as its
+/// delivery.
+#[test]
+fn a_nack_is_no_delivery() {
+    let (_dir, server) = Server::new("");
+    let mut sender = Client::bound(&server.address, "app", Command::BindTransmitter);
+    assert_eq!(sender.submit(&message("1234", b"again", 0)).0, 0);
+    let mut client = Client::bound(&server.address, "other", Command::BindReceiver);
+    let (header, _) = client.next_of(Command::DeliverSm);
+    client.answer(Command::GenericNack, Status::Ok, header.sequence);
+    // After 5 s.
+    assert_eq!(client.deliver(Status::Ok).body, b"again");
+}
+
+/// replace_if_present and cancel_sm without a number are about messages of one service. They were
+/// about all between the two addresses: a message of another service was overwritten, or taken
+/// back. And a body of another data_coding was read as that of the message that it replaced.
+#[test]
+fn messages_of_other_services_are_left_alone() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let tomorrow = Time::Absolute(since.as_micros() as i64 + 86_400_000_000);
+    let mut ids = Vec::new();
+    for (service_type, body) in [("CMT", b"of cmt"), ("WAP", b"of wap")] {
+        let later = Submit {
+            service_type: service_type.into(),
+            schedule: tomorrow,
+            ..message("491700000009", body, 1)
+        };
+        let (status, id) = client.submit(&later);
+        assert_eq!(status, 0);
+        ids.push(id);
+    }
+    let ucs2: Vec<u8> = "жук".encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let present = Submit { replaces: true, ..message("491700000009", &ucs2, 1) };
+    let of_cmt = Submit { service_type: "CMT".into(), data_coding: 8, ..present.clone() };
+    assert_eq!(client.submit(&of_cmt), (0, ids[0].clone()), "and not WAP's, which is newer");
+    let of_none = Submit { body: b"own".to_vec(), registered_delivery: 0, ..present };
+    let (status, id) = client.submit(&of_none);
+    assert!(status == 0 && !ids.contains(&id), "{id}");
+    for (service_type, at, words) in [("CMT", 0, " text:"), ("WAP", 1, " text:of wap")] {
+        let all = [service_type.as_bytes(), b"\0\0\x01\x014900\0\x01\x01491700000009\0"].concat();
+        client.send(Command::CancelSm as u32, &all);
+        assert_eq!(client.next_of(Command::CancelSmResp).0.status, 0, "{service_type}");
+        let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+        assert!(receipt.starts_with(&format!("id:{} ", ids[at])), "{receipt}");
+        assert!(receipt.contains("stat:DELETED") && receipt.ends_with(words), "{receipt}");
+        client.send(Command::CancelSm as u32, &all);
+        assert_eq!(client.next_of(Command::CancelSmResp).0.status, Status::CancelFailed as u32);
+    }
 }
 
 #[test]

@@ -17,12 +17,43 @@ pub struct Replacement {
     pub account: u32,
     /// Which.
     pub msg_id: i64,
-    /// The new body, in the message's data_coding.
+    /// The new body.
     pub body: Vec<u8>,
     /// The new end of validity, µs; `None` keeps it.
     pub expire_us: Option<i64>,
     /// The new registered_delivery.
     pub registered_delivery: u8,
+    /// How the new body is to be read, if it is not as the old one was: replace_sm does not say it,
+    /// a submission that replaces a message does.
+    pub form: Option<Form>,
+}
+
+/// What a submission says about its body, besides who is to get it and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// esm_class.
+    pub esm_class: u8,
+    /// protocol_id.
+    pub protocol_id: u8,
+    /// data_coding.
+    pub data_coding: u8,
+    /// Optional parameters.
+    pub tlvs: Vec<u8>,
+}
+
+impl Replacement {
+    /// Gives `message` what is new.
+    pub(crate) fn give(&self, message: &mut Message) {
+        message.body.clone_from(&self.body);
+        message.registered_delivery = self.registered_delivery;
+        message.expire_us = self.expire_us.unwrap_or(message.expire_us);
+        if let Some(form) = &self.form {
+            message.esm_class = form.esm_class;
+            message.protocol_id = form.protocol_id;
+            message.data_coding = form.data_coding;
+            message.tlvs.clone_from(&form.tlvs);
+        }
+    }
 }
 
 /// The account's message of this number, with its station locked; not a receipt.
@@ -63,7 +94,7 @@ pub(super) fn query(tx: &mut impl Transaction, account: u32, msg_id: i64) -> Res
 pub(super) fn find(
     tx: &mut impl Transaction,
     account: u32,
-    src: &str,
+    (src, service_type): (&str, Option<&str>),
     station: StationKey,
     max: usize,
 ) -> Result<Vec<i64>, StoreError> {
@@ -79,7 +110,8 @@ pub(super) fn find(
     let mut found = Vec::new();
     for msg_id in waiting {
         let message = named(tx, msg_id, "a queue")?;
-        if message.account == account && message.src == src && message.receipt_of == 0 {
+        let is_wanted = service_type.is_none_or(|wanted| message.service_type == wanted);
+        if message.account == account && message.src == src && message.receipt_of == 0 && is_wanted {
             found.push(msg_id);
             if found.len() == max {
                 break;
@@ -116,9 +148,7 @@ pub(super) fn replace(tx: &mut impl Transaction, with: &Replacement) -> Result<O
         Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
     let old = message.clone();
-    message.body.clone_from(&with.body);
-    message.registered_delivery = with.registered_delivery;
-    message.expire_us = with.expire_us.unwrap_or(message.expire_us);
+    with.give(&mut message);
     // As of a submission.
     if message.expire_us <= message.submit_us.max(message.schedule_us) {
         return Ok(Outcome::Refused(Refusal::Expired));

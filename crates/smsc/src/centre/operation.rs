@@ -99,6 +99,8 @@ pub enum Operation {
         account: u32,
         /// Source address.
         src: String,
+        /// Their service_type; none for any.
+        service_type: Option<String>,
         /// Destination.
         station: StationKey,
         /// The most messages.
@@ -176,8 +178,9 @@ impl Operation {
                 lease::free_leases(tx, *now_us, *until_us, *max).map(Outcome::Count)
             }
             Operation::Query { account, msg_id } => manage::query(tx, *account, *msg_id),
-            Operation::Find { account, src, station, max } => {
-                manage::find(tx, *account, src, *station, *max).map(Outcome::Found)
+            Operation::Find { account, src, service_type, station, max } => {
+                let named = (src.as_str(), service_type.as_deref());
+                manage::find(tx, *account, named, *station, *max).map(Outcome::Found)
             }
             Operation::Cancel { account, msg_id, now_us } => {
                 manage::cancel(tx, rules, *account, *msg_id, *now_us)

@@ -33,6 +33,8 @@ pub(super) struct Outlet {
     pub out: mpsc::Sender<Out>,
     /// Deliveries under way at most.
     pub window: usize,
+    /// Whether it takes optional parameters.
+    pub takes_parameters: bool,
     /// Set when the session has ended.
     pub dead: Arc<AtomicBool>,
     /// Deliveries under way.
@@ -48,7 +50,8 @@ impl Outlet {
     /// How many more deliveries it may have under way now.
     fn room(&self) -> usize {
         let rests = self.silent.0 > 0 && Instant::now() < self.silent.1;
-        if rests || self.dead.load(Relaxed) || self.out.capacity() == 0 {
+        let takes_none = self.dead.load(Relaxed) || self.out.is_closed() || self.out.capacity() == 0;
+        if rests || takes_none {
             return 0;
         }
         self.window.saturating_sub(self.deliveries.load(Relaxed))
@@ -229,6 +232,8 @@ impl Deliverer {
             self.land(key, Landing::Lost);
         }
         self.outlets.retain(|outlet| !outlet.dead.load(Relaxed));
+        let window = self.account.window_and_rate().0;
+        self.outlets.iter_mut().for_each(|outlet| outlet.window = window);
         if !self.outlets.is_empty() {
             self.look();
         } else if self.call.is_due && self.call.next <= Instant::now() {
@@ -250,7 +255,8 @@ impl Deliverer {
         self.sequence = if self.sequence >= 0x3fff_ffff { 1 } else { self.sequence + 1 };
         let mut octets = Vec::new();
         alert.write(&mut octets, self.sequence);
-        let outlet = self.outlets.iter().find(|outlet| !outlet.dead.load(Relaxed));
+        // Versions that know no optional parameters do not know alerts either.
+        let outlet = self.outlets.iter().find(|outlet| outlet.takes_parameters && !outlet.dead.load(Relaxed));
         if outlet.is_some_and(|outlet| outlet.out.try_send(Out::Octets(octets)).is_ok()) {
             self.front.metrics.alerts.add(1);
         }
@@ -293,8 +299,11 @@ impl Deliverer {
         self.sequence = if self.sequence >= 0x3fff_ffff { 1 } else { self.sequence + 1 };
         let sequence = self.sequence;
         let sent = self.outlet().and_then(|outlet| {
-            let mut octets = Vec::new();
-            deliver(&mut octets, sequence, &message_for_application(&delivery.message));
+            let (mut octets, mut message) = (Vec::new(), message_for_application(&delivery.message));
+            if !outlet.takes_parameters {
+                message.tlvs.clear();
+            }
+            deliver(&mut octets, sequence, &message);
             outlet.out.try_send(Out::Octets(octets)).ok()?;
             outlet.deliveries.fetch_add(1, Relaxed);
             Some(outlet.session)
@@ -408,5 +417,31 @@ fn message_for_application(message: &Message) -> Deliver {
         data_coding: message.data_coding,
         body: message.body.clone(),
         tlvs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session whose client reads nothing any more has no writer. It had the most room of all, so
+    /// it was given each message, which came back at once, and the other sessions got none.
+    #[test]
+    fn a_session_without_a_writer_has_no_room() {
+        let (out, outs) = mpsc::channel(4);
+        let outlet = Outlet {
+            session: 1,
+            out,
+            window: 3,
+            takes_parameters: true,
+            dead: Arc::default(),
+            deliveries: Arc::default(),
+            silent: (0, Instant::now()),
+        };
+        assert_eq!(outlet.room(), 3);
+        outlet.deliveries.store(2, Relaxed);
+        assert_eq!(outlet.room(), 1);
+        drop(outs);
+        assert_eq!(outlet.room(), 0);
     }
 }

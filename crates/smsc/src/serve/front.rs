@@ -61,6 +61,13 @@ impl Account {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How many messages it may have under way in a session, and submit in a second, as the
+    /// configuration says now: sessions that are bound heed another one, too.
+    pub(super) fn window_and_rate(&self) -> (usize, u32) {
+        let config = self.config.read().unwrap_or_else(PoisonError::into_inner);
+        (config.window as usize, config.rate)
+    }
+
     /// Sessions bound now.
     #[must_use]
     pub fn sessions(&self) -> usize {

@@ -72,7 +72,7 @@ use self::session::Seat;
 use self::source::Source;
 use crate::centre::{Archive, RetryPolicy, Rules};
 use crate::file_identity::FileIdentity;
-use crate::housekeeping::recover;
+use crate::housekeeping::{catch_up, recover};
 use crate::load::Clock;
 use crate::network::NetworkProfile;
 use crate::store::{MmdbOptions, Place, SharedStore, StoreError, StoreKind};
@@ -189,7 +189,9 @@ pub async fn serve(
             Place::Server(url) => SharedStore::at(url, rules)?,
             Place::Cluster(url) => SharedStore::at_cluster(url, rules)?,
         };
-        let freed = recover(store.store(), Clock::default().now_us())?.freed;
+        let now_us = Clock::default().now_us();
+        let freed = recover(store.store(), now_us)?.freed;
+        catch_up(store.store(), now_us)?;
         Ok::<_, ServeError>((store, freed))
     });
     let mut stops = wishes.clone();

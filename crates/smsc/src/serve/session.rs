@@ -8,11 +8,12 @@ use super::source::Source;
 use super::stream::{ReadHalf, WriteHalf};
 use super::submission::{refusal_status, submission, target_of};
 use super::turns::{SLICE, Turn};
-use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
+use crate::centre::{Form, Operation, Outcome, Refusal, Replacement, Status as MessageStatus, Submission};
 use crate::model::StationKey;
 use crate::smpp::{
     Address, Bind, BindKind, Cancel, Command, Destination, Framing, Header, MultiResponse, Query, Replace,
-    Status, Submit, SubmitMulti, bind_response, format_time, frame, message_response, pdu, query_response,
+    Status, Submit, SubmitMulti, Time, bind_response, format_time, frame, message_response, pdu,
+    query_response,
 };
 use crate::store::{Acknowledge, StartedOperation};
 use std::future::Future;
@@ -104,14 +105,19 @@ pub(super) async fn run(
         turn: Mutex::default(),
         left: AtomicU32::new(0),
     };
+    let out = session.out.clone();
     tokio::select! {
         () = session.read(read) => {}
+        // The client has taken nothing for too long: what it says is of no use.
+        () = out.closed() => {}
         // An operator ends it.
         () = entry.kick.notified() => session.unbind().await,
         // Somebody else wants its place.
         () = driven_out.notified() => front.metrics.driven_out.add(1),
     }
     session.dead.store(true, Relaxed);
+    // The writer may take a minute for a client that does not read; others submit meanwhile.
+    session.give_turn();
     let was_bound = session.bound.is_some();
     if let Some(bound) = session.bound.take() {
         if bound.kind.receives() {
@@ -144,8 +150,6 @@ pub(super) async fn run(
 struct Bound {
     account: Arc<Account>,
     kind: BindKind,
-    window: usize,
-    rate: u32,
 }
 
 struct Session {
@@ -369,10 +373,12 @@ impl Session {
         let is_answer =
             matches!(command, Command::DeliverSmResp | Command::DataSmResp | Command::GenericNack);
         if is_answer && bound.kind.receives() {
+            // Who could not read a message has not taken it, whatever the status says.
+            let is_nack = command == Command::GenericNack && header.status == Status::Ok as u32;
             bound.account.tell(AccountEvent::Answered {
                 session: self.number,
                 sequence: header.sequence,
-                status: header.status,
+                status: if is_nack { Status::Unknown as u32 } else { header.status },
             });
         }
     }
@@ -382,10 +388,11 @@ impl Session {
         if self.bound.is_some() {
             return self.answer(command, Status::AlreadyBound, sequence).await;
         }
-        let mut system_id = String::new();
+        let (mut system_id, mut takes_parameters) = (String::new(), true);
         let account = match Bind::read(body) {
             Ok(bind) => {
                 system_id.clone_from(&bind.system_id);
+                takes_parameters = bind.takes_parameters();
                 self.front.bind(&bind, self.source).await
             }
             Err(status) => {
@@ -393,12 +400,13 @@ impl Session {
                 Err(status)
             }
         };
+        let name = (name.as_str(), takes_parameters);
         let account = match account {
             Ok(account) => account,
             Err(status) => {
                 self.front.metrics.binds_refused.add(1);
                 self.place.refuse(&system_id, status.name());
-                self.send(|out| bind_response(out, command, status, sequence, &name)).await;
+                self.send(|out| bind_response(out, command, status, sequence, name)).await;
                 // Whoever was refused may try again on another connection.
                 return Next::End;
             }
@@ -407,22 +415,26 @@ impl Session {
             account.leave();
             self.front.metrics.binds_refused.add(1);
             self.place.refuse(&system_id, Status::BindFailed.name());
-            self.send(|out| bind_response(out, command, Status::BindFailed, sequence, &name)).await;
+            self.send(|out| bind_response(out, command, Status::BindFailed, sequence, name)).await;
             return Next::End;
         }
         self.front.metrics.binds.add(1);
         self.place.bind(&account, kind);
-        let config = account.config();
-        let window = config.window as usize;
+        // While its password was looked at, another configuration may have taken the account away:
+        // whoever looked for its sessions then did not see this one.
+        if self.front.account(account.number).is_none() {
+            self.place.entry.kick.notify_one();
+        }
         // From here on the end of the session gives the account's place back.
-        self.bound = Some(Bound { account: Arc::clone(&account), kind, window, rate: config.rate });
+        self.bound = Some(Bound { account: Arc::clone(&account), kind });
         // The answer comes before the first delivery.
-        let sent = self.send(|out| bind_response(out, command, Status::Ok, sequence, &name)).await;
+        let sent = self.send(|out| bind_response(out, command, Status::Ok, sequence, name)).await;
         if kind.receives() {
             let outlet = Outlet {
                 session: self.number,
                 out: self.out.clone(),
-                window,
+                window: account.window_and_rate().0,
+                takes_parameters,
                 dead: Arc::clone(&self.dead),
                 deliveries: Arc::clone(&self.deliveries),
                 silent: (0, Instant::now()),
@@ -447,7 +459,7 @@ impl Session {
     /// Whether one more message may be under way; else how it is refused.
     fn admit_window(&self) -> Result<(), Status> {
         let Some(bound) = &self.bound else { return Err(Status::BindStatus) };
-        if self.window.load(Relaxed) < bound.window {
+        if self.window.load(Relaxed) < bound.account.window_and_rate().0 {
             return Ok(());
         }
         self.front.metrics.throttled.add(1);
@@ -457,7 +469,7 @@ impl Session {
     /// Whether one more message may be submitted in this second; else how it is refused.
     fn admit_rate(&self, now_us: i64) -> Result<(), Status> {
         let Some(bound) = &self.bound else { return Err(Status::BindStatus) };
-        if bound.account.may_submit(bound.rate, now_us) {
+        if bound.account.may_submit(bound.account.window_and_rate().1, now_us) {
             return Ok(());
         }
         self.front.metrics.throttled.add(1);
@@ -485,14 +497,16 @@ impl Session {
         if let Err(status) = self.admit_window().and_then(|()| self.admit_rate(now_us)) {
             return self.refuse(command, status, sequence).await;
         }
-        if submit.replaces
-            && let Some(answer) = self.replace_if_present(command, sequence, &submit, now_us).await
-        {
-            return answer;
-        }
+        let (replaces, validity) = (submit.replaces, submit.validity);
         match submission(&self.front, self.account(), submit, now_us) {
             Err(status) => self.refuse(command, status, sequence).await,
             Ok(submission) => {
+                if replaces
+                    && let Some(answer) =
+                        self.replace_if_present(command, sequence, &submission, validity).await
+                {
+                    return answer;
+                }
                 let under_way = UnderWay::new(&self.front.under_way);
                 self.window.fetch_add(1, Relaxed);
                 self.place.entry.submitted.add(1);
@@ -517,26 +531,37 @@ impl Session {
         })
     }
 
-    /// replace_if_present: the newest message between the two addresses gets this body. None if
-    /// there is none.
+    /// replace_if_present: the newest message of this service between the two addresses becomes
+    /// what this one is, in its place and at its time. None if there is none, or if it is an
+    /// application that gets it: messages to all of its numbers wait together.
     async fn replace_if_present(
         &self,
         command: Command,
         sequence: u32,
-        submit: &Submit,
-        now_us: i64,
+        submission: &Submission,
+        validity: Time,
     ) -> Option<Next> {
-        let found = self.find(&submit.source, &submit.destination).await;
-        let msg_id = match found {
+        let message = &submission.message;
+        if message.dst_key.account().is_some() {
+            return None;
+        }
+        let service_type = Some(message.service_type.clone());
+        let msg_id = match self.find(&message.src, service_type, message.dst_key).await {
             Ok(found) => *found.last()?,
             Err(status) => return Some(self.refuse(command, status, sequence).await),
         };
         let replacement = Replacement {
             account: self.account(),
             msg_id,
-            body: submit.body.clone(),
-            expire_us: submit.validity.at(now_us),
-            registered_delivery: submit.registered_delivery,
+            body: message.body.clone(),
+            expire_us: (validity != Time::None).then_some(message.expire_us),
+            registered_delivery: message.registered_delivery,
+            form: Some(Form {
+                esm_class: message.esm_class,
+                protocol_id: message.protocol_id,
+                data_coding: message.data_coding,
+                tlvs: message.tlvs.clone(),
+            }),
         };
         match self.run(Operation::Replace(Box::new(replacement))).await {
             Ok(Outcome::Count(_)) => {
@@ -553,11 +578,16 @@ impl Session {
         }
     }
 
-    /// The account's messages between two addresses that can still be changed.
-    async fn find(&self, source: &Address, destination: &Address) -> Result<Vec<i64>, Status> {
-        let station = StationKey::of_address(&destination.text).map_err(|_| Status::DestinationAddress)?;
-        let find = Operation::Find { account: self.account(), src: source.text.clone(), station, max: 1000 };
-        match self.run(find).await? {
+    /// The account's messages between two addresses that can still be changed: of one service_type,
+    /// or of all.
+    async fn find(
+        &self,
+        source: &str,
+        service_type: Option<String>,
+        station: StationKey,
+    ) -> Result<Vec<i64>, Status> {
+        let (account, src) = (self.account(), source.to_owned());
+        match self.run(Operation::Find { account, src, service_type, station, max: usize::MAX }).await? {
             Outcome::Found(found) => Ok(found),
             _ => Err(Status::SystemError),
         }
@@ -647,7 +677,12 @@ impl Session {
     async fn cancel_all(&self, cancel: &Cancel) -> Result<(), Status> {
         let messages = match cancel.msg_id {
             Some(msg_id) => vec![msg_id],
-            None => self.find(&cancel.source, &cancel.destination).await?,
+            None => {
+                let destination = &cancel.destination.text;
+                let station = StationKey::of_address(destination).map_err(|_| Status::DestinationAddress)?;
+                let service_type = Some(cancel.service_type.clone()).filter(|named| !named.is_empty());
+                self.find(&cancel.source.text, service_type, station).await?
+            }
         };
         let (account, now_us) = (self.account(), self.front.clock.now_us());
         let mut cancelled = 0;
@@ -673,7 +708,7 @@ impl Session {
     async fn replace_one(&self, replace: Replace) -> Result<(), Status> {
         // The time of delivery is part of the schedule's key; whoever wants another cancels and
         // submits.
-        if replace.schedule != crate::smpp::Time::None {
+        if replace.schedule != Time::None {
             return Err(Status::ReplaceFailed);
         }
         let now_us = self.front.clock.now_us();
@@ -683,6 +718,7 @@ impl Session {
             body: replace.body,
             expire_us: replace.validity.at(now_us),
             registered_delivery: replace.registered_delivery,
+            form: None,
         };
         match self.run(Operation::Replace(Box::new(replacement))).await? {
             Outcome::Count(_) => Ok(()),
@@ -762,8 +798,8 @@ async fn write_all(
         }
         is_open &= flush(&mut stream, &mut octets, is_open).await;
         if !is_open && !ends {
-            // Nobody reads any more. What was submitted is stored all the same; the reader ends the
-            // session.
+            // Nobody reads any more, and the session ends. What was submitted is stored all the
+            // same.
             outs.close();
         }
     }

@@ -103,6 +103,13 @@ pub struct Bind {
 }
 
 impl Bind {
+    /// Whether who binds takes optional parameters: those of versions before 3.4 do not, and must
+    /// not be sent any (SMPP 3.4 §3.4, §5.2.4).
+    #[must_use]
+    pub fn takes_parameters(&self) -> bool {
+        self.interface_version >= 0x34
+    }
+
     /// Reads a body.
     ///
     /// # Errors
@@ -285,18 +292,18 @@ fn live(tlvs: Tlvs<'_>, validity: Time) -> Result<Time, Status> {
     Ok(seconds.map_or(validity, |seconds| Time::Relative(i64::from(seconds) * 1_000_000)))
 }
 
-/// The part of a concatenated message that a message is; all three parameters or none.
+/// The part of a concatenated message that a message is. One of the three parameters without the
+/// others is to be ignored (SMPP 3.4 §5.3.2.22 to §5.3.2.24).
 fn segment(tlvs: Tlvs<'_>) -> Result<Option<(u16, u8, u8)>, Status> {
     let reference = tlvs.number(tag::SAR_REFERENCE, 2)?;
     let (total, number) = (tlvs.number(tag::SAR_TOTAL, 1)?, tlvs.number(tag::SAR_NUMBER, 1)?);
     match (reference, total, number) {
-        (None, None, None) => Ok(None),
         (Some(reference), Some(total), Some(number)) if number >= 1 && number <= total => {
             // They came in two octets, one and one.
             Ok(Some((reference as u16, total as u8, number as u8)))
         }
         (Some(_), Some(_), Some(_)) => Err(Status::OptionalValue),
-        _ => Err(Status::OptionalMissing),
+        _ => Ok(None),
     }
 }
 
@@ -377,6 +384,8 @@ impl Query {
 /// cancel_sm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
+    /// Without a number: those of this service_type alone, or of all if it is empty.
+    pub service_type: String,
     /// The message's number; none for all between two addresses.
     pub msg_id: Option<i64>,
     /// Source.
@@ -392,7 +401,7 @@ impl Cancel {
     /// The status that the first wrong field has.
     pub fn read(body: &[u8]) -> Result<Cancel, Status> {
         let mut reader = Reader(body);
-        reader.text(6, Status::ServiceType)?;
+        let service_type = reader.ascii(6, Status::ServiceType)?;
         let text = reader.ascii(65, Status::MessageId)?;
         let source = Address::source(&mut reader, ADDRESS_MAX)?;
         let destination = Address::destination(&mut reader, ADDRESS_MAX)?;
@@ -400,7 +409,7 @@ impl Cancel {
             "" => None,
             text => Some(message_id(text).ok_or(Status::MessageId)?),
         };
-        Ok(Cancel { msg_id, source, destination })
+        Ok(Cancel { service_type, msg_id, source, destination })
     }
 }
 
@@ -462,12 +471,21 @@ pub(super) fn text(out: &mut Vec<u8>, text: &str) {
     out.push(0);
 }
 
-/// Appends a bind's answer, with the centre's name and its version of SMPP where it is `Ok`.
-pub fn bind_response(out: &mut Vec<u8>, to: Command, status: Status, sequence: u32, system_id: &str) {
+/// Appends a bind's answer: where it is `Ok` with the centre's name, and its version of SMPP for
+/// whoever takes optional parameters.
+pub fn bind_response(
+    out: &mut Vec<u8>,
+    to: Command,
+    status: Status,
+    sequence: u32,
+    (system_id, takes_parameters): (&str, bool),
+) {
     pdu(out, to.response() as u32, status, sequence, |out| {
         if status == Status::Ok {
             text(out, system_id);
-            write_tlv(out, tag::SC_INTERFACE_VERSION, &[0x34]);
+            if takes_parameters {
+                write_tlv(out, tag::SC_INTERFACE_VERSION, &[0x34]);
+            }
         }
     });
 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use smsc::centre::{
-    Channel, Completion, Delivery, Operation, Outcome, Place, Replacement, Submission, Verdict, receipt,
+    Channel, Completion, Delivery, Form, Operation, Outcome, Place, Replacement, Submission, Verdict, receipt,
 };
 use smsc::model::{Account, Message, SHARDS, State, StationKey};
 use smsc::store::{Acknowledge, Store};
@@ -190,7 +190,10 @@ impl Run<'_> {
             }
             Step::Find { station } => {
                 let station = StationKey::of_address(&address(station)).unwrap();
-                self.all(&Operation::Find { account: ACCOUNT, src: "4900".into(), station, max: 10 });
+                for service_type in [None, Some(String::new()), Some("CMT".into())] {
+                    let src = "4900".into();
+                    self.all(&Operation::Find { account: ACCOUNT, src, service_type, station, max: 10 });
+                }
             }
             Step::Cancel { which } => {
                 self.all(&Operation::Cancel { account: ACCOUNT, msg_id: self.message(which), now_us });
@@ -203,6 +206,12 @@ impl Run<'_> {
                     // Some of them before what is scheduled is due.
                     expire_us: (letters % 2 == 0).then_some(now_us + i64::from(letters % 20) * SECOND_US),
                     registered_delivery: 1,
+                    form: (letters % 3 == 0).then(|| Form {
+                        esm_class: 0,
+                        protocol_id: 0x41,
+                        data_coding: if letters % 2 == 0 { 8 } else { 4 },
+                        tlvs: vec![2, 4, 0, 2, 0, letters as u8],
+                    }),
                 })));
             }
             Step::Limit { quota, rate } => {

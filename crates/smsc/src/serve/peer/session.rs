@@ -72,6 +72,8 @@ pub(super) enum End {
     Ended,
     #[error("the peer is silent")]
     Silent,
+    #[error("the peer takes nothing of what is sent to it")]
+    Deaf,
     #[error("the peer sends what is no PDU of SMPP")]
     Framing,
     #[error("the session is over")]
@@ -284,6 +286,10 @@ impl Session {
             }
             if heard.elapsed() >= enquire_link * 2 {
                 return End::Silent;
+            }
+            // It may have much to say all the same.
+            if self.out.is_closed() {
+                return End::Deaf;
             }
             if heard.elapsed() >= enquire_link && !enquired {
                 enquired = true;
@@ -640,6 +646,11 @@ impl Session {
         let account = ACCOUNT_OF_PEER | u32::from(self.peer.config.number);
         let submission = match submission(&front, account, submit, front.clock.now_us()) {
             Ok(submission) => submission,
+            // The store is silent, or too much waits for the application: later it is taken.
+            Err(Status::Throttled | Status::QueueFull) => {
+                front.metrics.refused.add(1);
+                return Box::pin(std::future::ready(Status::TemporaryApplication));
+            }
             Err(_) => return Box::pin(std::future::ready(Status::PermanentApplication)),
         };
         let lane = submission.message.dst_key;

@@ -452,9 +452,7 @@ impl RedisClusterSession {
                 return Ok(Outcome::Refused(refusal));
             }
             let mut message = found.message.clone();
-            message.body.clone_from(&with.body);
-            message.registered_delivery = with.registered_delivery;
-            message.expire_us = with.expire_us.unwrap_or(message.expire_us);
+            with.give(&mut message);
             let refusal = if message.expire_us <= message.submit_us.max(message.schedule_us) {
                 Some(Refusal::Expired)
             } else {
@@ -718,12 +716,18 @@ impl RedisClusterSession {
                 }
                 None => Outcome::Refused(Refusal::NoSuchMessage),
             }),
-            Operation::Find { account, src, station, max } => {
+            Operation::Find { account, src, service_type, station, max } => {
+                let is_wanted = |message: &Message| {
+                    service_type.as_ref().is_none_or(|wanted| message.service_type == *wanted)
+                };
                 let mut found: Vec<i64> = self
                     .waiting(station, usize::MAX)?
                     .into_iter()
                     .filter(|message| {
-                        message.account == account && message.src == src && message.receipt_of == 0
+                        message.account == account
+                            && message.src == src
+                            && message.receipt_of == 0
+                            && is_wanted(message)
                     })
                     .map(|message| message.msg_id)
                     .collect();
