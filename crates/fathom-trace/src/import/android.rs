@@ -20,6 +20,7 @@ use super::lines::Lines;
 use super::{ImportReport, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
+use crate::sql::tokens;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,8 +169,9 @@ impl Log<'_> {
     }
 
     fn begun(&mut self, pid: u32, message: Open) -> Result<(), TraceError> {
-        // What a trigger does is logged as a comment, and done by its statement.
-        if message.sql.starts_with("-- ") || message.sql.trim().is_empty() {
+        // What a trigger does is logged as a comment, and done by its statement. An application's
+        // own statement may begin with a comment, too.
+        if tokens(&message.sql).all(|token| token.is_blank()) {
             return Ok(());
         }
         let connection = self.connection(pid, message.tid, &message.label, message.at_ns)?;

@@ -114,6 +114,23 @@ fn androids_log_becomes_connections_with_times_and_durations() {
     assert_eq!(databases, 2, "the second process opens the same file");
 }
 
+/// What happened: a statement that begins with a comment (`-- name: Add :exec`, as generators write
+/// before each) was taken for what a trigger does, and left out without a word.
+#[test]
+fn a_statement_of_androids_log_may_begin_with_a_comment() {
+    let place = Place::new();
+    let head = "11-21 16:26:38.100  100  101 V SQLiteStatements: ";
+    let log = format!(
+        "{head}/data/a.db: \"CREATE TABLE t(a)\"\n\
+         {head}/data/a.db: \"-- name: Add :exec\n{head}INSERT INTO t VALUES (1)\"\n\
+         {head}/data/a.db: \"-- TRIGGER counted\"\n\
+         {head}/data/a.db: \"-- UPDATE t\n{head}-- SET a = 2\"\n"
+    );
+    let (imported, records) = place.import(&place.write("log.txt", &log)).expect("imported");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a)", "-- name: Add :exec\nINSERT INTO t VALUES (1)"]);
+    assert_eq!((imported.statements, imported.warnings.len()), (2, 0), "{:?}", imported.warnings);
+}
+
 #[test]
 fn a_script_is_one_connection_and_its_errors_name_the_line() {
     let place = Place::new();
