@@ -17,6 +17,7 @@ use std::path::Path;
 use super::bad::BadOnes;
 use super::checker::Checker;
 use super::lines::Lines;
+use super::script::is_open;
 use super::{ImportReport, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
@@ -103,11 +104,12 @@ pub fn import(
         if let Some(started) = open.get_mut(&key) {
             match label_of(line.message) {
                 // A new message where the old one's end should be: the log has dropped that end.
-                Some(_) => {
+                // What only looks like a label (`Accept: "…`) is a line of the statement.
+                Some((label, _)) if label.starts_with(['/', ':']) || log.databases.contains_key(label) => {
                     open.remove(&key);
                     cut += 1;
                 }
-                None => {
+                _ => {
                     started.sql.push('\n');
                     started.sql.push_str(line.message);
                 }
@@ -225,7 +227,9 @@ fn label_of(message: &str) -> Option<(&str, &str)> {
 /// Length of the SQL and its duration (ns), where the message is whole.
 fn end_of(sql: &str, is_time: bool) -> Option<(usize, u64)> {
     if !is_time {
-        return sql.ends_with('"').then(|| (sql.len() - 1, 0));
+        let sql = sql.strip_suffix('"')?;
+        // Not where a name in quotes, or a line of a text, ends with the line.
+        return (!is_open(sql)).then_some((sql.len(), 0));
     }
     let (before, after) = sql.rsplit_once("\" took ")?;
     let ms: f64 = after.strip_suffix(" ms")?.trim().parse().ok()?;

@@ -131,6 +131,30 @@ fn a_statement_of_androids_log_may_begin_with_a_comment() {
     assert_eq!((imported.statements, imported.warnings.len()), (2, 0), "{:?}", imported.warnings);
 }
 
+/// What happened: a line that ended with a quoted name ended its statement, and a line of a text
+/// such as `Accept: "all"` began one, so a log with either was refused, or lost statements with
+/// `--skip-bad`.
+#[test]
+fn quotes_and_colons_within_a_statement_of_androids_log_neither_end_nor_begin_one() {
+    let place = Place::new();
+    let head = "11-21 16:26:38.100  100  101 V SQLiteStatements: ";
+    let log = format!(
+        "{head}/data/a.db: \"CREATE TABLE \"t\"(\n{head}\"a\"\n{head})\"\n\
+         {head}/data/a.db: \"INSERT INTO t VALUES ('\n{head}Accept: \"all\"\n{head}\"x\": \"y\"')\"\n\
+         {head}/data/a.db: \"SELECT *\n{head}FROM \"t\"\"\n"
+    );
+    let (imported, records) = place.import(&place.write("log.txt", &log)).expect("imported");
+    assert_eq!(
+        texts(&records),
+        [
+            "CREATE TABLE \"t\"(\n\"a\"\n)",
+            "INSERT INTO t VALUES ('\nAccept: \"all\"\n\"x\": \"y\"')",
+            "SELECT *\nFROM \"t\""
+        ]
+    );
+    assert_eq!((imported.connections, imported.warnings.len()), (1, 0), "{:?}", imported.warnings);
+}
+
 #[test]
 fn a_script_is_one_connection_and_its_errors_name_the_line() {
     let place = Place::new();
