@@ -18,6 +18,7 @@ use super::bad::BadOnes;
 use super::checker::Checker;
 use super::lines::Lines;
 use super::script::is_open;
+use super::studio;
 use super::{ImportReport, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
@@ -33,6 +34,8 @@ struct LogLine<'a> {
     /// Tag SQLiteTime instead of SQLiteStatements.
     is_time: bool,
     message: &'a str,
+    /// Byte at which the message's further lines begin, where they have no head of their own.
+    column: Option<usize>,
 }
 
 /// Whether a line of a log is one that counts here.
@@ -92,9 +95,21 @@ pub fn import(
     let mut open: HashMap<(u32, bool), Open> = HashMap::new();
     let (mut cut, mut zero_ns, mut has_times) = (0_u64, None, false);
     let mut number = 0;
+    // Whose message the next line may go on with, where it has no head.
+    let mut headless: Option<(u32, u32, bool, usize)> = None;
     while let Some(read) = lines.next_line()? {
         number += 1;
-        let Some(line) = parse(read) else { continue };
+        let further = || {
+            let (pid, tid, is_time, column) =
+                headless.filter(|(pid, _, is_time, _)| open.contains_key(&(*pid, *is_time)))?;
+            let message = studio::further(read, column)?;
+            Some(LogLine { at_ns: None, pid, tid, is_time, message, column: Some(column) })
+        };
+        let Some(line) = parse(read).or_else(further) else {
+            headless = None;
+            continue;
+        };
+        headless = line.column.map(|column| (line.pid, line.tid, line.is_time, column));
         if let Some(at_ns) = line.at_ns {
             has_times = true;
             let zero = *zero_ns.get_or_insert(at_ns);
@@ -237,7 +252,7 @@ fn end_of(sql: &str, is_time: bool) -> Option<(usize, u64)> {
 }
 
 /// A line of `logcat` in the formats brief, tag, time and threadtime (with year, microseconds or
-/// uid, where asked for).
+/// uid, where asked for), or of Android Studio.
 fn parse(line: &str) -> Option<LogLine<'_>> {
     let line = line.trim_end_matches(['\r', '\n']);
     let (at, tag) =
@@ -246,20 +261,30 @@ fn parse(line: &str) -> Option<LogLine<'_>> {
     if !before.ends_with(['/', ' ']) {
         return None;
     }
+    let is_time = tag == "SQLiteTime";
+    let words: Vec<&str> = before.split_whitespace().collect();
+    let at_ns = words.windows(2).find_map(|pair| time_of(pair[0], pair[1]));
+    // Behind the date and the time.
+    let ids = words.get(2).and_then(|word| studio::ids(word));
+    if let Some((pid, tid)) = ids
+        && let Some(message) = studio::message(after)
+    {
+        let column = Some(line.len() - message.len());
+        return Some(LogLine { at_ns, pid, tid, is_time, message, column });
+    }
     // The first colon ends the tag, which `(pid)` and spaces may follow.
     let colon = after.find(':')?;
     let pid_behind = after[..colon].trim().trim_start_matches('(').trim_end_matches(')').trim();
     let message = after[colon + 1..].strip_prefix(' ').unwrap_or(&after[colon + 1..]);
-    let words: Vec<&str> = before.split_whitespace().collect();
-    let at_ns = words.windows(2).find_map(|pair| time_of(pair[0], pair[1]));
     let numbers: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    let (pid, tid) = match (pid_behind.parse(), &numbers[..]) {
-        (Ok(pid), _) => (pid, pid),
+    let (pid, tid) = match (pid_behind.parse(), ids, &numbers[..]) {
+        (Ok(pid), ..) => (pid, pid),
+        (_, Some(ids), _) => ids,
         // With a uid it comes first.
-        (_, [.., pid, tid]) => (*pid, *tid),
+        (_, _, [.., pid, tid]) => (*pid, *tid),
         _ => (0, 0),
     };
-    Some(LogLine { at_ns, pid, tid, is_time: tag == "SQLiteTime", message })
+    Some(LogLine { at_ns, pid, tid, is_time, message, column: ids.map(|_| studio::INDENT) })
 }
 
 /// `MM-DD` or `YYYY-MM-DD`, and `HH:MM:SS.fraction`, as ns since the year's start.
@@ -295,6 +320,20 @@ mod tests {
             ),
             (format!("11-21 16:26:38.123 V/SQLiteStatements( 1234): {message}"), 1234, 1234, true),
             (format!("V/SQLiteStatements(1234): {message}"), 1234, 1234, false),
+            (
+                format!("2020-03-19 20:45:58.981 788-883/com.example.app V/SQLiteStatements: {message}"),
+                788,
+                883,
+                true,
+            ),
+            (
+                format!(
+                    "2022-12-29 04:00:18.823   788-883   SQLiteStatements        com.example.app      V  {message}"
+                ),
+                788,
+                883,
+                true,
+            ),
             (format!("V/SQLiteStatements: {message}"), 0, 0, false),
         ] {
             let read = parse(&line).unwrap_or_else(|| panic!("{line}"));

@@ -22,6 +22,7 @@ mod pocketdata;
 mod private;
 mod script;
 mod statements;
+mod studio;
 #[cfg(test)]
 mod tests;
 

@@ -155,6 +155,52 @@ fn quotes_and_colons_within_a_statement_of_androids_log_neither_end_nor_begin_on
     assert_eq!((imported.connections, imported.warnings.len()), (1, 0), "{:?}", imported.warnings);
 }
 
+/// What happened: of a log copied out of Android Studio nothing was read where it has columns
+/// (`holds no file call of mobigen or strace`, because of a line that says when the process
+/// started), and where it has none, all processes were one and only the first line of a statement
+/// was there.
+#[test]
+fn androids_log_as_android_studio_shows_it_has_its_processes_and_whole_statements() {
+    let place = Place::new();
+    let label = "/data/a.db: ";
+    let columns = |ids: &str| format!("2022-12-29 04:00:18.823 {ids} SQLiteStatements   com.app.mail   V  ");
+    let (one, two) = (columns("  788-883  "), columns(" 1788-1790 "));
+    let indent = " ".repeat(one.len());
+    let new = format!(
+        "--------------- PROCESS STARTED (788) for package com.example.app ---------------\n\
+         {one}{label}\"CREATE TABLE t(a)\"\n\
+         {two}{label}\"SELECT a\n{indent}\n{indent}  FROM t\"\n\
+         2022-12-29 04:00:18.900   788-788   Choreographer   com.example.app   I  Skipped 30 frames\n\
+         {one}{label}\"INSERT INTO t VALUES (1)\"\n"
+    );
+    let head = |ids: &str| format!("2020-03-19 20:45:58.981 {ids}/com.example.app V/SQLiteStatements: ");
+    let (one, two) = (head("788-883"), head("1788-1790"));
+    let old = format!(
+        "{one}{label}\"CREATE TABLE t(a)\"\n\
+         {two}{label}\"SELECT a\n    \n      FROM t\"\n\
+         2020-03-19 20:45:59.040 788-788/? I/Choreographer: Skipped 30 frames\n\
+         {one}{label}\"INSERT INTO t VALUES (1)\"\n"
+    );
+    for log in [new, old] {
+        let (imported, records) = place.import(&place.write("log.txt", &log)).expect(&log);
+        let mut seen: Vec<_> = executed(&records).into_iter().map(|one| (one.0, one.1)).collect();
+        seen.sort();
+        let expected =
+            [(0_u32, "CREATE TABLE t(a)"), (0, "INSERT INTO t VALUES (1)"), (1, "SELECT a\n\n  FROM t")];
+        assert_eq!(seen, expected.map(|(connection, sql)| (connection, sql.to_owned())), "{log}");
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+        let ids: Vec<_> = records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Process(process) => Some(process.pid),
+                Record::Thread(thread) => Some(thread.tid),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ids, [788, 883, 1788, 1790]);
+    }
+}
+
 #[test]
 fn a_script_is_one_connection_and_its_errors_name_the_line() {
     let place = Place::new();
