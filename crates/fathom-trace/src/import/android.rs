@@ -43,6 +43,17 @@ pub fn is_log_line(line: &str) -> bool {
     parse(line).is_some()
 }
 
+/// Whether a line is the head of an entry of `adb logcat -v long`, whose message stands below it:
+/// `[ 06-14 07:35:25.940  2056: 2138 V/SQLiteStatements ]`.
+pub fn is_long_head(line: &str) -> bool {
+    let line = line.trim_end();
+    line.starts_with("[ ")
+        && line.strip_suffix(']').is_some_and(|head| {
+            let head = head.trim_end();
+            ["/SQLiteStatements", "/SQLiteTime"].iter().any(|tag| head.ends_with(tag))
+        })
+}
+
 /// A message that goes on in the next line.
 struct Open {
     label: String,
@@ -251,8 +262,8 @@ fn end_of(sql: &str, is_time: bool) -> Option<(usize, u64)> {
     Some((before.len(), (ms * 1e6) as u64))
 }
 
-/// A line of `logcat` in the formats brief, tag, time and threadtime (with year, microseconds or
-/// uid, where asked for), or of Android Studio.
+/// A line of `logcat` in the formats brief, tag, time and threadtime (with year, microseconds, uid,
+/// epoch or monotonic, where asked for), or of Android Studio.
 fn parse(line: &str) -> Option<LogLine<'_>> {
     let line = line.trim_end_matches(['\r', '\n']);
     let (at, tag) =
@@ -263,7 +274,10 @@ fn parse(line: &str) -> Option<LogLine<'_>> {
     }
     let is_time = tag == "SQLiteTime";
     let words: Vec<&str> = before.split_whitespace().collect();
-    let at_ns = words.windows(2).find_map(|pair| time_of(pair[0], pair[1]));
+    let at_ns = words
+        .windows(2)
+        .find_map(|pair| time_of(pair[0], pair[1]))
+        .or_else(|| words.first().and_then(|word| seconds_of(word)));
     // Behind the date and the time.
     let ids = words.get(2).and_then(|word| studio::ids(word));
     if let Some((pid, tid)) = ids
@@ -296,11 +310,24 @@ fn time_of(date: &str, time: &str) -> Option<u64> {
     let mut clock = clock.split(':').map(str::parse::<u64>);
     let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
     let days = DAYS_BEFORE.get(usize::try_from(month.checked_sub(1)?).ok()?)? + day.checked_sub(1)?;
-    if day > 31 || hour > 23 || minute > 59 || second > 60 || fraction.is_empty() || fraction.len() > 9 {
+    if day > 31 || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let fraction_ns = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - fraction.len() as u32);
-    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction_ns)
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction_of(fraction)?)
+}
+
+/// `SECONDS.fraction`, as the formats epoch and monotonic have it, as ns.
+fn seconds_of(word: &str) -> Option<u64> {
+    let (seconds, fraction) = word.split_once('.')?;
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction_of(fraction)?)
+}
+
+/// The digits behind the point of a number of seconds, as ns.
+fn fraction_of(digits: &str) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    Some(digits.parse::<u64>().ok()? * 10_u64.pow(9 - digits.len() as u32))
 }
 
 #[cfg(test)]
@@ -335,6 +362,7 @@ mod tests {
                 true,
             ),
             (format!("V/SQLiteStatements: {message}"), 0, 0, false),
+            (format!("  1574325998.123  1234  1240 V SQLiteStatements: {message}"), 1234, 1240, true),
         ] {
             let read = parse(&line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!(
@@ -346,6 +374,10 @@ mod tests {
         assert_eq!(parse("11-21 16:26:38.123  1234  1240 I ActivityManager: start"), None);
         assert_eq!(time_of("01-02", "00:00:01.5"), Some(86_401_500_000_000));
         assert_eq!(time_of("13-02", "00:00:01.5"), None);
+        assert_eq!(seconds_of("1574325998.123"), Some(1_574_325_998_123_000_000));
+        for no_time in ["1234", "1.+5", "99999999999999.5"] {
+            assert_eq!(seconds_of(no_time), None, "{no_time}");
+        }
         assert_eq!(time_of("00-00", "00:00:01.5"), None);
     }
 }

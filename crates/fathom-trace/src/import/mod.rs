@@ -299,6 +299,12 @@ fn find_out(path: &Path) -> Result<Format, TraceError> {
         if android::is_log_line(line) {
             return Ok(Format::Android);
         }
+        if android::is_long_head(line) {
+            return Err(TraceError::refused(
+                path.display(),
+                "is Android's log in the format `long`, which is not read; record it with `adb logcat -v threadtime`",
+            ));
+        }
         if let Some(at) = expanded::statement_at(line) {
             // With nothing before the statements it is a script without semicolons, and where each
             // ends is decided by compiling.

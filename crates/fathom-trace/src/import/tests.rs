@@ -201,6 +201,17 @@ fn androids_log_as_android_studio_shows_it_has_its_processes_and_whole_statement
     }
 }
 
+/// What happened: of `adb logcat -v long` the heads of entries were taken for lines of statements,
+/// which then did not compile, and nothing said what to do.
+#[test]
+fn androids_log_in_the_format_long_is_refused_with_the_format_to_take() {
+    let place = Place::new();
+    let log = "--------- beginning of main\n[ 11-21 16:26:38.123  1234: 1240 V/SQLiteStatements ]\n\
+        /data/a.db: \"CREATE TABLE t(a)\"\n\n";
+    let error = place.import(&place.write("log.txt", log)).expect_err("long").to_string();
+    assert!(error.contains("adb logcat -v threadtime"), "{error}");
+}
+
 #[test]
 fn a_script_is_one_connection_and_its_errors_name_the_line() {
     let place = Place::new();
