@@ -3,19 +3,32 @@
 //! before it (a time, a thread, `SQL: `) or nothing.
 //!
 //! A statement begins where a line, after a beginning of the same shape as the first one's, goes on
-//! with a statement's first word while no text of the statement before is open; digits are alike in
-//! a shape. What a trigger does is logged as a comment (`-- `), and left out: its statement does
-//! it.
+//! with a statement's first word, or with a comment, while no text of the statement before is open;
+//! digits are alike in a shape. What a trigger does is logged as a comment (`-- `), and left out:
+//! its statement does it.
 
 use std::path::Path;
 
 use super::bad::BadOnes;
 use super::checker::Checker;
 use super::lines::Lines;
+use super::statements::begins_statement;
 use super::{ImportReport, Starts};
 use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::sql::{TokenKind, Verb, tokens};
+
+/// What the statements of a log become.
+struct Log<'a> {
+    path: &'a Path,
+    assembler: &'a mut Assembler,
+    starts: &'a mut Starts,
+    bad: &'a mut BadOnes,
+    checker: Checker,
+    database: u32,
+    connection: u32,
+    statements: u64,
+}
 
 /// Reads the log at `path`.
 pub fn import(
@@ -30,50 +43,83 @@ pub fn import(
     let mut checker = Checker::new(steps_max);
     checker.database(database, start)?;
     let connection = assembler.open(thread, database, 0)?;
-    let mut imported = ImportReport::default();
+    let mut log = Log { path, assembler, starts, bad, checker, database, connection, statements: 0 };
     let mut lines = Lines::open(path)?;
     let mut shape: Option<String> = None;
     let mut open = String::new();
     let mut begin = 0;
     let mut skipped = 0_u64;
-    let mut flush = |open: &mut String, begin: u64, imported: &mut ImportReport| {
-        let sql = open.trim().trim_end_matches(';').trim_end();
-        if sql.is_empty() {
-            return Ok(());
-        }
-        if !checker.is_good(database, sql, path, begin, bad) {
-            open.clear();
-            return Ok(());
-        }
-        imported.statements += 1;
-        let done = super::script::execute(assembler, starts, connection, sql);
-        open.clear();
-        done
-    };
     let mut number = 0;
     while let Some(line) = lines.next_line()? {
         number += 1;
-        let at = if is_open_text(&open) { None } else { statement_at(line) };
+        let at = if is_open_text(&open) { None } else { begin_of(line, shape.as_deref()) };
         match at {
-            Some(at) if shape.as_ref().is_none_or(|known| *known == shape_of(&line[..at])) => {
+            Some(at) => {
                 shape.get_or_insert_with(|| shape_of(&line[..at]));
-                flush(&mut open, begin, &mut imported)?;
+                log.add(&open, begin)?;
+                open.clear();
                 open.push_str(&line[at..]);
                 begin = number;
             }
-            _ if is_comment_of_trigger(line, shape.as_deref()) => flush(&mut open, begin, &mut imported)?,
-            _ if open.is_empty() => skipped += u64::from(!line.trim().is_empty()),
-            _ => open.push_str(line),
+            None if open.is_empty() => {
+                skipped += u64::from(!line.trim().is_empty() && !line.trim_start().starts_with("--"));
+            }
+            None => open.push_str(line),
         }
     }
-    flush(&mut open, begin, &mut imported)?;
-    assembler.close(connection, 0)?;
+    log.add(&open, begin)?;
+    log.assembler.close(connection, 0)?;
+    let mut imported = ImportReport { statements: log.statements, ..ImportReport::default() };
     if skipped > 0 {
         imported.warnings.push(format!(
             "{skipped} lines before the first statement, or between statements, are no SQL and are left out"
         ));
     }
     Ok(imported)
+}
+
+impl Log<'_> {
+    /// Writes the statement in what was read from this line on, where there is one.
+    fn add(&mut self, text: &str, line: u64) -> Result<(), TraceError> {
+        // What another statement does within itself is logged behind `-- ` alone.
+        if text.starts_with("--") && !begins_statement(text) {
+            return Ok(());
+        }
+        let sql = without_comments_behind(text).trim().trim_end_matches(';').trim_end();
+        if sql.is_empty() || !self.checker.is_good(self.database, sql, self.path, line, self.bad) {
+            return Ok(());
+        }
+        self.statements += 1;
+        super::script::execute(self.assembler, self.starts, self.connection, sql)
+    }
+}
+
+/// Byte at which a statement, or a comment before it, begins; none where the line goes on with the
+/// statement before.
+fn begin_of(line: &str, shape: Option<&str>) -> Option<usize> {
+    let statement = statement_at(line).filter(|at| {
+        let before = &line[..*at];
+        !before.trim_start().starts_with("--") && shape.is_none_or(|known| known == shape_of(before))
+    });
+    // With nothing before it, a comment may as well be within a statement.
+    let comment = || {
+        let known = shape.filter(|known| !known.is_empty())?;
+        let mut comments = line.match_indices("-- ").map(|(at, _)| at);
+        comments.find(|at| known == shape_of(&line[..*at]))
+    };
+    statement.or_else(comment)
+}
+
+/// A statement without the comments at its end.
+fn without_comments_behind(sql: &str) -> &str {
+    let (mut at, mut end) = (0, 0);
+    for token in tokens(sql) {
+        at += token.text.len();
+        if !token.is_blank() {
+            end = at;
+        }
+    }
+    &sql[..end]
 }
 
 /// Byte at which a statement's first word stands, after a beginning without letters that could be
@@ -106,11 +152,6 @@ fn shape_of(prefix: &str) -> String {
         prefix.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { letter }).collect();
     shape.dedup();
     shape.into_iter().collect()
-}
-
-fn is_comment_of_trigger(line: &str, shape: Option<&str>) -> bool {
-    let Some(at) = line.find("-- ") else { return false };
-    shape.is_some_and(|shape| shape_of(&line[..at]) == shape)
 }
 
 /// Whether a text or blob of the statement is not closed yet.

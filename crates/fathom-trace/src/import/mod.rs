@@ -305,6 +305,10 @@ fn find_out(path: &Path) -> Result<Format, TraceError> {
                 "is Android's log in the format `long`, which is not read; record it with `adb logcat -v threadtime`",
             ));
         }
+        // A comment before the first statement, with nothing before itself.
+        if line.trim_start().starts_with("--") {
+            continue;
+        }
         if let Some(at) = expanded::statement_at(line) {
             // With nothing before the statements it is a script without semicolons, and where each
             // ends is decided by compiling.

@@ -279,6 +279,37 @@ fn a_log_of_expanded_sql_is_read_whatever_stands_before_the_statements() {
     assert!(error.contains("--format"), "{error}");
 }
 
+/// What happened: a statement that begins with a comment, as generators write one before each, was
+/// taken for what a trigger does, and its lines for no SQL, where something stood before it.
+#[test]
+fn statements_of_a_log_of_expanded_sql_may_begin_with_comments() {
+    let place = Place::new();
+    let log = "10:00:01 SQL: CREATE TABLE t(a)\n10:00:02 SQL: -- name: Add :exec\nINSERT INTO t\n-- all of them\n\
+        SELECT 1\n10:00:03 SQL: -- UPDATE counts SET n = 1\n10:00:03 SQL: -- DELETE FROM x\n  WHERE a\n\
+        10:00:04 SQL: SELECT a -- select all\nFROM t; -- 12 ns\n10:00:05 SQL: -- select first\nSELECT 2\n";
+    let expected = [
+        "CREATE TABLE t(a)",
+        "-- name: Add :exec\nINSERT INTO t\n-- all of them\nSELECT 1",
+        "SELECT a -- select all\nFROM t",
+        "-- select first\nSELECT 2",
+    ];
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    // What stands before them may have dashes itself, as Ruby's logger does.
+    let log = "[10:00:01 #1] DEBUG -- : CREATE TABLE t(a)\n[10:00:12 #1] DEBUG -- : -- x\nSELECT a FROM t\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a)", "-- x\nSELECT a FROM t"]);
+    // With nothing before them they are a script, also where it begins with a comment.
+    let log = "-- select nothing yet\nCREATE TABLE t(a);\n-- name: Add :exec\nINSERT INTO t VALUES (1);\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(
+        texts(&records),
+        ["-- select nothing yet\nCREATE TABLE t(a)", "-- name: Add :exec\nINSERT INTO t VALUES (1)"]
+    );
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}
+
 /// What happened: in what Django's connection tells a callback of `sqlite3_trace`, statements begin
 /// with spaces or not; those without were glued to the first ones, which have some.
 #[test]
