@@ -28,6 +28,7 @@ struct Log<'a> {
     database: u32,
     connection: u32,
     statements: u64,
+    with_parameters: u64,
 }
 
 /// Reads the log at `path`.
@@ -43,7 +44,17 @@ pub fn import(
     let mut checker = Checker::new(steps_max);
     checker.database(database, start)?;
     let connection = assembler.open(thread, database, 0)?;
-    let mut log = Log { path, assembler, starts, bad, checker, database, connection, statements: 0 };
+    let mut log = Log {
+        path,
+        assembler,
+        starts,
+        bad,
+        checker,
+        database,
+        connection,
+        statements: 0,
+        with_parameters: 0,
+    };
     let mut lines = Lines::open(path)?;
     let mut shape: Option<String> = None;
     let mut open = String::new();
@@ -75,6 +86,12 @@ pub fn import(
             "{skipped} lines before the first statement, or between statements, are no SQL and are left out"
         ));
     }
+    if log.with_parameters > 0 {
+        imported.warnings.push(format!(
+            "{} statements have parameters whose values the log does not tell: they are NULL; log what sqlite3_expanded_sql gives",
+            log.with_parameters
+        ));
+    }
     Ok(imported)
 }
 
@@ -90,6 +107,7 @@ impl Log<'_> {
             return Ok(());
         }
         self.statements += 1;
+        self.with_parameters += u64::from(tokens(sql).any(|token| token.kind == TokenKind::Parameter));
         super::script::execute(self.assembler, self.starts, self.connection, sql)
     }
 }

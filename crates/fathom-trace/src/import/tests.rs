@@ -310,6 +310,19 @@ fn statements_of_a_log_of_expanded_sql_may_begin_with_comments() {
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
 }
 
+/// What happened: a log of what was prepared and not of what was expanded has `?` instead of values,
+/// and was imported without the warning that each is NULL.
+#[test]
+fn parameters_in_a_log_of_expanded_sql_are_counted() {
+    let place = Place::new();
+    let log = "SQL: CREATE TABLE t(a, b)\nSQL: INSERT INTO t VALUES (?1, :b)\nSQL: SELECT '?' FROM t\n\
+        SQL: UPDATE t SET a = $x::y(z)\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records).len(), 4);
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].contains("2 statements have parameters"), "{:?}", imported.warnings);
+}
+
 /// What happened: in what Django's connection tells a callback of `sqlite3_trace`, statements begin
 /// with spaces or not; those without were glued to the first ones, which have some.
 #[test]
