@@ -323,6 +323,56 @@ fn parameters_in_a_log_of_expanded_sql_are_counted() {
     assert!(imported.warnings[0].contains("2 statements have parameters"), "{:?}", imported.warnings);
 }
 
+/// What happened: Django's log of its statements was refused at each of them, because of what it
+/// writes behind the semicolon.
+#[test]
+fn text_behind_the_semicolon_of_a_logged_statement_is_left_out() {
+    let place = Place::new();
+    let log = "(0.000) CREATE TABLE \"t\" (\"a\"); args=None; alias=default\n\
+        (0.000) BEGIN; args=None; alias=default\n\
+        (0.001) INSERT INTO \"t\" VALUES ('it''s; \nso'); args=('it\\'s; \\nso',); alias=default\n\
+        (0.000) COMMIT;\n(0.001) CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; SELECT 2; END; args=[]\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE \"t\" (\"a\")",
+        "BEGIN",
+        "INSERT INTO \"t\" VALUES ('it''s; \nso')",
+        "COMMIT",
+        "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; SELECT 2; END",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings[0].contains("semicolon of 4 statements"), "{:?}", imported.warnings);
+    // As `manage.py migrate` prints it: SQL that begins with a line end, and other lines between.
+    let log = "(0.002) \n            SELECT name FROM sqlite_master\n            ORDER BY name; args=None; alias=x\n\
+        Operations to perform:\n  Apply all migrations: polls\n(0.000) BEGIN; args=None; alias=x\n\
+        (0.004) CREATE TABLE \"q\" (\"id\"); args=None; alias=x\n(10.001)\n    SELECT \"id\" FROM \"q\"; args=()\n\
+        (0.003) COMMIT; args=None; alias=x\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "SELECT name FROM sqlite_master\n            ORDER BY name",
+        "BEGIN",
+        "CREATE TABLE \"q\" (\"id\")",
+        "SELECT \"id\" FROM \"q\"",
+        "COMMIT",
+    ];
+    assert_eq!(texts(&records), expected);
+    let warnings = imported.warnings.join("\n");
+    assert!(warnings.contains("2 lines before") && warnings.contains("semicolon of 5 "), "{warnings}");
+    // Statements that stand as no other does may be the same again, or another thread's.
+    for (log, words) in [
+        ("(0.1) BEGIN; args=None\nCREATE TABLE t(a); (params None)\n(0.1) COMMIT;\n", "`CREATE TABLE t(a);`"),
+        ("[1] BEGIN;\nplease update it soon\n[main] SELECT a FROM t;\n[2] COMMIT;\n", "`SELECT a FROM t;`"),
+    ] {
+        let error = place.import(&place.write("app.log", log)).expect_err(log).to_string();
+        assert!(error.contains("1 text is") && error.contains("stands without"), "{error}");
+        assert!(error.contains(words), "{error}");
+    }
+    // A second statement is none that may be lost.
+    let log = place.write("app.log", "SQL: CREATE TABLE t(a); DELETE FROM t\n");
+    let error = place.import(&log).expect_err("two statements").to_string();
+    assert!(error.contains("app.log:1: "), "{error}");
+}
+
 /// What happened: in what Django's connection tells a callback of `sqlite3_trace`, statements begin
 /// with spaces or not; those without were glued to the first ones, which have some.
 #[test]
