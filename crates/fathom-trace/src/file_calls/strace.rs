@@ -9,7 +9,10 @@ use super::recording::{RawCall, Recorder};
 /// Whether a line is one of a call on files.
 #[must_use]
 pub fn is_line(line: &str) -> bool {
-    Strace::default().line(line, &mut Recorder::default()) && line.contains('(')
+    // A signal or an end (`--- SIGCHLD {…} ---`) is no call, and other logs have such lines, too.
+    let (_, _, call) = head(line);
+    let is_call = call.contains('(') && !call.starts_with("---") && !call.starts_with("+++");
+    is_call && Strace::default().line(line, &mut Recorder::default())
 }
 
 /// What was not finished, by process.

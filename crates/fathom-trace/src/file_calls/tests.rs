@@ -85,6 +85,19 @@ fn straces_relative_times_are_added_up() {
     assert!(matches!(calls(&imported)[0].3, Call::Open) && matches!(calls(&imported)[3].3, Call::Close));
 }
 
+/// What happened: the line with which Android Studio says that a process has started was taken for
+/// one of strace, and the log for a recording of file calls.
+#[test]
+fn only_a_call_makes_a_recording_one_of_strace() {
+    for line in [
+        "------- PROCESS STARTED (788) for package com.app.mail -------",
+        "100 --- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED, note=\"(\"} ---",
+    ] {
+        assert!(!is_strace_line(line), "{line}");
+    }
+    assert!(is_strace_line("100 12:00:01.000200 fdatasync(3) = 0"));
+}
+
 #[test]
 fn wrong_recordings_are_refused_with_their_line() {
     let directory = tempfile::tempdir().expect("a directory");

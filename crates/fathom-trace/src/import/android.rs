@@ -17,9 +17,12 @@ use std::path::Path;
 use super::bad::BadOnes;
 use super::checker::Checker;
 use super::lines::Lines;
+use super::script::is_open;
+use super::studio;
 use super::{ImportReport, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
+use crate::sql::tokens;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,11 +34,24 @@ struct LogLine<'a> {
     /// Tag SQLiteTime instead of SQLiteStatements.
     is_time: bool,
     message: &'a str,
+    /// Byte at which the message's further lines begin, where they have no head of their own.
+    column: Option<usize>,
 }
 
 /// Whether a line of a log is one that counts here.
 pub fn is_log_line(line: &str) -> bool {
     parse(line).is_some()
+}
+
+/// Whether a line is the head of an entry of `adb logcat -v long`, whose message stands below it:
+/// `[ 06-14 07:35:25.940  2056: 2138 V/SQLiteStatements ]`.
+pub fn is_long_head(line: &str) -> bool {
+    let line = line.trim_end();
+    line.starts_with("[ ")
+        && line.strip_suffix(']').is_some_and(|head| {
+            let head = head.trim_end();
+            ["/SQLiteStatements", "/SQLiteTime"].iter().any(|tag| head.ends_with(tag))
+        })
 }
 
 /// A message that goes on in the next line.
@@ -90,9 +106,21 @@ pub fn import(
     let mut open: HashMap<(u32, bool), Open> = HashMap::new();
     let (mut cut, mut zero_ns, mut has_times) = (0_u64, None, false);
     let mut number = 0;
+    // Whose message the next line may go on with, where it has no head.
+    let mut headless: Option<(u32, u32, bool, usize)> = None;
     while let Some(read) = lines.next_line()? {
         number += 1;
-        let Some(line) = parse(read) else { continue };
+        let further = || {
+            let (pid, tid, is_time, column) =
+                headless.filter(|(pid, _, is_time, _)| open.contains_key(&(*pid, *is_time)))?;
+            let message = studio::further(read, column)?;
+            Some(LogLine { at_ns: None, pid, tid, is_time, message, column: Some(column) })
+        };
+        let Some(line) = parse(read).or_else(further) else {
+            headless = None;
+            continue;
+        };
+        headless = line.column.map(|column| (line.pid, line.tid, line.is_time, column));
         if let Some(at_ns) = line.at_ns {
             has_times = true;
             let zero = *zero_ns.get_or_insert(at_ns);
@@ -102,11 +130,12 @@ pub fn import(
         if let Some(started) = open.get_mut(&key) {
             match label_of(line.message) {
                 // A new message where the old one's end should be: the log has dropped that end.
-                Some(_) => {
+                // What only looks like a label (`Accept: "…`) is a line of the statement.
+                Some((label, _)) if label.starts_with(['/', ':']) || log.databases.contains_key(label) => {
                     open.remove(&key);
                     cut += 1;
                 }
-                None => {
+                _ => {
                     started.sql.push('\n');
                     started.sql.push_str(line.message);
                 }
@@ -168,8 +197,9 @@ impl Log<'_> {
     }
 
     fn begun(&mut self, pid: u32, message: Open) -> Result<(), TraceError> {
-        // What a trigger does is logged as a comment, and done by its statement.
-        if message.sql.starts_with("-- ") || message.sql.trim().is_empty() {
+        // What a trigger does is logged as a comment, and done by its statement. An application's
+        // own statement may begin with a comment, too.
+        if tokens(&message.sql).all(|token| token.is_blank()) {
             return Ok(());
         }
         let connection = self.connection(pid, message.tid, &message.label, message.at_ns)?;
@@ -223,15 +253,17 @@ fn label_of(message: &str) -> Option<(&str, &str)> {
 /// Length of the SQL and its duration (ns), where the message is whole.
 fn end_of(sql: &str, is_time: bool) -> Option<(usize, u64)> {
     if !is_time {
-        return sql.ends_with('"').then(|| (sql.len() - 1, 0));
+        let sql = sql.strip_suffix('"')?;
+        // Not where a name in quotes, or a line of a text, ends with the line.
+        return (!is_open(sql)).then_some((sql.len(), 0));
     }
     let (before, after) = sql.rsplit_once("\" took ")?;
     let ms: f64 = after.strip_suffix(" ms")?.trim().parse().ok()?;
     Some((before.len(), (ms * 1e6) as u64))
 }
 
-/// A line of `logcat` in the formats brief, tag, time and threadtime (with year, microseconds or
-/// uid, where asked for).
+/// A line of `logcat` in the formats brief, tag, time and threadtime (with year, microseconds, uid,
+/// epoch or monotonic, where asked for), or of Android Studio.
 fn parse(line: &str) -> Option<LogLine<'_>> {
     let line = line.trim_end_matches(['\r', '\n']);
     let (at, tag) =
@@ -240,20 +272,33 @@ fn parse(line: &str) -> Option<LogLine<'_>> {
     if !before.ends_with(['/', ' ']) {
         return None;
     }
+    let is_time = tag == "SQLiteTime";
+    let words: Vec<&str> = before.split_whitespace().collect();
+    let at_ns = words
+        .windows(2)
+        .find_map(|pair| time_of(pair[0], pair[1]))
+        .or_else(|| words.first().and_then(|word| seconds_of(word)));
+    // Behind the date and the time.
+    let ids = words.get(2).and_then(|word| studio::ids(word));
+    if let Some((pid, tid)) = ids
+        && let Some(message) = studio::message(after)
+    {
+        let column = Some(line.len() - message.len());
+        return Some(LogLine { at_ns, pid, tid, is_time, message, column });
+    }
     // The first colon ends the tag, which `(pid)` and spaces may follow.
     let colon = after.find(':')?;
     let pid_behind = after[..colon].trim().trim_start_matches('(').trim_end_matches(')').trim();
     let message = after[colon + 1..].strip_prefix(' ').unwrap_or(&after[colon + 1..]);
-    let words: Vec<&str> = before.split_whitespace().collect();
-    let at_ns = words.windows(2).find_map(|pair| time_of(pair[0], pair[1]));
     let numbers: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    let (pid, tid) = match (pid_behind.parse(), &numbers[..]) {
-        (Ok(pid), _) => (pid, pid),
+    let (pid, tid) = match (pid_behind.parse(), ids, &numbers[..]) {
+        (Ok(pid), ..) => (pid, pid),
+        (_, Some(ids), _) => ids,
         // With a uid it comes first.
-        (_, [.., pid, tid]) => (*pid, *tid),
+        (_, _, [.., pid, tid]) => (*pid, *tid),
         _ => (0, 0),
     };
-    Some(LogLine { at_ns, pid, tid, is_time: tag == "SQLiteTime", message })
+    Some(LogLine { at_ns, pid, tid, is_time, message, column: ids.map(|_| studio::INDENT) })
 }
 
 /// `MM-DD` or `YYYY-MM-DD`, and `HH:MM:SS.fraction`, as ns since the year's start.
@@ -265,11 +310,24 @@ fn time_of(date: &str, time: &str) -> Option<u64> {
     let mut clock = clock.split(':').map(str::parse::<u64>);
     let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
     let days = DAYS_BEFORE.get(usize::try_from(month.checked_sub(1)?).ok()?)? + day.checked_sub(1)?;
-    if day > 31 || hour > 23 || minute > 59 || second > 60 || fraction.is_empty() || fraction.len() > 9 {
+    if day > 31 || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let fraction_ns = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - fraction.len() as u32);
-    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction_ns)
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction_of(fraction)?)
+}
+
+/// `SECONDS.fraction`, as the formats epoch and monotonic have it, as ns.
+fn seconds_of(word: &str) -> Option<u64> {
+    let (seconds, fraction) = word.split_once('.')?;
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction_of(fraction)?)
+}
+
+/// The digits behind the point of a number of seconds, as ns.
+fn fraction_of(digits: &str) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    Some(digits.parse::<u64>().ok()? * 10_u64.pow(9 - digits.len() as u32))
 }
 
 #[cfg(test)]
@@ -289,7 +347,22 @@ mod tests {
             ),
             (format!("11-21 16:26:38.123 V/SQLiteStatements( 1234): {message}"), 1234, 1234, true),
             (format!("V/SQLiteStatements(1234): {message}"), 1234, 1234, false),
+            (
+                format!("2020-03-19 20:45:58.981 788-883/com.example.app V/SQLiteStatements: {message}"),
+                788,
+                883,
+                true,
+            ),
+            (
+                format!(
+                    "2022-12-29 04:00:18.823   788-883   SQLiteStatements        com.example.app      V  {message}"
+                ),
+                788,
+                883,
+                true,
+            ),
             (format!("V/SQLiteStatements: {message}"), 0, 0, false),
+            (format!("  1574325998.123  1234  1240 V SQLiteStatements: {message}"), 1234, 1240, true),
         ] {
             let read = parse(&line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!(
@@ -301,6 +374,10 @@ mod tests {
         assert_eq!(parse("11-21 16:26:38.123  1234  1240 I ActivityManager: start"), None);
         assert_eq!(time_of("01-02", "00:00:01.5"), Some(86_401_500_000_000));
         assert_eq!(time_of("13-02", "00:00:01.5"), None);
+        assert_eq!(seconds_of("1574325998.123"), Some(1_574_325_998_123_000_000));
+        for no_time in ["1234", "1.+5", "99999999999999.5"] {
+            assert_eq!(seconds_of(no_time), None, "{no_time}");
+        }
         assert_eq!(time_of("00-00", "00:00:01.5"), None);
     }
 }

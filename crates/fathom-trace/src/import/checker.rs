@@ -37,6 +37,19 @@ impl Checker {
         Ok(())
     }
 
+    /// Whether a text is SQL at all, also where it names what is not there, or goes on.
+    pub fn is_sql(&self, database: u32, sql: &str) -> bool {
+        let Some((_, connection)) = self.databases.get(&database) else { return false };
+        match compile(connection, sql) {
+            Ok(compiled) => !matches!(compiled, Compilation::Nothing),
+            // `with` is a word of many messages.
+            Err(Fault::Incomplete) => Verb::of(sql) != Verb::Other,
+            Err(Fault::Wrong(message)) => {
+                !message.contains("syntax error") && !message.contains("unrecognized token")
+            }
+        }
+    }
+
     /// Whether a statement compiles; what does not is added to the bad ones.
     pub fn is_good(&mut self, database: u32, sql: &str, path: &Path, line: u64, bad: &mut BadOnes) -> bool {
         let Some((private, connection)) = self.databases.get_mut(&database) else { return true };

@@ -3,19 +3,44 @@
 //! before it (a time, a thread, `SQL: `) or nothing.
 //!
 //! A statement begins where a line, after a beginning of the same shape as the first one's, goes on
-//! with a statement's first word while no text of the statement before is open; digits are alike in
-//! a shape. What a trigger does is logged as a comment (`-- `), and left out: its statement does
-//! it.
+//! with a statement's first word, or with a comment, while no text of the statement before is open;
+//! digits are alike in a shape. The beginning may have a line of its own, with the statement below.
+//! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
+//! lines belong to the statement before them up to its semicolon, and to none behind it.
 
 use std::path::Path;
 
 use super::bad::BadOnes;
 use super::checker::Checker;
+use super::ends::Ends;
 use super::lines::Lines;
+use super::statements::begins_statement;
 use super::{ImportReport, Starts};
 use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::sql::{TokenKind, Verb, tokens};
+
+/// Lines that are looked at for what stands before the statements.
+const SHAPE_LINES: usize = 1000;
+
+/// What is wrong with a statement that does not begin as the others do: whose it is, and whether it
+/// is one of theirs that something else logs as well, is not known.
+const OTHERWISE: &str = "stands without what the log has before its first statement";
+
+/// What the statements of a log become.
+struct Log<'a> {
+    path: &'a Path,
+    assembler: &'a mut Assembler,
+    starts: &'a mut Starts,
+    bad: &'a mut BadOnes,
+    checker: Checker,
+    database: u32,
+    connection: u32,
+    statements: u64,
+    with_parameters: u64,
+    /// Statements with text behind their semicolon.
+    with_more: u64,
+}
 
 /// Reads the log at `path`.
 pub fn import(
@@ -30,50 +55,160 @@ pub fn import(
     let mut checker = Checker::new(steps_max);
     checker.database(database, start)?;
     let connection = assembler.open(thread, database, 0)?;
-    let mut imported = ImportReport::default();
-    let mut lines = Lines::open(path)?;
-    let mut shape: Option<String> = None;
-    let mut open = String::new();
-    let mut begin = 0;
-    let mut skipped = 0_u64;
-    let mut flush = |open: &mut String, begin: u64, imported: &mut ImportReport| {
-        let sql = open.trim().trim_end_matches(';').trim_end();
-        if sql.is_empty() {
-            return Ok(());
-        }
-        if !checker.is_good(database, sql, path, begin, bad) {
-            open.clear();
-            return Ok(());
-        }
-        imported.statements += 1;
-        let done = super::script::execute(assembler, starts, connection, sql);
-        open.clear();
-        done
+    let mut log = Log {
+        path,
+        assembler,
+        starts,
+        bad,
+        checker,
+        database,
+        connection,
+        statements: 0,
+        with_parameters: 0,
+        with_more: 0,
     };
-    let mut number = 0;
+    let mut lines = Lines::open(path)?;
+    let mut shape = shape_in(path)?;
+    let (mut open, mut begin) = (String::new(), 0);
+    let (mut ends, mut is_whole) = (Ends::default(), false);
+    let (mut number, mut skipped) = (0, 0_u64);
     while let Some(line) = lines.next_line()? {
         number += 1;
-        let at = if is_open_text(&open) { None } else { statement_at(line) };
+        let is_within = !is_whole && ends.is_quote();
+        let at = if is_within { None } else { begin_of(line, shape.as_deref()) };
         match at {
-            Some(at) if shape.as_ref().is_none_or(|known| *known == shape_of(&line[..at])) => {
+            Some(at) => {
                 shape.get_or_insert_with(|| shape_of(&line[..at]));
-                flush(&mut open, begin, &mut imported)?;
+                log.add(&open, begin)?;
+                open.clear();
                 open.push_str(&line[at..]);
+                ends = Ends::default();
+                is_whole = ends.feed(&open).is_some();
                 begin = number;
             }
-            _ if is_comment_of_trigger(line, shape.as_deref()) => flush(&mut open, begin, &mut imported)?,
-            _ if open.is_empty() => skipped += u64::from(!line.trim().is_empty()),
-            _ => open.push_str(line),
+            None if open.is_empty() || is_whole => match log.statement_of_another(line) {
+                Some(sql) => log.bad.add(path, number, sql, OTHERWISE),
+                None => {
+                    skipped += u64::from(!line.trim().is_empty() && !line.trim_start().starts_with("--"));
+                }
+            },
+            None => {
+                open.push_str(line);
+                is_whole = ends.feed(line).is_some();
+            }
         }
     }
-    flush(&mut open, begin, &mut imported)?;
-    assembler.close(connection, 0)?;
+    log.add(&open, begin)?;
+    log.assembler.close(connection, 0)?;
+    let mut imported = ImportReport { statements: log.statements, ..ImportReport::default() };
     if skipped > 0 {
         imported.warnings.push(format!(
             "{skipped} lines before the first statement, or between statements, are no SQL and are left out"
         ));
     }
+    if log.with_more > 0 {
+        imported.warnings.push(format!(
+            "behind the semicolon of {} statements stands text that is no SQL; it is left out",
+            log.with_more
+        ));
+    }
+    if log.with_parameters > 0 {
+        imported.warnings.push(format!(
+            "{} statements have parameters whose values the log does not tell: they are NULL; log what sqlite3_expanded_sql gives",
+            log.with_parameters
+        ));
+    }
     Ok(imported)
+}
+
+impl Log<'_> {
+    /// The statement in a line between statements, where there is one behind another beginning:
+    /// another thread's, or what something else logs.
+    fn statement_of_another<'l>(&self, line: &'l str) -> Option<&'l str> {
+        let sql = &line[statement_at(line).filter(|_| !line.trim_start().starts_with("--"))?..];
+        let sql = Ends::default().feed(sql).map_or(sql, |end| &sql[..end]).trim();
+        self.checker.is_sql(self.database, sql).then_some(sql)
+    }
+
+    /// Writes the statement in what was read from this line on, where there is one.
+    fn add(&mut self, text: &str, line: u64) -> Result<(), TraceError> {
+        // What another statement does within itself is logged behind `-- ` alone.
+        if text.starts_with("--") && !begins_statement(text) {
+            return Ok(());
+        }
+        let mut sql = without_comments_behind(text).trim();
+        // Django, for one, writes `; args=(…); alias=default` there.
+        if let Some(end) = Ends::default().feed(sql)
+            && has_words(&sql[end..])
+            && !begins_statement(&sql[end..])
+        {
+            self.with_more += 1;
+            sql = &sql[..end];
+        }
+        let sql = sql.trim_end_matches(';').trim_end();
+        if sql.is_empty() || !self.checker.is_good(self.database, sql, self.path, line, self.bad) {
+            return Ok(());
+        }
+        self.statements += 1;
+        self.with_parameters += u64::from(tokens(sql).any(|token| token.kind == TokenKind::Parameter));
+        super::script::execute(self.assembler, self.starts, self.connection, sql)
+    }
+}
+
+/// The shape of what stands before the statements, where the first lines tell; none where the first
+/// statement will. With the first statement on a line of its own, what is above it is its beginning
+/// where others begin so, too: Django writes `(0.001) ` before SQL that begins with a line end.
+fn shape_in(path: &Path) -> Result<Option<String>, TraceError> {
+    // A pipe can be read once.
+    if !std::fs::metadata(path).map_err(TraceError::io(path))?.is_file() {
+        return Ok(None);
+    }
+    let mut lines = Lines::open(path)?;
+    let (mut above, mut known): (String, Option<String>) = (String::new(), None);
+    for _ in 0..SHAPE_LINES {
+        let Some(line) = lines.next_line()? else { break };
+        let at = begin_of(line, None);
+        let shape = shape_of(at.map_or(line, |at| &line[..at]));
+        match &known {
+            Some(known) if shape == *known => return Ok(Some(shape)),
+            None if at.is_some() && (above.is_empty() || !shape.is_empty()) => return Ok(Some(shape)),
+            None if at.is_some() => known = Some(std::mem::take(&mut above)),
+            None => above = shape,
+            Some(_) => {}
+        }
+    }
+    Ok(known.map(|_| String::new()))
+}
+
+/// Byte at which a statement, or a comment before it, begins; none where the line goes on with the
+/// statement before.
+fn begin_of(line: &str, shape: Option<&str>) -> Option<usize> {
+    let statement = statement_at(line).filter(|at| {
+        let before = &line[..*at];
+        !before.trim_start().starts_with("--") && shape.is_none_or(|known| known == shape_of(before))
+    });
+    // With nothing before it, a comment may as well be within a statement.
+    let known = shape.filter(|known| !known.is_empty());
+    let comment = || {
+        let known = known?;
+        let mut comments = line.match_indices("-- ").map(|(at, _)| at);
+        comments.find(|at| known == shape_of(&line[..*at]))
+    };
+    // The statement is below. Its line end is left, so that something is open.
+    let below = || known.filter(|known| *known == shape_of(line)).map(|_| line.trim_end().len());
+    statement.or_else(comment).or_else(below)
+}
+
+/// A statement without the comments at its end.
+fn without_comments_behind(sql: &str) -> &str {
+    let (mut at, mut end) = (0, 0);
+    for token in tokens(sql) {
+        at += token.text.len();
+        if !token.is_blank() {
+            end = at;
+        }
+    }
+    &sql[..end]
 }
 
 /// Byte at which a statement's first word stands, after a beginning without letters that could be
@@ -108,14 +243,7 @@ fn shape_of(prefix: &str) -> String {
     shape.into_iter().collect()
 }
 
-fn is_comment_of_trigger(line: &str, shape: Option<&str>) -> bool {
-    let Some(at) = line.find("-- ") else { return false };
-    shape.is_some_and(|shape| shape_of(&line[..at]) == shape)
-}
-
-/// Whether a text or blob of the statement is not closed yet.
-fn is_open_text(sql: &str) -> bool {
-    tokens(sql).last().is_some_and(|token| {
-        matches!(token.kind, TokenKind::Text | TokenKind::Blob) && token.text.matches('\'').count() % 2 == 1
-    })
+/// Whether there is more than spaces, comments and semicolons.
+fn has_words(sql: &str) -> bool {
+    tokens(sql).any(|token| !token.is_blank() && token.kind != TokenKind::Semicolon)
 }

@@ -22,6 +22,7 @@ mod pocketdata;
 mod private;
 mod script;
 mod statements;
+mod studio;
 #[cfg(test)]
 mod tests;
 
@@ -297,6 +298,16 @@ fn find_out(path: &Path) -> Result<Format, TraceError> {
         }
         if android::is_log_line(line) {
             return Ok(Format::Android);
+        }
+        if android::is_long_head(line) {
+            return Err(TraceError::refused(
+                path.display(),
+                "is Android's log in the format `long`, which is not read; record it with `adb logcat -v threadtime`",
+            ));
+        }
+        // A comment before the first statement, with nothing before itself.
+        if line.trim_start().starts_with("--") {
+            continue;
         }
         if let Some(at) = expanded::statement_at(line) {
             // With nothing before the statements it is a script without semicolons, and where each

@@ -85,7 +85,7 @@ pub fn for_each(
 }
 
 /// Whether the last token is a text, name or comment without its end.
-fn is_open(sql: &str) -> bool {
+pub fn is_open(sql: &str) -> bool {
     use crate::sql::TokenKind::{Blob, Comment, Quoted, Text};
     crate::sql::tokens(sql).last().is_some_and(|token| match token.kind {
         Text | Blob => token.text.matches('\'').count() % 2 == 1,

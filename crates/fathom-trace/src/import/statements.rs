@@ -347,7 +347,7 @@ fn begins_comment(text: &str) -> bool {
 }
 
 /// Whether the first token that is no comment is the first word of a statement.
-fn begins_statement(text: &str) -> bool {
+pub fn begins_statement(text: &str) -> bool {
     let Some(word) = tokens(text).find(|token| !token.is_blank()) else { return false };
     word.kind == TokenKind::Word
         && (Verb::of_first_word(word.text) != Verb::Other || word.is("with") || word.is("explain"))
