@@ -3,8 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::process::Command;
 
-use fathom_cut::{AcknowledgedContents, CutError, RecordedRun, Script};
+use fathom_cut::{
+    AcknowledgedContents, Behaviour, Checker, CutError, DeviceLog, FileSystem, History, Judge, Keeps,
+    RecordedRun, Script, State, States, Subject, Verdict,
+};
+use fathom_device::{End, Log, Operation, Outcome, Record};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -81,4 +86,81 @@ fn sql_of_a_recording_reaches_no_file() {
     // What a recording needs is done.
     let harmless = "CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (1); COMMIT; SELECT * FROM t; -- end\n;";
     assert!(AcknowledgedContents::of(&Script::of_steps(vec![harmless.into()])).is_ok());
+}
+
+/// What a device logged that was given an image in one write, and flushed.
+fn history_of(image: Vec<u8>) -> History {
+    let record = |operation, bytes: usize, after| Record {
+        operation,
+        outcome: Outcome::Done,
+        sequential: false,
+        stalled: false,
+        offset: 0,
+        bytes: u32::try_from(bytes).unwrap(),
+        arrival_ns: 0,
+        asked_ns: 0,
+        given_ns: 0,
+        data_at: (bytes > 0).then_some(0),
+        after: Some(after),
+    };
+    let records = vec![record(Operation::Write, image.len(), 0), record(Operation::Flush, 0, 1)];
+    let log = Log { records, places: vec![0, 1], marks: Vec::new(), end: End::Complete };
+    let bytes = image.len() as u64;
+    History::new(DeviceLog { log, data: image, bytes }, None).unwrap()
+}
+
+/// What a recording's last state is found to be.
+fn last_state(history: &History, options: &str, script: &Script) -> Result<Verdict, CutError> {
+    let behaviour = Behaviour { keeps: Keeps::Flushed, tear_bytes: 4096 };
+    let states = States::of(history, behaviour, 1, 0, None);
+    let state = State { epoch: states.epochs.len() - 1, present: Vec::new(), torn: None };
+    let acknowledged = AcknowledgedContents::of(script).unwrap();
+    let filesystem = FileSystem {
+        driver: "ext4".into(),
+        options: options.into(),
+        sector_bytes: 512,
+        log_sector_bytes: None,
+        guest: false,
+    };
+    let database = Path::new("work/cut.db");
+    let mut checker = Checker::new(history, &acknowledged, &filesystem, database, &Subject::Sqlite)?;
+    checker.judge(states.epochs.last().unwrap(), &state)
+}
+
+/// The image of a recording may be another's, too. What happened: a symbolic link in it led to this
+/// machine's own files, in which root had SQLite, mmdb or PostgreSQL recover what lay there: of a
+/// cluster that was running `postmaster.pid` was removed and a second server started. An option
+/// that the driver does not have was a verdict: no state could be mounted.
+#[test]
+fn a_link_in_a_recording_leads_nowhere_and_an_unknown_option_is_no_verdict() {
+    let place = tempfile::tempdir().unwrap();
+    let (root, own) = (place.path().join("root"), place.path().join("own"));
+    std::fs::create_dir(&own).unwrap();
+    std::fs::create_dir_all(root.join("work")).unwrap();
+    let sql = "CREATE TABLE t(a); INSERT INTO t VALUES(1)";
+    for database in [own.join("cut.db"), root.join("work/cut.db")] {
+        Connection::open(database).unwrap().execute_batch(sql).unwrap();
+    }
+    let image = |name: &str| {
+        let image = place.path().join(name);
+        let made = Command::new("mke2fs")
+            .args(["-q", "-t", "ext4", "-d"])
+            .args([&root, &image])
+            .arg("8M")
+            .status()
+            .is_ok_and(|status| status.success());
+        made.then(|| history_of(std::fs::read(&image).unwrap()))
+    };
+    let Some(plain) = image("plain.img").filter(|_| fathom_ground::system::is_root()) else {
+        println!("SKIP: needs root, and mke2fs with -d");
+        return;
+    };
+    let script = Script::of_steps(vec![sql.into()]);
+    assert_eq!(last_state(&plain, "noatime,exec", &script).unwrap(), Verdict::Kept);
+    let refused = last_state(&plain, "no-such-option", &script).unwrap_err().to_string();
+    assert!(refused.contains("mount option no-such-option"), "{refused}");
+    std::fs::remove_dir_all(root.join("work")).unwrap();
+    std::os::unix::fs::symlink(&own, root.join("work")).unwrap();
+    let found = last_state(&image("link.img").unwrap(), "", &script).unwrap();
+    assert!(matches!(found, Verdict::CannotBeOpened(_)), "{found}");
 }
