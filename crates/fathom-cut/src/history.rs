@@ -301,9 +301,29 @@ impl History {
         Ok(())
     }
 
-    /// A checksum of the data of all writes, in hexadecimal digits.
+    /// A checksum of all operations that count, with their data, in hexadecimal digits.
     #[must_use]
     pub fn checksum(&self) -> String {
+        let mut hasher = Hasher::new();
+        hasher.add(&self.data);
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        hasher.add(&words(&[self.bytes, self.log_begins.unwrap_or(u64::MAX), self.answers]));
+        for unit in &self.units {
+            let Unit { offset, bytes, answer, came, data_at } = *unit;
+            hasher.add(&words(&[offset, bytes, answer, came, data_at.unwrap_or(u64::MAX)]));
+        }
+        for flush in &self.flushes {
+            hasher.add(&words(&[flush.answer, flush.came, flush.side as u64]));
+        }
+        for mark in &self.marks {
+            hasher.add(&words(&[mark.number, mark.came]));
+        }
+        format!("{:032x}", hasher.end())
+    }
+
+    /// The same of the data alone, as recordings of before say it.
+    #[must_use]
+    pub fn checksum_of_data(&self) -> String {
         let mut hasher = Hasher::new();
         hasher.add(&self.data);
         format!("{:032x}", hasher.end())

@@ -9,7 +9,7 @@ use fathom_cut::{
     AcknowledgedContents, Behaviour, Checker, CutError, DeviceLog, FileSystem, History, Judge, Keeps,
     RecordedRun, Script, State, States, Subject, Verdict,
 };
-use fathom_device::{End, Log, Operation, Outcome, Record};
+use fathom_device::{End, Log, Mark, Operation, OperationLog, Outcome, Record};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -88,22 +88,27 @@ fn sql_of_a_recording_reaches_no_file() {
     assert!(AcknowledgedContents::of(&Script::of_steps(vec![harmless.into()])).is_ok());
 }
 
-/// What a device logged that was given an image in one write, and flushed.
-fn history_of(image: Vec<u8>) -> History {
-    let record = |operation, bytes: usize, after| Record {
+/// An operation that was done: a write's data is the first of the data.
+fn record(operation: Operation, bytes: u32, after: u64) -> Record {
+    Record {
         operation,
         outcome: Outcome::Done,
         sequential: false,
         stalled: false,
         offset: 0,
-        bytes: u32::try_from(bytes).unwrap(),
+        bytes,
         arrival_ns: 0,
         asked_ns: 0,
         given_ns: 0,
-        data_at: (bytes > 0).then_some(0),
+        data_at: (operation == Operation::Write).then_some(0),
         after: Some(after),
-    };
-    let records = vec![record(Operation::Write, image.len(), 0), record(Operation::Flush, 0, 1)];
+    }
+}
+
+/// What a device logged that was given an image in one write, and flushed.
+fn history_of(image: Vec<u8>) -> History {
+    let length = u32::try_from(image.len()).unwrap();
+    let records = vec![record(Operation::Write, length, 0), record(Operation::Flush, 0, 1)];
     let log = Log { records, places: vec![0, 1], marks: Vec::new(), end: End::Complete };
     let bytes = image.len() as u64;
     History::new(DeviceLog { log, data: image, bytes }, None).unwrap()
@@ -163,4 +168,33 @@ fn a_link_in_a_recording_leads_nowhere_and_an_unknown_option_is_no_verdict() {
     std::os::unix::fs::symlink(&own, root.join("work")).unwrap();
     let found = last_state(&image("link.img").unwrap(), "", &script).unwrap();
     assert!(matches!(found, Verdict::CannotBeOpened(_)), "{found}");
+}
+
+/// A recording has a checksum, so that damage is no verdict. What happened: it was that of the data
+/// alone. A bit of the log that fell over, in a place or in the kind of an operation, was a page
+/// elsewhere or a flush less, and what the states lost by it was said of the settings.
+#[test]
+fn damage_to_the_operations_of_a_recording_is_no_verdict() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("operations");
+    let mut log = OperationLog::create(&path, true).unwrap();
+    assert_eq!(log.keep(&[7; 4096]), Some(0));
+    log.add(&record(Operation::Write, 4096, 0), 0);
+    log.add(&record(Operation::Flush, 0, 1), 1);
+    log.mark(&Mark { number: 1, at_ns: 0, after: 2 });
+    log.close();
+    let history = History::read(&path, 64 << 20, None).unwrap();
+    let with = |checksum: String| RecordedRun { checksum, ..recorded("/operations", json!(2)) };
+    let whole = with(history.checksum());
+    assert!(whole.history(&path).is_ok());
+    assert!(with(history.checksum_of_data()).history(&path).is_ok(), "as recordings of before have it");
+    let bytes = std::fs::read(&path).unwrap();
+    // Behind the head of 16 bytes: where the write lies, how much of it there is, what the flush is.
+    for (at, bit) in [(16 + 9, 0x40), (16 + 5, 0x10), (16 + 56, 0x02)] {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= bit;
+        std::fs::write(&path, &damaged).unwrap();
+        let error = whole.history(&path).unwrap_err().to_string();
+        assert!(error.contains("the recording is damaged"), "byte {at}: {error}");
+    }
 }
