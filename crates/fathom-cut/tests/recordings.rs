@@ -198,3 +198,21 @@ fn damage_to_the_operations_of_a_recording_is_no_verdict() {
         assert!(error.contains("the recording is damaged"), "byte {at}: {error}");
     }
 }
+
+/// What happened: a discard was taken for as many blocks as it said, each with a place in memory.
+/// Of a log of a megabyte that says nothing else that were terabytes.
+#[test]
+fn discards_of_a_recording_take_no_more_memory_than_its_data() {
+    let largest = u32::MAX / 4096 * 4096;
+    let mut records = vec![record(Operation::Write, 4096, 0)];
+    records.extend((1..20_000).map(|after| record(Operation::Discard, largest, after)));
+    let places = (0..20_000).collect();
+    let log = Log { records, places, marks: Vec::new(), end: End::Complete };
+    let history = History::new(DeviceLog { log, data: vec![7; 4096], bytes: 8 << 30 }, None).unwrap();
+    let states = States::of(&history, Behaviour { keeps: Keeps::Flushed, tear_bytes: 4096 }, 1, 0, None);
+    let epoch = states.epochs.last().unwrap();
+    let present = |present: Vec<u32>| State { epoch: states.epochs.len() - 1, present, torn: None };
+    assert_eq!(history.block(0, epoch.safe, &present(vec![0])).as_deref(), Some(&[7; 4096][..]));
+    assert_eq!(history.block(0, epoch.safe, &present(vec![0, 9])), None, "a discard took it");
+    assert_eq!(history.block(5, epoch.safe, &present(vec![9])), None);
+}
