@@ -190,6 +190,14 @@ impl History {
             history.data.extend(data);
             all.sort_by_key(|record| record.0);
         }
+        // Each write keeps data of its own; a log whose writes share it says more than it has.
+        let written = all.iter().map(|(_, _, record)| match (record.operation, record.data_at) {
+            (Operation::Write, Some(_)) => u64::from(record.bytes),
+            _ => 0,
+        });
+        if written.sum::<u64>() > history.data.len() as u64 {
+            return Err("its writes are longer than their data".into());
+        }
         // One that is missing would be taken for one that never came.
         for (expected, (answer, side, record)) in (0..).zip(&all) {
             if *answer != expected {

@@ -216,3 +216,18 @@ fn discards_of_a_recording_take_no_more_memory_than_its_data() {
     assert_eq!(history.block(0, epoch.safe, &present(vec![0, 9])), None, "a discard took it");
     assert_eq!(history.block(5, epoch.safe, &present(vec![9])), None);
 }
+
+/// What happened: writes might name the same data, each of them all of it, so that a log of a
+/// megabyte and as much data were five million blocks.
+#[test]
+fn writes_of_a_recording_do_not_share_their_data() {
+    let of = |writes: u64| {
+        let records = (0..writes).map(|after| record(Operation::Write, 8192, after)).collect();
+        let places = (0..writes).collect();
+        let log = Log { records, places, marks: Vec::new(), end: End::Complete };
+        History::new(DeviceLog { log, data: vec![7; 8192], bytes: 1 << 20 }, None)
+            .map(|history| history.answers)
+    };
+    assert_eq!(of(1), Ok(1));
+    assert!(of(2).unwrap_err().contains("longer than their data"));
+}
