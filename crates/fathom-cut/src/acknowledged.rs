@@ -26,6 +26,10 @@ pub struct Script {
     /// So many of them prepare what the others do: states are those after they were acknowledged.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub prepared: u64,
+    /// Whether foreign keys are minded while they are done: what one statement deletes takes more
+    /// with it then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign_keys: bool,
 }
 
 fn one() -> u64 {
@@ -41,7 +45,7 @@ impl Script {
     /// Of steps of which the first prepares.
     #[must_use]
     pub fn of_steps(steps: Vec<String>) -> Script {
-        Script { steps, prepared: 1 }
+        Script { steps, prepared: 1, foreign_keys: false }
     }
 
     /// The built-in work: each commit adds a row of some hundred bytes, changes four of forty
@@ -127,6 +131,8 @@ impl AcknowledgedContents {
     /// SQLite's, of a step that it does not take.
     pub fn of(script: &Script) -> Result<AcknowledgedContents, CutError> {
         let database = confined().map_err(CutError::database("a database in memory"))?;
+        let minds = database.pragma_update(None, "foreign_keys", script.foreign_keys);
+        minds.map_err(CutError::database("foreign_keys"))?;
         let hash = || content_of(&database).map_err(CutError::database("a database in memory"));
         let mut all = vec![hash()?];
         for (number, step) in (1..).zip(&script.steps) {

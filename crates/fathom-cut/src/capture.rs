@@ -425,7 +425,7 @@ fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Sc
     // A statement may end in a comment to its line's end.
     let steps =
         steps.into_iter().map(|statements| statements.iter().map(|sql| format!("{sql}\n;\n")).collect());
-    Ok((Script { steps: steps.collect(), prepared }, content))
+    Ok((Script { steps: steps.collect(), prepared, foreign_keys }, content))
 }
 
 /// # Safety
@@ -532,6 +532,38 @@ mod tests {
                 "BEGIN; INSERT INTO t VALUES(3); ROLLBACK; INSERT INTO t VALUES(4) -- the last; ",
             ]
         );
+    }
+
+    /// What happened: with `foreign_keys=true` the contents after each step were those of a database
+    /// that minds no foreign keys. What a deleted row took with it was still there, so that the run
+    /// "left other rows", or, where they were deleted later on, states between were "corrupt (!)".
+    #[test]
+    fn what_foreign_keys_take_is_gone_from_what_a_step_leaves() {
+        let all = [
+            "CREATE TABLE a(id INTEGER PRIMARY KEY)",
+            "CREATE TABLE b(a REFERENCES a ON DELETE CASCADE)",
+            "INSERT INTO a VALUES(1)",
+            "INSERT INTO b VALUES(1)",
+            "DELETE FROM a",
+            "INSERT INTO a VALUES(2)",
+            "DELETE FROM b",
+        ];
+        let all = transactions(all.into_iter().map(str::to_owned));
+        for minds in [true, false] {
+            let (script, content) = steps(&all, 2, minds).unwrap();
+            assert_eq!(script.foreign_keys, minds);
+            let acknowledged = AcknowledgedContents::of(&script).unwrap();
+            assert!(acknowledged.ends_with(content));
+            let database = Connection::open_in_memory().unwrap();
+            database.pragma_update(None, "foreign_keys", minds).unwrap();
+            for (step, sql) in (1..).zip(&script.steps) {
+                database.execute_batch(sql).unwrap();
+                let judged = acknowledged.judge(content_of(&database).unwrap(), step);
+                assert_eq!(judged, crate::verdict::Verdict::Kept, "{minds}, step {step}");
+            }
+            let text = serde_json::to_string(&script).unwrap();
+            assert_eq!(serde_json::from_str::<Script>(&text).unwrap(), script);
+        }
     }
 
     fn transactions(sql: impl Iterator<Item = String>) -> Vec<Transaction> {

@@ -92,7 +92,7 @@ impl<'a> Checker<'a> {
     ) -> Result<Result<Vec<FoundFile>, String>, CutError> {
         self.bring_to(epoch, state)?;
         Ok(match &mut self.place {
-            Place::Here(medium) => match medium.mount() {
+            Place::Here(medium) => match medium.mount()? {
                 Ok(mounted) => files_below(&mounted.path("")).map_err(|error| error.to_string()),
                 Err(unmountable) => Err(unmountable.to_string()),
             },
@@ -128,7 +128,7 @@ impl<'a> Checker<'a> {
     fn find(&mut self) -> Result<(Inspection, bool), CutError> {
         match &mut self.place {
             Place::Here(medium) => {
-                let mounted = match medium.mount() {
+                let mounted = match medium.mount()? {
                     Ok(mounted) => mounted,
                     Err(unmountable) => {
                         return Ok((

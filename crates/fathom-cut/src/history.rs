@@ -21,6 +21,10 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// The same, for arrays.
 pub(crate) const BLOCK: usize = BLOCK_BYTES as usize;
 
+/// Places of units in blocks that are kept at most, 4 bytes each. A log of few bytes may have many
+/// discards that all take all that was written.
+const PLACES_MAX: usize = 1 << 28;
+
 /// What reaches the medium or not as one: a block of a write, or a whole discard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
@@ -92,8 +96,9 @@ pub struct History {
     /// In order.
     pub marks: Vec<Mark>,
     data: Vec<u8>,
-    /// Of each block that anything was written to the units that lie in it, in order of answers. As
-    /// large as the log: the size of the device is only said.
+    /// Of each block that something else than zeros was written to the units that lie in it, in
+    /// order of answers. As large as the log and its data: the size of the device is only said, and
+    /// so is that of a discard.
     of_block: HashMap<u64, Vec<u32>>,
     /// Blocks that something else than zeros was written to, in order: mkfs zeroes many that stay
     /// so.
@@ -185,6 +190,14 @@ impl History {
             history.data.extend(data);
             all.sort_by_key(|record| record.0);
         }
+        // Each write keeps data of its own; a log whose writes share it says more than it has.
+        let written = all.iter().map(|(_, _, record)| match (record.operation, record.data_at) {
+            (Operation::Write, Some(_)) => u64::from(record.bytes),
+            _ => 0,
+        });
+        if written.sum::<u64>() > history.data.len() as u64 {
+            return Err("its writes are longer than their data".into());
+        }
         // One that is missing would be taken for one that never came.
         for (expected, (answer, side, record)) in (0..).zip(&all) {
             if *answer != expected {
@@ -199,6 +212,7 @@ impl History {
         with_content.sort_unstable();
         with_content.dedup();
         history.with_content = with_content;
+        history.of_block = history.units_by_block()?;
         Ok(history)
     }
 
@@ -239,13 +253,13 @@ impl History {
                     // Zeros take no memory in an image, and mkfs writes many.
                     let content = &self.data[(at + done) as usize..(at + done + bytes) as usize];
                     let data_at = content.iter().any(|&byte| byte != 0).then_some(at + done);
-                    self.add(Unit { offset, bytes, answer, came, data_at })?;
+                    self.units.push(Unit { offset, bytes, answer, came, data_at });
                     done += bytes;
                 }
             }
             Operation::Discard => {
                 let bytes = u64::from(record.bytes);
-                self.add(Unit { offset: begins, bytes, answer, came, data_at: None })?;
+                self.units.push(Unit { offset: begins, bytes, answer, came, data_at: None });
             }
         }
         Ok(())
@@ -292,18 +306,44 @@ impl History {
         units.iter().filter(move |unit| self.is_safe(unit, safe) && !self.is_safe(unit, before))
     }
 
-    fn add(&mut self, unit: Unit) -> Result<(), String> {
-        let number = u32::try_from(self.units.len()).map_err(|_| "there are too many blocks".to_owned())?;
-        for block in unit.blocks() {
-            self.of_block.entry(block).or_default().push(number);
+    /// Of each block with content the units that lie in it.
+    fn units_by_block(&self) -> Result<HashMap<u64, Vec<u32>>, String> {
+        let mut of_block: HashMap<u64, Vec<u32>> = HashMap::new();
+        let mut room = PLACES_MAX;
+        for (number, unit) in self.units.iter().enumerate() {
+            let number = u32::try_from(number).map_err(|_| "there are too many blocks".to_owned())?;
+            let blocks = self.with_content(unit.blocks());
+            room = room.checked_sub(blocks.len()).ok_or("its discards take too many blocks each")?;
+            for block in blocks {
+                of_block.entry(*block).or_default().push(number);
+            }
         }
-        self.units.push(unit);
-        Ok(())
+        Ok(of_block)
     }
 
-    /// A checksum of the data of all writes, in hexadecimal digits.
+    /// A checksum of all operations that count, with their data, in hexadecimal digits.
     #[must_use]
     pub fn checksum(&self) -> String {
+        let mut hasher = Hasher::new();
+        hasher.add(&self.data);
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        hasher.add(&words(&[self.bytes, self.log_begins.unwrap_or(u64::MAX), self.answers]));
+        for unit in &self.units {
+            let Unit { offset, bytes, answer, came, data_at } = *unit;
+            hasher.add(&words(&[offset, bytes, answer, came, data_at.unwrap_or(u64::MAX)]));
+        }
+        for flush in &self.flushes {
+            hasher.add(&words(&[flush.answer, flush.came, flush.side as u64]));
+        }
+        for mark in &self.marks {
+            hasher.add(&words(&[mark.number, mark.came]));
+        }
+        format!("{:032x}", hasher.end())
+    }
+
+    /// The same of the data alone, as recordings of before say it.
+    #[must_use]
+    pub fn checksum_of_data(&self) -> String {
         let mut hasher = Hasher::new();
         hasher.add(&self.data);
         format!("{:032x}", hasher.end())

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_stack::{LoopDevice, Machine};
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
 };
@@ -104,20 +105,50 @@ impl Disk {
     }
 }
 
-/// Options of the mount itself and not of a driver's.
-const OF_THE_MOUNT: [&str; 11] = [
+/// Options of the mount itself, or of mount(8) alone, and not of a driver's.
+const OF_THE_MOUNT: [&str; 31] = [
     "defaults",
     "atime",
     "noatime",
     "relatime",
+    "norelatime",
     "strictatime",
+    "nostrictatime",
+    "diratime",
     "nodiratime",
     "rw",
     "suid",
     "nosuid",
+    "dev",
     "nodev",
+    "exec",
     "noexec",
+    "symfollow",
+    "nosymfollow",
+    "silent",
+    "loud",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "nousers",
+    "owner",
+    "noowner",
+    "group",
+    "nogroup",
+    "nofail",
 ];
+
+/// What a mounted state is kept from: a recording may be somebody else's, and root has its files
+/// opened. A device in it would be one of this machine's.
+const CONFINED: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOATIME
+    .union(MountAttrFlags::MOUNT_ATTR_NODEV)
+    .union(MountAttrFlags::MOUNT_ATTR_NOSUID)
+    .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+/// And a symbolic link would lead to this machine's own files. `MOUNT_ATTR_NOSYMFOLLOW` of
+/// <linux/mount.h>; Linux before 5.14 refuses it.
+const NO_LINKS: MountAttrFlags = MountAttrFlags::from_bits_retain(0x0020_0000);
 
 impl FileSystem {
     /// The options that are the driver's; those of the mount itself (`noatime`) change nothing
@@ -125,7 +156,12 @@ impl FileSystem {
     pub(crate) fn own_options(&self) -> impl Iterator<Item = &str> {
         let own = (self.driver == "xfs").then_some("nouuid");
         let given = self.options.split(',').map(str::trim);
-        let is_own = |word: &&str| !word.is_empty() && *word != "nouuid" && !OF_THE_MOUNT.contains(word);
+        let is_own = |word: &&str| {
+            let word = *word;
+            let is_for_others = OF_THE_MOUNT.contains(&word)
+                || ["x-", "X-", "comment=", "_netdev"].iter().any(|begin| word.starts_with(begin));
+            !word.is_empty() && word != "nouuid" && !is_for_others
+        };
         given.filter(is_own).chain(own)
     }
 
@@ -174,32 +210,40 @@ impl Medium {
         disks.try_fold(0, |written, disk| Ok(written + disk.bring_to(history, safe, state)?))
     }
 
-    pub fn mount(&self) -> Result<MountedFileSystem, Unmountable> {
+    /// Mounts it, or says why the driver does not take what the device holds.
+    ///
+    /// # Errors
+    /// The driver, an option or the mount is refused whatever the device holds, which is no verdict
+    /// on a state.
+    pub fn mount(&self) -> Result<Result<MountedFileSystem, Unmountable>, CutError> {
         let filesystem = &self.filesystem;
-        let attempt = || -> Result<OwnedFd, (rustix::io::Errno, String)> {
-            let plain = |error| (error, String::new());
-            let context =
-                rustix::mount::fsopen(&filesystem.driver, FsOpenFlags::FSOPEN_CLOEXEC).map_err(plain)?;
-            let set = || {
-                rustix::mount::fsconfig_set_string(&context, "source", &self.main.device.path)?;
-                let log = self.log.as_ref().and_then(|log| filesystem.log_option(&log.device.path));
-                for option in filesystem.own_options().chain(log.as_deref()) {
-                    match option.split_once('=') {
-                        Some((key, value)) => rustix::mount::fsconfig_set_string(&context, key, value)?,
-                        None => rustix::mount::fsconfig_set_flag(&context, option)?,
-                    }
-                }
-                rustix::mount::fsconfig_create(&context)?;
-                rustix::mount::fsmount(
-                    &context,
-                    FsMountFlags::FSMOUNT_CLOEXEC,
-                    MountAttrFlags::MOUNT_ATTR_NOATIME,
-                )
-            };
-            set().map_err(|error| (error, said(&context)))
+        let refused = |what: String| move |error: Errno| CutError::io(what)(error.into());
+        let driver = &filesystem.driver;
+        let context = rustix::mount::fsopen(driver, FsOpenFlags::FSOPEN_CLOEXEC)
+            .map_err(refused(format!("take the driver {driver}")))?;
+        let set = |option: &str| match option.split_once('=') {
+            Some((key, value)) => rustix::mount::fsconfig_set_string(&context, key, value),
+            None => rustix::mount::fsconfig_set_flag(&context, option),
         };
-        let mounted = attempt().map(MountedFileSystem);
-        mounted.map_err(|(error, said)| Unmountable { error: error.raw_os_error(), said })
+        rustix::mount::fsconfig_set_string(&context, "source", &self.main.device.path)
+            .map_err(refused(format!("take {}", self.main.device.path.display())))?;
+        let log = self.log.as_ref().and_then(|log| filesystem.log_option(&log.device.path));
+        for option in filesystem.own_options().chain(log.as_deref()) {
+            set(option).map_err(|error| {
+                let problem = Unmountable { error: error.raw_os_error(), said: said(&context) };
+                CutError::Usage(format!("{driver} does not take the mount option {option}: {problem}"))
+            })?;
+        }
+        if let Err(error) = rustix::mount::fsconfig_create(&context) {
+            return Ok(Err(Unmountable { error: error.raw_os_error(), said: said(&context) }));
+        }
+        let mount = |flags| rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags);
+        let mounted = match mount(CONFINED.union(NO_LINKS)) {
+            Err(Errno::INVAL) => mount(CONFINED),
+            mounted => mounted,
+        };
+        let mounted = mounted.map_err(refused(format!("mount {driver}")))?;
+        Ok(Ok(MountedFileSystem(mounted)))
     }
 
     /// Waits until nothing is mounted of it: whoever else had a file open may have let go a moment
@@ -349,4 +393,29 @@ fn said(context: &OwnedFd) -> String {
         said.push(text.trim_start_matches(['e', 'w', 'i', ' ']).trim().to_owned());
     }
     said.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: of a run that was recorded with `--mount exec` (or `nofail`, which mount(8)
+    /// keeps to itself) every state "cannot be mounted": the driver was given the word.
+    #[test]
+    fn a_driver_is_given_its_own_options_alone() {
+        let own = |driver: &str, options: &str| {
+            let filesystem = FileSystem {
+                driver: driver.into(),
+                options: options.into(),
+                sector_bytes: 512,
+                log_sector_bytes: None,
+                guest: false,
+            };
+            filesystem.own_options().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let options = "defaults,exec,nofail,_netdev,x-systemd.automount,norelatime,data=journal,dirsync";
+        assert_eq!(own("ext4", options), ["data=journal", "dirsync"]);
+        assert_eq!(own("xfs", "nouuid,noatime,logbsize=64k"), ["logbsize=64k", "nouuid"]);
+        assert!(own("ext4", "").is_empty());
+    }
 }

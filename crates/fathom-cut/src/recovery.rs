@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
@@ -50,15 +51,22 @@ fn hash_of(database: &Path, subject: &Subject) -> std::io::Result<u128> {
 }
 
 /// A hash of all files that SQLite would look at; a file that is not there is told from an empty
-/// one.
+/// one. What the index of a log (`-shm`) holds does not count, for SQLite makes it anew.
+///
+/// # Errors
+/// One cannot be opened as SQLite opens it, or not be read: what SQLite makes of that is not told by
+/// what the others hold.
 fn sqlite_hash_of(database: &Path) -> std::io::Result<u128> {
     let mut hasher = Hasher::new();
     let mut bytes = Vec::new();
-    for end in ["", "-journal", "-wal"] {
+    for end in ["", "-journal", "-wal", "-shm"] {
         let mut path = database.as_os_str().to_owned();
         path.push(end);
         bytes.clear();
-        match File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        let mut as_sqlite = File::options();
+        as_sqlite.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        match as_sqlite.open(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+            Ok(length) if end == "-shm" => hasher.add(&length.to_le_bytes()),
             Ok(_) => hasher.add(&bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => hasher.add(b"\0none"),
             Err(error) => return Err(error),
@@ -96,5 +104,44 @@ fn recover(database: &Path) -> Inspection {
     match content_of(&connection) {
         Ok(content) => Inspection::Content(content),
         Err(error) => Inspection::Bad(Verdict::Corrupt(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{copy, create_dir};
+
+    /// What happened: a state was known by what its database, journal and log hold. On file systems
+    /// without a log of their own the entry of `-shm` may lead nowhere while these are whole, and
+    /// nobody opens the database then; whichever of two such states was looked at first decided for
+    /// both, *kept* or *cannot be opened*.
+    #[test]
+    fn a_log_whose_index_cannot_be_opened_is_told_from_one_whose_index_can() {
+        vfs::register().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let at = |directory: &str, end: &str| place.path().join(directory).join(format!("cut.db{end}"));
+        for directory in ["run", "whole", "nowhere"] {
+            create_dir(place.path().join(directory)).unwrap();
+        }
+        let run = Connection::open(at("run", "")).unwrap();
+        run.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(a); INSERT INTO t VALUES(1)").unwrap();
+        for first in ["whole", "nowhere"] {
+            for directory in ["whole", "nowhere"] {
+                for end in ["", "-wal"] {
+                    copy(at("run", end), at(directory, end)).unwrap();
+                }
+            }
+            let _ = std::fs::remove_file(at("whole", "-shm"));
+            let _ = std::fs::remove_file(at("nowhere", "-shm"));
+            std::os::unix::fs::symlink("nothing", at("nowhere", "-shm")).unwrap();
+            let known = Findings::default();
+            let second = if first == "whole" { "nowhere" } else { "whole" };
+            for directory in [first, second] {
+                let found = find_at(&at(directory, ""), &Subject::Sqlite, &known);
+                let is_whole = matches!(found, Inspection::Content(_));
+                assert_eq!(is_whole, directory == "whole", "{directory} after {first}: {found:?}");
+            }
+        }
     }
 }

@@ -128,6 +128,18 @@ impl Faults {
         *self = Faults::new(std::mem::take(&mut self.list));
     }
 
+    /// A discard (or zeros that are written as one) is counted by nothing, and fails once nothing
+    /// else is answered either.
+    fn of_discard(&mut self) -> Outcome {
+        let all = self.reads + self.writes + self.flushes;
+        let is_gone = |fault: &&mut Fault| {
+            matches!(fault.what, FaultKind::Gone) && all >= fault.after && fault.times > 0
+        };
+        let Some(fault) = self.list.iter_mut().find(is_gone) else { return Outcome::Done };
+        fault.times -= u64::from(fault.times < u64::MAX);
+        Outcome::Error
+    }
+
     /// Decides what becomes of the next operation.
     pub fn next(&mut self, operation: Operation, bytes: u64) -> Outcome {
         if self.held {
@@ -137,7 +149,7 @@ impl Faults {
             Operation::Read => &mut self.reads,
             Operation::Write => &mut self.writes,
             Operation::Flush => &mut self.flushes,
-            Operation::Discard => return Outcome::Done,
+            Operation::Discard => return self.of_discard(),
         };
         *count += 1;
         let of_kind = *count;
@@ -193,6 +205,18 @@ mod tests {
             [Outcome::Done, Outcome::Done, Outcome::Full, Outcome::Done]
         );
         assert_eq!(run(&["lying-flush@2"], &[(Flush, 0), (Flush, 0)]), [Outcome::Done, Outcome::Lied]);
+    }
+
+    /// What happened: a device that was gone altogether went on to take discards, and zeros that a
+    /// file system writes as such: what lay there was gone from the image that stays.
+    #[test]
+    fn a_device_that_is_gone_takes_no_discards_either() {
+        use Operation::Discard;
+        let all = [(Discard, 4096), (Write, 1), (Discard, 4096), (Read, 1), (Discard, 4096), (Write, 1)];
+        let (done, error) = (Outcome::Done, Outcome::Error);
+        assert_eq!(run(&["gone@2"], &all), [done, done, done, error, error, error]);
+        assert_eq!(run(&["gone@2x1"], &all), [done, done, done, error, done, done]);
+        assert_eq!(run(&["write-error"], &all), [done, error, done, done, done, error]);
     }
 
     #[test]

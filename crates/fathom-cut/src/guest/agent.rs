@@ -99,10 +99,10 @@ fn look(request: &Request, disks: &[File], known: &Findings) -> Answer {
             return Answer::Broken(format!("forgetting a disk: {}", std::io::Error::last_os_error()));
         }
     }
-    let Ok(options) = std::ffi::CString::new(request.options.as_str()) else {
+    let (flags, options) = flags_and_words(&request.options);
+    let Ok(options) = std::ffi::CString::new(options) else {
         return Answer::Broken("a NUL byte in the mount options".into());
     };
-    let flags = MountFlags::NOATIME;
     if let Err(error) = rustix::mount::mount(DISK, POINT, request.driver.as_str(), flags, options.as_c_str())
     {
         return Answer::Unmountable(std::io::Error::from(error).to_string());
@@ -118,6 +118,23 @@ fn look(request: &Request, disks: &[File], known: &Findings) -> Answer {
     }
 }
 
+/// What mount(8) hands to the kernel as flags, and the words that are left for the driver: some of
+/// the guest's, such as F2FS, refuse the others.
+fn flags_and_words(options: &str) -> (MountFlags, String) {
+    let mut flags = MountFlags::NOATIME;
+    let mut words = Vec::new();
+    for option in options.split(',') {
+        match option {
+            "sync" => flags |= MountFlags::SYNCHRONOUS,
+            "dirsync" => flags |= MountFlags::DIRSYNC,
+            "lazytime" => flags |= MountFlags::LAZYTIME,
+            "async" | "nolazytime" => {}
+            word => words.push(word),
+        }
+    }
+    (flags, words.join(","))
+}
+
 fn unmount() -> Result<(), String> {
     let begin = Instant::now();
     loop {
@@ -128,5 +145,21 @@ fn unmount() -> Result<(), String> {
             }
             Err(error) => return Err(format!("unmounting {POINT}: {error}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: the run of `fathom cut --mount dirsync` on F2FS was mounted by mount(8), which
+    /// makes a flag of the word; its states were mounted with the word, which F2FS does not know,
+    /// and "cannot be mounted" was the verdict on all of them.
+    #[test]
+    fn what_is_a_flag_is_no_word_for_the_driver() {
+        let (flags, words) = flags_and_words("sync,dirsync,background_gc=off,lazytime,async");
+        let all = MountFlags::SYNCHRONOUS | MountFlags::DIRSYNC | MountFlags::LAZYTIME;
+        assert_eq!((flags, words.as_str()), (MountFlags::NOATIME | all, "background_gc=off"));
+        assert_eq!(flags_and_words(""), (MountFlags::NOATIME, String::new()));
     }
 }

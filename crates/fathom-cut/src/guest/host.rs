@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use fathom_stack::guest::{Kernel, tie_to_owner};
+use fathom_stack::guest::{Kernel, quotable, tie_to_owner};
 
 use super::{Answer, COMMAND, Request};
 use crate::error::CutError;
@@ -45,6 +46,39 @@ fn broken(problem: impl Into<String>) -> CutError {
     CutError::Usage(format!("guest kernel: {}", problem.into()))
 }
 
+/// What its kernel is told: of the disks, by descriptors of this process', with the bytes of their
+/// sectors, and where it finds its directory and its first program.
+fn words(disks: &[(i32, u32)], home: &Path, program: &Path) -> Result<Vec<String>, CutError> {
+    let (home, program) = (quotable(home).map_err(broken)?, quotable(program).map_err(broken)?);
+    let own = std::process::id();
+    let named = |(number, disk): (usize, &(i32, u32))| format!("ubd{number}dct=/proc/{own}/fd/{}", disk.0);
+    let mut words: Vec<String> = disks.iter().enumerate().map(named).collect();
+    let sectors: Vec<String> = disks.iter().map(|disk| disk.1.to_string()).collect();
+    words.push(format!("fathom_sectors={}", sectors.join(",")));
+    words.push(format!("mem={MEMORY_MIB}M"));
+    words.extend(
+        [
+            "root=/dev/root",
+            "rootfstype=hostfs",
+            "rootflags=/",
+            "ro",
+            "con=null",
+            "con0=fd:2",
+            "console=tty0",
+            "quiet",
+            "ssl=null",
+            "ssl0=fd:0,fd:1",
+            "panic=-1",
+            "umid=guest",
+        ]
+        .map(str::to_owned),
+    );
+    words.push(format!("uml_dir={home}/"));
+    words.push(format!("init={program}"));
+    words.extend(["--", COMMAND].map(str::to_owned));
+    Ok(words)
+}
+
 impl Guest {
     /// Boots one with these disks, each with the bytes of its sectors.
     ///
@@ -56,20 +90,10 @@ impl Guest {
         let program =
             fathom_ground::program::own_program().map_err(CutError::io("this program's own path"))?;
         let home = Scratch::new("cut-guest")?;
+        let files: Vec<(i32, u32)> = disks.iter().map(|(disk, bytes)| (disk.as_raw_fd(), *bytes)).collect();
         let mut command = Command::new(&kernel.path);
-        for (number, (disk, _)) in disks.iter().enumerate() {
-            command.arg(format!("ubd{number}dct=/proc/{}/fd/{}", std::process::id(), disk.as_raw_fd()));
-        }
-        let sectors: Vec<String> = disks.iter().map(|disk| disk.1.to_string()).collect();
         command
-            .arg(format!("fathom_sectors={}", sectors.join(",")))
-            .arg(format!("mem={MEMORY_MIB}M"))
-            .args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"])
-            .args(["con=null", "con0=fd:2", "console=tty0"])
-            .args(["quiet", "ssl=null", "ssl0=fd:0,fd:1", "panic=-1", "umid=guest"])
-            .arg(format!("uml_dir={}/", home.path().display()))
-            .arg(format!("init={}", program.display()))
-            .args(["--", COMMAND])
+            .args(words(&files, home.path(), &program)?)
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .current_dir("/")
@@ -132,5 +156,26 @@ impl Drop for Guest {
         }
         // It was killed in the line before.
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: where `fathom` lies below a directory whose name has a blank, the guest's
+    /// kernel was told the part before it, did not find its first program, and was waited for.
+    #[test]
+    fn a_path_with_a_blank_is_one_word_of_the_kernels() {
+        let all = words(&[(3, 512), (7, 4096)], Path::new("/tmp/x"), Path::new("/home/my tools/fathom"));
+        let all = all.unwrap();
+        assert_eq!(all[1], format!("ubd1dct=/proc/{}/fd/7", std::process::id()));
+        assert_eq!(all[2], "fathom_sectors=512,4096");
+        for word in ["uml_dir=/tmp/x/", "init=\"/home/my tools/fathom\""] {
+            assert!(all.iter().any(|given| given == word), "{word}: {all:?}");
+        }
+        assert_eq!(all[all.len() - 2..], ["--", COMMAND]);
+        let error = words(&[], Path::new("/tmp/a\"b"), Path::new("/fathom")).unwrap_err().to_string();
+        assert!(error.contains("use a plainer path"), "{error}");
     }
 }

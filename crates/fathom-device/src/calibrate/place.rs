@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::Calibration;
@@ -64,6 +64,12 @@ impl Calibration {
             if !self.destroy {
                 return Err(held("is a file that is there already"));
             }
+            // What is mounted through a loop device is the file, and not the device that is opened.
+            if let Some(device) = loop_on((found.dev(), found.ino()), Path::new("/sys/block")) {
+                return Err(place(format!(
+                    "is in use: /dev/{device} lies on it: unmount that, or `losetup -d /dev/{device}`, first"
+                )));
+            }
             (direct(path, 0).map_err(refused)?, found.len().min(wanted))
         } else if !kind.is_dir() {
             return Err(place("is neither a directory nor a block device nor a file".into()));
@@ -102,6 +108,18 @@ impl Calibration {
     }
 }
 
+/// The loop device that lies on a file, known by its device and its number; `block` is what the
+/// kernel tells of block devices.
+fn loop_on(file: (u64, u64), block: &Path) -> Option<String> {
+    let all = fs::read_dir(block).into_iter().flatten().flatten();
+    let lies_on_it = |name: &String| {
+        let told = fs::read_to_string(block.join(name).join("loop/backing_file"));
+        let backing = told.and_then(|path| fs::metadata(path.trim_end_matches('\n')));
+        backing.is_ok_and(|backing| (backing.dev(), backing.ino()) == file)
+    };
+    all.map(|device| device.file_name().to_string_lossy().into_owned()).find(lies_on_it)
+}
+
 /// A file without a name; where the file system has none, one whose name is taken away at once.
 fn nameless(directory: &Path) -> io::Result<File> {
     let direct = libc::O_DIRECT;
@@ -120,4 +138,36 @@ fn nameless(directory: &Path) -> io::Result<File> {
     let file = file?;
     removed?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: `stack calibrate card.img --destroy` wrote over an image that was mounted
+    /// through a loop device, which is "not at all" to be measured; only block devices were asked
+    /// whether they are in use.
+    #[test]
+    fn a_file_that_a_loop_device_lies_on_is_known() {
+        let place = tempfile::tempdir().unwrap();
+        let (image, other) = (place.path().join("card.img"), place.path().join("other.img"));
+        let number = |path: &Path| {
+            let about = fs::metadata(path).unwrap();
+            (about.dev(), about.ino())
+        };
+        for file in [&image, &other] {
+            fs::write(file, "").unwrap();
+        }
+        let block = place.path().join("block");
+        for (device, told) in
+            [("loop3", "/gone.img (deleted)\n".to_owned()), ("loop5", format!("{}\n", image.display()))]
+        {
+            fs::create_dir_all(block.join(device).join("loop")).unwrap();
+            fs::write(block.join(device).join("loop/backing_file"), told).unwrap();
+        }
+        fs::create_dir(block.join("sda")).unwrap();
+        assert_eq!(loop_on(number(&image), &block).as_deref(), Some("loop5"));
+        assert_eq!(loop_on(number(&other), &block), None);
+        assert_eq!(loop_on(number(&image), &place.path().join("nothing")), None);
+    }
 }

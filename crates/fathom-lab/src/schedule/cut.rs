@@ -9,7 +9,7 @@ use fathom_cut::{
     AcknowledgedContents, Behaviour, CutError, Keeps, Limits, RecordedRun, Run, Scratch, Script, judge,
     record,
 };
-use fathom_device::Kind;
+use fathom_device::{Kind, Model};
 use fathom_stack::guest::Kernel;
 use fathom_stack::{Machine, Place, StackSpec};
 
@@ -93,13 +93,13 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
     let model = given.device.as_deref().unwrap_or("none");
     let model = fathom_device::device_model(model).map_err(not_tried)?;
     let none = fathom_device::device_model("none").map_err(not_tried)?;
-    let keeps = if model.kind == Kind::Protected { Keeps::Answered } else { Keeps::Flushed };
-    let behaviour = Behaviour { keeps, tear_bytes: model.tear_bytes };
     let mut stack = StackSpec { device_seed: 1, faults: Vec::new(), ..given.clone() };
+    let log_model = stack.log_device.as_deref().map(fathom_device::device_model).transpose();
+    let log_model = log_model.map_err(not_tried)?;
+    let behaviour = behaviour(&model, log_model.as_ref())?;
     // The log tells the order of operations, whatever time they took; the size of a sector is part
     // of the file system, and of its external log.
-    let log_model = stack.log_device.as_deref().map(fathom_device::device_model).transpose();
-    let log_bytes = log_model.map_err(not_tried)?.map_or(model.sector_bytes, |log| log.sector_bytes);
+    let log_bytes = log_model.map_or(model.sector_bytes, |log| log.sector_bytes);
     if stack.log_mib.is_some() && log_bytes == none.sector_bytes {
         stack.log_device = Some("none".into());
     }
@@ -117,6 +117,22 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
         stack.size_mib = SIZE_MIB.max(smallest);
     }
     Ok((stack, behaviour))
+}
+
+/// What a cell's device does at a cut, and that of its external log: both alike.
+fn behaviour(model: &Model, log: Option<&Model>) -> Result<Behaviour, WorkError> {
+    let of = |model: &Model| {
+        let keeps = if model.kind == Kind::Protected { Keeps::Answered } else { Keeps::Flushed };
+        Behaviour { keeps, tear_bytes: model.tear_bytes }
+    };
+    if let Some(log) = log.filter(|log| of(log) != of(model)) {
+        return Err(not_tried(format!(
+            "what {} and {} keep at a power cut, or tear, is not the same, and both are cut alike: name one model for the file system \
+             and its external log",
+            model.name, log.name
+        )));
+    }
+    Ok(of(model))
 }
 
 /// The file system that a directory lies on, where one can be made; else ext4.
@@ -147,6 +163,24 @@ fn failed(error: CutError) -> WorkError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: only the file system's device was asked what it keeps. With an external log on
+    /// a card beside a device with power-loss protection nothing of the card's was ever missing, and
+    /// *kept* was said to be measured.
+    #[test]
+    fn two_devices_that_keep_different_things_are_not_cut_as_one() {
+        let model = |name: &str| fathom_device::device_model(name).unwrap();
+        let of = |device: &str, log: Option<&str>| behaviour(&model(device), log.map(model).as_ref());
+        let (protected, plain, card) = ("nvme-protected", "nvme", "sd-slow");
+        let keeps = |device: &str, log| of(device, log).map(|found| found.keeps).ok();
+        assert_eq!(keeps(protected, None), Some(Keeps::Answered));
+        assert_eq!(keeps(protected, Some(protected)), Some(Keeps::Answered));
+        assert_eq!(keeps(card, Some(card)), Some(Keeps::Flushed));
+        for (device, log) in [(protected, card), (card, protected), (protected, plain), (plain, card)] {
+            let Err(WorkError::Failed(told)) = of(device, Some(log)) else { panic!("{device}, {log}") };
+            assert!(told.contains(device) && told.contains(log), "{told}");
+        }
+    }
 
     /// What happened: `fathom run` and `fathom advise --cut` recommended `fathom cut --record`,
     /// which neither of them has.

@@ -488,8 +488,11 @@ pub(crate) fn end(home: &Path) {
     }
 }
 
-/// A path as the kernel's command line takes it.
-fn quotable(path: &Path) -> Result<String, String> {
+/// A path as a kernel's command line takes it.
+///
+/// # Errors
+/// In words: it cannot be named there.
+pub fn quotable(path: &Path) -> Result<String, String> {
     let text = path.to_string_lossy();
     if text.contains(|c: char| c == '"' || c.is_control()) || path.to_str().is_none() {
         return Err(format!(

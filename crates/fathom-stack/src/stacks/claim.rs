@@ -11,7 +11,7 @@ use fathom_ground::sidecar::Sidecar;
 use rustix::fs::FlockOperation;
 
 use super::entry::{
-    Entry, device_points, inode, let_go, lock_state, mount_point, open_lock, pid_namespace, stacks_in,
+    Entry, device_points, homes, inode, let_go, lock_state, mount_point, open_lock, pid_namespace, stacks_in,
 };
 use super::error::StackError;
 use super::guard::Guard;
@@ -80,6 +80,9 @@ impl Claim {
         };
 
         let _lock = lock_state(state)?;
+        if name.is_some() {
+            check_logs(state, &entry.spec)?;
+        }
         let home =
             stacks_in(state).join(name.map_or_else(|| entry.tag.clone(), |name| format!("named-{name}")));
         match DirBuilder::new().mode(0o700).create(&home) {
@@ -195,6 +198,23 @@ impl Claim {
     }
 }
 
+/// Refuses a log of operations that another stack is just making, or has made since it was looked
+/// for: one of the two would fail, and what it takes with it is the other's. Call with the state
+/// locked.
+fn check_logs(state: &Path, spec: &StackSpec) -> Result<(), StackError> {
+    let logs = spec.logs();
+    let unfinished = |home: PathBuf| Entry::read(&home).map(|entry| entry.unfinished()).unwrap_or_default();
+    let of_others: Vec<PathBuf> = match logs.is_empty() {
+        true => Vec::new(),
+        false => homes(state).into_iter().flat_map(unfinished).collect(),
+    };
+    let taken = logs.iter().find(|log| log.symlink_metadata().is_ok() || of_others.contains(log));
+    taken.map_or(Ok(()), |log| {
+        let problem = format!("{} is another stack's: name another file", log.display());
+        Err(StackError::Spec { field: "operations", problem })
+    })
+}
+
 /// The directory as an absolute path without links; none is the current one.
 fn absolute(directory: Option<&Path>) -> Result<PathBuf, StackError> {
     let directory = directory.unwrap_or(Path::new("."));
@@ -217,7 +237,7 @@ mod tests {
     use super::*;
     use crate::ground::process::start_time;
     use crate::ground::tag::owner_in;
-    use crate::stacks::entry::{abandoned, homes, is_disbelief};
+    use crate::stacks::entry::{abandoned, is_disbelief};
     use crate::stacks::teardown::undo;
 
     #[test]
@@ -302,6 +322,39 @@ mod tests {
         let _first = Claim::new(dir.path(), "x", Some("mine"), &spec).unwrap();
         let error = Claim::new(dir.path(), "x", Some("mine"), &spec).unwrap_err();
         assert!(error.to_string().contains("\"mine\" is already up"), "{error}");
+    }
+
+    /// What happened: of two that were brought up at once with one `--operations FILE` both had found
+    /// that it is not there. The second could not make it, and when it was undone, it took the
+    /// first one's log with it, whose stack went on and was taken down without a word.
+    #[test]
+    fn a_log_is_of_one_stack_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("card.operations");
+        let of = |operations: &Path| StackSpec {
+            directory: Some(dir.path().into()),
+            operations: Some(operations.into()),
+            capture: true,
+            ..StackSpec::default()
+        };
+        let up = |name: &str, operations: &Path| Claim::new(dir.path(), name, Some(name), &of(operations));
+        let first = up("first", &log).unwrap();
+        let refused = |name: &str, operations: &Path| {
+            let error = up(name, operations).unwrap_err().to_string();
+            assert!(error.contains("is another stack's: name another file"), "{error}");
+            assert!(!stacks_in(dir.path()).join(format!("named-{name}")).exists(), "nothing was made");
+        };
+        refused("second", &log);
+        refused("third", &fathom_device::data_of(&log));
+        up("fourth", &dir.path().join("other.operations")).unwrap();
+        // Made and complete: it is its user's, who may have it elsewhere by now.
+        fathom_device::OperationLog::create(&log, true).unwrap();
+        first.keep().unwrap();
+        refused("fifth", &log);
+        assert!(log.exists());
+        fs::rename(&log, dir.path().join("moved")).unwrap();
+        fs::remove_file(fathom_device::data_of(&log)).unwrap();
+        up("sixth", &log).unwrap();
     }
 
     #[test]
