@@ -259,6 +259,7 @@ fn frequencies(cpus: &Path) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     fn put(root: &Path, path: &str, content: &str) {
         let path = root.join(path);
