@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -160,6 +160,29 @@ impl Connection {
     /// The agent's number among the processes there.
     pub fn process(&self) -> u32 {
         self.process
+    }
+
+    /// Whether it has ended while nobody listened: runs were made on another machine meanwhile. An
+    /// agent that said more than that it lives is none to go on with, either.
+    pub fn has_ended(&mut self) -> bool {
+        loop {
+            let line = match self.lines.try_recv() {
+                Ok(line) => line,
+                Err(TryRecvError::Disconnected) => return true,
+                Err(TryRecvError::Empty) if self.heard.elapsed() <= SILENCE => return false,
+                Err(TryRecvError::Empty) => match self.lines.recv_timeout(LAST_LOOK) {
+                    Ok(line) => line,
+                    Err(_) => {
+                        self.is_silent = true;
+                        return true;
+                    }
+                },
+            };
+            self.heard = Instant::now();
+            if !matches!(serde_json::from_slice(&line), Ok(Answer::Beat)) {
+                return true;
+            }
+        }
     }
 
     /// Says something.
@@ -424,6 +447,30 @@ mod tests {
         ] {
             let failure = to(script).ask(&Question::Floor, limit).unwrap_err();
             is_lost(&failure, words);
+        }
+    }
+
+    /// A connection that was lost while runs were made elsewhere failed the next run that was to be
+    /// made over it, although it could have been had again.
+    #[test]
+    fn a_connection_that_ends_while_nobody_listens_is_noticed_before_the_next_question() {
+        let ends = |script: &str| {
+            let (mut agent, begin) = (to(script), Instant::now());
+            while !agent.has_ended() {
+                if begin.elapsed() > Duration::from_secs(60) {
+                    return false;
+                }
+                thread::sleep(GLANCE);
+            }
+            true
+        };
+        assert!(ends("echo '\"beat\"'"));
+        assert!(ends("echo '\"done\"'; read end"), "nobody had asked");
+        let mut lives = to("echo '\"beat\"'; echo '\"beat\"'; read end");
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(500) {
+            assert!(!lives.has_ended());
+            thread::sleep(GLANCE);
         }
     }
 

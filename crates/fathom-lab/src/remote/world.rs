@@ -306,8 +306,11 @@ impl Remote {
 
     /// Connects again where the connection was lost.
     fn connected(&mut self) -> Result<(), String> {
-        if self.connection.is_some() {
-            return Ok(());
+        if let Some(connection) = &mut self.connection {
+            if !connection.has_ended() {
+                return Ok(());
+            }
+            self.let_go();
         }
         let mut problem = self.no_connection();
         // An agent that has not noticed yet would go on with its run beside the next one.
