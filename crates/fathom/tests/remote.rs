@@ -172,6 +172,17 @@ fn what_a_cell_names_of_files_here_is_pushed_once() {
     fathom(&place, &server, &words).exits(0);
     let files = std::fs::read_dir(server.path("cache dir/fathom/files")).unwrap().count();
     assert_eq!(files, 2, "the program and the trace, each once");
+    // A replay's was looked for there, where another one, or none, lay by its name.
+    if libraries {
+        for (setting, pushed) in
+            [(format!("library=remote:{library}"), 2), (format!("engine.library={library}"), 3)]
+        {
+            let words = ["trace", "replay", "my trace.trace", "--on", "ssh:board", "--set", &setting];
+            fathom(&place, &server, &words).exits(0);
+            let files = std::fs::read_dir(server.path("cache dir/fathom/files")).unwrap().count();
+            assert_eq!(files, pushed, "{setting}");
+        }
+    }
     if libraries {
         let both = format!("{library},bundled");
         let words =

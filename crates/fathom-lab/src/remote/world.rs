@@ -201,6 +201,15 @@ impl Remote {
         file: &Path,
         on_line: &mut dyn FnMut(&[u8]),
     ) -> Result<(Option<i32>, String), String> {
+        for word in &mut words {
+            let setting = word.strip_prefix("--set=").and_then(|setting| setting.split_once('='));
+            if let Some((key, library)) = setting
+                && [LIBRARY, EXTENSION].contains(&key.strip_prefix("engine.").unwrap_or(key))
+                && let Some(there) = self.library_there(library)?
+            {
+                *word = format!("--set={key}={there}");
+            }
+        }
         words.extend(["--".into(), self.bring(file)?]);
         self.tell(&Question::Replay { words })?;
         let mut is_told = false;
@@ -353,18 +362,24 @@ impl Remote {
         Ok(spec)
     }
 
+    /// Path there of a library: one of this machine's is pushed. None of one that is no path.
+    fn library_there(&mut self, library: &str) -> Result<Option<String>, String> {
+        match library.strip_prefix(REMOTE_FILE) {
+            Some(there) => Ok(Some(there.to_owned())),
+            None if library.contains('/') => self.bring(Path::new(library)).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The order as it is executed there.
     fn order_there(&mut self, order: &WorkerRequest) -> Result<WorkerRequest, String> {
         let mut order = order.clone();
         for key in [LIBRARY, EXTENSION] {
             if let Some(engine) = &mut order.cell.engine
                 && let Some(Json::String(library)) = engine.settings.get_mut(key)
+                && let Some(there) = self.library_there(library)?
             {
-                match library.strip_prefix(REMOTE_FILE) {
-                    Some(there) => *library = there.to_owned(),
-                    None if library.contains('/') => *library = self.bring(Path::new(&library.clone()))?,
-                    None => {}
-                }
+                *library = there;
             }
         }
         let workload = &mut order.cell.workload;
