@@ -225,7 +225,7 @@ struct Agent<W> {
 
 impl<W: Write> Agent<W> {
     fn greet(&mut self) -> Result<(), String> {
-        let fathom = env!("CARGO_PKG_VERSION").to_owned();
+        let fathom = crate::version::version();
         let process = std::process::id();
         say(&mut self.out, &Answer::Hello { version: VERSION, fathom, process })
     }

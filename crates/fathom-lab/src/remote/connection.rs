@@ -29,6 +29,8 @@ const LAST_LOOK: Duration = Duration::from_secs(2);
 const END_LIMIT: Duration = Duration::from_secs(2);
 /// Lines before the agent's first that are somebody else's: a login shell's greetings.
 const GREETINGS_MAX: usize = 200;
+/// Letters of what an agent calls its Fathom: a release and a commit.
+const FATHOM_MAX: usize = 80;
 /// What is kept of what the machine complains of, octets.
 const COMPLAINTS_KEPT: usize = 4096;
 
@@ -67,6 +69,8 @@ pub(super) struct Connection {
     target: Target,
     /// The agent's number among the processes there.
     process: u32,
+    /// Which Fathom it is.
+    fathom: String,
     child: Child,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     lines: Receiver<Vec<u8>>,
@@ -110,6 +114,7 @@ impl Connection {
         let mut connection = Connection {
             target,
             process: 0,
+            fathom: String::new(),
             child,
             stdin,
             lines,
@@ -138,8 +143,9 @@ impl Connection {
             };
             greetings += 1;
             match serde_json::from_slice(&line) {
-                Ok(Answer::Hello { version: VERSION, process, .. }) => {
+                Ok(Answer::Hello { version: VERSION, process, fathom }) => {
                     self.process = process;
+                    self.fathom = fathom.chars().take(FATHOM_MAX).collect();
                     return Ok(());
                 }
                 Ok(Answer::Hello { version, fathom, .. }) => {
@@ -160,6 +166,11 @@ impl Connection {
     /// The agent's number among the processes there.
     pub fn process(&self) -> u32 {
         self.process
+    }
+
+    /// Which Fathom it is.
+    pub fn fathom(&self) -> &str {
+        &self.fathom
     }
 
     /// Whether it has ended while nobody listened: runs were made on another machine meanwhile. An
@@ -405,6 +416,7 @@ mod tests {
         Connection {
             target: "ssh:board".parse().unwrap(),
             process: 0,
+            fathom: String::new(),
             child,
             stdin: Arc::new(Mutex::new(Some(stdin))),
             lines: lines::receive_few(stdout, WAITING_MAX),
@@ -448,6 +460,21 @@ mod tests {
             let failure = to(script).ask(&Question::Floor, limit).unwrap_err();
             is_lost(&failure, words);
         }
+    }
+
+    #[test]
+    fn an_agent_says_who_it_is_behind_what_a_login_shell_says() {
+        let hello = |version: u32| {
+            format!(
+                "echo hi; echo '{{\"hello\":{{\"version\":{version},\"fathom\":\"0.0.1+a\",\"process\":7}}}}'; read end"
+            )
+        };
+        let mut agent = to(&hello(VERSION));
+        agent.greet(&Interrupt::new()).unwrap();
+        assert_eq!((agent.process(), agent.fathom()), (7, "0.0.1+a"));
+        let failure = to(&hello(VERSION + 1)).greet(&Interrupt::new()).unwrap_err();
+        is_lost(&failure, "Fathom 0.0.1+a there speaks version");
+        is_lost(&to("exec yes").greet(&Interrupt::new()).unwrap_err(), "did not say that it is there");
     }
 
     /// A connection that was lost while runs were made elsewhere failed the next run that was to be

@@ -147,7 +147,18 @@ impl Remote {
         let place = shell_line([content.place("fathom")]);
         // Behind a greeting without an end of its line the agent's first word would be none.
         self.script = format!("cd \"$base\" && echo && exec ./{place} agent --dir \"$work\"");
-        self.connection = Some(Connection::open(&self.target, &self.script, &self.interrupt)?);
+        let connection = Connection::open(&self.target, &self.script, &self.interrupt)?;
+        // The program for another processor may have been left from before an update of this one.
+        let (there, here) = (connection.fathom(), crate::version::version());
+        if there != here {
+            self.notes.push(format!(
+                "warning: {}: {} is Fathom {}, and this is {here}: it measures there, and the results say so",
+                self.target,
+                plain_name(program),
+                fathom_output::shown(there)
+            ));
+        }
+        self.connection = Some(connection);
         Ok(())
     }
 
@@ -420,6 +431,9 @@ impl World for Remote {
         match self.ask(&Question::Environment, ANSWER_LIMIT)? {
             Answer::Environment { mut values } => {
                 values.insert("machine".into(), self.target.to_string());
+                if let Some(connection) = &self.connection {
+                    values.insert("fathom".into(), connection.fathom().to_owned());
+                }
                 Ok(values)
             }
             other => Err(self.unexpected(&other)),
