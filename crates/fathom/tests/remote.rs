@@ -327,8 +327,8 @@ fn a_lost_connection_fails_the_run_with_its_reason_and_the_rest_goes_on() {
     running.end().exits(1).says("--resume");
 }
 
-/// What happened: a network that was gone for a minute was noticed here by ssh after 45 s, and by the
-/// agent there only after 90: until then its worker went on beside that of the next run.
+/// What happened: a network that was gone for a minute was noticed here by ssh after 45 s, and by
+/// the agent there only after 90: until then its worker went on beside that of the next run.
 #[test]
 fn an_agent_that_has_not_noticed_its_lost_connection_ends_before_the_next_run_begins() {
     let Some(server) = Server::start() else { return };
