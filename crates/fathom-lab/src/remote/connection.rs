@@ -31,6 +31,8 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 const GREETINGS_MAX: usize = 200;
 /// Letters of what an agent calls its Fathom: a release and a commit.
 const FATHOM_MAX: usize = 80;
+/// Letters that are shown of an answer to another question.
+const SHOWN_MAX: usize = 200;
 /// What is kept of what the machine complains of, octets.
 const COMPLAINTS_KEPT: usize = 4096;
 
@@ -332,7 +334,8 @@ impl Connection {
 
     /// An answer to another question.
     pub fn unexpected(&self, answer: &Answer) -> Failure {
-        Failure::Lost(format!("{}: its agent gave another answer: {answer:.200?}", self.target))
+        let text: String = format!("{answer:?}").chars().take(SHOWN_MAX).collect();
+        Failure::Lost(format!("{}: its agent gave another answer: {text}", self.target))
     }
 
     fn nonsense(&self, line: &[u8]) -> Failure {
@@ -460,6 +463,15 @@ mod tests {
             let failure = to(script).ask(&Question::Floor, limit).unwrap_err();
             is_lost(&failure, words);
         }
+    }
+
+    /// The whole of it, up to 1 MiB, was the message of the failed run: a precision cuts nothing off
+    /// what `Debug` derives.
+    #[test]
+    fn of_an_answer_to_another_question_the_beginning_is_shown() {
+        let answer = Answer::Refused { problem: "\u{1b}x".repeat(100_000) };
+        let words = to("read end").unexpected(&answer).words();
+        assert!(words.contains("Refused { problem: \"\\u{1b}x") && words.len() < 400, "{words}");
     }
 
     #[test]
