@@ -242,9 +242,11 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
         _ => "FATHOM_REMOTE_CACHE=/DIRECTORY here names another",
     };
     let is_adb = matches!(target, Target::Adb { .. });
+    // Keys are known by the host's name, whoever the user is.
+    let host = name.rsplit_once('@').map_or(name, |(_, host)| host);
     let hint = if holds("IDENTIFICATION HAS CHANGED") {
         format!(
-            "it has another key than it had: if it was set up anew, `ssh-keygen -R {name}` forgets the old one; if not, \
+            "it has another key than it had: if it was set up anew, `ssh-keygen -R {host}` forgets the old one; if not, \
              somebody else answers in its place"
         )
     } else if holds("Host key verification failed") || holds("host key is known") {
@@ -388,6 +390,16 @@ mod tests {
         // It ends where all that hold the pipe have ended.
         let output = child.wait_with_output().unwrap();
         assert!(!output.status.success());
+    }
+
+    /// `ssh-keygen -R pi@board` finds nothing: no key is known by a user's name.
+    #[test]
+    fn a_key_that_has_changed_is_forgotten_by_the_hosts_name() {
+        let said = "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!";
+        for target in ["ssh:pi@board:/mnt/card", "ssh:board"] {
+            let why = why(&target.parse().unwrap(), said, ExitStatus::from_raw(255 << 8));
+            assert!(why.contains("`ssh-keygen -R board`"), "{why}");
+        }
     }
 
     /// A home that is read-only, or none: what was said named no way out.
