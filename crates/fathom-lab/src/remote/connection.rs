@@ -372,7 +372,12 @@ impl Drop for Connection {
         let begin = Instant::now();
         let limit = if self.is_silent { Duration::ZERO } else { super::agent::END_LIMIT };
         while begin.elapsed() < limit && matches!(self.child.try_wait(), Ok(None)) {
-            thread::sleep(Duration::from_millis(5));
+            // One that waits for its reader does not come to its end; one that writes without an
+            // end is not read for ever.
+            let waiting = (0..WAITING_MAX).take_while(|_| self.lines.try_recv().is_ok()).count();
+            if waiting < WAITING_MAX {
+                thread::sleep(Duration::from_millis(5));
+            }
         }
         if matches!(self.child.try_wait(), Ok(None)) {
             // An error means that it has ended meanwhile.
@@ -511,6 +516,18 @@ mod tests {
             assert!(!lives.has_ended());
             thread::sleep(GLANCE);
         }
+    }
+
+    /// What it writes at its end is read, or it would wait for that until it is killed.
+    #[test]
+    fn an_agent_that_has_much_to_say_at_its_end_comes_to_it() {
+        let place = tempfile::tempdir().unwrap();
+        let done = place.path().join("done");
+        let mut agent = to(&format!("cat; yes | head -n 200000; touch '{}'", done.display()));
+        agent.is_silent = false;
+        let begin = Instant::now();
+        drop(agent);
+        assert!(done.exists() && begin.elapsed() < super::super::agent::END_LIMIT, "{:?}", begin.elapsed());
     }
 
     /// The floor on a slow card went on at its pace after Ctrl-C: the agent had not been told.
