@@ -151,8 +151,11 @@ impl Connection {
                     return Ok(());
                 }
                 Ok(Answer::Hello { version, fathom, .. }) => {
-                    let problem =
-                        format!("Fathom {fathom} there speaks version {version}, this one {VERSION}");
+                    let fathom: String = fathom.chars().take(FATHOM_MAX).collect();
+                    let problem = format!(
+                        "Fathom {fathom} there speaks version {version}, this one {VERSION}: the program for that \
+                         processor, which lies here, is of another release; fetch or make it anew (scripts/static.sh)"
+                    );
                     return Err(Failure::Lost(format!("{}: {problem}", self.target)));
                 }
                 Ok(Answer::Refused { problem }) => {
@@ -491,6 +494,7 @@ mod tests {
         assert_eq!((agent.process(), agent.fathom()), (7, "0.0.1+a"));
         let failure = to(&hello(VERSION + 1)).greet(&Interrupt::new()).unwrap_err();
         is_lost(&failure, "Fathom 0.0.1+a there speaks version");
+        is_lost(&failure, "scripts/static.sh");
         is_lost(&to("exec yes").greet(&Interrupt::new()).unwrap_err(), "did not say that it is there");
     }
 
