@@ -471,7 +471,12 @@ impl World for Remote {
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError> {
         let failed = WorkError::Failed;
-        let order = Box::new(self.order_there(order).map_err(failed)?);
+        // A file that is being pushed is broken off where the user wants to stop.
+        let order = self.order_there(order).map_err(|problem| match self.interrupt.is_raised() {
+            true => WorkError::Interrupted,
+            false => failed(problem),
+        })?;
+        let order = Box::new(order);
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.tell(&Question::Work { order, limit_ms }).map_err(failed)?;
         let begin = Instant::now();
@@ -617,5 +622,38 @@ impl World for Remote {
 
     fn is_stopped(&mut self) -> bool {
         self.interrupt.is_raised()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Ctrl-C while a trace was pushed for the first run was written down as a run that had failed.
+    #[test]
+    fn what_is_broken_off_on_its_way_is_no_failed_run() {
+        let interrupt = Interrupt::new();
+        let mut remote = Remote {
+            target: "ssh:board".parse().unwrap(),
+            interrupt: interrupt.clone(),
+            origin: Instant::now(),
+            connection: None,
+            before: None,
+            base: String::new(),
+            script: String::new(),
+            pushed: HashMap::new(),
+            is_given_up: false,
+            notes: Vec::new(),
+        };
+        let workload = json!({"name": "trace", "file": "/nonexistent/app.trace"});
+        let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
+        let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
+        let order: WorkerRequest = serde_json::from_value(order).unwrap();
+        let mut worked = || remote.work(&order, Duration::from_secs(60), &mut |_| {});
+        assert!(matches!(worked(), Err(WorkError::Failed(why)) if why.contains("/nonexistent/app.trace")));
+        interrupt.raise();
+        assert_eq!(worked(), Err(WorkError::Interrupted));
     }
 }
