@@ -302,8 +302,8 @@ fn stopping_while_a_stack_is_made_measures_nothing_on_it() {
     assert!(seen.iter().all(|progress| progress.floor_ns.is_none()), "{seen:?}");
 }
 
-/// What happened: Ctrl-C while a stack was made on another machine ended the connection, and the run
-/// was written down as one that had failed ("stopped by a signal").
+/// What happened: Ctrl-C while a stack was made on another machine ended the connection, and the
+/// run was written down as one that had failed ("stopped by a signal").
 #[test]
 fn stopping_while_a_stack_cannot_be_made_is_no_failed_run() {
     for (stops, failed) in [(true, 0), (false, 4)] {

@@ -172,6 +172,17 @@ fn what_a_cell_names_of_files_here_is_pushed_once() {
     fathom(&place, &server, &words).exits(0);
     let files = std::fs::read_dir(server.path("cache dir/fathom/files")).unwrap().count();
     assert_eq!(files, 2, "the program and the trace, each once");
+    // A replay's was looked for there, where another one, or none, lay by its name.
+    if libraries {
+        for (setting, pushed) in
+            [(format!("library=remote:{library}"), 2), (format!("engine.library={library}"), 3)]
+        {
+            let words = ["trace", "replay", "my trace.trace", "--on", "ssh:board", "--set", &setting];
+            fathom(&place, &server, &words).exits(0);
+            let files = std::fs::read_dir(server.path("cache dir/fathom/files")).unwrap().count();
+            assert_eq!(files, pushed, "{setting}");
+        }
+    }
     if libraries {
         let both = format!("{library},bundled");
         let words =
@@ -316,8 +327,8 @@ fn a_lost_connection_fails_the_run_with_its_reason_and_the_rest_goes_on() {
     running.end().exits(1).says("--resume");
 }
 
-/// What happened: a network that was gone for a minute was noticed here by ssh after 45 s, and by the
-/// agent there only after 90: until then its worker went on beside that of the next run.
+/// What happened: a network that was gone for a minute was noticed here by ssh after 45 s, and by
+/// the agent there only after 90: until then its worker went on beside that of the next run.
 #[test]
 fn an_agent_that_has_not_noticed_its_lost_connection_ends_before_the_next_run_begins() {
     let Some(server) = Server::start() else { return };

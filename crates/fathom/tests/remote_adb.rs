@@ -116,6 +116,24 @@ clean
     }
 }
 
+/// A `dumpsys` that hung was waited for without an end, here and after each run.
+#[test]
+fn a_phone_whose_services_hang_is_measured_and_what_is_not_known_is_said() {
+    let Some(phone) = Phone::new(false) else { return };
+    speaking(&phone);
+    phone.program("dumpsys", "sleep 600");
+    std::fs::write(phone.path("mine.toml"), MINE).unwrap();
+    let said = phone.run("step \"$fathom\" run mine.toml --on \"$machine\" --out r.db\nclean\n");
+    println!("{said}");
+    assert!(said.contains("== exit 0") && said.contains("== clean"), "{said}");
+    assert_eq!(phone.asked("r.db", DONE), "2", "{said}");
+    let warned =
+        "SELECT count(*) FROM warning WHERE run IS NOT NULL AND text LIKE '%did not answer in time%'";
+    assert_eq!(phone.asked("r.db", warned), "2", "{said}");
+    let known = "SELECT value FROM environment WHERE key = 'android'";
+    assert_eq!(phone.asked("r.db", known), "14", "{said}");
+}
+
 /// With root the phone records for other devices; without, its own storage is measured, and that is
 /// said.
 #[test]

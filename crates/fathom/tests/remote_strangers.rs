@@ -363,6 +363,54 @@ fn a_machine_without_proc_is_measured_and_cleaned() {
     assert_eq!(std::fs::read_dir(server.path("root/srv/cache/fathom/work")).unwrap().count(), 0);
 }
 
+/// What happened: on every phone the agent refused to begin, for the list of stacks lies below
+/// `/data`, which is the user `system`'s there. A directory in /tmp stood for the phone, and so no
+/// test saw it.
+#[test]
+fn where_a_phones_shell_may_write_its_list_of_stacks_is_believed() {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 || !Path::new("/bin/busybox").exists() {
+        println!("SKIP: a chroot needs root, and busybox: sudo apt-get install busybox");
+        return;
+    }
+    // adb's shell on the phones that people have, and with `adb root`.
+    for (user, cache) in [("--userspec=2000:2000", "fathom"), ("--userspec=0:0", "rooted")] {
+        let within = |here: &str| {
+            format!(
+                "SetEnv HOME=/data/local/tmp TMPDIR=/data/local/tmp PATH=/bin:/usr/sbin:/usr/bin FATHOM_STATE_DIR=/data/local/tmp/{cache}/fathom/state \
+                 XDG_CACHE_HOME=/data/local/tmp/{cache}\n\
+                 ForceCommand chroot {user} {here}/root /bin/sh -c \"$SSH_ORIGINAL_COMMAND\""
+            )
+        };
+        let Some(server) = Server::start_with(within) else { return };
+        if !root(&server) {
+            println!("SKIP: no ldd");
+            return;
+        }
+        let at = |name: &str| server.path("root").join(name);
+        std::fs::set_permissions(at("dev/null"), PermissionsExt::from_mode(0o666)).unwrap();
+        std::fs::create_dir_all(at("data/local/tmp")).unwrap();
+        std::fs::create_dir_all(at("system")).unwrap();
+        // As its init makes them (init.rc).
+        for (name, user, mode) in
+            [("data", 1000, 0o771), ("data/local", 0, 0o751), ("data/local/tmp", 2000, 0o771)]
+        {
+            chown(at(name), Some(user), Some(user)).unwrap();
+            std::fs::set_permissions(at(name), PermissionsExt::from_mode(mode)).unwrap();
+        }
+        let place = Place::new();
+        // Another machine's `/data` may be anybody's.
+        let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+        end.exits(1).says("is not trusted with the list of stacks");
+        std::fs::write(at("system/build.prop"), "ro.build.type=user\n").unwrap();
+        place.write("mine.toml", MINE);
+        fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(0);
+        fathom(&place, &server, &["run", "mine.toml", "--on", "ssh:board", "--out", "r.db"]).exits(0);
+        assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "1");
+        server.is_clean_within(CLEAN);
+    }
+}
+
 /// The user of a login that is not root's; one that owns nothing.
 const NOBODY: u32 = 65534;
 

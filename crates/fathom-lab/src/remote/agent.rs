@@ -225,7 +225,7 @@ struct Agent<W> {
 
 impl<W: Write> Agent<W> {
     fn greet(&mut self) -> Result<(), String> {
-        let fathom = env!("CARGO_PKG_VERSION").to_owned();
+        let fathom = crate::version::version();
         let process = std::process::id();
         say(&mut self.out, &Answer::Hello { version: VERSION, fathom, process })
     }
@@ -397,8 +397,8 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     }
 }
 
-/// Ends the agent of a connection that was lost, with all that it has, and waits for that. A network
-/// that is gone is noticed late: its worker would be at work beside the next one.
+/// Ends the agent of a connection that was lost, with all that it has, and waits for that. A
+/// network that is gone is noticed late: its worker would be at work beside the next one.
 fn end_agent(process: u32, limit: Duration) -> Result<(), String> {
     let begin = Instant::now();
     if is_agent(process) {

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,6 +29,10 @@ const LAST_LOOK: Duration = Duration::from_secs(2);
 const END_LIMIT: Duration = Duration::from_secs(2);
 /// Lines before the agent's first that are somebody else's: a login shell's greetings.
 const GREETINGS_MAX: usize = 200;
+/// Letters of what an agent calls its Fathom: a release and a commit.
+const FATHOM_MAX: usize = 80;
+/// Letters that are shown of an answer to another question.
+const SHOWN_MAX: usize = 200;
 /// What is kept of what the machine complains of, octets.
 const COMPLAINTS_KEPT: usize = 4096;
 
@@ -67,6 +71,8 @@ pub(super) struct Connection {
     target: Target,
     /// The agent's number among the processes there.
     process: u32,
+    /// Which Fathom it is.
+    fathom: String,
     child: Child,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     lines: Receiver<Vec<u8>>,
@@ -110,6 +116,7 @@ impl Connection {
         let mut connection = Connection {
             target,
             process: 0,
+            fathom: String::new(),
             child,
             stdin,
             lines,
@@ -138,13 +145,17 @@ impl Connection {
             };
             greetings += 1;
             match serde_json::from_slice(&line) {
-                Ok(Answer::Hello { version: VERSION, process, .. }) => {
+                Ok(Answer::Hello { version: VERSION, process, fathom }) => {
                     self.process = process;
+                    self.fathom = fathom.chars().take(FATHOM_MAX).collect();
                     return Ok(());
                 }
                 Ok(Answer::Hello { version, fathom, .. }) => {
-                    let problem =
-                        format!("Fathom {fathom} there speaks version {version}, this one {VERSION}");
+                    let fathom: String = fathom.chars().take(FATHOM_MAX).collect();
+                    let problem = format!(
+                        "Fathom {fathom} there speaks version {version}, this one {VERSION}: the program for that \
+                         processor, which lies here, is of another release; fetch or make it anew (scripts/static.sh)"
+                    );
                     return Err(Failure::Lost(format!("{}: {problem}", self.target)));
                 }
                 Ok(Answer::Refused { problem }) => {
@@ -160,6 +171,34 @@ impl Connection {
     /// The agent's number among the processes there.
     pub fn process(&self) -> u32 {
         self.process
+    }
+
+    /// Which Fathom it is.
+    pub fn fathom(&self) -> &str {
+        &self.fathom
+    }
+
+    /// Whether it has ended while nobody listened: runs were made on another machine meanwhile. An
+    /// agent that said more than that it lives is none to go on with, either.
+    pub fn has_ended(&mut self) -> bool {
+        loop {
+            let line = match self.lines.try_recv() {
+                Ok(line) => line,
+                Err(TryRecvError::Disconnected) => return true,
+                Err(TryRecvError::Empty) if self.heard.elapsed() <= SILENCE => return false,
+                Err(TryRecvError::Empty) => match self.lines.recv_timeout(LAST_LOOK) {
+                    Ok(line) => line,
+                    Err(_) => {
+                        self.is_silent = true;
+                        return true;
+                    }
+                },
+            };
+            self.heard = Instant::now();
+            if !matches!(serde_json::from_slice(&line), Ok(Answer::Beat)) {
+                return true;
+            }
+        }
     }
 
     /// Says something.
@@ -298,7 +337,8 @@ impl Connection {
 
     /// An answer to another question.
     pub fn unexpected(&self, answer: &Answer) -> Failure {
-        Failure::Lost(format!("{}: its agent gave another answer: {answer:.200?}", self.target))
+        let text: String = format!("{answer:?}").chars().take(SHOWN_MAX).collect();
+        Failure::Lost(format!("{}: its agent gave another answer: {text}", self.target))
     }
 
     fn nonsense(&self, line: &[u8]) -> Failure {
@@ -335,7 +375,12 @@ impl Drop for Connection {
         let begin = Instant::now();
         let limit = if self.is_silent { Duration::ZERO } else { super::agent::END_LIMIT };
         while begin.elapsed() < limit && matches!(self.child.try_wait(), Ok(None)) {
-            thread::sleep(Duration::from_millis(5));
+            // One that waits for its reader does not come to its end; one that writes without an
+            // end is not read for ever.
+            let waiting = (0..WAITING_MAX).take_while(|_| self.lines.try_recv().is_ok()).count();
+            if waiting < WAITING_MAX {
+                thread::sleep(Duration::from_millis(5));
+            }
         }
         if matches!(self.child.try_wait(), Ok(None)) {
             // An error means that it has ended meanwhile.
@@ -382,6 +427,7 @@ mod tests {
         Connection {
             target: "ssh:board".parse().unwrap(),
             process: 0,
+            fathom: String::new(),
             child,
             stdin: Arc::new(Mutex::new(Some(stdin))),
             lines: lines::receive_few(stdout, WAITING_MAX),
@@ -425,6 +471,67 @@ mod tests {
             let failure = to(script).ask(&Question::Floor, limit).unwrap_err();
             is_lost(&failure, words);
         }
+    }
+
+    /// The whole of it, up to 1 MiB, was the message of the failed run: a precision cuts nothing off
+    /// what `Debug` derives.
+    #[test]
+    fn of_an_answer_to_another_question_the_beginning_is_shown() {
+        let answer = Answer::Refused { problem: "\u{1b}x".repeat(100_000) };
+        let words = to("read end").unexpected(&answer).words();
+        assert!(words.contains("Refused { problem: \"\\u{1b}x") && words.len() < 400, "{words}");
+    }
+
+    #[test]
+    fn an_agent_says_who_it_is_behind_what_a_login_shell_says() {
+        let hello = |version: u32| {
+            format!(
+                "echo hi; echo '{{\"hello\":{{\"version\":{version},\"fathom\":\"0.0.1+a\",\"process\":7}}}}'; read end"
+            )
+        };
+        let mut agent = to(&hello(VERSION));
+        agent.greet(&Interrupt::new()).unwrap();
+        assert_eq!((agent.process(), agent.fathom()), (7, "0.0.1+a"));
+        let failure = to(&hello(VERSION + 1)).greet(&Interrupt::new()).unwrap_err();
+        is_lost(&failure, "Fathom 0.0.1+a there speaks version");
+        is_lost(&failure, "scripts/static.sh");
+        is_lost(&to("exec yes").greet(&Interrupt::new()).unwrap_err(), "did not say that it is there");
+    }
+
+    /// A connection that was lost while runs were made elsewhere failed the next run that was to be
+    /// made over it, although it could have been had again.
+    #[test]
+    fn a_connection_that_ends_while_nobody_listens_is_noticed_before_the_next_question() {
+        let ends = |script: &str| {
+            let (mut agent, begin) = (to(script), Instant::now());
+            while !agent.has_ended() {
+                if begin.elapsed() > Duration::from_secs(60) {
+                    return false;
+                }
+                thread::sleep(GLANCE);
+            }
+            true
+        };
+        assert!(ends("echo '\"beat\"'"));
+        assert!(ends("echo '\"done\"'; read end"), "nobody had asked");
+        let mut lives = to("echo '\"beat\"'; echo '\"beat\"'; read end");
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(500) {
+            assert!(!lives.has_ended());
+            thread::sleep(GLANCE);
+        }
+    }
+
+    /// What it writes at its end is read, or it would wait for that until it is killed.
+    #[test]
+    fn an_agent_that_has_much_to_say_at_its_end_comes_to_it() {
+        let place = tempfile::tempdir().unwrap();
+        let done = place.path().join("done");
+        let mut agent = to(&format!("cat; yes | head -n 200000; touch '{}'", done.display()));
+        agent.is_silent = false;
+        let begin = Instant::now();
+        drop(agent);
+        assert!(done.exists() && begin.elapsed() < super::super::agent::END_LIMIT, "{:?}", begin.elapsed());
     }
 
     /// The floor on a slow card went on at its pace after Ctrl-C: the agent had not been told.

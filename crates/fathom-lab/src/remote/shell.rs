@@ -123,6 +123,8 @@ pub(super) fn places(target: &Target) -> String {
 /// How long a command may stand still: nothing of its input is taken, it says nothing, and it does
 /// not end.
 const STALL: Duration = Duration::from_secs(90);
+/// Most that a command may say, octets: an answer has a line.
+const SAID_MAX: u64 = 16 << 20;
 /// What a script begins with that may take longer: as long as it runs it says an empty line every
 /// five seconds. adb takes all of a file at once and the phone writes it at leisure, and a sum of
 /// 200 MB takes a busy board minutes: of neither is anything seen here but that it goes on.
@@ -161,7 +163,8 @@ pub(super) fn run(
         let taken = Arc::clone(&taken);
         thread::spawn(move || copy(file, pipe, &taken));
     }
-    let moved = || taken.load(Ordering::Relaxed) + stdout.metadata().map_or(0, |about| about.len());
+    let length = |file: &File| file.metadata().map_or(0, |about| about.len());
+    let moved = || (taken.load(Ordering::Relaxed) + length(&stdout), length(&stdout) + length(&stderr));
     let status = end(&mut child, moved, STALL, interrupt).map_err(|why| format!("{target}: {why}"))?;
     let said = fathom_output::lines(text(&mut stderr).trim());
     match status.success() {
@@ -170,37 +173,39 @@ pub(super) fn run(
     }
 }
 
-/// Waits for the end of a command, which is killed where `moved` stays the same for `limit` or the
-/// user wants to stop.
+/// Waits for the end of a command, which is killed where the first of `moved` stays the same for
+/// `limit`, the second, which is what it has said, comes to [`SAID_MAX`], or the user wants to stop.
 fn end(
     child: &mut Child,
-    moved: impl Fn() -> u64,
+    moved: impl Fn() -> (u64, u64),
     limit: Duration,
     interrupt: &Interrupt,
 ) -> Result<ExitStatus, String> {
-    let mut before = (moved(), Instant::now());
+    let mut before = (moved().0, Instant::now());
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status),
             Ok(None) => {}
             Err(error) => return Err(format!("it cannot be waited for: {error}")),
         }
-        let now = moved();
+        let (now, said) = moved();
         if now != before.0 {
             before = (now, Instant::now());
         }
-        let is_stalled = before.1.elapsed() > limit;
-        if is_stalled || interrupt.is_raised() {
-            // An error means that it has ended meanwhile.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(if is_stalled {
-                format!("it has not moved for {} s", limit.as_secs())
-            } else {
-                "stopped by a signal".to_owned()
-            });
-        }
-        thread::sleep(GLANCE);
+        let why = if said > SAID_MAX {
+            "it does not stop talking: look at what the files say that its shell begins with".to_owned()
+        } else if before.1.elapsed() > limit {
+            format!("it has not moved for {} s", limit.as_secs())
+        } else if interrupt.is_raised() {
+            "stopped by a signal".to_owned()
+        } else {
+            thread::sleep(GLANCE);
+            continue;
+        };
+        // An error means that it has ended meanwhile.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(why);
     }
 }
 
@@ -237,9 +242,11 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
         _ => "FATHOM_REMOTE_CACHE=/DIRECTORY here names another",
     };
     let is_adb = matches!(target, Target::Adb { .. });
+    // Keys are known by the host's name, whoever the user is.
+    let host = name.rsplit_once('@').map_or(name, |(_, host)| host);
     let hint = if holds("IDENTIFICATION HAS CHANGED") {
         format!(
-            "it has another key than it had: if it was set up anew, `ssh-keygen -R {name}` forgets the old one; if not, \
+            "it has another key than it had: if it was set up anew, `ssh-keygen -R {host}` forgets the old one; if not, \
              somebody else answers in its place"
         )
     } else if holds("Host key verification failed") || holds("host key is known") {
@@ -354,7 +361,7 @@ mod tests {
                 .stdout(said.try_clone().unwrap())
                 .spawn()
                 .unwrap();
-            let moved = || said.metadata().unwrap().len();
+            let moved = || (said.metadata().unwrap().len(), said.metadata().unwrap().len());
             let status = end(&mut child, moved, limit, &Interrupt::default());
             (status.map(|status| status.success()), text(&mut said), began.elapsed())
         };
@@ -366,6 +373,9 @@ mod tests {
         let (status, said, _) = run("echo begun; exec sleep 60");
         assert_eq!(status, Err("it has not moved for 3 s".to_owned()));
         assert_eq!(said, "begun\n");
+        // A `.bashrc` that printed without an end filled the disk here: it moved.
+        let (status, _, took) = run("exec yes");
+        assert!(status.unwrap_err().contains("does not stop talking") && took < limit * 20, "{took:?}");
     }
 
     /// Killed from outside, a script leaves nobody behind who goes on to say that it runs.
@@ -380,6 +390,16 @@ mod tests {
         // It ends where all that hold the pipe have ended.
         let output = child.wait_with_output().unwrap();
         assert!(!output.status.success());
+    }
+
+    /// `ssh-keygen -R pi@board` finds nothing: no key is known by a user's name.
+    #[test]
+    fn a_key_that_has_changed_is_forgotten_by_the_hosts_name() {
+        let said = "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!";
+        for target in ["ssh:pi@board:/mnt/card", "ssh:board"] {
+            let why = why(&target.parse().unwrap(), said, ExitStatus::from_raw(255 << 8));
+            assert!(why.contains("`ssh-keygen -R board`"), "{why}");
+        }
     }
 
     /// A home that is read-only, or none: what was said named no way out.

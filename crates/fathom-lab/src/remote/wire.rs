@@ -110,7 +110,7 @@ pub enum Answer {
     Hello {
         /// [`VERSION`].
         version: u32,
-        /// Version of Fathom.
+        /// Which Fathom it is ([`crate::version::version`]).
         fathom: String,
         /// Its number among the processes there.
         #[serde(default)]

@@ -147,7 +147,18 @@ impl Remote {
         let place = shell_line([content.place("fathom")]);
         // Behind a greeting without an end of its line the agent's first word would be none.
         self.script = format!("cd \"$base\" && echo && exec ./{place} agent --dir \"$work\"");
-        self.connection = Some(Connection::open(&self.target, &self.script, &self.interrupt)?);
+        let connection = Connection::open(&self.target, &self.script, &self.interrupt)?;
+        // The program for another processor may have been left from before an update of this one.
+        let (there, here) = (connection.fathom(), crate::version::version());
+        if there != here {
+            self.notes.push(format!(
+                "warning: {}: {} is Fathom {}, and this is {here}: it measures there, and the results say so",
+                self.target,
+                plain_name(program),
+                fathom_output::shown(there)
+            ));
+        }
+        self.connection = Some(connection);
         Ok(())
     }
 
@@ -201,6 +212,15 @@ impl Remote {
         file: &Path,
         on_line: &mut dyn FnMut(&[u8]),
     ) -> Result<(Option<i32>, String), String> {
+        for word in &mut words {
+            let setting = word.strip_prefix("--set=").and_then(|setting| setting.split_once('='));
+            if let Some((key, library)) = setting
+                && [LIBRARY, EXTENSION].contains(&key.strip_prefix("engine.").unwrap_or(key))
+                && let Some(there) = self.library_there(library)?
+            {
+                *word = format!("--set={key}={there}");
+            }
+        }
         words.extend(["--".into(), self.bring(file)?]);
         self.tell(&Question::Replay { words })?;
         let mut is_told = false;
@@ -306,8 +326,11 @@ impl Remote {
 
     /// Connects again where the connection was lost.
     fn connected(&mut self) -> Result<(), String> {
-        if self.connection.is_some() {
-            return Ok(());
+        if let Some(connection) = &mut self.connection {
+            if !connection.has_ended() {
+                return Ok(());
+            }
+            self.let_go();
         }
         let mut problem = self.no_connection();
         // An agent that has not noticed yet would go on with its run beside the next one.
@@ -350,18 +373,24 @@ impl Remote {
         Ok(spec)
     }
 
+    /// Path there of a library: one of this machine's is pushed. None of one that is no path.
+    fn library_there(&mut self, library: &str) -> Result<Option<String>, String> {
+        match library.strip_prefix(REMOTE_FILE) {
+            Some(there) => Ok(Some(there.to_owned())),
+            None if library.contains('/') => self.bring(Path::new(library)).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The order as it is executed there.
     fn order_there(&mut self, order: &WorkerRequest) -> Result<WorkerRequest, String> {
         let mut order = order.clone();
         for key in [LIBRARY, EXTENSION] {
             if let Some(engine) = &mut order.cell.engine
                 && let Some(Json::String(library)) = engine.settings.get_mut(key)
+                && let Some(there) = self.library_there(library)?
             {
-                match library.strip_prefix(REMOTE_FILE) {
-                    Some(there) => *library = there.to_owned(),
-                    None if library.contains('/') => *library = self.bring(Path::new(&library.clone()))?,
-                    None => {}
-                }
+                *library = there;
             }
         }
         let workload = &mut order.cell.workload;
@@ -402,6 +431,9 @@ impl World for Remote {
         match self.ask(&Question::Environment, ANSWER_LIMIT)? {
             Answer::Environment { mut values } => {
                 values.insert("machine".into(), self.target.to_string());
+                if let Some(connection) = &self.connection {
+                    values.insert("fathom".into(), connection.fathom().to_owned());
+                }
                 Ok(values)
             }
             other => Err(self.unexpected(&other)),
@@ -439,7 +471,12 @@ impl World for Remote {
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError> {
         let failed = WorkError::Failed;
-        let order = Box::new(self.order_there(order).map_err(failed)?);
+        // A file that is being pushed is broken off where the user wants to stop.
+        let order = self.order_there(order).map_err(|problem| match self.interrupt.is_raised() {
+            true => WorkError::Interrupted,
+            false => failed(problem),
+        })?;
+        let order = Box::new(order);
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.tell(&Question::Work { order, limit_ms }).map_err(failed)?;
         let begin = Instant::now();
@@ -585,5 +622,38 @@ impl World for Remote {
 
     fn is_stopped(&mut self) -> bool {
         self.interrupt.is_raised()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Ctrl-C while a trace was pushed for the first run was written down as a run that had failed.
+    #[test]
+    fn what_is_broken_off_on_its_way_is_no_failed_run() {
+        let interrupt = Interrupt::new();
+        let mut remote = Remote {
+            target: "ssh:board".parse().unwrap(),
+            interrupt: interrupt.clone(),
+            origin: Instant::now(),
+            connection: None,
+            before: None,
+            base: String::new(),
+            script: String::new(),
+            pushed: HashMap::new(),
+            is_given_up: false,
+            notes: Vec::new(),
+        };
+        let workload = json!({"name": "trace", "file": "/nonexistent/app.trace"});
+        let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
+        let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
+        let order: WorkerRequest = serde_json::from_value(order).unwrap();
+        let mut worked = || remote.work(&order, Duration::from_secs(60), &mut |_| {});
+        assert!(matches!(worked(), Err(WorkError::Failed(why)) if why.contains("/nonexistent/app.trace")));
+        interrupt.raise();
+        assert_eq!(worked(), Err(WorkError::Interrupted));
     }
 }

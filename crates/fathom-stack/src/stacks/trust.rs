@@ -19,6 +19,11 @@ use super::error::StackError;
 const UNMAPPED: u32 = 65_534;
 /// Symbolic links that are followed on the way, as in the kernel.
 const LINKS: u32 = 40;
+/// Users of Android's own (android_filesystem_config.h), each with a group of the same number.
+const SYSTEM: u32 = 1000;
+const SHELL: u32 = 2000;
+/// Root's, and there on every Android and on no other Linux.
+const ANDROID: [&str; 2] = ["/system/build.prop", "/system/bin/app_process"];
 
 /// Whether the list of stacks may lie in this directory, as far as it and its way exist.
 ///
@@ -103,9 +108,29 @@ fn is_private(group: u32) -> bool {
     group == 0 || group == own && own == user
 }
 
+/// Whether these are a directory and its owner, group and mode as Android's init makes those above
+/// where a shell or an application may write (init.rc). What `system` wants to do there it does
+/// without Fathom, and who is `shell` on a phone with `adb root` is root at a word.
+fn is_of_init(path: &Path, (user, group, mode): (u32, u32, u32)) -> bool {
+    let maker = match path.to_str() {
+        Some("/data" | "/data/data" | "/data/user" | "/data/user/0") => SYSTEM,
+        Some("/data/local/tmp") => SHELL,
+        _ => return false,
+    };
+    (user, group) == (maker, maker) && mode & 0o002 == 0
+}
+
+fn is_android() -> bool {
+    let is_roots = |about: Metadata| about.uid() == 0;
+    ANDROID.iter().any(|path| fs::symlink_metadata(path).is_ok_and(is_roots))
+}
+
 /// A directory that only leads to Fathom's own. In one that is sticky, as /tmp is, nobody exchanges
 /// what is another's.
 fn on_the_way(path: &Path, about: &Metadata) -> Result<(), String> {
+    if is_of_init(path, (about.uid(), about.gid(), about.mode())) && is_android() {
+        return Ok(());
+    }
     let sticky = about.mode() & 0o1000 != 0;
     // Root works in the directories of others, such as a checkout in a container; what lies in them
     // is root's, or not believed.
@@ -171,6 +196,24 @@ mod tests {
 
     fn mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// No phone was ever measured: `/data` is the user `system`'s on each of them, and its group may
+    /// write there, so that no list of stacks below it was believed.
+    #[test]
+    fn the_way_to_where_a_phones_shell_may_write_is_as_its_init_makes_it() {
+        let is = |path: &str, about| is_of_init(Path::new(path), about);
+        assert!(is("/data", (1000, 1000, 0o40771)) && is("/data/local/tmp", (2000, 2000, 0o40771)));
+        for (path, about) in [
+            ("/data", (1000, 1000, 0o40777)),
+            ("/data", (1001, 1000, 0o40771)),
+            ("/data", (2000, 2000, 0o40771)),
+            ("/data/local/tmp", (1000, 2000, 0o40771)),
+            ("/data/local/tmp/fathom", (2000, 2000, 0o40771)),
+            ("/home", (1000, 1000, 0o40771)),
+        ] {
+            assert!(!is(path, about), "{path} {about:?}");
+        }
     }
 
     /// What happened: the state directory `$TMPDIR/fathom` could be made by anybody first, and

@@ -258,6 +258,8 @@ fn frequencies(cpus: &Path) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
     use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! What a run did to the machine's clock: a phone or a board that gets warm lowers the highest clock
-//! that it allows, and goes on all the same.
+//! What a run did to the machine's clock: a phone or a board that gets warm lowers the highest
+//! clock that it allows, and goes on all the same.
 //!
 //! The clock of a moment says little, for a governor lowers it whenever there is nothing to do. The
 //! limit (`scaling_max_freq`) is lowered by what cools (cpufreq cooling of the kernel, Android's
