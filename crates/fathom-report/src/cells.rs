@@ -22,8 +22,8 @@ const CELLS_NOTE: &str = "Geometric means over the runs with their 95 % interval
 
 const MODEL_NOTE: &str = "Where a device was modelled, rates and percentiles are of model time: the run's own CPU and \
     other time and the device's time by its model, without what this machine held the run up (waiting for a \
-    processor, answers that came late). Percentiles marked \"wall\" are as measured: they are of threads that are \
-    not seen. ";
+    processor, answers that came late). Percentiles marked \"wall\" are as measured: they are of \
+    threads that are not seen. ";
 
 /// The section of the page.
 pub fn section(document: &Document<'_>) -> Markup {

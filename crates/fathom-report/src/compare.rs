@@ -103,6 +103,15 @@ fn exactly(comparison: &Quotient) -> String {
     times(comparison)
 }
 
+/// As [`exactly`], beside a limit, which is given in percent where it is large, too.
+fn beside_limit(comparison: &Quotient) -> String {
+    let Quotient { ratio, low, high, .. } = *comparison;
+    if ratio < 10.0 && high < 100.0 {
+        return format!("{ratio:.2}x [{low:.2}, {high:.2}]");
+    }
+    times(comparison)
+}
+
 /// `1.12x [1.10, 1.14] of A's`, or what nothing became.
 fn slower_told(change: &Change) -> String {
     if change.a.mid == 0.0 && change.b.mid > 0.0 {
@@ -110,7 +119,7 @@ fn slower_told(change: &Change) -> String {
     }
     let slower = change.slower();
     if slower.high.is_finite() {
-        format!("{} of A's", exactly(&slower))
+        format!("{} of A's", beside_limit(&slower))
     } else {
         format!("{:.2}x of A's, with too few runs for an interval", slower.ratio)
     }
@@ -446,4 +455,18 @@ fn xml(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: "2.0x [2.0, 2.1] of A's, more than the 100 % allowed".
+    #[test]
+    fn beside_a_limit_a_ratio_is_told_to_the_percent() {
+        let told = |ratio, low, high| beside_limit(&Quotient { ratio, low, high, proven: true, n: 5 });
+        assert_eq!(told(2.04, 2.01, 2.07), "2.04x [2.01, 2.07]");
+        assert_eq!(told(1.251, 1.25, 1.252), "1.25x [1.25, 1.25]");
+        assert_eq!(told(12.4, 11.0, 14.0), "12x [11, 14]");
+    }
 }

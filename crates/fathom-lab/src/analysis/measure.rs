@@ -600,8 +600,8 @@ mod tests {
         assert_eq!(in_hundredths(&parts.shares_in(Clock::Model)), [10.0, 0.0, 0.0, 0.0, 0.0, 90.0]);
     }
 
-    /// What happened: percentiles of a server stood below "in model time" and were wall times, which
-    /// a busy machine makes many times as long.
+    /// What happened: percentiles of a server stood below "in model time" and were wall times,
+    /// which a busy machine makes many times as long.
     #[test]
     fn latencies_that_the_model_does_not_tell_are_told_as_measured() {
         let mut of_server = measure(Shares::default(), Basis::Device, [50.0, 50.0, 0.0]);

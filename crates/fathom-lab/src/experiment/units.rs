@@ -67,12 +67,15 @@ pub(super) fn convert(text: &str, unit: &str) -> Option<Result<i64, (String, Str
     };
     let Some(amount) = amount else { return Some(Err(wrong())) };
     let value = amount * scale as f64 / own as f64;
+    // What a decimal fraction cannot express must not decide: 4.1 · 10⁶ is 4099999.9999999995.
+    let whole = value.round();
+    let is_whole = (value - whole).abs() <= 4.0 * f64::EPSILON * value.abs();
     // 2^53: beyond it a double no longer holds every whole number.
-    if value.fract() != 0.0 || value.abs() > 9_007_199_254_740_992.0 {
+    if !is_whole || value.abs() > 9_007_199_254_740_992.0 {
         let message = format!("\"{text}\" is not a whole number of {unit}");
         return Some(Err((message, format!("it would be {value:.3} {unit}"))));
     }
-    Some(Ok(value as i64))
+    Some(Ok(whole as i64))
 }
 
 #[cfg(test)]
@@ -88,6 +91,11 @@ mod tests {
         assert_eq!(convert("1_000", "bytes"), Some(Ok(1_000)));
         assert_eq!(convert("2 GiB", "MiB"), Some(Ok(2048)));
         assert_eq!(convert("1.5 s", "ms"), Some(Ok(1500)));
+        // "4.1 MB" was "not a whole number of bytes: it would be 4100000.000 bytes".
+        assert_eq!(convert("4.1 MB", "bytes"), Some(Ok(4_100_000)));
+        assert_eq!(convert("1.001 s", "ms"), Some(Ok(1001)));
+        assert_eq!(convert("0.067 s", "ms"), Some(Ok(67)));
+        assert!(convert("1.0000000001 s", "ns").unwrap().is_err());
         assert_eq!(convert("delete", ""), None);
         assert!(convert("10 parsecs", "bytes").unwrap().is_err());
         assert!(convert("10 s", "bytes").unwrap().is_err());

@@ -129,8 +129,8 @@ impl Simulation {
     }
 
     /// The fastest of what keeps most on each device, by the means, with what comes near it; of one
-    /// setting, from the slowest device to the fastest. Of several phases the first. What has no CPU
-    /// time is not compared with what has some.
+    /// setting, from the slowest device to the fastest. Of several phases the first. What has no
+    /// CPU time is not compared with what has some.
     fn findings(&self) -> Vec<String> {
         let is_mixed = self.is_mixed();
         let is_compared = |row: &&Row| !(is_mixed && row.by_the_device);

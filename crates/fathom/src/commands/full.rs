@@ -27,8 +27,8 @@ enum FullPlace {
 }
 
 impl FullPlace {
-    /// Where a run failed for want of space; none where it failed for something else. `image_mib` is
-    /// of the file system that it ran on, none in a directory.
+    /// Where a run failed for want of space; none where it failed for something else. `image_mib`
+    /// is of the file system that it ran on, none in a directory.
     fn of(kind: FailureKind, message: &str, image_mib: Option<u64>) -> Option<FullPlace> {
         let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
         let where_it_worked = image_mib.map_or(FullPlace::Disk, FullPlace::FileSystem);

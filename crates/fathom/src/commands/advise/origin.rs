@@ -149,8 +149,9 @@ mod tests {
     }
 
     /// What happened: recordings on vfat of an application that has WAL/NORMAL named a command that
-    /// asks of ext4, and of an application with SQLite's defaults. And `--now synchronous=full` made
-    /// of that application one that has DELETE/FULL, where its recordings were asked as WAL/FULL.
+    /// asks of ext4, and of an application with SQLite's defaults. And `--now synchronous=full`
+    /// made of that application one that has DELETE/FULL, where its recordings were asked as
+    /// WAL/FULL.
     #[test]
     fn the_command_that_compares_all_asks_the_same_question() {
         let origin = Origin {
