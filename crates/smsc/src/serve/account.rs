@@ -17,10 +17,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Messages that one claim takes at most.
 const CLAIM_MAX: usize = 32;
+/// Events that are handled at most before it is delivered again.
+const EVENTS: usize = 1000;
 /// How often lanes are looked at, and answers that are overdue.
 const TICK: Duration = Duration::from_millis(500);
 /// How long an application that refuses a message for now is left alone with it, µs.
@@ -73,7 +75,7 @@ pub(super) enum AccountEvent {
     /// One has gone.
     Gone(u64),
     /// A deliver_sm was answered.
-    Answered { session: u64, sequence: u32, status: u32 },
+    Answered { session: u64, sequence: u32, status: u32, place: OwnedSemaphorePermit },
     /// A lane has something.
     Ready(StationKey),
     /// Any lane may have something.
@@ -148,11 +150,13 @@ pub(super) async fn run(
             },
             _ = tick.tick() => deliverer.tick(),
         }
-        while let Ok(event) = events.try_recv() {
-            if matches!(event, AccountEvent::Closed) {
-                return;
+        // Not without end: more may come as fast as they are handled.
+        for _ in 0..EVENTS {
+            match events.try_recv() {
+                Ok(AccountEvent::Closed) => return,
+                Ok(event) => deliverer.handle(event),
+                Err(_) => break,
             }
-            deliverer.handle(event);
         }
         if !*stopping.borrow_and_update() {
             deliverer.deliver().await;
@@ -178,7 +182,8 @@ impl Deliverer {
                     self.land(key, Landing::Lost);
                 }
             }
-            AccountEvent::Answered { session, sequence, status } => {
+            AccountEvent::Answered { session, sequence, status, place } => {
+                drop(place);
                 if let Some(outlet) = self.outlets.iter_mut().find(|outlet| outlet.session == session) {
                     outlet.silent.0 = 0;
                 }

@@ -23,6 +23,7 @@
 //! not answered, or is delivered again.
 
 mod account;
+mod answers;
 mod authenticator;
 mod brake;
 mod config;
