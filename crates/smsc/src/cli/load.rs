@@ -38,6 +38,9 @@ pub struct Load {
     /// Ask for a receipt of each message, and wait for them.
     #[arg(long)]
     receipts: bool,
+    /// How long a session whose window is full waits for an answer until it gives up, s.
+    #[arg(long, default_value_t = 60.0)]
+    patience: f64,
     /// Octets of a body.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=1000))]
     body: u32,
@@ -62,8 +65,12 @@ const HEAD: &str = "   rate/s    offered   accepted    refused unanswered   rece
 impl Load {
     /// Loads, step by step; whether the first step was kept up with.
     pub fn run(&self) -> Result<bool, Box<dyn Error>> {
-        let positive =
-            [("rate", self.rate, 1e6), ("seconds", self.seconds, 86_400.0), ("limit-ms", self.limit_ms, 1e6)];
+        let positive = [
+            ("rate", self.rate, 1e6),
+            ("seconds", self.seconds, 86_400.0),
+            ("limit-ms", self.limit_ms, 1e6),
+            ("patience", self.patience, 86_400.0),
+        ];
         if let Some((name, value, most)) =
             positive.iter().find(|(_, value, most)| !(*value > 0.0 && value <= most))
         {
@@ -91,6 +98,7 @@ impl Load {
             destinations: self.destinations,
             body: self.body as usize,
             receipts: self.receipts,
+            patience: Duration::from_secs_f64(self.patience),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let (mut rate, mut kept): (f64, Option<Step>) = (self.rate, None);

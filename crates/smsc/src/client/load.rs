@@ -35,6 +35,9 @@ pub struct Load {
     pub body: usize,
     /// Whether each message asks for a receipt.
     pub receipts: bool,
+    /// How long a session whose window is full waits for an answer, or for the centre to read, until
+    /// it gives up.
+    pub patience: Duration,
 }
 
 /// What became of one step.
@@ -50,7 +53,7 @@ pub struct Step {
     pub refused: u64,
     /// Of these, with ESME_RTHROTTLED or ESME_RMSGQFUL.
     pub throttled: u64,
-    /// Neither, when the step ended.
+    /// Neither, when the step ended, or not submitted, as nothing was answered any more.
     pub unanswered: u64,
     /// Receipts that came in.
     pub receipts: u64,
@@ -76,6 +79,8 @@ struct Counts {
     refused: AtomicU64,
     throttled: AtomicU64,
     receipts: AtomicU64,
+    /// Not submitted, by sessions that gave up.
+    left: AtomicU64,
 }
 
 /// How long what is under way is waited for at the end of a step.
@@ -141,7 +146,7 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
     }
     let seconds = begin.elapsed().as_secs_f64();
     let mut latency = crate::load::histogram();
-    let mut unanswered = 0;
+    let mut unanswered = counts.left.load(Relaxed);
     for session in &sessions {
         if let Some(words) = lock(&session.broke).take() {
             return Err(ClientError::Io(std::io::Error::other(words)));
@@ -178,6 +183,8 @@ async fn submit_all(
 ) {
     let mut random = Random::stream(load.seed, "smsc load", number as u64);
     let (mut due_s, mut sequence) = (0.0_f64, 1_u32);
+    // Since when there has been no room in the window.
+    let mut full = None;
     let mut out = Vec::new();
     let submit = Submit {
         service_type: String::new(),
@@ -200,7 +207,7 @@ async fn submit_all(
         let due = begin + Duration::from_secs_f64(due_s);
         out.append(&mut lock(&session.answers));
         if due > Instant::now() {
-            if !out.is_empty() && write.write_all(&out).await.is_err() {
+            if !out.is_empty() && !put(&mut write, &out, load.patience).await {
                 break;
             }
             out.clear();
@@ -213,19 +220,22 @@ async fn submit_all(
         let permit = match session.window.try_acquire() {
             Ok(permit) => permit,
             Err(_) => {
-                if !out.is_empty() && write.write_all(&out).await.is_err() {
+                if !out.is_empty() && !put(&mut write, &out, load.patience).await {
                     break;
                 }
                 out.clear();
+                let until = *full.get_or_insert_with(Instant::now) + load.patience;
                 tokio::select! {
                     permit = session.window.acquire() => match permit {
                         Ok(permit) => permit,
                         Err(_) => break,
                     },
                     () = session.answer.notified() => continue,
+                    () = tokio::time::sleep_until(until.into()) => break,
                 }
             }
         };
+        full = None;
         permit.forget();
         sequence += 1;
         lock(&session.under_way).insert(sequence, due);
@@ -234,13 +244,17 @@ async fn submit_all(
         Submit { destination, ..submit.clone() }.write(&mut out, sequence);
         counts.offered.fetch_add(1, Relaxed);
         if out.len() > 32 << 10 {
-            if write.write_all(&out).await.is_err() {
+            if !put(&mut write, &out, load.patience).await {
                 break;
             }
             out.clear();
         }
         due_s -= (1.0 - random.unit()).ln() / rate;
     }
+    // What was to come, if it was given up: offered, and not answered.
+    let left = ((length.as_secs_f64() - due_s) * rate).ceil().max(0.0) as u64;
+    counts.offered.fetch_add(left, Relaxed);
+    counts.left.fetch_add(left, Relaxed);
     let end = Instant::now();
     loop {
         let receipts_wait = load.receipts && counts.receipts.load(Acquire) < counts.accepted.load(Relaxed);
@@ -248,7 +262,7 @@ async fn submit_all(
         // After the count, as an answer is there before its receipt is counted: what has no answer
         // when its session ends is sent again, in another one, and would be counted twice.
         out.append(&mut lock(&session.answers));
-        if !out.is_empty() && write.write_all(&out).await.is_err() {
+        if !out.is_empty() && !put(&mut write, &out, load.patience).await {
             break;
         }
         out.clear();
@@ -259,7 +273,12 @@ async fn submit_all(
     }
     pdu(&mut out, Command::Unbind as u32, Status::Ok, sequence + 1, |_| ());
     // The centre may have gone already.
-    let _ = write.write_all(&out).await;
+    let _ = put(&mut write, &out, LAST_ANSWERS).await;
+}
+
+/// Whether the centre takes what is written to it, and in time.
+async fn put(write: &mut OwnedWriteHalf, out: &[u8], patience: Duration) -> bool {
+    matches!(tokio::time::timeout(patience, write.write_all(out)).await, Ok(Ok(())))
 }
 
 /// Reads what the centre sends to one session.
@@ -325,5 +344,46 @@ fn answered(session: &Session, counts: &Counts, sequence: u32, status: u32) {
                 counts.throttled.fetch_add(1, Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smpp::bind_response;
+    use tokio::net::TcpListener;
+
+    /// A centre that answers nothing but the bind: room in the window was waited for without end.
+    #[tokio::test]
+    async fn a_centre_that_does_not_answer_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (mut input, mut is_bound) = ([0; 4096], false);
+            while stream.read(&mut input).await.is_ok_and(|read| read > 0) {
+                if !std::mem::replace(&mut is_bound, true) {
+                    let mut out = Vec::new();
+                    bind_response(&mut out, Command::BindTransceiver, Status::Ok, 1, ("centre", true));
+                    stream.write_all(&out).await.unwrap();
+                }
+            }
+        });
+        let load = Load {
+            address,
+            system_id: "app".into(),
+            password: "secret".into(),
+            sessions: 1,
+            window: 3,
+            seed: 1,
+            prefix: "49170".into(),
+            destinations: 9,
+            body: 1,
+            receipts: false,
+            patience: Duration::from_millis(300),
+        };
+        let step = run(&load, 200.0, Duration::from_millis(500)).await.unwrap();
+        assert_eq!((step.accepted, step.refused, step.unanswered), (0, 0, step.offered), "{step:?}");
+        assert!((50..200).contains(&step.offered), "{step:?}");
     }
 }

@@ -5,6 +5,7 @@
 //! claims from the others by name: an application that is not there costs nobody anything.
 
 use super::front::{Account, Front, UnderWay};
+use super::lanes::Lanes;
 use super::outbind;
 use super::session::Out;
 use super::submission::{destination_of, receipt_tlvs, source_of};
@@ -16,11 +17,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Messages that one claim takes at most.
 const CLAIM_MAX: usize = 32;
-/// How often all lanes are looked at, and answers that are overdue.
+/// Events that are handled at most before it is delivered again.
+const EVENTS: usize = 1000;
+/// How often lanes are looked at, and answers that are overdue.
 const TICK: Duration = Duration::from_millis(500);
 /// How long an application that refuses a message for now is left alone with it, µs.
 const AGAIN_US: i64 = 5_000_000;
@@ -72,11 +75,13 @@ pub(super) enum AccountEvent {
     /// One has gone.
     Gone(u64),
     /// A deliver_sm was answered.
-    Answered { session: u64, sequence: u32, status: u32 },
+    Answered { session: u64, sequence: u32, status: u32, place: OwnedSemaphorePermit },
     /// A lane has something.
     Ready(StationKey),
-    /// Lanes may have something.
+    /// Any lane may have something.
     Look,
+    /// What waited for another attempt may be ready, somewhere.
+    LookAgain,
     /// A mobile is there again that the application wanted to hear of.
     Alert(Alert),
     /// A completion is stored: its lane is free.
@@ -96,13 +101,8 @@ struct Deliverer {
     account: Arc<Account>,
     outlets: Vec<Outlet>,
     flights: HashMap<(u64, u32), Flight>,
-    /// Lanes that have nothing in flight and may have something queued, by number.
-    waiting: BTreeSet<u32>,
-    /// Lanes that have something in flight, or a completion under way.
-    busy: BTreeSet<u32>,
+    lanes: Lanes,
     sequence: u32,
-    /// Where among the lanes the next claim begins.
-    turn: u32,
     call: Call,
 }
 
@@ -134,10 +134,8 @@ pub(super) async fn run(
         account,
         outlets: Vec::new(),
         flights: HashMap::new(),
-        waiting: (0..ESME_LANES).collect(),
-        busy: BTreeSet::new(),
+        lanes: Lanes::new(Instant::now()),
         sequence: 0,
-        turn: 0,
         // What was queued before the server began may wait for it.
         call: Call { is_due: true, next: Instant::now(), wait: CALL_AGAIN.0 },
     };
@@ -152,11 +150,13 @@ pub(super) async fn run(
             },
             _ = tick.tick() => deliverer.tick(),
         }
-        while let Ok(event) = events.try_recv() {
-            if matches!(event, AccountEvent::Closed) {
-                return;
+        // Not without end: more may come as fast as they are handled.
+        for _ in 0..EVENTS {
+            match events.try_recv() {
+                Ok(AccountEvent::Closed) => return,
+                Ok(event) => deliverer.handle(event),
+                Err(_) => break,
             }
-            deliverer.handle(event);
         }
         if !*stopping.borrow_and_update() {
             deliverer.deliver().await;
@@ -170,7 +170,7 @@ impl Deliverer {
             AccountEvent::Bound(outlet) => {
                 self.outlets.push(outlet);
                 self.call = Call { is_due: false, next: Instant::now(), wait: CALL_AGAIN.0 };
-                self.look();
+                self.lanes.look(Instant::now());
             }
             AccountEvent::Gone(session) => {
                 self.outlets.retain(|outlet| outlet.session != session);
@@ -182,7 +182,8 @@ impl Deliverer {
                     self.land(key, Landing::Lost);
                 }
             }
-            AccountEvent::Answered { session, sequence, status } => {
+            AccountEvent::Answered { session, sequence, status, place } => {
+                drop(place);
                 if let Some(outlet) = self.outlets.iter_mut().find(|outlet| outlet.session == session) {
                     outlet.silent.0 = 0;
                 }
@@ -191,28 +192,13 @@ impl Deliverer {
             AccountEvent::Alert(alert) => self.alert(&alert),
             AccountEvent::Ready(station) => {
                 self.call.is_due |= self.outlets.is_empty();
-                let lane = lane_of(station);
-                if !self.busy.contains(&lane) {
-                    self.waiting.insert(lane);
-                } else {
-                    // Its completion looks again.
-                }
+                self.lanes.ready(lane_of(station), Instant::now());
             }
-            AccountEvent::Look => self.look(),
-            AccountEvent::Completed { station, more } => {
-                let lane = lane_of(station);
-                self.busy.remove(&lane);
-                if more {
-                    self.waiting.insert(lane);
-                }
-            }
+            AccountEvent::Look => self.lanes.look(Instant::now()),
+            AccountEvent::LookAgain => self.lanes.look_again(Instant::now()),
+            AccountEvent::Completed { station, more } => self.lanes.completed(lane_of(station), more),
             AccountEvent::Closed => {}
         }
-    }
-
-    /// All lanes without anything in flight may have something.
-    fn look(&mut self) {
-        self.waiting = (0..ESME_LANES).filter(|lane| !self.busy.contains(lane)).collect();
     }
 
     fn tick(&mut self) {
@@ -235,7 +221,11 @@ impl Deliverer {
         let window = self.account.window_and_rate().0;
         self.outlets.iter_mut().for_each(|outlet| outlet.window = window);
         if !self.outlets.is_empty() {
-            self.look();
+            // What another process has put there nobody tells.
+            match self.front.store.store().is_shared() {
+                true => self.lanes.look(Instant::now()),
+                false => self.lanes.look_again(Instant::now()),
+            }
         } else if self.call.is_due && self.call.next <= Instant::now() {
             self.call();
         }
@@ -269,15 +259,11 @@ impl Deliverer {
 
     /// Claims and sends as much as there is room for.
     async fn deliver(&mut self) {
-        while self.outlet().is_some() && !self.waiting.is_empty() {
+        while self.outlet().is_some() && self.lanes.is_any_waiting() {
             let room: usize = self.outlets.iter().map(Outlet::room).sum();
             let most = room.min(CLAIM_MAX);
-            // Round all lanes, so that the last gets its turn as the first does.
-            let after = self.waiting.range(self.turn..).chain(self.waiting.range(..self.turn));
-            let lanes: Vec<u32> = after.take(most).copied().collect();
-            self.turn = lanes.last().map_or(0, |lane| (lane + 1) % ESME_LANES);
-            let stations = lanes.iter().map(|&lane| StationKey::lane(self.account.number, lane)).collect();
-            lanes.iter().for_each(|lane| _ = self.waiting.remove(lane));
+            let lanes = self.lanes.take(most).into_iter();
+            let stations = lanes.map(|lane| StationKey::lane(self.account.number, lane)).collect();
             let now_us = self.front.clock.now_us();
             let claim =
                 Operation::Claim { channel: Channel::Stations(stations), spread: 0, max: most, now_us };
@@ -295,7 +281,7 @@ impl Deliverer {
 
     /// Sends a message to a session.
     fn send(&mut self, delivery: Delivery) {
-        self.busy.insert(lane_of(delivery.station));
+        self.lanes.sent(lane_of(delivery.station));
         self.sequence = if self.sequence >= 0x3fff_ffff { 1 } else { self.sequence + 1 };
         let sequence = self.sequence;
         let sent = self.outlet().and_then(|outlet| {

@@ -451,6 +451,14 @@ impl Front {
         accounts.by_number.values().for_each(|account| account.tell(AccountEvent::Look));
     }
 
+    /// What waited for another attempt may be ready, somewhere.
+    pub(super) fn look_again(&self) {
+        self.mobiles.notify_one();
+        self.peers.wake_all();
+        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        accounts.by_number.values().for_each(|account| account.tell(AccountEvent::LookAgain));
+    }
+
     /// Whether the server ends, and how to hear of it.
     pub(super) fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.subscribe()

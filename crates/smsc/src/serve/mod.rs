@@ -11,7 +11,7 @@
 //!   connections there may be at all.
 //! - `authenticator`: passwords; `brake`: guesses at them.
 //! - `turns`: who submits next.
-//! - `account`: what is delivered to an application, over all its sessions.
+//! - `account`: what is delivered to an application, over all its sessions; `lanes`: where to look.
 //! - `network`: what is delivered to mobiles.
 //! - `trace`: the centres that a message has passed.
 //! - `peer`: what goes through other centres, and comes from them; `route` says which way.
@@ -23,12 +23,14 @@
 //! not answered, or is delivered again.
 
 mod account;
+mod answers;
 mod authenticator;
 mod brake;
 mod config;
 mod descriptors;
 mod front;
 mod gauges;
+mod lanes;
 mod log;
 mod lookup;
 mod metrics;

@@ -1,6 +1,7 @@
 //! One connection: a task that reads PDUs, and one that writes answers and deliveries.
 
 use super::account::{AccountEvent, Outlet};
+use super::answers::Answers;
 use super::front::{Account, Front, UnderWay};
 use super::places::UnboundConnection;
 use super::sessions::Place;
@@ -102,6 +103,7 @@ pub(super) async fn run(
         enquiry: 0,
         dead: Arc::new(AtomicBool::new(false)),
         deliveries,
+        answers: Answers::new(),
         turn: Mutex::default(),
         left: AtomicU32::new(0),
     };
@@ -171,6 +173,8 @@ struct Session {
     dead: Arc<AtomicBool>,
     /// Deliveries without an answer.
     deliveries: Arc<AtomicUsize>,
+    /// Room for the answers to them.
+    answers: Answers,
     /// The turn to submit that it has, and how many messages that is still good for.
     turn: Mutex<Option<Turn>>,
     left: AtomicU32,
@@ -346,7 +350,7 @@ impl Session {
             _ => {}
         }
         if command.is_response() {
-            self.answered(command, header);
+            self.answered(command, header).await;
             return Next::On;
         }
         let Some(bound) = &self.bound else {
@@ -368,17 +372,23 @@ impl Session {
     }
 
     /// An answer to something that the centre has sent.
-    fn answered(&self, command: Command, header: Header) {
+    async fn answered(&self, command: Command, header: Header) {
         let Some(bound) = &self.bound else { return };
         let is_answer =
             matches!(command, Command::DeliverSmResp | Command::DataSmResp | Command::GenericNack);
         if is_answer && bound.kind.receives() {
             // Who could not read a message has not taken it, whatever the status says.
             let is_nack = command == Command::GenericNack && header.status == Status::Ok as u32;
+            if self.answers.is_full() {
+                // Others submit while its account's task catches up.
+                self.give_turn();
+            }
+            let Some(place) = self.answers.place().await else { return };
             bound.account.tell(AccountEvent::Answered {
                 session: self.number,
                 sequence: header.sequence,
                 status: if is_nack { Status::Unknown as u32 } else { header.status },
+                place,
             });
         }
     }

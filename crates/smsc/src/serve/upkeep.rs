@@ -95,7 +95,8 @@ fn timers(front: &Front) -> Result<(), StoreError> {
     while !front.has_ended() {
         let now_us = front.clock.now_us();
         let mut done = count(&mut *session, Operation::ReleaseScheduled { now_us, max: BATCH })?;
-        done += count(&mut *session, Operation::WakeDue { now_us, max: BATCH })?;
+        let woken = count(&mut *session, Operation::WakeDue { now_us, max: BATCH })?;
+        done += woken;
         if now_us >= sweep_us {
             let expire = Operation::Expire { from: place, now_us, max: BATCH };
             let Outcome::Swept { count, next, .. } = session.call(expire)? else {
@@ -112,8 +113,10 @@ fn timers(front: &Front) -> Result<(), StoreError> {
             leases_us = if freed + overdue == 0 { now_us + LEASES_US } else { now_us };
             done += freed + overdue;
         }
-        if done > 0 {
+        if done > woken {
             front.look_everywhere();
+        } else if woken > 0 {
+            front.look_again();
         } else {
             std::thread::sleep(TICK);
         }

@@ -33,6 +33,8 @@ pub(super) async fn run(front: Arc<Front>, timeout: Option<Duration>) {
         if !is_silent && !longest.is_zero() && !front.has_failed() {
             let message = format!("it answers again, after {:.1} s", longest.as_secs_f32());
             front.log.at(Level::Info, "store_answers").text("message", &message);
+            // What was said to come has come by now.
+            front.look_everywhere();
         }
         longest = if is_silent { waited } else { Duration::ZERO };
         tokio::time::sleep(LOOK).await;

@@ -58,7 +58,8 @@ impl Keeper {
     }
 }
 
-fn now_us() -> i64 {
+/// The time of day, µs.
+pub(super) fn now_us() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
 }

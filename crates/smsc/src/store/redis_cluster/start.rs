@@ -3,6 +3,7 @@
 use super::RedisClusterUrl;
 use super::cluster::{Address, Cluster};
 use super::connection::{Connection, Reply};
+use super::keeper::now_us;
 use crate::store::{Opening, StoreError};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -18,6 +19,11 @@ const REPLICAS: Duration = Duration::from_secs(10);
 const ELECTORS: usize = 3;
 /// The first version that has functions.
 const VERSION: (u32, u32) = (7, 0);
+
+/// How far a node's clock may be from that of this machine, µs. Processes free each other's claims
+/// by their own clocks once these are a minute old, and a delivery is waited for 45 s: two of them
+/// that are so far off to either side still leave it 50.
+const APART_US: i64 = 5_000_000;
 
 /// A cluster that may be used.
 pub(super) struct Started {
@@ -151,6 +157,7 @@ fn check_node(
     if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < VERSION {
         return Err(refused(format!("it is Redis {version}, and functions came with 7.0")));
     }
+    check_clock(cluster, node, &mut connection, remarks)?;
     let wanted = ["appendonly", "appendfsync", "min-replicas-to-write", "maxmemory-policy"];
     let mut words: Vec<&[u8]> = vec![b"CONFIG", b"GET"];
     words.extend(wanted.iter().map(|word| word.as_bytes()));
@@ -192,6 +199,47 @@ fn check_node(
     Err(refused(format!(
         "it would lose what was acknowledged: set {} (CONFIG SET, and redis.conf){hint}",
         lacks.join(", ")
+    )))
+}
+
+/// How far `node_us` is from a time between two others: more than 0 if it is ahead.
+fn apart_us(node_us: i64, (before_us, after_us): (i64, i64)) -> i64 {
+    if node_us < before_us { node_us - before_us } else { (node_us - after_us).max(0) }
+}
+
+/// Refuses a node whose clock is not that of this machine: that of another process that uses the
+/// store is then another, too, and whose is ahead takes what the other has in flight, again and again.
+fn check_clock(
+    cluster: &Cluster,
+    node: &Address,
+    connection: &mut Connection,
+    remarks: &mut Vec<String>,
+) -> Result<(), StoreError> {
+    let before_us = now_us();
+    let told = ask(cluster, connection, &[b"TIME"]);
+    let after_us = now_us();
+    let node_us = match told.as_ref().map(Reply::array) {
+        Ok([seconds, us]) => seconds.int().zip(us.int()).map(|(seconds, us)| seconds * 1_000_000 + us),
+        _ => None,
+    };
+    let Some(node_us) = node_us else {
+        remarks.push(format!(
+            "{}: node {} does not tell its time: that its clock is that of this machine could not be checked",
+            cluster.url,
+            name(node)
+        ));
+        return Ok(());
+    };
+    let apart_us = apart_us(node_us, (before_us, after_us));
+    if apart_us.abs() <= APART_US {
+        return Ok(());
+    }
+    let (seconds, side) =
+        (apart_us.unsigned_abs() as f64 / 1e6, if apart_us > 0 { "ahead of" } else { "behind" });
+    Err(cluster.refused(format!(
+        "node {}: its clock is {seconds:.1} s {side} that of this machine, and centres that share a store give each other's \
+         messages back by their clocks: set both, as by NTP, and start again",
+        name(node)
     )))
 }
 
@@ -326,4 +374,18 @@ pub(super) fn clear(cluster: &Cluster) -> Result<(), StoreError> {
         ask(cluster, &mut connection, &[b"UNLINK", &key]).map_err(&refused)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart_us;
+
+    /// Two centres whose clocks were two minutes apart took each other's messages in flight, and
+    /// delivered them twice, for as long as both ran. Nothing looked at clocks.
+    #[test]
+    fn a_clock_is_right_that_tells_a_time_between() {
+        for (node_us, apart) in [(10, 0), (15, 0), (20, 0), (9, -1), (21, 1), (120_000_020, 120_000_000)] {
+            assert_eq!(apart_us(node_us, (10, 20)), apart, "{node_us}");
+        }
+    }
 }
