@@ -343,7 +343,8 @@ fn text_behind_the_semicolon_of_a_logged_statement_is_left_out() {
     assert_eq!(texts(&records), expected);
     assert!(imported.warnings[0].contains("semicolon of 4 statements"), "{:?}", imported.warnings);
     // As `manage.py migrate` prints it: SQL that begins with a line end, and other lines between.
-    let log = "(0.002) \n            SELECT name FROM sqlite_master\n            ORDER BY name; args=None; alias=x\n\
+    let log = "Watching for file changes with StatReloader\n\
+        (0.002) \n            SELECT name FROM sqlite_master\n            ORDER BY name; args=None; alias=x\n\
         Operations to perform:\n  Apply all migrations: polls\n(0.000) BEGIN; args=None; alias=x\n\
         (0.004) CREATE TABLE \"q\" (\"id\"); args=None; alias=x\n(10.001)\n    SELECT \"id\" FROM \"q\"; args=()\n\
         (0.003) COMMIT; args=None; alias=x\n";
@@ -357,7 +358,7 @@ fn text_behind_the_semicolon_of_a_logged_statement_is_left_out() {
     ];
     assert_eq!(texts(&records), expected);
     let warnings = imported.warnings.join("\n");
-    assert!(warnings.contains("2 lines before") && warnings.contains("semicolon of 5 "), "{warnings}");
+    assert!(warnings.contains("3 lines before") && warnings.contains("semicolon of 5 "), "{warnings}");
     // Statements that stand as no other does may be the same again, or another thread's.
     for (log, words) in [
         ("(0.1) BEGIN; args=None\nCREATE TABLE t(a); (params None)\n(0.1) COMMIT;\n", "`CREATE TABLE t(a);`"),
