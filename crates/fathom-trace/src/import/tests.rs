@@ -212,6 +212,23 @@ fn androids_log_in_the_format_long_is_refused_with_the_format_to_take() {
     assert!(error.contains("adb logcat -v threadtime"), "{error}");
 }
 
+/// What happened: a pipe (`<(zcat log.gz)`, `/dev/stdin`) was read for its format and then opened
+/// again: the first 64 KiB of it were lost, and where what was left compiled, without a word.
+#[test]
+fn a_pipe_is_not_read_for_its_format() {
+    let place = Place::new();
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    std::io::Write::write_all(&mut writer, b"CREATE TABLE t(a);\nSELECT a FROM t;\n").expect("written");
+    drop(writer);
+    let path = PathBuf::from(format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader)));
+    let error = place.import(&path).expect_err("a pipe").to_string();
+    assert!(error.contains("is no file") && error.contains("--format"), "{error}");
+    let error = place.import_with(&path, Some(Format::PocketData), &[]).expect_err("twice").to_string();
+    assert!(error.contains("write it to a file"), "{error}");
+    let (_, records) = place.import_with(&path, Some(Format::Script), &[]).expect("imported");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a)", "SELECT a FROM t"]);
+}
+
 #[test]
 fn a_script_is_one_connection_and_its_errors_name_the_line() {
     let place = Place::new();
