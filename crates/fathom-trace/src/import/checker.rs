@@ -50,6 +50,18 @@ impl Checker {
         }
     }
 
+    /// Begins or ends a transaction, as the statement says, where all of the log is one connection;
+    /// gives what is wrong where it cannot.
+    pub fn transaction(&self, database: u32, sql: &str) -> Option<String> {
+        let (_, connection) = self.databases.get(&database)?;
+        match compile(connection, sql) {
+            Ok(Compilation::Ready(mut statement)) => {
+                execute(connection, &mut statement, Verb::of(sql)).problem()
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a statement compiles; what does not is added to the bad ones.
     pub fn is_good(&mut self, database: u32, sql: &str, path: &Path, line: u64, bad: &mut BadOnes) -> bool {
         let Some((private, connection)) = self.databases.get_mut(&database) else { return true };

@@ -177,6 +177,13 @@ impl Log<'_> {
         if sql.is_empty() || !self.checker.is_good(self.database, sql, self.path, line, self.bad) {
             return Ok(());
         }
+        // A replay would end there.
+        if matches!(Verb::of(sql), Verb::Begin | Verb::Commit | Verb::Rollback)
+            && let Some(problem) = self.checker.transaction(self.database, sql)
+        {
+            self.bad.add(self.path, line, sql, &problem);
+            return Ok(());
+        }
         self.statements += 1;
         self.with_parameters += u64::from(tokens(sql).any(|token| token.kind == TokenKind::Parameter));
         super::script::execute(self.assembler, self.starts, self.connection, sql)

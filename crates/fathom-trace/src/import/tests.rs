@@ -229,6 +229,22 @@ fn a_pipe_is_not_read_for_its_format() {
     assert_eq!(texts(&records), ["CREATE TABLE t(a)", "SELECT a FROM t"]);
 }
 
+/// What happened: a log of several connections was imported as one, and the replay ended at the
+/// second BEGIN. Now that is told where the log is read, by its line.
+#[test]
+fn transactions_of_several_connections_are_none_of_one() {
+    let place = Place::new();
+    let log = "[1] CREATE TABLE t(a)\n[1] SAVEPOINT s\n[1] RELEASE s\n[1] BEGIN\n[2] BEGIN IMMEDIATE\n\
+        [1] SAVEPOINT s\n[1] ROLLBACK TO s\n[2] INSERT INTO t VALUES (1)\n[2] COMMIT\n[1] END\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("two connections").to_string();
+    assert!(error.contains("2 texts are"), "{error}");
+    assert!(error.contains("app.log:5: ") && error.contains("app.log:10: "), "{error}");
+    assert!(error.contains("need a .sql file for each of them"), "{error}");
+    let one: Vec<&str> = log.lines().filter(|line| line.starts_with("[1]")).collect();
+    let (imported, _) = place.import(&place.write("app.log", &one.join("\n"))).expect("imported");
+    assert_eq!((imported.statements, imported.warnings.len()), (7, 0), "{:?}", imported.warnings);
+}
+
 #[test]
 fn a_script_is_one_connection_and_its_errors_name_the_line() {
     let place = Place::new();
