@@ -184,7 +184,12 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
         "pread64" | "pread" | "preadv" | "preadv2" => {
             RawCall::Read { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
         }
-        "lseek" | "_llseek" => RawCall::Seek { descriptor: number(0)?, to: u64::try_from(result).ok()? },
+        "lseek" => RawCall::Seek { descriptor: number(0)?, to: u64::try_from(result).ok()? },
+        // Of 32 bits: it gives 0, and the offset in its third argument, `[4096]`.
+        "_llseek" => {
+            let to = arguments.get(2)?.strip_prefix('[')?.strip_suffix(']')?.parse().ok()?;
+            RawCall::Seek { descriptor: number(0)?, to }
+        }
         "ftruncate" | "ftruncate64" => RawCall::Truncate { descriptor: number(0)?, bytes: size(1)? },
         "fsync" => RawCall::Sync { descriptor: number(0)?, is_data: false },
         "fdatasync" => RawCall::Sync { descriptor: number(0)?, is_data: true },

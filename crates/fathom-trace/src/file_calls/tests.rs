@@ -85,6 +85,20 @@ fn straces_relative_times_are_added_up() {
     assert!(matches!(calls(&imported)[0].3, Call::Open) && matches!(calls(&imported)[3].3, Call::Close));
 }
 
+/// What happened: programs of 32 bits seek by `_llseek`, whose result is 0 wherever it goes. All that
+/// was written after one was taken to be written at the file's start.
+#[test]
+fn a_seek_of_32_bits_goes_to_where_its_argument_says() {
+    let recording = "open(\"/tmp/a.db\", O_RDWR|O_LARGEFILE) = 3\n\
+        _llseek(3, 5000000000, [5000000000], SEEK_SET) = 0\nwrite(3, \"big\", 3) = 3\n\
+        _llseek(3, 0, [8192], SEEK_END)          = 0\nwrite(3, \"x\"..., 10) = 10\n\
+        _llseek(3, 0, 0x7ffd, SEEK_SET) = -1 EINVAL (Invalid argument)\nwrite(3, \"x\", 1) = 1\n";
+    let imported = imported(recording);
+    let writes: Vec<Call> = imported.recording.calls.iter().skip(1).map(|made| made.call).collect();
+    let write = |offset, bytes| Call::Write { offset, bytes };
+    assert_eq!(writes, [write(5_000_000_000, 3), write(8192, 10), write(8202, 1)]);
+}
+
 /// What happened: the line with which Android Studio says that a process has started was taken for
 /// one of strace, and the log for a recording of file calls.
 #[test]
