@@ -17,12 +17,12 @@ static Blob **place_of(sqlite3_blob *handle) {
   return at;
 }
 
-/* `bits`: 1, it may be written. The lock is held. */
-static void put_blob(Connection *connection, uint32_t number, int call, uint64_t start, uint64_t end, uint64_t bits, int64_t place,
-                     int64_t bytes, int code, Text *texts, int text_count) {
-  settle(connection);
-  texts[0] = message_of(connection->db, &code);
-  if (!real.get_autocommit(connection->db)) bits |= 2;
+/* `db`: null where it may be gone. `bits`: 1, it may be written. The lock is held. */
+static void put_blob(Connection *connection, sqlite3 *db, uint32_t number, int call, uint64_t start, uint64_t end, uint64_t bits,
+                     int64_t place, int64_t bytes, int code, Text *texts, int text_count) {
+  if (db) settle(connection);
+  texts[0] = message_of(db, &code);
+  if (db && !real.get_autocommit(db)) bits |= 2;
   uint64_t words[] = {number | (uint64_t)call << 32, bits, (uint64_t)place, (uint64_t)bytes, (uint64_t)(int64_t)code};
   put(TAG_BLOB, connection, start, end, words, 5, texts, text_count);
 }
@@ -31,10 +31,10 @@ static void called(sqlite3_blob *handle, int call, uint64_t start, int64_t place
   uint64_t end = now_ns();
   spool_lock();
   Blob *blob = *place_of(handle);
-  /* A zombie of sqlite3_close_v2 lives on with its blobs; to the trace it is closed. */
-  if (blob && blob->connection->db) {
+  if (blob) {
     Text texts[2] = {{NULL, 0}, data};
-    put_blob(blob->connection, blob->number, call, start, end, 0, place, bytes, code, texts, call == CALL_WRITE ? 2 : 1);
+    put_blob(blob->connection, blob->connection->db, blob->number, call, start, end, 0, place, bytes, code, texts,
+             call == CALL_WRITE ? 2 : 1);
   }
   spool_unlock();
 }
@@ -60,7 +60,7 @@ SQLITE_API int sqlite3_blob_open(sqlite3 *db, const char *schema, const char *ta
       *bucket = fresh;
       connection->blobs++, connection->statements++;
     }
-    put_blob(connection, number, CALL_OPEN, start, end, writes ? 1 : 0, row, bytes, result, texts, 4);
+    put_blob(connection, db, number, CALL_OPEN, start, end, writes ? 1 : 0, row, bytes, result, texts, 4);
   }
   spool_unlock();
   return result;
@@ -116,8 +116,11 @@ SQLITE_API int sqlite3_blob_close(sqlite3_blob *handle) {
   spool_lock();
   Connection *connection = blob->connection;
   Text message;
-  if (connection->db) put_blob(connection, blob->number, CALL_CLOSE, start, end, 0, 0, 0, result, &message, 1);
+  /* The last blob of a connection that was closed before takes the connection with it. */
+  sqlite3 *db = connection->is_closed ? NULL : connection->db;
+  put_blob(connection, db, blob->number, CALL_CLOSE, start, end, 0, 0, 0, result, &message, 1);
   connection->statements--;
+  if (connection->is_closed && !connection->statements) put_close(connection, end, now_ns());
   release(connection);
   spool_unlock();
   free(blob);

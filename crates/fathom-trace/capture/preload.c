@@ -302,12 +302,22 @@ static Connection *take_out(sqlite3 *db) {
   return connection;
 }
 
-static int close_with(sqlite3 *db, int (*close)(sqlite3 *), int is_recorded) {
+void put_close(Connection *connection, uint64_t start, uint64_t end) {
+  uint64_t words[] = {SQLITE_OK};
+  put(TAG_CLOSE, connection, start, end, words, 1, &(Text){NULL, 0}, 1);
+  connection->db = NULL;
+}
+
+/* `keeps`: sqlite3_close_v2. With a statement or blob that lives, SQLite closes the connection when that ends, and till then it
+ * does what it is told (garbage-collected languages end statements later); so it is recorded. */
+static int close_with(sqlite3 *db, int (*close)(sqlite3 *), int is_recorded, int keeps) {
   int result;
   if (!db || !is_recorded) return WITHIN(close(db));
   spool_lock();
   settle(connection_of(db));
   Connection *connection = take_out(db);
+  /* Before the call: another thread may end the last statement meanwhile. The count keeps the connection here. */
+  if (connection && keeps) connection->is_closed = 1, connection->statements++;
   spool_unlock();
   uint64_t start = now_ns();
   WITHIN(close(db));
@@ -315,15 +325,19 @@ static int close_with(sqlite3 *db, int (*close)(sqlite3 *), int is_recorded) {
   if (!connection) return result;
   sqlite3_mutex *mutex = result == SQLITE_OK ? NULL : enter(db);
   spool_lock();
-  int code = result;
-  Text message = message_of(result == SQLITE_OK ? NULL : db, &code);
-  uint64_t words[] = {(uint64_t)(int64_t)code};
-  put(TAG_CLOSE, connection, start, end, words, 1, &message, 1);
+  if (keeps) connection->statements--;
   if (result == SQLITE_OK) {
-    connection->db = NULL;
-    release(connection);
+    if (!keeps || !connection->statements) {
+      put_close(connection, start, end);
+      release(connection);
+    }
   } else {
+    int code = result;
+    Text message = message_of(db, &code);
+    uint64_t words[] = {(uint64_t)(int64_t)code};
+    put(TAG_CLOSE, connection, start, end, words, 1, &message, 1);
     Connection **bucket = &connections[bucket_of(db)];
+    connection->is_closed = 0;
     connection->next = *bucket, *bucket = connection;
   }
   spool_unlock();
@@ -334,13 +348,13 @@ static int close_with(sqlite3 *db, int (*close)(sqlite3 *), int is_recorded) {
 SQLITE_API int sqlite3_close(sqlite3 *db) {
   int is_recorded = recorded();
   NEED(close);
-  return close_with(db, real.close, is_recorded);
+  return close_with(db, real.close, is_recorded, 0);
 }
 
 SQLITE_API int sqlite3_close_v2(sqlite3 *db) {
   int is_recorded = recorded();
   NEED(close_v2);
-  return close_with(db, real.close_v2, is_recorded);
+  return close_with(db, real.close_v2, is_recorded, 1);
 }
 
 /* ── Preparing ── */
@@ -710,7 +724,7 @@ SQLITE_API int sqlite3_finalize(sqlite3_stmt *handle) {
   Statement *statement = statement_of(handle);
   Connection *connection = statement ? statement->connection : NULL;
   /* The last statement of a connection that was closed before takes the connection and its mutex with it. */
-  int is_open = connection && connection->db;
+  int is_open = connection && connection->db && !connection->is_closed;
   int is_running = 0;
   uint64_t start = now_ns(), words[] = {statement ? statement->number : 0};
   if (statement) {
@@ -724,8 +738,10 @@ SQLITE_API int sqlite3_finalize(sqlite3_stmt *handle) {
   WITHIN(real.finalize(handle));
   if (connection) {
     spool_lock();
-    put(TAG_FINALIZE, connection, start, is_running ? now_ns() : start, words, 1, NULL, 0);
+    uint64_t end = is_running ? now_ns() : start;
+    put(TAG_FINALIZE, connection, start, end, words, 1, NULL, 0);
     connection->statements--;
+    if (connection->is_closed && !connection->statements) put_close(connection, end, now_ns());
     release(connection);
     spool_unlock();
   }

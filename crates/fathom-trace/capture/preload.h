@@ -16,6 +16,7 @@ typedef struct Connection {
   sqlite3 *db;
   uint32_t number, handles, blobs;
   uint32_t statements; /* statements and blobs that live */
+  unsigned char is_closed; /* by sqlite3_close_v2; what lives keeps SQLite's own open */
   Statement *pending; /* has steps that are not recorded yet */
   Schema *attached;
 } Connection;
@@ -56,6 +57,8 @@ void put(int tag, const Connection *connection, uint64_t start, uint64_t end, co
 Text message_of(sqlite3 *db, int *code);
 /* Records the rows that were only counted so far: before any other call on the connection. */
 void settle(Connection *connection);
+/* Records that a connection is gone. */
+void put_close(Connection *connection, uint64_t start, uint64_t end);
 /* Forgets a connection that is closed and has nothing left. */
 void release(Connection *connection);
 

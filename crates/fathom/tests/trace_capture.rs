@@ -149,6 +149,39 @@ fn an_sqlite_inside_a_program_that_a_script_starts_is_found() {
     end.exits(1).says("called no shared libsqlite3.so");
 }
 
+/// What happened: a program that went on with a statement after `sqlite3_close_v2` crashed within the
+/// capture library, which asked the connection that it had forgotten. Such a connection is now closed
+/// in the trace where SQLite closes it: when its last statement or blob ends.
+#[test]
+fn statements_that_outlive_their_connections_close_are_captured() {
+    let Some(place) = with_program("zombie.c") else { return };
+    let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", "./app"]);
+    let codes = "0 0 5 0 0 101 0 0 101 0 0 101 0 100 100 100 100 0 100 0 0 0 0 0 0 0 \n";
+    assert_eq!(end.exits(0).stdout, codes, "what SQLite says is what the program sees");
+    let records = records(&place.path("a.trace"));
+    let mut ends = Vec::new();
+    for record in &records {
+        if let Record::Event(Event { connection, action, .. }) = record {
+            match action {
+                Action::Close { outcome } => ends.push((*connection, "close", outcome.code)),
+                Action::Finalize { .. } => ends.push((*connection, "finalize", 0)),
+                Action::Blob(Blob { call: BlobCall::Close, .. }) => ends.push((*connection, "blob", 0)),
+                _ => {}
+            }
+        }
+    }
+    let of = |connection: u32| -> Vec<(&'static str, i32)> {
+        let ours = ends.iter().filter(|(of, ..)| *of == connection);
+        ours.map(|(_, end, code)| (*end, *code)).collect()
+    };
+    let finalized = ("finalize", 0);
+    let first = [finalized, finalized, ("close", 5), finalized, finalized, ("close", 0)];
+    assert_eq!(of(0), first);
+    assert_eq!(of(1), [("blob", 0), ("close", 0)]);
+    assert_eq!(of(2), [finalized, ("close", 0)]);
+    comes_to_the_same(&place, "a.trace", &["zombie.db"]);
+}
+
 #[test]
 fn incremental_blobs_are_captured_counted_made_anonymous_and_replayed() {
     let Some(place) = with_program("blobs.c") else { return };

@@ -17,6 +17,7 @@
 //! (offset, bytes), `fsync`, `fdatasync`, `truncate` (bytes), `open`, `close`, `stat`, `unlink`.
 //! Calls stand in the order of their times.
 
+mod descriptors;
 mod mobigen;
 mod recording;
 mod strace;

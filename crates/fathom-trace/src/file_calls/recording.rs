@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::descriptors::{Descriptor, Descriptors};
 use super::{Call, CalledFile, FileCalls, ImportedCalls, RecordedCall};
 
 /// A call as it is recorded; only such as succeeded.
@@ -63,38 +64,83 @@ pub enum RawCall {
         from: String,
         to: String,
     },
+    /// Another thread begins, with the same descriptors, or as a process with a copy of them.
+    Begin {
+        thread: u32,
+        shares: bool,
+    },
 }
 
-/// A descriptor.
-#[derive(Clone, Copy, Debug)]
-struct Descriptor {
-    file: u32,
-    offset: u64,
-    appends: bool,
+impl RawCall {
+    /// The descriptor that it is on, and whether nothing but a file has such calls.
+    fn on(&self) -> Option<(i64, bool)> {
+        match self {
+            RawCall::Write { descriptor, at, .. } | RawCall::Read { descriptor, at, .. } => {
+                Some((*descriptor, at.is_some()))
+            }
+            RawCall::Seek { descriptor, .. }
+            | RawCall::Truncate { descriptor, .. }
+            | RawCall::Sync { descriptor, .. } => Some((*descriptor, true)),
+            RawCall::Stat { descriptor } | RawCall::Close { descriptor } => Some((*descriptor, false)),
+            RawCall::Copy { of, .. } => Some((*of, false)),
+            _ => None,
+        }
+    }
+}
+
+/// A call, with its time in µs, its thread, and the number of the path that its line tells.
+struct ReadCall {
+    at_us: u64,
+    thread: u32,
+    path: Option<u32>,
+    call: RawCall,
 }
 
 /// What is known at the moment.
 #[derive(Default)]
 pub struct Recorder {
     /// All calls, to be put into the order of their times: mobigen writes thread after thread.
-    recorded: Vec<(u64, u32, RawCall)>,
+    recorded: Vec<ReadCall>,
+    /// Paths of descriptors, and their numbers.
+    paths: Vec<String>,
+    number_of: HashMap<String, u32>,
+    begun: HashMap<u32, (u32, bool)>,
 }
 
 impl Recorder {
     /// Takes a call of a thread, at a time in µs.
     pub fn add(&mut self, at_us: u64, thread: u32, recorded: RawCall) {
-        self.recorded.push((at_us, thread, recorded));
+        self.add_with_path(at_us, thread, None, recorded);
+    }
+
+    /// The same of which the line tells the path of the descriptor that it is on, or opens.
+    pub fn add_with_path(&mut self, at_us: u64, thread: u32, path: Option<&str>, call: RawCall) {
+        if let RawCall::Begin { thread: child, shares } = call {
+            self.begun.insert(child, (thread, shares));
+        }
+        let path = path.map(|path| match self.number_of.get(path) {
+            Some(number) => *number,
+            None => {
+                let number = self.paths.len() as u32;
+                self.paths.push(path.to_owned());
+                self.number_of.insert(path.to_owned(), number);
+                number
+            }
+        });
+        self.recorded.push(ReadCall { at_us, thread, path, call });
     }
 
     /// All calls on files.
     pub fn finish(self) -> ImportedCalls {
         let mut recorded = self.recorded;
-        recorded.sort_by_key(|(at_us, ..)| *at_us);
-        let zero_us = recorded.first().map_or(0, |(at_us, ..)| *at_us);
-        let mut files = Files::default();
-        for (at_us, thread, recorded) in recorded {
+        recorded.sort_by_key(|read| read.at_us);
+        let zero_us = recorded.first().map_or(0, |read| read.at_us);
+        let mut files = Files::new(self.begun);
+        for ReadCall { at_us, thread, path, call } in recorded {
             let at_us = at_us - zero_us;
-            if let Some((file, call)) = files.call(recorded) {
+            let path = path.and_then(|number| self.paths.get(number as usize));
+            files.descriptors.enter(thread);
+            if let Some((file, call)) = files.call_on(path.map(String::as_str), call) {
                 files.recording.calls.push(RecordedCall { thread, at_us, file, call });
             }
         }
@@ -109,17 +155,27 @@ impl Recorder {
     }
 }
 
-#[derive(Default)]
 struct Files {
     recording: FileCalls,
     /// Length of each file, and how far it was written.
     lengths: Vec<u64>,
+    /// A file may have several: as it was opened, and as its descriptor is shown.
     by_path: HashMap<String, u32>,
-    descriptors: HashMap<i64, Option<Descriptor>>,
+    descriptors: Descriptors,
     unknown: u64,
 }
 
 impl Files {
+    fn new(begun: HashMap<u32, (u32, bool)>) -> Files {
+        Files {
+            recording: FileCalls::default(),
+            lengths: Vec::new(),
+            by_path: HashMap::new(),
+            descriptors: Descriptors::new(begun),
+            unknown: 0,
+        }
+    }
+
     fn new_file(&mut self, name: &str) -> u32 {
         let number = self.recording.files.len() as u32;
         self.recording.files.push(CalledFile { name: name.to_owned(), start_bytes: 0 });
@@ -130,20 +186,78 @@ impl Files {
     /// A descriptor that is used without having been opened: what a program had open when the
     /// recording began.
     fn descriptor(&mut self, descriptor: i64, is_file: bool) -> Option<&mut Descriptor> {
-        if !self.descriptors.contains_key(&descriptor) && is_file {
+        if !self.descriptors.is_open(descriptor) && is_file {
             let file = self.new_file(&format!("descriptor {descriptor}, opened before"));
-            self.descriptors.insert(descriptor, Some(Descriptor { file, offset: 0, appends: false }));
+            self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends: false }));
         }
-        match self.descriptors.get_mut(&descriptor) {
-            Some(Some(known)) => Some(known),
-            _ => {
-                self.unknown += 1;
-                None
-            }
+        let known = self.descriptors.file(descriptor);
+        if known.is_none() {
+            self.unknown += 1;
         }
+        known
     }
 
-    /// What a recorded call is on files; none where it is on none.
+    /// A descriptor whose path a line tells is that file's, whatever was known of it: nothing may
+    /// have been recorded of its opening, or of the process that has it.
+    fn follow(&mut self, descriptor: i64, is_file: bool, path: &str) {
+        let named = self.by_path.get(path).copied();
+        let known = self.descriptors.file(descriptor).map(|known| known.file);
+        let is_no_file = known.is_none() && self.descriptors.is_open(descriptor);
+        if is_no_file || (known.is_some() && known == named) {
+            return;
+        }
+        if named.is_none()
+            && let Some(file) = known
+            && self.is_relative_of(file, path)
+        {
+            self.by_path.insert(path.to_owned(), file);
+            return;
+        }
+        let file = match named {
+            Some(file) => file,
+            None if is_file => {
+                let file = self.new_file(path);
+                self.by_path.insert(path.to_owned(), file);
+                file
+            }
+            None => {
+                self.descriptors.remove(descriptor);
+                return;
+            }
+        };
+        self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends: false }));
+    }
+
+    /// Whether all that is known of a file is a relative path that this one may be: it was renamed by
+    /// one.
+    fn is_relative_of(&self, file: u32, path: &str) -> bool {
+        let mut names = self.by_path.iter().filter(|(_, known)| **known == file).map(|(name, _)| name);
+        let is_end =
+            |name: &String| path.strip_suffix(name.as_str()).is_some_and(|before| before.ends_with('/'));
+        names.clone().any(is_end) && names.all(|name| !name.starts_with('/'))
+    }
+
+    /// What a recorded call is on files, where its line tells the path of its descriptor or does
+    /// not; none where it is on none.
+    fn call_on(&mut self, path: Option<&str>, recorded: RawCall) -> Option<(u32, Call)> {
+        if let (Some(path), Some((descriptor, is_file))) = (path, recorded.on()) {
+            self.follow(descriptor, is_file, path);
+        }
+        if let (Some(shown), RawCall::Open { path: Some(path), .. }) = (path, &recorded) {
+            // Of two directories the same relative path is two files.
+            match self.by_path.get(shown).copied() {
+                Some(file) => self.by_path.insert(path.clone(), file),
+                None => self.by_path.remove(path),
+            };
+        }
+        let made = self.call(recorded);
+        if let (Some(shown), Some((file, Call::Open | Call::Truncate { .. }))) = (path, made) {
+            self.by_path.insert(shown.to_owned(), file);
+        }
+        made
+    }
+
+    /// The same without a path.
     fn call(&mut self, recorded: RawCall) -> Option<(u32, Call)> {
         match recorded {
             RawCall::Open { path, descriptor, appends, truncates } => {
@@ -152,7 +266,7 @@ impl Files {
                 if let Some(path) = path {
                     self.by_path.insert(path, file);
                 }
-                self.descriptors.insert(descriptor, Some(Descriptor { file, offset: 0, appends }));
+                self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends }));
                 if truncates && self.lengths[file as usize] > 0 {
                     self.lengths[file as usize] = 0;
                     return Some((file, Call::Truncate { bytes: 0 }));
@@ -160,16 +274,18 @@ impl Files {
                 Some((file, Call::Open))
             }
             RawCall::NoFile { descriptor } => {
-                self.descriptors.insert(descriptor, None);
+                self.descriptors.set(descriptor, None);
                 None
             }
             RawCall::Copy { of, descriptor } => {
-                let known = self.descriptors.get(&of).copied().flatten();
-                self.descriptors.insert(descriptor, known);
+                let known = self.descriptors.file(of).copied();
+                self.descriptors.set(descriptor, known);
                 None
             }
-            RawCall::Close { descriptor } => {
-                Some((self.descriptors.remove(&descriptor).flatten()?.file, Call::Close))
+            RawCall::Close { descriptor } => Some((self.descriptors.remove(descriptor)?.file, Call::Close)),
+            RawCall::Begin { thread, .. } => {
+                self.descriptors.begin(thread);
+                None
             }
             RawCall::Write { descriptor, at, bytes } => {
                 let known = *self.descriptor(descriptor, at.is_some())?;
@@ -215,15 +331,20 @@ impl Files {
                     None
                 }
             },
-            RawCall::Unlink { path } => match self.by_path.remove(&path) {
-                Some(file) => Some((file, Call::Unlink)),
+            RawCall::Unlink { path } => match self.by_path.get(&path).copied() {
+                Some(file) => {
+                    self.by_path.retain(|_, known| *known != file);
+                    Some((file, Call::Unlink))
+                }
                 None => {
                     self.unknown += 1;
                     None
                 }
             },
             RawCall::Rename { from, to } => {
-                let file = self.by_path.remove(&from)?;
+                let file = self.by_path.get(&from).copied()?;
+                let replaced = self.by_path.get(&to).copied();
+                self.by_path.retain(|_, known| *known != file && Some(*known) != replaced);
                 self.by_path.insert(to, file);
                 None
             }
@@ -232,7 +353,7 @@ impl Files {
 
     fn move_to(&mut self, descriptor: i64, at: Option<u64>, end: u64) {
         if at.is_none()
-            && let Some(Some(known)) = self.descriptors.get_mut(&descriptor)
+            && let Some(known) = self.descriptors.file(descriptor)
         {
             known.offset = end;
         }

@@ -71,7 +71,7 @@ fn is_of_the_day(line: &str) -> bool {
 
 fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     match recorded(call) {
-        StraceLine::Call(recorded) => recorder.add(at_us, thread, recorded),
+        StraceLine::Call(recorded, path) => recorder.add_with_path(at_us, thread, path, recorded),
         StraceLine::Nothing => {}
         StraceLine::NoLine => return false,
     }
@@ -119,28 +119,48 @@ fn time_us(word: &str) -> Option<u64> {
     seconds.checked_mul(1_000_000)?.checked_add(fraction_us).filter(|at_us| *at_us < 1 << 60)
 }
 
-enum StraceLine {
-    Call(RawCall),
+enum StraceLine<'a> {
+    /// A call, and the path that `-y` tells of its descriptor.
+    Call(RawCall, Option<&'a str>),
     /// A call that failed, or is on no file.
     Nothing,
     NoLine,
 }
 
 /// What a call was.
-fn recorded(call: &str) -> StraceLine {
+fn recorded(call: &str) -> StraceLine<'_> {
     let Some((name, rest)) = call.split_once('(') else { return StraceLine::NoLine };
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return StraceLine::NoLine;
     }
     let (arguments, after) = arguments(rest);
-    let Some(result) = after.trim_start().strip_prefix('=') else { return StraceLine::NoLine };
-    let result = result.trim_start();
-    let end = result.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(result.len());
-    let Ok(result) = result[..end].parse::<i64>() else { return StraceLine::Nothing };
+    let Some(given) = after.trim_start().strip_prefix('=') else { return StraceLine::NoLine };
+    let given = given.trim_start();
+    let end = given.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(given.len());
+    let Ok(result) = given[..end].parse::<i64>() else { return StraceLine::Nothing };
     match of(name, &arguments, result) {
-        Some(recorded) if result >= 0 => StraceLine::Call(recorded),
+        Some(recorded) if result >= 0 => {
+            let opens = matches!(recorded, RawCall::Open { .. });
+            let path = if opens { shown(given) } else { arguments.first().copied().and_then(shown) };
+            StraceLine::Call(recorded, path)
+        }
         _ => StraceLine::Nothing,
     }
+}
+
+/// The path that `-y` tells of a descriptor, `3</tmp/a.db>`, where it is one of a file that still
+/// has it.
+fn shown(descriptor: &str) -> Option<&str> {
+    let behind = descriptor.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let (path, after) = behind.strip_prefix('<')?.split_once('>')?;
+    let is_gone = path.ends_with(" (deleted)") || after.starts_with("(deleted)");
+    let is_path = path.starts_with('/') && !path.contains('<') && !is_no_file(path);
+    (is_path && !is_gone).then_some(path)
+}
+
+/// Whether a path is none of a file that keeps what is written.
+fn is_no_file(path: &str) -> bool {
+    ["/dev/", "/proc/", "/sys/"].iter().any(|place| path.starts_with(place))
 }
 
 fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
@@ -151,8 +171,7 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
     let open = |path: Option<String>, flags: &str| {
         let is_directory = flags.contains("O_DIRECTORY");
         let path = path?;
-        let is_no_file = ["/dev/", "/proc/", "/sys/"].iter().any(|place| path.starts_with(place));
-        Some(if is_directory || is_no_file {
+        Some(if is_directory || is_no_file(&path) {
             RawCall::NoFile { descriptor: result }
         } else {
             RawCall::Open {
@@ -175,6 +194,10 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
         "fcntl" | "fcntl64" if arguments.get(1)?.starts_with("F_DUPFD") => {
             RawCall::Copy { of: number(0)?, descriptor: result }
         }
+        "clone" | "clone3" | "fork" | "vfork" => RawCall::Begin {
+            thread: u32::try_from(result).ok()?,
+            shares: arguments.iter().any(|argument| argument.contains("CLONE_FILES")),
+        },
         "close" => RawCall::Close { descriptor: number(0)? },
         "write" | "writev" => RawCall::Write { descriptor: number(0)?, at: None, bytes: bytes? },
         "read" | "readv" => RawCall::Read { descriptor: number(0)?, at: None, bytes: bytes? },
@@ -184,7 +207,12 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
         "pread64" | "pread" | "preadv" | "preadv2" => {
             RawCall::Read { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
         }
-        "lseek" | "_llseek" => RawCall::Seek { descriptor: number(0)?, to: u64::try_from(result).ok()? },
+        "lseek" => RawCall::Seek { descriptor: number(0)?, to: u64::try_from(result).ok()? },
+        // Of 32 bits: it gives 0, and the offset in its third argument, `[4096]`.
+        "_llseek" => {
+            let to = arguments.get(2)?.strip_prefix('[')?.strip_suffix(']')?.parse().ok()?;
+            RawCall::Seek { descriptor: number(0)?, to }
+        }
         "ftruncate" | "ftruncate64" => RawCall::Truncate { descriptor: number(0)?, bytes: size(1)? },
         "fsync" => RawCall::Sync { descriptor: number(0)?, is_data: false },
         "fdatasync" => RawCall::Sync { descriptor: number(0)?, is_data: true },

@@ -85,6 +85,92 @@ fn straces_relative_times_are_added_up() {
     assert!(matches!(calls(&imported)[0].3, Call::Open) && matches!(calls(&imported)[3].3, Call::Close));
 }
 
+/// What happened: the descriptors of all processes were one table, so a process that opened a file
+/// took the number away from another one's: its writes went to the wrong file, and after a `close`
+/// to one that there never was.
+#[test]
+fn descriptors_are_those_of_the_process_that_has_them() {
+    let recording = "100 open(\"/tmp/log\", O_RDWR) = 5\n\
+        100 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD, child_tidptr=0x7f) = 200\n\
+        100 open(\"/tmp/a.db\", O_RDWR) = 3\n\
+        200 open(\"/tmp/b.db\", O_RDWR) = 3\n\
+        100 clone(child_stack=0x7f, flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_THREAD, tls=0x7f) = 101\n\
+        100 pwrite64(3, \"x\"..., 4096, 8192) = 4096\n200 close(3) = 0\n101 fsync(3) = 0\n\
+        200 fsync(5) = 0\n100 close(5) = 0\n200 fdatasync(5) = 0\n";
+    let recorded = imported(recording);
+    let on_files: Vec<(u32, u32, Call)> =
+        calls(&recorded).into_iter().skip(3).map(|(thread, _, file, call)| (thread, file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (100, 1, Call::Write { offset: 8192, bytes: 4096 }),
+            (200, 2, Call::Close),
+            (101, 1, Call::Fsync),
+            (200, 0, Call::Fsync),
+            (100, 0, Call::Close),
+            (200, 0, Call::Fdatasync),
+        ]
+    );
+    let names: Vec<&str> = recorded.recording.files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["/tmp/log", "/tmp/a.db", "/tmp/b.db"]);
+}
+
+/// The same where nothing says who began a process, but `-y` whose file a descriptor is.
+#[test]
+fn a_descriptor_whose_path_is_told_is_that_files() {
+    let recording = "100 openat(AT_FDCWD, \"a.db\", O_RDWR) = 3</w/a.db>\n\
+        200 openat(AT_FDCWD, \"a.db\", O_RDWR) = 3</v/a.db>\n\
+        100 pwrite64(3</w/a.db>, \"x\"..., 4096, 0) = 4096\n200 close(3</v/a.db>) = 0\n\
+        100 fdatasync(3</w/a.db>) = 0\n100 pwrite64(7</w/a.db-wal>, \"x\", 1, 0) = 1\n\
+        100 write(1</dev/pts/0<char 136:0>>, \"x\", 1) = 1\n100 write(2<pipe:[1]>, \"x\", 1) = 1\n";
+    let recorded = imported(recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&recorded).into_iter().skip(2).map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Write { offset: 0, bytes: 4096 }),
+            (1, Call::Close),
+            (0, Call::Fdatasync),
+            (2, Call::Write { offset: 0, bytes: 1 }),
+        ]
+    );
+    assert_eq!(recorded.recording.files[2].name, "/w/a.db-wal");
+    assert!(recorded.warnings[0].contains("2 calls on descriptors"), "{:?}", recorded.warnings);
+    // A file that is renamed or removed stays what its descriptor is.
+    let recording = "open(\"a.db\", O_RDWR) = 3</w/a.db>\nrename(\"a.db\", \"b.db\") = 0\n\
+        fsync(3</w/b.db>) = 0\nunlink(\"b.db\") = 0\nfdatasync(3</w/b.db>(deleted)) = 0\n\
+        open(\"b.db\", O_RDWR|O_CREAT) = 4</w/b.db>\nfsync(4</w/b.db>) = 0\n";
+    let recorded = imported(recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&recorded).into_iter().map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Open),
+            (0, Call::Fsync),
+            (0, Call::Unlink),
+            (0, Call::Fdatasync),
+            (1, Call::Open),
+            (1, Call::Fsync),
+        ]
+    );
+}
+
+/// What happened: programs of 32 bits seek by `_llseek`, whose result is 0 wherever it goes. All that
+/// was written after one was taken to be written at the file's start.
+#[test]
+fn a_seek_of_32_bits_goes_to_where_its_argument_says() {
+    let recording = "open(\"/tmp/a.db\", O_RDWR|O_LARGEFILE) = 3\n\
+        _llseek(3, 5000000000, [5000000000], SEEK_SET) = 0\nwrite(3, \"big\", 3) = 3\n\
+        _llseek(3, 0, [8192], SEEK_END)          = 0\nwrite(3, \"x\"..., 10) = 10\n\
+        _llseek(3, 0, 0x7ffd, SEEK_SET) = -1 EINVAL (Invalid argument)\nwrite(3, \"x\", 1) = 1\n";
+    let imported = imported(recording);
+    let writes: Vec<Call> = imported.recording.calls.iter().skip(1).map(|made| made.call).collect();
+    let write = |offset, bytes| Call::Write { offset, bytes };
+    assert_eq!(writes, [write(5_000_000_000, 3), write(8192, 10), write(8202, 1)]);
+}
+
 /// What happened: the line with which Android Studio says that a process has started was taken for
 /// one of strace, and the log for a recording of file calls.
 #[test]

@@ -9,7 +9,7 @@ use super::bad::BadOnes;
 use super::private::{Compilation, DUMPED_TABLE, Fault, Private, compile, execute};
 use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
-use crate::sql::{Target, Verb};
+use crate::sql::{Target, Verb, tokens};
 
 /// A private database for each of the trace's.
 pub struct Checker {
@@ -43,10 +43,22 @@ impl Checker {
         match compile(connection, sql) {
             Ok(compiled) => !matches!(compiled, Compilation::Nothing),
             // `with` is a word of many messages.
-            Err(Fault::Incomplete) => Verb::of(sql) != Verb::Other,
+            Err(Fault::Incomplete) => Verb::of(sql) != Verb::Other || tokens(sql).any(|token| token.is("as")),
             Err(Fault::Wrong(message)) => {
                 !message.contains("syntax error") && !message.contains("unrecognized token")
             }
+        }
+    }
+
+    /// Begins or ends a transaction, as the statement says, where all of the log is one connection;
+    /// gives what is wrong where it cannot.
+    pub fn transaction(&self, database: u32, sql: &str) -> Option<String> {
+        let (_, connection) = self.databases.get(&database)?;
+        match compile(connection, sql) {
+            Ok(Compilation::Ready(mut statement)) => {
+                execute(connection, &mut statement, Verb::of(sql)).problem()
+            }
+            _ => None,
         }
     }
 

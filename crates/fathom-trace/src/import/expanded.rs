@@ -68,7 +68,7 @@ pub fn import(
         with_more: 0,
     };
     let mut lines = Lines::open(path)?;
-    let mut shape = shape_in(path)?;
+    let mut shape = log.shape()?;
     let (mut open, mut begin) = (String::new(), 0);
     let (mut ends, mut is_whole) = (Ends::default(), false);
     let (mut number, mut skipped) = (0, 0_u64);
@@ -122,6 +122,34 @@ pub fn import(
 }
 
 impl Log<'_> {
+    /// The shape of what stands before the statements, where the first lines tell; none where the
+    /// first statement will. With the first statement on a line of its own, what is above it is its
+    /// beginning where others begin so, too: Django writes `(0.001) ` before SQL that begins with a
+    /// line end.
+    fn shape(&self) -> Result<Option<String>, TraceError> {
+        // A pipe can be read once.
+        if !std::fs::metadata(self.path).map_err(TraceError::io(self.path))?.is_file() {
+            return Ok(None);
+        }
+        let mut lines = Lines::open(self.path)?;
+        let (mut above, mut known): (String, Option<String>) = (String::new(), None);
+        for _ in 0..SHAPE_LINES {
+            let Some(line) = lines.next_line()? else { break };
+            // Not `changes with` of a message.
+            let is_sql = |at: &usize| self.checker.is_sql(self.database, &line[*at..]);
+            let at = begin_of(line, None).filter(is_sql);
+            let shape = shape_of(at.map_or(line, |at| &line[..at]));
+            match &known {
+                Some(known) if shape == *known => return Ok(Some(shape)),
+                None if at.is_some() && (above.is_empty() || !shape.is_empty()) => return Ok(Some(shape)),
+                None if at.is_some() => known = Some(std::mem::take(&mut above)),
+                None => above = shape,
+                Some(_) => {}
+            }
+        }
+        Ok(known.map(|_| String::new()))
+    }
+
     /// The statement in a line between statements, where there is one behind another beginning:
     /// another thread's, or what something else logs.
     fn statement_of_another<'l>(&self, line: &'l str) -> Option<&'l str> {
@@ -149,35 +177,17 @@ impl Log<'_> {
         if sql.is_empty() || !self.checker.is_good(self.database, sql, self.path, line, self.bad) {
             return Ok(());
         }
+        // A replay would end there.
+        if matches!(Verb::of(sql), Verb::Begin | Verb::Commit | Verb::Rollback)
+            && let Some(problem) = self.checker.transaction(self.database, sql)
+        {
+            self.bad.add(self.path, line, sql, &problem);
+            return Ok(());
+        }
         self.statements += 1;
         self.with_parameters += u64::from(tokens(sql).any(|token| token.kind == TokenKind::Parameter));
         super::script::execute(self.assembler, self.starts, self.connection, sql)
     }
-}
-
-/// The shape of what stands before the statements, where the first lines tell; none where the first
-/// statement will. With the first statement on a line of its own, what is above it is its beginning
-/// where others begin so, too: Django writes `(0.001) ` before SQL that begins with a line end.
-fn shape_in(path: &Path) -> Result<Option<String>, TraceError> {
-    // A pipe can be read once.
-    if !std::fs::metadata(path).map_err(TraceError::io(path))?.is_file() {
-        return Ok(None);
-    }
-    let mut lines = Lines::open(path)?;
-    let (mut above, mut known): (String, Option<String>) = (String::new(), None);
-    for _ in 0..SHAPE_LINES {
-        let Some(line) = lines.next_line()? else { break };
-        let at = begin_of(line, None);
-        let shape = shape_of(at.map_or(line, |at| &line[..at]));
-        match &known {
-            Some(known) if shape == *known => return Ok(Some(shape)),
-            None if at.is_some() && (above.is_empty() || !shape.is_empty()) => return Ok(Some(shape)),
-            None if at.is_some() => known = Some(std::mem::take(&mut above)),
-            None => above = shape,
-            Some(_) => {}
-        }
-    }
-    Ok(known.map(|_| String::new()))
 }
 
 /// Byte at which a statement, or a comment before it, begins; none where the line goes on with the

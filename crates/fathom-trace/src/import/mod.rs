@@ -275,6 +275,12 @@ fn find_out(path: &Path) -> Result<Format, TraceError> {
             std::fs::read_dir(path).map_err(TraceError::io(path))?.flatten().map(|entry| entry.path());
         return Ok(if names.any(|name| ends_with(&name, "spool")) { Format::Spool } else { Format::Folder });
     }
+    if !metadata.is_file() {
+        return Err(TraceError::refused(
+            path.display(),
+            "is no file: what is looked at to find out its format is gone from a pipe; say it with --format, or write it to a file",
+        ));
+    }
     if ends_with(path, "sql") {
         return Ok(Format::Script);
     }

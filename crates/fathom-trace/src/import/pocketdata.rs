@@ -196,6 +196,9 @@ pub fn import(
 ) -> Result<ImportReport, TraceError> {
     // Tables are told of whenever a database is opened, often after its first statements: twice
     // through.
+    if !std::fs::metadata(path).map_err(TraceError::io(path))?.is_file() {
+        return Err(TraceError::refused(path.display(), "is no file, and is read twice: write it to a file"));
+    }
     let mut tables: HashMap<String, String> = HashMap::new();
     let mut lines = Lines::open(path)?;
     while let Some(line) = lines.next_line()? {

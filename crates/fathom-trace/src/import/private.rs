@@ -395,6 +395,10 @@ pub fn hint(message: &str) -> &'static str {
         || message.contains("unknown tokenizer")
     {
         "; the application or its system brought its own, which no other SQLite has"
+    } else if message.contains("transaction within a transaction")
+        || message.contains("no transaction is active")
+    {
+        "; statements of several connections need a .sql file for each of them, in one folder"
     } else if message.contains("no such table") || message.contains("no such column") {
         "; is the database as it was at the start given (a loading script, or --start)?"
     } else {

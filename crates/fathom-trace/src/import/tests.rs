@@ -212,6 +212,39 @@ fn androids_log_in_the_format_long_is_refused_with_the_format_to_take() {
     assert!(error.contains("adb logcat -v threadtime"), "{error}");
 }
 
+/// What happened: a pipe (`<(zcat log.gz)`, `/dev/stdin`) was read for its format and then opened
+/// again: the first 64 KiB of it were lost, and where what was left compiled, without a word.
+#[test]
+fn a_pipe_is_not_read_for_its_format() {
+    let place = Place::new();
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    std::io::Write::write_all(&mut writer, b"CREATE TABLE t(a);\nSELECT a FROM t;\n").expect("written");
+    drop(writer);
+    let path = PathBuf::from(format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader)));
+    let error = place.import(&path).expect_err("a pipe").to_string();
+    assert!(error.contains("is no file") && error.contains("--format"), "{error}");
+    let error = place.import_with(&path, Some(Format::PocketData), &[]).expect_err("twice").to_string();
+    assert!(error.contains("write it to a file"), "{error}");
+    let (_, records) = place.import_with(&path, Some(Format::Script), &[]).expect("imported");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a)", "SELECT a FROM t"]);
+}
+
+/// What happened: a log of several connections was imported as one, and the replay ended at the
+/// second BEGIN. Now that is told where the log is read, by its line.
+#[test]
+fn transactions_of_several_connections_are_none_of_one() {
+    let place = Place::new();
+    let log = "[1] CREATE TABLE t(a)\n[1] SAVEPOINT s\n[1] RELEASE s\n[1] BEGIN\n[2] BEGIN IMMEDIATE\n\
+        [1] SAVEPOINT s\n[1] ROLLBACK TO s\n[2] INSERT INTO t VALUES (1)\n[2] COMMIT\n[1] END\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("two connections").to_string();
+    assert!(error.contains("2 texts are"), "{error}");
+    assert!(error.contains("app.log:5: ") && error.contains("app.log:10: "), "{error}");
+    assert!(error.contains("need a .sql file for each of them"), "{error}");
+    let one: Vec<&str> = log.lines().filter(|line| line.starts_with("[1]")).collect();
+    let (imported, _) = place.import(&place.write("app.log", &one.join("\n"))).expect("imported");
+    assert_eq!((imported.statements, imported.warnings.len()), (7, 0), "{:?}", imported.warnings);
+}
+
 #[test]
 fn a_script_is_one_connection_and_its_errors_name_the_line() {
     let place = Place::new();
@@ -343,7 +376,8 @@ fn text_behind_the_semicolon_of_a_logged_statement_is_left_out() {
     assert_eq!(texts(&records), expected);
     assert!(imported.warnings[0].contains("semicolon of 4 statements"), "{:?}", imported.warnings);
     // As `manage.py migrate` prints it: SQL that begins with a line end, and other lines between.
-    let log = "(0.002) \n            SELECT name FROM sqlite_master\n            ORDER BY name; args=None; alias=x\n\
+    let log = "Watching for file changes with StatReloader\n\
+        (0.002) \n            SELECT name FROM sqlite_master\n            ORDER BY name; args=None; alias=x\n\
         Operations to perform:\n  Apply all migrations: polls\n(0.000) BEGIN; args=None; alias=x\n\
         (0.004) CREATE TABLE \"q\" (\"id\"); args=None; alias=x\n(10.001)\n    SELECT \"id\" FROM \"q\"; args=()\n\
         (0.003) COMMIT; args=None; alias=x\n";
@@ -357,7 +391,7 @@ fn text_behind_the_semicolon_of_a_logged_statement_is_left_out() {
     ];
     assert_eq!(texts(&records), expected);
     let warnings = imported.warnings.join("\n");
-    assert!(warnings.contains("2 lines before") && warnings.contains("semicolon of 5 "), "{warnings}");
+    assert!(warnings.contains("3 lines before") && warnings.contains("semicolon of 5 "), "{warnings}");
     // Statements that stand as no other does may be the same again, or another thread's.
     for (log, words) in [
         ("(0.1) BEGIN; args=None\nCREATE TABLE t(a); (params None)\n(0.1) COMMIT;\n", "`CREATE TABLE t(a);`"),

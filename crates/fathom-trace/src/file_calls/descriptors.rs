@@ -1,0 +1,80 @@
+//! Which descriptors each process of a recording has.
+
+use std::collections::HashMap;
+
+/// A descriptor of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor {
+    pub file: u32,
+    pub offset: u64,
+    pub appends: bool,
+}
+
+/// Descriptors by process. The threads of which no line says who began them are taken for one
+/// process: all that `mobigen` recorded, for one.
+pub struct Descriptors {
+    /// None of a descriptor that is no file's.
+    tables: Vec<HashMap<i64, Option<Descriptor>>>,
+    table_of: HashMap<u32, usize>,
+    /// Who began a thread, and whether it has the same descriptors or a copy of them.
+    begun: HashMap<u32, (u32, bool)>,
+    /// Of the thread whose call it is. It is never beyond the tables, of which none is removed.
+    current: usize,
+}
+
+impl Descriptors {
+    /// Before the first call, with what the recording says of threads.
+    pub fn new(begun: HashMap<u32, (u32, bool)>) -> Descriptors {
+        Descriptors { tables: vec![HashMap::new()], table_of: HashMap::new(), begun, current: 0 }
+    }
+
+    /// From now on the calls are this thread's.
+    pub fn enter(&mut self, thread: u32) {
+        self.current = match self.table_of.get(&thread) {
+            Some(table) => *table,
+            None => {
+                let table = self.begin_with(thread);
+                self.table_of.insert(thread, table);
+                table
+            }
+        };
+    }
+
+    /// The present thread begins another one, which may have made calls before that was logged.
+    pub fn begin(&mut self, child: u32) {
+        let current = self.current;
+        self.enter(child);
+        self.current = current;
+    }
+
+    fn begin_with(&mut self, thread: u32) -> usize {
+        let Some((parent, shares)) = self.begun.get(&thread).copied() else { return 0 };
+        let of_parent = self.table_of.get(&parent).copied().unwrap_or(0);
+        if shares {
+            return of_parent;
+        }
+        let copy = self.tables[of_parent].clone();
+        self.tables.push(copy);
+        self.tables.len() - 1
+    }
+
+    /// A descriptor of a file.
+    pub fn file(&mut self, descriptor: i64) -> Option<&mut Descriptor> {
+        self.tables[self.current].get_mut(&descriptor)?.as_mut()
+    }
+
+    /// Whether it is open, as a file or not.
+    pub fn is_open(&self, descriptor: i64) -> bool {
+        self.tables[self.current].contains_key(&descriptor)
+    }
+
+    /// What it is from now on; none: no file.
+    pub fn set(&mut self, descriptor: i64, known: Option<Descriptor>) {
+        self.tables[self.current].insert(descriptor, known);
+    }
+
+    /// Closes it.
+    pub fn remove(&mut self, descriptor: i64) -> Option<Descriptor> {
+        self.tables[self.current].remove(&descriptor).flatten()
+    }
+}
