@@ -25,6 +25,22 @@ pub struct FoundFile {
     pub extents: Vec<(u64, u64, u64)>,
 }
 
+/// Longest file that is read as a whole, bytes. A recording may be somebody else's, and a file of
+/// its image as long as it likes without a block on the device.
+const LARGEST: u64 = 1 << 30;
+
+/// Reads a file to its end; gives its length.
+///
+/// # Errors
+/// It cannot be read, or is too long.
+pub(crate) fn read_whole(file: &mut File, bytes: &mut Vec<u8>) -> std::io::Result<usize> {
+    let length = file.metadata()?.len();
+    if length > LARGEST {
+        return Err(std::io::Error::other(format!("a file of {length} bytes is not read")));
+    }
+    file.read_to_end(bytes)
+}
+
 /// All files and directories below a directory, in order of their names.
 pub(crate) fn files_below(root: &Path) -> std::io::Result<Vec<FoundFile>> {
     let mut found = Vec::new();
@@ -54,7 +70,7 @@ pub(crate) fn files_below(root: &Path) -> std::io::Result<Vec<FoundFile>> {
             } else if kind.is_file() {
                 let mut file = File::open(&path)?;
                 let mut bytes = Vec::new();
-                file.read_to_end(&mut bytes)?;
+                read_whole(&mut file, &mut bytes)?;
                 let mut hasher = Hasher::new();
                 hasher.add(&bytes);
                 found.push(FoundFile {

@@ -1,7 +1,6 @@
 //! What a database's own recovery makes of the files of a state.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::content::{Hasher, content_of};
 use crate::findings::Findings;
-use crate::found_file::files_below;
+use crate::found_file::{files_below, read_whole};
 use crate::inspection::Inspection;
 use crate::subject::Subject;
 use crate::verdict::Verdict;
@@ -65,7 +64,7 @@ fn sqlite_hash_of(database: &Path) -> std::io::Result<u128> {
         bytes.clear();
         let mut as_sqlite = File::options();
         as_sqlite.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        match as_sqlite.open(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        match as_sqlite.open(&path).and_then(|mut file| read_whole(&mut file, &mut bytes)) {
             Ok(length) if end == "-shm" => hasher.add(&length.to_le_bytes()),
             Ok(_) => hasher.add(&bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => hasher.add(b"\0none"),
@@ -111,6 +110,19 @@ fn recover(database: &Path) -> Inspection {
 mod tests {
     use super::*;
     use std::fs::{copy, create_dir};
+
+    /// What happened: a file of somebody's recording that is terabytes long, and has no block, was
+    /// read into memory as a whole.
+    #[test]
+    fn a_file_that_is_only_long_is_not_read() {
+        let place = tempfile::tempdir().unwrap();
+        let database = place.path().join("cut.db");
+        let file = File::create(&database).unwrap();
+        assert!(sqlite_hash_of(&database).is_ok());
+        file.set_len(1 << 40).unwrap();
+        assert!(sqlite_hash_of(&database).unwrap_err().to_string().contains("is not read"));
+        assert!(files_below(place.path()).is_err());
+    }
 
     /// What happened: a state was known by what its database, journal and log hold. On file systems
     /// without a log of their own the entry of `-shm` may lead nowhere while these are whole, and

@@ -10,6 +10,7 @@ use fathom_cut::{
     RecordedRun, Script, State, States, Subject, Verdict,
 };
 use fathom_device::{End, Log, Mark, Operation, OperationLog, Outcome, Record};
+use fathom_ground::command::find_program;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -148,7 +149,7 @@ fn a_link_in_a_recording_leads_nowhere_and_an_unknown_option_is_no_verdict() {
     }
     let image = |name: &str| {
         let image = place.path().join(name);
-        let made = Command::new("mke2fs")
+        let made = Command::new(find_program("mke2fs")?)
             .args(["-q", "-t", "ext4", "-d"])
             .args([&root, &image])
             .arg("8M")

@@ -105,7 +105,7 @@ fn look(request: &Request, disks: &[File], known: &Findings) -> Answer {
     };
     if let Err(error) = rustix::mount::mount(DISK, POINT, request.driver.as_str(), flags, options.as_c_str())
     {
-        return Answer::Unmountable(std::io::Error::from(error).to_string());
+        return refused(&request.driver, error);
     }
     let answer = if request.files {
         Answer::Files(files_below(Path::new(POINT)).map_err(|error| error.to_string()))
@@ -115,6 +115,16 @@ fn look(request: &Request, disks: &[File], known: &Findings) -> Answer {
     match unmount() {
         Ok(()) => answer,
         Err(problem) => Answer::Broken(problem),
+    }
+}
+
+/// What is said of a mount that failed: a kernel without the driver has not looked at the disk.
+fn refused(driver: &str, error: rustix::io::Errno) -> Answer {
+    match error {
+        rustix::io::Errno::NODEV => Answer::Broken(format!(
+            "it has no driver {driver}: `fathom stack kernel` builds one that has all that Fathom knows"
+        )),
+        error => Answer::Unmountable(std::io::Error::from(error).to_string()),
     }
 }
 
@@ -161,5 +171,14 @@ mod tests {
         let all = MountFlags::SYNCHRONOUS | MountFlags::DIRSYNC | MountFlags::LAZYTIME;
         assert_eq!((flags, words.as_str()), (MountFlags::NOATIME | all, "background_gc=off"));
         assert_eq!(flags_and_words(""), (MountFlags::NOATIME, String::new()));
+    }
+
+    /// What happened: a recording that was replayed with a guest kernel without its driver could be
+    /// mounted in no state, and so it was said.
+    #[test]
+    fn a_driver_that_is_not_there_is_no_verdict() {
+        use rustix::io::Errno;
+        assert!(matches!(refused("f2fs", Errno::NODEV), Answer::Broken(said) if said.contains("f2fs")));
+        assert!(matches!(refused("f2fs", Errno::INVAL), Answer::Unmountable(_)));
     }
 }

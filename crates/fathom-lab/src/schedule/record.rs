@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fathom_device::{RequestTimes, SERVED_MAX, Statistics};
 use fathom_stack::StackRecord;
-use fathom_workload::sample::WarningKind;
+use fathom_workload::sample::{WarningKind, Window};
 use fathom_workload::spec::Durability;
 
 use super::machine_load::MachineLoad;
@@ -137,9 +137,18 @@ impl Collector {
 
     /// What its devices served and its threads did, phase by phase.
     pub fn model(&mut self, watched: &Observations, served: &[Vec<RequestTimes>]) {
+        let known_ns = known_until_ns(served, SERVED_MAX);
+        let known = |window: &&Window| window.end_ns <= known_ns;
+        let windows: Vec<Window> = watched.windows.iter().filter(known).cloned().collect();
+        if windows.len() < watched.windows.len() {
+            self.warn(WarningKind::Other, format!(
+                "no model time from a phase on: more than {SERVED_MAX} operations came to the device, and so many are not kept. \
+                 The times are as measured. Make the run shorter"
+            ));
+        }
         let record = &mut self.record;
         (record.models, record.sample_models) =
-            models_of_run(&watched.windows, &record.samples, watched.marks.as_ref(), served);
+            models_of_run(&windows, &record.samples, watched.marks.as_ref(), served);
     }
 
     /// Keeps what is replayed on other models.
@@ -254,9 +263,50 @@ impl Collector {
     }
 }
 
+/// Until when all is known that devices served which keep so many operations at most; without an
+/// end where none has kept as many.
+fn known_until_ns(served: &[Vec<RequestTimes>], most: usize) -> u64 {
+    let full = served.iter().filter(|of_device| of_device.len() >= most);
+    full.filter_map(|of_device| of_device.last()).map(RequestTimes::begun_ns).min().unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: of a run with more operations than are kept the later phases had none, so that
+    /// all waiting for the device was this machine's: by model time they took no time but the
+    /// processor's, and nobody was told.
+    #[test]
+    fn what_is_beyond_the_operations_that_are_kept_has_no_model_time() {
+        let at = |given_ns: u64| RequestTimes { given_ns, early_ns: 10, ..RequestTimes::default() };
+        let served = [vec![at(100), at(200), at(300)], vec![at(150), at(250)]];
+        assert_eq!(known_until_ns(&served, 4), u64::MAX, "all is kept");
+        assert_eq!(known_until_ns(&served, 3), 290);
+        assert_eq!(known_until_ns(&served, 2), 240, "of both devices");
+        assert_eq!(known_until_ns(&[], 2), u64::MAX);
+        let window = |phase: &str, end_ns| Window {
+            phase: phase.into(),
+            x: None,
+            start_ns: 0,
+            end_ns,
+            count: 1,
+            changed_bytes: 0,
+            lanes: Vec::new(),
+            excluded: Vec::new(),
+        };
+        let windows = vec![window("early", 100), window("late", 2000)];
+        let watched = Observations { windows, ..Observations::default() };
+        let turn = PlannedRun { cell: 1, block: 0, position: 0, seed: 1 };
+        let modelled = |operations: usize| {
+            let mut collector = Collector::new(&turn, 0);
+            collector.model(&watched, &[vec![at(1000); operations]]);
+            let phases: Vec<String> = collector.record.models.into_iter().map(|model| model.phase).collect();
+            (phases, collector.record.warnings.len())
+        };
+        assert_eq!(modelled(5), (vec!["early".to_owned(), "late".to_owned()], 0));
+        assert_eq!(modelled(SERVED_MAX), (vec!["early".to_owned()], 1));
+    }
 
     #[test]
     fn a_store_without_an_engine_keeps_its_promise_and_plain_files_have_none() {

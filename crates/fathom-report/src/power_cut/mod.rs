@@ -19,21 +19,25 @@ pub fn worst(outcome: &Outcome) -> String {
     }
 }
 
-/// What became of the states that were judged: `kept in all 324`, or the worst and how many of which.
+/// What became of the states that were judged: `kept in all 4 states`, `kept in 324 of 36,967
+/// states`, or how many of which were not.
 pub fn judged(outcome: &Outcome) -> String {
     let tally = &outcome.tally;
     let states = number::plain(tally.states as f64);
+    let is_all = tally.states >= outcome.states_possible as u64;
+    let possible = number::plain(outcome.states_possible as f64);
     let bad: Vec<String> = tally
         .classes
         .iter()
         .filter(|(class, _)| **class != Class::Kept)
         .map(|(class, count)| format!("{} {}", number::plain(*count as f64), class.name()))
         .collect();
-    match bad.is_empty() {
-        true => format!("{} in all {states} states", worst(outcome)),
-        false => {
-            format!("not kept in {} of {states}: {}", number::plain(tally.not_kept() as f64), bad.join(", "))
-        }
+    let not_kept = number::plain(tally.not_kept() as f64);
+    match (bad.is_empty(), is_all) {
+        (true, true) => format!("{} in all {states} states", worst(outcome)),
+        (true, false) => format!("{} in {states} of {possible} states", worst(outcome)),
+        (false, true) => format!("not kept in {not_kept} of {states}: {}", bad.join(", ")),
+        (false, false) => format!("not kept in {not_kept} of {states} (of {possible}): {}", bad.join(", ")),
     }
 }
 
@@ -129,5 +133,39 @@ pub fn json(results: &Results, cell: i64) -> Value {
         None => Value::Null,
         Some(Ok(found)) => json!(found),
         Some(Err(problem)) => json!({ "problem": problem }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: of 324 states that were judged of 36,967 it was said "kept in all 324 states".
+    #[test]
+    fn what_was_judged_is_not_taken_for_all_that_there_is() {
+        let of = |verdicts: &[Verdict], states_possible| {
+            let mut tally = fathom_cut::Tally::default();
+            for (number, verdict) in verdicts.iter().enumerate() {
+                tally.add(number, verdict.clone());
+            }
+            judged(&Outcome {
+                acknowledged: 1,
+                moments: 1,
+                in_flight_max: 1,
+                exhaustive: 1,
+                states_possible,
+                tally,
+                mounted: 1,
+                wall_ns: 1,
+                explanation: None,
+                breaks_promise: false,
+                interrupted: false,
+            })
+        };
+        let (kept, lost) = (Verdict::Kept, Verdict::Lost(1));
+        assert_eq!(of(&[kept.clone(), kept.clone()], 2), "kept in all 2 states");
+        assert_eq!(of(&[kept.clone(), kept.clone()], 36_967), "kept in 2 of 36,967 states");
+        assert_eq!(of(&[kept.clone(), lost.clone()], 2), "not kept in 1 of 2: 1 last commit lost");
+        assert_eq!(of(&[kept, lost], 9), "not kept in 1 of 2 (of 9): 1 last commit lost");
     }
 }

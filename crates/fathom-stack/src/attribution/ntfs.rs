@@ -18,6 +18,8 @@ const OWN_RECORDS: u64 = 24;
 const LOG_RECORD: u64 = 2;
 /// Records beyond which a table is not read.
 const RECORDS_MAX: u64 = 1 << 20;
+/// Pieces of what those records name beyond which they are not believed.
+const PIECES_MAX: usize = 1 << 24;
 const SECTOR_BYTES: usize = 512;
 
 /// Types of attributes.
@@ -58,6 +60,10 @@ pub(super) fn regions(device: &Superblocks) -> io::Result<Regions> {
             }
             if let Some(record) = volume.record(at)? {
                 volume.add(number, &record, &mut metadata, &mut journal);
+            }
+            // All records of an image that somebody else has made may be one with many pieces.
+            if metadata.len() + journal.len() > PIECES_MAX {
+                return Err(unlike("NTFS's file table"));
             }
             number += 1;
         }

@@ -37,8 +37,14 @@ impl Regions {
 /// A device, read where its file system keeps what it is.
 pub(super) struct Superblocks(pub File);
 
+/// Bytes that are read at once at most: the group descriptors of the largest ext.
+const READ_MAX: usize = 256 << 20;
+
 impl Superblocks {
     pub fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
+        if length > READ_MAX {
+            return Err(unlike("what a superblock says"));
+        }
         let mut bytes = vec![0; length];
         self.0.read_exact_at(&mut bytes, offset)?;
         Ok(Bytes(bytes))

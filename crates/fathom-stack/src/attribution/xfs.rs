@@ -23,8 +23,9 @@ pub(super) fn regions(device: &Superblocks) -> io::Result<Regions> {
         return Ok(Regions::default());
     }
     // A block's number is its group's, and its own within the group.
-    let block = (log_start >> group_bits) * group_blocks + (log_start & ((1 << group_bits) - 1));
-    let start = block * block_bytes;
-    let log = start..start + log_blocks * block_bytes;
+    let group = (log_start >> group_bits).saturating_mul(group_blocks);
+    let block = group.saturating_add(log_start & ((1 << group_bits) - 1));
+    let start = block.saturating_mul(block_bytes);
+    let log = start..start.saturating_add(log_blocks.saturating_mul(block_bytes));
     Ok(Regions { journal: std::iter::once(log).collect(), metadata: Vec::new() })
 }

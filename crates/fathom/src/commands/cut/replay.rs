@@ -86,6 +86,7 @@ fn judge_again(asked: &CutArgs, directory: &Path, interrupt: &Interrupt) -> comm
     let mut cuts = Cuts::default();
     let begin = Instant::now();
     let cells = recorded_cells.len();
+    let mut first_error: Option<CutError> = None;
     for (place, (number, recorded)) in recorded_cells.into_iter().enumerate() {
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells - place).unwrap_or(1).max(1);
@@ -95,14 +96,23 @@ fn judge_again(asked: &CutArgs, directory: &Path, interrupt: &Interrupt) -> comm
             "" => place,
             mode => format!("{place} {mode}/{}", setting("synchronous")),
         };
-        let history = recorded.history(&log_of(directory, number)).map_err(asked_or_failed)?;
-        let outcome = judged(asked, &recorded, &history, share, interrupt).map_err(asked_or_failed)?;
-        cuts.cells.push(Cut::new(number, label, recorded, outcome));
+        let history = recorded.history(&log_of(directory, number));
+        match history.and_then(|history| judged(asked, &recorded, &history, share, interrupt)) {
+            Ok(outcome) => cuts.cells.push(Cut::new(number, label, recorded, outcome)),
+            // What was found of the others may have taken a night.
+            Err(error) => {
+                cuts.without.push((label, error.to_string()));
+                first_error.get_or_insert(error);
+            }
+        }
         if interrupt.is_raised() {
             break;
         }
     }
-    show(asked, &cuts, interrupt, Some(directory))
+    match first_error {
+        Some(error) if cuts.cells.is_empty() => Err(asked_or_failed(error)),
+        _ => show(asked, &cuts, interrupt, Some(directory)),
+    }
 }
 
 /// Why there is no image.
