@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::analysis::Analysis;
 use crate::experiment::{Cells, Diagnostic, Experiment, Selection, Vocabulary};
+use crate::momentary::{at_end, is_momentary};
 use crate::plan::{Machine, Needs, Plan, PlanDiffers, PlannedRun};
 use crate::schedule::{Ending, Limits, Precision, Progress, Summary, World, cut_each, go_on};
 use crate::store::{ExperimentRow, Results, StoreError, Writer};
@@ -255,8 +256,8 @@ pub fn run(
     if !summary.interrupted
         && let Ok(now) = world.environment()
     {
-        for (key, value) in at_end(&now) {
-            writer.environment(&key, value)?;
+        for (key, value) in now.iter().filter(|(key, _)| is_momentary(key)) {
+            writer.environment(&at_end(key), value)?;
         }
     }
     let finished = (summary.missing == 0).then(|| world.now_ms());
@@ -282,26 +283,6 @@ fn governor(
     ))
 }
 
-/// What is another every time that it is asked.
-const MOMENTARY: [&str; 6] =
-    ["battery", "frequencies", "not_answered", "temperature", "thermal_status", "throttled"];
-
-/// Whether a key is of [`MOMENTARY`]: of several machines, it is followed by its machine's name.
-fn is_momentary(key: &str) -> bool {
-    key.split(' ').next().is_some_and(|key| MOMENTARY.contains(&key))
-}
-
-/// What is momentary, under the keys that it has at the end: a phone that was cool at the begin may
-/// have got warm by then.
-fn at_end(now: &std::collections::BTreeMap<String, String>) -> Vec<(String, &str)> {
-    let own = |key: &String| match key.split_once(' ') {
-        Some((key, machine)) => format!("{key}_at_end {machine}"),
-        None => format!("{key}_at_end"),
-    };
-    let momentary = now.iter().filter(|(key, _)| is_momentary(key));
-    momentary.map(|(key, value)| (own(key), value.as_str())).collect()
-}
-
 /// What changed about the machine between the beginning and the resumption.
 fn moved(
     before: &std::collections::BTreeMap<String, String>,
@@ -320,20 +301,4 @@ fn moved(
 #[must_use]
 pub fn default_out(name: &str) -> PathBuf {
     Path::new("fathom-out").join(name).join("results.db")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Battery, temperature and clocks were known of the begin only: what hours of runs had made of
-    /// a phone was in no results file.
-    #[test]
-    fn what_is_momentary_has_keys_of_its_own_at_the_end() {
-        let told = [("battery", "80 %"), ("cpu", "x"), ("temperature (ssh:a board)", "71.0 °C")];
-        let now = told.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let expected = [("battery_at_end", "80 %"), ("temperature_at_end (ssh:a board)", "71.0 °C")];
-        assert_eq!(at_end(&now), expected.map(|(key, value)| (key.to_owned(), value)));
-        assert_eq!(moved(&now, &now), Vec::<String>::new());
-    }
 }

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::side::{CellValues, PhaseValues, Side};
+use crate::momentary::is_momentary;
 use crate::naming::title_of_label;
 
 /// What `format` says.
@@ -47,7 +48,12 @@ const CONFLICT: [&str; 3] = ["<<<<<<< ", "=======", ">>>>>>> "];
 /// A baseline that is longer is none, bytes.
 const LONGEST: u64 = 64 << 20;
 /// Keys of the environment that differ in every run and say nothing.
-pub(super) const FLEETING: [&str; 3] = ["load", "command", "directory"];
+const FLEETING: [&str; 3] = ["load", "command", "directory"];
+
+/// Whether a key of the environment differs in every run and says nothing.
+pub(super) fn is_fleeting(key: &str) -> bool {
+    FLEETING.contains(&key) || is_momentary(key)
+}
 
 /// The file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -127,7 +133,7 @@ impl Side {
         let mut cell = self.cells.clone();
         cell.iter_mut().flat_map(|cell| &mut cell.phase).for_each(PhaseValues::round);
         let mut environment = self.environment.clone();
-        environment.retain(|key, _| !FLEETING.contains(&key.as_str()));
+        environment.retain(|key, _| !is_fleeting(key));
         let baseline = Baseline {
             format: FORMAT.into(),
             version: VERSION,

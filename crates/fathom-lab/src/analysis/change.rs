@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::baseline::FLEETING;
+use super::baseline::is_fleeting;
 use super::side::{CellValues, PhaseValues, Quantity, Side};
 use super::{Analysis, Clock};
 use crate::stats::{Comparison, Interval, mean_interval, range_ratio, unpaired_ratio};
@@ -166,7 +166,7 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
     }
     for (key, value) in &a.environment {
         // What differs in every run says nothing.
-        if FLEETING.contains(&key.as_str()) {
+        if is_fleeting(key) {
             continue;
         }
         match b.environment.get(key) {
@@ -398,6 +398,24 @@ mod tests {
         assert_eq!(judged(0.0, 0.0), Judgement::Fine);
         assert_eq!(judged(0.0, 1.0), Judgement::Slower);
         assert_eq!(judged(1.0, 0.0), Judgement::Fine);
+    }
+
+    /// Two results of one board differed in its temperature, and in nothing that is worth a word.
+    #[test]
+    fn what_is_of_a_moment_is_no_difference_of_machines() {
+        let at = |degrees: &str, cpu: &str| {
+            let mut side = side(&[("wal", STEADY)], 2.0);
+            for key in ["temperature", "temperature_at_end", "battery (ssh:board)"] {
+                side.environment.insert(key.into(), degrees.into());
+            }
+            side.environment.insert("cpu".into(), cpu.into());
+            side
+        };
+        let cautions = |a: &Side, b: &Side| changes(a, b, &Question::default()).unwrap().cautions;
+        assert_eq!(cautions(&at("41", "one"), &at("57", "one")), Vec::<String>::new());
+        assert_eq!(cautions(&at("41", "one"), &at("41", "two")).len(), 1);
+        let text = at("41", "one").to_baseline().unwrap();
+        assert!(!text.contains("temperature") && !text.contains("battery"), "{text}");
     }
 
     #[test]
