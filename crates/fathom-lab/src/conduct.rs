@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::analysis::Analysis;
 use crate::experiment::{Cells, Diagnostic, Experiment, Selection, Vocabulary};
+use crate::momentary::{at_end, is_momentary};
 use crate::plan::{Machine, Needs, Plan, PlanDiffers, PlannedRun};
 use crate::schedule::{Ending, Limits, Precision, Progress, Summary, World, cut_each, go_on};
 use crate::store::{ExperimentRow, Results, StoreError, Writer};
@@ -251,6 +252,14 @@ pub fn run(
     if !summary.interrupted {
         summary.interrupted = cut_each(&plan, &cut, world, &mut writer, on_progress)?;
     }
+    // Who wants to stop does not wait for it, and a machine that is gone does not tell.
+    if !summary.interrupted
+        && let Ok(now) = world.environment()
+    {
+        for (key, value) in now.iter().filter(|(key, _)| is_momentary(key)) {
+            writer.environment(&at_end(key), value)?;
+        }
+    }
     let finished = (summary.missing == 0).then(|| world.now_ms());
     writer.close(finished)?;
     Ok(summary)
@@ -274,18 +283,13 @@ fn governor(
     ))
 }
 
-/// What is another every time that it is asked.
-const MOMENTARY: [&str; 6] =
-    ["battery", "frequencies", "not_answered", "temperature", "thermal_status", "throttled"];
-
 /// What changed about the machine between the beginning and the resumption.
 fn moved(
     before: &std::collections::BTreeMap<String, String>,
     now: &std::collections::BTreeMap<String, String>,
 ) -> Vec<String> {
     now.iter()
-        // Of several machines, a key is followed by its machine's name.
-        .filter(|(key, _)| key.split(' ').next().is_none_or(|key| !MOMENTARY.contains(&key)))
+        .filter(|(key, _)| !is_momentary(key))
         .filter_map(|(key, value)| {
             let was = before.get(key).filter(|was| *was != value)?;
             Some(format!("the experiment was resumed on a changed machine: {key} was {was} and is {value}"))

@@ -10,6 +10,7 @@ pub mod event;
 pub mod experiment;
 pub mod failure;
 pub mod model_time;
+mod momentary;
 pub mod naming;
 pub mod plan;
 pub mod recording;

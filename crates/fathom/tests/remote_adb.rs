@@ -108,9 +108,13 @@ clean
     {
         warned(&words.replace("\\%", "_"));
     }
-    for (key, value) in
-        [("android", "14"), ("device", "Phone"), ("battery", "17 %, discharging"), ("user", "not root")]
-    {
+    for (key, value) in [
+        ("android", "14"),
+        ("device", "Phone"),
+        ("battery", "17 %, discharging"),
+        ("battery_at_end", "17 %, discharging"),
+        ("user", "not root"),
+    ] {
         let sql = format!("SELECT value FROM environment WHERE key = '{key}'");
         assert_eq!(phone.asked("r.db", &sql), value);
     }

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::side::{CellValues, PhaseValues, Side};
+use crate::momentary::is_momentary;
 use crate::naming::title_of_label;
 
 /// What `format` says.
@@ -47,12 +48,13 @@ const CONFLICT: [&str; 3] = ["<<<<<<< ", "=======", ">>>>>>> "];
 /// A baseline that is longer is none, bytes.
 const LONGEST: u64 = 64 << 20;
 /// Keys of the environment that differ in every run and say nothing.
-const FLEETING: [&str; 6] = ["load", "command", "directory", "battery", "frequencies", "temperature"];
+const FLEETING: [&str; 3] = ["load", "command", "directory"];
 
-/// Whether what the environment has under this key differs in every run. Of several machines, a key
-/// is followed by its machine's name.
+/// Whether a key of the environment differs in every run and says nothing.
 pub(super) fn is_fleeting(key: &str) -> bool {
-    key.split(' ').next().is_some_and(|key| FLEETING.contains(&key))
+    // Of several machines, a key is followed by its machine's name.
+    let of_one = key.split_once(' ').map_or(key, |(of_one, _)| of_one);
+    FLEETING.contains(&of_one) || is_momentary(key)
 }
 
 /// The file.

@@ -427,6 +427,24 @@ mod tests {
         assert_eq!((found.changes.len(), found.judged(9.0)), (2, Judgement::Unknown));
     }
 
+    /// Two results of one board differed in its temperature, and in nothing that is worth a word.
+    #[test]
+    fn what_is_of_a_moment_is_no_difference_of_machines() {
+        let at = |degrees: &str, cpu: &str| {
+            let mut side = side(&[("wal", STEADY)], 2.0);
+            for key in ["temperature", "temperature_at_end", "battery (ssh:board)"] {
+                side.environment.insert(key.into(), degrees.into());
+            }
+            side.environment.insert("cpu".into(), cpu.into());
+            side
+        };
+        let cautions = |a: &Side, b: &Side| changes(a, b, &Question::default()).unwrap().cautions;
+        assert_eq!(cautions(&at("41", "one"), &at("57", "one")), Vec::<String>::new());
+        assert_eq!(cautions(&at("41", "one"), &at("41", "two")).len(), 1);
+        let text = at("41", "one").to_baseline().unwrap();
+        assert!(!text.contains("temperature") && !text.contains("battery"), "{text}");
+    }
+
     #[test]
     fn a_baseline_compares_as_the_results_it_was_made_of() {
         let side = side(&[("wal", times(1.0 / 3.0)), ("delete \"full\"", STEADY)], 2.0);

@@ -267,6 +267,10 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
     } else if is_adb && holds("device '") && holds("not found") {
         "`adb devices` shows what there is; one behind a network needs `adb connect ADDRESS:PORT` first"
             .to_owned()
+    } else if is_adb && holds("PTY args") {
+        "its adbd keeps no program's output apart from its complaints, nor tells how it ended: it is that of Android 6 or \
+         earlier, and 7 is needed"
+            .to_owned()
     } else if status.code() == Some(NOT_STARTED) || holds("xec format error") {
         format!("the directory of Fathom's files there lets no program start, or not this one; {elsewhere}")
     } else if is_without_place(&said) {
@@ -400,6 +404,15 @@ mod tests {
             let why = why(&target.parse().unwrap(), said, ExitStatus::from_raw(255 << 8));
             assert!(why.contains("`ssh-keygen -R board`"), "{why}");
         }
+    }
+
+    /// What adb says of a phone with Android 6 names an option that nobody has given.
+    #[test]
+    fn a_phone_that_is_too_old_is_told_as_that() {
+        let said = "error: target doesn't support PTY args -Tt";
+        let failed = ExitStatus::from_raw(1 << 8);
+        assert!(why(&"adb:1".parse().unwrap(), said, failed).contains("Android 6"));
+        assert_eq!(why(&"ssh:board".parse().unwrap(), said, failed), said);
     }
 
     /// A home that is read-only, or none: what was said named no way out.

@@ -68,15 +68,32 @@ fn found(asked: &Doctor) -> Result<(Vec<Capability>, Option<String>), Error> {
     super::tell_notes(&remote.notes());
     let (mut capabilities, packages) = remote.doctor().map_err(Error::failed)?;
     for capability in &mut capabilities {
-        // That this program be root; nobody types it there.
-        if capability.remedy.starts_with("sudo fathom ") {
-            capability.remedy = as_root(machine);
-        } else if capability.remedy.starts_with("fathom ") {
-            // Here it would be done for this machine.
-            capability.remedy = format!("on that machine itself: {}", capability.remedy);
-        }
+        capability.remedy = remedy_there(machine, &capability.remedy);
     }
-    Ok((capabilities, packages))
+    Ok((capabilities, packages.filter(|line| !is_of_no_use(machine, line))))
+}
+
+/// What to do about it on another machine, of what that one says.
+fn remedy_there(machine: &Target, remedy: &str) -> String {
+    if remedy.starts_with("sudo fathom ") {
+        // That this program be root; nobody types it there.
+        as_root(machine)
+    } else if remedy.starts_with("fathom ") {
+        // Here it would be done for this machine.
+        format!("on that machine itself: {remedy}")
+    } else if is_of_no_use(machine, remedy) {
+        String::new()
+    } else {
+        remedy.to_owned()
+    }
+}
+
+/// What is said where nobody knows how a system is called that brings packages.
+const SOME_PACKAGES: &str = "install with your package manager";
+
+/// Whether packages are to be installed on a phone.
+fn is_of_no_use(machine: &Target, remedy: &str) -> bool {
+    matches!(machine, Target::Adb { .. }) && remedy.starts_with(SOME_PACKAGES)
 }
 
 /// What makes the user root on another machine.
@@ -94,6 +111,19 @@ fn as_root(machine: &Target) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever had a phone was told to install gcc and PostgreSQL on it.
+    #[test]
+    fn nobody_is_sent_to_a_package_manager_that_a_phone_has_not() {
+        let (phone, board): (Target, Target) = ("adb:1".parse().unwrap(), "ssh:pi@board".parse().unwrap());
+        let some = format!("{SOME_PACKAGES} (names as in Debian): postgresql");
+        assert_eq!((remedy_there(&phone, &some), remedy_there(&board, &some)), (String::new(), some));
+        let debian = "sudo apt-get install postgresql";
+        assert_eq!(remedy_there(&phone, debian), debian, "a board over adb");
+        assert_eq!(remedy_there(&phone, "sudo fathom doctor"), "adb root");
+        assert_eq!(remedy_there(&board, "sudo fathom doctor"), "fathom doctor --on ssh:root@board");
+        assert!(remedy_there(&board, "fathom stack kernel").starts_with("on that machine itself: "));
+    }
 
     /// The line break was shown by its code, as in `--version\n  it said: …`.
     #[test]
