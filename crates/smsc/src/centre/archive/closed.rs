@@ -2,8 +2,8 @@
 //! to them, so each has an index beside it, from which a restart knows where to look without
 //! reading the file, and, where it is asked for, the same records as CSV for whoever bills.
 //!
-//! A closed file may be moved away: its messages are then not found any more. What is beside it is
-//! made again where it is missing.
+//! A closed file may be moved away: its messages are then not found any more, and no other gets its
+//! number. What is beside it is made again where it is missing.
 
 use super::stretch::{Stretch, Stretches};
 use super::{ArchiveError, ArchivedMessage, format};
@@ -56,6 +56,23 @@ pub(super) fn numbers(directory: &Path) -> Result<Vec<u32>, StoreError> {
     }
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// The number that the file at `open` gets when it is closed: none that another one has had. The
+/// number of a file that was moved away does not come again: the next of that name, moved to the
+/// same place, would overwrite it there.
+pub(super) fn next(directory: &Path, open: &Path) -> Result<u32, StoreError> {
+    let io = || StoreError::io(directory);
+    let own = if open.is_file() { format::number_of(open)? } else { None };
+    let mut next = own.unwrap_or(FIRST);
+    for entry in std::fs::read_dir(directory).map_err(io())? {
+        let name = entry.map_err(io())?.file_name();
+        // Also of what was beside a file, and was left there.
+        let number = name.to_str().and_then(|name| name.strip_prefix("archive-")?.split('.').next());
+        let number = number.filter(|digits| digits.len() >= 6).and_then(|digits| digits.parse::<u32>().ok());
+        next = next.max(number.map_or(FIRST, |number| number.saturating_add(1)));
+    }
+    Ok(next)
 }
 
 /// Reads a closed file; all of it must count.
