@@ -112,6 +112,39 @@ fn the_number_of_a_file_that_was_moved_away_does_not_come_again() {
     assert!(files.iter().all(|file| names(elsewhere.path()).iter().any(|name| name == file)));
 }
 
+/// Closed files may be moved away. A receipt that was archived after its message's file was closed
+/// was then a violation: the receipt of a message that does not exist.
+#[test]
+fn what_was_moved_away_is_no_violation() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let rotation = Rotation { octets: 1, ..Rotation::NEVER };
+    let mut archive = Archive::open_with(dir.path(), rotation, store.identity()).unwrap();
+    let told = Message {
+        state: State::Delivered,
+        msg_id: 1,
+        done_us: NOW_US,
+        registered_delivery: 1,
+        ..message(1, b"x")
+    };
+    let receipt = Message { msg_id: 2, registered_delivery: 0, receipt_of: 1, ..told.clone() };
+    for message in [told, receipt] {
+        archive.append(&[message]).unwrap();
+        assert!(archive.rotate(NOW_US).unwrap());
+    }
+    drop(archive);
+    let whole = check(&store, dir.path(), &[1]).unwrap();
+    assert!(whole.holds() && whole.checked().contains(&"I5"), "{whole:?}");
+    // The message is away; then the receipt is, too.
+    for name in ["archive-000001.jsonl", "archive-000002.jsonl"] {
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+        let rest = check(&store, dir.path(), &[1]).unwrap();
+        assert!(rest.holds(), "{:?}", rest.violations);
+        let left_out: Vec<&str> = rest.not_checked().iter().map(|(name, _)| *name).collect();
+        assert_eq!(left_out, ["I5", "I6", "I7"]);
+    }
+}
+
 #[test]
 fn a_message_that_was_archived_is_found() {
     let dir = tempfile::tempdir().unwrap();

@@ -369,6 +369,15 @@ fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     File::open(directory).and_then(|file| file.sync_all()).map_err(StoreError::io(directory))
 }
 
+/// How many closed files of the archive in `directory` were moved away.
+pub(crate) fn moved_away(directory: &Path) -> Result<usize, StoreError> {
+    if !directory.is_dir() {
+        return Ok(0);
+    }
+    let made = closed::next(directory, &directory.join(NAME))?.saturating_sub(closed::FIRST) as usize;
+    Ok(made.saturating_sub(closed::numbers(directory)?.len()))
+}
+
 /// Reads the archive in `directory`, if there is one.
 ///
 /// # Errors
