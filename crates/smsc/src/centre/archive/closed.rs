@@ -39,6 +39,9 @@ impl Rotation {
 /// Numbers of closed files begin here; what has none is the file that is appended to.
 pub(super) const FIRST: u32 = 1;
 
+/// How the names of a closed file and of what is beside it end.
+const KINDS: [&str; 3] = ["jsonl", "index", "csv"];
+
 /// Where the closed file of a number is.
 pub(super) fn path(directory: &Path, number: u32) -> PathBuf {
     directory.join(format!("archive-{number:06}.jsonl"))
@@ -67,9 +70,11 @@ pub(super) fn next(directory: &Path, open: &Path) -> Result<u32, StoreError> {
     let mut next = own.unwrap_or(FIRST);
     for entry in std::fs::read_dir(directory).map_err(io())? {
         let name = entry.map_err(io())?.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix("archive-"));
         // Also of what was beside a file, and was left there.
-        let number = name.to_str().and_then(|name| name.strip_prefix("archive-")?.split('.').next());
-        let number = number.filter(|digits| digits.len() >= 6).and_then(|digits| digits.parse::<u32>().ok());
+        let parts = rest.and_then(|rest| rest.split_once('.'));
+        let ours = parts.filter(|(digits, kind)| digits.len() >= 6 && KINDS.contains(kind));
+        let number = ours.and_then(|(digits, _)| digits.parse::<u32>().ok());
         next = next.max(number.map_or(FIRST, |number| number.saturating_add(1)));
     }
     Ok(next)
