@@ -78,6 +78,78 @@ fn an_archive_of_another_store_is_refused() {
     archive(0, &store).unwrap();
 }
 
+/// Closed files may be moved away. After a restart the next ones got their names again: moved to
+/// the same place, they overwrote the others' records, and a CSV that had been left was not made.
+#[test]
+fn the_number_of_a_file_that_was_moved_away_does_not_come_again() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let rotation = Rotation { octets: 1, ..Rotation::NEVER };
+    let names = |dir: &Path| {
+        let entries = std::fs::read_dir(dir).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| name.starts_with("archive-"));
+        names.sort();
+        names
+    };
+    for id in 1..=3 {
+        let mut archive = Archive::open_with(dir.path(), rotation, Some("own".into())).unwrap();
+        let one = Message { state: State::Delivered, msg_id: id, done_us: NOW_US, ..message(1, b"x") };
+        archive.append(&[one]).unwrap();
+        assert!(archive.rotate(NOW_US).unwrap());
+        // Once with what is beside it; once the CSV is left.
+        for name in names(dir.path()).iter().filter(|name| name.starts_with("archive-00")) {
+            if name.ends_with(".csv") {
+                continue;
+            }
+            assert!(!elsewhere.path().join(name).exists(), "{name}");
+            std::fs::rename(dir.path().join(name), elsewhere.path().join(name)).unwrap();
+        }
+        if id == 2 {
+            // One of an earlier version, whose first line does not tell its number.
+            std::fs::write(dir.path().join("archive.jsonl"), "{\"archive\":2}\n").unwrap();
+            std::fs::write(dir.path().join("archive-000002.csv"), "msg_id\n").unwrap();
+            // And one that is the operator's own.
+            std::fs::write(dir.path().join("archive-20261127.tar.gz"), "x").unwrap();
+        }
+    }
+    let files = ["archive-000001.jsonl", "archive-000002.jsonl", "archive-000003.jsonl"];
+    assert!(files.iter().all(|file| names(elsewhere.path()).iter().any(|name| name == file)));
+}
+
+/// Closed files may be moved away. A receipt that was archived after its message's file was closed
+/// was then a violation: the receipt of a message that does not exist.
+#[test]
+fn what_was_moved_away_is_no_violation() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let rotation = Rotation { octets: 1, ..Rotation::NEVER };
+    let mut archive = Archive::open_with(dir.path(), rotation, store.identity()).unwrap();
+    let told = Message {
+        state: State::Delivered,
+        msg_id: 1,
+        done_us: NOW_US,
+        registered_delivery: 1,
+        ..message(1, b"x")
+    };
+    let receipt = Message { msg_id: 2, registered_delivery: 0, receipt_of: 1, ..told.clone() };
+    for message in [told, receipt] {
+        archive.append(&[message]).unwrap();
+        assert!(archive.rotate(NOW_US).unwrap());
+    }
+    drop(archive);
+    let whole = check(&store, dir.path(), &[1]).unwrap();
+    assert!(whole.holds() && whole.checked().contains(&"I5"), "{whole:?}");
+    // The message is away; then the receipt is, too.
+    for name in ["archive-000001.jsonl", "archive-000002.jsonl"] {
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+        let rest = check(&store, dir.path(), &[1]).unwrap();
+        assert!(rest.holds(), "{:?}", rest.violations);
+        let left_out: Vec<&str> = rest.not_checked().iter().map(|(name, _)| *name).collect();
+        assert_eq!(left_out, ["I5", "I6", "I7"]);
+    }
+}
+
 #[test]
 fn a_message_that_was_archived_is_found() {
     let dir = tempfile::tempdir().unwrap();

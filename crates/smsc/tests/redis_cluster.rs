@@ -84,6 +84,13 @@ fn a_store_is_made_resumed_looked_at_and_taken_away() {
     let report = check(&seen, nothing.path(), &accepted).unwrap();
     assert!(report.holds() && report.live == 200, "{report:#?}");
     drop(session);
+    // A bench on the URL of a centre that had no messages just then took those of its applications,
+    // and took the store away in the end.
+    assert!(!store.is_used_by_others().unwrap(), "who looks takes nothing");
+    let centre = open(&url);
+    assert!(store.is_used_by_others().unwrap());
+    drop(centre);
+    assert!(!store.is_used_by_others().unwrap());
     drop(store);
     let store = open(&nodes.url(""));
     assert_eq!(seen.identity(), store.identity());

@@ -286,6 +286,34 @@ fn messages_of_other_services_are_left_alone() {
     }
 }
 
+/// A cancel_sm without a number takes back all, not the first thousand, and not one after the other,
+/// each durable before the next: of ten thousand that took half a minute, in which the session
+/// answered nothing and the centre did not end.
+#[test]
+fn all_of_many_messages_are_taken_back_together() {
+    const COUNT: usize = 150;
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let tomorrow = Time::Absolute(since.as_micros() as i64 + 86_400_000_000);
+    let mut ids = HashSet::new();
+    for _ in 0..COUNT {
+        let later = Submit { schedule: tomorrow, ..message("491700000009", b"later", 1) };
+        let (status, id) = client.submit(&later);
+        assert!(status == 0 && ids.insert(id));
+    }
+    let all = b"\0\0\x01\x014900\0\x01\x01491700000009\0";
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, 0);
+    for _ in 0..COUNT {
+        let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+        let id = receipt.strip_prefix("id:").and_then(|rest| rest.split(' ').next()).unwrap();
+        assert!(ids.remove(id) && receipt.contains("stat:DELETED"), "{receipt}");
+    }
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, Status::CancelFailed as u32);
+}
+
 #[test]
 fn submit_multi_tells_which_addresses_were_refused() {
     let (_dir, server) = Server::new("");

@@ -159,7 +159,7 @@ impl Archive {
             stretches.add_closed(of_file);
             count += records;
         }
-        let number = closed.last().map_or(closed::FIRST, |last| last + 1);
+        let number = closed::next(directory, &path)?;
         stretches.open = number;
         let (mut records, mut first_us) = (0, None);
         let (mut end, mut unsealed) = (0, Batch::default());
@@ -182,7 +182,7 @@ impl Archive {
         }
         if end == 0 {
             refuse_foreign(&path)?;
-            end = make(directory, &path, store.as_deref())?;
+            end = make(directory, &path, store.as_deref(), number)?;
         }
         let mut file = File::options().read(true).append(true).open(&path).map_err(io())?;
         if end < file.metadata().map_err(io())?.len() {
@@ -239,7 +239,7 @@ impl Archive {
             self.number += 1;
             stretches.open = self.number;
         }
-        self.end = make(&self.directory, &self.path, self.store.as_deref())?;
+        self.end = make(&self.directory, &self.path, self.store.as_deref(), self.number)?;
         self.file =
             File::options().read(true).append(true).open(&self.path).map_err(StoreError::io(&self.path))?;
         self.identity = FileIdentity::of(&self.path)?;
@@ -330,10 +330,11 @@ impl Archive {
     }
 }
 
-/// Makes an empty archive; its length. It has its name once it is whole.
-fn make(directory: &Path, path: &Path, store: Option<&str>) -> Result<u64, StoreError> {
+/// Makes an empty archive, which gets this number when it is closed; its length. It has its name
+/// once it is whole.
+fn make(directory: &Path, path: &Path, store: Option<&str>, number: u32) -> Result<u64, StoreError> {
     let new = directory.join(NEW_NAME);
-    let header = format::header(store);
+    let header = format::header(store, number);
     let written = File::create(&new).and_then(|mut file| {
         file.write_all(header.as_bytes())?;
         file.sync_all()
@@ -366,6 +367,15 @@ fn refuse_foreign(path: &Path) -> Result<(), ArchiveError> {
 /// A file's name is durable when its directory is, not when the file is.
 fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     File::open(directory).and_then(|file| file.sync_all()).map_err(StoreError::io(directory))
+}
+
+/// How many closed files of the archive in `directory` were moved away.
+pub(crate) fn moved_away(directory: &Path) -> Result<usize, StoreError> {
+    if !directory.is_dir() {
+        return Ok(0);
+    }
+    let made = closed::next(directory, &directory.join(NAME))?.saturating_sub(closed::FIRST) as usize;
+    Ok(made.saturating_sub(closed::numbers(directory)?.len()))
 }
 
 /// Reads the archive in `directory`, if there is one.

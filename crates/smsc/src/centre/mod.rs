@@ -35,6 +35,7 @@ mod status;
 mod timer;
 mod view;
 
+pub(crate) use archive::moved_away;
 pub use archive::{Archive, ArchiveError, ArchiveReader, ArchivedMessage, Rotation, read_archive, write_csv};
 pub use claim::{Channel, Delivery};
 pub use complete::{Completion, CompletionResult, Verdict};

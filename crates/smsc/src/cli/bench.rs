@@ -270,8 +270,15 @@ impl Bench {
         for remark in store.store().remarks() {
             tell!("{remark}");
         }
+        let is_first = round == 0 && Some(&threads) == self.threads.first();
+        if is_first && store.is_used_by_others()? {
+            let what = format!(
+                "--store {url}: somebody else uses it, as a centre does, and a row takes all messages away: take \
+                 another prefix="
+            );
+            return Err(Wrong(what).into());
+        }
         if !store.is_empty()? {
-            let is_first = round == 0 && Some(&threads) == self.threads.first();
             if !self.discard_messages || !is_first {
                 let what = format!(
                     "--store {url}: there are messages or accounts in it, and a row begins with an empty store: take \
@@ -544,6 +551,14 @@ impl GivenStore {
         match self {
             GivenStore::Postgresql(store) => store.is_empty(),
             GivenStore::RedisCluster(store) => store.is_empty(),
+        }
+    }
+
+    /// Whether another process has it open. That of PostgreSQL is of one alone.
+    fn is_used_by_others(&self) -> Result<bool, StoreError> {
+        match self {
+            GivenStore::Postgresql(_) => Ok(false),
+            GivenStore::RedisCluster(store) => store.is_used_by_others(),
         }
     }
 

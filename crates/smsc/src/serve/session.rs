@@ -34,6 +34,8 @@ const CHUNK: usize = 8 << 10;
 const WRITE: usize = 64 << 10;
 /// What may wait for the writer besides windows.
 const SPARE: usize = 64;
+/// Messages that a cancel_sm without a number takes back at a time.
+const CANCELS: usize = 64;
 /// How long a client that does not read is waited for when its session ends.
 const FAREWELL: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -696,9 +698,24 @@ impl Session {
         };
         let (account, now_us) = (self.account(), self.front.clock.now_us());
         let mut cancelled = 0;
-        for msg_id in messages {
-            if let Outcome::Count(_) = self.run(Operation::Cancel { account, msg_id, now_us }).await? {
-                cancelled += 1;
+        // Together, as each is durable only after a while.
+        for some in messages.chunks(CANCELS) {
+            let _some = UnderWay::new(&self.front.under_way);
+            let start = |&msg_id: &i64| {
+                let cancel = Operation::Cancel { account, msg_id, now_us };
+                self.front.store.start(cancel, Acknowledge::Durable)
+            };
+            let started: Vec<StartedOperation> = some.iter().map(start).collect();
+            self.give_turn();
+            for one in started {
+                match one.await {
+                    Ok(Outcome::Count(_)) => cancelled += 1,
+                    Ok(_) => {}
+                    Err(error) => {
+                        self.front.fail(error);
+                        return Err(Status::SystemError);
+                    }
+                }
             }
         }
         // Who cancelled may have asked for receipts.

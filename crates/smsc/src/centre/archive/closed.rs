@@ -2,8 +2,8 @@
 //! to them, so each has an index beside it, from which a restart knows where to look without
 //! reading the file, and, where it is asked for, the same records as CSV for whoever bills.
 //!
-//! A closed file may be moved away: its messages are then not found any more. What is beside it is
-//! made again where it is missing.
+//! A closed file may be moved away: its messages are then not found any more, and no other gets its
+//! number. What is beside it is made again where it is missing.
 
 use super::stretch::{Stretch, Stretches};
 use super::{ArchiveError, ArchivedMessage, format};
@@ -39,6 +39,9 @@ impl Rotation {
 /// Numbers of closed files begin here; what has none is the file that is appended to.
 pub(super) const FIRST: u32 = 1;
 
+/// How the names of a closed file and of what is beside it end.
+const KINDS: [&str; 3] = ["jsonl", "index", "csv"];
+
 /// Where the closed file of a number is.
 pub(super) fn path(directory: &Path, number: u32) -> PathBuf {
     directory.join(format!("archive-{number:06}.jsonl"))
@@ -56,6 +59,25 @@ pub(super) fn numbers(directory: &Path) -> Result<Vec<u32>, StoreError> {
     }
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// The number that the file at `open` gets when it is closed: none that another one has had. The
+/// number of a file that was moved away does not come again: the next of that name, moved to the
+/// same place, would overwrite it there.
+pub(super) fn next(directory: &Path, open: &Path) -> Result<u32, StoreError> {
+    let io = || StoreError::io(directory);
+    let own = if open.is_file() { format::number_of(open)? } else { None };
+    let mut next = own.unwrap_or(FIRST);
+    for entry in std::fs::read_dir(directory).map_err(io())? {
+        let name = entry.map_err(io())?.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix("archive-"));
+        // Also of what was beside a file, and was left there.
+        let parts = rest.and_then(|rest| rest.split_once('.'));
+        let ours = parts.filter(|(digits, kind)| digits.len() >= 6 && KINDS.contains(kind));
+        let number = ours.and_then(|(digits, _)| digits.parse::<u32>().ok());
+        next = next.max(number.map_or(FIRST, |number| number.saturating_add(1)));
+    }
+    Ok(next)
 }
 
 /// Reads a closed file; all of it must count.

@@ -2,7 +2,7 @@
 //! that seals it: how many records, how many octets, and their CRC-32C.
 //!
 //! ```text
-//! {"archive":2,"store":"5e0b6c1f9d3a7742"}
+//! {"archive":2,"store":"5e0b6c1f9d3a7742","number":7}
 //! {"msg_id":17,"state":2,…}
 //! {"msg_id":19,"state":5,…}
 //! {"sealed":2,"octets":611,"crc32c":"9f0c2d11"}
@@ -16,6 +16,7 @@
 //! Format 1 had neither line. A file that begins with a record is one of it, up to its first seal:
 //! every line must be a record, but the last may be torn.
 
+use super::closed::FIRST;
 use super::{ArchiveError, ArchivedMessage};
 use crate::transaction::StoreError;
 use serde::Deserialize;
@@ -37,24 +38,37 @@ struct Header {
     archive: u32,
     /// The store whose messages it has, where it was told.
     store: Option<String>,
+    /// The number that it gets when it is closed, unless that is the first.
+    number: Option<u32>,
 }
 
-/// The first line of a new archive, of a store if that has a name.
-pub(super) fn header(store: Option<&str>) -> String {
+/// The first line of a new file, of a store if that has a name, with the number that it gets when
+/// it is closed.
+pub(super) fn header(store: Option<&str>, number: u32) -> String {
     let store = store.map(|store| format!(",\"store\":\"{store}\"")).unwrap_or_default();
-    format!("{{\"archive\":{FORMAT}{store}}}\n")
+    let number = if number > FIRST { format!(",\"number\":{number}") } else { String::new() };
+    format!("{{\"archive\":{FORMAT}{store}{number}}}\n")
 }
 
 /// Octets of a first line at most.
 const HEADER_MAX: u64 = 4096;
 
-/// The store whose messages a file has, where its first line says so; what is wrong with that line
-/// is told by whoever reads the file.
+/// The store whose messages a file has, where its first line says so.
 pub(super) fn store_of(path: &Path) -> Result<Option<String>, StoreError> {
+    Ok(header_of(path)?.and_then(|header| header.store))
+}
+
+/// The number that a file gets when it is closed, where its first line says so.
+pub(super) fn number_of(path: &Path) -> Result<Option<u32>, StoreError> {
+    Ok(header_of(path)?.and_then(|header| header.number))
+}
+
+/// The first line of a file; what is wrong with it is told by whoever reads the file.
+fn header_of(path: &Path) -> Result<Option<Header>, StoreError> {
     let mut line = Vec::new();
     let file = File::open(path).map_err(StoreError::io(path))?;
     BufReader::new(file.take(HEADER_MAX)).read_until(b'\n', &mut line).map_err(StoreError::io(path))?;
-    Ok(serde_json::from_slice::<Header>(&line).ok().and_then(|header| header.store))
+    Ok(serde_json::from_slice(&line).ok())
 }
 
 /// What is known of a batch, or of a file of format 1, while its lines are read or written.

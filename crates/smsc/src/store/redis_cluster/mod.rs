@@ -35,11 +35,12 @@ use cluster::{Call, Links};
 use connection::Reply;
 use keeper::Keeper;
 use session::RedisClusterSession;
-use shared::Shared;
+use shared::{SILENT, Shared};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The store.
 pub struct RedisClusterStore {
@@ -148,6 +149,31 @@ impl RedisClusterStore {
             Ok(())
         });
         if empty { told.map(|()| true) } else { Ok(false) }
+    }
+
+    /// Whether another process uses it, too. One that has closed it, or has died, is waited for: the
+    /// others forget it when it has been silent for some seconds.
+    ///
+    /// # Errors
+    /// The cluster's.
+    pub fn is_used_by_others(&self) -> Result<bool, StoreError> {
+        let (begin, own) = (Instant::now(), self.shared.process.to_be_bytes());
+        let mut links = Links::new(&self.shared.cluster);
+        loop {
+            let dump = links.one(Call::read("dump", 0))?;
+            let [_, members] = dump.array() else {
+                return Err(StoreError::protocol("a shard has two parts"));
+            };
+            let is_other =
+                |member: &[u8]| member.first() == Some(&b'o') && member.get(1..5) != Some(&own[..]);
+            if !members.array().iter().filter_map(Reply::bulk).any(is_other) {
+                return Ok(false);
+            }
+            if begin.elapsed() > 2 * SILENT {
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
 
     /// Calls that had to be repeated since it was opened.

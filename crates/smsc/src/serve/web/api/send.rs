@@ -114,11 +114,15 @@ fn time_of(text: &str) -> Option<Time> {
         ("Z" | "z", _) => (b'+', 0),
         (_, [sign @ (b'+' | b'-'), a, b, b':', c, d]) => {
             let digits = [a, b, c, d].map(|digit| digit.wrapping_sub(b'0'));
+            // Before they are multiplied: what is no digit may be any number.
+            if digits.iter().any(|&digit| digit > 9) || digits[2] > 5 {
+                return None;
+            }
             let minutes = u16::from(digits[0]) * 600
                 + u16::from(digits[1]) * 60
                 + u16::from(digits[2]) * 10
                 + u16::from(digits[3]);
-            if digits.iter().any(|&digit| digit > 9) || minutes % 15 != 0 || minutes > 48 * 15 {
+            if minutes % 15 != 0 || minutes > 48 * 15 {
                 return None;
             }
             (*sign, minutes / 15)
@@ -365,6 +369,9 @@ mod tests {
             ("2024-02-29T12:00:00", None),
             ("2024-02-29T12:00:00+01:07", None),
             ("2024-02-29T12:00:00+99:00", None),
+            // Neither an offset nor a product that fits, and one that was taken for +02:15.
+            ("2024-02-29T12:00:00+ 1:00", None),
+            ("2024-02-29T12:00:00+01:75", None),
             ("1999-12-31T23:59:59Z", None),
             ("2024-13-01T00:00:00Z", None),
             ("2024-02-29T12:00:00.Zé", None),
