@@ -1,7 +1,7 @@
 //! From calls on descriptors and paths to calls on files: which file a descriptor is, and at which
 //! offset it stands.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::descriptors::{Descriptor, Descriptors};
 use super::{Call, CalledFile, FileCalls, ImportedCalls, RecordedCall};
@@ -105,9 +105,16 @@ pub struct Recorder {
     paths: Vec<String>,
     number_of: HashMap<String, u32>,
     begun: HashMap<u32, (u32, bool)>,
+    /// Calls that write or sync files in another way, by name.
+    otherwise: BTreeMap<&'static str, u64>,
 }
 
 impl Recorder {
+    /// Counts a call that writes or syncs files in a way that a recording does not have.
+    pub fn leave_out(&mut self, name: &'static str) {
+        *self.otherwise.entry(name).or_default() += 1;
+    }
+
     /// Takes a call of a thread, at a time in µs.
     pub fn add(&mut self, at_us: u64, thread: u32, recorded: RawCall) {
         self.add_with_path(at_us, thread, None, recorded);
@@ -149,6 +156,14 @@ impl Recorder {
             warnings.push(format!(
                 "left out: {} calls on descriptors or paths that are no files, or whose opening was not recorded",
                 files.unknown
+            ));
+        }
+        if !self.otherwise.is_empty() {
+            let counted: Vec<String> =
+                self.otherwise.iter().map(|(name, count)| format!("{count} × {name}")).collect();
+            warnings.push(format!(
+                "left out: calls that write or sync files in ways that a recording does not have: {}",
+                counted.join(", ")
             ));
         }
         ImportedCalls { recording: files.recording, warnings }
