@@ -158,9 +158,10 @@ impl Log<'_> {
         self.is_sql(sql).then_some(sql)
     }
 
-    /// Whether a line is SQL, or what is within a text at its end may be.
+    /// Whether a line is SQL up to its semicolon, also where it ends within a text.
     fn is_sql(&self, line: &str) -> bool {
-        (is_open(line) && Verb::of(line) != Verb::Other) || self.checker.is_sql(self.database, line)
+        let sql = Ends::default().feed(line).map_or(line, |end| &line[..end]);
+        (is_open(sql) && Verb::of(sql) != Verb::Other) || self.checker.is_sql(self.database, sql)
     }
 
     /// Writes the statement in what was read from this line on, where there is one.
