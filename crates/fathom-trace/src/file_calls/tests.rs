@@ -170,6 +170,31 @@ fn calls_that_write_otherwise_are_left_out_and_counted() {
     assert!(warnings.ends_with("does not have: 2 × fallocate, 1 × msync, 1 × sync"), "{warnings}");
 }
 
+/// What happened: SQLite opens the directory of a journal as it opens a file, and syncs it. That
+/// became the sync of an empty file, which costs nothing.
+#[test]
+fn the_sync_of_a_directory_is_none_of_a_file() {
+    let recording = "open(\"/tmp/d/a.db\", O_RDWR) = 3\nopen(\"/tmp/d\", O_RDONLY|O_CLOEXEC) = 4\n\
+        fdatasync(4) = 0\nclose(4) = 0\nfdatasync(3) = 0\nfsync(9</tmp/d>) = 0\nunlink(\"/var/e/x\") = 0\n\
+        open(\"/var/e\", O_RDONLY) = 5\nfsync(5) = 0\n";
+    let imported = imported(recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Open),
+            (1, Call::Open),
+            (1, Call::SyncDirectory),
+            (1, Call::Close),
+            (0, Call::Fdatasync),
+            (1, Call::SyncDirectory),
+            (2, Call::Open),
+            (2, Call::SyncDirectory),
+        ]
+    );
+}
+
 /// What happened: programs of 32 bits seek by `_llseek`, whose result is 0 wherever it goes. All that
 /// was written after one was taken to be written at the file's start.
 #[test]
