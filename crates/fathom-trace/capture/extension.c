@@ -160,10 +160,17 @@ static int traced(unsigned kind, void *context, void *p, void *x) {
       break;
     }
     case SQLITE_TRACE_PROFILE: ended(connection, p, (uint64_t)*(sqlite3_int64 *)x, now); break;
-    case SQLITE_TRACE_CLOSE: closed(connection, now); break;
   }
   return 0;
 }
+
+/* A function of the connection that nobody calls: SQLite destroys it when it closes the connection. SQLITE_TRACE_CLOSE is told of
+ * every call of sqlite3_close, also of one that is refused, and of sqlite3_close_v2 while statements go on. */
+static const char *const GUARD = "fathomtrace_is_here";
+
+static void nothing(sqlite3_context *context, int count, sqlite3_value **values) { (void)context, (void)count, (void)values; }
+
+static void destroyed(void *connection) { closed(connection, now_ns()); }
 
 /* Whether the preloaded library records this connection already. */
 static int is_recorded(sqlite3 *db) {
@@ -174,7 +181,11 @@ static int is_recorded(sqlite3 *db) {
 static void watch(sqlite3 *db) {
   uint64_t start = now_ns();
   if (is_recorded(db)) return;
-  for (Connection *one = connections; one; one = one->next) if (one->db == db) return;
+  spool_lock();
+  Connection *known = connections;
+  while (known && known->db != db) known = known->next;
+  spool_unlock();
+  if (known) return;
   uint32_t database = content_of(db, "main", NULL, SQLITE_OPEN_READWRITE, NULL);
   Connection *fresh = calloc(1, sizeof *fresh);
   if (!fresh) return;
@@ -185,8 +196,10 @@ static void watch(sqlite3 *db) {
   uint64_t words[] = {database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, SQLITE_OK};
   put(TAG_OPEN, fresh, start, start, words, 3, texts, 2);
   spool_unlock();
+  /* Where that fails, it has been destroyed already. */
+  if (real.create_function_v2(db, GUARD, 0, SQLITE_UTF8, fresh, nothing, NULL, NULL, destroyed) != SQLITE_OK) return;
   watch_locks(db, "main", fresh->number, database);
-  real.trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_ROW | SQLITE_TRACE_PROFILE | SQLITE_TRACE_CLOSE, traced, fresh);
+  real.trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_ROW | SQLITE_TRACE_PROFILE, traced, fresh);
 }
 
 static int open_later(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
@@ -209,7 +222,7 @@ SQLITE_API int sqlite3_fathomtrace_init(sqlite3 *db, char **message, const sqlit
   TAKE(open_v2) TAKE(close) TAKE(exec) TAKE(busy_timeout) TAKE(errstr) TAKE(extended_errcode) TAKE(db_filename) TAKE(free)
   TAKE(backup_init) TAKE(backup_step) TAKE(backup_finish) TAKE(sql) TAKE(stmt_readonly) TAKE(bind_parameter_count)
   TAKE(expanded_sql) TAKE(changes) TAKE(get_autocommit) TAKE(trace_v2) TAKE(auto_extension) TAKE(libversion)
-  TAKE(file_control)
+  TAKE(file_control) TAKE(create_function_v2)
 #undef TAKE
   spool_lock();
   spool_version(real.libversion());

@@ -317,6 +317,35 @@ fn what_a_virtual_table_asks_for_while_a_statement_is_prepared_is_left_out_by_th
     assert_eq!(texts, own);
 }
 
+/// What happened: SQLite tells the extension of a close that is refused (a statement was not ended)
+/// as of one that is done. It freed what it knew of the connection, and the next close crashed the
+/// program. What is done between, and after `sqlite3_close_v2`, is recorded now.
+#[test]
+fn the_extension_outlives_a_close_that_is_refused() {
+    let Some(place) = with_program("zombie.c") else { return };
+    place.fathom(&["trace", "extension", "libfathomtrace.so"]).exits(0);
+    std::fs::create_dir(place.path("spool")).unwrap();
+    let run = Command::new(place.path("app"))
+        .arg("./libfathomtrace.so")
+        .env("FATHOM_TRACE_SPOOL", place.path("spool"))
+        .current_dir(place.path("."))
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(0), "{run:?}");
+    place.fathom(&["trace", "import", "spool", "--out", "a.trace"]).exits(0);
+    let records = records(&place.path("a.trace"));
+    let executed = executed(&records);
+    assert_eq!(executed.len(), 7, "{executed:?}");
+    let closes: Vec<i32> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Event(Event { action: Action::Close { outcome }, .. }) => Some(outcome.code),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(closes, [OK, OK, OK]);
+}
+
 /// Capture finds a shared cache that no flag of an open asked for, and only that.
 #[test]
 fn connections_that_share_a_cache_are_found_and_come_to_the_same_one_after_the_other() {

@@ -14,7 +14,8 @@
 //!
 //! `file NUMBER BYTES NAME`: a file, its bytes at the start (as many as are read before they are
 //! written), and its name, which is for people. Then `THREAD µs CALL FILE …` with `write` or `read`
-//! (offset, bytes), `fsync`, `fdatasync`, `truncate` (bytes), `open`, `close`, `stat`, `unlink`.
+//! (offset, bytes), `fsync`, `fdatasync`, `syncdir` (of the directory that has this name),
+//! `truncate` (bytes), `open`, `close`, `stat`, `unlink`.
 //! Calls stand in the order of their times.
 
 mod descriptors;
@@ -60,6 +61,8 @@ pub enum Call {
     Fsync,
     /// `fdatasync`.
     Fdatasync,
+    /// `fsync` or `fdatasync` of a directory, which keeps what is made and deleted in it.
+    SyncDirectory,
     /// `ftruncate` to a length in bytes.
     Truncate {
         /// The length.
@@ -176,6 +179,7 @@ impl FileCalls {
                 Call::Truncate { bytes } => writeln!(text, "{thread} {at_us} truncate {file} {bytes}"),
                 Call::Fsync => writeln!(text, "{thread} {at_us} fsync {file}"),
                 Call::Fdatasync => writeln!(text, "{thread} {at_us} fdatasync {file}"),
+                Call::SyncDirectory => writeln!(text, "{thread} {at_us} syncdir {file}"),
                 Call::Open => writeln!(text, "{thread} {at_us} open {file}"),
                 Call::Close => writeln!(text, "{thread} {at_us} close {file}"),
                 Call::Stat => writeln!(text, "{thread} {at_us} stat {file}"),
@@ -241,6 +245,7 @@ impl FileCalls {
             "truncate" => Call::Truncate { bytes: number()? },
             "fsync" => Call::Fsync,
             "fdatasync" => Call::Fdatasync,
+            "syncdir" => Call::SyncDirectory,
             "open" => Call::Open,
             "close" => Call::Close,
             "stat" => Call::Stat,

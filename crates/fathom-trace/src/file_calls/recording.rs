@@ -1,7 +1,7 @@
 //! From calls on descriptors and paths to calls on files: which file a descriptor is, and at which
 //! offset it stands.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::descriptors::{Descriptor, Descriptors};
 use super::{Call, CalledFile, FileCalls, ImportedCalls, RecordedCall};
@@ -86,6 +86,17 @@ impl RawCall {
             _ => None,
         }
     }
+
+    /// The paths that it names.
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let (one, other) = match self {
+            RawCall::Open { path, .. } => (path.as_deref(), None),
+            RawCall::StatPath { path } | RawCall::Unlink { path } => (Some(path.as_str()), None),
+            RawCall::Rename { from, to } => (Some(from.as_str()), Some(to.as_str())),
+            _ => (None, None),
+        };
+        one.into_iter().chain(other)
+    }
 }
 
 /// A call, with its time in µs, its thread, and the number of the path that its line tells.
@@ -105,9 +116,16 @@ pub struct Recorder {
     paths: Vec<String>,
     number_of: HashMap<String, u32>,
     begun: HashMap<u32, (u32, bool)>,
+    /// Calls that write or sync files in another way, by name.
+    otherwise: BTreeMap<&'static str, u64>,
 }
 
 impl Recorder {
+    /// Counts a call that writes or syncs files in a way that a recording does not have.
+    pub fn leave_out(&mut self, name: &'static str) {
+        *self.otherwise.entry(name).or_default() += 1;
+    }
+
     /// Takes a call of a thread, at a time in µs.
     pub fn add(&mut self, at_us: u64, thread: u32, recorded: RawCall) {
         self.add_with_path(at_us, thread, None, recorded);
@@ -135,7 +153,10 @@ impl Recorder {
         let mut recorded = self.recorded;
         recorded.sort_by_key(|read| read.at_us);
         let zero_us = recorded.first().map_or(0, |read| read.at_us);
-        let mut files = Files::new(self.begun);
+        let named = recorded.iter().flat_map(|read| read.call.paths());
+        let all = named.chain(self.paths.iter().map(String::as_str));
+        let parents = all.filter_map(|path| path.rsplit_once('/')).map(|(parent, _)| parent);
+        let mut files = Files::new(self.begun, parents.map(str::to_owned).collect());
         for ReadCall { at_us, thread, path, call } in recorded {
             let at_us = at_us - zero_us;
             let path = path.and_then(|number| self.paths.get(number as usize));
@@ -151,6 +172,14 @@ impl Recorder {
                 files.unknown
             ));
         }
+        if !self.otherwise.is_empty() {
+            let counted: Vec<String> =
+                self.otherwise.iter().map(|(name, count)| format!("{count} × {name}")).collect();
+            warnings.push(format!(
+                "left out: calls that write or sync files in ways that a recording does not have: {}",
+                counted.join(", ")
+            ));
+        }
         ImportedCalls { recording: files.recording, warnings }
     }
 }
@@ -162,12 +191,18 @@ struct Files {
     /// A file may have several: as it was opened, and as its descriptor is shown.
     by_path: HashMap<String, u32>,
     descriptors: Descriptors,
+    /// What has files in it.
+    directories: HashSet<String>,
+    /// Those that are open like files, by number.
+    open_directories: HashSet<u32>,
     unknown: u64,
 }
 
 impl Files {
-    fn new(begun: HashMap<u32, (u32, bool)>) -> Files {
+    fn new(begun: HashMap<u32, (u32, bool)>, directories: HashSet<String>) -> Files {
         Files {
+            directories,
+            open_directories: HashSet::new(),
             recording: FileCalls::default(),
             lengths: Vec::new(),
             by_path: HashMap::new(),
@@ -180,6 +215,9 @@ impl Files {
         let number = self.recording.files.len() as u32;
         self.recording.files.push(CalledFile { name: name.to_owned(), start_bytes: 0 });
         self.lengths.push(0);
+        if self.directories.contains(name) {
+            self.open_directories.insert(number);
+        }
         number
     }
 
@@ -321,6 +359,9 @@ impl Files {
             }
             RawCall::Sync { descriptor, is_data } => {
                 let file = self.descriptor(descriptor, true)?.file;
+                if self.open_directories.contains(&file) {
+                    return Some((file, Call::SyncDirectory));
+                }
                 Some((file, if is_data { Call::Fdatasync } else { Call::Fsync }))
             }
             RawCall::Stat { descriptor } => Some((self.descriptor(descriptor, false)?.file, Call::Stat)),

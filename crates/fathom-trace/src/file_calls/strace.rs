@@ -72,6 +72,7 @@ fn is_of_the_day(line: &str) -> bool {
 fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     match recorded(call) {
         StraceLine::Call(recorded, path) => recorder.add_with_path(at_us, thread, path, recorded),
+        StraceLine::Otherwise(name) => recorder.leave_out(name),
         StraceLine::Nothing => {}
         StraceLine::NoLine => return false,
     }
@@ -119,9 +120,28 @@ fn time_us(word: &str) -> Option<u64> {
     seconds.checked_mul(1_000_000)?.checked_add(fraction_us).filter(|at_us| *at_us < 1 << 60)
 }
 
+/// Calls that write or sync files, and of which a recording has nothing.
+const OTHERWISE: [&str; 13] = [
+    "copy_file_range",
+    "fallocate",
+    "io_submit",
+    "io_uring_enter",
+    "msync",
+    "sendfile",
+    "sendfile64",
+    "splice",
+    "sync",
+    "sync_file_range",
+    "syncfs",
+    "truncate",
+    "truncate64",
+];
+
 enum StraceLine<'a> {
     /// A call, and the path that `-y` tells of its descriptor.
     Call(RawCall, Option<&'a str>),
+    /// One of [`OTHERWISE`].
+    Otherwise(&'static str),
     /// A call that failed, or is on no file.
     Nothing,
     NoLine,
@@ -144,7 +164,10 @@ fn recorded(call: &str) -> StraceLine<'_> {
             let path = if opens { shown(given) } else { arguments.first().copied().and_then(shown) };
             StraceLine::Call(recorded, path)
         }
-        _ => StraceLine::Nothing,
+        _ => match OTHERWISE.iter().copied().find(|other| *other == name) {
+            Some(other) if result >= 0 => StraceLine::Otherwise(other),
+            _ => StraceLine::Nothing,
+        },
     }
 }
 

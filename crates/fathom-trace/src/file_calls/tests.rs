@@ -157,6 +157,44 @@ fn a_descriptor_whose_path_is_told_is_that_files() {
     );
 }
 
+/// What happened: calls that write or sync files in other ways were left out without a word, so a
+/// recording lacked them and nobody knew.
+#[test]
+fn calls_that_write_otherwise_are_left_out_and_counted() {
+    let recording = "open(\"/tmp/a.db\", O_RDWR) = 3\nfallocate(3, 0, 0, 4096) = 0\n\
+        msync(0x7f, 4096, MS_SYNC) = 0\nmsync(0x7f, 4096, MS_SYNC) = -1 ENOMEM (Cannot allocate memory)\n\
+        sync() = 0\nfallocate(3, 0, 4096, 4096) = 0\ngetpid() = 100\nfsync(3) = 0\n";
+    let imported = imported(recording);
+    assert_eq!(imported.recording.calls.len(), 2);
+    let warnings = imported.warnings.join("\n");
+    assert!(warnings.ends_with("does not have: 2 × fallocate, 1 × msync, 1 × sync"), "{warnings}");
+}
+
+/// What happened: SQLite opens the directory of a journal as it opens a file, and syncs it. That
+/// became the sync of an empty file, which costs nothing.
+#[test]
+fn the_sync_of_a_directory_is_none_of_a_file() {
+    let recording = "open(\"/tmp/d/a.db\", O_RDWR) = 3\nopen(\"/tmp/d\", O_RDONLY|O_CLOEXEC) = 4\n\
+        fdatasync(4) = 0\nclose(4) = 0\nfdatasync(3) = 0\nfsync(9</tmp/d>) = 0\nunlink(\"/var/e/x\") = 0\n\
+        open(\"/var/e\", O_RDONLY) = 5\nfsync(5) = 0\n";
+    let imported = imported(recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Open),
+            (1, Call::Open),
+            (1, Call::SyncDirectory),
+            (1, Call::Close),
+            (0, Call::Fdatasync),
+            (1, Call::SyncDirectory),
+            (2, Call::Open),
+            (2, Call::SyncDirectory),
+        ]
+    );
+}
+
 /// What happened: programs of 32 bits seek by `_llseek`, whose result is 0 wherever it goes. All that
 /// was written after one was taken to be written at the file's start.
 #[test]

@@ -14,6 +14,7 @@ use super::bad::BadOnes;
 use super::checker::Checker;
 use super::ends::Ends;
 use super::lines::Lines;
+use super::script::is_open;
 use super::statements::begins_statement;
 use super::{ImportReport, Starts};
 use crate::assemble::Assembler;
@@ -136,8 +137,7 @@ impl Log<'_> {
         for _ in 0..SHAPE_LINES {
             let Some(line) = lines.next_line()? else { break };
             // Not `changes with` of a message.
-            let is_sql = |at: &usize| self.checker.is_sql(self.database, &line[*at..]);
-            let at = begin_of(line, None).filter(is_sql);
+            let at = begin_of(line, None).filter(|at| self.is_sql(&line[*at..]));
             let shape = shape_of(at.map_or(line, |at| &line[..at]));
             match &known {
                 Some(known) if shape == *known => return Ok(Some(shape)),
@@ -155,7 +155,13 @@ impl Log<'_> {
     fn statement_of_another<'l>(&self, line: &'l str) -> Option<&'l str> {
         let sql = &line[statement_at(line).filter(|_| !line.trim_start().starts_with("--"))?..];
         let sql = Ends::default().feed(sql).map_or(sql, |end| &sql[..end]).trim();
-        self.checker.is_sql(self.database, sql).then_some(sql)
+        self.is_sql(sql).then_some(sql)
+    }
+
+    /// Whether a line is SQL up to its semicolon, also where it ends within a text.
+    fn is_sql(&self, line: &str) -> bool {
+        let sql = Ends::default().feed(line).map_or(line, |end| &line[..end]);
+        (is_open(sql) && Verb::of(sql) != Verb::Other) || self.checker.is_sql(self.database, sql)
     }
 
     /// Writes the statement in what was read from this line on, where there is one.

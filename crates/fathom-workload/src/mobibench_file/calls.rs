@@ -77,7 +77,7 @@ impl Workload for RecordedCalls {
             match made.call {
                 Call::Write { .. } => split.write_ns = took_ns,
                 Call::Read { .. } => split.read_ns = took_ns,
-                Call::Fsync | Call::Fdatasync => split.sync_ns = took_ns,
+                Call::Fsync | Call::Fdatasync | Call::SyncDirectory => split.sync_ns = took_ns,
                 _ => split.other_ns = took_ns,
             }
             split.wall_ns = end_ns - start_ns;
@@ -279,6 +279,12 @@ impl Files {
             }
             Call::Fdatasync => {
                 self.file(number)?.sync_data().map_err(failed(&path))?;
+                split.sync_calls = 1;
+            }
+            Call::SyncDirectory => {
+                // All files are in one.
+                let directory = File::open(&self.directory).and_then(|directory| directory.sync_all());
+                directory.map_err(failed(&self.directory))?;
                 split.sync_calls = 1;
             }
             Call::Truncate { bytes } => {
