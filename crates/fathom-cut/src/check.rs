@@ -78,7 +78,7 @@ impl<'a> Checker<'a> {
             Place::Here(medium) => medium.bring_to(self.history, epoch.safe, state),
             Place::Guest(medium) => medium.bring_to(self.history, epoch.safe, state),
         };
-        brought.map(drop).map_err(CutError::io("bring the image to a state"))
+        brought.map(drop).map_err(CutError::io(BRING))
     }
 
     /// The files of a state, or why it cannot be mounted.
@@ -90,17 +90,27 @@ impl<'a> Checker<'a> {
         epoch: &Epoch,
         state: &State,
     ) -> Result<Result<Vec<FoundFile>, String>, CutError> {
-        self.bring_to(epoch, state)?;
+        let (history, database, subject) = (self.history, &self.database, &self.subject);
         Ok(match &mut self.place {
-            Place::Here(medium) => match medium.mount()? {
-                Ok(mounted) => files_below(&mounted.path("")).map_err(|error| error.to_string()),
-                Err(unmountable) => Err(unmountable.to_string()),
-            },
-            Place::Guest(medium) => match medium.look(&self.database, &self.subject, true)? {
-                Answer::Files(files) => files,
-                Answer::Unmountable(said) => Err(said),
-                other => return Err(unexpected(&other)),
-            },
+            Place::Here(medium) => {
+                medium.bring_to(history, epoch.safe, state).map_err(CutError::io(BRING))?;
+                match medium.mount()? {
+                    Ok(mounted) => files_below(&mounted.path("")).map_err(|error| error.to_string()),
+                    Err(unmountable) => Err(unmountable.to_string()),
+                }
+            }
+            Place::Guest(medium) => {
+                let mut look = |medium: &mut GuestMedium| {
+                    medium.bring_to(history, epoch.safe, state).map_err(CutError::io(BRING))?;
+                    medium.look(database, subject, true)
+                };
+                match looked(medium, &mut look, GuestMedium::has_ended, GuestMedium::renew)? {
+                    Some(Answer::Files(files)) => files,
+                    Some(Answer::Unmountable(said)) => Err(said),
+                    None => Err(ENDS.into()),
+                    Some(other) => return Err(unexpected(&other)),
+                }
+            }
         })
     }
 
@@ -123,11 +133,12 @@ impl<'a> Checker<'a> {
         image.map_or(Ok(()), |image| image.copy_to(out)).map_err(CutError::io("write the image"))
     }
 
-    /// What is found in the state that the image has, and whether the file system noted an error of
-    /// its own.
-    fn find(&mut self) -> Result<(Inspection, bool), CutError> {
+    /// What is found in a state, and whether the file system noted an error of its own.
+    fn find(&mut self, epoch: &Epoch, state: &State) -> Result<(Inspection, bool), CutError> {
+        let (history, database, subject) = (self.history, &self.database, &self.subject);
         match &mut self.place {
             Place::Here(medium) => {
+                medium.bring_to(history, epoch.safe, state).map_err(CutError::io(BRING))?;
                 let mounted = match medium.mount()? {
                     Ok(mounted) => mounted,
                     Err(unmountable) => {
@@ -137,13 +148,12 @@ impl<'a> Checker<'a> {
                         ));
                     }
                 };
-                let database = mounted.path(&self.database.to_string_lossy());
-                let found = if self.subject.has_server() {
+                let found = if subject.has_server() {
                     // A server is a program of its own, and wants a path that leads there.
-                    let look = |root: &Path| find_at(&root.join(&self.database), &self.subject, &self.known);
+                    let look = |root: &Path| find_at(&root.join(database), subject, &self.known);
                     mounted.attached(look).map_err(CutError::io("attach the file system in a namespace"))?
                 } else {
-                    find_at(&database, &self.subject, &self.known)
+                    find_at(&mounted.path(&database.to_string_lossy()), subject, &self.known)
                 };
                 drop(mounted);
                 medium.wait_until_free().map_err(CutError::io("wait until the image is unmounted"))?;
@@ -152,15 +162,42 @@ impl<'a> Checker<'a> {
                 Ok((found, notes_errors))
             }
             Place::Guest(medium) => {
-                let found = match medium.look(&self.database, &self.subject, false)? {
-                    Answer::Found(found) => found,
-                    Answer::Unmountable(said) => Inspection::Bad(Verdict::CannotBeMounted(said)),
-                    other => return Err(unexpected(&other)),
+                let mut look = |medium: &mut GuestMedium| {
+                    medium.bring_to(history, epoch.safe, state).map_err(CutError::io(BRING))?;
+                    medium.look(database, subject, false)
+                };
+                let found = match looked(medium, &mut look, GuestMedium::has_ended, GuestMedium::renew)? {
+                    Some(Answer::Found(found)) => found,
+                    Some(Answer::Unmountable(said)) => Inspection::Bad(Verdict::CannotBeMounted(said)),
+                    None => Inspection::Bad(Verdict::CannotBeMounted(ENDS.into())),
+                    Some(other) => return Err(unexpected(&other)),
                 };
                 Ok((found, medium.notes_errors()))
             }
         }
     }
+}
+
+/// What fails where a state cannot be made.
+const BRING: &str = "bring the image to a state";
+/// What is said of a state at which kernels end.
+const ENDS: &str = "the guest's kernel ended as it looked at it, and so did another one";
+
+/// Has a guest look, and another one where it ends: a driver that panics at what a cut has left does
+/// so again, and what else ends a guest does not. None: both have ended.
+fn looked<M>(
+    medium: &mut M,
+    look: &mut dyn FnMut(&mut M) -> Result<Answer, CutError>,
+    has_ended: fn(&mut M) -> bool,
+    renew: fn(&mut M) -> Result<(), CutError>,
+) -> Result<Option<Answer>, CutError> {
+    for _ in 0..2 {
+        match look(medium) {
+            Err(_) if has_ended(medium) => renew(medium)?,
+            answer => return answer.map(Some),
+        }
+    }
+    Ok(None)
 }
 
 fn unexpected(answer: &Answer) -> CutError {
@@ -173,8 +210,7 @@ impl Judge for Checker<'_> {
         let (found, notes_errors) = match fingerprint.and_then(|number| self.known.image(number)) {
             Some(known) => known,
             None => {
-                self.bring_to(epoch, state)?;
-                let found = self.find()?;
+                let found = self.find(epoch, state)?;
                 self.known.mounted_as(fingerprint, &found);
                 found
             }
@@ -189,5 +225,49 @@ impl Judge for Checker<'_> {
             }
             verdict => verdict,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guest that ends at its looks of these numbers.
+    struct Fragile {
+        ends_at: &'static [usize],
+        looks: usize,
+        renewed: usize,
+        has_ended: bool,
+    }
+
+    /// What happened: one state at which a driver of the guest's panicked ended the guest, and so
+    /// the cell, which was "not tried": nothing was said of the worst that there is.
+    #[test]
+    fn a_state_at_which_a_guest_ends_is_looked_at_by_another() {
+        let of = |ends_at: &'static [usize]| {
+            let mut guest = Fragile { ends_at, looks: 0, renewed: 0, has_ended: false };
+            let mut look = |guest: &mut Fragile| {
+                guest.looks += 1;
+                guest.has_ended = guest.ends_at.contains(&guest.looks);
+                match guest.has_ended {
+                    true => Err(CutError::Usage("it has ended".into())),
+                    false => Ok(Answer::Ready),
+                }
+            };
+            let renew = |guest: &mut Fragile| {
+                guest.renewed += 1;
+                guest.has_ended = false;
+                Ok(())
+            };
+            let answer = looked(&mut guest, &mut look, |guest| guest.has_ended, renew);
+            (answer.unwrap().is_some(), guest.renewed)
+        };
+        assert_eq!(of(&[]), (true, 0));
+        assert_eq!(of(&[1]), (true, 1), "it was something else");
+        assert_eq!(of(&[1, 2]), (false, 2), "and the next state finds a guest");
+        // What a guest that is there says is wrong stays an error.
+        let mut guest = Fragile { ends_at: &[], looks: 0, renewed: 0, has_ended: false };
+        let mut look = |_: &mut Fragile| Err(CutError::Usage("it has not answered".into()));
+        assert!(looked(&mut guest, &mut look, |guest| guest.has_ended, |_| Ok(())).is_err());
     }
 }

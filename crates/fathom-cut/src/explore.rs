@@ -117,9 +117,9 @@ fn rank(verdict: &Verdict) -> (Class, u64) {
 /// What limits an exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Only states from this number on.
+    /// Only states that have this turn or a later one.
     pub from: usize,
-    /// Only states below this number.
+    /// Only so many turns, those before `from` included.
     pub states: usize,
     /// No further state is begun after so long.
     pub time: Option<Duration>,
@@ -136,7 +136,7 @@ pub struct Exploration {
     pub interrupted: bool,
 }
 
-/// Judges the first states, one judge a thread. What is found depends on neither the number of
+/// Judges the states that have the first turns ([`States::turns`]), one judge a thread. What is found depends on neither the number of
 /// threads nor their speed, as long as no limit of time ends it. Where none does, states of one
 /// moment are judged one after the other: their images differ least.
 ///
@@ -151,7 +151,8 @@ pub fn explore<J: Judge + Send>(
 ) -> Result<Exploration, CutError> {
     let begin = Instant::now();
     let end = states.len().min(limits.states);
-    let mut order: Vec<usize> = (limits.from..end).collect();
+    let mut order = states.turns(end);
+    order.drain(..limits.from.min(order.len()));
     if limits.time.is_none() {
         order.sort_by_key(|&number| states.epoch_of(number));
     }

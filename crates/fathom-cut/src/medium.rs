@@ -304,6 +304,13 @@ pub(crate) struct GuestMedium {
     filesystem: FileSystem,
 }
 
+/// Boots a guest with the images as its disks.
+fn boot(main: &Image, log: Option<&Image>, filesystem: &FileSystem) -> Result<Guest, CutError> {
+    let disks = std::iter::once((main.file(), filesystem.sector_bytes));
+    let external = log.zip(filesystem.log_sector_bytes).map(|(log, bytes)| (log.file(), bytes));
+    Guest::boot(&disks.chain(external).collect::<Vec<_>>())
+}
+
 impl GuestMedium {
     /// # Errors
     /// There is no memory, or no guest to be had.
@@ -311,9 +318,7 @@ impl GuestMedium {
         let image = |side| Image::new(history.places_of(side)).map_err(CutError::io("an image in memory"));
         let main = image(Side::Main)?;
         let log = filesystem.log_sector_bytes.map(|_| image(Side::Log)).transpose()?;
-        let disks = std::iter::once((main.file(), filesystem.sector_bytes));
-        let external = log.iter().zip(filesystem.log_sector_bytes).map(|(log, bytes)| (log.file(), bytes));
-        let guest = Guest::boot(&disks.chain(external).collect::<Vec<_>>())?;
+        let guest = boot(&main, log.as_ref(), filesystem)?;
         Ok(GuestMedium { guest, main, log, filesystem: filesystem.clone() })
     }
 
@@ -333,6 +338,20 @@ impl GuestMedium {
             subject: subject.clone(),
             files,
         })
+    }
+
+    /// Whether the guest has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.guest.has_ended()
+    }
+
+    /// Boots another guest with the same disks.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn renew(&mut self) -> Result<(), CutError> {
+        self.guest = boot(&self.main, self.log.as_ref(), &self.filesystem)?;
+        Ok(())
     }
 
     pub fn notes_errors(&self) -> bool {

@@ -18,7 +18,9 @@
 //!
 //! **Numbers.** States have an order: each epoch's first, then each epoch's second …, epochs in
 //! seeded order. So the first thousand are spread over the whole run, and a seed and a number name
-//! a state.
+//! a state. They are not judged in this order: `turns`.
+
+mod turns;
 
 use std::ops::Range;
 

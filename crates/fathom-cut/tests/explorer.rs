@@ -290,3 +290,31 @@ fn the_first_states_of_a_number_are_spread_over_the_whole_run() {
         (0..states.epochs.len()).map(|state| states.get(state).unwrap().epoch).collect();
     assert_eq!(epochs.len(), states.epochs.len());
 }
+
+/// What happened: states were judged by their numbers. Of a run of 150 commits, with 906 moments to
+/// cut at, 324 were, all of which had nothing of what was in flight: not one other subset and not one
+/// torn block was tried, and "kept in all" was said.
+#[test]
+fn the_first_states_that_are_judged_are_of_all_kinds_and_of_the_whole_run() {
+    let history = right_store(1, 500);
+    let states = States::of(&history, FLUSHED, 1, 0, None);
+    let moments = states.epochs.len();
+    let turns = states.turns(moments);
+    let kinds = |kind: fn(&State, usize) -> bool| {
+        let is_of = |number: &&usize| {
+            let state = states.get(**number).unwrap();
+            kind(&state, states.epochs[state.epoch].in_flight.len())
+        };
+        turns.iter().filter(is_of).count()
+    };
+    assert!(kinds(|state, _| state.present.is_empty() && state.torn.is_none()) > moments / 3);
+    assert!(kinds(|state, _| state.torn.is_some()) > moments / 40, "torn blocks");
+    assert!(kinds(|state, all| (1..all).contains(&state.present.len())) > moments / 10, "subsets");
+    let epochs: HashSet<usize> = turns.iter().map(|turn| states.get(*turn).unwrap().epoch).collect();
+    assert!(epochs.len() > moments * 3 / 4, "{} of {moments}", epochs.len());
+    // Each has one turn, and pieces are parts of one whole.
+    let all = states.turns(usize::MAX);
+    assert_eq!(all[..moments], turns);
+    assert_eq!(all.iter().collect::<HashSet<_>>().len(), states.len());
+    assert_eq!(all.len(), states.len());
+}

@@ -613,9 +613,17 @@ fn file_systems_of_the_guest_are_cut_as_those_of_this_kernel_are() {
         let set = format!("filesystem={filesystem}");
         let words = ["--set", &set, "--set", "journal_mode=wal", "--set", "synchronous=full"];
         let few = ["--commits", "20", "--states", "120"];
-        let found = &cells(&place, &[&words[..], &few, &["--record", filesystem]].concat(), 0)[0];
+        // FAT keeps no order between a file's clusters and its entry: some states cannot be opened.
+        let end = place.fathom(
+            &[&["cut", "--json", "--time", "0"][..], &words, &few, &["--record", filesystem]].concat(),
+        );
+        let json: Value = serde_json::from_str(&end.stdout).unwrap();
+        let found = &json["cells"][0];
         assert_eq!((&found["states"], &found["filesystem"]["guest"]), (&120.into(), &true.into()), "{found}");
-        assert_eq!(lost(found), 0, "{found}");
+        if filesystem == "f2fs" {
+            end.exits(0);
+            assert_eq!(lost(found), 0, "{found}");
+        }
         let lying = &cells(&place, &[&words[..], &few, &["--keeps", "lying"]].concat(), 0)[0];
         assert!(lost(lying) > 0, "{lying}");
         // The same again from the recording, one state alone.

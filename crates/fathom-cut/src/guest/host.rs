@@ -1,14 +1,14 @@
 //! A guest whose disks are images in memory, from outside.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fathom_stack::guest::{Kernel, quotable, tie_to_owner};
 
@@ -20,6 +20,8 @@ use crate::scratch::Scratch;
 /// for a while.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+/// How long one whose line is closed may take to end.
+const END_LIMIT: Duration = Duration::from_secs(2);
 /// Memory of a guest, MiB.
 const MEMORY_MIB: u64 = 256;
 
@@ -101,7 +103,8 @@ impl Guest {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0);
-        // The thread that boots it is this process' own, and lives as long.
+        // It ends with the thread that boots it: this process' own, or where another guest has ended
+        // one that judges; whoever looks at more after that thread has a new one booted.
         tie_to_owner(&mut command, next_cpu());
         let mut child = command.spawn().map_err(CutError::io(kernel.path.display().to_string()))?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
@@ -129,11 +132,25 @@ impl Guest {
     pub fn look(&mut self, request: &Request) -> Result<Answer, CutError> {
         let mut text = serde_json::to_string(request).map_err(|error| broken(error.to_string()))?;
         text.push('\n');
-        self.stdin.write_all(text.as_bytes()).map_err(|error| broken(error.to_string()))?;
+        // Its end must not pass for that of whoever reads what this process prints.
+        fathom_ground::pipe::write_all(&mut self.stdin, text.as_bytes())
+            .map_err(|error| broken(error.to_string()))?;
         match self.answer(ANSWER_LIMIT)? {
             Answer::Broken(problem) => Err(broken(problem)),
             answer => Ok(answer),
         }
+    }
+
+    /// Whether it has ended, or does so within a moment.
+    pub fn has_ended(&mut self) -> bool {
+        let begin = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begin.elapsed() >= END_LIMIT {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
     }
 
     fn answer(&mut self, limit: Duration) -> Result<Answer, CutError> {
@@ -151,10 +168,12 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        // Of one that has been waited for the number may be another's.
+        let group = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let (Some(group), Ok(None)) = (group, self.child.try_wait()) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
-        // It was killed in the line before.
+        // It was killed in the line before, or has ended.
         let _ = self.child.wait();
     }
 }

@@ -41,7 +41,7 @@ pub struct CutArgs {
     /// States that are judged of each run at most
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     pub states: u64,
-    /// The first state that is judged: with --replay all states of a recording are judged in pieces
+    /// Leave out so many of these: with --replay all states of a recording are judged in pieces
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub from: u64,
     /// Seconds for all runs together; 0: as long as it takes
