@@ -261,7 +261,6 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use std::process::Command;
 
     fn put(root: &Path, path: &str, content: &str) {
         let path = root.join(path);
