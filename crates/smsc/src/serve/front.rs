@@ -443,6 +443,13 @@ impl Front {
         }
     }
 
+    /// A message was taken back: its receipt waits for its application, if there is one.
+    pub(super) fn wake_for_receipt(&self, account: u32, msg_id: i64) {
+        if let Some(application) = self.account(account) {
+            application.tell(AccountEvent::Ready(StationKey::of_account(account, msg_id)));
+        }
+    }
+
     /// Something may have become ready for delivery somewhere.
     pub(super) fn look_everywhere(&self) {
         self.mobiles.notify_one();
