@@ -452,18 +452,24 @@ impl Front {
 
     /// Something may have become ready for delivery somewhere.
     pub(super) fn look_everywhere(&self) {
-        self.mobiles.notify_one();
-        self.peers.wake_all();
-        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-        accounts.by_number.values().for_each(|account| account.tell(AccountEvent::Look));
+        self.wake_all(|| AccountEvent::Look);
+    }
+
+    /// The same, of what happens all the time: scheduled messages, and the ends of others.
+    pub(super) fn look_soon(&self) {
+        self.wake_all(|| AccountEvent::LookSoon);
     }
 
     /// What waited for another attempt may be ready, somewhere.
     pub(super) fn look_again(&self) {
+        self.wake_all(|| AccountEvent::LookAgain);
+    }
+
+    fn wake_all(&self, event: impl Fn() -> AccountEvent) {
         self.mobiles.notify_one();
         self.peers.wake_all();
         let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-        accounts.by_number.values().for_each(|account| account.tell(AccountEvent::LookAgain));
+        accounts.by_number.values().for_each(|account| account.tell(event()));
     }
 
     /// Whether the server ends, and how to hear of it.
