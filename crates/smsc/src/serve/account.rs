@@ -80,6 +80,8 @@ pub(super) enum AccountEvent {
     Ready(StationKey),
     /// Any lane may have something.
     Look,
+    /// The same, of what happens all the time.
+    LookSoon,
     /// What waited for another attempt may be ready, somewhere.
     LookAgain,
     /// A mobile is there again that the application wanted to hear of.
@@ -195,6 +197,7 @@ impl Deliverer {
                 self.lanes.ready(lane_of(station), Instant::now());
             }
             AccountEvent::Look => self.lanes.look(Instant::now()),
+            AccountEvent::LookSoon => self.lanes.look_soon(Instant::now()),
             AccountEvent::LookAgain => self.lanes.look_again(Instant::now()),
             AccountEvent::Completed { station, more } => self.lanes.completed(lane_of(station), more),
             AccountEvent::Closed => {}
@@ -262,13 +265,16 @@ impl Deliverer {
         while self.outlet().is_some() && self.lanes.is_any_waiting() {
             let room: usize = self.outlets.iter().map(Outlet::room).sum();
             let most = room.min(CLAIM_MAX);
-            let lanes = self.lanes.take(most).into_iter();
-            let stations = lanes.map(|lane| StationKey::lane(self.account.number, lane)).collect();
+            let lanes = self.lanes.take(most);
+            let (count, begin) = (lanes.len(), Instant::now());
+            let stations =
+                lanes.into_iter().map(|lane| StationKey::lane(self.account.number, lane)).collect();
             let now_us = self.front.clock.now_us();
             let claim =
                 Operation::Claim { channel: Channel::Stations(stations), spread: 0, max: most, now_us };
             match self.front.store.start(claim, Acknowledge::Early).await {
                 Ok(Outcome::Claimed(deliveries)) => {
+                    self.lanes.took(count, begin.elapsed());
                     for delivery in deliveries {
                         self.send(delivery);
                     }

@@ -443,20 +443,33 @@ impl Front {
         }
     }
 
+    /// A message was taken back: its receipt waits for its application, if there is one.
+    pub(super) fn wake_for_receipt(&self, account: u32, msg_id: i64) {
+        if let Some(application) = self.account(account) {
+            application.tell(AccountEvent::Ready(StationKey::of_account(account, msg_id)));
+        }
+    }
+
     /// Something may have become ready for delivery somewhere.
     pub(super) fn look_everywhere(&self) {
-        self.mobiles.notify_one();
-        self.peers.wake_all();
-        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-        accounts.by_number.values().for_each(|account| account.tell(AccountEvent::Look));
+        self.wake_all(|| AccountEvent::Look);
+    }
+
+    /// The same, of what happens all the time: scheduled messages, and the ends of others.
+    pub(super) fn look_soon(&self) {
+        self.wake_all(|| AccountEvent::LookSoon);
     }
 
     /// What waited for another attempt may be ready, somewhere.
     pub(super) fn look_again(&self) {
+        self.wake_all(|| AccountEvent::LookAgain);
+    }
+
+    fn wake_all(&self, event: impl Fn() -> AccountEvent) {
         self.mobiles.notify_one();
         self.peers.wake_all();
         let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-        accounts.by_number.values().for_each(|account| account.tell(AccountEvent::LookAgain));
+        accounts.by_number.values().for_each(|account| account.tell(event()));
     }
 
     /// Whether the server ends, and how to hear of it.

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const LIKELY: Duration = Duration::from_secs(5);
 /// How often all are looked at, whatever is known.
 const ALL: Duration = Duration::from_secs(60);
+/// Looks at all that nobody waits for are so many times as far apart as one of them takes.
+const APART: u32 = 20;
 
 pub(super) struct Lanes {
     /// Those that have nothing in flight and may have something queued, by number.
@@ -26,6 +28,10 @@ pub(super) struct Lanes {
     likely: HashMap<u32, Option<Instant>>,
     /// When all were looked at last.
     looked: Instant,
+    /// How long that takes, by the last claim.
+    cost: Duration,
+    /// Whether all are to be looked at again as soon as that is not too often.
+    is_soon: bool,
     /// Where the next claim begins.
     turn: u32,
 }
@@ -34,7 +40,8 @@ impl Lanes {
     /// All may have something.
     pub fn new(now: Instant) -> Lanes {
         let (busy, likely) = (BTreeSet::new(), HashMap::new());
-        Lanes { waiting: (0..ESME_LANES).collect(), busy, likely, looked: now, turn: 0 }
+        let (cost, is_soon) = (Duration::ZERO, false);
+        Lanes { waiting: (0..ESME_LANES).collect(), busy, likely, looked: now, cost, is_soon, turn: 0 }
     }
 
     /// Whether any may have something.
@@ -80,12 +87,32 @@ impl Lanes {
     /// All without anything in flight may have something.
     pub fn look(&mut self, now: Instant) {
         self.waiting = (0..ESME_LANES).filter(|lane| !self.busy.contains(lane)).collect();
-        self.looked = now;
+        (self.looked, self.is_soon) = (now, false);
+    }
+
+    /// A claim of so many has taken so long, whatever it waited for.
+    pub fn took(&mut self, lanes: usize, time: Duration) {
+        // At most 256.
+        self.cost = time / lanes.max(1) as u32 * ESME_LANES;
+    }
+
+    /// Any may have something, as often as other things happen: all are looked at now, or once that
+    /// takes no more than a small part of the time.
+    pub fn look_soon(&mut self, now: Instant) {
+        self.is_soon = true;
+        if now.saturating_duration_since(self.looked) >= self.least() {
+            self.look(now);
+        }
+    }
+
+    /// How far apart looks at all are.
+    fn least(&self) -> Duration {
+        if self.is_soon { ALL.min(self.cost * APART) } else { ALL }
     }
 
     /// Those may have something that are likely to, and now and then all.
     pub fn look_again(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.looked) >= ALL {
+        if now.saturating_duration_since(self.looked) >= self.least() {
             return self.look(now);
         }
         self.likely.retain(|_, until| until.is_none_or(|until| now < until));
@@ -132,6 +159,27 @@ mod tests {
         lanes.sent(9);
         lanes.look_again(now + ALL);
         assert_eq!(lanes.take(300).len(), 255);
+    }
+
+    /// Scheduled messages to mobiles, one after the other, had all lanes of all applications looked
+    /// at each time, however long the store took for that.
+    #[test]
+    fn what_happens_all_the_time_has_all_looked_at_now_and_then() {
+        let begin = Instant::now();
+        for (us, looked) in [(1, 200), (200, 10), (2000, 1)] {
+            let (mut lanes, mut looks) = (Lanes::new(begin), 0);
+            for tick in 1..=200 {
+                lanes.look_soon(begin + Duration::from_millis(50) * tick);
+                looks += u32::from(lanes.is_any_waiting());
+                while lanes.is_any_waiting() {
+                    let some = lanes.take(32).len();
+                    lanes.took(some, Duration::from_micros(us) * some as u32);
+                }
+            }
+            assert_eq!(looks, looked, "{us} µs for each lane, in ten seconds");
+            lanes.look_again(begin + Duration::from_secs(30));
+            assert_eq!(lanes.is_any_waiting(), looked < 200, "what was put off comes");
+        }
     }
 
     #[test]

@@ -707,9 +707,12 @@ impl Session {
             };
             let started: Vec<StartedOperation> = some.iter().map(start).collect();
             self.give_turn();
-            for one in started {
+            for (one, &msg_id) in started.into_iter().zip(some) {
                 match one.await {
-                    Ok(Outcome::Count(_)) => cancelled += 1,
+                    Ok(Outcome::Count(_)) => {
+                        cancelled += 1;
+                        self.front.wake_for_receipt(account, msg_id);
+                    }
                     Ok(_) => {}
                     Err(error) => {
                         self.front.fail(error);
@@ -718,8 +721,6 @@ impl Session {
                 }
             }
         }
-        // Who cancelled may have asked for receipts.
-        self.front.look_everywhere();
         if cancelled > 0 { Ok(()) } else { Err(Status::CancelFailed) }
     }
 

@@ -94,9 +94,9 @@ fn timers(front: &Front) -> Result<(), StoreError> {
     let (mut place, mut sweep_us, mut leases_us) = (Place::BEGIN, i64::MIN, i64::MIN);
     while !front.has_ended() {
         let now_us = front.clock.now_us();
-        let mut done = count(&mut *session, Operation::ReleaseScheduled { now_us, max: BATCH })?;
+        let mut usual = count(&mut *session, Operation::ReleaseScheduled { now_us, max: BATCH })?;
         let woken = count(&mut *session, Operation::WakeDue { now_us, max: BATCH })?;
-        done += woken;
+        let mut freed = 0;
         if now_us >= sweep_us {
             let expire = Operation::Expire { from: place, now_us, max: BATCH };
             let Outcome::Swept { count, next, .. } = session.call(expire)? else {
@@ -105,20 +105,23 @@ fn timers(front: &Front) -> Result<(), StoreError> {
             front.metrics.expired.add(count as u64);
             place = next.unwrap_or(Place::BEGIN);
             sweep_us = if count > 0 { now_us } else { now_us + SWEEP_US };
-            done += count;
+            usual += count;
         }
         if now_us >= leases_us {
-            let freed = count(&mut *session, Operation::FreeLeases { now_us, until_us: now_us, max: BATCH })?;
+            freed = count(&mut *session, Operation::FreeLeases { now_us, until_us: now_us, max: BATCH })?;
             let overdue = count(&mut *session, Operation::Overdue { now_us, max: BATCH })?;
             leases_us = if freed + overdue == 0 { now_us + LEASES_US } else { now_us };
-            done += freed + overdue;
+            usual += overdue;
         }
-        if done > woken {
-            front.look_everywhere();
-        } else if woken > 0 {
-            front.look_again();
-        } else {
-            std::thread::sleep(TICK);
+        match (freed, usual, woken) {
+            (0, 0, 0) => std::thread::sleep(TICK),
+            (0, 0, _) => front.look_again(),
+            (0, ..) => {
+                // What was woken is known, and is not to wait for the look at all.
+                front.look_again();
+                front.look_soon();
+            }
+            _ => front.look_everywhere(),
         }
     }
     Ok(())

@@ -351,7 +351,7 @@ impl Admin {
         let operation = Operation::Cancel { account, msg_id, now_us: front.clock.now_us() };
         match front.store.start(operation, Acknowledge::Durable).await {
             Ok(Outcome::Count(_)) => {
-                front.look_everywhere();
+                front.wake_for_receipt(account, msg_id);
                 let line = front.log.at(Level::Warn, "message_cancelled").number("id", msg_id);
                 drop(line.text("by", &request.peer.to_string()));
                 Answer::json(StatusCode::OK, &json!({ "id": cancel.id }))

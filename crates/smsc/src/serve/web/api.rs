@@ -137,7 +137,9 @@ impl Api {
             let _one = UnderWay::new(&front.under_way);
             let cancel = Operation::Cancel { account: account.number, msg_id, now_us: front.clock.now_us() };
             let outcome = front.store.start(cancel, Acknowledge::Durable).await;
-            front.look_everywhere();
+            if let Ok(Outcome::Count(_)) = &outcome {
+                front.wake_for_receipt(account.number, msg_id);
+            }
             outcome.inspect_err(|error| front.fail(error))
         });
         let conflict = |message| Answer::error(StatusCode::CONFLICT, Status::CancelFailed.name(), message);
