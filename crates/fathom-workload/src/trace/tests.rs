@@ -229,6 +229,24 @@ fn threads_keep_the_order_in_which_their_calls_depended_on_each_other() {
     }
 }
 
+/// What happened: a statement of a log that fails, as it may have in the application, was said to
+/// have been captured with another result, of which a log tells nothing.
+#[test]
+fn a_failure_of_which_the_trace_tells_nothing_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+        for sql in ["CREATE TABLE t(a PRIMARY KEY)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)"] {
+            let execution =
+                Execution { sql, values: &[], start_ns: 0, duration_ns: 0, keep: false, counts: None };
+            assembler.execute(connection, &execution).expect("written");
+        }
+    });
+    let (outcome, ..) = replay(&path, json!({"journal_mode": "memory"}), json!({}));
+    let error = outcome.expect_err("it fails").to_string();
+    assert!(error.contains("UNIQUE constraint failed: t.a"), "{error}");
+    assert!(error.contains("does not tell what came of it") && !error.contains("captured"), "{error}");
+}
+
 #[test]
 fn a_failure_that_was_captured_must_come_again() {
     use fathom_trace::model::{Action, Step};
