@@ -9,7 +9,7 @@ use super::bad::BadOnes;
 use super::private::{Compilation, DUMPED_TABLE, Fault, Private, compile, execute};
 use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
-use crate::sql::{Target, Verb, tokens};
+use crate::sql::{Target, Verb};
 
 /// A private database for each of the trace's.
 pub struct Checker {
@@ -35,31 +35,6 @@ impl Checker {
         let connection = private.open()?;
         self.databases.insert(number, (private, connection));
         Ok(())
-    }
-
-    /// Whether a text is SQL at all, also where it names what is not there, or goes on.
-    pub fn is_sql(&self, database: u32, sql: &str) -> bool {
-        let Some((_, connection)) = self.databases.get(&database) else { return false };
-        match compile(connection, sql) {
-            Ok(compiled) => !matches!(compiled, Compilation::Nothing),
-            // `with` is a word of many messages.
-            Err(Fault::Incomplete) => Verb::of(sql) != Verb::Other || tokens(sql).any(|token| token.is("as")),
-            Err(Fault::Wrong(message)) => {
-                !message.contains("syntax error") && !message.contains("unrecognized token")
-            }
-        }
-    }
-
-    /// Begins or ends a transaction, as the statement says, where all of the log is one connection;
-    /// gives what is wrong where it cannot.
-    pub fn transaction(&self, database: u32, sql: &str) -> Option<String> {
-        let (_, connection) = self.databases.get(&database)?;
-        match compile(connection, sql) {
-            Ok(Compilation::Ready(mut statement)) => {
-                execute(connection, &mut statement, Verb::of(sql)).problem()
-            }
-            _ => None,
-        }
     }
 
     /// Whether a statement compiles; what does not is added to the bad ones.

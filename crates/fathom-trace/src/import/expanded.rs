@@ -7,19 +7,23 @@
 //! digits are alike in a shape. The beginning may have a line of its own, with the statement below.
 //! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
 //! lines belong to the statement before them up to its semicolon, and to none behind it.
+//!
+//! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
 use std::path::Path;
 
 use super::bad::BadOnes;
-use super::checker::Checker;
 use super::ends::Ends;
 use super::lines::Lines;
+use super::play::Player;
+use super::private::{Compilation, Fault, Private, compile};
 use super::script::is_open;
 use super::statements::begins_statement;
 use super::{ImportReport, Starts};
 use crate::assemble::Assembler;
+use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
-use crate::sql::{TokenKind, Verb, tokens};
+use crate::sql::{TokenKind, Verb, pragma, tokens};
 
 /// Lines that are looked at for what stands before the statements.
 const SHAPE_LINES: usize = 1000;
@@ -31,14 +35,10 @@ const OTHERWISE: &str = "stands without what the log has before its first statem
 /// What the statements of a log become.
 struct Log<'a> {
     path: &'a Path,
-    assembler: &'a mut Assembler,
-    starts: &'a mut Starts,
-    bad: &'a mut BadOnes,
-    checker: Checker,
-    database: u32,
-    connection: u32,
-    statements: u64,
-    with_parameters: u64,
+    connection: ConfinedConnection,
+    /// The trace's connection.
+    number: u32,
+    player: Player<'a>,
     /// Statements with text behind their semicolon.
     with_more: u64,
 }
@@ -53,28 +53,19 @@ pub fn import(
 ) -> Result<ImportReport, TraceError> {
     let thread = assembler.thread(0, 0, &path.display().to_string())?;
     let (database, start) = starts.database_and_file("log.db", assembler)?;
-    let mut checker = Checker::new(steps_max);
-    checker.database(database, start)?;
-    let connection = assembler.open(thread, database, 0)?;
-    let mut log = Log {
-        path,
-        assembler,
-        starts,
-        bad,
-        checker,
-        database,
-        connection,
-        statements: 0,
-        with_parameters: 0,
-        with_more: 0,
-    };
+    let number = assembler.open(thread, database, 0)?;
+    let bytes = std::fs::metadata(path).map_err(TraceError::io(path))?.len();
+    let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
+    let connection = private.open()?;
+    let player = Player::new(assembler, starts, private, bad, None);
+    let mut log = Log { path, connection, number, player, with_more: 0 };
     let mut lines = Lines::open(path)?;
     let mut shape = log.shape()?;
     let (mut open, mut begin) = (String::new(), 0);
     let (mut ends, mut is_whole) = (Ends::default(), false);
-    let (mut number, mut skipped) = (0, 0_u64);
+    let (mut line_number, mut skipped) = (0, 0_u64);
     while let Some(line) = lines.next_line()? {
-        number += 1;
+        line_number += 1;
         let is_within = !is_whole && ends.is_quote();
         let at = if is_within { None } else { begin_of(line, shape.as_deref()) };
         match at {
@@ -85,10 +76,10 @@ pub fn import(
                 open.push_str(&line[at..]);
                 ends = Ends::default();
                 is_whole = ends.feed(&open).is_some();
-                begin = number;
+                begin = line_number;
             }
             None if open.is_empty() || is_whole => match log.statement_of_another(line) {
-                Some(sql) => log.bad.add(path, number, sql, OTHERWISE),
+                Some(sql) => log.player.bad.add(path, line_number, sql, OTHERWISE),
                 None => {
                     skipped += u64::from(!line.trim().is_empty() && !line.trim_start().starts_with("--"));
                 }
@@ -100,23 +91,18 @@ pub fn import(
         }
     }
     log.add(&open, begin)?;
-    log.assembler.close(connection, 0)?;
-    let mut imported = ImportReport { statements: log.statements, ..ImportReport::default() };
+    let Log { player, with_more, .. } = log;
+    player.assembler.close(number, 0)?;
+    let mut imported = ImportReport::default();
+    player.finish(&mut imported);
     if skipped > 0 {
         imported.warnings.push(format!(
             "{skipped} lines before the first statement, or between statements, are no SQL and are left out"
         ));
     }
-    if log.with_more > 0 {
+    if with_more > 0 {
         imported.warnings.push(format!(
-            "behind the semicolon of {} statements stands text that is no SQL; it is left out",
-            log.with_more
-        ));
-    }
-    if log.with_parameters > 0 {
-        imported.warnings.push(format!(
-            "{} statements have parameters whose values the log does not tell: they are NULL; log what sqlite3_expanded_sql gives",
-            log.with_parameters
+            "behind the semicolon of {with_more} statements stands text that is no SQL; it is left out"
         ));
     }
     Ok(imported)
@@ -158,10 +144,23 @@ impl Log<'_> {
         self.is_sql(sql).then_some(sql)
     }
 
-    /// Whether a line is SQL up to its semicolon, also where it ends within a text.
+    /// Whether a line is SQL up to its semicolon: also where it ends within a text, goes on, or
+    /// names what is not there.
     fn is_sql(&self, line: &str) -> bool {
         let sql = Ends::default().feed(line).map_or(line, |end| &line[..end]);
-        (is_open(sql) && Verb::of(sql) != Verb::Other) || self.checker.is_sql(self.database, sql)
+        let is_known = Verb::of(sql) != Verb::Other;
+        // Many a PRAGMA is done where it is compiled.
+        if pragma(sql).is_some() || (is_known && is_open(sql)) {
+            return true;
+        }
+        match compile(&self.connection, sql) {
+            Ok(compiled) => !matches!(compiled, Compilation::Nothing),
+            // `with` is a word of many messages.
+            Err(Fault::Incomplete) => is_known || tokens(sql).any(|token| token.is("as")),
+            Err(Fault::Wrong(message)) => {
+                !message.contains("syntax error") && !message.contains("unrecognized token")
+            }
+        }
     }
 
     /// Writes the statement in what was read from this line on, where there is one.
@@ -180,20 +179,34 @@ impl Log<'_> {
             sql = &sql[..end];
         }
         let sql = sql.trim_end_matches(';').trim_end();
-        if sql.is_empty() || !self.checker.is_good(self.database, sql, self.path, line, self.bad) {
+        if sql.is_empty() {
             return Ok(());
         }
-        // A replay would end there.
-        if matches!(Verb::of(sql), Verb::Begin | Verb::Commit | Verb::Rollback)
-            && let Some(problem) = self.checker.transaction(self.database, sql)
-        {
-            self.bad.add(self.path, line, sql, &problem);
+        let compiled = match compile(&self.connection, sql) {
+            Ok(compiled) => compiled,
+            Err(fault) => {
+                self.player.bad.add(self.path, line, sql, &fault.problem());
+                return Ok(());
+            }
+        };
+        if let Some(problem) = out_of_place(sql, self.connection.is_autocommit()) {
+            self.player.bad.add(self.path, line, sql, problem);
             return Ok(());
         }
-        self.statements += 1;
-        self.with_parameters += u64::from(tokens(sql).any(|token| token.kind == TokenKind::Parameter));
-        super::script::execute(self.assembler, self.starts, self.connection, sql)
+        self.player.execute(&self.connection, self.number, sql, compiled, (self.path, line))
     }
+}
+
+/// Why a statement that begins or ends a transaction is none of the one connection.
+fn out_of_place(sql: &str, is_autocommit: bool) -> Option<&'static str> {
+    let mut words = tokens(sql).filter(|token| !token.is_blank());
+    let first = words.next()?;
+    if first.is("begin") {
+        return (!is_autocommit).then_some("cannot start a transaction within a transaction");
+    }
+    let rolls_back = first.is("rollback") && !words.any(|word| word.is("to"));
+    let ends = first.is("commit") || first.is("end") || rolls_back;
+    (ends && is_autocommit).then_some("no transaction is active")
 }
 
 /// Byte at which a statement, or a comment before it, begins; none where the line goes on with the

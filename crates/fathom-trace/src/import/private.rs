@@ -84,6 +84,17 @@ pub enum Fault {
     Wrong(String),
 }
 
+impl Fault {
+    /// In words.
+    #[must_use]
+    pub fn problem(self) -> String {
+        match self {
+            Fault::Incomplete => "is the beginning of a statement (incomplete input)".to_owned(),
+            Fault::Wrong(message) => message,
+        }
+    }
+}
+
 /// What came of an execution.
 pub struct ExecutionResult {
     /// Rows and changes; none where they were not counted.

@@ -8,7 +8,7 @@ use super::play::{Player, Stream};
 use super::private::Private;
 use super::statements::Statements;
 use super::{ImportReport, Starts};
-use crate::assemble::{Assembler, Execution};
+use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::sql::Splitter;
 
@@ -33,21 +33,6 @@ pub fn import(
     let mut imported = ImportReport::default();
     player.finish(&mut imported);
     Ok(imported)
-}
-
-/// A statement that takes no known time.
-pub fn execute(
-    assembler: &mut Assembler,
-    starts: &mut Starts,
-    connection: u32,
-    sql: &str,
-) -> Result<(), TraceError> {
-    let sql = sql.trim_end_matches(';').trim_end();
-    super::attach::map(sql, connection, 0, assembler, starts)?;
-    assembler.execute(
-        connection,
-        &Execution { sql, values: &[], start_ns: 0, duration_ns: 0, keep: false, counts: None },
-    )
 }
 
 /// Hands every statement of a script, with its line, to `each`.

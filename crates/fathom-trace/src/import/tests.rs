@@ -407,6 +407,20 @@ fn text_behind_the_semicolon_of_a_logged_statement_is_left_out() {
     assert!(error.contains("app.log:1: "), "{error}");
 }
 
+/// What happened: a statement that failed in the application was taken for one that did not, so the
+/// replay of its log ended there. A log of expanded SQL is executed as a script is.
+#[test]
+fn what_comes_of_a_log_of_expanded_sql_is_known() {
+    let place = Place::new();
+    let log = "SQL: CREATE TABLE t(a PRIMARY KEY)\nSQL: INSERT INTO t VALUES (1), (2)\n\
+        SQL: INSERT INTO t VALUES (2)\nSQL: SELECT a FROM t\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let came: Vec<_> = results(&records).into_iter().map(|(_, _, code, counts)| (code, counts)).collect();
+    let done = |rows: u64, changes: u64| (DONE, Some((rows, changes)));
+    assert_eq!(came, [done(0, 0), done(0, 2), (1555, Some((0, 0))), done(2, 0)]);
+    assert!(imported.warnings[0].contains("1 statements fail"), "{:?}", imported.warnings);
+}
+
 /// What happened: in what Django's connection tells a callback of `sqlite3_trace`, statements begin
 /// with spaces or not; those without were glued to the first ones, which have some.
 #[test]

@@ -570,7 +570,8 @@ impl State<'_> {
                     let sql = calls.sql(*handle);
                     let is_error = !matches!(stepped.code, OK | ROW | DONE);
                     let message = if is_error { calls.message() } else { String::new() };
-                    self.differs(expected, batch.text(batch.places[at].message), &sql, stepped, &message)?;
+                    let captured = batch.text(batch.places[at].message);
+                    self.differs(expected, *is_counted, captured, &sql, stepped, &message)?;
                 }
                 let begun = u64::from(*begins);
                 if *is_counted {
@@ -629,6 +630,7 @@ impl State<'_> {
     fn differs(
         &self,
         expected: &StepOutcome,
+        is_counted: bool,
         captured: &str,
         sql: &str,
         stepped: StepResult,
@@ -647,13 +649,14 @@ impl State<'_> {
                 message = format!("{message}; {NOT_AGAIN} in this cell: meanwhile {waits}");
             }
             let message = message.as_str();
+            let captured = if is_counted || expected.code != DONE {
+                format!("captured was {}", told(expected.code, captured))
+            } else {
+                UNTOLD.to_owned()
+            };
             let error = EngineError {
                 subject: format!("`{}`", abridged(sql)),
-                message: format!(
-                    "result {}, captured was {}",
-                    told(stepped.code, message),
-                    told(expected.code, captured)
-                ),
+                message: format!("result {}, {captured}", told(stepped.code, message)),
                 code: stepped.code,
             };
             return Err(self.explain(error).into());
@@ -750,6 +753,9 @@ fn blob_differs(blob: &Blob, done: BlobResult, message: &str) -> WorkloadError {
 const BUSY: i32 = 5;
 /// SQLITE_LOCKED.
 const LOCKED: i32 = 6;
+
+/// What is said of an error where the trace has no result.
+const UNTOLD: &str = "and the trace does not tell what came of it, as a log shows no failures: leave the statement out of the log, or import it with the database as it was (--start)";
 
 /// What brings what an application brought itself.
 const EXTENSION: &str = "; `--set extension=FILE` loads an extension that has it";

@@ -229,6 +229,43 @@ fn threads_keep_the_order_in_which_their_calls_depended_on_each_other() {
     }
 }
 
+/// What happened: a statement of a log that fails, as it may have in the application, was said to
+/// have been captured with another result, of which a log tells nothing.
+#[test]
+fn a_failure_of_which_the_trace_tells_nothing_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+        for sql in ["CREATE TABLE t(a PRIMARY KEY)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)"] {
+            let execution =
+                Execution { sql, values: &[], start_ns: 0, duration_ns: 0, keep: false, counts: None };
+            assembler.execute(connection, &execution).expect("written");
+        }
+    });
+    let (outcome, ..) = replay(&path, json!({"journal_mode": "memory"}), json!({}));
+    let error = outcome.expect_err("it fails").to_string();
+    assert!(error.contains("UNIQUE constraint failed: t.a"), "{error}");
+    assert!(error.contains("does not tell what came of it") && !error.contains("captured"), "{error}");
+}
+
+/// What happened: a write that failed because the application had opened the database read-only was
+/// done by the replay, whose connections may write, and so the replay failed.
+#[test]
+fn a_write_to_what_was_read_only_is_left_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+        execute(assembler, connection, "CREATE TABLE t(a)", &[], (0, 0));
+        let sql = "INSERT INTO t VALUES (1)";
+        let execution =
+            Execution { sql, values: &[], start_ns: 0, duration_ns: 0, keep: false, counts: Some((0, 0)) };
+        let outcome = Outcome { code: 8, message: "attempt to write a readonly database".into() };
+        assembler.execute_as(connection, &execution, false, outcome).expect("written");
+        execute(assembler, connection, "SELECT a FROM t", &[], (0, 0));
+    });
+    let (outcome, kept, _place) = replay(&path, json!({"journal_mode": "memory"}), json!({}));
+    outcome.expect("replayed");
+    assert!(kept.warnings.iter().any(|warning| warning.contains("left out: 1 executions that would")));
+}
+
 #[test]
 fn a_failure_that_was_captured_must_come_again() {
     use fathom_trace::model::{Action, Step};

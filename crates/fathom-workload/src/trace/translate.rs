@@ -31,6 +31,9 @@ fn is_by_chance(code: i32) -> bool {
     matches!(code & 0xff, 5 | 6 | 9) || code == 4
 }
 
+/// SQLITE_READONLY.
+const READ_ONLY: i32 = 8;
+
 /// Calls whose times of return are remembered. A call that began before all of them had returned
 /// waits for those that are forgotten too: more than it must, and never for one that returned after
 /// it.
@@ -820,6 +823,11 @@ impl<'a> Translator<'a> {
             } else {
                 (!step.begins).then_some(CallKind::Reset { handle })
             };
+        }
+        // It changed nothing, and a replay's connection may write.
+        if step.outcome.is_error() && step.outcome.code & 0xff == READ_ONLY {
+            self.skip("executions that would have written to what the application had read-only");
+            return (!step.begins).then_some(CallKind::Reset { handle });
         }
         Some(CallKind::Step { step: Step { handle, ..step }, is_checkpoint })
     }

@@ -29,8 +29,8 @@ pub enum TraceAction {
                       fathom trace import workload/ --out load.trace      load.sql, and one .sql file for each stream\n  \
                       fathom trace import app/ --order round-robin --out app.trace      loading.sql, benchset/0.sql, 1.sql …\n  \
                       fathom trace import sqlite-trace.log --format expanded --out app.trace\n\n\
-                      Statements end with a semicolon, or with their line. Each is compiled, and those of .sql files are executed on a\n\
-                      private database, so the trace tells their rows, changes and errors.\n\n\
+                      Statements end with a semicolon, or with their line. Each is compiled, and those of .sql files and of\n\
+                      expanded SQL are executed on a private database, so the trace tells their rows, changes and errors.\n\n\
                       Android:  adb shell setprop log.tag.SQLiteStatements VERBOSE;  restart the app;  adb logcat -v threadtime"
     )]
     Import(TraceImport),
