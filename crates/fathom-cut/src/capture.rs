@@ -534,9 +534,10 @@ mod tests {
         );
     }
 
-    /// What happened: with `foreign_keys=true` the contents after each step were those of a database
-    /// that minds no foreign keys. What a deleted row took with it was still there, so that the run
-    /// "left other rows", or, where they were deleted later on, states between were "corrupt (!)".
+    /// What happened: with `foreign_keys=true` the contents after each step were those of a
+    /// database that minds no foreign keys. What a deleted row took with it was still there, so
+    /// that the run "left other rows", or, where they were deleted later on, states between were
+    /// "corrupt (!)".
     #[test]
     fn what_foreign_keys_take_is_gone_from_what_a_step_leaves() {
         let all = [

@@ -183,8 +183,8 @@ const BRING: &str = "bring the image to a state";
 /// What is said of a state at which kernels end.
 const ENDS: &str = "the guest's kernel ended as it looked at it, and so did another one";
 
-/// Has a guest look, and another one where it ends: a driver that panics at what a cut has left does
-/// so again, and what else ends a guest does not. None: both have ended.
+/// Has a guest look, and another one where it ends: a driver that panics at what a cut has left
+/// does so again, and what else ends a guest does not. None: both have ended.
 fn looked<M>(
     medium: &mut M,
     look: &mut dyn FnMut(&mut M) -> Result<Answer, CutError>,

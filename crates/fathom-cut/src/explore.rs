@@ -136,9 +136,10 @@ pub struct Exploration {
     pub interrupted: bool,
 }
 
-/// Judges the states that have the first turns ([`States::turns`]), one judge a thread. What is found depends on neither the number of
-/// threads nor their speed, as long as no limit of time ends it. Where none does, states of one
-/// moment are judged one after the other: their images differ least.
+/// Judges the states that have the first turns ([`States::turns`]), one judge a thread. What is
+/// found depends on neither the number of threads nor their speed, as long as no limit of time ends
+/// it. Where none does, states of one moment are judged one after the other: their images differ
+/// least.
 ///
 /// # Errors
 /// The first judge's that could not make a state.

@@ -215,8 +215,8 @@ mod tests {
     use fathom_workload::engine::postgresql_programs;
 
     /// What happened: the twentieth commit was acknowledged after the checkpoint behind it, so that
-    /// in all states of the checkpoint, in which the log's files are used again, it might be missing
-    /// and was *kept* all the same.
+    /// in all states of the checkpoint, in which the log's files are used again, it might be
+    /// missing and was *kept* all the same.
     #[test]
     fn a_commit_is_acknowledged_before_its_checkpoint() {
         let steps: Vec<String> = (1..=21).map(|step| format!("step {step}")).collect();

@@ -53,8 +53,8 @@ fn hash_of(database: &Path, subject: &Subject) -> std::io::Result<u128> {
 /// one. What the index of a log (`-shm`) holds does not count, for SQLite makes it anew.
 ///
 /// # Errors
-/// One cannot be opened as SQLite opens it, or not be read: what SQLite makes of that is not told by
-/// what the others hold.
+/// One cannot be opened as SQLite opens it, or not be read: what SQLite makes of that is not told
+/// by what the others hold.
 fn sqlite_hash_of(database: &Path) -> std::io::Result<u128> {
     let mut hasher = Hasher::new();
     let mut bytes = Vec::new();

@@ -292,8 +292,8 @@ fn the_first_states_of_a_number_are_spread_over_the_whole_run() {
 }
 
 /// What happened: states were judged by their numbers. Of a run of 150 commits, with 906 moments to
-/// cut at, 324 were, all of which had nothing of what was in flight: not one other subset and not one
-/// torn block was tried, and "kept in all" was said.
+/// cut at, 324 were, all of which had nothing of what was in flight: not one other subset and not
+/// one torn block was tried, and "kept in all" was said.
 #[test]
 fn the_first_states_that_are_judged_are_of_all_kinds_and_of_the_whole_run() {
     let history = right_store(1, 500);

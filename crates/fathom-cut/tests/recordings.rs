@@ -190,7 +190,8 @@ fn damage_to_the_operations_of_a_recording_is_no_verdict() {
     assert!(whole.history(&path).is_ok());
     assert!(with(history.checksum_of_data()).history(&path).is_ok(), "as recordings of before have it");
     let bytes = std::fs::read(&path).unwrap();
-    // Behind the head of 16 bytes: where the write lies, how much of it there is, what the flush is.
+    // Behind the head of 16 bytes: where the write lies, how much of it there is, what the flush
+    // is.
     for (at, bit) in [(16 + 9, 0x40), (16 + 5, 0x10), (16 + 56, 0x02)] {
         let mut damaged = bytes.clone();
         damaged[at] ^= bit;

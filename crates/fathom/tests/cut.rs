@@ -423,7 +423,7 @@ fn an_ordinary_user_cuts_in_a_guest() {
     }
     place.give_to_nobody(&fathom_stack::guest::Kernel::cached().unwrap().path);
     let words = "TMPDIR=. ./fathom cut --set filesystem=ext4,f2fs --set journal_mode=wal \
-                 --set synchronous=full --commits 10 --states 40 --time 0 --json";
+                 --set synchronous=full --commits 10 --states 40 --tear 4096 --time 0 --json";
     let end = place.as_nobody(words);
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(end.status.success(), "{}{}", said(&end.stderr), said(&end.stdout));
@@ -612,7 +612,7 @@ fn file_systems_of_the_guest_are_cut_as_those_of_this_kernel_are() {
     for filesystem in ["f2fs", "vfat"].into_iter().filter(|name| can_guest(name)) {
         let set = format!("filesystem={filesystem}");
         let words = ["--set", &set, "--set", "journal_mode=wal", "--set", "synchronous=full"];
-        let few = ["--commits", "20", "--states", "120"];
+        let few = ["--commits", "20", "--states", "120", "--tear", "4096"];
         // FAT keeps no order between a file's clusters and its entry: some states cannot be opened.
         let end = place.fathom(
             &[&["cut", "--json", "--time", "0"][..], &words, &few, &["--record", filesystem]].concat(),

@@ -162,9 +162,9 @@ fn unmount() -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// What happened: the run of `fathom cut --mount dirsync` on F2FS was mounted by mount(8), which
-    /// makes a flag of the word; its states were mounted with the word, which F2FS does not know,
-    /// and "cannot be mounted" was the verdict on all of them.
+    /// What happened: the run of `fathom cut --mount dirsync` on F2FS was mounted by mount(8),
+    /// which makes a flag of the word; its states were mounted with the word, which F2FS does not
+    /// know, and "cannot be mounted" was the verdict on all of them.
     #[test]
     fn what_is_a_flag_is_no_word_for_the_driver() {
         let (flags, words) = flags_and_words("sync,dirsync,background_gc=off,lazytime,async");

@@ -103,8 +103,8 @@ impl Guest {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0);
-        // It ends with the thread that boots it: this process' own, or where another guest has ended
-        // one that judges; whoever looks at more after that thread has a new one booted.
+        // It ends with the thread that boots it: this process' own, or where another guest has
+        // ended one that judges; whoever looks at more after that thread has a new one booted.
         tie_to_owner(&mut command, next_cpu());
         let mut child = command.spawn().map_err(CutError::io(kernel.path.display().to_string()))?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {

@@ -164,9 +164,9 @@ fn failed(error: CutError) -> WorkError {
 mod tests {
     use super::*;
 
-    /// What happened: only the file system's device was asked what it keeps. With an external log on
-    /// a card beside a device with power-loss protection nothing of the card's was ever missing, and
-    /// *kept* was said to be measured.
+    /// What happened: only the file system's device was asked what it keeps. With an external log
+    /// on a card beside a device with power-loss protection nothing of the card's was ever missing,
+    /// and *kept* was said to be measured.
     #[test]
     fn two_devices_that_keep_different_things_are_not_cut_as_one() {
         let model = |name: &str| fathom_device::device_model(name).unwrap();

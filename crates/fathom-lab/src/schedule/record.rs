@@ -274,8 +274,8 @@ fn known_until_ns(served: &[Vec<RequestTimes>], most: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// What happened: of a run with more operations than are kept the later phases had none, so that
-    /// all waiting for the device was this machine's: by model time they took no time but the
+    /// What happened: of a run with more operations than are kept the later phases had none, so
+    /// that all waiting for the device was this machine's: by model time they took no time but the
     /// processor's, and nobody was told.
     #[test]
     fn what_is_beyond_the_operations_that_are_kept_has_no_model_time() {

@@ -140,7 +140,8 @@ pub fn json(results: &Results, cell: i64) -> Value {
 mod tests {
     use super::*;
 
-    /// What happened: of 324 states that were judged of 36,967 it was said "kept in all 324 states".
+    /// What happened: of 324 states that were judged of 36,967 it was said "kept in all 324
+    /// states".
     #[test]
     fn what_was_judged_is_not_taken_for_all_that_there_is() {
         let of = |verdicts: &[Verdict], states_possible| {

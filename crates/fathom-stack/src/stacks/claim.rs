@@ -324,9 +324,9 @@ mod tests {
         assert!(error.to_string().contains("\"mine\" is already up"), "{error}");
     }
 
-    /// What happened: of two that were brought up at once with one `--operations FILE` both had found
-    /// that it is not there. The second could not make it, and when it was undone, it took the
-    /// first one's log with it, whose stack went on and was taken down without a word.
+    /// What happened: of two that were brought up at once with one `--operations FILE` both had
+    /// found that it is not there. The second could not make it, and when it was undone, it took
+    /// the first one's log with it, whose stack went on and was taken down without a word.
     #[test]
     fn a_log_is_of_one_stack_alone() {
         let dir = tempfile::tempdir().unwrap();
