@@ -8,6 +8,7 @@
 mod android;
 mod attach;
 mod bad;
+mod chatty;
 mod checker;
 mod ends;
 mod expanded;

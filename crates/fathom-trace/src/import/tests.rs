@@ -245,6 +245,21 @@ fn transactions_of_several_connections_are_none_of_one() {
     assert_eq!((imported.statements, imported.warnings.len()), (7, 0), "{:?}", imported.warnings);
 }
 
+/// What happened: Android's log leaves out lines that repeat and says how many; nobody was told that
+/// statements are missing.
+#[test]
+fn lines_that_androids_log_dropped_are_told() {
+    let place = Place::new();
+    let head = "11-21 16:26:38.100  100  101 ";
+    let log = format!(
+        "{head}V SQLiteStatements: /data/a.db: \"SELECT 1\"\n\
+         {head}I chatty  : uid=10012(u0_a12) com.app.mail identical 2 lines\n\
+         {head}V SQLiteStatements: /data/a.db: \"SELECT 1\"\n"
+    );
+    let (imported, _) = place.import(&place.write("log.txt", &log)).expect("imported");
+    assert!(imported.warnings[0].contains("dropped 2 lines (chatty)"), "{:?}", imported.warnings);
+}
+
 #[test]
 fn a_script_is_one_connection_and_its_errors_name_the_line() {
     let place = Place::new();
