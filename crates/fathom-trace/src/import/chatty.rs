@@ -18,7 +18,7 @@ mod tests {
     #[test]
     fn what_was_dropped_is_counted() {
         for (line, lines) in [
-            ("11-21 16:26:38.123  1234  1240 I chatty  : uid=10012(u0_a12) com.app.mail identical 2 lines\n", 2),
+            ("11-21 16:26:38.123  1234  1240 I chatty  : uid=10012(u0_a12) com.app identical 2 lines\n", 2),
             ("I/chatty  ( 1234): uid=10012(u0_a12) com.app.mail expire 1 line\r\n", 1),
             ("2020-03-19 20:45:59.439 599-599/? I/chatty: uid=1000(system) sensors expire 40 lines", 40),
             ("11-21 16:26:38.123  1234  1240 I MyTag: a chatty user sent identical 2 lines", 0),

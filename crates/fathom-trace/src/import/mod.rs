@@ -17,6 +17,8 @@ mod folder;
 mod form_tests;
 mod lines;
 mod loading;
+#[cfg(test)]
+mod log_tests;
 mod order;
 mod play;
 mod pocketdata;
