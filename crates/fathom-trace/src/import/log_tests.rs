@@ -259,3 +259,17 @@ fn what_comes_of_a_log_of_expanded_sql_is_known() {
     assert_eq!(came, [done(0, 0), done(0, 2), (1555, Some((0, 0))), done(2, 0)]);
     assert!(imported.warnings[0].contains("1 statements fail"), "{:?}", imported.warnings);
 }
+
+/// What happened: of a statement with triggers Python's log has a line more for each of their steps,
+/// so a trace of it inserted a row several times, and nothing said so.
+#[test]
+fn statements_that_a_log_may_repeat_for_their_triggers_are_told() {
+    let place = Place::new();
+    let twice = "INSERT INTO t VALUES(1)\nINSERT INTO t VALUES(1)\n";
+    let log = format!(
+        "CREATE TABLE t(a)\n{twice}CREATE TRIGGER g AFTER INSERT ON t BEGIN DELETE FROM t WHERE a > 5; END\n{twice}"
+    );
+    let (imported, records) = place.import(&place.write("app.log", &log)).expect("imported");
+    assert_eq!(texts(&records).len(), 6);
+    assert!(imported.warnings[0].starts_with("1 statements are the one before"), "{:?}", imported.warnings);
+}
