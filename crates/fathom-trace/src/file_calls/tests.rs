@@ -197,8 +197,8 @@ fn the_sync_of_a_directory_is_none_of_a_file() {
     );
 }
 
-/// What happened: programs of 32 bits seek by `_llseek`, whose result is 0 wherever it goes. All that
-/// was written after one was taken to be written at the file's start.
+/// What happened: programs of 32 bits seek by `_llseek`, whose result is 0 wherever it goes. All
+/// that was written after one was taken to be written at the file's start.
 #[test]
 fn a_seek_of_32_bits_goes_to_where_its_argument_says() {
     let recording = "open(\"/tmp/a.db\", O_RDWR|O_LARGEFILE) = 3\n\

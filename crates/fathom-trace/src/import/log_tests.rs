@@ -74,7 +74,8 @@ fn androids_log_as_android_studio_shows_it_has_its_processes_and_whole_statement
     );
     for log in [new, old] {
         let (imported, records) = place.import(&place.write("log.txt", &log)).expect(&log);
-        let mut seen: Vec<_> = executed(&records).into_iter().map(|one| (one.0, one.1)).collect();
+        let mut seen: Vec<_> =
+            executed(&records).into_iter().map(|(connection, sql, ..)| (connection, sql)).collect();
         seen.sort();
         let expected =
             [(0_u32, "CREATE TABLE t(a)"), (0, "INSERT INTO t VALUES (1)"), (1, "SELECT a\n\n  FROM t")];
@@ -136,8 +137,8 @@ fn transactions_of_several_connections_are_none_of_one() {
     assert_eq!((imported.statements, imported.warnings.len()), (7, 0), "{:?}", imported.warnings);
 }
 
-/// What happened: Android's log leaves out lines that repeat and says how many; nobody was told that
-/// statements are missing.
+/// What happened: Android's log leaves out lines that repeat and says how many; nobody was told
+/// that statements are missing.
 #[test]
 fn lines_that_androids_log_dropped_are_told() {
     let place = Place::new();
@@ -182,8 +183,8 @@ fn statements_of_a_log_of_expanded_sql_may_begin_with_comments() {
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
 }
 
-/// What happened: a log of what was prepared and not of what was expanded has `?` instead of values,
-/// and was imported without the warning that each is NULL.
+/// What happened: a log of what was prepared and not of what was expanded has `?` instead of
+/// values, and was imported without the warning that each is NULL.
 #[test]
 fn parameters_in_a_log_of_expanded_sql_are_counted() {
     let place = Place::new();
@@ -260,8 +261,8 @@ fn what_comes_of_a_log_of_expanded_sql_is_known() {
     assert!(imported.warnings[0].contains("1 statements fail"), "{:?}", imported.warnings);
 }
 
-/// What happened: of a statement with triggers Python's log has a line more for each of their steps,
-/// so a trace of it inserted a row several times, and nothing said so.
+/// What happened: of a statement with triggers Python's log has a line more for each of their
+/// steps, so a trace of it inserted a row several times, and nothing said so.
 #[test]
 fn statements_that_a_log_may_repeat_for_their_triggers_are_told() {
     let place = Place::new();
