@@ -149,9 +149,9 @@ fn an_sqlite_inside_a_program_that_a_script_starts_is_found() {
     end.exits(1).says("called no shared libsqlite3.so");
 }
 
-/// What happened: a program that went on with a statement after `sqlite3_close_v2` crashed within the
-/// capture library, which asked the connection that it had forgotten. Such a connection is now closed
-/// in the trace where SQLite closes it: when its last statement or blob ends.
+/// What happened: a program that went on with a statement after `sqlite3_close_v2` crashed within
+/// the capture library, which asked the connection that it had forgotten. Such a connection is now
+/// closed in the trace where SQLite closes it: when its last statement or blob ends.
 #[test]
 fn statements_that_outlive_their_connections_close_are_captured() {
     let Some(place) = with_program("zombie.c") else { return };

@@ -266,8 +266,8 @@ impl Files {
         self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends: false }));
     }
 
-    /// Whether all that is known of a file is a relative path that this one may be: it was renamed by
-    /// one.
+    /// Whether all that is known of a file is a relative path that this one may be: it was renamed
+    /// by one.
     fn is_relative_of(&self, file: u32, path: &str) -> bool {
         let mut names = self.by_path.iter().filter(|(_, known)| **known == file).map(|(name, _)| name);
         let is_end =

@@ -71,7 +71,12 @@ fn is_of_the_day(line: &str) -> bool {
 
 fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     match recorded(call) {
-        StraceLine::Call(recorded, path) => recorder.add_with_path(at_us, thread, path, recorded),
+        StraceLine::Call(recorded, path) => {
+            if matches!(recorded, RawCall::Open { .. }) && writes_through(call) {
+                recorder.leave_out("O_SYNC, O_DSYNC or O_DIRECT of an open");
+            }
+            recorder.add_with_path(at_us, thread, path, recorded);
+        }
         StraceLine::Otherwise(name) => recorder.leave_out(name),
         StraceLine::Nothing => {}
         StraceLine::NoLine => return false,
@@ -118,6 +123,12 @@ fn time_us(word: &str) -> Option<u64> {
         _ => return None,
     };
     seconds.checked_mul(1_000_000)?.checked_add(fraction_us).filter(|at_us| *at_us < 1 << 60)
+}
+
+/// Whether a file is opened so that what is written to it does not stay in memory.
+fn writes_through(open: &str) -> bool {
+    let mut flags = open.split(['|', ',', ' ', ')']);
+    flags.any(|flag| matches!(flag, "O_SYNC" | "O_DSYNC" | "O_DIRECT"))
 }
 
 /// Calls that write or sync files, and of which a recording has nothing.

@@ -15,6 +15,7 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 
 use super::bad::BadOnes;
+use super::chatty;
 use super::checker::Checker;
 use super::lines::Lines;
 use super::script::is_open;
@@ -104,7 +105,7 @@ pub fn import(
     };
     let mut lines = Lines::open(path)?;
     let mut open: HashMap<(u32, bool), Open> = HashMap::new();
-    let (mut cut, mut zero_ns, mut has_times) = (0_u64, None, false);
+    let (mut cut, mut dropped, mut zero_ns, mut has_times) = (0_u64, 0_u64, None, false);
     let mut number = 0;
     // Whose message the next line may go on with, where it has no head.
     let mut headless: Option<(u32, u32, bool, usize)> = None;
@@ -117,6 +118,7 @@ pub fn import(
             Some(LogLine { at_ns: None, pid, tid, is_time, message, column: Some(column) })
         };
         let Some(line) = parse(read).or_else(further) else {
+            dropped += chatty::dropped(read);
             headless = None;
             continue;
         };
@@ -165,6 +167,11 @@ pub fn import(
         imported
             .warnings
             .push(format!("{cut} statements were cut off by the log (longer than 4 KiB) and are left out"));
+    }
+    if dropped > 0 {
+        imported.warnings.push(format!(
+            "the log has dropped {dropped} lines (chatty), and statements may be among them: empty its list with `adb logcat -P ''` and enlarge its buffer with `adb logcat -G 16M` before you record"
+        ));
     }
     if !has_times {
         imported.warnings.push(

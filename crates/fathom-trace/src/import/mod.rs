@@ -8,6 +8,7 @@
 mod android;
 mod attach;
 mod bad;
+mod chatty;
 mod checker;
 mod ends;
 mod expanded;
@@ -16,6 +17,8 @@ mod folder;
 mod form_tests;
 mod lines;
 mod loading;
+#[cfg(test)]
+mod log_tests;
 mod order;
 mod play;
 mod pocketdata;

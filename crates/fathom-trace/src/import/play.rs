@@ -43,6 +43,12 @@ pub struct Player<'a> {
     failed_otherwise: u64,
     with_parameters: u64,
     byte_literals: u64,
+    /// The statement before, where it changes rows.
+    before: String,
+    /// Whether there are triggers; none where that has to be asked.
+    has_triggers: Option<bool>,
+    /// Statements that are the one before once more, where there are triggers.
+    again: u64,
 }
 
 impl<'a> Player<'a> {
@@ -65,6 +71,9 @@ impl<'a> Player<'a> {
             failed_otherwise: 0,
             with_parameters: 0,
             byte_literals: 0,
+            before: String::new(),
+            has_triggers: None,
+            again: 0,
         }
     }
 
@@ -151,6 +160,7 @@ impl<'a> Player<'a> {
             self.bad.add(file, line, sql, &unfit.to_string());
             return Ok(());
         }
+        self.look_for_again(connection, verb, sql);
         if done.outcome.is_error() {
             let message = &done.outcome.message;
             match self.failed.iter().position(|(known, _)| known == message) {
@@ -168,6 +178,25 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
+    /// Counts what is the statement before once more where there are triggers: Python's
+    /// `set_trace_callback` writes a statement again for each step of a trigger.
+    fn look_for_again(&mut self, connection: &ConfinedConnection, verb: Verb, sql: &str) {
+        const TRIGGERS: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'trigger' \
+            UNION ALL SELECT 1 FROM sqlite_temp_master WHERE type = 'trigger')";
+        if verb == Verb::Schema {
+            self.has_triggers = None;
+        }
+        if !verb.changes_rows() {
+            self.before.clear();
+        } else if self.before == sql {
+            let ask = || connection.query_row(TRIGGERS, [], |row| row.get(0)).unwrap_or(false);
+            self.again += u64::from(*self.has_triggers.get_or_insert_with(ask));
+        } else {
+            self.before.clear();
+            self.before.push_str(sql);
+        }
+    }
+
     /// What came of it, with what a user must know.
     pub fn finish(self, imported: &mut ImportReport) {
         imported.statements += self.statements;
@@ -175,6 +204,12 @@ impl<'a> Player<'a> {
             imported.warnings.push(format!(
                 "{} statements have parameters whose values the input does not tell: they are NULL",
                 self.with_parameters
+            ));
+        }
+        if self.again > 0 {
+            imported.warnings.push(format!(
+                "{} statements are the one before once more, and there are triggers: Python's set_trace_callback writes a statement again for each step of its triggers; a capture (`fathom trace capture -- python3 …`) has each once",
+                self.again
             ));
         }
         if self.byte_literals > 0 {

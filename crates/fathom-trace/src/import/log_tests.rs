@@ -1,0 +1,276 @@
+//! What logs become that are not as the tests of each format have them: copied out of another
+//! program, with comments, cut, or of several connections.
+
+use super::tests::{Place, executed, results, texts};
+use super::*;
+use crate::model::*;
+
+/// What happened: a statement that begins with a comment (`-- name: Add :exec`, as generators write
+/// before each) was taken for what a trigger does, and left out without a word.
+#[test]
+fn a_statement_of_androids_log_may_begin_with_a_comment() {
+    let place = Place::new();
+    let head = "11-21 16:26:38.100  100  101 V SQLiteStatements: ";
+    let log = format!(
+        "{head}/data/a.db: \"CREATE TABLE t(a)\"\n\
+         {head}/data/a.db: \"-- name: Add :exec\n{head}INSERT INTO t VALUES (1)\"\n\
+         {head}/data/a.db: \"-- TRIGGER counted\"\n\
+         {head}/data/a.db: \"-- UPDATE t\n{head}-- SET a = 2\"\n"
+    );
+    let (imported, records) = place.import(&place.write("log.txt", &log)).expect("imported");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a)", "-- name: Add :exec\nINSERT INTO t VALUES (1)"]);
+    assert_eq!((imported.statements, imported.warnings.len()), (2, 0), "{:?}", imported.warnings);
+}
+
+/// What happened: a line that ended with a quoted name ended its statement, and a line of a text
+/// such as `Accept: "all"` began one, so a log with either was refused, or lost statements with
+/// `--skip-bad`.
+#[test]
+fn quotes_and_colons_within_a_statement_of_androids_log_neither_end_nor_begin_one() {
+    let place = Place::new();
+    let head = "11-21 16:26:38.100  100  101 V SQLiteStatements: ";
+    let log = format!(
+        "{head}/data/a.db: \"CREATE TABLE \"t\"(\n{head}\"a\"\n{head})\"\n\
+         {head}/data/a.db: \"INSERT INTO t VALUES ('\n{head}Accept: \"all\"\n{head}\"x\": \"y\"')\"\n\
+         {head}/data/a.db: \"SELECT *\n{head}FROM \"t\"\"\n"
+    );
+    let (imported, records) = place.import(&place.write("log.txt", &log)).expect("imported");
+    assert_eq!(
+        texts(&records),
+        [
+            "CREATE TABLE \"t\"(\n\"a\"\n)",
+            "INSERT INTO t VALUES ('\nAccept: \"all\"\n\"x\": \"y\"')",
+            "SELECT *\nFROM \"t\""
+        ]
+    );
+    assert_eq!((imported.connections, imported.warnings.len()), (1, 0), "{:?}", imported.warnings);
+}
+
+/// What happened: of a log copied out of Android Studio nothing was read where it has columns
+/// (`holds no file call of mobigen or strace`, because of a line that says when the process
+/// started), and where it has none, all processes were one and only the first line of a statement
+/// was there.
+#[test]
+fn androids_log_as_android_studio_shows_it_has_its_processes_and_whole_statements() {
+    let place = Place::new();
+    let label = "/data/a.db: ";
+    let columns = |ids: &str| format!("2022-12-29 04:00:18.823 {ids} SQLiteStatements   com.app.mail   V  ");
+    let (one, two) = (columns("  788-883  "), columns(" 1788-1790 "));
+    let indent = " ".repeat(one.len());
+    let new = format!(
+        "--------------- PROCESS STARTED (788) for package com.example.app ---------------\n\
+         {one}{label}\"CREATE TABLE t(a)\"\n\
+         {two}{label}\"SELECT a\n{indent}\n{indent}  FROM t\"\n\
+         2022-12-29 04:00:18.900   788-788   Choreographer   com.example.app   I  Skipped 30 frames\n\
+         {one}{label}\"INSERT INTO t VALUES (1)\"\n"
+    );
+    let head = |ids: &str| format!("2020-03-19 20:45:58.981 {ids}/com.example.app V/SQLiteStatements: ");
+    let (one, two) = (head("788-883"), head("1788-1790"));
+    let old = format!(
+        "{one}{label}\"CREATE TABLE t(a)\"\n\
+         {two}{label}\"SELECT a\n    \n      FROM t\"\n\
+         2020-03-19 20:45:59.040 788-788/? I/Choreographer: Skipped 30 frames\n\
+         {one}{label}\"INSERT INTO t VALUES (1)\"\n"
+    );
+    for log in [new, old] {
+        let (imported, records) = place.import(&place.write("log.txt", &log)).expect(&log);
+        let mut seen: Vec<_> =
+            executed(&records).into_iter().map(|(connection, sql, ..)| (connection, sql)).collect();
+        seen.sort();
+        let expected =
+            [(0_u32, "CREATE TABLE t(a)"), (0, "INSERT INTO t VALUES (1)"), (1, "SELECT a\n\n  FROM t")];
+        assert_eq!(seen, expected.map(|(connection, sql)| (connection, sql.to_owned())), "{log}");
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+        let ids: Vec<_> = records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Process(process) => Some(process.pid),
+                Record::Thread(thread) => Some(thread.tid),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ids, [788, 883, 1788, 1790]);
+    }
+}
+
+/// What happened: of `adb logcat -v long` the heads of entries were taken for lines of statements,
+/// which then did not compile, and nothing said what to do.
+#[test]
+fn androids_log_in_the_format_long_is_refused_with_the_format_to_take() {
+    let place = Place::new();
+    let log = "--------- beginning of main\n[ 11-21 16:26:38.123  1234: 1240 V/SQLiteStatements ]\n\
+        /data/a.db: \"CREATE TABLE t(a)\"\n\n";
+    let error = place.import(&place.write("log.txt", log)).expect_err("long").to_string();
+    assert!(error.contains("adb logcat -v threadtime"), "{error}");
+}
+
+/// What happened: a pipe (`<(zcat log.gz)`, `/dev/stdin`) was read for its format and then opened
+/// again: the first 64 KiB of it were lost, and where what was left compiled, without a word.
+#[test]
+fn a_pipe_is_not_read_for_its_format() {
+    let place = Place::new();
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    std::io::Write::write_all(&mut writer, b"CREATE TABLE t(a);\nSELECT a FROM t;\n").expect("written");
+    drop(writer);
+    let path = PathBuf::from(format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader)));
+    let error = place.import(&path).expect_err("a pipe").to_string();
+    assert!(error.contains("is no file") && error.contains("--format"), "{error}");
+    let error = place.import_with(&path, Some(Format::PocketData), &[]).expect_err("twice").to_string();
+    assert!(error.contains("write it to a file"), "{error}");
+    let (_, records) = place.import_with(&path, Some(Format::Script), &[]).expect("imported");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a)", "SELECT a FROM t"]);
+}
+
+/// What happened: a log of several connections was imported as one, and the replay ended at the
+/// second BEGIN. Now that is told where the log is read, by its line.
+#[test]
+fn transactions_of_several_connections_are_none_of_one() {
+    let place = Place::new();
+    let log = "[1] CREATE TABLE t(a)\n[1] SAVEPOINT s\n[1] RELEASE s\n[1] BEGIN\n[2] BEGIN IMMEDIATE\n\
+        [1] SAVEPOINT s\n[1] ROLLBACK TO s\n[2] INSERT INTO t VALUES (1)\n[2] COMMIT\n[1] END\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("two connections").to_string();
+    assert!(error.contains("2 texts are"), "{error}");
+    assert!(error.contains("app.log:5: ") && error.contains("app.log:10: "), "{error}");
+    assert!(error.contains("need a .sql file for each of them"), "{error}");
+    let one: Vec<&str> = log.lines().filter(|line| line.starts_with("[1]")).collect();
+    let (imported, _) = place.import(&place.write("app.log", &one.join("\n"))).expect("imported");
+    assert_eq!((imported.statements, imported.warnings.len()), (7, 0), "{:?}", imported.warnings);
+}
+
+/// What happened: Android's log leaves out lines that repeat and says how many; nobody was told
+/// that statements are missing.
+#[test]
+fn lines_that_androids_log_dropped_are_told() {
+    let place = Place::new();
+    let head = "11-21 16:26:38.100  100  101 ";
+    let log = format!(
+        "{head}V SQLiteStatements: /data/a.db: \"SELECT 1\"\n\
+         {head}I chatty  : uid=10012(u0_a12) com.app.mail identical 2 lines\n\
+         {head}V SQLiteStatements: /data/a.db: \"SELECT 1\"\n"
+    );
+    let (imported, _) = place.import(&place.write("log.txt", &log)).expect("imported");
+    assert!(imported.warnings[0].contains("dropped 2 lines (chatty)"), "{:?}", imported.warnings);
+}
+
+/// What happened: a statement that begins with a comment, as generators write one before each, was
+/// taken for what a trigger does, and its lines for no SQL, where something stood before it.
+#[test]
+fn statements_of_a_log_of_expanded_sql_may_begin_with_comments() {
+    let place = Place::new();
+    let log = "10:00:01 SQL: CREATE TABLE t(a)\n10:00:02 SQL: -- name: Add :exec\nINSERT INTO t\n-- all of them\n\
+        SELECT 1\n10:00:03 SQL: -- UPDATE counts SET n = 1\n10:00:03 SQL: -- DELETE FROM x\n  WHERE a\n\
+        10:00:04 SQL: SELECT a -- select all\nFROM t; -- 12 ns\n10:00:05 SQL: -- select first\nSELECT 2\n";
+    let expected = [
+        "CREATE TABLE t(a)",
+        "-- name: Add :exec\nINSERT INTO t\n-- all of them\nSELECT 1",
+        "SELECT a -- select all\nFROM t",
+        "-- select first\nSELECT 2",
+    ];
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    // What stands before them may have dashes itself, as Ruby's logger does.
+    let log = "[10:00:01 #1] DEBUG -- : CREATE TABLE t(a)\n[10:00:12 #1] DEBUG -- : -- x\nSELECT a FROM t\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a)", "-- x\nSELECT a FROM t"]);
+    // With nothing before them they are a script, also where it begins with a comment.
+    let log = "-- select nothing yet\nCREATE TABLE t(a);\n-- name: Add :exec\nINSERT INTO t VALUES (1);\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(
+        texts(&records),
+        ["-- select nothing yet\nCREATE TABLE t(a)", "-- name: Add :exec\nINSERT INTO t VALUES (1)"]
+    );
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}
+
+/// What happened: a log of what was prepared and not of what was expanded has `?` instead of
+/// values, and was imported without the warning that each is NULL.
+#[test]
+fn parameters_in_a_log_of_expanded_sql_are_counted() {
+    let place = Place::new();
+    let log = "SQL: CREATE TABLE t(a, b)\nSQL: INSERT INTO t VALUES (?1, :b)\nSQL: SELECT '?' FROM t\n\
+        SQL: UPDATE t SET a = $x::y(z)\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records).len(), 4);
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].contains("2 statements have parameters"), "{:?}", imported.warnings);
+}
+
+/// What happened: Django's log of its statements was refused at each of them, because of what it
+/// writes behind the semicolon.
+#[test]
+fn text_behind_the_semicolon_of_a_logged_statement_is_left_out() {
+    let place = Place::new();
+    let log = "(0.000) CREATE TABLE \"t\" (\"a\"); args=None; alias=default\n\
+        (0.000) BEGIN; args=None; alias=default\n\
+        (0.001) INSERT INTO \"t\" VALUES ('it''s; \nso'); args=('it\\'s; \\nso',); alias=default\n\
+        (0.000) COMMIT;\n(0.001) CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; SELECT 2; END; args=[]\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE \"t\" (\"a\")",
+        "BEGIN",
+        "INSERT INTO \"t\" VALUES ('it''s; \nso')",
+        "COMMIT",
+        "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; SELECT 2; END",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings[0].contains("semicolon of 4 statements"), "{:?}", imported.warnings);
+    // As `manage.py migrate` prints it: SQL that begins with a line end, and other lines between.
+    let log = "Watching for file changes with StatReloader\n\
+        (0.002) \n            SELECT name FROM sqlite_master\n            ORDER BY name; args=None; alias=x\n\
+        Operations to perform:\n  Apply all migrations: polls\n(0.000) BEGIN; args=None; alias=x\n\
+        (0.004) CREATE TABLE \"q\" (\"id\"); args=None; alias=x\n(10.001)\n    SELECT \"id\" FROM \"q\"; args=()\n\
+        (0.003) COMMIT; args=None; alias=x\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "SELECT name FROM sqlite_master\n            ORDER BY name",
+        "BEGIN",
+        "CREATE TABLE \"q\" (\"id\")",
+        "SELECT \"id\" FROM \"q\"",
+        "COMMIT",
+    ];
+    assert_eq!(texts(&records), expected);
+    let warnings = imported.warnings.join("\n");
+    assert!(warnings.contains("3 lines before") && warnings.contains("semicolon of 5 "), "{warnings}");
+    // Statements that stand as no other does may be the same again, or another thread's.
+    for (log, words) in [
+        ("(0.1) BEGIN; args=None\nCREATE TABLE t(a); (params None)\n(0.1) COMMIT;\n", "`CREATE TABLE t(a);`"),
+        ("[1] BEGIN;\nplease update it soon\n[main] SELECT a FROM t;\n[2] COMMIT;\n", "`SELECT a FROM t;`"),
+    ] {
+        let error = place.import(&place.write("app.log", log)).expect_err(log).to_string();
+        assert!(error.contains("1 text is") && error.contains("stands without"), "{error}");
+        assert!(error.contains(words), "{error}");
+    }
+    // A second statement is none that may be lost.
+    let log = place.write("app.log", "SQL: CREATE TABLE t(a); DELETE FROM t\n");
+    let error = place.import(&log).expect_err("two statements").to_string();
+    assert!(error.contains("app.log:1: "), "{error}");
+}
+
+/// What happened: a statement that failed in the application was taken for one that did not, so the
+/// replay of its log ended there. A log of expanded SQL is executed as a script is.
+#[test]
+fn what_comes_of_a_log_of_expanded_sql_is_known() {
+    let place = Place::new();
+    let log = "SQL: CREATE TABLE t(a PRIMARY KEY)\nSQL: INSERT INTO t VALUES (1), (2)\n\
+        SQL: INSERT INTO t VALUES (2)\nSQL: SELECT a FROM t\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let came: Vec<_> = results(&records).into_iter().map(|(_, _, code, counts)| (code, counts)).collect();
+    let done = |rows: u64, changes: u64| (DONE, Some((rows, changes)));
+    assert_eq!(came, [done(0, 0), done(0, 2), (1555, Some((0, 0))), done(2, 0)]);
+    assert!(imported.warnings[0].contains("1 statements fail"), "{:?}", imported.warnings);
+}
+
+/// What happened: of a statement with triggers Python's log has a line more for each of their
+/// steps, so a trace of it inserted a row several times, and nothing said so.
+#[test]
+fn statements_that_a_log_may_repeat_for_their_triggers_are_told() {
+    let place = Place::new();
+    let twice = "INSERT INTO t VALUES(1)\nINSERT INTO t VALUES(1)\n";
+    let log = format!(
+        "CREATE TABLE t(a)\n{twice}CREATE TRIGGER g AFTER INSERT ON t BEGIN DELETE FROM t WHERE a > 5; END\n{twice}"
+    );
+    let (imported, records) = place.import(&place.write("app.log", &log)).expect("imported");
+    assert_eq!(texts(&records).len(), 6);
+    assert!(imported.warnings[0].starts_with("1 statements are the one before"), "{:?}", imported.warnings);
+}
