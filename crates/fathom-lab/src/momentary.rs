@@ -1,4 +1,5 @@
-//! What an environment says of a moment and not of a machine: its temperature, its battery's charge.
+//! What an environment says of a moment and not of a machine: its temperature, its battery's
+//! charge.
 
 /// Keys of what is another every time that it is asked.
 const MOMENTARY: [&str; 6] =

@@ -286,9 +286,9 @@ fn messages_of_other_services_are_left_alone() {
     }
 }
 
-/// A cancel_sm without a number takes back all, not the first thousand, and not one after the other,
-/// each durable before the next: of ten thousand that took half a minute, in which the session
-/// answered nothing and the centre did not end.
+/// A cancel_sm without a number takes back all, not the first thousand, and not one after the
+/// other, each durable before the next: of ten thousand that took half a minute, in which the
+/// session answered nothing and the centre did not end.
 #[test]
 fn all_of_many_messages_are_taken_back_together() {
     const COUNT: usize = 150;

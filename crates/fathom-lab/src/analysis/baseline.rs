@@ -54,7 +54,8 @@ const FLEETING: [&str; 3] = ["load", "command", "directory"];
 pub(super) fn is_fleeting(key: &str) -> bool {
     // Of several machines, a key is followed by its machine's name.
     let of_one = key.split_once(' ').map_or(key, |(of_one, _)| of_one);
-    FLEETING.contains(&of_one) || is_momentary(key)
+    // A processor that was slowed down in one of two results is worth a word.
+    FLEETING.contains(&of_one) || (is_momentary(key) && of_one != "throttled")
 }
 
 /// The file.

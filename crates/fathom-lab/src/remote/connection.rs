@@ -473,8 +473,8 @@ mod tests {
         }
     }
 
-    /// The whole of it, up to 1 MiB, was the message of the failed run: a precision cuts nothing off
-    /// what `Debug` derives.
+    /// The whole of it, up to 1 MiB, was the message of the failed run: a precision cuts nothing
+    /// off what `Debug` derives.
     #[test]
     fn of_an_answer_to_another_question_the_beginning_is_shown() {
         let answer = Answer::Refused { problem: "\u{1b}x".repeat(100_000) };

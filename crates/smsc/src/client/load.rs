@@ -35,8 +35,8 @@ pub struct Load {
     pub body: usize,
     /// Whether each message asks for a receipt.
     pub receipts: bool,
-    /// How long a session whose window is full waits for an answer, or for the centre to read, until
-    /// it gives up.
+    /// How long a session whose window is full waits for an answer, or for the centre to read,
+    /// until it gives up.
     pub patience: Duration,
 }
 

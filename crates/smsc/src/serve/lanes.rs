@@ -1,17 +1,17 @@
 //! The lanes of an account: which have something in flight, and which may have something queued.
 //!
-//! To look at a lane is to claim it, which takes a store that is a server two round trips. So all of
-//! them are looked at seldom, and otherwise those of which something is known: a message was put
+//! To look at a lane is to claim it, which takes a store that is a server two round trips. So all
+//! of them are looked at seldom, and otherwise those of which something is known: a message was put
 //! there, or waits there for another attempt. Looking at all of them twice in a second, as was done
-//! before, took a server that is a millisecond away a thousand round trips for each application that
-//! was bound and had nothing, and all other claims waited behind.
+//! before, took a server that is a millisecond away a thousand round trips for each application
+//! that was bound and had nothing, and all other claims waited behind.
 
 use crate::model::ESME_LANES;
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// How long a lane is looked at again and again that is said to have something: it may not be stored
-/// yet when that is said, or just be locked.
+/// How long a lane is looked at again and again that is said to have something: it may not be
+/// stored yet when that is said, or just be locked.
 const LIKELY: Duration = Duration::from_secs(5);
 /// How often all are looked at, whatever is known.
 const ALL: Duration = Duration::from_secs(60);
@@ -49,8 +49,8 @@ impl Lanes {
         !self.waiting.is_empty()
     }
 
-    /// Some that may have something, to be claimed; round all of them, so that the last gets its turn
-    /// as the first does.
+    /// Some that may have something, to be claimed; round all of them, so that the last gets its
+    /// turn as the first does.
     pub fn take(&mut self, most: usize) -> Vec<u32> {
         let after = self.waiting.range(self.turn..).chain(self.waiting.range(..self.turn));
         let lanes: Vec<u32> = after.take(most).copied().collect();

@@ -5,6 +5,7 @@
 //! A closed file may be moved away: its messages are then not found any more, and no other gets its
 //! number. What is beside it is made again where it is missing.
 
+use super::format::FIRST;
 use super::stretch::{Stretch, Stretches};
 use super::{ArchiveError, ArchivedMessage, format};
 use crate::transaction::StoreError;
@@ -35,9 +36,6 @@ impl Rotation {
     /// One file for ever.
     pub const NEVER: Rotation = Rotation { octets: 0, age: None, csv: false };
 }
-
-/// Numbers of closed files begin here; what has none is the file that is appended to.
-pub(super) const FIRST: u32 = 1;
 
 /// How the names of a closed file and of what is beside it end.
 const KINDS: [&str; 3] = ["jsonl", "index", "csv"];

@@ -16,7 +16,6 @@
 //! Format 1 had neither line. A file that begins with a record is one of it, up to its first seal:
 //! every line must be a record, but the last may be torn.
 
-use super::closed::FIRST;
 use super::{ArchiveError, ArchivedMessage};
 use crate::transaction::StoreError;
 use serde::Deserialize;
@@ -28,6 +27,8 @@ use std::path::Path;
 
 /// The format that is written.
 const FORMAT: u32 = 2;
+/// Numbers of closed files begin here; what has none is the file that is appended to.
+pub(super) const FIRST: u32 = 1;
 /// How the lines begin that are no records.
 const HEADER_BEGINS: &[u8] = b"{\"archive\":";
 const SEAL_BEGINS: &[u8] = b"{\"sealed\":";

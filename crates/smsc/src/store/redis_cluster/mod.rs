@@ -151,8 +151,8 @@ impl RedisClusterStore {
         if empty { told.map(|()| true) } else { Ok(false) }
     }
 
-    /// Whether another process uses it, too. One that has closed it, or has died, is waited for: the
-    /// others forget it when it has been silent for some seconds.
+    /// Whether another process uses it, too. One that has closed it, or has died, is waited for:
+    /// the others forget it when it has been silent for some seconds.
     ///
     /// # Errors
     /// The cluster's.

@@ -208,7 +208,8 @@ fn apart_us(node_us: i64, (before_us, after_us): (i64, i64)) -> i64 {
 }
 
 /// Refuses a node whose clock is not that of this machine: that of another process that uses the
-/// store is then another, too, and whose is ahead takes what the other has in flight, again and again.
+/// store is then another, too, and whose is ahead takes what the other has in flight, again and
+/// again.
 fn check_clock(
     cluster: &Cluster,
     node: &Address,
