@@ -374,7 +374,7 @@ pub(crate) fn moved_away(directory: &Path) -> Result<usize, StoreError> {
     if !directory.is_dir() {
         return Ok(0);
     }
-    let made = closed::next(directory, &directory.join(NAME))?.saturating_sub(closed::FIRST) as usize;
+    let made = closed::next(directory, &directory.join(NAME))?.saturating_sub(format::FIRST) as usize;
     Ok(made.saturating_sub(closed::numbers(directory)?.len()))
 }
 
