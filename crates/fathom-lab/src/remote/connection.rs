@@ -227,17 +227,10 @@ impl Connection {
         limit: Duration,
         interrupt: &Interrupt,
     ) -> Result<Answer, Failure> {
-        self.tell(ask)?;
-        let begin = Instant::now();
-        loop {
-            match self.hear(GLANCE)? {
-                ProgramOutput::Silence if interrupt.is_raised() => {
-                    return Err(Failure::Lost(format!("{}: stopped by a signal", self.target)));
-                }
-                ProgramOutput::Silence if begin.elapsed() < limit => {}
-                heard => return self.answered(heard, limit),
-            }
-        }
+        self.ask_and_watch(ask, limit, |connection| match interrupt.is_raised() {
+            true => Err(Failure::Lost(format!("{}: stopped by a signal", connection.target))),
+            false => Ok(()),
+        })
     }
 
     /// As [`Connection::ask`], of what takes the time of a device and must come to its end: a wish
@@ -248,17 +241,33 @@ impl Connection {
         limit: Duration,
         interrupt: &Interrupt,
     ) -> Result<Answer, Failure> {
+        let mut is_told = false;
+        self.ask_and_watch(ask, limit, |connection| match interrupt.is_raised() && !is_told {
+            true => {
+                is_told = true;
+                connection.tell(&Question::Stop)
+            }
+            false => Ok(()),
+        })
+    }
+
+    /// As [`Connection::ask`]; as long as nothing comes, `watch` is called again and again, and ends
+    /// the wait by an error.
+    fn ask_and_watch(
+        &mut self,
+        ask: &Question,
+        limit: Duration,
+        mut watch: impl FnMut(&mut Connection) -> Result<(), Failure>,
+    ) -> Result<Answer, Failure> {
         self.tell(ask)?;
         let begin = Instant::now();
-        let mut is_told = false;
         loop {
-            if interrupt.is_raised() && !is_told {
-                self.tell(&Question::Stop)?;
-                is_told = true;
-            }
             match self.hear(GLANCE)? {
-                ProgramOutput::Silence if begin.elapsed() < limit => {}
+                ProgramOutput::Silence => watch(self)?,
                 heard => return self.answered(heard, limit),
+            }
+            if begin.elapsed() >= limit {
+                return self.answered(ProgramOutput::Silence, limit);
             }
         }
     }

@@ -69,8 +69,16 @@ impl Remote {
     /// # Errors
     /// In words: no connection, no program for that processor, no directory.
     pub fn connect(target: &Target, interrupt: Interrupt) -> Result<Remote, String> {
-        let mut remote = Remote {
-            target: target.clone(),
+        let mut remote = Remote::unconnected(target.clone(), interrupt);
+        remote.begin()?;
+        remote.sweep();
+        Ok(remote)
+    }
+
+    /// Before the first connection.
+    fn unconnected(target: Target, interrupt: Interrupt) -> Remote {
+        Remote {
+            target,
             interrupt,
             origin: Instant::now(),
             connection: None,
@@ -80,10 +88,7 @@ impl Remote {
             pushed: HashMap::new(),
             is_given_up: false,
             notes: Vec::new(),
-        };
-        remote.begin()?;
-        remote.sweep();
-        Ok(remote)
+        }
     }
 
     /// What there is to say to the user since it was asked last.
@@ -635,18 +640,7 @@ mod tests {
     #[test]
     fn what_is_broken_off_on_its_way_is_no_failed_run() {
         let interrupt = Interrupt::new();
-        let mut remote = Remote {
-            target: "ssh:board".parse().unwrap(),
-            interrupt: interrupt.clone(),
-            origin: Instant::now(),
-            connection: None,
-            before: None,
-            base: String::new(),
-            script: String::new(),
-            pushed: HashMap::new(),
-            is_given_up: false,
-            notes: Vec::new(),
-        };
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), interrupt.clone());
         let workload = json!({"name": "trace", "file": "/nonexistent/app.trace"});
         let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
         let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
