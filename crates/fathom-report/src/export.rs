@@ -35,13 +35,14 @@
 use std::io::{self, Write};
 
 use fathom_lab::analysis::{DeviceRole, DeviceStudy, Measure, ModelShare};
+use fathom_lab::stats::significant;
 use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
 use crate::ReportError;
 use crate::csv::line;
 use crate::document::Document;
-use crate::figure::{parts_ns, significant};
+use crate::figure::parts_ns;
 use crate::palette;
 use crate::power_cut;
 

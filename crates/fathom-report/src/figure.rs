@@ -3,7 +3,7 @@
 
 use fathom_lab::analysis::{Clock, Measure, Shares};
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
-use fathom_lab::stats::{Interval, mean_interval};
+use fathom_lab::stats::{Interval, mean_interval, significant};
 use serde::Serialize;
 
 use crate::number;
@@ -140,15 +140,6 @@ fn four_digits<S: serde::Serializer>(value: &f64, serializer: S) -> Result<S::Ok
 
 fn rounded<S: serde::Serializer>(points: &[(f64, f64)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(points.iter().map(|(x, y)| [*x as i64, *y as i64]))
-}
-
-/// `value` to six significant digits, written by no more than these.
-pub fn significant(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return 0.0;
-    }
-    // What was a number is one when it is read back.
-    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 /// Where a cell stands: its group, series and facet; none where it is not shown.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Analysis, Clock, Measure, ModelShare};
 use crate::cell::Cell;
+use crate::stats::significant;
 use crate::store::Results;
 
 /// What two measurements are compared in.
@@ -134,7 +135,7 @@ impl PhaseValues {
             &mut self.flushes,
             &mut self.written_bytes,
         ];
-        all.into_iter().flatten().for_each(|value| *value = rounded(*value));
+        all.into_iter().flatten().for_each(|value| *value = significant(*value));
     }
 
     /// All lists by their names in a baseline, each with whether a run may have a zero: what none
@@ -246,42 +247,10 @@ impl Side {
     }
 }
 
-/// To six significant digits, written by no more than these: a quotient of large numbers has 17.
-fn rounded(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return 0.0;
-    }
-    // What was a number is one when it is read back.
-    format!("{value:.5e}").parse().unwrap_or(value)
-}
-
 /// FNV-1a (64 bits) of the cell's JSON, hexadecimal. Its maps are sorted, so the same cell has the
 /// same text.
 fn hash_of(cell: &Cell) -> String {
     let text = serde_json::to_string(cell).unwrap_or_default();
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     format!("{:016x}", text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What happened: a third of all times of 10 s and more stood in a baseline as
-    /// 14434499999.999998, of whose digits the last ones differ by chance.
-    #[test]
-    fn a_number_of_a_baseline_has_six_digits() {
-        for (value, text) in [
-            (14_434_526_491.273_724, "14434500000"),
-            (23_814_521_920.780_884, "23814500000"),
-            (1_234_567.8, "1234570"),
-            (281.44449, "281.444"),
-            (0.012_345_678, "0.0123457"),
-            (-2.0, "-2"),
-            (0.0, "0"),
-            (f64::NAN, "0"),
-        ] {
-            assert_eq!(rounded(value).to_string(), text, "{value}");
-        }
-    }
 }

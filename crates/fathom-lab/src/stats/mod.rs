@@ -28,12 +28,14 @@
 //! look proven.
 
 mod comparison;
+mod digits;
 mod interval;
 mod noise;
 mod order;
 mod student;
 
 pub use comparison::{Comparison, paired_ratio, range_ratio, unpaired_ratio};
+pub use digits::significant;
 pub use interval::{COVERAGE_WHEN_DISTURBED, Interval, mean_interval};
 pub use noise::{coefficient_of_variation, spread};
 pub use order::{median, percentile, trimmed_mean};

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use fathom_lab::analysis::BlockStudy;
+use fathom_lab::stats::significant;
 use fathom_lab::store::Results;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use crate::ReportError;
 use crate::csv::line;
 use crate::document::Document;
-use crate::figure::significant;
 
 /// The numbers of a study by name, in the order of the CSV's columns.
 fn numbers(study: &BlockStudy) -> Vec<(String, Option<f64>)> {
