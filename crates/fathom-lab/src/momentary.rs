@@ -8,7 +8,7 @@ const MOMENTARY: [&str; 6] =
 const AT_END: &str = "_at_end";
 
 /// A key without its machine's name, which follows it where there are several, and that name.
-fn parted(key: &str) -> (&str, &str) {
+pub(crate) fn parted(key: &str) -> (&str, &str) {
     key.split_at(key.find(' ').unwrap_or(key.len()))
 }
 

@@ -96,17 +96,18 @@ fn place(change: &Change) -> String {
 /// How many times as much, to the percent where that is what a limit is given in: 25 % more was
 /// "1.2x, more than the 20 % allowed".
 fn exactly(comparison: &Quotient) -> String {
-    let Quotient { ratio, low, high, .. } = *comparison;
-    if ratio < 2.0 && high < 10.0 {
-        return format!("{ratio:.2}x [{low:.2}, {high:.2}]");
-    }
-    times(comparison)
+    in_hundredths(comparison, 2.0, 10.0)
 }
 
 /// As [`exactly`], beside a limit, which is given in percent where it is large, too.
 fn beside_limit(comparison: &Quotient) -> String {
+    in_hundredths(comparison, 10.0, 100.0)
+}
+
+/// To the percent, below these: of the ratio, and of the end of its interval.
+fn in_hundredths(comparison: &Quotient, most: f64, most_high: f64) -> String {
     let Quotient { ratio, low, high, .. } = *comparison;
-    if ratio < 10.0 && high < 100.0 {
+    if ratio < most && high < most_high {
         return format!("{ratio:.2}x [{low:.2}, {high:.2}]");
     }
     times(comparison)

@@ -183,11 +183,11 @@ fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> 
 /// Place of the one that is named, by the rates and by whether each is proven to be faster than the
 /// default: the fastest of those that are, and the fastest of all where none is.
 fn named(rates: &[(f64, bool)]) -> Option<usize> {
-    let fastest = |is_asked: &dyn Fn(bool) -> bool| {
-        let asked = (0..rates.len()).filter(|place| is_asked(rates[*place].1));
-        asked.max_by(|a, b| rates[*a].0.total_cmp(&rates[*b].0))
+    let by_proof_and_rate = |a: &usize, b: &usize| {
+        let ((a, a_proven), (b, b_proven)) = (rates[*a], rates[*b]);
+        a_proven.cmp(&b_proven).then(a.total_cmp(&b))
     };
-    fastest(&|is_proven| is_proven).or_else(|| fastest(&|_| true))
+    (0..rates.len()).max_by(by_proof_and_rate)
 }
 
 fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String {

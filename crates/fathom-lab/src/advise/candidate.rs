@@ -130,29 +130,25 @@ impl Candidate {
     /// for they stay with the database; and those of each connection. `now` is how large the pages
     /// of a new database are without a word.
     fn statements(&self, now: u32) -> [Vec<String>; 3] {
-        let is_kept = self.journal_mode == "wal";
         let mode = format!("PRAGMA journal_mode = {};", self.journal_mode.to_uppercase());
-        let (mut made, mut once, mut each) = (Vec::new(), Vec::new(), Vec::new());
-        if self.page_size != USUAL_PAGE || self.page_size != now {
-            made.push(format!("PRAGMA page_size = {};", self.page_size));
-        }
-        for (key, value) in &self.more {
-            match key.as_str() {
-                // In WAL mode something is in it.
-                "auto_vacuum" => made.push(format!("PRAGMA {key} = {value};")),
-                // Before the first access in WAL mode, so that it has no index in shared memory.
-                "locking_mode" => each.insert(0, format!("PRAGMA {key} = {};", value.to_uppercase())),
-                _ => each.push(format!("PRAGMA {key} = {value};")),
-            }
-        }
-        let after_locking = usize::from(self.more.contains_key("locking_mode"));
-        each.insert(after_locking, format!("PRAGMA synchronous = {};", self.synchronous.to_uppercase()));
-        if is_kept {
-            once.push(mode);
-        } else {
-            each.insert(after_locking, mode);
-        }
-        [made, once, each]
+        // In WAL mode something is in the database, and the mode is kept in it.
+        let (once, mode) = if self.journal_mode == "wal" { (Some(mode), None) } else { (None, Some(mode)) };
+        let pages = format!("PRAGMA page_size = {};", self.page_size);
+        let pages = Some(pages).filter(|_| self.page_size != USUAL_PAGE || self.page_size != now);
+        let more = |is_wanted: fn(&str) -> bool| {
+            let wanted = self.more.iter().filter(move |(key, _)| is_wanted(key));
+            wanted.map(|(key, value)| match key.as_str() {
+                "locking_mode" => format!("PRAGMA {key} = {};", value.to_uppercase()),
+                _ => format!("PRAGMA {key} = {value};"),
+            })
+        };
+        let made = pages.into_iter().chain(more(|key| key == "auto_vacuum"));
+        // Before the first access in WAL mode, so that it has no index in shared memory.
+        let locking = more(|key| key == "locking_mode");
+        let synchronous = format!("PRAGMA synchronous = {};", self.synchronous.to_uppercase());
+        let rest = more(|key| !["auto_vacuum", "locking_mode"].contains(&key));
+        let each = locking.chain(mode).chain([synchronous]).chain(rest);
+        [made.collect(), once.into_iter().collect(), each.collect()]
     }
 
     /// The lines to paste, with comments of SQL that say where; `now` is what a database has that

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::side::{CellValues, PhaseValues, Side};
-use crate::momentary::is_momentary;
+use crate::momentary::{is_momentary, parted};
 use crate::naming::title_of_label;
 
 /// What `format` says.
@@ -52,8 +52,7 @@ const FLEETING: [&str; 3] = ["load", "command", "directory"];
 
 /// Whether a key of the environment differs in every run and says nothing.
 pub(super) fn is_fleeting(key: &str) -> bool {
-    // Of several machines, a key is followed by its machine's name.
-    let of_one = key.split_once(' ').map_or(key, |(of_one, _)| of_one);
+    let (of_one, _) = parted(key);
     // A processor that was slowed down in one of two results is worth a word.
     FLEETING.contains(&of_one) || (is_momentary(key) && of_one != "throttled")
 }

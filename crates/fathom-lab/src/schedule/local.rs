@@ -7,6 +7,7 @@ mod machine;
 mod pace;
 mod process;
 mod programs;
+mod sysfs;
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::programs::Programs;
+use super::sysfs::{entries, text};
 
 /// Below this a phone begins to save power (androidx.benchmark: 25 %).
 const BATTERY_LOW: u64 = 25;
@@ -218,17 +219,6 @@ impl Condition {
     }
 }
 
-pub(super) fn text(path: impl AsRef<Path>) -> Option<String> {
-    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
-pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> =
-        std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    all.sort();
-    all
-}
-
 /// The first battery that belongs to the machine itself, and not to a mouse.
 fn battery(supplies: &Path) -> Option<(u64, bool)> {
     entries(supplies).iter().find_map(|supply| {
@@ -260,13 +250,8 @@ fn frequencies(cpus: &Path) -> Option<(u64, u64)> {
 mod tests {
     use std::process::Command;
 
+    use super::super::sysfs::put;
     use super::*;
-
-    fn put(root: &Path, path: &str, content: &str) {
-        let path = root.join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
-    }
 
     /// As [`Condition::of`], of a machine whose programs answer.
     fn of(sys: &Path, android: Option<&Path>, board: &Path) -> Condition {

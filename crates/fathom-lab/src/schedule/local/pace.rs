@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::condition::{entries, hottest, text};
+use super::condition::hottest;
+use super::sysfs::{entries, text};
 
 /// What the processors may do at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,13 +63,8 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sysfs::put;
     use super::*;
-
-    fn put(root: &Path, path: &str, content: &str) {
-        let path = root.join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
-    }
 
     fn machine(sys: &Path, big_khz: &str, milli: &str) -> Pace {
         put(sys, "devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "1800000\n");
