@@ -5,23 +5,14 @@
 
 mod common;
 
-use common::{ACCOUNT, NOW_US, SECOND_US, message, receive};
-use smsc::centre::{Channel, Completion, Delivery, Operation, Outcome, Rules, Submission, Verdict};
+use common::{ACCOUNT, NOW_US, SECOND_US, message, receive, stores};
+use smsc::centre::{Channel, Completion, Delivery, Operation, Outcome, Submission, Verdict};
 use smsc::check::check;
 use smsc::housekeeping::{catch_up, recover};
 use smsc::model::StationKey;
-use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Session, SqliteStore, Store};
+use smsc::store::{Acknowledge, Session};
 
 const DAY_US: i64 = 86_400 * SECOND_US;
-
-fn stores(with: &dyn Fn(&dyn Store, &std::path::Path)) {
-    let dir = tempfile::tempdir().unwrap();
-    let options = MmdbOptions { segment_mib: 1, ..MmdbOptions::default() };
-    with(&MmdbStore::open(dir.path(), &options, Rules::default()).unwrap(), dir.path());
-    let dir = tempfile::tempdir().unwrap();
-    let rules = Rules { has_flusher: false, ..Rules::default() };
-    with(&SqliteStore::open(dir.path(), true, rules).unwrap(), dir.path());
-}
 
 fn claim(session: &mut dyn Session, channel: Channel, now_us: i64) -> Vec<Delivery> {
     match session.call(Operation::Claim { channel, spread: 0, max: 600, now_us }).unwrap() {

@@ -2,10 +2,13 @@
 //! nobody else from being delivered.
 #![allow(clippy::unwrap_used)]
 
-use smsc::centre::{Channel, Operation, Outcome, Place, Rules, Submission};
+mod common;
+
+use common::stores;
+use smsc::centre::{Channel, Operation, Outcome, Place, Submission};
 use smsc::check::check;
 use smsc::model::{Message, StationKey};
-use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Session, SqliteStore, Store};
+use smsc::store::{Acknowledge, Session};
 
 const NOW_US: i64 = 1_800_000_000_000_000;
 /// When what is valid for short expires, and when the rest does.
@@ -30,15 +33,6 @@ fn receive(session: &mut dyn Session, operations: impl Iterator<Item = Operation
         session.settle(&mut outcomes).unwrap();
     }
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Received(_))));
-}
-
-fn stores(with: &dyn Fn(&dyn Store, &std::path::Path)) {
-    let dir = tempfile::tempdir().unwrap();
-    let options = MmdbOptions { segment_mib: 1, ..MmdbOptions::default() };
-    with(&MmdbStore::open(dir.path(), &options, Rules::default()).unwrap(), dir.path());
-    let dir = tempfile::tempdir().unwrap();
-    let rules = Rules { has_flusher: false, ..Rules::default() };
-    with(&SqliteStore::open(dir.path(), true, rules).unwrap(), dir.path());
 }
 
 /// More than one stretch of a sweep, with limits that end it in the middle of one, two messages for

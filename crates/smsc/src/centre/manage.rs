@@ -91,6 +91,15 @@ pub(super) fn query(tx: &mut impl Transaction, account: u32, msg_id: i64) -> Res
     })
 }
 
+/// Whether a message is one of the account's from this address, and of this service_type where one
+/// is named; receipts are nobody's.
+pub(crate) fn is_named(message: &Message, account: u32, (src, service_type): (&str, Option<&str>)) -> bool {
+    message.account == account
+        && message.src == src
+        && message.receipt_of == 0
+        && service_type.is_none_or(|wanted| message.service_type == wanted)
+}
+
 pub(super) fn find(
     tx: &mut impl Transaction,
     account: u32,
@@ -110,8 +119,7 @@ pub(super) fn find(
     let mut found = Vec::new();
     for msg_id in waiting {
         let message = named(tx, msg_id, "a queue")?;
-        let is_wanted = service_type.is_none_or(|wanted| message.service_type == wanted);
-        if message.account == account && message.src == src && message.receipt_of == 0 && is_wanted {
+        if is_named(&message, account, (src, service_type)) {
             found.push(msg_id);
             if found.len() == max {
                 break;

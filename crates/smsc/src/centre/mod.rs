@@ -42,6 +42,7 @@ pub use complete::{Completion, CompletionResult, Verdict};
 pub use due::{Due, Task};
 pub(crate) use finish::sent_row;
 pub use forward::{Forward, PutBack, Settlement};
+pub(crate) use manage::is_named;
 pub use manage::{Form, Replacement};
 pub use operation::Operation;
 pub use outcome::Outcome;

@@ -1,9 +1,9 @@
-//! Messages that tests submit.
+//! Messages that tests submit, and stores to submit them to.
 #![allow(clippy::unwrap_used, dead_code)]
 
-use smsc::centre::{Operation, Outcome, Submission};
+use smsc::centre::{Operation, Outcome, Rules, Submission};
 use smsc::model::Message;
-use smsc::store::Session;
+use smsc::store::{MmdbOptions, MmdbStore, Session, SqliteStore, Store};
 
 pub const NOW_US: i64 = 1_800_000_000_000_000;
 pub const SECOND_US: i64 = 1_000_000;
@@ -28,4 +28,14 @@ pub fn receive(session: &mut dyn Session, message: Message) -> i64 {
         Outcome::Received(id) => id,
         other => panic!("{other:?}"),
     }
+}
+
+/// A store of each kind that needs no server, one after the other, with its directory.
+pub fn stores(with: &dyn Fn(&dyn Store, &std::path::Path)) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = MmdbOptions { segment_mib: 1, ..MmdbOptions::default() };
+    with(&MmdbStore::open(dir.path(), &options, Rules::default()).unwrap(), dir.path());
+    let dir = tempfile::tempdir().unwrap();
+    let rules = Rules { has_flusher: false, ..Rules::default() };
+    with(&SqliteStore::open(dir.path(), true, rules).unwrap(), dir.path());
 }

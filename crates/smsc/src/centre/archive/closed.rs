@@ -37,8 +37,9 @@ impl Rotation {
     pub const NEVER: Rotation = Rotation { octets: 0, age: None, csv: false };
 }
 
-/// How the names of a closed file and of what is beside it end.
-const KINDS: [&str; 3] = ["jsonl", "index", "csv"];
+/// How the name of a closed file ends, and what is beside it.
+const FILE: &str = "jsonl";
+const BESIDE: [&str; 2] = ["index", "csv"];
 
 /// Where the closed file of a number is.
 pub(super) fn path(directory: &Path, number: u32) -> PathBuf {
@@ -47,35 +48,38 @@ pub(super) fn path(directory: &Path, number: u32) -> PathBuf {
 
 /// Numbers of the closed files that are there, rising.
 pub(super) fn numbers(directory: &Path) -> Result<Vec<u32>, StoreError> {
-    let io = || StoreError::io(directory);
-    let mut numbers = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(io())? {
-        let name = entry.map_err(io())?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("archive-")?.strip_suffix(".jsonl"));
-        numbers
-            .extend(number.filter(|digits| digits.len() >= 6).and_then(|digits| digits.parse::<u32>().ok()));
-    }
+    let named = named(directory)?.into_iter();
+    let mut numbers: Vec<u32> = named.filter(|(_, end)| end == FILE).map(|(number, _)| number).collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// What is named like a closed file, or like what is beside one: the number, and how it ends.
+fn named(directory: &Path) -> Result<Vec<(u32, String)>, StoreError> {
+    let io = || StoreError::io(directory);
+    let mut named = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(io())? {
+        let name = entry.map_err(io())?.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix("archive-"));
+        let Some((digits, end)) = rest.and_then(|rest| rest.split_once('.')) else { continue };
+        if digits.len() >= 6
+            && (end == FILE || BESIDE.contains(&end))
+            && let Ok(number) = digits.parse()
+        {
+            named.push((number, end.to_owned()));
+        }
+    }
+    Ok(named)
 }
 
 /// The number that the file at `open` gets when it is closed: none that another one has had. The
 /// number of a file that was moved away does not come again: the next of that name, moved to the
 /// same place, would overwrite it there.
 pub(super) fn next(directory: &Path, open: &Path) -> Result<u32, StoreError> {
-    let io = || StoreError::io(directory);
     let own = if open.is_file() { format::number_of(open)? } else { None };
-    let mut next = own.unwrap_or(FIRST);
-    for entry in std::fs::read_dir(directory).map_err(io())? {
-        let name = entry.map_err(io())?.file_name();
-        let rest = name.to_str().and_then(|name| name.strip_prefix("archive-"));
-        // Also of what was beside a file, and was left there.
-        let parts = rest.and_then(|rest| rest.split_once('.'));
-        let ours = parts.filter(|(digits, kind)| digits.len() >= 6 && KINDS.contains(kind));
-        let number = ours.and_then(|(digits, _)| digits.parse::<u32>().ok());
-        next = next.max(number.map_or(FIRST, |number| number.saturating_add(1)));
-    }
-    Ok(next)
+    // Also of what was beside a file, and was left there.
+    let behind = named(directory)?.into_iter().map(|(number, _)| number.saturating_add(1)).max();
+    Ok(own.unwrap_or(FIRST).max(behind.unwrap_or(FIRST)))
 }
 
 /// Reads a closed file; all of it must count.

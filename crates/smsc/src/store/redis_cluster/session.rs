@@ -7,7 +7,7 @@ use super::rows::{self, be, key, number_of, station_of};
 use super::shared::Shared;
 use crate::centre::{
     Channel, CompletionResult, Delivery, Due, Operation, Outcome, Place, Refusal, Replacement, RunPlace,
-    Settlement, Status, Submission, Task, Verdict, encode, notification, receipt,
+    Settlement, Status, Submission, Task, Verdict, encode, is_named, notification, receipt,
 };
 use crate::model::{
     Account, MOBILE_SHARDS, Message, PASSWORD_HASH_MAX, SHARDS, SHARDS_ALL, State, Station, StationKey,
@@ -717,18 +717,11 @@ impl RedisClusterSession {
                 None => Outcome::Refused(Refusal::NoSuchMessage),
             }),
             Operation::Find { account, src, service_type, station, max } => {
-                let is_wanted = |message: &Message| {
-                    service_type.as_ref().is_none_or(|wanted| message.service_type == *wanted)
-                };
+                let named = (src.as_str(), service_type.as_deref());
                 let mut found: Vec<i64> = self
                     .waiting(station, usize::MAX)?
                     .into_iter()
-                    .filter(|message| {
-                        message.account == account
-                            && message.src == src
-                            && message.receipt_of == 0
-                            && is_wanted(message)
-                    })
+                    .filter(|message| is_named(message, account, named))
                     .map(|message| message.msg_id)
                     .collect();
                 found.sort_unstable();
