@@ -26,6 +26,7 @@ mod instruments;
 mod spec;
 mod stacks;
 
+pub use ground::distribution::SOME_PACKAGES;
 pub use ground::loop_device::{BlockDevice, LoopDevice};
 pub use ground::watchdog::{STOOD_STILL, Watchdog};
 pub use instruments::ageing::{Ageing, AgeingReport};

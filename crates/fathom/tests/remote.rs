@@ -222,6 +222,15 @@ fn mounted(place: &Place) -> bool {
     })
 }
 
+/// The same of a test that is nothing without it: it is told why.
+fn can_mount(place: &Place) -> bool {
+    let can = mounted(place);
+    if !can {
+        println!("SKIP: no ext4 to mount here (root, mkfs.ext4)");
+    }
+    can
+}
+
 fn experiment(place: &Place) -> String {
     let stack = if mounted(place) {
         "\n[stack]\nfilesystem = \"ext4\"\nsize_mib = 64\ndevice = \"sd-slow\"\n"
@@ -238,8 +247,7 @@ fn experiment(place: &Place) -> String {
 fn what_reaches_the_device_there_is_traced_as_here() {
     let Some(server) = Server::start() else { return };
     let place = Place::new();
-    if !mounted(&place) {
-        println!("SKIP: no ext4 to mount here (root, mkfs.ext4)");
+    if !can_mount(&place) {
         return;
     }
     place.write("mine.toml", &experiment(&place));
@@ -363,8 +371,7 @@ fn an_agent_that_has_not_noticed_its_lost_connection_ends_before_the_next_run_be
 fn ctrl_c_while_a_stack_is_made_there_leaves_nothing_and_no_failed_run() {
     let Some(server) = Server::start() else { return };
     let place = Place::new();
-    if !mounted(&place) {
-        println!("SKIP: no ext4 to mount here (root, mkfs.ext4)");
+    if !can_mount(&place) {
         return;
     }
     place.write("mine.toml", &experiment(&place));

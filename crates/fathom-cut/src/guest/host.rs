@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use fathom_stack::guest::{Kernel, quotable, tie_to_owner};
+use fathom_stack::guest::{KERNEL_WORDS, Kernel, quotable, tie_to_owner};
 
 use super::{Answer, COMMAND, Request};
 use crate::error::CutError;
@@ -58,23 +58,7 @@ fn words(disks: &[(i32, u32)], home: &Path, program: &Path) -> Result<Vec<String
     let sectors: Vec<String> = disks.iter().map(|disk| disk.1.to_string()).collect();
     words.push(format!("fathom_sectors={}", sectors.join(",")));
     words.push(format!("mem={MEMORY_MIB}M"));
-    words.extend(
-        [
-            "root=/dev/root",
-            "rootfstype=hostfs",
-            "rootflags=/",
-            "ro",
-            "con=null",
-            "con0=fd:2",
-            "console=tty0",
-            "quiet",
-            "ssl=null",
-            "ssl0=fd:0,fd:1",
-            "panic=-1",
-            "umid=guest",
-        ]
-        .map(str::to_owned),
-    );
+    words.extend(KERNEL_WORDS.map(str::to_owned));
     words.push(format!("uml_dir={home}/"));
     words.push(format!("init={program}"));
     words.extend(["--", COMMAND].map(str::to_owned));

@@ -4,6 +4,9 @@ use std::fs;
 
 use fathom_ground::system::is_root;
 
+/// What a command begins with where nobody knows how the system is called that brings packages.
+pub const SOME_PACKAGES: &str = "install with your package manager";
+
 /// A package by its names with the package managers: apt, dnf, pacman, apk, zypper. Empty where it
 /// has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +112,7 @@ impl Distribution {
             Some(Manager::Pacman) => "pacman -S",
             Some(Manager::Apk) => "apk add",
             Some(Manager::Zypper) => "zypper install",
-            None => return "install with your package manager (names as in Debian):".into(),
+            None => return format!("{SOME_PACKAGES} (names as in Debian):"),
         };
         format!("{}{command}", if self.root { "" } else { "sudo " })
     }

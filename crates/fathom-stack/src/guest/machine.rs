@@ -140,16 +140,7 @@ impl Guest {
         }
         command
             .arg(format!("mem={}M", memory_mib()))
-            .args([
-                "root=/dev/root",
-                "rootfstype=hostfs",
-                "rootflags=/",
-                "ro",
-                "con=null",
-                "con0=fd:2",
-                "console=tty0",
-            ])
-            .args(["quiet", "ssl=null", "ssl0=fd:0,fd:1", "panic=-1", "umid=guest"])
+            .args(KERNEL_WORDS)
             .arg(format!("uml_dir={state}/"))
             .arg(format!("init={program}"))
             .args(["--", "guest-agent"])
@@ -487,6 +478,24 @@ pub(crate) fn end(home: &Path) {
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     }
 }
+
+/// What each guest's kernel is told: its root is this machine's, which it only reads; it says on its
+/// standard error what a console shows, and what its first program reads and writes is its standard
+/// input and output.
+pub const KERNEL_WORDS: [&str; 12] = [
+    "root=/dev/root",
+    "rootfstype=hostfs",
+    "rootflags=/",
+    "ro",
+    "con=null",
+    "con0=fd:2",
+    "console=tty0",
+    "quiet",
+    "ssl=null",
+    "ssl0=fd:0,fd:1",
+    "panic=-1",
+    "umid=guest",
+];
 
 /// A path as a kernel's command line takes it.
 ///

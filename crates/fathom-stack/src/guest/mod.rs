@@ -33,7 +33,7 @@ pub(crate) use kernel::FILE_SYSTEMS;
 pub use kernel::Kernel;
 pub(crate) use layout::{BUILD, POINT, STATE};
 pub(crate) use machine::{Beat, Disk};
-pub use machine::{Guest, GuestTrace, ProgramOutput, quotable};
+pub use machine::{Guest, GuestTrace, KERNEL_WORDS, ProgramOutput, quotable};
 pub use owner::tie_to_owner;
 pub(crate) use protocol::milliseconds;
 

@@ -3,7 +3,7 @@
 use fathom_lab::remote::{Remote, Target};
 use fathom_lab::schedule::Interrupt;
 use fathom_output::{say, shown};
-use fathom_stack::Capability;
+use fathom_stack::{Capability, SOME_PACKAGES};
 
 use crate::cli::Doctor;
 use crate::outcome::{Error, Outcome};
@@ -87,9 +87,6 @@ fn remedy_there(machine: &Target, remedy: &str) -> String {
         remedy.to_owned()
     }
 }
-
-/// What is said where nobody knows how a system is called that brings packages.
-const SOME_PACKAGES: &str = "install with your package manager";
 
 /// Whether packages are to be installed on a phone.
 fn is_of_no_use(machine: &Target, remedy: &str) -> bool {
