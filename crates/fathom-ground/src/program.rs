@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The link to the file that this process runs, whatever has become of its name.
 const RUNNING: &str = "/proc/self/exe";
@@ -29,13 +30,19 @@ pub fn own_program() -> io::Result<PathBuf> {
     })
 }
 
+/// Whether this process said that it is `fathom`.
+static IS_FATHOM: AtomicBool = AtomicBool::new(false);
+
+/// Says that this program is `fathom`, whatever its file is called.
+pub fn this_is_fathom() {
+    IS_FATHOM.store(true, Ordering::Relaxed);
+}
+
 /// This program, if it is `fathom`, which is what its other processes are started as. Its file may
 /// have been removed or replaced meanwhile.
 #[must_use]
 pub fn own_fathom() -> Option<PathBuf> {
-    let path = own_program().ok()?;
-    let file = path.file_name()?.to_str()?;
-    (file.strip_suffix(GONE).unwrap_or(file) == "fathom").then_some(path)
+    own_program().ok().filter(|_| IS_FATHOM.load(Ordering::Relaxed))
 }
 
 /// What to execute for `program`: where that is the one that runs and its file was removed or

@@ -17,6 +17,7 @@ use repeat::Invocation;
 
 fn main() -> std::process::ExitCode {
     restore_sigpipe();
+    fathom_ground::program::this_is_fathom();
     ending::outlive_the_limit();
     let parsed = Invocation::of_process().and_then(|parsed| Ok((parsed.cli()?, parsed)));
     let (cli, parsed) = match parsed {

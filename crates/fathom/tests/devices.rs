@@ -8,6 +8,7 @@ mod place;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,30 @@ fn a_device_outlives_the_command_and_goes_with_its_stack() {
     drop(file);
     place.fathom(&["stack", "down", &name]).exits(0);
     gone_soon(process);
+    assert_eq!(mounts_of(&name), Vec::<String>::new());
+}
+
+/// What happened: a copy by another name (`fathom-0.1`, to compare two versions) could make no
+/// modelled device, "served by the program `fathom`, which this is not", and all runs of it failed.
+#[test]
+fn a_program_by_another_name_is_fathom_too() {
+    let (place, name) = (Place::new(), named("other-name"));
+    if !can_serve(&place) {
+        return;
+    }
+    // By a process of its own: what is written by this one may be open in what another test starts.
+    let other = place.path("fathom-0.1");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_fathom")).arg(&other).status();
+    assert!(copied.unwrap().success());
+    let by = |words: &[&str]| {
+        let mut command = Command::new(&other);
+        let ran =
+            command.args(words).current_dir(place.path("")).env("FATHOM_STATE_DIR", place.path("state"));
+        let ran = ran.output().unwrap();
+        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    };
+    by(&["stack", "up", "--fs", "ext4", "--size", "32", "--dir", ".", "--device", "none", "--name", &name]);
+    by(&["stack", "down", &name]);
     assert_eq!(mounts_of(&name), Vec::<String>::new());
 }
 
