@@ -436,9 +436,6 @@ impl World for Remote {
         match self.ask(&Question::Environment, ANSWER_LIMIT)? {
             Answer::Environment { mut values } => {
                 values.insert("machine".into(), self.target.to_string());
-                if let Some(connection) = &self.connection {
-                    values.insert("fathom".into(), connection.fathom().to_owned());
-                }
                 Ok(values)
             }
             other => Err(self.unexpected(&other)),

@@ -479,9 +479,9 @@ pub(crate) fn end(home: &Path) {
     }
 }
 
-/// What each guest's kernel is told: its root is this machine's, which it only reads; it says on its
-/// standard error what a console shows, and what its first program reads and writes is its standard
-/// input and output.
+/// What each guest's kernel is told: its root is this machine's, which it only reads; it says on
+/// its standard error what a console shows, and what its first program reads and writes is its
+/// standard input and output.
 pub const KERNEL_WORDS: [&str; 12] = [
     "root=/dev/root",
     "rootfstype=hostfs",

@@ -88,7 +88,7 @@ pub fn environment(directory: &Path) -> BTreeMap<String, String> {
     put("transparent_huge_pages", read("/sys/kernel/mm/transparent_hugepage/enabled"));
     put("io_scheduler", io_scheduler(directory));
     put("user", Some(if fathom_ground::system::is_root() { "root" } else { "not root" }.to_owned()));
-    put("fathom", Some(env!("CARGO_PKG_VERSION").to_owned()));
+    put("fathom", Some(crate::version::version()));
     put("sqlite", Some(rusqlite::version().to_owned()));
     put("sqlite_options", sqlite_options());
     found.extend(Condition::here().environment());
