@@ -103,14 +103,19 @@ fn a_run_that_was_recorded_is_replayed_on_any_device() {
             let row = rows_found.iter().find(is_same).unwrap();
             let (ours, theirs) = (number(row, "device_ns"), number(measure, "model_device_ns"));
             println!("{setting} {}: device {ours} simulated, {theirs} live", measure["phase"]);
+            // The file system's own commit comes every five seconds, so more often in a run that is
+            // held up. Its two flushes may be under way when a phase begins or ends: counted and
+            // not waited for, or the other way round.
+            let executions = number(measure, "executions");
+            let own_commits = 1.0 + executions / number(measure, "wall_rate_per_s") / 5.0;
+            let of_own_commits = 2.0 * own_commits / executions;
             // Flushes are a count, and take all the time: no machine is too busy for this.
-            let flushes = number(row, "flushes") / number(measure, "device_flushes");
-            assert!((flushes - 1.0).abs() < 0.05, "{row}\n{measure}");
-            // The file system's own commit, every five seconds, may be under way when a phase
-            // begins: its two flushes came before, and are waited for.
-            let one = 20e6 / 30.0;
-            assert!((ours - number(row, "flushes") * 20e6).abs() < one * 2.5, "{row}");
-            assert!((ours - theirs).abs() < one * 3.5, "{row}\n{measure}");
+            let (ours_flushed, flushed) = (number(row, "flushes"), number(measure, "device_flushes"));
+            let apart = (ours_flushed - flushed).abs();
+            assert!(apart < flushed * 0.05 + of_own_commits, "{row}\n{measure}");
+            let one = 20e6 / executions;
+            assert!((ours - ours_flushed * 20e6).abs() < one * 2.5, "{row}");
+            assert!((theirs - flushed * 20e6).abs() < 20e6 * of_own_commits + one * 0.5, "{measure}");
         }
     }
     // By the device alone: the same operations next to without CPU time, and each run by itself.
