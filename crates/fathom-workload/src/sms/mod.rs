@@ -149,6 +149,14 @@ static PARAMETERS: &[Parameter] = &[
         description: "mmdb: log streams.",
     },
     Parameter {
+        name: "segment_mib",
+        kind: Kind::Integer { min: 1, max: 1024 },
+        // As `MmdbOptions` has it.
+        default: Preset::Integer(64),
+        unit: "MiB",
+        description: "mmdb: size of a log segment. Three are filled with zeros beforehand or meanwhile: small ones on slow disks.",
+    },
+    Parameter {
         name: "locking",
         kind: Kind::TextOf(&["none", "record", "page", "container"]),
         default: Preset::Text("none"),
@@ -190,6 +198,7 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
         group_commit: params.boolean("group_commit"),
         // At most 256.
         streams: params.count("streams") as usize,
+        segment_mib: params.count("segment_mib"),
         locking,
         ..MmdbOptions::default()
     };
