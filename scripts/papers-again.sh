@@ -13,10 +13,10 @@
 # What an experiment names is made here. ./sqlite-….so is compiled: the bundled release from the crate
 # libsqlite3-sys, others from the amalgamations that npm's packages `sqlite3` carry, or from the
 # release's tag in SQLite's own repository (`make sqlite3.c`, which takes tclsh). ./mobibench-….calls
-# are imported from Mobibench's repository. ./aged….img are aged as docs/aged-file-systems.md says.
-# aged-hour has no verdicts: what it prints otherwise than the published page is shown.
+# are imported from Mobibench's repository, ./…-app.trace made up by several-app.py. ./aged….img are
+# aged as docs/aged-file-systems.md says. aged-hour's print is shown where it is not the page's.
 set -euo pipefail
-[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2; }
 cd "$(dirname "$0")/.."
 root=$PWD
 fathom=$(realpath "${FATHOM:-target/release/fathom}")
@@ -102,6 +102,14 @@ calls() {
   "$fathom" trace import "$from/shell/mobigen.out.$1" --out "$work/mobibench-$1.calls" >/dev/null
 }
 
+# traces: makes up ./several-app.trace and ./one-app.trace.
+traces() {
+  "$work/several-app.py" "$work/app"
+  for made in several one; do
+    "$fathom" trace import "$work/app/$made.sql" --out "$work/$made-app.trace" >/dev/null 2>&1
+  done
+}
+
 # aged NAME FILESYSTEM: ages ./NAME, 512 MiB of a file system.
 aged() {
   local stack=papers-again-$$
@@ -134,6 +142,7 @@ for name in "$@"; do
       needed=${needed#./mobibench-}
       [ -e "$work/mobibench-$needed" ] || calls "${needed%.calls}"
     done
+    ! grep -q '\./[a-z]*-app\.trace' "$work/$experiment" || [ -e "$work/one-app.trace" ] || traces
     for needed in $(grep -o '\./aged-[a-z0-9]*\.img' "$work/$experiment" | sort -u); do
       needed=${needed#./aged-}
       [ -e "$work/aged-$needed" ] || aged "aged-$needed" "${needed%.img}"
