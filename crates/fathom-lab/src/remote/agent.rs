@@ -301,7 +301,11 @@ impl<W: Write> Agent<W> {
                 Answer::Done
             }
             Question::MachineLoad => Answer::MachineLoad(self.world.machine_load()),
-            Question::Condition => Answer::Condition { remarks: self.world.condition() },
+            Question::State => Answer::State(self.world.state()),
+            Question::Condition => {
+                let (state, remarks) = self.world.condition();
+                Answer::Condition { state, remarks }
+            }
             Question::Replay { words } => self.replay(&words)?,
         })
     }

@@ -12,6 +12,7 @@ use super::target::Target;
 use super::world::Remote;
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
+use crate::machine_state::MachineState;
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, Local, MachineLoad, MountedStack, Observations, WorkError, World};
 use crate::store::{CutFinding, TraceRecord};
@@ -178,8 +179,12 @@ impl World for Machines {
         self.now().map_or_else(|_| MachineLoad::default(), |world| world.machine_load())
     }
 
-    fn condition(&mut self) -> Vec<String> {
-        self.now().map_or_else(|_| Vec::new(), |world| world.condition())
+    fn state(&mut self) -> MachineState {
+        self.now().map_or_else(|_| MachineState::default(), |world| world.state())
+    }
+
+    fn condition(&mut self) -> (MachineState, Vec<String>) {
+        self.now().map_or_else(|_| (MachineState::default(), Vec::new()), |world| world.condition())
     }
 
     fn interrupted(&mut self) -> bool {

@@ -19,6 +19,7 @@ use super::target::Target;
 use super::wire::{Answer, Question};
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
+use crate::machine_state::MachineState;
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, WorkError, World};
 use crate::store::{CutFinding, TraceRecord};
@@ -611,10 +612,17 @@ impl World for Remote {
         }
     }
 
-    fn condition(&mut self) -> Vec<String> {
+    fn state(&mut self) -> MachineState {
+        match self.ask(&Question::State, ANSWER_LIMIT) {
+            Ok(Answer::State(state)) => state,
+            _ => MachineState::default(),
+        }
+    }
+
+    fn condition(&mut self) -> (MachineState, Vec<String>) {
         match self.ask(&Question::Condition, ANSWER_LIMIT) {
-            Ok(Answer::Condition { remarks }) => remarks,
-            _ => Vec::new(),
+            Ok(Answer::Condition { state, remarks }) => (state, remarks),
+            _ => (MachineState::default(), Vec::new()),
         }
     }
 

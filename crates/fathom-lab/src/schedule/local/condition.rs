@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::programs::Programs;
-use super::sysfs::{entries, text};
+use super::state;
+use crate::machine_state::MachineState;
 
 /// Below this a phone begins to save power (androidx.benchmark: 25 %).
 const BATTERY_LOW: u64 = 25;
@@ -41,16 +42,8 @@ const THROTTLED: [(u64, &str); 4] = [
 /// What was found; what is not known is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Condition {
-    /// Charge in percent, and whether it is being discharged.
-    pub battery: Option<(u64, bool)>,
-    /// The hottest zone: its type and millidegrees.
-    pub hottest: Option<(String, i64)>,
-    /// Current clock frequencies, lowest and highest of the processors, kHz.
-    pub frequencies_khz: Option<(u64, u64)>,
-    /// A Raspberry Pi's word on its supply and clock.
-    pub throttled: Option<u64>,
-    /// Android's thermal status, 0 none to 6 shutdown.
-    pub thermal_status: Option<u64>,
+    /// What each run keeps.
+    pub state: MachineState,
     /// Android's properties and settings, by the key under which results carry them.
     pub android: BTreeMap<String, String>,
     /// What the system's programs were asked and did not answer in time.
@@ -68,18 +61,13 @@ impl Condition {
 
     /// As `sys` and the programs in `android` and `board` tell it.
     fn of(sys: &Path, android: Option<&Path>, board: &Path, mut asked: Programs) -> Condition {
-        let mut found = Condition {
-            battery: battery(&sys.join("class/power_supply")),
-            hottest: hottest(&sys.join("class/thermal")),
-            frequencies_khz: frequencies(&sys.join("devices/system/cpu")),
-            throttled: text(sys.join("devices/platform/soc/soc:firmware/get_throttled"))
-                .or_else(|| asked.said(board, "vcgencmd", &["get_throttled"]))
-                .and_then(|word| {
-                    let digits = word.trim_start_matches("throttled=").trim_start_matches("0x");
-                    u64::from_str_radix(digits, 16).ok()
-                }),
-            ..Condition::default()
-        };
+        // First: the programs that are asked take seconds, in which a machine cools.
+        let mut state = state::of(sys);
+        if state.throttled.is_none() {
+            let said = asked.said(board, "vcgencmd", &["get_throttled"]);
+            state.throttled = said.and_then(|word| state::throttled(&word));
+        }
+        let mut found = Condition { state, ..Condition::default() };
         if let Some(programs) = android {
             found.ask_android(&mut |name, words| asked.said(programs, name, words));
         }
@@ -89,6 +77,23 @@ impl Condition {
 
     /// Asks Android's own programs; `said` gives what one of that name says to these words.
     fn ask_android(&mut self, said: &mut dyn FnMut(&str, &[&str]) -> Option<String>) {
+        // What moves is asked first.
+        if let Some(dump) = said("dumpsys", &["thermalservice"]) {
+            let status = dump.lines().find_map(|line| line.trim().strip_prefix("Thermal Status:"));
+            self.state.thermal_status = status.and_then(|word| word.trim().parse().ok());
+        }
+        if self.state.battery_percent.is_none()
+            && let Some(dump) = said("dumpsys", &["battery"])
+        {
+            let field =
+                |name: &str| dump.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim);
+            let level = field("level:").and_then(|word| word.parse().ok());
+            let is_powered = ["AC powered:", "USB powered:", "Wireless powered:", "Dock powered:"]
+                .iter()
+                .any(|name| field(name) == Some("true"));
+            self.state.battery_percent = level;
+            self.state.is_on_battery = level.map(|_| !is_powered);
+        }
         let properties = [
             ("android", "ro.build.version.release"),
             ("device", "ro.product.model"),
@@ -114,23 +119,19 @@ impl Condition {
             let dump = said("dumpsys", &["power"]).unwrap_or_default();
             let fixed =
                 dump.lines().find_map(|line| line.trim().strip_prefix("mFixedPerformanceModeEnabled="));
+            self.state.fixed_performance = fixed.and_then(|word| word.parse().ok());
             self.android.insert("fixed_performance".into(), fixed.unwrap_or(NOT_TOLD).to_owned());
         }
-        if let Some(dump) = said("dumpsys", &["thermalservice"]) {
-            let status = dump.lines().find_map(|line| line.trim().strip_prefix("Thermal Status:"));
-            self.thermal_status = status.and_then(|word| word.trim().parse().ok());
-        }
-        if self.battery.is_none()
-            && let Some(dump) = said("dumpsys", &["battery"])
-        {
-            let field =
-                |name: &str| dump.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim);
-            let level = field("level:").and_then(|word| word.parse().ok());
-            let is_powered = ["AC powered:", "USB powered:", "Wireless powered:"]
-                .iter()
-                .any(|name| field(name) == Some("true"));
-            self.battery = level.map(|percent| (percent, !is_powered));
-        }
+    }
+
+    /// Charge in percent, and whether it is being discharged.
+    fn battery(&self) -> Option<(u64, bool)> {
+        self.state.battery_percent.zip(self.state.is_on_battery)
+    }
+
+    /// The hottest zone: its type and millidegrees.
+    fn hottest(&self) -> Option<(&str, i64)> {
+        self.state.zone.as_deref().zip(self.state.temperature_mc)
     }
 
     /// What results carry of it.
@@ -143,22 +144,21 @@ impl Condition {
         };
         put(
             "battery",
-            self.battery.map(|(percent, is_used)| {
+            self.battery().map(|(percent, is_used)| {
                 format!("{percent} %, {}", if is_used { "discharging" } else { "charging or full" })
             }),
         );
         put(
             "temperature",
-            self.hottest
-                .as_ref()
+            self.hottest()
                 .map(|(zone, milli)| format!("{}.{} °C ({zone})", milli / 1000, (milli % 1000).abs() / 100)),
         );
         put(
             "frequencies",
-            self.frequencies_khz.map(|(low, high)| format!("{} to {} MHz", low / 1000, high / 1000)),
+            self.state.now_khz().map(|(low, high)| format!("{} to {} MHz", low / 1000, high / 1000)),
         );
-        put("throttled", self.throttled.map(|bits| format!("{bits:#x}")));
-        put("thermal_status", self.thermal_status.map(|status| status.to_string()));
+        put("throttled", self.state.throttled.map(|bits| format!("{bits:#x}")));
+        put("thermal_status", self.state.thermal_status.map(|status| status.to_string()));
         put("not_answered", (!self.unanswered.is_empty()).then(|| self.unanswered.join(", ")));
         all
     }
@@ -166,7 +166,7 @@ impl Condition {
     /// What a reader must know, each a sentence.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
-        match self.battery {
+        match self.battery() {
             Some((percent, true)) if percent < BATTERY_LOW => remarks.push(format!(
                 "the battery is at {percent} % and discharging: the machine saves power; charge it above {BATTERY_LOW} %"
             )),
@@ -175,18 +175,18 @@ impl Condition {
             ),
             _ => {}
         }
-        if let Some((zone, milli)) = self.hottest.as_ref().filter(|(_, milli)| *milli >= HOT) {
+        if let Some((zone, milli)) = self.hottest().filter(|(_, milli)| *milli >= HOT) {
             remarks.push(format!(
                 "it is hot ({zone}: {} °C): the clock is slowed down; let it cool",
                 milli / 1000
             ));
         }
         for (bit, words) in THROTTLED {
-            if self.throttled.is_some_and(|bits| bits >> bit & 1 == 1) {
+            if self.state.throttled.is_some_and(|bits| bits >> bit & 1 == 1) {
                 remarks.push(format!("the board's firmware says: {words}"));
             }
         }
-        if let Some(status) = self.thermal_status.filter(|status| *status > 0) {
+        if let Some(status) = self.state.thermal_status.filter(|status| *status > 0) {
             remarks.push(format!(
                 "Android's thermal status is {status} of 6: the clock is slowed down; let it cool"
             ));
@@ -217,33 +217,6 @@ impl Condition {
         }
         remarks
     }
-}
-
-/// The first battery that belongs to the machine itself, and not to a mouse.
-fn battery(supplies: &Path) -> Option<(u64, bool)> {
-    entries(supplies).iter().find_map(|supply| {
-        let is_battery = text(supply.join("type"))? == "Battery";
-        let is_own = text(supply.join("scope")).is_none_or(|scope| scope != "Device");
-        let percent = text(supply.join("capacity"))?.parse().ok()?;
-        let is_used = text(supply.join("status"))? == "Discharging";
-        (is_battery && is_own).then_some((percent, is_used))
-    })
-}
-
-pub(super) fn hottest(zones: &Path) -> Option<(String, i64)> {
-    let of = |zone: &PathBuf| Some((text(zone.join("type"))?, text(zone.join("temp"))?.parse().ok()?));
-    // A sensor that is off says 0 or less, or something impossible.
-    entries(zones)
-        .iter()
-        .filter_map(of)
-        .filter(|(_, milli)| (1..150_000).contains(milli))
-        .max_by_key(|zone| zone.1)
-}
-
-fn frequencies(cpus: &Path) -> Option<(u64, u64)> {
-    let of = |cpu: &PathBuf| text(cpu.join("cpufreq/scaling_cur_freq"))?.parse::<u64>().ok();
-    let all: Vec<u64> = entries(cpus).iter().filter_map(of).collect();
-    Some((*all.iter().min()?, *all.iter().max()?))
 }
 
 #[cfg(test)]
@@ -298,10 +271,10 @@ mod tests {
         assert!(!remarks.contains("capped"), "{remarks}");
         // A Pi 5 has no such file, and a program that says it.
         std::fs::remove_dir_all(sys.path().join("devices/platform")).unwrap();
-        assert_eq!(of(sys.path(), None, nowhere).throttled, None);
+        assert_eq!(of(sys.path(), None, nowhere).state.throttled, None);
         put_program(sys.path(), "bin/vcgencmd", "[ \"$*\" = get_throttled ] && echo throttled=0x50005");
         let five = of(sys.path(), None, &sys.path().join("bin"));
-        assert_eq!(five.throttled, Some(0x50005));
+        assert_eq!(five.state.throttled, Some(0x50005));
     }
 
     #[test]
@@ -320,8 +293,8 @@ mod tests {
              printf 'IsStatusOverride: false\\nThermal Status: 3\\n';; esac",
         );
         let found = of(nowhere, Some(place.path()), nowhere);
-        assert_eq!(found.battery, Some((17, true)));
-        assert_eq!(found.thermal_status, Some(3));
+        assert_eq!(found.battery(), Some((17, true)));
+        assert_eq!((found.state.thermal_status, found.state.fixed_performance), (Some(3), Some(false)));
         let remarks = found.remarks().join("\n");
         for part in
             ["17 % and discharging", "status is 3", "emulator", "set-fixed-performance-mode", "debug build"]
@@ -349,10 +322,10 @@ mod tests {
         put_program(place.path(), "dumpsys", "sleep 600");
         let limit = std::time::Duration::from_secs(8);
         let found = Condition::of(nowhere, Some(place.path()), nowhere, Programs::within(limit, limit * 10));
-        assert_eq!((found.thermal_status, found.battery), (None, None));
+        assert_eq!((found.state.thermal_status, found.battery()), (None, None));
         let environment = found.environment();
         assert_eq!((&*environment["android"], &*environment["fixed_performance"]), ("14", "not told"));
-        assert_eq!(environment["not_answered"], "dumpsys power, dumpsys thermalservice, dumpsys battery");
+        assert_eq!(environment["not_answered"], "dumpsys thermalservice, dumpsys battery, dumpsys power");
         let remarks = found.remarks();
         assert_eq!(remarks.len(), 1, "{remarks:?}");
         assert!(remarks[0].contains("not known") && remarks[0].contains("`dumpsys battery`"), "{remarks:?}");
