@@ -31,6 +31,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 const STACK_LIMIT: Duration = Duration::from_secs(1800);
 /// How long a run may be past its own time limit before the agent is given up.
 const WORK_GRACE: Duration = Duration::from_secs(120);
+/// How long a replay may go on after it was told to end: its agent kills it after ten seconds.
+const REPLAY_GRACE: Duration = Duration::from_secs(30);
 /// How often the wish to stop is looked at.
 const GLANCE: Duration = Duration::from_millis(50);
 /// Pauses before a connection that was lost is tried again.
@@ -229,11 +231,29 @@ impl Remote {
         }
         words.extend(["--".into(), self.bring(file)?]);
         self.tell(&Question::Replay { words })?;
-        let mut is_told = false;
+        self.replayed(REPLAY_GRACE, on_line)
+    }
+
+    /// Hears a replay to its end. One that does not end within `grace` after it was told to is left
+    /// to its agent, which ends when this side has gone.
+    fn replayed(
+        &mut self,
+        grace: Duration,
+        on_line: &mut dyn FnMut(&[u8]),
+    ) -> Result<(Option<i32>, String), String> {
+        let mut told: Option<Instant> = None;
         loop {
-            if self.interrupt.is_raised() && !is_told {
+            if self.interrupt.is_raised() && told.is_none() {
                 self.tell(&Question::Stop)?;
-                is_told = true;
+                told = Some(Instant::now());
+            }
+            if told.is_some_and(|since| since.elapsed() > grace) {
+                self.let_go();
+                return Err(format!(
+                    "{}: stopped by a signal; its agent did not end the replay within {} s, and was left: what is there                      still is removed when it ends, or by the next command for that machine",
+                    self.target,
+                    grace.as_secs()
+                ));
             }
             match self.hear(GLANCE)? {
                 ProgramOutput::Silence => {}
@@ -294,7 +314,7 @@ impl Remote {
 
     fn ask(&mut self, ask: &Question, limit: Duration) -> Result<Answer, String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
-        let answer = connection.ask(ask, limit);
+        let answer = connection.ask(ask, limit, &self.interrupt);
         answer.map_err(|failure| self.lost(failure))
     }
 
@@ -314,7 +334,7 @@ impl Remote {
 
     fn answer(&mut self) -> Result<Answer, String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
-        let answer = connection.answer(ANSWER_LIMIT);
+        let answer = connection.answer(ANSWER_LIMIT, &self.interrupt);
         answer.map_err(|failure| self.lost(failure))
     }
 
@@ -654,5 +674,21 @@ mod tests {
         assert!(matches!(worked(), Err(WorkError::Failed(why)) if why.contains("/nonexistent/app.trace")));
         interrupt.raise();
         assert_eq!(worked(), Err(WorkError::Interrupted));
+    }
+
+    /// What happened: a replay whose agent lived and hung was waited for without an end after
+    /// Ctrl-C; so was one that talked on.
+    #[test]
+    fn a_replay_that_does_not_end_is_left_after_the_wish_to_stop() {
+        for script in ["while echo '\"beat\"'; do sleep 1; done", "exec yes '>line'"] {
+            let interrupt = Interrupt::new();
+            let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), interrupt.clone());
+            remote.connection = Some(Connection::to(script));
+            interrupt.raise();
+            let begin = Instant::now();
+            let left = remote.replayed(Duration::from_secs(1), &mut |_| {}).unwrap_err();
+            assert!(left.contains("stopped by a signal") && left.contains("was left"), "{left}");
+            assert!(remote.connection.is_none() && begin.elapsed() < REPLAY_GRACE, "{:?}", begin.elapsed());
+        }
     }
 }
