@@ -155,6 +155,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     needs: |_| None,
     abscissa: "rows",
     one_thread: |_| true,
+    samples: |params| params.count("transactions"),
     create: |params| Ok(Box::new(Sim(params))),
 };
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fathom_device::{RequestTimes, Statistics, text_of};
+use fathom_device::{RequestTimes, SERVED_MAX, Statistics, text_of};
 use fathom_ground::command::shell_line;
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackSpec};
 use serde_json::Value as Json;
 
+use super::allowance::Allowance;
 use super::connection::{Connection, Failure, ProgramOutput};
 use super::files::{Content, plain_name, push};
 use super::processor::processor_of;
@@ -60,6 +61,8 @@ pub struct Remote {
     script: String,
     /// Files that lie there, by their path here.
     pushed: HashMap<PathBuf, (Content, String)>,
+    /// What may come of the run under way.
+    allowance: Allowance,
     /// The connection was lost and does not come back.
     is_given_up: bool,
     /// What the user is told of while this is at work.
@@ -89,6 +92,7 @@ impl Remote {
             base: String::new(),
             script: String::new(),
             pushed: HashMap::new(),
+            allowance: Allowance::default(),
             is_given_up: false,
             notes: Vec::new(),
         }
@@ -308,6 +312,12 @@ impl Remote {
         }
     }
 
+    /// Ends the connection to an agent that tells more than was asked.
+    fn too_much(&mut self, problem: &str) -> String {
+        self.let_go();
+        format!("{}: its agent {problem}", self.target)
+    }
+
     fn no_connection(&self) -> String {
         format!("the connection to {} was lost", self.target)
     }
@@ -499,6 +509,7 @@ impl World for Remote {
             true => WorkError::Interrupted,
             false => failed(problem),
         })?;
+        self.allowance = Allowance::of(&order);
         let order = Box::new(order);
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.tell(&Question::Work { order, limit_ms }).map_err(failed)?;
@@ -525,7 +536,13 @@ impl World for Remote {
             match heard {
                 ProgramOutput::Silence => {}
                 ProgramOutput::Raw(line) => match serde_json::from_slice(&line) {
-                    Ok(event) => on_event(event),
+                    // It is shown, and not kept.
+                    Ok(event @ Event::Progress { .. }) => on_event(event),
+                    Ok(event) => {
+                        let taken = self.allowance.take(line.len());
+                        taken.map_err(|problem| failed(self.too_much(&problem)))?;
+                        on_event(event);
+                    }
                     Err(error) => {
                         self.let_go();
                         return Err(failed(format!("{}: what came is no event: {error}", self.target)));
@@ -559,7 +576,11 @@ impl World for Remote {
         let mut all = Vec::new();
         loop {
             match answer {
-                Answer::Blocks { rows } => all.extend(rows),
+                Answer::Blocks { rows } => {
+                    let allowed = self.allowance.rows(all.len() + rows.len());
+                    allowed.map_err(|problem| self.too_much(&problem))?;
+                    all.extend(rows);
+                }
                 Answer::Traced { trace } => {
                     return Ok(trace.map(|trace| TraceRecord { rows: all, ..*trace }));
                 }
@@ -591,6 +612,12 @@ impl World for Remote {
                 // A stack has two devices at most; no number makes a list as long as it likes.
                 Answer::Operations { device: device @ ..2, served } => {
                     all.resize_with(all.len().max(device + 1), Vec::new);
+                    if all.get(device).map_or(0, Vec::len) + served.len() > SERVED_MAX {
+                        let problem = format!(
+                            "tells of more than {SERVED_MAX} operations of a device, which keeps no more: it was left"
+                        );
+                        return Err(self.too_much(&problem));
+                    }
                     if let Some(list) = all.get_mut(device) {
                         list.extend(served);
                     }
@@ -674,6 +701,24 @@ mod tests {
         assert!(matches!(worked(), Err(WorkError::Failed(why)) if why.contains("/nonexistent/app.trace")));
         interrupt.raise();
         assert_eq!(worked(), Err(WorkError::Interrupted));
+    }
+
+    /// A machine that told without an end filled the memory of this one.
+    #[test]
+    fn a_run_that_tells_more_than_was_asked_ends_with_why() {
+        let script = "read order; x=$(head -c 500000 /dev/zero | tr '\\0' x); \
+                      while echo \">{\\\"event\\\":\\\"verified\\\",\\\"check\\\":\\\"$x\\\"}\"; do :; done";
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+        remote.connection = Some(Connection::to(script));
+        let workload = json!({"name": "mobibench-sql", "transactions": 10});
+        let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
+        let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
+        let order: WorkerRequest = serde_json::from_value(order).unwrap();
+        let mut heard = 0;
+        let worked = remote.work(&order, Duration::from_secs(600), &mut |_| heard += 1);
+        let Err(WorkError::Failed(why)) = worked else { panic!("{worked:?}") };
+        assert!(why.contains("its agent tells more than a run of at most 30 executions"), "{why}");
+        assert!(remote.connection.is_none() && (100..200).contains(&heard), "{heard}");
     }
 
     /// What happened: a replay whose agent lived and hung was waited for without an end after
