@@ -43,6 +43,8 @@ const LIBRARY: &str = "library";
 
 /// The setting of an engine that is an extension of SQLite, likewise.
 const EXTENSION: &str = "extension";
+/// The workloads with a parameter that names a file.
+const FILES: [(&str, &str); 2] = [("trace", "file"), ("mobibench-file", "calls")];
 /// A library that is there already.
 pub const REMOTE_FILE: &str = "remote:";
 
@@ -430,10 +432,12 @@ impl Remote {
             }
         }
         let workload = &mut order.cell.workload;
-        if workload.name == "trace"
-            && let Some(Json::String(file)) = workload.params.get_mut("file")
-        {
-            *file = self.bring(Path::new(&file.clone()))?;
+        for (name, parameter) in FILES {
+            if workload.name == name
+                && let Some(Json::String(file)) = workload.params.get_mut(parameter)
+            {
+                *file = self.bring(Path::new(&file.clone()))?;
+            }
         }
         Ok(order)
     }
@@ -701,6 +705,21 @@ mod tests {
         assert!(matches!(worked(), Err(WorkError::Failed(why)) if why.contains("/nonexistent/app.trace")));
         interrupt.raise();
         assert_eq!(worked(), Err(WorkError::Interrupted));
+    }
+
+    /// A recording of file calls was looked for there, by its path here.
+    #[test]
+    fn each_file_that_a_workload_names_is_brought() {
+        for (name, parameter) in FILES {
+            let kind = fathom_workload::workload_named(name).unwrap();
+            assert!(kind.parameters.iter().any(|known| known.name == parameter), "{name}: {parameter}");
+            let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+            let workload = json!({"name": name, parameter: "/nonexistent/app.file"});
+            let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
+            let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
+            let problem = remote.order_there(&serde_json::from_value(order).unwrap()).unwrap_err();
+            assert!(problem.starts_with("/nonexistent/app.file: "), "{problem}");
+        }
     }
 
     /// A machine that told without an end filled the memory of this one.
