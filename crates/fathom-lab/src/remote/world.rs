@@ -256,7 +256,8 @@ impl Remote {
             if told.is_some_and(|since| since.elapsed() > grace) {
                 self.let_go();
                 return Err(format!(
-                    "{}: stopped by a signal; its agent did not end the replay within {} s, and was left: what is there                      still is removed when it ends, or by the next command for that machine",
+                    "{}: stopped by a signal; its agent did not end the replay within {} s, and was left: what is there \
+                     still is removed when it ends, or by the next command for that machine",
                     self.target,
                     grace.as_secs()
                 ));
