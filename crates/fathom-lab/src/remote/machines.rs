@@ -15,7 +15,7 @@ use crate::event::{Event, WorkerRequest};
 use crate::machine_state::MachineState;
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, Local, MachineLoad, MountedStack, Observations, WorkError, World};
-use crate::store::{CutFinding, TraceRecord};
+use crate::store::{CutFinding, TraceRecord, Warning};
 
 /// One machine.
 #[derive(Debug)]
@@ -183,7 +183,7 @@ impl World for Machines {
         self.now().map_or_else(|_| MachineState::default(), |world| world.state())
     }
 
-    fn condition(&mut self) -> (MachineState, Vec<String>) {
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
         self.now().map_or_else(|_| (MachineState::default(), Vec::new()), |world| world.condition())
     }
 

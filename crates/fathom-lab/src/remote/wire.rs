@@ -21,7 +21,7 @@ use crate::event::WorkerRequest;
 use crate::machine_state::MachineState;
 use crate::plan::Needs;
 use crate::schedule::MachineLoad;
-use crate::store::{BlockRow, TraceRecord};
+use crate::store::{BlockRow, TraceRecord, Warning};
 
 /// The version of [`Question`] and [`Answer`]; the program is pushed by its content, so that both
 /// sides are one.
@@ -219,8 +219,8 @@ pub enum Answer {
     Condition {
         /// What it is like.
         state: MachineState,
-        /// Each a warning.
-        remarks: Vec<String>,
+        /// What about it makes times doubtful.
+        remarks: Vec<Warning>,
     },
     /// The end of [`Question::Replay`].
     Replayed {

@@ -23,7 +23,7 @@ use crate::event::{Event, WorkerRequest};
 use crate::machine_state::MachineState;
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, WorkError, World};
-use crate::store::{CutFinding, TraceRecord};
+use crate::store::{CutFinding, TraceRecord, Warning};
 
 /// How long what needs no device may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
@@ -671,7 +671,7 @@ impl World for Remote {
         }
     }
 
-    fn condition(&mut self) -> (MachineState, Vec<String>) {
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
         match self.ask(&Question::Condition, ANSWER_LIMIT) {
             Ok(Answer::Condition { state, remarks }) => (state, remarks),
             _ => (MachineState::default(), Vec::new()),

@@ -24,6 +24,7 @@ use fathom_stack::blocks::{BlockTrace, TraceError};
 use fathom_stack::{Capability, Stack, StackSpec, Stacks};
 use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
+use fathom_workload::sample::WarningKind;
 
 pub use interrupt::Interrupt;
 pub use machine::environment;
@@ -34,7 +35,7 @@ use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::machine_state::MachineState;
 use crate::plan::{Machine, Needs, PlannedCell};
-use crate::store::{CutFinding, TraceRecord};
+use crate::store::{CutFinding, TraceRecord, Warning};
 
 /// Writes of one floor probe: enough for a steady median, and two seconds on a device that needs 20
 /// ms for one.
@@ -343,10 +344,11 @@ impl World for Local {
         state
     }
 
-    fn condition(&mut self) -> (MachineState, Vec<String>) {
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
         let found = condition::Condition::here();
         let mut remarks = found.remarks();
-        remarks.extend(self.begin.take().and_then(|begin| pace::slower(&begin, &found.state)));
+        let slower = self.begin.take().and_then(|begin| pace::slower(&begin, &found.state));
+        remarks.extend(slower.map(|text| Warning { kind: WarningKind::Noise, text }));
         (found.state, remarks)
     }
 

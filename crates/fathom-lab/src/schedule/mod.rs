@@ -22,14 +22,13 @@ use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
-use fathom_workload::sample::WarningKind;
 
 use crate::cell::Cell;
 use crate::event::{Event, PROTOCOL, WorkerRequest};
 use crate::machine_state::MachineState;
 use crate::plan::{Needs, Plan, PlannedCell, PlannedRun};
 use crate::remote::LOCAL;
-use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Writer};
+use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Warning, Writer};
 use fathom_random::derive_seed;
 
 pub use ending::{COVERAGE_WHEN_STOPPED, EarlyEnd, Ending, Precision};
@@ -154,7 +153,7 @@ pub trait World {
     }
     /// The same with what its programs tell, after a worker has ended; and what about the machine
     /// makes times doubtful: it is hot, or its battery is empty. In words.
-    fn condition(&mut self) -> (MachineState, Vec<String>) {
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
         (MachineState::default(), Vec::new())
     }
     /// Whether no further run is to be begun: the user wants to stop, or a machine is gone.
@@ -511,8 +510,8 @@ fn on_stack(
     worked?;
     let (state, remarks) = world.condition();
     collector.ends(state);
-    for text in remarks {
-        collector.event(Event::Warning { kind: WarningKind::of_text(&text), text });
+    for Warning { kind, text } in remarks {
+        collector.event(Event::Warning { kind, text });
     }
     for (before, after) in devices.iter().zip(world.devices().map_err(WorkError::Failed)?) {
         collector.device(&after.since(before));

@@ -8,9 +8,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fathom_workload::sample::WarningKind;
+
 use super::programs::Programs;
 use super::state;
 use crate::machine_state::MachineState;
+use crate::store::Warning;
 
 /// Below this a phone begins to save power (androidx.benchmark: 25 %).
 const BATTERY_LOW: u64 = 25;
@@ -164,7 +167,41 @@ impl Condition {
     }
 
     /// What a reader must know, each a sentence.
-    pub fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self) -> Vec<Warning> {
+        let is = |key: &str, value: &str| self.has(key, value);
+        let mut remarks = warnings(WarningKind::Noise, self.what_slows());
+        if is("emulator", "1") {
+            let text = "this is an emulator: its times are those of the host, and of no phone".to_owned();
+            remarks.push(Warning { kind: WarningKind::NoDevice, text });
+        }
+        let mut notes = Vec::new();
+        if is("fixed_performance", "false") {
+            notes.push(
+                "the clock is not held: where the phone has it, `adb shell cmd power set-fixed-performance-mode-enabled true` \
+                 holds it"
+                    .to_owned(),
+            );
+        }
+        if is("debuggable", "1") || ["eng", "userdebug"].iter().any(|build| is("build", build)) {
+            notes.push("the system is a debug build: it may be slower than the one that people have".into());
+        }
+        if !self.unanswered.is_empty() {
+            notes.push(format!(
+                "not known, for the system did not answer in time: what `{}` tells",
+                self.unanswered.join("`, `")
+            ));
+        }
+        remarks.extend(warnings(WarningKind::Other, notes));
+        remarks
+    }
+
+    /// Whether Android tells this of a key.
+    fn has(&self, key: &str, value: &str) -> bool {
+        self.android.get(key).is_some_and(|found| found == value)
+    }
+
+    /// What makes the machine slower than it is at other times.
+    fn what_slows(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         match self.battery() {
             Some((percent, true)) if percent < BATTERY_LOW => remarks.push(format!(
@@ -191,32 +228,16 @@ impl Condition {
                 "Android's thermal status is {status} of 6: the clock is slowed down; let it cool"
             ));
         }
-        let is = |key: &str, value: &str| self.android.get(key).is_some_and(|found| found == value);
-        if is("emulator", "1") {
-            remarks.push("this is an emulator: its times are those of the host, and of no phone".into());
-        }
-        if is("power_save", "1") {
+        if self.has("power_save", "1") {
             remarks.push("battery saver is on: switch it off".into());
-        }
-        if is("fixed_performance", "false") {
-            remarks.push(
-                "the clock is not held: where the phone has it, `adb shell cmd power set-fixed-performance-mode-enabled true` \
-                 holds it"
-                    .into(),
-            );
-        }
-        if is("debuggable", "1") || ["eng", "userdebug"].iter().any(|build| is("build", build)) {
-            remarks
-                .push("the system is a debug build: it may be slower than the one that people have".into());
-        }
-        if !self.unanswered.is_empty() {
-            remarks.push(format!(
-                "not known, for the system did not answer in time: what `{}` tells",
-                self.unanswered.join("`, `")
-            ));
         }
         remarks
     }
+}
+
+/// Warnings of one kind.
+fn warnings(kind: WarningKind, texts: Vec<String>) -> Vec<Warning> {
+    texts.into_iter().map(|text| Warning { kind, text }).collect()
 }
 
 #[cfg(test)]
@@ -229,6 +250,12 @@ mod tests {
     /// As [`Condition::of`], of a machine whose programs answer.
     fn of(sys: &Path, android: Option<&Path>, board: &Path) -> Condition {
         Condition::of(sys, android, board, Programs::new())
+    }
+
+    /// All that is remarked of kind, in lines.
+    fn remarked(found: &Condition, kind: WarningKind) -> String {
+        let all = found.remarks().into_iter().filter(|remark| remark.kind == kind);
+        all.map(|remark| remark.text + "\n").collect()
     }
 
     /// A program, written by a process of its own: a descriptor of this one that writes may be in
@@ -264,7 +291,8 @@ mod tests {
         assert_eq!(environment["frequencies"], "600 to 1800 MHz");
         assert_eq!(environment["throttled"], "0x50005");
         assert!(!environment.contains_key("battery"));
-        let remarks = found.remarks().join("\n");
+        // A report called its answer one that nothing makes doubtful.
+        let remarks = remarked(&found, WarningKind::Noise);
         for part in ["it is hot (cpu-thermal: 84 °C)", "voltage is too low", "the clock is throttled"] {
             assert!(remarks.contains(part), "{part} in {remarks}");
         }
@@ -295,10 +323,14 @@ mod tests {
         let found = of(nowhere, Some(place.path()), nowhere);
         assert_eq!(found.battery(), Some((17, true)));
         assert_eq!((found.state.thermal_status, found.state.fixed_performance), (Some(3), Some(false)));
-        let remarks = found.remarks().join("\n");
-        for part in
-            ["17 % and discharging", "status is 3", "emulator", "set-fixed-performance-mode", "debug build"]
-        {
+        for (kind, part) in [
+            (WarningKind::Noise, "17 % and discharging"),
+            (WarningKind::Noise, "status is 3"),
+            (WarningKind::NoDevice, "emulator"),
+            (WarningKind::Other, "set-fixed-performance-mode"),
+            (WarningKind::Other, "debug build"),
+        ] {
+            let remarks = remarked(&found, kind);
             assert!(remarks.contains(part), "{part} in {remarks}");
         }
         assert_eq!(found.environment()["build"], "userdebug");
@@ -306,8 +338,8 @@ mod tests {
         program("getprop", "case $1 in ro.boot.qemu|ro.debuggable) echo 1;; *) echo;; esac");
         let quiet = of(nowhere, Some(place.path()), nowhere);
         assert_eq!(quiet.environment()["fixed_performance"], "not told");
-        let remarks = quiet.remarks().join("\n");
-        assert!(remarks.contains("emulator") && remarks.contains("debug build"), "{remarks}");
+        assert!(remarked(&quiet, WarningKind::NoDevice).contains("emulator"));
+        assert!(remarked(&quiet, WarningKind::Other).contains("debug build"));
         assert!(!found.environment().contains_key("power_save"));
         let nothing = of(nowhere, Some(nowhere), nowhere);
         assert_eq!((nothing.remarks(), nothing.environment()), (Vec::new(), BTreeMap::new()));
@@ -328,6 +360,7 @@ mod tests {
         assert_eq!(environment["not_answered"], "dumpsys thermalservice, dumpsys battery, dumpsys power");
         let remarks = found.remarks();
         assert_eq!(remarks.len(), 1, "{remarks:?}");
-        assert!(remarks[0].contains("not known") && remarks[0].contains("`dumpsys battery`"), "{remarks:?}");
+        let said = &remarks[0].text;
+        assert!(said.contains("not known") && said.contains("`dumpsys battery`"), "{said}");
     }
 }
