@@ -168,7 +168,7 @@ impl Rounds<'_> {
         let all = record::record_side_by_side(&what, files, &place, self.there.as_mut())?;
         if all.iter().any(|part| part.1.interrupted) {
             let summaries: Vec<&Summary> = all.iter().map(|part| &part.1).collect();
-            return Err(Error::failed(unrecorded(&summaries, self.interrupt.is_raised())));
+            return Err(Error::failed(unfinished("recorded", &summaries, self.interrupt.is_raised())));
         }
         for failure in all.iter().flat_map(|part| Failure::of(&part.0)) {
             if !self.broken.iter().any(|known| known.name == failure.name) {
@@ -193,14 +193,14 @@ impl Rounds<'_> {
     }
 }
 
-/// Why not everything was recorded. Where nobody wanted to stop, a machine is gone, and the last run
+/// Why not everything was `done`. Where nobody wanted to stop, a machine is gone, and the last run
 /// that failed says why.
-fn unrecorded(summaries: &[&Summary], is_stopped: bool) -> String {
-    let words = "stopped before everything was recorded";
+pub(super) fn unfinished(done: &str, summaries: &[&Summary], is_stopped: bool) -> String {
+    let words = format!("stopped before everything was {done}");
     let last = summaries.iter().filter_map(|summary| summary.failed.last()).next_back();
     match last.filter(|_| !is_stopped) {
         Some((_, reason)) => format!("{words}: {}", shown(reason)),
-        None => words.to_owned(),
+        None => words,
     }
 }
 
@@ -215,10 +215,11 @@ mod tests {
         let failed = failed.map(|reason| ("wal full".to_owned(), reason.to_owned())).to_vec();
         let gone = Summary { failed, interrupted: true, ..Summary::default() };
         assert_eq!(
-            unrecorded(&[&gone], false),
+            unfinished("recorded", &[&gone], false),
             "stopped before everything was recorded: the connection to ssh:board was lost: it was closed"
         );
-        assert_eq!(unrecorded(&[&gone], true), "stopped before everything was recorded");
-        assert_eq!(unrecorded(&[&Summary::default()], false), "stopped before everything was recorded");
+        assert_eq!(unfinished("run live", &[&gone], true), "stopped before everything was run live");
+        let unknown = unfinished("recorded", &[&Summary::default()], false);
+        assert_eq!(unknown, "stopped before everything was recorded");
     }
 }
