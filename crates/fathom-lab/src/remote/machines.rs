@@ -44,11 +44,15 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// Connects to each of them.
+    /// Connects to each of them; what the user is to know meanwhile goes to `tell`.
     ///
     /// # Errors
     /// In words: which one is not there, and why.
-    pub fn connect(targets: &[Target], interrupt: &Interrupt) -> Result<Machines, String> {
+    pub fn connect(
+        targets: &[Target],
+        interrupt: &Interrupt,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Machines, String> {
         let mut all = Vec::new();
         for target in targets {
             let kind = match target {
@@ -56,7 +60,7 @@ impl Machines {
                     let local = Local::new(PathBuf::new(), interrupt.clone());
                     Kind::Local(Box::new(local.map_err(|error| format!("this program's own path: {error}"))?))
                 }
-                other => Kind::Remote(Box::new(Remote::connect(other, interrupt.clone())?)),
+                other => Kind::Remote(Box::new(Remote::connect(other, interrupt.clone(), tell)?)),
             };
             all.push((target.to_string(), kind));
         }
@@ -70,15 +74,6 @@ impl Machines {
                 local.work_in(directory.clone());
             }
         }
-    }
-
-    /// What there is to say to the user since it was asked last.
-    pub fn notes(&mut self) -> Vec<String> {
-        let of = |kind: &mut Kind| match kind {
-            Kind::Remote(remote) => remote.notes(),
-            Kind::Local(_) => Vec::new(),
-        };
-        self.all.iter_mut().flat_map(|(_, kind)| of(kind)).collect()
     }
 
     fn now(&mut self) -> Result<&mut dyn World, String> {

@@ -67,19 +67,22 @@ pub struct Remote {
     allowance: Allowance,
     /// The connection was lost and does not come back.
     is_given_up: bool,
-    /// What the user is told of while this is at work.
-    notes: Vec<String>,
 }
 
 impl Remote {
-    /// Connects: pushes this program if it is not there yet, and starts its agent.
+    /// Connects: pushes this program if it is not there yet, and starts its agent. What the user
+    /// is to know meanwhile goes to `tell` at once: a slow way takes minutes.
     ///
     /// # Errors
     /// In words: no connection, no program for that processor, no directory.
-    pub fn connect(target: &Target, interrupt: Interrupt) -> Result<Remote, String> {
+    pub fn connect(
+        target: &Target,
+        interrupt: Interrupt,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Remote, String> {
         let mut remote = Remote::unconnected(target.clone(), interrupt);
-        remote.begin()?;
-        remote.sweep();
+        remote.begin(tell)?;
+        remote.sweep().iter().for_each(|note| tell(note));
         Ok(remote)
     }
 
@@ -96,17 +99,11 @@ impl Remote {
             pushed: HashMap::new(),
             allowance: Allowance::default(),
             is_given_up: false,
-            notes: Vec::new(),
         }
     }
 
-    /// What there is to say to the user since it was asked last.
-    pub fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
-    }
-
     /// Finds or brings a program that runs there, and starts its agent.
-    fn begin(&mut self) -> Result<(), String> {
+    fn begin(&mut self, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
         shell::check_cache()?;
         let own = fathom_ground::program::own_program()
             .map_err(|error| format!("this program's own path: {error}"))?;
@@ -123,7 +120,7 @@ impl Remote {
             let other = other?;
             let content = content(&other)?;
             let is_there = self.probe(&content)?.has_program;
-            return self.start(&(other, content), is_there).map_err(Failure::words);
+            return self.start(&(other, content), is_there, tell).map_err(Failure::words);
         }
         // This program is linked to the C library of this system: a board may have the same, and a
         // phone has not.
@@ -131,24 +128,29 @@ impl Remote {
         if !is_own_first && let Ok(other) = &other {
             let content = content(other)?;
             let is_there = self.probe(&content)?.has_program;
-            return self.start(&(other.clone(), content), is_there).map_err(Failure::words);
+            return self.start(&(other.clone(), content), is_there, tell).map_err(Failure::words);
         }
-        let started = self.start(&(own, own_content), probed.has_program);
+        let started = self.start(&(own, own_content), probed.has_program, tell);
         match (started, other) {
             // What its agent refused, another agent would refuse, too.
             (Err(Failure::Lost(_)), Ok(other)) if is_own_first && !self.interrupt.is_raised() => {
                 let content = content(&other)?;
                 let is_there = self.probe(&content)?.has_program;
-                self.start(&(other, content), is_there)
+                self.start(&(other, content), is_there, tell)
             }
             (started, _) => started,
         }
         .map_err(Failure::words)
     }
 
-    fn start(&mut self, (program, content): &(PathBuf, Content), is_there: bool) -> Result<(), Failure> {
+    fn start(
+        &mut self,
+        (program, content): &(PathBuf, Content),
+        is_there: bool,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), Failure> {
         if !is_there {
-            self.notes.push(format!(
+            tell(&format!(
                 "{}: pushing {} ({:.1} MB)",
                 self.target,
                 plain_name(program),
@@ -165,7 +167,7 @@ impl Remote {
         // The program for another processor may have been left from before an update of this one.
         let (there, here) = (connection.fathom(), crate::version::version());
         if there != here {
-            self.notes.push(format!(
+            tell(&format!(
                 "warning: {}: {} is Fathom {}, and this is {here}: it measures there, and the results say so",
                 self.target,
                 plain_name(program),
@@ -189,17 +191,18 @@ impl Remote {
         })
     }
 
-    fn sweep(&mut self) {
-        if let Ok(Answer::Swept { removed, failed }) = self.ask_unless_stopped(&Question::Sweep) {
-            let shown = |label: &String| fathom_output::shown(label);
-            let target = self.target.to_string();
-            self.notes.extend(
-                removed
-                    .iter()
-                    .map(|label| format!("{target}: removed what a killed run had left: {}", shown(label))),
-            );
-            self.notes.extend(failed.iter().map(|why| format!("warning: {target}: {}", shown(why))));
-        }
+    /// Removes what a run that was killed has left there; what that was, in words.
+    fn sweep(&mut self) -> Vec<String> {
+        let Ok(Answer::Swept { removed, failed }) = self.ask_unless_stopped(&Question::Sweep) else {
+            return Vec::new();
+        };
+        let target = self.target.to_string();
+        let shown = |label: &String| fathom_output::shown(label);
+        let removed = removed
+            .iter()
+            .map(|label| format!("{target}: removed what a killed run had left: {}", shown(label)));
+        let failed = failed.iter().map(|why| format!("warning: {target}: {}", shown(why)));
+        removed.chain(failed).collect()
     }
 
     /// Everything that `fathom doctor` says there, and the command that installs what packages
@@ -388,7 +391,8 @@ impl Remote {
             match Connection::open(&self.target, &script, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
-                    self.sweep();
+                    // Nobody is told of it in the middle of the runs.
+                    let _ = self.sweep();
                     return Ok(());
                 }
                 Err(again) => problem = again.words(),
@@ -721,6 +725,23 @@ mod tests {
             let problem = remote.order_there(&serde_json::from_value(order).unwrap()).unwrap_err();
             assert!(problem.starts_with("/nonexistent/app.file: "), "{problem}");
         }
+    }
+
+    /// "pushing" was told when it had been pushed, after minutes of silence over a slow way, and not
+    /// at all where that failed.
+    #[test]
+    fn what_is_to_be_known_is_told_before_it_is_done() {
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("fathom-aarch64");
+        std::fs::write(&program, "not pushed").unwrap();
+        let content = Content::of(&program).unwrap();
+        // Gone before it is pushed.
+        std::fs::remove_file(&program).unwrap();
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+        let mut told = Vec::new();
+        let started = remote.start(&(program, content), false, &mut |note| told.push(note.to_owned()));
+        assert!(matches!(started, Err(Failure::Refused(_))), "{started:?}");
+        assert_eq!(told, ["ssh:board: pushing fathom-aarch64 (0.0 MB)"]);
     }
 
     /// A machine that told without an end filled the memory of this one.
