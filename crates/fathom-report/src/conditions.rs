@@ -65,8 +65,8 @@ pub fn table(results: &Results) -> Markup {
                     table.sortable.close id="conditions" {
                         thead {
                             tr {
-                                (column("run", true))
                                 (column("cell", false))
+                                (column("run", true))
                                 (column("repeat", true))
                                 @for (name, _) in &shown { (column(name, false)) }
                             }
@@ -82,8 +82,8 @@ pub fn table(results: &Results) -> Markup {
 fn row(results: &Results, number: usize, run: &RunRow, shown: &[(&str, Shown)]) -> Markup {
     html! {
         tr data-cell=(run.cell) {
-            td.n data-v=(number) { (number) }
             th scope="row" { (cell_name(results, run.cell)) }
+            td.n { (number) }
             td.n { (run.block.saturating_add(1)) }
             @for (_, of) in shown { td { (label(&moved(&run.conditions, *of))) } }
         }
