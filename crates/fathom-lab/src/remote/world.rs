@@ -586,7 +586,7 @@ impl World for Remote {
         loop {
             match answer {
                 Answer::Blocks { rows } => {
-                    let allowed = self.allowance.rows(all.len() + rows.len());
+                    let allowed = self.allowance.requests(all.len() + rows.len());
                     allowed.map_err(|problem| self.too_much(&problem))?;
                     all.extend(rows);
                 }
