@@ -29,8 +29,8 @@
 //! runs: `battery_percent` (lowest charge), `battery_runs` (runs from the battery),
 //! `temperature_c` (of the hottest zone, highest), `thermal_status` (Android's, highest),
 //! `clock_limit_low_khz` and `clock_limit_high_khz` (the highest clock that was allowed: lowest and
-//! highest before and after the runs), `clock_low_khz` and `clock_high_khz` (of a processor at those
-//! moments), `governor`, `fixed_performance` (1: on in every run that tells). The JSON has them run
+//! highest before and after the runs), `clock_low_khz` and `clock_high_khz` (of a processor then),
+//! `governor`, `fixed_performance` (1: on in every run that tells). The JSON has them run
 //! by run in `conditions`, before the run (`begin`) and after it (`end`), with `number`, its place
 //! among all runs.
 //!

@@ -152,8 +152,8 @@ fn the_runs_in_which_a_machine_was_slowed_down_are_named_with_how_much() {
     assert!(!String::from_utf8(csv).unwrap().contains("battery_percent"));
 }
 
-/// The same of what Android, a board's firmware and governors tell. What a firmware has held since a
-/// run before was no matter of the runs that followed.
+/// The same of what Android, a board's firmware and governors tell. What a firmware has held since
+/// a run before was no matter of the runs that followed.
 #[test]
 fn runs_under_other_conditions_are_named_by_what_differed() {
     use fathom_lab::machine_state::{Conditions, MachineState, ProcessorClocks};

@@ -727,8 +727,8 @@ mod tests {
         }
     }
 
-    /// "pushing" was told when it had been pushed, after minutes of silence over a slow way, and not
-    /// at all where that failed.
+    /// "pushing" was told when it had been pushed, after minutes of silence over a slow way, and
+    /// not at all where that failed.
     #[test]
     fn what_is_to_be_known_is_told_before_it_is_done() {
         let place = tempfile::tempdir().unwrap();
