@@ -109,7 +109,7 @@ source_of() {
 
 # tree PROCESSOR DIRECTORY: everything below bin, lib and share.
 tree() {
-  local processor=$1 root=$2 other name placed
+  local processor=$1 root=$2 other name placed recipe
   install -D -m 755 "$machines/fathom-$processor" "$root/bin/fathom"
   mkdir -p "$root/lib/fathom" "$root/share/man/man1"
   for other in "${all[@]}"; do
@@ -123,19 +123,22 @@ tree() {
   install -D -m 644 -t "$root/share/doc/fathom" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
   install -m 644 "$work/licences-$processor" "$root/share/doc/fathom/LICENCES-OF-OTHERS"
   if [ "$processor" = x86_64 ]; then
-    # Those of earlier recipes lie beside it, and no program of this release looks for them.
-    name=${kernel-}
-    [ -n "$name" ] || name=$(ls -t "${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}"/guest-kernel/*/linux 2>/dev/null | head -n 1 || true)
+    # Those of other recipes lie beside it, and no program of this release looks for them: whichever
+    # was newest was packed, and in vain.
+    recipe=$("$here" stack kernel --recipe) || die "$here does not say which guest kernel it looks for"
+    name=${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}/guest-kernel/$recipe/linux
+    # One that another release brought.
+    [ -f "$name" ] || [ "$(basename "$(dirname "${kernel-/none/none}")")" != "$recipe" ] || name=$kernel
     if [ -f "$name" ] && placed=$(source_of "$(dirname "$name")"); then
-      local recipe=$root/lib/fathom/guest-kernel/$(basename "$(dirname "$name")")
-      install -D -m 755 "$name" "$recipe/linux"
-      install -m 644 "$(dirname "$name")/kernel.json" "$recipe/kernel.json"
-      (cd "$recipe" && sha256sum linux >linux.sha256)
-      kernel_papers "$(dirname "$name")" "$recipe" "$placed"
+      local packed=$root/lib/fathom/guest-kernel/$recipe
+      install -D -m 755 "$name" "$packed/linux"
+      install -m 644 "$(dirname "$name")/kernel.json" "$packed/kernel.json"
+      (cd "$packed" && sha256sum linux >linux.sha256)
+      kernel_papers "$(dirname "$name")" "$packed" "$placed"
     elif [ -f "$name" ]; then
       echo "note: no guest kernel in the archive: its source, which is to be passed on with it, cannot be had (FATHOM_KERNEL_SOURCE=FILE), and nobody offers it (FATHOM_SOURCE_OFFER='NAME <MAIL>')"
     else
-      echo "note: no guest kernel in the archive: \`fathom stack kernel\` builds it"
+      echo "note: no guest kernel in the archive: there is none of this version's recipe ($recipe); \`fathom stack kernel\` builds it"
     fi
   fi
   gzip -9n "$root/share/man/man1"/*.1

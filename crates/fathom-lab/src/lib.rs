@@ -9,6 +9,7 @@ pub mod estimate;
 pub mod event;
 pub mod experiment;
 pub mod failure;
+pub mod machine_state;
 pub mod model_time;
 mod momentary;
 pub mod naming;

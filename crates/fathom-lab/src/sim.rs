@@ -25,8 +25,10 @@ use fathom_workload::workload::{Context, Workload, WorkloadError, WorkloadKind};
 use serde_json::Value as Json;
 
 use crate::event::{Event, WorkerRequest};
+use crate::machine_state::MachineState;
 use crate::plan::PlannedCell;
 use crate::schedule::{MachineLoad, MountedStack, WorkError, World};
+use crate::store::Warning;
 use fathom_random::{Random, derive_seed};
 
 /// What a simulated workload asks of clock and device.
@@ -155,6 +157,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     needs: |_| None,
     abscissa: "rows",
     one_thread: |_| true,
+    samples: |params| params.count("transactions"),
     create: |params| Ok(Box::new(Sim(params))),
 };
 
@@ -238,6 +241,8 @@ pub struct VirtualLab {
     pub stops_while_made: bool,
     /// Why no stack can be made.
     pub makes_nothing: Option<String>,
+    /// What the machine is like before a run; each warms it by a degree.
+    pub state: MachineState,
     runs: u64,
 }
 
@@ -253,6 +258,7 @@ impl VirtualLab {
             stop_before: None,
             stops_while_made: false,
             makes_nothing: None,
+            state: MachineState::default(),
             runs: 0,
         }
     }
@@ -344,6 +350,15 @@ impl World for VirtualLab {
             steal_ticks: 0,
             total_ticks: self.device.now_ns() / 10_000_000,
         }
+    }
+
+    fn state(&mut self) -> MachineState {
+        self.state.clone()
+    }
+
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
+        self.state.temperature_mc = self.state.temperature_mc.map(|milli| milli + 1000);
+        (self.state.clone(), Vec::new())
     }
 
     fn interrupted(&mut self) -> bool {

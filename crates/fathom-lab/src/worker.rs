@@ -130,6 +130,11 @@ fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Fai
     if let Some(error) = broken {
         return Err(format!("progress could not be written: {error}").into());
     }
+    // Whoever reads this on another machine believes no more.
+    debug_assert!(
+        kept.iter().filter(|event| matches!(event, Event::Sample(_))).count() as u64
+            <= fathom_workload::most_samples(&order.cell.workload)
+    );
     let mut watched = order.watch.map(|_| watched_events()).unwrap_or_default();
     if order.marks {
         watched.extend(marks_events());

@@ -236,6 +236,38 @@ impl Bench {
     }
 }
 
+/// What a machine was like was kept of the begin and the end of the whole only.
+#[test]
+fn each_run_keeps_what_its_machine_was_like_before_and_after_it() {
+    let (bench, writer) = bench(plan(2, 2, 5));
+    let mut lab = VirtualLab::new(1, Noise::default());
+    lab.state.temperature_mc = Some(40_000);
+    lab.breaks.insert(2, WorkError::Failed("the worker was killed".into()));
+    bench.go(writer, &bench.plan.turns(), lab);
+    let results = Results::load(&bench.path).unwrap();
+    let told: Vec<_> = results
+        .runs
+        .iter()
+        .map(|run| (run.conditions.begin.temperature_mc, run.conditions.end.temperature_mc))
+        .collect();
+    let degrees = |before, after: Option<i64>| (Some(before), after);
+    assert_eq!(
+        told,
+        [
+            degrees(40_000, Some(41_000)),
+            degrees(41_000, Some(42_000)),
+            // Nothing is asked of a machine on which a run has failed.
+            degrees(42_000, None),
+            degrees(42_000, Some(43_000))
+        ]
+    );
+    // Of a machine that tells nothing there is nothing.
+    let (silent, writer) = self::bench(plan(2, 1, 5));
+    silent.go(writer, &silent.plan.turns(), VirtualLab::new(1, Noise::default()));
+    let results = Results::load(&silent.path).unwrap();
+    assert_eq!(results.runs.iter().filter(|run| run.conditions.is_known()).count(), 0);
+}
+
 #[test]
 fn a_failed_run_does_not_stop_the_rest_and_resume_repeats_it() {
     let (bench, writer) = bench(plan(3, 3, 5));

@@ -25,6 +25,15 @@
 //! `device_marked_runs` (runs in which the model's times were not kept). Where the file system's
 //! log is on a device of its own, these are of the file system's device.
 //!
+//! Where the machine tells of its battery, temperature or clocks, these follow, of a cell's good
+//! runs: `battery_percent` (lowest charge), `battery_runs` (runs from the battery),
+//! `temperature_c` (of the hottest zone, highest), `thermal_status` (Android's, highest),
+//! `clock_limit_low_khz` and `clock_limit_high_khz` (the highest clock that was allowed: lowest and
+//! highest before and after the runs), `clock_low_khz` and `clock_high_khz` (of a processor then),
+//! `governor`, `fixed_performance` (1: on in every run that tells). The JSON has them run
+//! by run in `conditions`, before the run (`begin`) and after it (`end`), with `number`, its place
+//! among all runs.
+//!
 //! Where power cuts were tried, `power_cut_worst` (class of the worst state), `power_cut_states`
 //! (judged), `power_cut_not_kept` and `power_cut_breaks_promise` (0 or 1) stand behind `unit`; the
 //! JSON has all that was found in `power_cut`.
@@ -40,6 +49,7 @@ use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
 use crate::ReportError;
+use crate::conditions;
 use crate::csv::line;
 use crate::document::Document;
 use crate::figure::parts_ns;
@@ -135,6 +145,10 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         head.extend(numbers(first).iter().map(|(name, _)| name.to_string()));
         head.extend(device_numbers(None).map(|(name, _)| name.to_string()));
     }
+    let has_conditions = conditions::are_known(document.results);
+    if has_conditions {
+        head.extend(conditions::COLUMNS.map(String::from));
+    }
     line(&head, out)?;
     for measure in &document.analysis.measures {
         let cell = document.results.cell(measure.cell);
@@ -162,6 +176,9 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
             Value::String(word) => word,
             other => other.to_string(),
         }));
+        if has_conditions {
+            fields.extend(conditions::fields(document.results, measure.cell));
+        }
         line(&fields, out)?;
     }
     Ok(())
@@ -209,6 +226,7 @@ pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Resu
             .map(|c| format!("{} {}", c.about, c.text).trim().to_string()).collect::<Vec<_>>(),
         "parts": palette::PARTS,
         "sample_columns": if samples { json!(["run", "phase", "x", "seq", "thread", "rows", "wall_ns", "cpu_ns", "read_ns", "write_ns", "sync_ns", "other_ns"]) } else { Value::Null },
+        "conditions": conditions::runs_json(results),
         "cells": cells,
     });
     serde_json::to_writer_pretty(&mut *out, &whole).map_err(io::Error::from)?;

@@ -15,6 +15,7 @@ use crate::caution::Caution;
 use crate::cells;
 use crate::checks;
 use crate::commits;
+use crate::conditions;
 use crate::devices;
 use crate::document::Document;
 use crate::figure::{Figure, Mark, value_text};
@@ -346,6 +347,7 @@ fn environment(document: &Document<'_>) -> Markup {
             dl.facts {
                 @for (key, value) in &facts { dt { (label(key)) } dd { (label(value)) } }
             }
+            (conditions::table(results))
             details.more { summary { "The experiment file" } pre.command { (experiment.source) } }
         }
     }

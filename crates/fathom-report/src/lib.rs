@@ -20,6 +20,7 @@ mod checks;
 mod chosen;
 mod commits;
 mod compare;
+mod conditions;
 mod csv;
 mod cuts;
 mod decimate;

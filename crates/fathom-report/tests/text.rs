@@ -95,6 +95,103 @@ fn csv_and_json_hold_every_cell_and_agree() {
     assert!(json["cells"].as_array().unwrap().iter().any(|c| c["skipped"].is_string()));
 }
 
+/// A phone that was slowed down in one run: only the begin and the end of the whole experiment were
+/// kept, and no report said which runs to doubt.
+#[test]
+fn the_runs_in_which_a_machine_was_slowed_down_are_named_with_how_much() {
+    use fathom_lab::machine_state::{MachineState, ProcessorClocks};
+    let (_directory, mut results) = results(fixture::first_look);
+    let cell = results.runs[6].cell;
+    let (total, label) = (results.runs.len(), results.cell(cell).unwrap().label.clone());
+    let state = |temperature_mc, limit_khz, is_on_battery| MachineState {
+        battery_percent: Some(80),
+        is_on_battery: Some(is_on_battery),
+        temperature_mc: Some(temperature_mc),
+        clocks: vec![ProcessorClocks {
+            cpus: vec![6, 7],
+            limit_khz: Some(limit_khz),
+            ..ProcessorClocks::default()
+        }],
+        ..MachineState::default()
+    };
+    for run in &mut results.runs {
+        run.conditions.begin = state(38_000, 2_841_600, false);
+        run.conditions.end = state(41_000, 2_841_600, false);
+    }
+    results.runs[6].conditions.end = state(61_000, 1_900_800, true);
+    let page = fixture::page(&results);
+    for part in [
+        format!("was lower in run 7 of {total} than in others: lowest in run 7 ({label}, repeat "),
+        "where cpu6 might have 1900 of 2841 MHz, at 61 °C".into(),
+        format!("ran from its battery in run 7 of {total}, down to 80 %"),
+        format!("and at 61 °C after run 7 ({label}"),
+        "<td><bdi>2841 MHz → 1900 MHz</bdi></td>".into(),
+    ] {
+        assert!(page.contains(&part), "{part}");
+    }
+    let (mut csv, mut json) = (Vec::new(), Vec::new());
+    fathom_report::csv(&results, &mut csv).unwrap();
+    fathom_report::json(&results, false, &mut json).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    assert!(csv.lines().next().unwrap().ends_with(",clock_high_khz,governor,fixed_performance"), "{csv}");
+    let ends = |limit: &str| format!("80,{limit},,,,");
+    let slowed = csv.lines().filter(|line| line.ends_with(&ends("1,61,,1900800,2841600"))).count();
+    let others = csv.lines().filter(|line| line.ends_with(&ends("0,41,,2841600,2841600"))).count();
+    assert!(slowed > 0 && slowed + others + 1 == csv.lines().count(), "{csv}");
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let runs = json["conditions"].as_array().unwrap();
+    assert_eq!(runs.len(), total);
+    assert_eq!(runs[6]["number"], 7);
+    assert_eq!(runs[6]["cell"], cell);
+    assert_eq!(runs[6]["end"]["clocks"][0]["limit_khz"], 1_900_800);
+    // Who tells nothing has no table, and no columns.
+    results.runs.iter_mut().for_each(|run| run.conditions = Default::default());
+    assert!(!fixture::page(&results).contains("id=\"conditions\""));
+    let mut csv = Vec::new();
+    fathom_report::csv(&results, &mut csv).unwrap();
+    assert!(!String::from_utf8(csv).unwrap().contains("battery_percent"));
+}
+
+/// The same of what Android, a board's firmware and governors tell. What a firmware has held since
+/// a run before was no matter of the runs that followed.
+#[test]
+fn runs_under_other_conditions_are_named_by_what_differed() {
+    use fathom_lab::machine_state::{Conditions, MachineState, ProcessorClocks};
+    let (_directory, mut results) = results(fixture::first_look);
+    let total = results.runs.len();
+    let mut page = |of: &dyn Fn(usize) -> MachineState| {
+        for (number, run) in (1..).zip(&mut results.runs) {
+            run.conditions = Conditions { begin: MachineState::default(), end: of(number) };
+        }
+        fixture::page(&results)
+    };
+    let hot = page(&|number| MachineState {
+        thermal_status: Some(u64::from(number > 10)),
+        ..MachineState::default()
+    });
+    let said = format!("was 0 in runs 1 to 10 of {total} and up to 1 in runs 11 to {total} of {total}");
+    assert!(hot.contains(&said), "{said}");
+    for bits in [0x50005, 0x10000] {
+        let board = page(&|number| MachineState {
+            throttled: Some(if number < 3 { 0 } else { bits & (0xffff_0000 | u64::from(number == 3) * 0xf) }),
+            ..MachineState::default()
+        });
+        let said = format!("voltage too low, in run 3 of {total} and not in others");
+        assert!(board.contains(&said), "{bits:#x}: {said}");
+    }
+    let governors = page(&|number| {
+        let governor = Some(if number == 2 { "performance" } else { "schedutil" }.to_owned());
+        let clocks = vec![ProcessorClocks { cpus: vec![0], governor, ..ProcessorClocks::default() }];
+        MachineState { clocks, ..MachineState::default() }
+    });
+    let said = format!("performance in run 2 of {total} and schedutil in runs 1 and 3 to {total} of {total}");
+    assert!(governors.contains(&said), "{said}");
+    let steady = page(&|_| MachineState { temperature_mc: Some(40_000), ..MachineState::default() });
+    for words in ["was another from run", "hottest zone was at", "was lower in run", "from its battery in"] {
+        assert!(!steady.contains(words), "{words}");
+    }
+}
+
 #[test]
 fn json_brings_single_executions_when_asked() {
     let (_directory, results) = results(|p| fixture::update_cost(p, 20));

@@ -21,4 +21,4 @@ pub mod update;
 pub mod workload;
 
 pub use engine::{engines, start_engine};
-pub use registry::{create, is_one_thread, workload_named, workloads};
+pub use registry::{create, is_one_thread, most_samples, workload_named, workloads};

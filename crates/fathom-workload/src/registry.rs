@@ -36,6 +36,14 @@ pub fn is_one_thread(spec: &WorkloadSpec) -> bool {
     })
 }
 
+/// At most so many executions of a cell's workload become samples ([`WorkloadKind::samples`]); none
+/// of one that is unknown or wrong.
+#[must_use]
+pub fn most_samples(spec: &WorkloadSpec) -> u64 {
+    let of = |kind: &WorkloadKind| Some((kind.samples)(&Params::read(kind.parameters, &spec.params).ok()?));
+    workload_named(&spec.name).and_then(of).unwrap_or(0)
+}
+
 /// Makes the workload of a cell, its parameters checked.
 ///
 /// # Errors
@@ -95,6 +103,21 @@ mod tests {
                 assert_eq!(made.parameters().contains_key(parameter.name), expected, "{}", parameter.name);
             }
         }
+    }
+
+    #[test]
+    fn a_workload_says_how_many_samples_it_makes_at_most() {
+        let most = |name: &str, params: serde_json::Value| {
+            let params = serde_json::from_value(params).unwrap();
+            most_samples(&WorkloadSpec { name: name.into(), params })
+        };
+        let none = serde_json::json!({});
+        assert_eq!(most("mobibench-sql", serde_json::json!({"transactions": 7})), 21);
+        assert_eq!(most("mobibench-file", serde_json::json!({"file_kib": 40, "accesses": ["read"]})), 10);
+        assert_eq!(most("update", none.clone()), 3 * 100 + 2 * 11);
+        let selects = crate::chat::message::COLUMN_NAMES.len() as u64 + 2;
+        assert_eq!(most("chat", serde_json::json!({"queries": 1, "writes": 5})), selects + 20);
+        assert_eq!((most("sms", none.clone()), most("no-such", none)), (0, 0));
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub struct WorkloadKind {
     /// Whether one thread does all its work, one piece after the other, so that it can be kept on
     /// one processor. Not so where a store of its own has threads or a server.
     pub one_thread: fn(&Params) -> bool,
+    /// At most so many executions become samples with these parameters: more are not believed of
+    /// another machine.
+    pub samples: fn(&Params) -> u64,
     /// Makes it from checked parameters. An error here is about values that do not go together.
     pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
 }

@@ -108,6 +108,10 @@ clean
     {
         warned(&words.replace("\\%", "_"));
     }
+    // Each run has its own, also where the kernel's files tell nothing.
+    let kept = "SELECT count(*) FROM run WHERE conditions ->> '$.end.thermal_status' = 3 \
+                AND conditions ->> '$.end.battery_percent' = 17 AND conditions ->> '$.end.is_on_battery' = 1";
+    assert_eq!(phone.asked("r.db", kept), "2", "{said}");
     for (key, value) in [
         ("android", "14"),
         ("device", "Phone"),

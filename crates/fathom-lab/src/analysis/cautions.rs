@@ -7,6 +7,7 @@ use fathom_workload::sample::WarningKind;
 use fathom_workload::trace::MADE_UP;
 use serde::Serialize;
 
+use super::conditions::differences;
 use super::devices::{DeviceRun, device_studies};
 use super::{Analysis, Clock, Measure};
 use crate::model_time::{Basis, PhaseModel};
@@ -42,6 +43,8 @@ pub enum CautionKind {
     MadeUp,
     /// The hypervisor took CPU time away.
     NoisyMachine,
+    /// The machine's clock, battery or temperature was another from run to run.
+    MachineMoved,
     /// The floor of a device moved.
     NoisyDevice,
     /// Runs of a cell differ among themselves.
@@ -97,6 +100,7 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
     repeats(results, &mut found);
     made_up(results, &mut found);
     noise(results, analysis, &mut found);
+    conditions(results, &mut found);
     late_devices(results, analysis, &mut found);
     without_model_time(results, analysis, &mut found);
     others_on_the_device(results, &mut found);
@@ -272,6 +276,17 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
             results.cells.len(),
             worst * 100.0
         ));
+    }
+}
+
+/// Clocks, batteries and temperatures that were others from run to run.
+fn conditions(results: &Results, found: &mut Found) {
+    let differences = differences(results);
+    for text in differences.noise {
+        found.push(Weight::Noise, CautionKind::MachineMoved, text);
+    }
+    for text in differences.notes {
+        found.push(Weight::Note, CautionKind::MachineMoved, text);
     }
 }
 

@@ -9,6 +9,7 @@ mod baseline;
 mod blocks;
 mod cautions;
 mod change;
+mod conditions;
 mod devices;
 mod headline;
 mod measure;

@@ -35,6 +35,8 @@ pub(super) const END_LIMIT: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(100);
 /// Rows of a trace, or operations of a device, in one answer.
 const IN_ONE: usize = 2000;
+/// How long a replay that was told to end may take before it is killed.
+const REPLAY_GRACE: Duration = Duration::from_secs(10);
 /// What is kept of what a replay says on stderr, octets.
 const COMPLAINTS_KEPT: usize = 64 << 10;
 
@@ -301,7 +303,11 @@ impl<W: Write> Agent<W> {
                 Answer::Done
             }
             Question::MachineLoad => Answer::MachineLoad(self.world.machine_load()),
-            Question::Condition => Answer::Condition { remarks: self.world.condition() },
+            Question::State => Answer::State(self.world.state()),
+            Question::Condition => {
+                let (state, remarks) = self.world.condition();
+                Answer::Condition { state, remarks }
+            }
             Question::Replay { words } => self.replay(&words)?,
         })
     }
@@ -359,11 +365,20 @@ impl<W: Write> Agent<W> {
         let (interrupt, pid) = (self.interrupt.clone(), child.id());
         let (over, ended) = channel::<()>();
         let stopper = thread::spawn(move || {
+            let mut told: Option<Instant> = None;
             while ended.recv_timeout(GLANCE) == Err(RecvTimeoutError::Timeout) {
-                if interrupt.is_raised() {
-                    // It removes what it made, as at Ctrl-C.
-                    signal(pid, rustix::process::Signal::TERM);
-                    return;
+                match told {
+                    None if interrupt.is_raised() => {
+                        // It removes what it made, as at Ctrl-C.
+                        signal(pid, rustix::process::Signal::TERM);
+                        told = Some(Instant::now());
+                    }
+                    Some(since) if since.elapsed() > REPLAY_GRACE => {
+                        // Its guard does that then.
+                        kill_group(pid);
+                        return;
+                    }
+                    _ => {}
                 }
             }
         });
@@ -394,6 +409,14 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
         // An error means that it has ended.
         let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Kills a process that leads a group of its own, with all of the group.
+fn kill_group(pid: u32) {
+    if let Some(group) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        // An error means that nothing is left of it.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
 }
 

@@ -27,6 +27,10 @@ const GLANCE: Duration = Duration::from_millis(50);
 const LAST_LOOK: Duration = Duration::from_secs(2);
 /// How long `ssh` or `adb` may take to end after its connection.
 const END_LIMIT: Duration = Duration::from_secs(2);
+/// How long an answer is waited for by whoever wants to stop.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// The same of what must come to its end: a card that takes what was written to it needs minutes.
+const HURRY_LIMIT: Duration = Duration::from_secs(180);
 /// Lines before the agent's first that are somebody else's: a login shell's greetings.
 const GREETINGS_MAX: usize = 200;
 /// Letters of what an agent calls its Fathom: a release and a commit.
@@ -213,10 +217,10 @@ impl Connection {
         }
     }
 
-    /// Asks, and waits at most so long.
-    pub fn ask(&mut self, ask: &Question, limit: Duration) -> Result<Answer, Failure> {
+    /// Asks, and waits at most so long; who wants to stop waits no longer than [`STOP_LIMIT`].
+    pub fn ask(&mut self, ask: &Question, limit: Duration, interrupt: &Interrupt) -> Result<Answer, Failure> {
         self.tell(ask)?;
-        self.answer(limit)
+        self.answer(limit, interrupt)
     }
 
     /// As [`Connection::ask`], of what begins something long: a wish to stop ends the wait, and with
@@ -227,39 +231,45 @@ impl Connection {
         limit: Duration,
         interrupt: &Interrupt,
     ) -> Result<Answer, Failure> {
-        self.ask_and_watch(ask, limit, |connection| match interrupt.is_raised() {
-            true => Err(Failure::Lost(format!("{}: stopped by a signal", connection.target))),
+        self.tell(ask)?;
+        self.wait_and_watch(limit, |connection| match interrupt.is_raised() {
+            true => Err(connection.stopped()),
             false => Ok(()),
         })
     }
 
     /// As [`Connection::ask`], of what takes the time of a device and must come to its end: a wish
-    /// to stop is told to the agent, which then waits for no device.
+    /// to stop is told to the agent, which then waits for no device, and has [`HURRY_LIMIT`].
     pub fn ask_and_hurry(
         &mut self,
         ask: &Question,
         limit: Duration,
         interrupt: &Interrupt,
     ) -> Result<Answer, Failure> {
-        let mut is_told = false;
-        self.ask_and_watch(ask, limit, |connection| match interrupt.is_raised() && !is_told {
-            true => {
-                is_told = true;
+        let mut told: Option<Instant> = None;
+        self.tell(ask)?;
+        self.wait_and_watch(limit, |connection| match told {
+            None if interrupt.is_raised() => {
+                told = Some(Instant::now());
                 connection.tell(&Question::Stop)
             }
-            false => Ok(()),
+            Some(since) if since.elapsed() > HURRY_LIMIT => Err(connection.stopped()),
+            _ => Ok(()),
         })
     }
 
-    /// As [`Connection::ask`]; as long as nothing comes, `watch` is called again and again, and ends
+    /// That the user wants to stop, and nothing is waited for any more.
+    fn stopped(&self) -> Failure {
+        Failure::Lost(format!("{}: stopped by a signal", self.target))
+    }
+
+    /// Waits for an answer; as long as nothing comes, `watch` is called again and again, and ends
     /// the wait by an error.
-    fn ask_and_watch(
+    fn wait_and_watch(
         &mut self,
-        ask: &Question,
         limit: Duration,
         mut watch: impl FnMut(&mut Connection) -> Result<(), Failure>,
     ) -> Result<Answer, Failure> {
-        self.tell(ask)?;
         let begin = Instant::now();
         loop {
             match self.hear(GLANCE)? {
@@ -272,10 +282,14 @@ impl Connection {
         }
     }
 
-    /// The next answer.
-    pub fn answer(&mut self, limit: Duration) -> Result<Answer, Failure> {
-        let heard = self.hear(limit)?;
-        self.answered(heard, limit)
+    /// The next answer, as [`Connection::ask`] waits for it.
+    pub fn answer(&mut self, limit: Duration, interrupt: &Interrupt) -> Result<Answer, Failure> {
+        let mut stopped: Option<Instant> = None;
+        self.wait_and_watch(limit, |connection| {
+            let is_over =
+                interrupt.is_raised() && stopped.get_or_insert_with(Instant::now).elapsed() > STOP_LIMIT;
+            if is_over { Err(connection.stopped()) } else { Ok(()) }
+        })
     }
 
     /// What came within `limit`, if it is an answer.
@@ -422,14 +436,11 @@ fn keep(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    use super::*;
-
+#[allow(clippy::unwrap_used, reason = "for tests")]
+impl Connection {
     /// A line to a script in the place of an agent.
-    fn to(script: &str) -> Connection {
-        let mut command = Command::new("sh");
+    pub fn to(script: &str) -> Connection {
+        let mut command = std::process::Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -446,6 +457,15 @@ mod tests {
             _beats: channel().0,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(script: &str) -> Connection {
+        Connection::to(script)
+    }
 
     #[track_caller]
     fn is_lost(failure: &Failure, words: &str) {
@@ -458,8 +478,8 @@ mod tests {
     fn an_agent_that_only_says_that_it_lives_is_given_up() {
         let mut flood = to("exec yes '\"beat\"'");
         let limit = Duration::from_millis(300);
-        is_lost(&flood.ask(&Question::Floor, limit).unwrap_err(), "has not answered");
         let interrupt = Interrupt::new();
+        is_lost(&flood.ask(&Question::Floor, limit, &interrupt).unwrap_err(), "has not answered");
         interrupt.raise();
         let stopped = flood.ask_unless_stopped(&Question::Doctor, limit * 1000, &interrupt);
         is_lost(&stopped.unwrap_err(), "stopped by a signal");
@@ -477,9 +497,23 @@ mod tests {
             ("read asked; exit 3", "ended with exit status: 3"),
             (&*long, "no answer"),
         ] {
-            let failure = to(script).ask(&Question::Floor, limit).unwrap_err();
+            let failure = to(script).ask(&Question::Floor, limit, &Interrupt::new()).unwrap_err();
             is_lost(&failure, words);
         }
+    }
+
+    /// One that lived and answered nothing was waited for its two minutes after Ctrl-C.
+    #[test]
+    fn whoever_wants_to_stop_does_not_wait_for_an_answer_that_does_not_come() {
+        let (interrupt, begin) = (Interrupt::new(), Instant::now());
+        interrupt.raise();
+        let failure = to("read asked; exec sleep 600").ask(&Question::Floor, STOP_LIMIT * 100, &interrupt);
+        is_lost(&failure.unwrap_err(), "stopped by a signal");
+        assert!(begin.elapsed() >= STOP_LIMIT && begin.elapsed() < STOP_LIMIT * 10, "{:?}", begin.elapsed());
+        // What does come is taken.
+        let mut quick = to("read asked; echo '{\"floor\":{\"ns\":7}}'; read end");
+        let answer = quick.ask(&Question::Floor, STOP_LIMIT, &interrupt);
+        assert!(matches!(answer, Ok(Answer::Floor { ns: Some(7) })), "{answer:?}");
     }
 
     /// The whole of it, up to 1 MiB, was the message of the failed run: a precision cuts nothing

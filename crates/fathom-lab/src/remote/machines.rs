@@ -12,9 +12,10 @@ use super::target::Target;
 use super::world::Remote;
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
+use crate::machine_state::MachineState;
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, Local, MachineLoad, MountedStack, Observations, WorkError, World};
-use crate::store::{CutFinding, TraceRecord};
+use crate::store::{CutFinding, TraceRecord, Warning};
 
 /// One machine.
 #[derive(Debug)]
@@ -43,11 +44,15 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// Connects to each of them.
+    /// Connects to each of them; what the user is to know meanwhile goes to `tell`.
     ///
     /// # Errors
     /// In words: which one is not there, and why.
-    pub fn connect(targets: &[Target], interrupt: &Interrupt) -> Result<Machines, String> {
+    pub fn connect(
+        targets: &[Target],
+        interrupt: &Interrupt,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Machines, String> {
         let mut all = Vec::new();
         for target in targets {
             let kind = match target {
@@ -55,7 +60,7 @@ impl Machines {
                     let local = Local::new(PathBuf::new(), interrupt.clone());
                     Kind::Local(Box::new(local.map_err(|error| format!("this program's own path: {error}"))?))
                 }
-                other => Kind::Remote(Box::new(Remote::connect(other, interrupt.clone())?)),
+                other => Kind::Remote(Box::new(Remote::connect(other, interrupt.clone(), tell)?)),
             };
             all.push((target.to_string(), kind));
         }
@@ -69,15 +74,6 @@ impl Machines {
                 local.work_in(directory.clone());
             }
         }
-    }
-
-    /// What there is to say to the user since it was asked last.
-    pub fn notes(&mut self) -> Vec<String> {
-        let of = |kind: &mut Kind| match kind {
-            Kind::Remote(remote) => remote.notes(),
-            Kind::Local(_) => Vec::new(),
-        };
-        self.all.iter_mut().flat_map(|(_, kind)| of(kind)).collect()
     }
 
     fn now(&mut self) -> Result<&mut dyn World, String> {
@@ -178,8 +174,12 @@ impl World for Machines {
         self.now().map_or_else(|_| MachineLoad::default(), |world| world.machine_load())
     }
 
-    fn condition(&mut self) -> Vec<String> {
-        self.now().map_or_else(|_| Vec::new(), |world| world.condition())
+    fn state(&mut self) -> MachineState {
+        self.now().map_or_else(|_| MachineState::default(), |world| world.state())
+    }
+
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
+        self.now().map_or_else(|_| (MachineState::default(), Vec::new()), |world| world.condition())
     }
 
     fn interrupted(&mut self) -> bool {

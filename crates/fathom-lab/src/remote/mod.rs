@@ -10,6 +10,7 @@
 //! machine, so that nothing stays there whatever becomes of the connection.
 
 pub mod agent;
+mod allowance;
 mod connection;
 mod files;
 mod machines;

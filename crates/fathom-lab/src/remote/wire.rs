@@ -18,13 +18,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
 use crate::event::WorkerRequest;
+use crate::machine_state::MachineState;
 use crate::plan::Needs;
 use crate::schedule::MachineLoad;
-use crate::store::{BlockRow, TraceRecord};
+use crate::store::{BlockRow, TraceRecord, Warning};
 
 /// The version of [`Question`] and [`Answer`]; the program is pushed by its content, so that both
 /// sides are one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// How often each side says that it lives.
 pub const BEAT: Duration = Duration::from_secs(20);
@@ -90,6 +91,8 @@ pub enum Question {
     Down,
     /// [`World::machine_load`](crate::schedule::World::machine_load).
     MachineLoad,
+    /// [`World::state`](crate::schedule::World::state).
+    State,
     /// [`World::condition`](crate::schedule::World::condition).
     Condition,
     /// Replays a trace outside of any experiment: lines of its output as raw lines, then
@@ -210,10 +213,14 @@ pub enum Answer {
     },
     /// Of [`Question::MachineLoad`].
     MachineLoad(MachineLoad),
+    /// Of [`Question::State`].
+    State(MachineState),
     /// Of [`Question::Condition`].
     Condition {
-        /// Each a warning.
-        remarks: Vec<String>,
+        /// What it is like.
+        state: MachineState,
+        /// What about it makes times doubtful.
+        remarks: Vec<Warning>,
     },
     /// The end of [`Question::Replay`].
     Replayed {

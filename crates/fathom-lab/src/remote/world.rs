@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fathom_device::{RequestTimes, Statistics, text_of};
+use fathom_device::{RequestTimes, SERVED_MAX, Statistics, text_of};
 use fathom_ground::command::shell_line;
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackSpec};
 use serde_json::Value as Json;
 
+use super::allowance::Allowance;
 use super::connection::{Connection, Failure, ProgramOutput};
 use super::files::{Content, plain_name, push};
 use super::processor::processor_of;
@@ -19,9 +20,10 @@ use super::target::Target;
 use super::wire::{Answer, Question};
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
+use crate::machine_state::MachineState;
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, WorkError, World};
-use crate::store::{CutFinding, TraceRecord};
+use crate::store::{CutFinding, TraceRecord, Warning};
 
 /// How long what needs no device may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
@@ -30,6 +32,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 const STACK_LIMIT: Duration = Duration::from_secs(1800);
 /// How long a run may be past its own time limit before the agent is given up.
 const WORK_GRACE: Duration = Duration::from_secs(120);
+/// How long a replay may go on after it was told to end: its agent kills it after ten seconds.
+const REPLAY_GRACE: Duration = Duration::from_secs(30);
 /// How often the wish to stop is looked at.
 const GLANCE: Duration = Duration::from_millis(50);
 /// Pauses before a connection that was lost is tried again.
@@ -39,6 +43,8 @@ const LIBRARY: &str = "library";
 
 /// The setting of an engine that is an extension of SQLite, likewise.
 const EXTENSION: &str = "extension";
+/// The workloads with a parameter that names a file.
+const FILES: [(&str, &str); 2] = [("trace", "file"), ("mobibench-file", "calls")];
 /// A library that is there already.
 pub const REMOTE_FILE: &str = "remote:";
 
@@ -57,21 +63,26 @@ pub struct Remote {
     script: String,
     /// Files that lie there, by their path here.
     pushed: HashMap<PathBuf, (Content, String)>,
+    /// What may come of the run under way.
+    allowance: Allowance,
     /// The connection was lost and does not come back.
     is_given_up: bool,
-    /// What the user is told of while this is at work.
-    notes: Vec<String>,
 }
 
 impl Remote {
-    /// Connects: pushes this program if it is not there yet, and starts its agent.
+    /// Connects: pushes this program if it is not there yet, and starts its agent. What the user
+    /// is to know meanwhile goes to `tell` at once: a slow way takes minutes.
     ///
     /// # Errors
     /// In words: no connection, no program for that processor, no directory.
-    pub fn connect(target: &Target, interrupt: Interrupt) -> Result<Remote, String> {
+    pub fn connect(
+        target: &Target,
+        interrupt: Interrupt,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Remote, String> {
         let mut remote = Remote::unconnected(target.clone(), interrupt);
-        remote.begin()?;
-        remote.sweep();
+        remote.begin(tell)?;
+        remote.sweep().iter().for_each(|note| tell(note));
         Ok(remote)
     }
 
@@ -86,18 +97,13 @@ impl Remote {
             base: String::new(),
             script: String::new(),
             pushed: HashMap::new(),
+            allowance: Allowance::default(),
             is_given_up: false,
-            notes: Vec::new(),
         }
     }
 
-    /// What there is to say to the user since it was asked last.
-    pub fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
-    }
-
     /// Finds or brings a program that runs there, and starts its agent.
-    fn begin(&mut self) -> Result<(), String> {
+    fn begin(&mut self, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
         shell::check_cache()?;
         let own = fathom_ground::program::own_program()
             .map_err(|error| format!("this program's own path: {error}"))?;
@@ -114,7 +120,7 @@ impl Remote {
             let other = other?;
             let content = content(&other)?;
             let is_there = self.probe(&content)?.has_program;
-            return self.start(&(other, content), is_there).map_err(Failure::words);
+            return self.start(&(other, content), is_there, tell).map_err(Failure::words);
         }
         // This program is linked to the C library of this system: a board may have the same, and a
         // phone has not.
@@ -122,24 +128,29 @@ impl Remote {
         if !is_own_first && let Ok(other) = &other {
             let content = content(other)?;
             let is_there = self.probe(&content)?.has_program;
-            return self.start(&(other.clone(), content), is_there).map_err(Failure::words);
+            return self.start(&(other.clone(), content), is_there, tell).map_err(Failure::words);
         }
-        let started = self.start(&(own, own_content), probed.has_program);
+        let started = self.start(&(own, own_content), probed.has_program, tell);
         match (started, other) {
             // What its agent refused, another agent would refuse, too.
             (Err(Failure::Lost(_)), Ok(other)) if is_own_first && !self.interrupt.is_raised() => {
                 let content = content(&other)?;
                 let is_there = self.probe(&content)?.has_program;
-                self.start(&(other, content), is_there)
+                self.start(&(other, content), is_there, tell)
             }
             (started, _) => started,
         }
         .map_err(Failure::words)
     }
 
-    fn start(&mut self, (program, content): &(PathBuf, Content), is_there: bool) -> Result<(), Failure> {
+    fn start(
+        &mut self,
+        (program, content): &(PathBuf, Content),
+        is_there: bool,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), Failure> {
         if !is_there {
-            self.notes.push(format!(
+            tell(&format!(
                 "{}: pushing {} ({:.1} MB)",
                 self.target,
                 plain_name(program),
@@ -156,7 +167,7 @@ impl Remote {
         // The program for another processor may have been left from before an update of this one.
         let (there, here) = (connection.fathom(), crate::version::version());
         if there != here {
-            self.notes.push(format!(
+            tell(&format!(
                 "warning: {}: {} is Fathom {}, and this is {here}: it measures there, and the results say so",
                 self.target,
                 plain_name(program),
@@ -180,17 +191,18 @@ impl Remote {
         })
     }
 
-    fn sweep(&mut self) {
-        if let Ok(Answer::Swept { removed, failed }) = self.ask_unless_stopped(&Question::Sweep) {
-            let shown = |label: &String| fathom_output::shown(label);
-            let target = self.target.to_string();
-            self.notes.extend(
-                removed
-                    .iter()
-                    .map(|label| format!("{target}: removed what a killed run had left: {}", shown(label))),
-            );
-            self.notes.extend(failed.iter().map(|why| format!("warning: {target}: {}", shown(why))));
-        }
+    /// Removes what a run that was killed has left there; what that was, in words.
+    fn sweep(&mut self) -> Vec<String> {
+        let Ok(Answer::Swept { removed, failed }) = self.ask_unless_stopped(&Question::Sweep) else {
+            return Vec::new();
+        };
+        let target = self.target.to_string();
+        let shown = |label: &String| fathom_output::shown(label);
+        let removed = removed
+            .iter()
+            .map(|label| format!("{target}: removed what a killed run had left: {}", shown(label)));
+        let failed = failed.iter().map(|why| format!("warning: {target}: {}", shown(why)));
+        removed.chain(failed).collect()
     }
 
     /// Everything that `fathom doctor` says there, and the command that installs what packages
@@ -228,11 +240,30 @@ impl Remote {
         }
         words.extend(["--".into(), self.bring(file)?]);
         self.tell(&Question::Replay { words })?;
-        let mut is_told = false;
+        self.replayed(REPLAY_GRACE, on_line)
+    }
+
+    /// Hears a replay to its end. One that does not end within `grace` after it was told to is left
+    /// to its agent, which ends when this side has gone.
+    fn replayed(
+        &mut self,
+        grace: Duration,
+        on_line: &mut dyn FnMut(&[u8]),
+    ) -> Result<(Option<i32>, String), String> {
+        let mut told: Option<Instant> = None;
         loop {
-            if self.interrupt.is_raised() && !is_told {
+            if self.interrupt.is_raised() && told.is_none() {
                 self.tell(&Question::Stop)?;
-                is_told = true;
+                told = Some(Instant::now());
+            }
+            if told.is_some_and(|since| since.elapsed() > grace) {
+                self.let_go();
+                return Err(format!(
+                    "{}: stopped by a signal; its agent did not end the replay within {} s, and was left: what is there \
+                     still is removed when it ends, or by the next command for that machine",
+                    self.target,
+                    grace.as_secs()
+                ));
             }
             match self.hear(GLANCE)? {
                 ProgramOutput::Silence => {}
@@ -287,13 +318,19 @@ impl Remote {
         }
     }
 
+    /// Ends the connection to an agent that tells more than was asked.
+    fn too_much(&mut self, problem: &str) -> String {
+        self.let_go();
+        format!("{}: its agent {problem}", self.target)
+    }
+
     fn no_connection(&self) -> String {
         format!("the connection to {} was lost", self.target)
     }
 
     fn ask(&mut self, ask: &Question, limit: Duration) -> Result<Answer, String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
-        let answer = connection.ask(ask, limit);
+        let answer = connection.ask(ask, limit, &self.interrupt);
         answer.map_err(|failure| self.lost(failure))
     }
 
@@ -313,7 +350,7 @@ impl Remote {
 
     fn answer(&mut self) -> Result<Answer, String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
-        let answer = connection.answer(ANSWER_LIMIT);
+        let answer = connection.answer(ANSWER_LIMIT, &self.interrupt);
         answer.map_err(|failure| self.lost(failure))
     }
 
@@ -354,7 +391,8 @@ impl Remote {
             match Connection::open(&self.target, &script, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
-                    self.sweep();
+                    // Nobody is told of it in the middle of the runs.
+                    let _ = self.sweep();
                     return Ok(());
                 }
                 Err(again) => problem = again.words(),
@@ -399,10 +437,12 @@ impl Remote {
             }
         }
         let workload = &mut order.cell.workload;
-        if workload.name == "trace"
-            && let Some(Json::String(file)) = workload.params.get_mut("file")
-        {
-            *file = self.bring(Path::new(&file.clone()))?;
+        for (name, parameter) in FILES {
+            if workload.name == name
+                && let Some(Json::String(file)) = workload.params.get_mut(parameter)
+            {
+                *file = self.bring(Path::new(&file.clone()))?;
+            }
         }
         Ok(order)
     }
@@ -478,6 +518,7 @@ impl World for Remote {
             true => WorkError::Interrupted,
             false => failed(problem),
         })?;
+        self.allowance = Allowance::of(&order);
         let order = Box::new(order);
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.tell(&Question::Work { order, limit_ms }).map_err(failed)?;
@@ -504,7 +545,13 @@ impl World for Remote {
             match heard {
                 ProgramOutput::Silence => {}
                 ProgramOutput::Raw(line) => match serde_json::from_slice(&line) {
-                    Ok(event) => on_event(event),
+                    // It is shown, and not kept.
+                    Ok(event @ Event::Progress { .. }) => on_event(event),
+                    Ok(event) => {
+                        let taken = self.allowance.take(line.len());
+                        taken.map_err(|problem| failed(self.too_much(&problem)))?;
+                        on_event(event);
+                    }
                     Err(error) => {
                         self.let_go();
                         return Err(failed(format!("{}: what came is no event: {error}", self.target)));
@@ -538,7 +585,11 @@ impl World for Remote {
         let mut all = Vec::new();
         loop {
             match answer {
-                Answer::Blocks { rows } => all.extend(rows),
+                Answer::Blocks { rows } => {
+                    let allowed = self.allowance.requests(all.len() + rows.len());
+                    allowed.map_err(|problem| self.too_much(&problem))?;
+                    all.extend(rows);
+                }
                 Answer::Traced { trace } => {
                     return Ok(trace.map(|trace| TraceRecord { rows: all, ..*trace }));
                 }
@@ -570,6 +621,12 @@ impl World for Remote {
                 // A stack has two devices at most; no number makes a list as long as it likes.
                 Answer::Operations { device: device @ ..2, served } => {
                     all.resize_with(all.len().max(device + 1), Vec::new);
+                    if all.get(device).map_or(0, Vec::len) + served.len() > SERVED_MAX {
+                        let problem = format!(
+                            "tells of more than {SERVED_MAX} operations of a device, which keeps no more: it was left"
+                        );
+                        return Err(self.too_much(&problem));
+                    }
                     if let Some(list) = all.get_mut(device) {
                         list.extend(served);
                     }
@@ -611,10 +668,17 @@ impl World for Remote {
         }
     }
 
-    fn condition(&mut self) -> Vec<String> {
+    fn state(&mut self) -> MachineState {
+        match self.ask(&Question::State, ANSWER_LIMIT) {
+            Ok(Answer::State(state)) => state,
+            _ => MachineState::default(),
+        }
+    }
+
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
         match self.ask(&Question::Condition, ANSWER_LIMIT) {
-            Ok(Answer::Condition { remarks }) => remarks,
-            _ => Vec::new(),
+            Ok(Answer::Condition { state, remarks }) => (state, remarks),
+            _ => (MachineState::default(), Vec::new()),
         }
     }
 
@@ -646,5 +710,71 @@ mod tests {
         assert!(matches!(worked(), Err(WorkError::Failed(why)) if why.contains("/nonexistent/app.trace")));
         interrupt.raise();
         assert_eq!(worked(), Err(WorkError::Interrupted));
+    }
+
+    /// A recording of file calls was looked for there, by its path here.
+    #[test]
+    fn each_file_that_a_workload_names_is_brought() {
+        for (name, parameter) in FILES {
+            let kind = fathom_workload::workload_named(name).unwrap();
+            assert!(kind.parameters.iter().any(|known| known.name == parameter), "{name}: {parameter}");
+            let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+            let workload = json!({"name": name, parameter: "/nonexistent/app.file"});
+            let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
+            let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
+            let problem = remote.order_there(&serde_json::from_value(order).unwrap()).unwrap_err();
+            assert!(problem.starts_with("/nonexistent/app.file: "), "{problem}");
+        }
+    }
+
+    /// "pushing" was told when it had been pushed, after minutes of silence over a slow way, and
+    /// not at all where that failed.
+    #[test]
+    fn what_is_to_be_known_is_told_before_it_is_done() {
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("fathom-aarch64");
+        std::fs::write(&program, "not pushed").unwrap();
+        let content = Content::of(&program).unwrap();
+        // Gone before it is pushed.
+        std::fs::remove_file(&program).unwrap();
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+        let mut told = Vec::new();
+        let started = remote.start(&(program, content), false, &mut |note| told.push(note.to_owned()));
+        assert!(matches!(started, Err(Failure::Refused(_))), "{started:?}");
+        assert_eq!(told, ["ssh:board: pushing fathom-aarch64 (0.0 MB)"]);
+    }
+
+    /// A machine that told without an end filled the memory of this one.
+    #[test]
+    fn a_run_that_tells_more_than_was_asked_ends_with_why() {
+        let script = "read order; x=$(head -c 500000 /dev/zero | tr '\\0' x); \
+                      while echo \">{\\\"event\\\":\\\"verified\\\",\\\"check\\\":\\\"$x\\\"}\"; do :; done";
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+        remote.connection = Some(Connection::to(script));
+        let workload = json!({"name": "mobibench-sql", "transactions": 10});
+        let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
+        let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
+        let order: WorkerRequest = serde_json::from_value(order).unwrap();
+        let mut heard = 0;
+        let worked = remote.work(&order, Duration::from_secs(600), &mut |_| heard += 1);
+        let Err(WorkError::Failed(why)) = worked else { panic!("{worked:?}") };
+        assert!(why.contains("its agent tells more than a run of at most 30 executions"), "{why}");
+        assert!(remote.connection.is_none() && (100..200).contains(&heard), "{heard}");
+    }
+
+    /// What happened: a replay whose agent lived and hung was waited for without an end after
+    /// Ctrl-C; so was one that talked on.
+    #[test]
+    fn a_replay_that_does_not_end_is_left_after_the_wish_to_stop() {
+        for script in ["while echo '\"beat\"'; do sleep 1; done", "exec yes '>line'"] {
+            let interrupt = Interrupt::new();
+            let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), interrupt.clone());
+            remote.connection = Some(Connection::to(script));
+            interrupt.raise();
+            let begin = Instant::now();
+            let left = remote.replayed(Duration::from_secs(1), &mut |_| {}).unwrap_err();
+            assert!(left.contains("stopped by a signal") && left.contains("was left"), "{left}");
+            assert!(remote.connection.is_none() && begin.elapsed() < REPLAY_GRACE, "{:?}", begin.elapsed());
+        }
     }
 }

@@ -116,6 +116,7 @@ mod tests {
         use fathom_stack::StackRecord;
         use fathom_workload::sample::PhaseSummary;
 
+        use crate::machine_state::Conditions;
         use crate::store::{RunRecord, RunRow, RunStatus};
 
         /// A run of one transaction that took so long.
@@ -141,6 +142,7 @@ mod tests {
                 failure: None,
                 load: None,
                 devices: Vec::new(),
+                conditions: Conditions::default(),
             };
             let phase = PhaseSummary {
                 phase: "insert".into(),

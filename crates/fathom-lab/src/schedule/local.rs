@@ -7,6 +7,7 @@ mod machine;
 mod pace;
 mod process;
 mod programs;
+mod state;
 mod sysfs;
 
 use std::collections::BTreeMap;
@@ -23,17 +24,18 @@ use fathom_stack::blocks::{BlockTrace, TraceError};
 use fathom_stack::{Capability, Stack, StackSpec, Stacks};
 use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
+use fathom_workload::sample::WarningKind;
 
 pub use interrupt::Interrupt;
 pub use machine::environment;
-use pace::Pace;
 
 use super::counted::{self, DeviceCounts};
 use super::{MachineLoad, MountedStack, Observations, WorkError, World};
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
+use crate::machine_state::MachineState;
 use crate::plan::{Machine, Needs, PlannedCell};
-use crate::store::{CutFinding, TraceRecord};
+use crate::store::{CutFinding, TraceRecord, Warning};
 
 /// Writes of one floor probe: enough for a steady median, and two seconds on a device that needs 20
 /// ms for one.
@@ -53,8 +55,8 @@ pub struct Local {
     trace: Option<Tracing>,
     /// What the modelled devices had counted when the trace began.
     counted: DeviceCounts,
-    /// What the processors might do when the last worker was started.
-    pace: Option<Pace>,
+    /// What it was like when its state was asked last: just before a worker is started.
+    begin: Option<MachineState>,
     cpus: Vec<usize>,
 }
 
@@ -92,7 +94,7 @@ impl Local {
             ups: 0,
             trace: None,
             counted: DeviceCounts::default(),
-            pace: None,
+            begin: None,
             cpus,
         }
     }
@@ -204,7 +206,6 @@ impl World for Local {
         let Some((program, arguments)) = self.worker.split_first() else {
             return Err(WorkError::Failed("there is no worker to start".into()));
         };
-        self.pace = Some(Pace::here());
         if let Some(guest) = self.stack.as_mut().and_then(Stack::guest) {
             let here: Vec<usize> =
                 self.cpus.iter().copied().filter(|cpu| Some(*cpu) != guest.cpu()).collect();
@@ -337,12 +338,18 @@ impl World for Local {
         machine::machine_load(self.cpus.len())
     }
 
-    fn condition(&mut self) -> Vec<String> {
-        // First: the programs that are asked take seconds, in which a machine cools.
-        let slower = self.pace.take().and_then(|before| Pace::here().slower_since(&before));
-        let mut remarks = condition::Condition::here().remarks();
-        remarks.extend(slower);
-        remarks
+    fn state(&mut self) -> MachineState {
+        let state = state::here();
+        self.begin = Some(state.clone());
+        state
+    }
+
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
+        let found = condition::Condition::here();
+        let mut remarks = found.remarks();
+        let slower = self.begin.take().and_then(|begin| pace::slower(&begin, &found.state));
+        remarks.extend(slower.map(|text| Warning { kind: WarningKind::Noise, text }));
+        (found.state, remarks)
     }
 
     fn interrupted(&mut self) -> bool {

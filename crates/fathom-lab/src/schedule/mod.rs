@@ -22,13 +22,13 @@ use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
-use fathom_workload::sample::WarningKind;
 
 use crate::cell::Cell;
 use crate::event::{Event, PROTOCOL, WorkerRequest};
+use crate::machine_state::MachineState;
 use crate::plan::{Needs, Plan, PlannedCell, PlannedRun};
 use crate::remote::LOCAL;
-use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Writer};
+use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Warning, Writer};
 use fathom_random::derive_seed;
 
 pub use ending::{COVERAGE_WHEN_STOPPED, EarlyEnd, Ending, Precision};
@@ -146,10 +146,15 @@ pub trait World {
     fn down(&mut self) -> Result<(), String>;
     /// What the machine is doing just now.
     fn machine_load(&mut self) -> MachineLoad;
-    /// What about the machine makes times doubtful just now: it is hot, or its battery is empty. In
-    /// words.
-    fn condition(&mut self) -> Vec<String> {
-        Vec::new()
+    /// What its battery, temperature and clocks are just now, as the kernel's files tell it: before
+    /// a worker is started, which waits for it.
+    fn state(&mut self) -> MachineState {
+        MachineState::default()
+    }
+    /// The same with what its programs tell, after a worker has ended; and what about the machine
+    /// makes times doubtful: it is hot, or its battery is empty. In words.
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
+        (MachineState::default(), Vec::new())
     }
     /// Whether no further run is to be begun: the user wants to stop, or a machine is gone.
     fn interrupted(&mut self) -> bool;
@@ -489,6 +494,7 @@ fn on_stack(
         marks: is_kept && cell_threads_are_seen(&planned.cell),
     };
     let devices = world.devices().map_err(WorkError::Failed)?;
+    collector.begins(world.state());
     let before = world.machine_load();
     collector.machine_load(before);
     let start_ns = world.now_ns();
@@ -502,8 +508,10 @@ fn on_stack(
     collector.elapsed(world.now_ns().saturating_sub(start_ns));
     collector.stolen(before, world.machine_load());
     worked?;
-    for text in world.condition() {
-        collector.event(Event::Warning { kind: WarningKind::of_text(&text), text });
+    let (state, remarks) = world.condition();
+    collector.ends(state);
+    for Warning { kind, text } in remarks {
+        collector.event(Event::Warning { kind, text });
     }
     for (before, after) in devices.iter().zip(world.devices().map_err(WorkError::Failed)?) {
         collector.device(&after.since(before));

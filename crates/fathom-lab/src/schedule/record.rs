@@ -12,6 +12,7 @@ use super::machine_load::MachineLoad;
 use super::trace::Observations;
 use crate::event::Event;
 use crate::failure::FailureKind;
+use crate::machine_state::{Conditions, MachineState};
 use crate::model_time::models_of_run;
 use crate::plan::PlannedRun;
 use crate::recording::Recording;
@@ -57,6 +58,7 @@ impl Collector {
             steal_share: None,
             load: None,
             devices: Vec::new(),
+            conditions: Conditions::default(),
         };
         let record = RunRecord {
             row,
@@ -103,6 +105,16 @@ impl Collector {
                 FLOOR_TOO_FAST_NS / 1000
             ));
         }
+    }
+
+    /// What the machine was like before the worker was started.
+    pub fn begins(&mut self, state: MachineState) {
+        self.record.row.conditions.begin = state;
+    }
+
+    /// And after it has ended.
+    pub fn ends(&mut self, state: MachineState) {
+        self.record.row.conditions.end = state;
     }
 
     pub fn machine_load(&mut self, machine_load: MachineLoad) {

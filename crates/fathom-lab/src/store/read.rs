@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::experiment::Experiment;
 use crate::failure::FailureKind;
+use crate::machine_state::Conditions;
 use crate::model_time::PhaseModel;
 use crate::naming::entitle;
 use crate::recording::Recording;
@@ -633,6 +634,11 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             Ok(_) => from_optional_json(row, "device")?.map_or_else(Vec::new, Devices::all),
             // Until version 3 there was no such column.
             Err(_) => Vec::new(),
+        },
+        conditions: match row.as_ref().column_index("conditions") {
+            Ok(_) => from_optional_json(row, "conditions")?.unwrap_or_default(),
+            // Until version 12 there was no such column.
+            Err(_) => Conditions::default(),
         },
     })
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
 use crate::failure::FailureKind;
+use crate::machine_state::Conditions;
 use crate::model_time::PhaseModel;
 
 /// The experiment that was run: one per results file.
@@ -138,6 +139,9 @@ pub struct RunRow {
     /// How the run used its modelled devices (the file system's, then its external log's) and how
     /// well they kept their models' times.
     pub devices: Vec<DeviceUse>,
+    /// Battery, temperature and clocks of the machine before and after it; files of versions before
+    /// 13 know nothing of them.
+    pub conditions: Conditions,
 }
 
 /// A phase of a run.

@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 12 (PRAGMA user_version = 12),
+-- results.db: everything one `fathom run` measured, raw. Version 13 (PRAGMA user_version = 13),
 -- journal_mode = WAL, PRAGMA application_id = 0x4641544D ('FATM'). Times are nanoseconds unless the
 -- name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -52,6 +52,8 @@ CREATE TABLE run (
                                         -- how it kept its model's times; NULL = none. Version 4:
                                         -- the first device's alone, no array
   failure TEXT,                         -- of a failed run (version 12): whose fault it is, see failure.rs; NULL = by the message's words
+  conditions TEXT,                      -- battery, temperature, clocks before and after (version 13): Conditions as JSON, see machine_state.rs;
+                                        -- NULL = the machine does not tell
   UNIQUE (cell, block)
 );
 

@@ -17,6 +17,7 @@ use fathom_workload::spec::{Durability, EngineSpec, WorkloadSpec};
 use super::*;
 use crate::cell::Cell;
 use crate::failure::FailureKind;
+use crate::machine_state::{Conditions, MachineState, ProcessorClocks};
 use crate::model_time::{Basis, PhaseModel};
 use crate::recording::Recording;
 
@@ -121,6 +122,24 @@ fn trace() -> TraceRecord {
     }
 }
 
+/// A phone that is charged, and got warm.
+fn conditions() -> Conditions {
+    let at = |temperature_mc, limit_khz| MachineState {
+        battery_percent: Some(80),
+        is_on_battery: Some(false),
+        zone: Some("soc".into()),
+        temperature_mc: Some(temperature_mc),
+        clocks: vec![ProcessorClocks {
+            cpus: vec![0, 7],
+            governor: Some("schedutil".into()),
+            limit_khz: Some(limit_khz),
+            now_khz: Some((300_000, limit_khz)),
+        }],
+        ..MachineState::default()
+    };
+    Conditions { begin: at(38_500, 2_841_600), end: at(61_200, 1_900_800) }
+}
+
 fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
     RunRecord {
         row: RunRow {
@@ -151,6 +170,7 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
                 DeviceUse { timed: 7, late: 1, model_ns: 1000, measured_ns: 1100, ..DeviceUse::default() },
                 DeviceUse { timed: 3, ..DeviceUse::default() },
             ],
+            conditions: conditions(),
         },
         durability: Some(Durability::PowerCutAllButLast),
         phases: vec![PhaseSummary {
@@ -441,12 +461,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 13; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 14; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 13; this Fathom reads up to version 12. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 14; this Fathom reads up to version 13. Use the Fathom that wrote it, or a newer one"
     );
 }
 
@@ -697,6 +717,34 @@ fn a_full_disk_of_earlier_results_is_told_from_one_that_failed() {
     }
 }
 
+/// Version 12 had all but the state of the machine: its runs know nothing of that, also in its
+/// excerpt, and nothing is wrong with them.
+#[test]
+fn results_of_version_12_are_read_without_the_state_of_the_machine() {
+    let place = place();
+    assert!(filled(&place).runs.iter().all(|run| run.conditions == conditions()));
+    let db = rusqlite::Connection::open(&place.file).unwrap();
+    db.execute_batch("ALTER TABLE run DROP COLUMN conditions; PRAGMA user_version = 12").unwrap();
+    let altered = Results::load(&place.file).unwrap_err();
+    assert!(matches!(altered, StoreError::Altered { .. }), "{altered}");
+    for run in [1, 2] {
+        super::checksum::store_run(&db, run).unwrap();
+    }
+    super::checksum::store_head(&db).unwrap();
+    drop(db);
+    let results = Results::load(&place.file).unwrap();
+    assert!(results.runs.iter().all(|run| !run.conditions.is_known()));
+    let mut excerpt = Vec::new();
+    results.excerpt(&mut excerpt).unwrap();
+    let file = place.file.with_extension("zst");
+    std::fs::write(&file, excerpt).unwrap();
+    let small = Results::load(&file).unwrap();
+    assert_eq!((small.version, small.runs.len()), (VERSION, 2));
+    assert!(small.runs.iter().all(|run| !run.conditions.is_known()));
+    let error = Writer::resume(results).unwrap_err();
+    assert!(matches!(error, StoreError::Older { found: 12, .. }), "{error}");
+}
+
 /// Version 11 had all but the kinds of failures and warnings: they are found by the words, also of
 /// its excerpt.
 #[test]
@@ -705,7 +753,7 @@ fn results_of_version_11_are_read_with_kinds_by_their_words() {
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
     db.execute_batch(
-        "ALTER TABLE run DROP COLUMN failure; ALTER TABLE warning DROP COLUMN kind;
+        "ALTER TABLE run DROP COLUMN failure; ALTER TABLE run DROP COLUMN conditions; ALTER TABLE warning DROP COLUMN kind;
          UPDATE run SET message = 'engine sqlite: COMMIT: disk I/O error' WHERE id = 2;
          UPDATE warning SET text = 'caches were not cold: no' WHERE run = 1; PRAGMA user_version = 11",
     )

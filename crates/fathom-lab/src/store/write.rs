@@ -289,8 +289,8 @@ impl Writer {
         )?;
         transaction.execute(
             "INSERT INTO run (cell, block, position, seed, status, message, started_ms, elapsed_ns, engine, parameters,
-               stack, floor_ns, max_rss_bytes, involuntary_switches, steal_share, load, device, failure)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+               stack, floor_ns, max_rss_bytes, involuntary_switches, steal_share, load, device, failure, conditions)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 row.cell,
                 row.block,
@@ -313,6 +313,7 @@ impl Writer {
                 row.load,
                 (!row.devices.is_empty()).then(|| json(&row.devices)),
                 row.failure.map(|failure| word(&failure)),
+                row.conditions.is_known().then(|| json(&row.conditions)),
             ],
         )?;
         let run = transaction.last_insert_rowid();

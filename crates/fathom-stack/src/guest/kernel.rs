@@ -96,6 +96,13 @@ impl Kernel {
         fs::remove_dir_all(&path).map(|()| Some(path))
     }
 
+    /// The name of everything that goes into the kernel of this version of Fathom: the directory in
+    /// which it is kept. Another recipe is another kernel, for which nobody looks.
+    #[must_use]
+    pub fn recipe() -> String {
+        recipe()
+    }
+
     /// `guest kernel 6.12.117-fathom (user-mode Linux)`.
     #[must_use]
     pub fn title(&self) -> String {

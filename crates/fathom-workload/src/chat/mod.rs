@@ -51,6 +51,11 @@ pub static KIND: WorkloadKind = WorkloadKind {
     needs: |_| None,
     abscissa: "columns",
     one_thread: |_| true,
+    samples: |params| {
+        let (selects, writes) = (message::COLUMN_NAMES.len() as u64 + 2, 4);
+        let queries = params.count("queries").saturating_mul(selects);
+        queries.saturating_add(params.count("writes").saturating_mul(writes))
+    },
     create,
 };
 

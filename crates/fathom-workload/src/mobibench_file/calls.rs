@@ -31,7 +31,7 @@ use fathom_random::Random;
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// Calls that become samples.
-const SAMPLES_MAX: usize = 1 << 18;
+pub(super) const SAMPLES_MAX: usize = 1 << 18;
 
 /// The workload, its parameters checked.
 pub struct RecordedCalls {

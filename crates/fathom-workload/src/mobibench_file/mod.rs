@@ -60,6 +60,13 @@ pub static KIND: WorkloadKind = WorkloadKind {
     needs: |_| None,
     abscissa: "",
     one_thread: |params| params.count("threads") == 1,
+    samples: |params| match params.is_set("calls") {
+        true => calls::SAMPLES_MAX as u64,
+        false => {
+            let records = params.count("file_kib") / params.count("record_kib").max(1);
+            records.saturating_mul(params.texts("accesses").len() as u64)
+        }
+    },
     create,
 };
 

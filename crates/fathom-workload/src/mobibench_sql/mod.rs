@@ -56,6 +56,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     needs: |_| None,
     abscissa: "",
     one_thread: |params| params.count("threads") == 1,
+    samples: |params| params.count("transactions").saturating_mul(Operation::NAMES.len() as u64),
     create,
 };
 

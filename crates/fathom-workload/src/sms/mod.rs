@@ -39,6 +39,8 @@ pub static KIND: WorkloadKind = WorkloadKind {
     abscissa: "threads",
     // However many clients there are: a store has threads of its own, or a server.
     one_thread: |_| false,
+    // Its figures are of whole phases.
+    samples: |_| 0,
     create,
 };
 

@@ -72,6 +72,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     abscissa: "",
     // A trace's threads take turns, in the order in which its calls returned.
     one_thread: |_| true,
+    samples: |_| SAMPLES_MAX as u64,
     create,
 };
 

@@ -58,6 +58,12 @@ pub static KIND: WorkloadKind = WorkloadKind {
     needs: |_| None,
     abscissa: "rows",
     one_thread: |_| true,
+    samples: |params| {
+        // All rows may close the list of ranges.
+        let ranges = params.integers("ranges").len() as u64 + 1;
+        let points = params.count("points").saturating_mul(3);
+        points.saturating_add(params.count("range_repeats").saturating_mul(ranges * 2))
+    },
     create,
 };
 

@@ -124,6 +124,9 @@ pub enum StackAction {
         /// Remove it, and what a build that was stopped has left
         #[arg(long, conflicts_with_all = ["source", "jobs"])]
         remove: bool,
+        /// Say the name of its recipe, which is that of its directory in the cache; build nothing
+        #[arg(long, conflicts_with_all = ["source", "jobs", "remove"])]
+        recipe: bool,
     },
     /// Age a stack's file system: fill it and delete files, round by round, until its free space is
     /// in pieces

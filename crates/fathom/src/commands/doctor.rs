@@ -64,8 +64,8 @@ fn found(asked: &Doctor) -> Result<(Vec<Capability>, Option<String>), Error> {
     };
     let interrupt = Interrupt::new();
     super::stop_on_signals(&interrupt)?;
-    let mut remote = Remote::connect(machine, interrupt).map_err(Error::failed)?;
-    super::tell_notes(&remote.notes());
+    let connected = Remote::connect(machine, interrupt, &mut super::tell_note);
+    let mut remote = connected.map_err(Error::failed)?;
     let (mut capabilities, packages) = remote.doctor().map_err(Error::failed)?;
     for capability in &mut capabilities {
         capability.remedy = remedy_there(machine, &capability.remedy);

@@ -44,9 +44,9 @@ pub fn quoted(word: &str) -> String {
     fathom_ground::command::shell_line([word])
 }
 
-/// Tells what another machine had to say.
-pub fn tell_notes(notes: &[String]) {
-    notes.iter().for_each(|note| tell!("{note}"));
+/// Tells what there is to know of another machine.
+pub fn tell_note(note: &str) {
+    tell!("{note}");
 }
 
 /// What every command gives.

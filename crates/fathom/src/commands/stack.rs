@@ -37,6 +37,10 @@ pub fn run(asked: &Stack) -> super::Result {
         }
         StackAction::Down { name: None, leftovers, .. } => down_all(*leftovers),
         StackAction::Kernel { remove: true, .. } => remove_kernel(),
+        StackAction::Kernel { recipe: true, .. } => {
+            say!("{}", Kernel::recipe());
+            Ok(Outcome::Good)
+        }
         StackAction::Kernel { source, jobs, .. } => {
             kernel(source.clone(), jobs.and_then(|job| usize::try_from(job).ok()))
         }

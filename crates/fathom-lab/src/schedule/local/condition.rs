@@ -8,8 +8,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fathom_workload::sample::WarningKind;
+
 use super::programs::Programs;
-use super::sysfs::{entries, text};
+use super::state;
+use crate::machine_state::MachineState;
+use crate::store::Warning;
 
 /// Below this a phone begins to save power (androidx.benchmark: 25 %).
 const BATTERY_LOW: u64 = 25;
@@ -41,16 +45,8 @@ const THROTTLED: [(u64, &str); 4] = [
 /// What was found; what is not known is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Condition {
-    /// Charge in percent, and whether it is being discharged.
-    pub battery: Option<(u64, bool)>,
-    /// The hottest zone: its type and millidegrees.
-    pub hottest: Option<(String, i64)>,
-    /// Current clock frequencies, lowest and highest of the processors, kHz.
-    pub frequencies_khz: Option<(u64, u64)>,
-    /// A Raspberry Pi's word on its supply and clock.
-    pub throttled: Option<u64>,
-    /// Android's thermal status, 0 none to 6 shutdown.
-    pub thermal_status: Option<u64>,
+    /// What each run keeps.
+    pub state: MachineState,
     /// Android's properties and settings, by the key under which results carry them.
     pub android: BTreeMap<String, String>,
     /// What the system's programs were asked and did not answer in time.
@@ -68,18 +64,13 @@ impl Condition {
 
     /// As `sys` and the programs in `android` and `board` tell it.
     fn of(sys: &Path, android: Option<&Path>, board: &Path, mut asked: Programs) -> Condition {
-        let mut found = Condition {
-            battery: battery(&sys.join("class/power_supply")),
-            hottest: hottest(&sys.join("class/thermal")),
-            frequencies_khz: frequencies(&sys.join("devices/system/cpu")),
-            throttled: text(sys.join("devices/platform/soc/soc:firmware/get_throttled"))
-                .or_else(|| asked.said(board, "vcgencmd", &["get_throttled"]))
-                .and_then(|word| {
-                    let digits = word.trim_start_matches("throttled=").trim_start_matches("0x");
-                    u64::from_str_radix(digits, 16).ok()
-                }),
-            ..Condition::default()
-        };
+        // First: the programs that are asked take seconds, in which a machine cools.
+        let mut state = state::of(sys);
+        if state.throttled.is_none() {
+            let said = asked.said(board, "vcgencmd", &["get_throttled"]);
+            state.throttled = said.and_then(|word| state::throttled(&word));
+        }
+        let mut found = Condition { state, ..Condition::default() };
         if let Some(programs) = android {
             found.ask_android(&mut |name, words| asked.said(programs, name, words));
         }
@@ -89,6 +80,23 @@ impl Condition {
 
     /// Asks Android's own programs; `said` gives what one of that name says to these words.
     fn ask_android(&mut self, said: &mut dyn FnMut(&str, &[&str]) -> Option<String>) {
+        // What moves is asked first.
+        if let Some(dump) = said("dumpsys", &["thermalservice"]) {
+            let status = dump.lines().find_map(|line| line.trim().strip_prefix("Thermal Status:"));
+            self.state.thermal_status = status.and_then(|word| word.trim().parse().ok());
+        }
+        if self.state.battery_percent.is_none()
+            && let Some(dump) = said("dumpsys", &["battery"])
+        {
+            let field =
+                |name: &str| dump.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim);
+            let level = field("level:").and_then(|word| word.parse().ok());
+            let is_powered = ["AC powered:", "USB powered:", "Wireless powered:", "Dock powered:"]
+                .iter()
+                .any(|name| field(name) == Some("true"));
+            self.state.battery_percent = level;
+            self.state.is_on_battery = level.map(|_| !is_powered);
+        }
         let properties = [
             ("android", "ro.build.version.release"),
             ("device", "ro.product.model"),
@@ -114,23 +122,19 @@ impl Condition {
             let dump = said("dumpsys", &["power"]).unwrap_or_default();
             let fixed =
                 dump.lines().find_map(|line| line.trim().strip_prefix("mFixedPerformanceModeEnabled="));
+            self.state.fixed_performance = fixed.and_then(|word| word.parse().ok());
             self.android.insert("fixed_performance".into(), fixed.unwrap_or(NOT_TOLD).to_owned());
         }
-        if let Some(dump) = said("dumpsys", &["thermalservice"]) {
-            let status = dump.lines().find_map(|line| line.trim().strip_prefix("Thermal Status:"));
-            self.thermal_status = status.and_then(|word| word.trim().parse().ok());
-        }
-        if self.battery.is_none()
-            && let Some(dump) = said("dumpsys", &["battery"])
-        {
-            let field =
-                |name: &str| dump.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim);
-            let level = field("level:").and_then(|word| word.parse().ok());
-            let is_powered = ["AC powered:", "USB powered:", "Wireless powered:"]
-                .iter()
-                .any(|name| field(name) == Some("true"));
-            self.battery = level.map(|percent| (percent, !is_powered));
-        }
+    }
+
+    /// Charge in percent, and whether it is being discharged.
+    fn battery(&self) -> Option<(u64, bool)> {
+        self.state.battery_percent.zip(self.state.is_on_battery)
+    }
+
+    /// The hottest zone: its type and millidegrees.
+    fn hottest(&self) -> Option<(&str, i64)> {
+        self.state.zone.as_deref().zip(self.state.temperature_mc)
     }
 
     /// What results carry of it.
@@ -143,30 +147,63 @@ impl Condition {
         };
         put(
             "battery",
-            self.battery.map(|(percent, is_used)| {
+            self.battery().map(|(percent, is_used)| {
                 format!("{percent} %, {}", if is_used { "discharging" } else { "charging or full" })
             }),
         );
         put(
             "temperature",
-            self.hottest
-                .as_ref()
+            self.hottest()
                 .map(|(zone, milli)| format!("{}.{} °C ({zone})", milli / 1000, (milli % 1000).abs() / 100)),
         );
         put(
             "frequencies",
-            self.frequencies_khz.map(|(low, high)| format!("{} to {} MHz", low / 1000, high / 1000)),
+            self.state.now_khz().map(|(low, high)| format!("{} to {} MHz", low / 1000, high / 1000)),
         );
-        put("throttled", self.throttled.map(|bits| format!("{bits:#x}")));
-        put("thermal_status", self.thermal_status.map(|status| status.to_string()));
+        put("throttled", self.state.throttled.map(|bits| format!("{bits:#x}")));
+        put("thermal_status", self.state.thermal_status.map(|status| status.to_string()));
         put("not_answered", (!self.unanswered.is_empty()).then(|| self.unanswered.join(", ")));
         all
     }
 
     /// What a reader must know, each a sentence.
-    pub fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self) -> Vec<Warning> {
+        let is = |key: &str, value: &str| self.has(key, value);
+        let mut remarks = warnings(WarningKind::Noise, self.what_slows());
+        if is("emulator", "1") {
+            let text = "this is an emulator: its times are those of the host, and of no phone".to_owned();
+            remarks.push(Warning { kind: WarningKind::NoDevice, text });
+        }
+        let mut notes = Vec::new();
+        if is("fixed_performance", "false") {
+            notes.push(
+                "the clock is not held: where the phone has it, `adb shell cmd power set-fixed-performance-mode-enabled true` \
+                 holds it"
+                    .to_owned(),
+            );
+        }
+        if is("debuggable", "1") || ["eng", "userdebug"].iter().any(|build| is("build", build)) {
+            notes.push("the system is a debug build: it may be slower than the one that people have".into());
+        }
+        if !self.unanswered.is_empty() {
+            notes.push(format!(
+                "not known, for the system did not answer in time: what `{}` tells",
+                self.unanswered.join("`, `")
+            ));
+        }
+        remarks.extend(warnings(WarningKind::Other, notes));
+        remarks
+    }
+
+    /// Whether Android tells this of a key.
+    fn has(&self, key: &str, value: &str) -> bool {
+        self.android.get(key).is_some_and(|found| found == value)
+    }
+
+    /// What makes the machine slower than it is at other times.
+    fn what_slows(&self) -> Vec<String> {
         let mut remarks = Vec::new();
-        match self.battery {
+        match self.battery() {
             Some((percent, true)) if percent < BATTERY_LOW => remarks.push(format!(
                 "the battery is at {percent} % and discharging: the machine saves power; charge it above {BATTERY_LOW} %"
             )),
@@ -175,75 +212,32 @@ impl Condition {
             ),
             _ => {}
         }
-        if let Some((zone, milli)) = self.hottest.as_ref().filter(|(_, milli)| *milli >= HOT) {
+        if let Some((zone, milli)) = self.hottest().filter(|(_, milli)| *milli >= HOT) {
             remarks.push(format!(
                 "it is hot ({zone}: {} °C): the clock is slowed down; let it cool",
                 milli / 1000
             ));
         }
         for (bit, words) in THROTTLED {
-            if self.throttled.is_some_and(|bits| bits >> bit & 1 == 1) {
+            if self.state.throttled.is_some_and(|bits| bits >> bit & 1 == 1) {
                 remarks.push(format!("the board's firmware says: {words}"));
             }
         }
-        if let Some(status) = self.thermal_status.filter(|status| *status > 0) {
+        if let Some(status) = self.state.thermal_status.filter(|status| *status > 0) {
             remarks.push(format!(
                 "Android's thermal status is {status} of 6: the clock is slowed down; let it cool"
             ));
         }
-        let is = |key: &str, value: &str| self.android.get(key).is_some_and(|found| found == value);
-        if is("emulator", "1") {
-            remarks.push("this is an emulator: its times are those of the host, and of no phone".into());
-        }
-        if is("power_save", "1") {
+        if self.has("power_save", "1") {
             remarks.push("battery saver is on: switch it off".into());
-        }
-        if is("fixed_performance", "false") {
-            remarks.push(
-                "the clock is not held: where the phone has it, `adb shell cmd power set-fixed-performance-mode-enabled true` \
-                 holds it"
-                    .into(),
-            );
-        }
-        if is("debuggable", "1") || ["eng", "userdebug"].iter().any(|build| is("build", build)) {
-            remarks
-                .push("the system is a debug build: it may be slower than the one that people have".into());
-        }
-        if !self.unanswered.is_empty() {
-            remarks.push(format!(
-                "not known, for the system did not answer in time: what `{}` tells",
-                self.unanswered.join("`, `")
-            ));
         }
         remarks
     }
 }
 
-/// The first battery that belongs to the machine itself, and not to a mouse.
-fn battery(supplies: &Path) -> Option<(u64, bool)> {
-    entries(supplies).iter().find_map(|supply| {
-        let is_battery = text(supply.join("type"))? == "Battery";
-        let is_own = text(supply.join("scope")).is_none_or(|scope| scope != "Device");
-        let percent = text(supply.join("capacity"))?.parse().ok()?;
-        let is_used = text(supply.join("status"))? == "Discharging";
-        (is_battery && is_own).then_some((percent, is_used))
-    })
-}
-
-pub(super) fn hottest(zones: &Path) -> Option<(String, i64)> {
-    let of = |zone: &PathBuf| Some((text(zone.join("type"))?, text(zone.join("temp"))?.parse().ok()?));
-    // A sensor that is off says 0 or less, or something impossible.
-    entries(zones)
-        .iter()
-        .filter_map(of)
-        .filter(|(_, milli)| (1..150_000).contains(milli))
-        .max_by_key(|zone| zone.1)
-}
-
-fn frequencies(cpus: &Path) -> Option<(u64, u64)> {
-    let of = |cpu: &PathBuf| text(cpu.join("cpufreq/scaling_cur_freq"))?.parse::<u64>().ok();
-    let all: Vec<u64> = entries(cpus).iter().filter_map(of).collect();
-    Some((*all.iter().min()?, *all.iter().max()?))
+/// Warnings of one kind.
+fn warnings(kind: WarningKind, texts: Vec<String>) -> Vec<Warning> {
+    texts.into_iter().map(|text| Warning { kind, text }).collect()
 }
 
 #[cfg(test)]
@@ -256,6 +250,12 @@ mod tests {
     /// As [`Condition::of`], of a machine whose programs answer.
     fn of(sys: &Path, android: Option<&Path>, board: &Path) -> Condition {
         Condition::of(sys, android, board, Programs::new())
+    }
+
+    /// All that is remarked of kind, in lines.
+    fn remarked(found: &Condition, kind: WarningKind) -> String {
+        let all = found.remarks().into_iter().filter(|remark| remark.kind == kind);
+        all.map(|remark| remark.text + "\n").collect()
     }
 
     /// A program, written by a process of its own: a descriptor of this one that writes may be in
@@ -291,17 +291,18 @@ mod tests {
         assert_eq!(environment["frequencies"], "600 to 1800 MHz");
         assert_eq!(environment["throttled"], "0x50005");
         assert!(!environment.contains_key("battery"));
-        let remarks = found.remarks().join("\n");
+        // A report called its answer one that nothing makes doubtful.
+        let remarks = remarked(&found, WarningKind::Noise);
         for part in ["it is hot (cpu-thermal: 84 °C)", "voltage is too low", "the clock is throttled"] {
             assert!(remarks.contains(part), "{part} in {remarks}");
         }
         assert!(!remarks.contains("capped"), "{remarks}");
         // A Pi 5 has no such file, and a program that says it.
         std::fs::remove_dir_all(sys.path().join("devices/platform")).unwrap();
-        assert_eq!(of(sys.path(), None, nowhere).throttled, None);
+        assert_eq!(of(sys.path(), None, nowhere).state.throttled, None);
         put_program(sys.path(), "bin/vcgencmd", "[ \"$*\" = get_throttled ] && echo throttled=0x50005");
         let five = of(sys.path(), None, &sys.path().join("bin"));
-        assert_eq!(five.throttled, Some(0x50005));
+        assert_eq!(five.state.throttled, Some(0x50005));
     }
 
     #[test]
@@ -320,12 +321,16 @@ mod tests {
              printf 'IsStatusOverride: false\\nThermal Status: 3\\n';; esac",
         );
         let found = of(nowhere, Some(place.path()), nowhere);
-        assert_eq!(found.battery, Some((17, true)));
-        assert_eq!(found.thermal_status, Some(3));
-        let remarks = found.remarks().join("\n");
-        for part in
-            ["17 % and discharging", "status is 3", "emulator", "set-fixed-performance-mode", "debug build"]
-        {
+        assert_eq!(found.battery(), Some((17, true)));
+        assert_eq!((found.state.thermal_status, found.state.fixed_performance), (Some(3), Some(false)));
+        for (kind, part) in [
+            (WarningKind::Noise, "17 % and discharging"),
+            (WarningKind::Noise, "status is 3"),
+            (WarningKind::NoDevice, "emulator"),
+            (WarningKind::Other, "set-fixed-performance-mode"),
+            (WarningKind::Other, "debug build"),
+        ] {
+            let remarks = remarked(&found, kind);
             assert!(remarks.contains(part), "{part} in {remarks}");
         }
         assert_eq!(found.environment()["build"], "userdebug");
@@ -333,8 +338,8 @@ mod tests {
         program("getprop", "case $1 in ro.boot.qemu|ro.debuggable) echo 1;; *) echo;; esac");
         let quiet = of(nowhere, Some(place.path()), nowhere);
         assert_eq!(quiet.environment()["fixed_performance"], "not told");
-        let remarks = quiet.remarks().join("\n");
-        assert!(remarks.contains("emulator") && remarks.contains("debug build"), "{remarks}");
+        assert!(remarked(&quiet, WarningKind::NoDevice).contains("emulator"));
+        assert!(remarked(&quiet, WarningKind::Other).contains("debug build"));
         assert!(!found.environment().contains_key("power_save"));
         let nothing = of(nowhere, Some(nowhere), nowhere);
         assert_eq!((nothing.remarks(), nothing.environment()), (Vec::new(), BTreeMap::new()));
@@ -349,12 +354,13 @@ mod tests {
         put_program(place.path(), "dumpsys", "sleep 600");
         let limit = std::time::Duration::from_secs(8);
         let found = Condition::of(nowhere, Some(place.path()), nowhere, Programs::within(limit, limit * 10));
-        assert_eq!((found.thermal_status, found.battery), (None, None));
+        assert_eq!((found.state.thermal_status, found.battery()), (None, None));
         let environment = found.environment();
         assert_eq!((&*environment["android"], &*environment["fixed_performance"]), ("14", "not told"));
-        assert_eq!(environment["not_answered"], "dumpsys power, dumpsys thermalservice, dumpsys battery");
+        assert_eq!(environment["not_answered"], "dumpsys thermalservice, dumpsys battery, dumpsys power");
         let remarks = found.remarks();
         assert_eq!(remarks.len(), 1, "{remarks:?}");
-        assert!(remarks[0].contains("not known") && remarks[0].contains("`dumpsys battery`"), "{remarks:?}");
+        let said = &remarks[0].text;
+        assert!(said.contains("not known") && said.contains("`dumpsys battery`"), "{said}");
     }
 }

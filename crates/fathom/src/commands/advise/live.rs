@@ -11,7 +11,7 @@ use fathom_workload::spec::Durability;
 
 use super::super::record::{self, Purpose, RecordingRequest};
 use super::failure::Failure;
-use super::rounds::{PHASE, Rounds};
+use super::rounds::{PHASE, Rounds, unfinished};
 use crate::outcome::Error;
 
 /// Runs of each setting where nobody says how many.
@@ -86,7 +86,8 @@ impl Rounds<'_> {
                     .pop()
                     .ok_or_else(|| Error::failed("nothing was run live"))?;
             if summary.interrupted {
-                return Err(Error::failed("stopped before everything was run live"));
+                let why = unfinished("run live", &[&summary], self.interrupt.is_raised());
+                return Err(Error::failed(why));
             }
             self.stopped()?;
             let analysis = Analysis::of(&results).map_err(Error::failed)?;

@@ -13,9 +13,8 @@ pub(super) fn elsewhere(asked: &Advise, interrupt: &Interrupt) -> Result<Option<
     let Some(machine) = asked.on.as_ref().filter(|machine| **machine != Target::Local) else {
         return Ok(None);
     };
-    let mut remote = Remote::connect(machine, interrupt.clone()).map_err(Error::failed)?;
-    commands::tell_notes(&remote.notes());
-    Ok(Some(remote))
+    let connected = Remote::connect(machine, interrupt.clone(), &mut commands::tell_note);
+    connected.map(Some).map_err(Error::failed)
 }
 
 /// The file systems of another machine, and why it cannot model a device.

@@ -167,7 +167,8 @@ impl Rounds<'_> {
             record::Place { directory: &self.directory, command: self.command, interrupt: self.interrupt };
         let all = record::record_side_by_side(&what, files, &place, self.there.as_mut())?;
         if all.iter().any(|part| part.1.interrupted) {
-            return Err(Error::failed("stopped before everything was recorded"));
+            let summaries: Vec<&Summary> = all.iter().map(|part| &part.1).collect();
+            return Err(Error::failed(unfinished("recorded", &summaries, self.interrupt.is_raised())));
         }
         for failure in all.iter().flat_map(|part| Failure::of(&part.0)) {
             if !self.broken.iter().any(|known| known.name == failure.name) {
@@ -189,5 +190,36 @@ impl Rounds<'_> {
 
     pub(super) fn stopped(&self) -> Result<(), Error> {
         stopped(self.interrupt)
+    }
+}
+
+/// Why not everything was `done`. Where nobody wanted to stop, a machine is gone, and the last run
+/// that failed says why.
+pub(super) fn unfinished(done: &str, summaries: &[&Summary], is_stopped: bool) -> String {
+    let words = format!("stopped before everything was {done}");
+    let last = summaries.iter().filter_map(|summary| summary.failed.last()).next_back();
+    match last.filter(|_| !is_stopped) {
+        Some((_, reason)) => format!("{words}: {}", shown(reason)),
+        None => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever had pulled out the board's cable was told that it was stopped, and not by what.
+    #[test]
+    fn a_machine_that_is_gone_is_named_as_the_reason() {
+        let failed = ["it crashed", "the connection to ssh:board was lost: it was closed"];
+        let failed = failed.map(|reason| ("wal full".to_owned(), reason.to_owned())).to_vec();
+        let gone = Summary { failed, interrupted: true, ..Summary::default() };
+        assert_eq!(
+            unfinished("recorded", &[&gone], false),
+            "stopped before everything was recorded: the connection to ssh:board was lost: it was closed"
+        );
+        assert_eq!(unfinished("run live", &[&gone], true), "stopped before everything was run live");
+        let unknown = unfinished("recorded", &[&Summary::default()], false);
+        assert_eq!(unknown, "stopped before everything was recorded");
     }
 }

@@ -35,9 +35,8 @@ pub(super) fn connected(asked: &Run, interrupt: &Interrupt) -> Result<Option<Mac
         return Ok(None);
     }
     commands::stop_on_signals(interrupt)?;
-    let mut machines = Machines::connect(&asked.on, interrupt).map_err(Error::failed)?;
-    commands::tell_notes(&machines.notes());
-    Ok(Some(machines))
+    let connected = Machines::connect(&asked.on, interrupt, &mut commands::tell_note);
+    connected.map(Some).map_err(Error::failed)
 }
 
 /// Where the runs are made, in words.

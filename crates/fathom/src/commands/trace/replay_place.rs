@@ -94,8 +94,8 @@ pub fn run_on(machine: &Target, asked: &TraceReplay, file: &Path) -> super::supe
     super::super::open_stdout()?;
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
-    let mut remote = Remote::connect(machine, interrupt.clone()).map_err(Error::failed)?;
-    super::super::tell_notes(&remote.notes());
+    let connected = Remote::connect(machine, interrupt.clone(), &mut super::super::tell_note);
+    let mut remote = connected.map_err(Error::failed)?;
     let mut words = vec![format!("--timing={}", asked.timing)];
     words.extend(asked.set.iter().map(|word| format!("--set={word}")));
     words.extend(asked.json.then(|| "--json".to_owned()));
