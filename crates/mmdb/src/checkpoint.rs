@@ -75,6 +75,8 @@ pub struct Stepwise<'a> {
     next: usize,
     copied: u64,
     file: Arc<dyn MediumFile>,
+    /// Length of the side's file at the beginning, bytes: behind it there is no image.
+    length: u64,
     published: bool,
     _moment: Moment,
 }
@@ -107,6 +109,7 @@ impl<'a> Stepwise<'a> {
             other => other,
         };
         let file = file.map_err(Error::io("open", &path))?;
+        let length = file.len().map_err(Error::io("measure", &path))?;
         let position = engine.log.position();
         let (g0, moment) = engine.begin_moment();
         if let Some(before) = engine.stated().published.as_ref() {
@@ -134,6 +137,7 @@ impl<'a> Stepwise<'a> {
             next: 0,
             copied: 0,
             file,
+            length,
             published: false,
             _moment: moment,
         })
@@ -145,10 +149,13 @@ impl<'a> Stepwise<'a> {
         while let Some((t, n)) = self.work.get(self.next) {
             self.next += 1;
             let Some(c) = t.containers.get(*n) else { continue };
+            let at = u64::from(c.image) * size as u64;
             let copy = {
                 let bytes = c.bytes.read();
-                // An image without a checksum is none.
-                let known = self.admin.crcs[self.side].contains_key(&(t.id, *n))
+                // An image without a checksum is none, and none is in a file that was removed or
+                // cut since.
+                let known = (self.admin.crcs[self.side].contains_key(&(t.id, *n))
+                    && at + size as u64 <= self.length)
                     || has_defect!(self.engine.log.defect, ForgetsBeforeManifest);
                 match c.take_before() {
                     // It has changed since, so it stays to be copied next time.
@@ -164,7 +171,6 @@ impl<'a> Stepwise<'a> {
             };
             let path = self.engine.path.join(manifest::image_name(self.side));
             assert_eq!(copy.len(), size, "the image of container {n} is a whole container");
-            let at = u64::from(c.image) * size as u64;
             self.file.write_at(at, &copy).map_err(Error::io("write", &path))?;
             self.admin.crcs[self.side].insert((t.id, *n), crc32c::crc32c(&copy));
             self.copied += 1;
@@ -192,6 +198,13 @@ impl<'a> Stepwise<'a> {
         if let Err(err) = synced.map_err(Error::io("sync", &path)) {
             e.log.poison(&err.to_string());
             return Err(err);
+        }
+        if !self.file.has_name().map_err(Error::io("look at", &path))? {
+            let name = manifest::image_name(self.side);
+            return Err(Error::directory(
+                &e.path,
+                format!("{name} was removed while images were written to it"),
+            ));
         }
         if !has_defect!(e.log.defect, NoPublishRule) {
             e.log.flush_all_quietly(late)?;
