@@ -143,13 +143,10 @@ impl Database {
                 let one = std::iter::once((&*column.name, column.kind, column.nullable));
                 let mut row = Vec::new();
                 Layout::of(&schema.name, 1, one).encode(&[default], &mut row)?;
-                // Wherever it stands, it takes at most two bytes more than alone: of the null
-                // bitmap.
-                let more = row.len() + 2;
                 schema.generations.add(&schema.columns, row);
                 schema.columns.push(column.clone());
                 schema.validate()?;
-                require_room(t, &schema, more)?;
+                require_room(t, &schema)?;
                 Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: true, continues: true })
             })
         })
@@ -550,8 +547,10 @@ fn require_generation(schema: &Schema) -> Result<()> {
 }
 
 /// Refuses a column for which a row that is there has no room: it could not be changed any more.
-fn require_room(t: &TableInner, schema: &Schema, more: usize) -> Result<()> {
+/// A row that was written long ago lacks all columns that were added since, not this one alone.
+fn require_room(t: &TableInner, schema: &Schema) -> Result<()> {
     let max = t.space.container_size - crate::container::SLOT_HEAD;
+    let more = schema.generations.most_added();
     let layout = Layout::new(schema);
     for (_, c) in t.containers.iter().filter(|(_, c)| c.slot_size + more > max) {
         let bytes = c.bytes.read();
@@ -559,9 +558,9 @@ fn require_room(t: &TableInner, schema: &Schema, more: usize) -> Result<()> {
             if !Slot(slot).is_live() {
                 continue;
             }
-            let length = layout.row_of(Slot(slot)).map_or(usize::MAX, |row| row.len());
-            if length > max {
-                return Err(t.row_too_large(Slot(slot).len() + more));
+            let row = layout.row_of(Slot(slot));
+            if row.as_ref().is_none_or(|row| row.len() > max) {
+                return Err(t.row_too_large(row.map_or(Slot(slot).len() + more, |row| row.len())));
             }
         }
     }
