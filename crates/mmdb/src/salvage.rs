@@ -31,11 +31,13 @@ use std::path::Path;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SalvageReport {
-    /// The copy holds every commit up to this one, except for what `problems` names.
+    /// The copy holds every commit up to this one, except for what `problems` names. It may hold
+    /// parts of later ones, where the images of a checkpoint have them and the log is lost.
     pub cut: u64,
     /// Rows saved, over all tables.
     pub rows: u64,
-    /// What was lost, in words with file and offset.
+    /// What was lost, in words with file and offset; rows that share a unique key with another one
+    /// with their place, and shown.
     pub problems: Vec<String>,
 }
 
