@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::{self, Identity, Life};
 use crate::key::{self, KeyBuf};
+use crate::log::frame::MAX_GSN;
 use crate::log::mark::{self, Mark};
 use crate::log::stream::{Closed, Place, Stream};
 use crate::log::{Log, segment};
@@ -932,7 +933,9 @@ fn build_some_indexes(
                     Some(row) => t.layout.valid(row),
                     None => !is_there,
                 };
-                if !crate::log::record::is_canonical(whole) || !fits {
+                // Of more changes than there can be commits the next one would count as none.
+                let is_counted = Slot(whole).version() <= MAX_GSN;
+                if !crate::log::record::is_canonical(whole) || !fits || !is_counted {
                     if let Ok(mut b) = bad.lock() {
                         b.push((n, slot));
                     }
@@ -953,7 +956,9 @@ fn build_some_indexes(
     match problems {
         None => {
             if let Some((n, slot)) = bad.first() {
-                let what = format!("the row in container {n}, slot {slot} does not fit the schema");
+                let what = format!(
+                    "the row in container {n}, slot {slot} does not fit the schema, or its version no row"
+                );
                 return Err(Error::corrupt_table(name, what));
             }
         }
