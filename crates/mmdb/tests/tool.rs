@@ -154,6 +154,32 @@ fn a_name_that_is_no_text_and_a_full_output_are_no_panic() {
     std::fs::remove_dir_all(&base).unwrap();
 }
 
+/// What happened: `stat` showed names without what a terminal obeys, and the words for damage had
+/// them as they stand in the store, which a stranger may have sent.
+#[test]
+fn what_is_said_of_damage_commands_no_terminal() {
+    let base = std::env::temp_dir().join(format!("mmdb-tool-escapes-{}", std::process::id()));
+    let (dir, new) = (base.join("db"), base.join("new"));
+    let db = Database::open(&dir, Options { segment_bytes: 64 << 10, ..Options::default() }).unwrap();
+    let name = "\u{1b}[2Jred";
+    let t = db.create_table(Schema::new(name).column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    db.run(|tx| tx.insert(&t, &[1.into()])).unwrap();
+    db.checkpoint().unwrap();
+    drop((t, db));
+    let images = dir.join("images-a");
+    let mut bytes = std::fs::read(&images).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&images, &bytes).unwrap();
+    let path = dir.to_str().unwrap();
+    let said = mmdb(&["salvage", path, new.to_str().unwrap()]);
+    assert!(text(&said).contains("lost: ") && !said.stdout.contains(&0x1b), "{said:?}");
+    // A table that is not there is told by its name.
+    let said = mmdb(&["dump", new.to_str().unwrap(), "\u{1b}[2Jblue"]);
+    let why = String::from_utf8(said.stderr).unwrap();
+    assert!(why.contains("u{1b}[2Jblue") && !why.contains('\u{1b}'), "{why}");
+    std::fs::remove_dir_all(&base).unwrap();
+}
+
 /// `mmdb salvage S S/new` and `S/log-0/new` wrote into the damaged database, which is only to be
 /// read.
 #[test]

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         // `mmdb dump … | head` is no failure.
         Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(e)) => fail(&format!("cannot write the output: {e}")),
-        Err(Failure::Database(e)) => fail(&e.to_string()),
+        Err(Failure::Database(e)) => fail(&shown(&e.to_string())),
         Err(Failure::Damaged) => ExitCode::FAILURE,
     }
 }
@@ -101,7 +101,8 @@ fn tell(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// A name without what a terminal would obey: control characters by their code.
+/// A name, or words with names in them, without what a terminal would obey: control characters by
+/// their code. What is in a store may have come from anywhere.
 fn shown(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { c.escape_unicode().to_string() } else { c.into() }).collect()
 }
@@ -206,7 +207,7 @@ fn save(dir: &Path, new: &Path, options: &Options, out: &mut impl Write) -> Done
     let s = salvage(dir, new, options)?;
     writeln!(out, "saved {} rows, commits up to {}", s.rows, s.cut)?;
     for p in &s.problems {
-        writeln!(out, "lost: {p}")?;
+        writeln!(out, "lost: {}", shown(p))?;
     }
     if s.problems.is_empty() {
         return Ok(());
@@ -255,6 +256,6 @@ fn log(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
         return Ok(());
     }
     out.flush()?;
-    damaged.iter().for_each(|d| tell(&format!("mmdb: {d}\n")));
+    damaged.iter().for_each(|d| tell(&format!("mmdb: {}\n", shown(d))));
     Err(Failure::Damaged)
 }
