@@ -404,9 +404,9 @@ fn checkpoints_recycle_the_log_and_copy_only_what_changed() {
     assert_eq!(rows(&Database::open("/db", options(&m)).unwrap(), "t").len(), 300);
 }
 
-/// What happened: a segment that was to be used again was forgotten where it could not be seen whose
-/// directory this is, as in a program that can open no more files. It took its place on the disk
-/// until the next opening, and another one was made.
+/// What happened: a segment that was to be used again was forgotten where it could not be seen
+/// whose directory this is, as in a program that can open no more files. It took its place on the
+/// disk until the next opening, and another one was made.
 #[test]
 fn a_segment_that_could_not_be_made_ready_is_used_later() {
     let m = CrashMedium::new(3);

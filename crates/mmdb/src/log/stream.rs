@@ -364,8 +364,8 @@ impl Stream {
         Header { epoch: self.place.epoch, stream: self.place.index, number, used }
     }
 
-    /// A segment is made by its name: if the directory was moved away meanwhile, there may be another
-    /// database's in its place.
+    /// A segment is made by its name: if the directory was moved away meanwhile, there may be
+    /// another database's in its place.
     fn require_own_directory(&self) -> Result<()> {
         let p = &self.place;
         if Mark::load(&*p.medium, &p.dir)? == Some(p.mark) {

@@ -68,8 +68,8 @@ fn doubled(rows: &Rows) -> Option<i64> {
 }
 
 impl Known {
-    /// After an opening: the rows are those of the commits up to some number, and the index is there
-    /// if it must be, and is not if it must not be.
+    /// After an opening: the rows are those of the commits up to some number, and the index is
+    /// there if it must be, and is not if it must not be.
     fn check(&mut self, db: &Database) -> Result<(), String> {
         let cut = db.recovery().cut;
         if cut < self.acknowledged {
