@@ -2,10 +2,10 @@
 //!
 //! What happened: a checkpoint copies only what has changed since the last one of its side. The
 //! side that the manifest does not name looks superfluous, and who removed it, as an opening on a
-//! full disk does, got another file with the few containers that had changed. The manifest named all
-//! of them, and the log was released: the next opening refused the database, and what the log had
-//! held was gone. The mend: an image is believed to be in the file only as far as that goes, and a
-//! file without a name is not published.
+//! full disk does, got another file with the few containers that had changed. The manifest named
+//! all of them, and the log was released: the next opening refused the database, and what the log
+//! had held was gone. The mend: an image is believed to be in the file only as far as that goes,
+//! and a file without a name is not published.
 #![allow(clippy::unwrap_used)]
 
 mod tree;

@@ -116,6 +116,27 @@ fn a_block_that_cannot_be_read_costs_what_is_in_it() {
     }
 }
 
+/// Each slot whose image was lost would be a problem of its own: a list as large as the table.
+#[test]
+fn many_slots_that_are_lost_are_counted() {
+    let disk = MemoryMedium::new();
+    let options = options(Arc::new(disk.clone()));
+    let db = Database::open("/db", options.clone()).unwrap();
+    put(&db, 0..100);
+    db.checkpoint().unwrap();
+    let t = db.table("t").unwrap();
+    (0..100i64).for_each(|id| assert!(db.run(|tx| tx.delete(&t, &[id.into()])).unwrap()));
+    drop((t, db));
+    disk.remove("/db/images-a".as_ref()).unwrap();
+    let report = salvage("/db", "/saved", &options).unwrap();
+    assert_eq!((report.cut, report.rows), (200, 0), "{:?}", report.problems);
+    let named = report.problems.iter().filter(|p| p.contains("changes lead from version")).count();
+    let number = |p: &String| p.split_once(" more slots")?.0.rsplit(' ').next()?.parse::<usize>().ok();
+    let counted: usize = report.problems.iter().filter_map(number).sum();
+    assert_eq!(named + counted, 100, "{:?}", report.problems);
+    assert!(counted > 0, "{:?}", report.problems);
+}
+
 /// What happened: without its images a database could not be salvaged at all.
 #[test]
 fn without_the_images_what_the_log_has_is_saved() {
