@@ -205,21 +205,25 @@ fn is_within(new: &Path, dir: &Path, options: &Options) -> bool {
 
 fn save(dir: &Path, new: &Path, options: &Options, out: &mut impl Write) -> Done {
     let s = salvage(dir, new, options)?;
-    writeln!(out, "saved {} rows, commits up to {}", s.rows, s.cut)?;
-    for p in &s.problems {
-        writeln!(out, "lost: {}", shown(p))?;
+    let told = writeln!(out, "saved {} rows, commits up to {}", s.rows, s.cut).and_then(|()| {
+        s.problems.iter().try_for_each(|p| writeln!(out, "lost: {}", shown(p)))?;
+        out.flush()
+    });
+    if s.problems.is_empty() { Ok(told?) } else { damaged(told) }
+}
+
+/// The end of a command that has found damage and told of it: a script must not take what is left
+/// for the whole, though nobody may have read the output to its end.
+fn damaged(told: io::Result<()>) -> Done {
+    match told {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Err(Failure::Damaged),
     }
-    if s.problems.is_empty() {
-        return Ok(());
-    }
-    // A script must not take what is left for the whole.
-    out.flush()?;
-    Err(Failure::Damaged)
 }
 
 fn log(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
     let mut failed = Ok(());
-    let damaged = read_log(dir, options, |f| {
+    let problems = read_log(dir, options, |f| {
         if failed.is_err() {
             return;
         }
@@ -251,11 +255,10 @@ fn log(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
             changes.join(",")
         );
     })?;
-    failed?;
-    if damaged.is_empty() {
-        return Ok(());
+    if problems.is_empty() {
+        return Ok(failed?);
     }
-    out.flush()?;
-    damaged.iter().for_each(|d| tell(&format!("mmdb: {}\n", shown(d))));
-    Err(Failure::Damaged)
+    let told = failed.and_then(|()| out.flush());
+    problems.iter().for_each(|p| tell(&format!("mmdb: {}\n", shown(p))));
+    damaged(told)
 }
