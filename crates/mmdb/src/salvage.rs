@@ -430,7 +430,13 @@ pub fn read_log(
         for (i, home) in found.homes.iter().enumerate() {
             damaged.extend(home.problems.iter().map(ToString::to_string));
             for &n in home.numbers.iter().filter(|_| home.is_ours) {
-                let s = scan::read(medium, &home.dir, i, n, &m.epochs, buffer)?;
+                let s = match scan::read(medium, &home.dir, i, n, &m.epochs, buffer) {
+                    Err(Error::Io { .. }) => scan::read_rest(medium, &home.dir, i, n, &m.epochs)?,
+                    read => read?,
+                };
+                if let Some(at) = s.unreadable {
+                    damaged.push(format!("{} cannot be read at offset {at}", s.path.display()));
+                }
                 if let Some(at) = s.damage {
                     damaged.push(format!("{} is damaged at offset {at}", s.path.display()));
                 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
-use mmdb::{ColumnType, Database, Error, Options, Schema, salvage};
+use mmdb::{ColumnType, Database, Error, Options, Schema, read_log, salvage};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -94,7 +94,8 @@ fn put(db: &Database, ids: Range<i64>) {
 }
 
 /// What happened: a block that the disk could not read was an error of the whole salvage, which
-/// saved nothing, though that is what disks do that go bad. Now it costs what is in it.
+/// saved nothing, though that is what disks do that go bad, and the log behind it was not shown.
+/// Now it costs what is in it.
 #[test]
 fn a_block_that_cannot_be_read_costs_what_is_in_it() {
     let disk = MemoryMedium::new();
@@ -112,6 +113,10 @@ fn a_block_that_cannot_be_read_costs_what_is_in_it() {
         let words = format!("{SEGMENT} cannot be read at offset {}", block * BLOCK);
         assert!(report.problems.contains(&words), "{:?}", report.problems);
         assert_eq!(report.problems.len() == 1, saved == 5, "{:?}", report.problems);
+        let mut commits = Vec::new();
+        let damaged = read_log("/db", &bad, |frame| commits.push(frame.gsn)).unwrap();
+        assert_eq!(commits, (1..6).filter(|gsn| *gsn != block).collect::<Vec<_>>());
+        assert!(damaged.contains(&words), "{damaged:?}");
         Database::open(&to, bad).unwrap().verify().unwrap();
     }
 }
