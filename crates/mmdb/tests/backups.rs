@@ -200,6 +200,23 @@ fn a_backup_that_lacks_a_commit_is_an_error() {
     }
 }
 
+/// What happened: a backup keeps checkpoints waiting, and commits that the log had no room for
+/// meanwhile were told that no checkpoint had released any, and not why.
+#[test]
+fn a_full_log_says_for_what_checkpoints_wait() {
+    let options = Options {
+        segment_bytes: 16 << 10,
+        max_log_bytes: 64 << 10,
+        checkpoint_log_bytes: 0,
+        background: false,
+        ..Options::in_memory()
+    };
+    let db = Database::open("/db", options).unwrap();
+    let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    let refused = (0..100i64).find_map(|id| db.run(|tx| tx.insert(&t, &[id.into()])).err()).unwrap();
+    assert!(matches!(&refused, Error::LogFull { cause, .. } if cause.contains("a backup")), "{refused}");
+}
+
 /// Rows of a table: ids, and lengths of the other column.
 fn rows(db: &Database, name: &str) -> Vec<(i64, usize)> {
     let snapshot = db.snapshot().unwrap();

@@ -239,7 +239,7 @@ impl Log {
         (segments >= self.max_segments).then(|| {
             let why = match &*self.checkpoint_failure.lock() {
                 Some(why) => format!("checkpoints fail: {why}"),
-                None => "no checkpoint has released any of it".to_owned(),
+                None => "no checkpoint has released any of it (one waits while a backup is made)".to_owned(),
             };
             format!(
                 "the log holds {} MiB, as much as Options::max_log_bytes allows, because {why}; make a checkpoint \
