@@ -547,8 +547,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Directory`] if the directory was replaced, [`Error::Poisoned`]; the
-    /// last good checkpoint stays.
+    /// [`Error::Io`], [`Error::Directory`] if the directory was replaced or the file of images is
+    /// removed meanwhile, [`Error::Poisoned`]; the last good checkpoint stays.
     pub fn checkpoint(&self) -> Result<CheckpointStats> {
         documented("Database::checkpoint", || self.0.engine.checkpoint())
     }
