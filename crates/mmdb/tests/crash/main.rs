@@ -89,8 +89,8 @@ fn blobs_that_are_not_whole_after_a_crash_are_caught() {
 /// No schedule built a unique index while others committed equal keys: it must fail then, and leave
 /// nothing behind.
 #[test]
-fn a_unique_index_beside_equal_keys_is_whole_or_leaves_nothing() {
-    let name = (TARGET, "a_unique_index_beside_equal_keys_is_whole_or_leaves_nothing");
+fn what_builds_beside_equal_keys_leave_is_whole_or_nothing() {
+    let name = (TARGET, "what_builds_beside_equal_keys_leave_is_whole_or_nothing");
     Seeds::of_environment(20).none_fails(name, 2, |seed| builds::run(seed, Sabotage::None));
 }
 
