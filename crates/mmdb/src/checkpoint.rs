@@ -196,7 +196,10 @@ impl<'a> Stepwise<'a> {
         let path = e.path.join(manifest::image_name(self.side));
         let synced = self.file.sync().and_then(|()| e.options.medium.sync_dir(&e.path));
         if let Err(err) = synced.map_err(Error::io("sync", &path)) {
-            e.log.poison(&err.to_string());
+            // A directory that could not be opened was not synced, so it can be later.
+            if !err.is_for_want_of_files() {
+                e.log.poison(&err.to_string());
+            }
             return Err(err);
         }
         if !self.file.has_name().map_err(Error::io("look at", &path))? {
