@@ -143,13 +143,10 @@ impl Database {
                 let one = std::iter::once((&*column.name, column.kind, column.nullable));
                 let mut row = Vec::new();
                 Layout::of(&schema.name, 1, one).encode(&[default], &mut row)?;
-                // Wherever it stands, it takes at most two bytes more than alone: of the null
-                // bitmap.
-                let more = row.len() + 2;
                 schema.generations.add(&schema.columns, row);
                 schema.columns.push(column.clone());
                 schema.validate()?;
-                require_room(t, &schema, more)?;
+                require_room(t, &schema)?;
                 Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: true, continues: true })
             })
         })
@@ -352,7 +349,8 @@ impl Database {
     /// [`Error::Schema`] if there is such an index; [`Error::NoSuchColumn`];
     /// [`Error::MemoryLimit`]; [`Error::LockTimeout`] if the table is still busy after
     /// [`crate::Options::lock_timeout`], when this begins or, if it is to be unique, when all rows are
-    /// in it; [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`];
+    /// in it; [`Error::Conflict`] if others traded more keys meanwhile, within their transactions,
+    /// than can be looked at again (4,096); [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`];
     /// [`Error::NoSuchTable`], [`Error::TableChanged`]. Nothing is left then.
     pub fn create_index(&self, table: &Table, index: NewIndex) -> Result<()> {
         documented("Database::create_index", || {
@@ -550,8 +548,10 @@ fn require_generation(schema: &Schema) -> Result<()> {
 }
 
 /// Refuses a column for which a row that is there has no room: it could not be changed any more.
-fn require_room(t: &TableInner, schema: &Schema, more: usize) -> Result<()> {
+/// A row that was written long ago lacks all columns that were added since, not this one alone.
+fn require_room(t: &TableInner, schema: &Schema) -> Result<()> {
     let max = t.space.container_size - crate::container::SLOT_HEAD;
+    let more = schema.generations.most_added();
     let layout = Layout::new(schema);
     for (_, c) in t.containers.iter().filter(|(_, c)| c.slot_size + more > max) {
         let bytes = c.bytes.read();
@@ -559,9 +559,9 @@ fn require_room(t: &TableInner, schema: &Schema, more: usize) -> Result<()> {
             if !Slot(slot).is_live() {
                 continue;
             }
-            let length = layout.row_of(Slot(slot)).map_or(usize::MAX, |row| row.len());
-            if length > max {
-                return Err(t.row_too_large(Slot(slot).len() + more));
+            let row = layout.row_of(Slot(slot));
+            if row.as_ref().is_none_or(|row| row.len() > max) {
+                return Err(t.row_too_large(row.map_or(Slot(slot).len() + more, |row| row.len())));
             }
         }
     }
@@ -605,7 +605,12 @@ pub(crate) fn refuse_doubled(e: &Engine, t: &TableInner, index: &Index) -> Resul
                 return Ok(Some(t.layout.key_text(&row, &index.def.columns)));
             }
         }
-        if more { Err(t.changed()) } else { Ok(None) }
+        if !more {
+            return Ok(None);
+        }
+        // One of those that are not remembered may be doubled.
+        let key = format!("of index {} (more than can be looked at again)", index.def.name);
+        Err(Error::Conflict { table: t.schema.name.clone(), key })
     })?;
     match doubled {
         None => Ok(()),
@@ -688,5 +693,31 @@ impl Schema {
             all.push(format!("it is {:?} and not {:?}", self.logging, wanted.logging));
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ColumnType;
+
+    /// A build that others gave more doubts than it can settle said that the table's definition had
+    /// changed, which nobody had done, and the documentation had no such error.
+    #[test]
+    fn more_doubts_than_can_be_settled_are_told_as_what_they_are() {
+        let db = Database::in_memory().unwrap();
+        let schema = Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]);
+        let t = db.create_table(schema.unique_hash_index("only", &["id"])).unwrap();
+        db.run(|tx| tx.insert(&t, &[1.into()])).unwrap();
+        let index = Index::unfinished(&t.0.schema.indexes[1], &db.0.engine.space.budget);
+        // Keys that two rows have for a moment, and none in the end.
+        for id in 0..5000u32 {
+            let key = id.to_be_bytes();
+            let hash = key::hash(&key);
+            (0..2).for_each(|slot| index.insert(&key, hash, Rid::new(0, slot)));
+            (0..2).for_each(|slot| index.remove(&key, hash, Rid::new(0, slot)));
+        }
+        let refused = refuse_doubled(&db.0.engine, &t.0, &index).unwrap_err();
+        assert!(matches!(&refused, Error::Conflict { key, .. } if key.contains("index only")), "{refused}");
     }
 }

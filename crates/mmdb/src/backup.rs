@@ -154,7 +154,7 @@ impl Engine {
             None => {
                 let copied = self.copy_as_it_is(&target)?;
                 self.make_durable()?;
-                let (logs, bytes) = self.copy_log(&target, &stated, copied.g1)?;
+                let (logs, bytes) = self.copy_log(&target, &stated, copied.g0, copied.g1)?;
                 (copied, logs, bytes)
             }
         };
@@ -240,15 +240,21 @@ impl Engine {
     }
 
     /// Copies the frames up to `g1`. What the copy has of each stream, and their bytes.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if one behind `g0` cannot be read any more: the copy would be refused by
+    /// whoever opens it, when it is needed.
     fn copy_log(
         &self,
         target: &Target<'_>,
         stated: &ManifestState,
+        g0: u64,
         g1: u64,
     ) -> Result<(Vec<Inventory>, u64)> {
         let medium = target.medium;
         let lacking = usize::from(has_defect!(self.log.defect, BackupLacksLog));
         let (mut logs, mut bytes) = (Vec::new(), 0);
+        let (mut found, mut damage) = (0, None);
         for (i, s) in self.log.streams.iter().enumerate() {
             let dir = target.mark_log(i, stated)?;
             let mut log = Inventory::default();
@@ -256,6 +262,8 @@ impl Engine {
                 let mut scanned = scan::read(medium, s.dir(), i, number, &stated.epochs, Buffer::default())?;
                 let upto = if has_defect!(self.log.defect, BackupTakesMore) { u64::MAX } else { g1 };
                 let cut = scanned.epoch.map_or(0, |e| e.cut.min(upto));
+                found += scanned.frames.iter().filter(|f| f.gsn > g0 && f.gsn <= g1).count() as u64;
+                damage = damage.or_else(|| Some((scanned.path.clone(), scanned.damage?)));
                 let end = scanned.frames.iter().filter(|f| f.gsn <= cut).map(|f| f.at + f.len).max();
                 // A segment that is ready but empty has no place in the copy.
                 let Some(end) = end else { continue };
@@ -270,6 +278,16 @@ impl Engine {
             }
             medium.sync_dir(dir).map_err(Error::io("sync", dir))?;
             logs.push(log);
+        }
+        let is_asked = !has_defect!(self.log.defect, BackupLacksLog | BackupWithoutFlush);
+        if is_asked && found != g1 - g0 {
+            let (file, at) = damage.unwrap_or_else(|| (self.path.clone(), 0));
+            let what = format!(
+                "of the {} commits behind {g0} up to {g1}, which are durable, the log has {found}: a backup \
+                 would lack the others",
+                g1 - g0
+            );
+            return Err(Error::corrupt(&file, at, what));
         }
         Ok((logs, bytes))
     }
@@ -292,9 +310,9 @@ impl Engine {
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NoDatabase`] if `from` has no manifest; [`Error::Corrupt`] if that is
-/// damaged or a segment is missing; [`Error::File`] if a segment is a link; [`Error::Directory`] if
-/// a log directory is missing, or `to` is not empty; [`Error::Io`] with `WouldBlock` while another
-/// copy is made there.
+/// damaged, or a segment or the file of images is missing; [`Error::File`] if one of them is a
+/// link; [`Error::Directory`] if a log directory is missing, or `to` is not empty; [`Error::Io`]
+/// with `WouldBlock` while another copy is made there.
 pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Options) -> Result<()> {
     documented("restore", || {
         let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
@@ -307,6 +325,7 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Op
         let identity = Identity::random();
         let m = Manifest { identity, lineage: m.lineage.of_copy(identity), before: None, ..m.clone() };
         found.require_whole()?;
+        require_images(medium, from, &m)?;
         check_places(to, options, m.logs.len(), true)?;
         let targets: Vec<_> = (0..m.logs.len()).map(|i| options.stream_dir(to, i)).collect();
         claim(medium, to, &targets.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &mut locks)?;
@@ -331,6 +350,23 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Op
         // Last, so that a copy that was cut off is no database.
         m.store(medium, to).map(drop).map_err(|e| e.1)
     })
+}
+
+/// Refuses a backup without the file of images that its manifest names: the copy would be refused
+/// by whoever opens it. What a link leads to is not copied.
+fn require_images(medium: &dyn Medium, from: &Path, m: &Manifest) -> Result<()> {
+    let Some(c) = m.checkpoint.as_ref().filter(|c| !c.images.is_empty()) else { return Ok(()) };
+    let path = from.join(manifest::image_name(c.side));
+    match medium.entry(&path).map_err(Error::io("look at", &path))? {
+        Some(Entry::File { .. }) => Ok(()),
+        Some(Entry::Symlink) => {
+            let what = "this is a symbolic link, and what it leads to is no part of the backup: move the file \
+                        itself back here";
+            Err(Error::file(&path, what))
+        }
+        Some(Entry::Other) => Err(Error::file(&path, "this is no file, and images must be files")),
+        None => Err(Error::corrupt(&path, 0, "the images are missing: MANIFEST names them")),
+    }
 }
 
 fn copy(medium: &dyn Medium, from: &Path, to: &Path) -> Result<()> {

@@ -547,8 +547,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Directory`] if the directory was replaced, [`Error::Poisoned`]; the
-    /// last good checkpoint stays.
+    /// [`Error::Io`], [`Error::Directory`] if the directory was replaced or the file of images is
+    /// removed meanwhile, [`Error::Poisoned`]; the last good checkpoint stays.
     pub fn checkpoint(&self) -> Result<CheckpointStats> {
         documented("Database::checkpoint", || self.0.engine.checkpoint())
     }
@@ -588,9 +588,11 @@ impl Database {
 
     /// Copies the database into the empty directory `to` (on the same medium) while transactions go
     /// on. The copy holds every commit that was durable when this was called, and ends with the one
-    /// that is returned; it can be opened as it is. No commit waits for it. What changes meanwhile
-    /// is kept in memory until it is copied, up to [`Options::snapshot_memory`]; where that is not
-    /// enough, or is 0, the piece of log is copied too that makes the copy whole.
+    /// that is returned; it can be opened as it is. No commit waits for it; but checkpoints and
+    /// schema changes do, so the log must have room for what is committed meanwhile
+    /// ([`Options::max_log_bytes`]). What changes meanwhile is kept in memory until it is copied, up
+    /// to [`Options::snapshot_memory`]; where that is not enough, or is 0, the piece of log is copied
+    /// too that makes the copy whole.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -608,8 +610,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Directory`] if `to` is not empty; [`Error::Unsupported`] of a
-    /// database that is opened with [`Options::reference`], which has no log; [`Error::Poisoned`].
+    /// [`Error::Io`]; [`Error::Directory`] if `to` is not empty; [`Error::Corrupt`] if the piece of
+    /// log cannot be read; [`Error::Unsupported`] of a database that is opened with
+    /// [`Options::reference`], which has no log; [`Error::Poisoned`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupStats> {
         documented("Database::backup", || self.0.engine.backup(to.as_ref()))
     }

@@ -439,6 +439,14 @@ impl Error {
         matches!(self, Error::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
 
+    /// This process, or the system, can open no more files: nothing was done to any.
+    pub(crate) fn is_for_want_of_files(&self) -> bool {
+        use rustix::io::Errno;
+        let codes = [Errno::MFILE.raw_os_error(), Errno::NFILE.raw_os_error()];
+        let lacks = |e: &io::Error| e.raw_os_error().is_some_and(|code| codes.contains(&code));
+        matches!(self, Error::Io { source, .. } if lacks(source))
+    }
+
     pub(crate) fn io(op: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_path_buf();
         move |e| Error::Io { op, file, source: Arc::new(e) }

@@ -1,4 +1,4 @@
-//! Filling an empty table that is not logged: what can be made again need not be brought in row by
+//! Filling an empty volatile table: what can be made again need not be brought in row by
 //! row, by transactions.
 //!
 //! 1. [`Database::fill`] takes the table away from everybody else: it does not exist until it is
@@ -87,7 +87,7 @@ pub struct FillWriter<'a> {
 }
 
 impl Database {
-    /// Begins to fill an empty table whose rows are not logged. Waits for a change of a definition
+    /// Begins to fill an empty table whose rows nothing keeps ([`Logging::Volatile`]). Waits for a change of a definition
     /// that is under way, and for no transaction: one that has used the table before gets
     /// [`Error::NoSuchTable`] when it goes on with it, or commits what it wrote there.
     ///
@@ -106,7 +106,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Operation`] if the table is logged or has rows; [`Error::NoSuchTable`].
+    /// [`Error::Operation`] if the table is not volatile or has rows; [`Error::NoSuchTable`].
     pub fn fill(&self, table: &Table) -> Result<Fill> {
         documented("Database::fill", || {
             let engine = &self.0.engine;
@@ -121,7 +121,7 @@ impl Database {
                 })
             };
             if mine.schema.logging != Logging::Volatile {
-                return refuse("its rows are logged");
+                return refuse("only a volatile table can be, whose rows nothing keeps");
             }
             if !mine.life.begin_fill() {
                 return Err(mine.gone());
@@ -260,6 +260,19 @@ mod tests {
         db.run(|tx| (0..20_000i64).try_for_each(|id| tx.insert(&t, &[id.into(), 1.into()]))).unwrap();
         db.verify().unwrap();
         assert_eq!(db.stats().tables[0].rows, 20_000);
+    }
+
+    /// It was told that its rows are logged, which they are not.
+    #[test]
+    fn a_table_that_is_checkpointed_is_refused_for_what_it_is() {
+        let (db, _) = numbers();
+        let schema = Schema::new("c").column("id", ColumnType::Int64).primary_key(&["id"]);
+        let t = db.create_table(schema.logging(Logging::Checkpointed)).unwrap();
+        let refused = db.fill(&t).unwrap_err();
+        assert!(
+            matches!(&refused, Error::Operation { reason, .. } if reason.contains("volatile")),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -58,6 +58,12 @@ impl Generations {
         self.defaults.iter().find(|(column, _)| *column == id).map(|(_, row)| &row[..])
     }
 
+    /// Most bytes by which a row of the first generation is longer in today's columns. Wherever a
+    /// default stands, it takes at most two bytes more than alone: of the null bitmap.
+    pub(crate) fn most_added(&self) -> usize {
+        self.defaults.iter().map(|(_, row)| row.len() + 2).sum()
+    }
+
     /// Whether another one can begin.
     pub(crate) fn are_full(&self) -> bool {
         self.now + 1 >= MAX_GENERATIONS

@@ -251,7 +251,9 @@ impl Manifest {
             logs,
             checkpoint,
         };
-        (r.is_empty() && manifest.is_sane()).then_some(manifest)
+        // The next life has a number, too.
+        let is_followed = manifest.epochs.iter().all(|e| e.number < u32::MAX - 1);
+        (r.is_empty() && manifest.is_sane() && is_followed).then_some(manifest)
     }
 
     /// Whether the numbers can be what they are called: asked before a manifest is written, and
@@ -263,6 +265,8 @@ impl Manifest {
             && self.next_table <= MAX_TABLES
             && commit(self.horizon)
             && self.epochs.iter().all(|e| e.number < u32::MAX && (commit(e.cut) || e.cut == u64::MAX))
+            // Only the last one may go on.
+            && self.epochs.is_sorted_by(|a, b| a.number < b.number && a.cut != u64::MAX)
             && self.logs.iter().all(|log| {
                 log.begun < log.next && log.next <= MAX_NUMBER && log.segments.is_sorted_by(|a, b| a < b)
             })
@@ -397,6 +401,23 @@ mod tests {
         put_u32(&mut older, crc);
         m.create(&dir.join(NAME)).unwrap().write_at(0, &older).unwrap();
         assert_eq!(Manifest::load(&m, dir).unwrap(), Some(sample));
+    }
+
+    /// Lives in another order, two that both go on, and one behind which there is no number were
+    /// believed, and an opening broke off at what it takes for granted of them.
+    #[test]
+    fn lives_that_contradict_each_other_are_refused() {
+        let reads = |lives: &[(u32, u64)]| {
+            let epochs = lives.iter().map(|&(number, cut)| Epoch { number, salt: 1, cut }).collect();
+            let bytes = Manifest { epochs, ..sample() }.encode();
+            Manifest::decode(&bytes[..bytes.len() - 4]).is_some()
+        };
+        const OPEN: u64 = u64::MAX;
+        assert!(reads(&[(2, 5), (3, OPEN)]) && reads(&[(1, 5), (2, 5), (7, OPEN)]) && reads(&[]));
+        for lives in [[(3, 5), (2, OPEN)], [(2, 5), (2, OPEN)], [(2, OPEN), (3, OPEN)]] {
+            assert!(!reads(&lives), "{lives:?}");
+        }
+        assert!(reads(&[(u32::MAX - 2, OPEN)]) && !reads(&[(u32::MAX - 1, OPEN)]));
     }
 
     #[test]

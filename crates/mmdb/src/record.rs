@@ -486,7 +486,10 @@ impl<R: Record> Records<R> {
     /// and those whose types differ.
     pub fn of(table: &Table) -> Result<Records<R>> {
         documented("Records::of", || {
-            let schema = table.schema();
+            // The fields are those of today's columns: a handle of before would count as few
+            // columns as it knows, and get the defaults of the others.
+            let table = table.today();
+            let schema = &table.0.schema;
             let mut differences = Vec::new();
             let mut columns = Vec::new();
             let words =
@@ -518,7 +521,7 @@ impl<R: Record> Records<R> {
             let others = (0..columns.len()).filter(|field| !key.contains(field)).collect();
             let of_columns = Some(of_columns).filter(|fields| !fields.is_sorted());
             let fields = Arc::new(Fields { columns, of_columns, key, others });
-            Ok(Records { table: table.clone(), fields, record: PhantomData })
+            Ok(Records { table, fields, record: PhantomData })
         })
     }
 

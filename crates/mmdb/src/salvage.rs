@@ -31,11 +31,13 @@ use std::path::Path;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SalvageReport {
-    /// The copy holds every commit up to this one, except for what `problems` names.
+    /// The copy holds every commit up to this one, except for what `problems` names. It may hold
+    /// parts of later ones, where the images of a checkpoint have them and the log is lost.
     pub cut: u64,
     /// Rows saved, over all tables.
     pub rows: u64,
-    /// What was lost, in words with file and offset.
+    /// What was lost, in words with file and offset; rows that share a unique key with another one
+    /// with their place, and shown.
     pub problems: Vec<String>,
 }
 
@@ -428,7 +430,13 @@ pub fn read_log(
         for (i, home) in found.homes.iter().enumerate() {
             damaged.extend(home.problems.iter().map(ToString::to_string));
             for &n in home.numbers.iter().filter(|_| home.is_ours) {
-                let s = scan::read(medium, &home.dir, i, n, &m.epochs, buffer)?;
+                let s = match scan::read(medium, &home.dir, i, n, &m.epochs, buffer) {
+                    Err(Error::Io { .. }) => scan::read_rest(medium, &home.dir, i, n, &m.epochs)?,
+                    read => read?,
+                };
+                if let Some(at) = s.unreadable {
+                    damaged.push(format!("{} cannot be read at offset {at}", s.path.display()));
+                }
                 if let Some(at) = s.damage {
                     damaged.push(format!("{} is damaged at offset {at}", s.path.display()));
                 }

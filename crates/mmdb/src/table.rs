@@ -749,6 +749,11 @@ impl Table {
         &self.0.newest().schema
     }
 
+    /// A handle that was made with today's definition.
+    pub(crate) fn today(&self) -> Table {
+        Table(self.0.newest().clone())
+    }
+
     pub(crate) fn column(&self, name: &str) -> Result<usize> {
         self.0
             .newest()

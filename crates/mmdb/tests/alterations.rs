@@ -231,6 +231,31 @@ fn a_column_for_which_a_row_has_no_room_is_refused() {
     db.add_column(&t, column("n", ColumnType::Int16), 0.into()).unwrap();
 }
 
+/// What happened: whether a row had room was asked for the column that came alone. Each of several
+/// was small enough beside the row as it had been written, all of them were not, and the row could
+/// not be changed any more.
+#[test]
+fn columns_for_which_a_row_has_no_room_together_are_refused() {
+    let m = CrashMedium::new(1);
+    let db = Database::open("/db", options(&m)).unwrap();
+    let t = db.create_table(schema("t")).unwrap();
+    let text = "x".repeat(400);
+    db.run(|tx| tx.insert(&t, &[1.into(), text.as_str().into(), 1.into()])).unwrap();
+    let mut added = 0;
+    let refused = loop {
+        let name = format!("c{added}");
+        match db.add_column(&t, column(&name, ColumnType::VarBytes(900)), Value::Bytes(&[7; 900])) {
+            Ok(_) => added += 1,
+            Err(e) => break e,
+        }
+    };
+    // Four of 902 bytes, and the row's own 417 or so, are within 4,084 bytes; five are not.
+    assert_eq!(added, 4, "{refused}");
+    assert!(matches!(refused, Error::RowTooLarge { bytes: 4900..5000, max: 4084, .. }), "{refused}");
+    db.run(|tx| tx.update(&t, &[1.into()], &[("n", 2.into())])).unwrap();
+    drop((t, survives(db, &m, "t")));
+}
+
 #[test]
 fn create_if_missing_says_what_differs() {
     let db = Database::in_memory().unwrap();

@@ -16,14 +16,46 @@ type Then = Box<dyn FnOnce() + Send>;
 struct Meanwhile {
     disk: MemoryMedium,
     then: Arc<Mutex<Option<Then>>>,
-    /// What is to be done at the images.
+    /// What is to be done at the images, and when the first of them is written.
     at_images: Arc<Mutex<Option<Then>>>,
+    at_image: Arc<Mutex<Option<Then>>>,
     done: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Meanwhile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Meanwhile")
+    }
+}
+
+/// The images of a backup.
+struct Images(Arc<dyn MediumFile>, Arc<Mutex<Option<Then>>>);
+
+impl std::fmt::Debug for Images {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Images")
+    }
+}
+
+impl MediumFile for Images {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let then = self.1.lock().unwrap().take();
+        if let Some(then) = then {
+            then();
+        }
+        self.0.write_at(offset, data)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn preallocate(&self, len: u64) -> io::Result<()> {
+        self.0.preallocate(len)
     }
 }
 
@@ -48,7 +80,11 @@ impl Medium for Meanwhile {
         {
             then();
         }
-        self.disk.create(path)
+        let file = self.disk.create(path)?;
+        if path == Path::new("/copy/images-a") {
+            return Ok(Arc::new(Images(file, self.at_image.clone())));
+        }
+        Ok(file)
     }
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.disk.create_dir(path)
@@ -116,6 +152,69 @@ fn a_backup_ends_where_its_images_end_on_every_stream() {
 fn a_backup_with_frames_behind_its_end_is_caught() {
     let e = backup(Sabotage::BackupTakesMore).unwrap_err();
     assert!(matches!(&e, Error::Corrupt { what, .. } if what.contains("is missing")), "{e}");
+}
+
+/// What happened: a frame that could not be read any more, in the piece of log that a backup
+/// copies, was passed over. The backup reported success, and was refused by the opening that needed
+/// it.
+#[test]
+fn a_backup_that_lacks_a_commit_is_an_error() {
+    let disk = Meanwhile::default();
+    let options = Options {
+        medium: Arc::new(disk.clone()),
+        segment_bytes: 64 << 10,
+        snapshot_memory: 0,
+        background: false,
+        ..Options::in_memory()
+    };
+    let db = Database::open("/db", options.clone()).unwrap();
+    let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    put(&db, &t, 0..5);
+    // Each commit has a block of its own, behind the header.
+    let (segment, at) = ("/db/log-0/segment-0000000001", 8 * 4096);
+    let flip = {
+        let disk = disk.disk.clone();
+        move || {
+            let (file, mut byte) = (disk.open(Path::new(segment)).unwrap(), [0]);
+            file.read_at(at + 40, &mut byte).unwrap();
+            file.write_at(at + 40, &[byte[0] ^ 1]).unwrap();
+        }
+    };
+    let (also_db, also_t, also_flip) = (db.clone(), t.clone(), flip.clone());
+    *disk.at_image.lock().unwrap() = Some(Box::new(move || {
+        put(&also_db, &also_t, 5..10);
+        also_flip();
+    }));
+    let e = db.backup("/copy").unwrap_err();
+    let Error::Corrupt { file, offset, what } = &e else { panic!("{e}") };
+    assert_eq!((file.as_path(), *offset), (Path::new(segment), at), "{what}");
+    assert!(what.contains("5 commits behind 5 up to 10") && what.contains("has 4"), "{what}");
+    // What the images have needs no frame.
+    db.backup("/later").unwrap();
+    flip();
+    db.backup("/whole").unwrap();
+    drop((t, db));
+    for copy in ["/later", "/whole"] {
+        let db = Database::open(copy, options.clone()).unwrap();
+        assert_eq!(db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count(), 10);
+    }
+}
+
+/// What happened: a backup keeps checkpoints waiting, and commits that the log had no room for
+/// meanwhile were told that no checkpoint had released any, and not why.
+#[test]
+fn a_full_log_says_for_what_checkpoints_wait() {
+    let options = Options {
+        segment_bytes: 16 << 10,
+        max_log_bytes: 64 << 10,
+        checkpoint_log_bytes: 0,
+        background: false,
+        ..Options::in_memory()
+    };
+    let db = Database::open("/db", options).unwrap();
+    let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    let refused = (0..100i64).find_map(|id| db.run(|tx| tx.insert(&t, &[id.into()])).err()).unwrap();
+    assert!(matches!(&refused, Error::LogFull { cause, .. } if cause.contains("a backup")), "{refused}");
 }
 
 /// Rows of a table: ids, and lengths of the other column.

@@ -404,6 +404,32 @@ fn checkpoints_recycle_the_log_and_copy_only_what_changed() {
     assert_eq!(rows(&Database::open("/db", options(&m)).unwrap(), "t").len(), 300);
 }
 
+/// What happened: a segment that was to be used again was forgotten where it could not be seen
+/// whose directory this is, as in a program that can open no more files. It took its place on the
+/// disk until the next opening, and another one was made.
+#[test]
+fn a_segment_that_could_not_be_made_ready_is_used_later() {
+    let m = CrashMedium::new(3);
+    let db = Database::open("/db", Options { segment_bytes: 16 << 10, ..options(&m) }).unwrap();
+    let t = db.create_table(schema("t")).unwrap();
+    let (dir, mark) = (Path::new("/db/log-0"), Path::new("/db/log-0/STREAM"));
+    let mut most = 0;
+    // Three commits fill a segment.
+    for id in 0..90 {
+        if id % 3 == 0 && id > 30 {
+            m.flip_bit(mark, 10, 0).unwrap();
+            assert!(matches!(put(&db, &t, id), Err(Error::LogFull { .. })), "{id}");
+            m.flip_bit(mark, 10, 0).unwrap();
+        }
+        put(&db, &t, id).unwrap();
+        if id % 9 == 8 {
+            db.checkpoint().unwrap();
+        }
+        most = most.max(m.list(dir).unwrap().len());
+    }
+    assert!(most <= 10, "{most} files");
+}
+
 #[test]
 fn a_dropped_table_is_gone_for_good_and_its_name_is_free() {
     let m = CrashMedium::new(9);

@@ -11,7 +11,7 @@
 
 mod tree;
 
-use mmdb::{ColumnType, Database, Error, OfflineDatabase, Options, Schema};
+use mmdb::{ColumnType, Database, Error, OfflineDatabase, Options, Schema, restore};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::mpsc;
@@ -84,6 +84,28 @@ fn a_backup_is_written_through_no_link() {
         assert!(name == "LOCK" || !there.unwrap_or(false), "{name} was written through");
         std::fs::remove_dir_all(&copy).unwrap();
     }
+}
+
+/// What happened: `restore` passes over links, and did so where the images themselves were one, or
+/// were missing. It reported success, and the copy could not be opened.
+#[test]
+fn a_backup_without_its_images_is_not_restored() {
+    let p = Place::new("links-restore");
+    let (dir, away) = (p.join("db"), p.join("away"));
+    make(&dir);
+    work(&dir).unwrap();
+    // The second of two checkpoints is that of the manifest.
+    let images = dir.join("images-b");
+    std::fs::rename(&images, &away).unwrap();
+    let e = restore(&dir, p.join("copy"), &options()).unwrap_err();
+    assert!(matches!(&e, Error::Corrupt { file, .. } if *file == images), "{e}");
+    symlink(&away, &images).unwrap();
+    let e = restore(&dir, p.join("copy"), &options()).unwrap_err();
+    assert!(matches!(&e, Error::File { .. }) && e.to_string().contains("symbolic link"), "{e}");
+    assert!(!p.join("copy").exists(), "nothing is made");
+    std::fs::rename(&away, &images).unwrap();
+    restore(&dir, p.join("copy"), &options()).unwrap();
+    work(&p.join("copy")).unwrap();
 }
 
 #[test]

@@ -109,6 +109,29 @@ fn fields_find_their_columns_by_name() {
     assert!(matches!(gone, Err(Error::TableChanged { .. })), "{gone:?}");
 }
 
+/// What happened: of a handle that was made before the last column came, the structs had all
+/// columns and the handle had one fewer. When another column came, a struct was refused as a row of
+/// neither number of columns.
+#[test]
+fn a_handle_of_before_gives_structs_with_todays_columns() {
+    let db = Database::in_memory().unwrap();
+    let schema = Schema::new("t").column("id", ColumnType::UInt64).nullable("body", ColumnType::VarText(9));
+    let before = db.create_table(schema.primary_key(&["id"])).unwrap();
+    let add = |name: &str| {
+        let column = Column { name: name.into(), kind: ColumnType::UInt32, nullable: false };
+        db.add_column(&before, column, 7.into()).unwrap()
+    };
+    add("tries");
+    let messages = Records::<Message>::of(&before).unwrap();
+    let message = |id| Message { id, body: None, tries: 1 };
+    db.run(|tx| messages.insert(tx, &message(1))).unwrap();
+    let now = add("more");
+    db.run(|tx| messages.insert(tx, &message(2))).unwrap();
+    assert!(db.run(|tx| messages.update(tx, &message(2))).unwrap());
+    let row = db.begin().unwrap().get(&now, &[2.into()]).unwrap().unwrap();
+    assert_eq!(row.to_json(), r#"{"id":2,"body":null,"tries":1,"more":7}"#);
+}
+
 #[test]
 fn what_does_not_go_together_is_named() {
     let db = Database::in_memory().unwrap();

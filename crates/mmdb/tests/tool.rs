@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{Column, ColumnType, Database, Options, Schema, TimeUnit, Value};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn mmdb(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mmdb")).args(args).output().unwrap()
@@ -151,6 +151,60 @@ fn a_name_that_is_no_text_and_a_full_output_are_no_panic() {
         let end = tool().args(&words).stdout(full()).stderr(full()).status().unwrap();
         assert_eq!(end.code(), Some(code.max(1)), "{words:?}");
     }
+    std::fs::remove_dir_all(&base).unwrap();
+}
+
+/// What happened: `mmdb salvage OLD NEW | head` ended with 0 though rows were lost, because nobody
+/// reading any more is no failure of `dump`. A script that asks for the end of each command of a
+/// pipe went on and deleted OLD. `log` of a damaged one ended so, too.
+#[test]
+fn damage_is_told_by_the_end_though_nobody_reads_the_output() {
+    let base = std::env::temp_dir().join(format!("mmdb-tool-pipe-{}", std::process::id()));
+    let (dir, new) = (base.join("db"), base.join("new"));
+    let db = Database::open(&dir, Options { segment_bytes: 64 << 10, ..Options::default() }).unwrap();
+    let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    (0..3i64).for_each(|id| db.run(|tx| tx.insert(&t, &[id.into()])).unwrap());
+    drop((t, db));
+    let ends = |words: &[&str]| {
+        let mut tool = Command::new(env!("CARGO_BIN_EXE_mmdb"));
+        let mut tool = tool.args(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        drop(tool.stdout.take());
+        tool.wait().unwrap().code()
+    };
+    let (path, new) = (dir.to_str().unwrap(), new.to_str().unwrap());
+    assert_eq!((ends(&["log", path]), ends(&["dump", path])), (Some(0), Some(0)));
+    // Break the second commit.
+    let segment = dir.join("log-0/segment-0000000001");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[4096 * 2 + 36] ^= 1;
+    std::fs::write(&segment, &bytes).unwrap();
+    assert_eq!((ends(&["log", path]), ends(&["salvage", path, new])), (Some(1), Some(1)));
+    std::fs::remove_dir_all(&base).unwrap();
+}
+
+/// What happened: `stat` showed names without what a terminal obeys, and the words for damage had
+/// them as they stand in the store, which a stranger may have sent.
+#[test]
+fn what_is_said_of_damage_commands_no_terminal() {
+    let base = std::env::temp_dir().join(format!("mmdb-tool-escapes-{}", std::process::id()));
+    let (dir, new) = (base.join("db"), base.join("new"));
+    let db = Database::open(&dir, Options { segment_bytes: 64 << 10, ..Options::default() }).unwrap();
+    let name = "\u{1b}[2Jred";
+    let t = db.create_table(Schema::new(name).column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    db.run(|tx| tx.insert(&t, &[1.into()])).unwrap();
+    db.checkpoint().unwrap();
+    drop((t, db));
+    let images = dir.join("images-a");
+    let mut bytes = std::fs::read(&images).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&images, &bytes).unwrap();
+    let path = dir.to_str().unwrap();
+    let said = mmdb(&["salvage", path, new.to_str().unwrap()]);
+    assert!(text(&said).contains("lost: ") && !said.stdout.contains(&0x1b), "{said:?}");
+    // A table that is not there is told by its name.
+    let said = mmdb(&["dump", new.to_str().unwrap(), "\u{1b}[2Jblue"]);
+    let why = String::from_utf8(said.stderr).unwrap();
+    assert!(why.contains("u{1b}[2Jblue") && !why.contains('\u{1b}'), "{why}");
     std::fs::remove_dir_all(&base).unwrap();
 }
 

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         // `mmdb dump … | head` is no failure.
         Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(e)) => fail(&format!("cannot write the output: {e}")),
-        Err(Failure::Database(e)) => fail(&e.to_string()),
+        Err(Failure::Database(e)) => fail(&shown(&e.to_string())),
         Err(Failure::Damaged) => ExitCode::FAILURE,
     }
 }
@@ -101,7 +101,8 @@ fn tell(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// A name without what a terminal would obey: control characters by their code.
+/// A name, or words with names in them, without what a terminal would obey: control characters by
+/// their code. What is in a store may have come from anywhere.
 fn shown(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { c.escape_unicode().to_string() } else { c.into() }).collect()
 }
@@ -204,21 +205,25 @@ fn is_within(new: &Path, dir: &Path, options: &Options) -> bool {
 
 fn save(dir: &Path, new: &Path, options: &Options, out: &mut impl Write) -> Done {
     let s = salvage(dir, new, options)?;
-    writeln!(out, "saved {} rows, commits up to {}", s.rows, s.cut)?;
-    for p in &s.problems {
-        writeln!(out, "lost: {p}")?;
+    let told = writeln!(out, "saved {} rows, commits up to {}", s.rows, s.cut).and_then(|()| {
+        s.problems.iter().try_for_each(|p| writeln!(out, "lost: {}", shown(p)))?;
+        out.flush()
+    });
+    if s.problems.is_empty() { Ok(told?) } else { damaged(told) }
+}
+
+/// The end of a command that has found damage and told of it: a script must not take what is left
+/// for the whole, though nobody may have read the output to its end.
+fn damaged(told: io::Result<()>) -> Done {
+    match told {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Err(Failure::Damaged),
     }
-    if s.problems.is_empty() {
-        return Ok(());
-    }
-    // A script must not take what is left for the whole.
-    out.flush()?;
-    Err(Failure::Damaged)
 }
 
 fn log(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
     let mut failed = Ok(());
-    let damaged = read_log(dir, options, |f| {
+    let problems = read_log(dir, options, |f| {
         if failed.is_err() {
             return;
         }
@@ -250,11 +255,10 @@ fn log(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
             changes.join(",")
         );
     })?;
-    failed?;
-    if damaged.is_empty() {
-        return Ok(());
+    if problems.is_empty() {
+        return Ok(failed?);
     }
-    out.flush()?;
-    damaged.iter().for_each(|d| tell(&format!("mmdb: {d}\n")));
-    Err(Failure::Damaged)
+    let told = failed.and_then(|()| out.flush());
+    problems.iter().for_each(|p| tell(&format!("mmdb: {}\n", shown(p))));
+    damaged(told)
 }

@@ -239,7 +239,7 @@ impl Log {
         (segments >= self.max_segments).then(|| {
             let why = match &*self.checkpoint_failure.lock() {
                 Some(why) => format!("checkpoints fail: {why}"),
-                None => "no checkpoint has released any of it".to_owned(),
+                None => "no checkpoint has released any of it (one waits while a backup is made)".to_owned(),
             };
             format!(
                 "the log holds {} MiB, as much as Options::max_log_bytes allows, because {why}; make a checkpoint \
@@ -478,8 +478,8 @@ impl Log {
         let done = match self.register.state(self, None, false) {
             Ok(_) => Ok(()),
             // Commits in this segment are not refused any more, and nothing is lost: the manifest
-            // on the disk names it. The evidence comes when there is room.
-            Err(e) if e.is_full_disk() && !self.is_poisoned() => Ok(()),
+            // on the disk names it. The evidence comes when there is room, or a file can be opened.
+            Err(e) if (e.is_full_disk() || e.is_for_want_of_files()) && !self.is_poisoned() => Ok(()),
             Err(e) => {
                 self.poison(&e.to_string());
                 Err(e)

@@ -364,15 +364,19 @@ impl Stream {
         Header { epoch: self.place.epoch, stream: self.place.index, number, used }
     }
 
+    /// A segment is made by its name: if the directory was moved away meanwhile, there may be
+    /// another database's in its place.
+    fn require_own_directory(&self) -> Result<()> {
+        let p = &self.place;
+        if Mark::load(&*p.medium, &p.dir)? == Some(p.mark) {
+            return Ok(());
+        }
+        let what = "the log that was opened here is not here any more: the directory was replaced or emptied";
+        Err(Error::directory(&p.dir, what))
+    }
+
     fn make(&self, number: u64, old: Option<&str>, is_wanted: &dyn Fn() -> bool) -> Result<Segment> {
         let (p, header) = (&self.place, self.header(number, false));
-        // A segment is made by its name: if the directory was moved away meanwhile, there may be
-        // another database's in its place.
-        if Mark::load(&*p.medium, &p.dir)? != Some(p.mark) {
-            let what =
-                "the log that was opened here is not here any more: the directory was replaced or emptied";
-            return Err(Error::directory(&p.dir, what));
-        }
         segment::prepare(&*p.medium, &p.dir, header, p.salt, p.segment_size, old, is_wanted)
     }
 
@@ -387,6 +391,11 @@ impl Stream {
             Step::Name if has_defect!(log.defect, UsesBeforeManifest) => return Ok(false),
             Step::Name => drop(log.register.state(log, None, false)?),
             Step::Make(number, old) => {
+                if let Err(e) = self.require_own_directory() {
+                    // Nothing was done to it: it is there for the next attempt.
+                    self.state.lock().free.extend(old);
+                    return Err(e);
+                }
                 let made = self.make(number, old.as_deref(), is_wanted)?;
                 let mut st = self.state.lock();
                 assert_eq!(st.next_number, number, "one segment is made at a time");

@@ -5,6 +5,8 @@ mod doubles;
 pub(crate) mod replay;
 mod report;
 mod room;
+#[cfg(test)]
+mod salvaging;
 pub(crate) mod scan;
 pub(crate) mod survey;
 
@@ -14,6 +16,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::{self, Identity, Life};
 use crate::key::{self, KeyBuf};
+use crate::log::frame::MAX_GSN;
 use crate::log::mark::{self, Mark};
 use crate::log::stream::{Closed, Place, Stream};
 use crate::log::{Log, segment};
@@ -496,7 +499,15 @@ fn load_images(
     if c.images.is_empty() {
         return Ok(());
     }
-    let file = options.medium.open_to_read(&file_path).map_err(Error::io("open", &file_path))?;
+    let file = match options.medium.open_to_read(&file_path).map_err(Error::io("open", &file_path)) {
+        Ok(file) => file,
+        Err(e) => {
+            // What the log has of rows that came later is saved all the same.
+            let problems = problems.ok_or_else(|| e.clone())?;
+            problems.push(format!("all images of the checkpoint, {} of them: {e}", c.images.len()));
+            return Ok(());
+        }
+    };
     let size = space.container_size;
     let len = file.len().map_err(Error::io("measure", &file_path))?;
     // Checked before anything is sized by these numbers. What a salvage finds missing is an image
@@ -608,11 +619,13 @@ struct Replay<'a> {
     horizon: u64,
     max_gsn: u64,
     pending: Vec<Work>,
+    /// Frames behind the limit, which are not pending any more.
+    dropped: u64,
     /// Memory of segments that are applied.
     spare: Arc<Mutex<Vec<Buffer>>>,
     workers: Vec<Worker<'a>>,
     damage: Option<(PathBuf, u64)>,
-    /// Only when salvaging: segments that cannot be read at all.
+    /// Only when salvaging: segments that cannot be read, or not all of them.
     unread: Vec<String>,
     /// Segments without a frame in which the manifest knows of some.
     outdated: Vec<Error>,
@@ -644,6 +657,7 @@ impl<'a> Replay<'a> {
             horizon: manifest.horizon.max(g1),
             max_gsn: 0,
             pending: Vec::new(),
+            dropped: 0,
             spare: Arc::default(),
             workers: (0..n).map(|i| Worker::new(i, n, tables, options.defect())).collect(),
             damage: None,
@@ -665,14 +679,20 @@ impl<'a> Replay<'a> {
     /// Reads all segments: one thread per stream reads ahead while the workers apply.
     fn run(&mut self, apply: bool) -> Result<()> {
         let (options, manifest, homes, spare) = (self.options, self.manifest, self.homes, self.spare.clone());
-        let count = homes.len();
+        let (count, salvage) = (homes.len(), self.salvage);
         let read = |i: usize, give: &mut dyn FnMut(Result<ScannedSegment>) -> bool| {
             let home = &homes[i];
             // What is not ours is not read, even to salvage.
             let mut all = home.numbers.iter().filter(|_| home.is_ours);
             let mut next = |&n| {
                 let buffer = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-                give(scan::read(&*options.medium, &home.dir, i, n, &manifest.epochs, buffer))
+                let read = scan::read(&*options.medium, &home.dir, i, n, &manifest.epochs, buffer);
+                give(match read {
+                    Err(Error::Io { .. }) if salvage => {
+                        scan::read_rest(&*options.medium, &home.dir, i, n, &manifest.epochs)
+                    }
+                    read => read,
+                })
             };
             while all.next().is_some_and(&mut next) {}
         };
@@ -680,14 +700,21 @@ impl<'a> Replay<'a> {
             match s {
                 Ok(s) => me.take(s),
                 // One file must not cost all the others.
-                Err(e @ Error::Corrupt { .. }) if me.salvage => me.unread.push(e.to_string()),
+                Err(e @ (Error::Corrupt { .. } | Error::Io { .. })) if me.salvage => {
+                    me.unread.push(e.to_string());
+                }
                 Err(e) => return Err(e),
             }
             if !apply {
+                me.forget_pending();
                 return Ok(());
             }
             // Everything up to the horizon must come, so it may be applied as it comes.
-            me.apply_up_to(me.limit.unwrap_or(me.horizon))
+            me.apply_up_to(me.limit.unwrap_or(me.horizon))?;
+            if me.limit.is_some() {
+                me.dropped += me.forget_pending();
+            }
+            Ok(())
         };
         if options.recovery_threads == 1 {
             let mut done = Ok(());
@@ -733,6 +760,9 @@ impl<'a> Replay<'a> {
     fn take(&mut self, s: ScannedSegment) {
         let max_gsn = s.max_gsn();
         self.streams[s.stream].push(Seen { number: s.number, max_gsn });
+        if let Some(at) = s.unreadable {
+            self.unread.push(format!("{} cannot be read at offset {at}", s.path.display()));
+        }
         if let (Some(at), None) = (s.damage, &self.damage) {
             self.damage = Some((s.path.clone(), at));
         }
@@ -758,6 +788,16 @@ impl<'a> Replay<'a> {
         if !frames.is_empty() {
             self.pending.push(Work { segment: Arc::new(s), frames });
         }
+    }
+
+    /// Forgets what waits, and gives back the segments that it holds: a salvage looks through a log
+    /// that may be larger than the memory, and applies a part of it. How many frames these were.
+    fn forget_pending(&mut self) -> u64 {
+        let gone = std::mem::take(&mut self.pending);
+        let frames = gone.iter().map(|w| w.frames.len() as u64).sum();
+        let segments = gone.into_iter().filter_map(|w| Arc::into_inner(w.segment));
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(segments.map(|s| s.bytes));
+        frames
     }
 
     fn apply_up_to(&mut self, limit: u64) -> Result<()> {
@@ -826,8 +866,7 @@ impl<'a> Replay<'a> {
             self.horizon
         );
         self.apply_up_to(self.limit.map_or(cut, |l| l.min(cut)))?;
-        report.dropped_frames = self.pending.iter().map(|w| w.frames.len() as u64).sum();
-        self.pending.clear();
+        report.dropped_frames = self.dropped + self.forget_pending();
         if self.salvage || self.workers.len() == 1 {
             for w in &mut self.workers {
                 w.finish(self.salvage.then_some(&mut *problems))?;
@@ -894,7 +933,9 @@ fn build_some_indexes(
                     Some(row) => t.layout.valid(row),
                     None => !is_there,
                 };
-                if !crate::log::record::is_canonical(whole) || !fits {
+                // Of more changes than there can be commits the next one would count as none.
+                let is_counted = Slot(whole).version() <= MAX_GSN;
+                if !crate::log::record::is_canonical(whole) || !fits || !is_counted {
                     if let Ok(mut b) = bad.lock() {
                         b.push((n, slot));
                     }
@@ -915,7 +956,9 @@ fn build_some_indexes(
     match problems {
         None => {
             if let Some((n, slot)) = bad.first() {
-                let what = format!("the row in container {n}, slot {slot} does not fit the schema");
+                let what = format!(
+                    "the row in container {n}, slot {slot} does not fit the schema, or its version no row"
+                );
                 return Err(Error::corrupt_table(name, what));
             }
         }

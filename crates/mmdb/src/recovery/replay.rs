@@ -18,6 +18,10 @@ use crate::table::TableInner;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// So many broken slots of a container are named, and the others counted: without the images all
+/// that have changed since are broken.
+const NAMED: usize = 16;
+
 /// Frames of one segment that are to be applied.
 pub(crate) struct Work {
     pub(crate) segment: Arc<ScannedSegment>,
@@ -157,13 +161,14 @@ impl<'a> Worker<'a> {
     }
 
     /// Checks every touched slot and gives it its version. With `broken`, bad slots are emptied and
-    /// reported there.
+    /// reported there, the first of each container by their places.
     pub(crate) fn finish(&mut self, mut broken: Option<&mut Vec<String>>) -> Result<()> {
         for (id, containers) in self.slots.iter().enumerate() {
             let Some(table) = self.tables.get(id).and_then(Option::as_ref) else { continue };
             for (n, states) in containers.iter().enumerate() {
                 let (Some(states), Some(c)) = (states, table.containers.get(n as u32)) else { continue };
                 let mut bytes = c.bytes.write();
+                let mut emptied = 0;
                 for (i, s) in states.iter().enumerate().filter(|(_, s)| s.seen > 0) {
                     let slot = &mut bytes[c.range(i as u16)];
                     let whole = s.seen == s.max - s.base || has_defect!(self.defect, NoVersionFilter);
@@ -175,12 +180,19 @@ impl<'a> Worker<'a> {
                         match &mut broken {
                             None => return Err(Error::corrupt_table(&table.schema.name, what)),
                             Some(list) => {
-                                list.push(what);
+                                emptied += 1;
+                                if emptied <= NAMED {
+                                    list.push(what);
+                                }
                                 slot[BODY..].fill(0);
                             }
                         }
                     }
                     slot[..8].copy_from_slice(&s.max.to_le_bytes());
+                }
+                if let Some(list) = broken.as_deref_mut().filter(|_| emptied > NAMED) {
+                    let more = emptied - NAMED;
+                    list.push(format!("table {}, container {n}: {more} more slots", table.schema.name));
                 }
                 c.mark_dirty();
             }

@@ -23,6 +23,8 @@ pub(crate) struct ScannedSegment {
     pub(crate) damage: Option<u64>,
     /// End of the last valid frame.
     pub(crate) end: u64,
+    /// The first block that the disk could not read: zeros stand for it, and for all such.
+    pub(crate) unreadable: Option<u64>,
 }
 
 impl ScannedSegment {
@@ -73,11 +75,40 @@ pub(crate) fn read(
     // counts.
     if fill(BLOCK)?.is_none_or(|h| h.used) {
         let len = file.len().map_err(Error::io("read", &path))?;
-        // A damaged length must not cost more memory than a segment can have.
-        let too_long = || Error::corrupt(&path, MAX_SIZE, format!("no segment has {len} bytes"));
-        fill(usize::try_from(len).ok().filter(|_| len <= MAX_SIZE).ok_or_else(too_long)?)?;
+        fill(sane_length(&path, len)?)?;
     }
     Ok(scan(path, stream, number, buffer, epochs))
+}
+
+/// The length of a segment in memory. A damaged one must not cost more than a segment can have.
+fn sane_length(path: &Path, len: u64) -> Result<usize> {
+    let too_long = || Error::corrupt(path, MAX_SIZE, format!("no segment has {len} bytes"));
+    usize::try_from(len).ok().filter(|_| len <= MAX_SIZE).ok_or_else(too_long)
+}
+
+/// Reads of segment `number`, which the disk cannot read whole, the blocks that it can.
+pub(crate) fn read_rest(
+    medium: &dyn Medium,
+    dir: &Path,
+    stream: usize,
+    number: u64,
+    epochs: &[Epoch],
+) -> Result<ScannedSegment> {
+    let path = dir.join(segment::name(number));
+    let file = medium.open_to_read(&path).map_err(Error::io("open", &path))?;
+    let len = file.len().map_err(Error::io("read", &path))?;
+    let mut buffer = Buffer::default();
+    buffer.resize(sane_length(&path, len)?).map_err(Error::io("read", &path))?;
+    let mut unreadable = None;
+    for (i, block) in buffer.chunks_mut(BLOCK).enumerate() {
+        let at = (i * BLOCK) as u64;
+        let n = file.read_at(at, block).unwrap_or_else(|_| {
+            unreadable.get_or_insert(at);
+            0
+        });
+        block[n..].fill(0);
+    }
+    Ok(ScannedSegment { unreadable, ..scan(path, stream, number, buffer, epochs) })
 }
 
 /// The header, if it is whole and fits the place.
@@ -102,6 +133,7 @@ pub(crate) fn scan(
         epoch: None,
         damage: None,
         end: BLOCK as u64,
+        unreadable: None,
     };
     let header = header_of(&s.bytes, stream, number);
     for e in epochs {

@@ -14,7 +14,8 @@
 //! Half as many of a kind of their own (`alterations.rs`) change definitions of tables: columns,
 //! names and indexes.
 //!
-//! A tenth as many of another kind (`blobs.rs`) change blobs of several chunks.
+//! A tenth as many of another kind (`blobs.rs`) change blobs of several chunks, and a twentieth
+//! (`builds.rs`) build unique indexes beside clients whose rows share keys.
 //!
 //! `MMDB_CRASH_SCHEDULES` sets how many are run (5,000 by default), `MMDB_CRASH_FROM` the first
 //! seed, and `MMDB_CRASH_SEED` runs one and prints its steps. Every test here heeds them, those of
@@ -24,6 +25,7 @@
 mod alterations;
 mod backups;
 mod blobs;
+mod builds;
 mod careless;
 mod catalogue;
 mod clients;
@@ -82,6 +84,20 @@ fn blobs_that_are_not_whole_after_a_crash_are_caught() {
     for defect in [Sabotage::NoVersionFilter, Sabotage::NoSync, Sabotage::NoVersions] {
         Seeds::to_notice(1000).one_notices(name, 2, |seed| blobs::run(seed, defect));
     }
+}
+
+/// No schedule built a unique index while others committed equal keys: it must fail then, and leave
+/// nothing behind.
+#[test]
+fn what_builds_beside_equal_keys_leave_is_whole_or_nothing() {
+    let name = (TARGET, "what_builds_beside_equal_keys_leave_is_whole_or_nothing");
+    Seeds::of_environment(20).none_fails(name, 2, |seed| builds::run(seed, Sabotage::None));
+}
+
+#[test]
+fn an_index_beside_equal_keys_that_no_manifest_states_is_caught() {
+    let name = (TARGET, "an_index_beside_equal_keys_that_no_manifest_states_is_caught");
+    Seeds::to_notice(5000).one_notices(name, 2, |seed| builds::run(seed, Sabotage::AltersWithoutManifest));
 }
 
 /// The schedules must notice each defect, or they prove nothing.
