@@ -113,6 +113,19 @@ pub enum BenchError {
 }
 
 impl BenchError {
+    /// Whether a disk had no space left for the store, or a quota was used up.
+    #[must_use]
+    pub fn is_full_disk(&self) -> bool {
+        match self {
+            BenchError::Load(
+                LoadError::Store(error)
+                | LoadError::Session { source: error, .. }
+                | LoadError::Archive(ArchiveError::Store(error)),
+            ) => error.is_full_disk(),
+            _ => false,
+        }
+    }
+
     /// Whether what is in the store may tell what went wrong, so that it is worth being kept.
     #[must_use]
     pub fn leaves_a_trace(&self) -> bool {

@@ -21,7 +21,7 @@ use fathom_ground::lines::{self, RAW};
 use super::wire::{Answer, BEAT, Question, VERSION};
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Machine, PlannedCell};
-use crate::schedule::{Interrupt, Local, Observations, WorkError, World};
+use crate::schedule::{Interrupt, Local, MountedStack, NoStack, Observations, WorkError, World};
 use crate::store::TraceRecord;
 
 /// After so long without a word the other side is gone, although nobody has said so.
@@ -267,10 +267,11 @@ impl<W: Write> Agent<W> {
                 let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
                 Answer::Size { bytes: found.map(|file| file.len()) }
             }
-            Question::Up { spec, label } => {
-                let mounted = self.world.up(&spec, &label)?;
-                Answer::Up { directory: mounted.directory, record: Box::new(mounted.record) }
-            }
+            Question::Up { spec, label } => match self.world.up(&spec, &label) {
+                Ok(MountedStack { directory, record }) => Answer::Up { directory, record: Box::new(record) },
+                Err(NoStack { problem, is_full_disk: true }) => Answer::NoRoom { problem },
+                Err(NoStack { problem, is_full_disk: false }) => return Err(problem),
+            },
             Question::Floor => Answer::Floor { ns: self.world.floor_ns()? },
             Question::Cpus { cell } => {
                 let planned =

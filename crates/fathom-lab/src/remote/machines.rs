@@ -13,7 +13,7 @@ use super::world::Remote;
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Needs, PlannedCell};
-use crate::schedule::{Interrupt, Local, MachineLoad, MountedStack, Observations, WorkError, World};
+use crate::schedule::{Interrupt, Local, MachineLoad, MountedStack, NoStack, Observations, WorkError, World};
 use crate::store::{CutFinding, TraceRecord};
 
 /// One machine.
@@ -124,7 +124,7 @@ impl World for Machines {
         Ok(values)
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, NoStack> {
         self.now()?.up(spec, label)
     }
 

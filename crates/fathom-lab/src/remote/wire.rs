@@ -24,7 +24,7 @@ use crate::store::{BlockRow, TraceRecord};
 
 /// The version of [`Question`] and [`Answer`]; the program is pushed by its content, so that both
 /// sides are one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// How often each side says that it lives.
 pub const BEAT: Duration = Duration::from_secs(20);
@@ -153,6 +153,11 @@ pub enum Answer {
         directory: PathBuf,
         /// What was made.
         record: Box<StackRecord>,
+    },
+    /// Of [`Question::Up`]: a disk has no space left for it, or a quota is used up.
+    NoRoom {
+        /// In words, with what to do.
+        problem: String,
     },
     /// Of [`Question::Floor`].
     Floor {

@@ -20,7 +20,7 @@ use super::wire::{Answer, Question};
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Needs, PlannedCell};
-use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, WorkError, World};
+use crate::schedule::{Interrupt, MachineLoad, MountedStack, NoStack, Observations, WorkError, World};
 use crate::store::{CutFinding, TraceRecord};
 
 /// How long what needs no device may take.
@@ -442,12 +442,13 @@ impl World for Remote {
         }
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, NoStack> {
         self.connected()?;
         let spec = Box::new(self.stack_there(spec)?);
         match self.ask_unless_stopped(&Question::Up { spec, label: label.to_owned() })? {
             Answer::Up { directory, record } => Ok(MountedStack { directory, record: *record }),
-            other => Err(self.unexpected(&other)),
+            Answer::NoRoom { problem } => Err(NoStack { problem, is_full_disk: true }),
+            other => Err(self.unexpected(&other).into()),
         }
     }
 

@@ -29,7 +29,7 @@ pub use machine::environment;
 use pace::Pace;
 
 use super::counted::{self, DeviceCounts};
-use super::{MachineLoad, MountedStack, Observations, WorkError, World};
+use super::{MachineLoad, MountedStack, NoStack, Observations, WorkError, World};
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Machine, Needs, PlannedCell};
@@ -159,7 +159,7 @@ impl World for Local {
         Ok(environment(&self.directory))
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, NoStack> {
         let mut spec = spec.clone();
         if spec.directory.is_none() {
             spec.directory = Some(self.directory.clone());
@@ -172,7 +172,9 @@ impl World for Local {
         }
         // What is made when the user stops is not waited for at the pace of its device.
         let stacks = Stacks::here().with_stop(self.interrupt.flag());
-        let stack = stacks.up(&spec, label).map_err(|error| error.to_string())?;
+        let stack = stacks
+            .up(&spec, label)
+            .map_err(|error| NoStack { problem: error.to_string(), is_full_disk: error.is_full_disk() })?;
         let mounted = MountedStack { directory: stack.path().to_path_buf(), record: stack.record() };
         self.stack = Some(stack);
         Ok(mounted)

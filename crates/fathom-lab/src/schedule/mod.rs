@@ -72,7 +72,7 @@ pub trait World {
     ///
     /// # Errors
     /// Why it cannot be made, and what to do.
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String>;
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, NoStack>;
     /// Median of 4 KiB write + fdatasync on the stack that is up, ns; none where that means
     /// nothing.
     ///
@@ -166,6 +166,21 @@ pub struct MountedStack {
     pub directory: PathBuf,
     /// What was made.
     pub record: StackRecord,
+}
+
+/// Why there is no stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoStack {
+    /// In words, with what to do.
+    pub problem: String,
+    /// Whether a disk had no space left for it, or a quota was used up.
+    pub is_full_disk: bool,
+}
+
+impl From<String> for NoStack {
+    fn from(problem: String) -> NoStack {
+        NoStack { problem, is_full_disk: false }
+    }
 }
 
 /// Why a worker brought no result.
@@ -438,11 +453,17 @@ fn one_run(
 ) -> Result<(), WorkError> {
     let stack = &planned.cell.stack;
     world.choose(&planned.cell.on).map_err(WorkError::Failed)?;
-    // What is broken off because the user wants to stop has not failed.
-    let mounted = world.up(stack, &planned.label).map_err(|problem| match world.is_stopped() {
-        true => WorkError::Interrupted,
-        false => WorkError::Failed(problem),
-    })?;
+    let mounted = match world.up(stack, &planned.label) {
+        Ok(mounted) => mounted,
+        // What is broken off because the user wants to stop has not failed.
+        Err(_) if world.is_stopped() => return Err(WorkError::Interrupted),
+        Err(NoStack { problem, is_full_disk }) => {
+            if is_full_disk {
+                collector.no_room();
+            }
+            return Err(WorkError::Failed(problem));
+        }
+    };
     collector.stack(&mounted.record);
     // Nobody waits for the floor of a run that is not wanted any more.
     let worked = match world.interrupted() {

@@ -222,6 +222,11 @@ impl Collector {
         }
     }
 
+    /// There was no space left where its stack was to be made.
+    pub fn no_room(&mut self) {
+        self.kind = Some(FailureKind::NoRoom);
+    }
+
     /// What was traced.
     pub fn trace(&mut self, trace: Option<TraceRecord>) {
         if let Some(lost) = trace.as_ref().map(|trace| trace.lost_events).filter(|lost| *lost > 0) {

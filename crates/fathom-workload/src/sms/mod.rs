@@ -15,6 +15,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use fathom_probe::Split;
 use mmdb::{Locking, LogKind};
@@ -265,8 +266,9 @@ impl Workload for Sms {
                 // At most 1024.
                 let plan = self.plan(side, threads as usize, context.seed);
                 let measured = measure(&directory, self.store, &self.mmdb, &plan, true, &mut |_| true);
-                let measured = measured.map_err(|error| {
-                    WorkloadError::Verification(format!("{phase}, {threads} threads: {error}"))
+                let measured = measured.map_err(|error| match error.is_full_disk() {
+                    true => io(std::io::Error::new(ErrorKind::StorageFull, error.to_string())),
+                    false => WorkloadError::Verification(format!("{phase}, {threads} threads: {error}")),
                 })?;
                 sink.phase(summary(phase, threads, side, &measured));
                 let checked = measured.checked.join(", ");
