@@ -499,7 +499,10 @@ mod tests {
         let told = |a: &[f64], b: &[f64]| difference_told(&unpaired_difference(a, b).unwrap());
         let (none, one) = ([0.0, 1.0, 0.0], [20.0, 21.0, 20.0]);
         let more = told(&none, &one);
-        assert!(more.starts_with("20") && more.contains("[18.7, 21.3]") && more.ends_with("] more"), "{more}");
+        assert!(
+            more.starts_with("20") && more.contains("[18.7, 21.3]") && more.ends_with("] more"),
+            "{more}"
+        );
         assert_eq!(told(&one, &none), more.replace("more", "less"));
         let same = told(&none, &none);
         assert!(same.starts_with("+0 [-") && same.ends_with(']'), "{same}");
