@@ -304,14 +304,15 @@ fn summary(phase: &str, threads: i64, side: Side, measured: &Measurement) -> Pha
     let cpu_ns = (measured.cpu_us_per_message.unwrap_or(0.0) * 1000.0 * count as f64) as u64;
     let cpu_ns = cpu_ns.min(threads_ns);
     let split = Split { wall_ns: threads_ns, cpu_ns, other_ns: threads_ns - cpu_ns, ..Split::default() };
-    let latency = if side == Side::Receiver { &measured.accept_ms } else { &measured.send_ms };
+    let latency = if side == Side::Receiver { measured.accept_ms } else { measured.send_ms };
     PhaseSummary {
         phase: phase.to_owned(),
         x: Some(threads as f64),
         unit: "message".into(),
         count,
         wall_ns,
-        latency_ns: latency.map(ns),
+        // Without executions these are no times, and nobody shows them.
+        latency_ns: latency.unwrap_or_default().map(ns),
         split,
         lock_wait_ns: None,
         lock_waits: None,
