@@ -24,6 +24,7 @@ mod choice;
 mod common;
 mod effort;
 mod live;
+mod logs;
 mod loss;
 mod rounds;
 mod scatter;

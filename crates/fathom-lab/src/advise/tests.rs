@@ -274,6 +274,11 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     // And with other pages than are the best without: 512 bytes were, with a short log, 6 % faster.
     let beside = sizes.map(|size| format!("{size}/wal_autocheckpoint=4000"));
     let expected = [&sizes[..], &[together, &*beside[0], &*beside[1]]].concat();
+    let mut expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+    // And logs of each length: they were tried with the pages of before alone.
+    for size in [1024, 512, 2048] {
+        expected.extend([100, 300].map(|log| format!("wal/full/{size}/wal_autocheckpoint={log}")));
+    }
     assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), expected);
     let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast).all);
     let own_pages = "wal/full/4096/wal_autocheckpoint=4000";
