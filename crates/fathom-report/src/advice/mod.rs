@@ -173,6 +173,7 @@ impl Advice {
             });
         }
         all.extend(self.contradictions());
+        all.extend(self.broken_by_file_systems());
         all.extend(self.too_short());
         all.extend(self.without_interval());
         all.extend(self.without_vacuum());
@@ -201,11 +202,19 @@ impl Advice {
             let (place, gain) = device.same_pages?;
             Some((self.name(&device.tried[place]), (gain, device)))
         }));
+        let is_now = |device: &DeviceAdvice| {
+            device.baseline.is_some() && device.same_pages.map(|other| other.0) == device.baseline
+        };
         let of_setting = |(name, mut gains): (String, Vec<(Gain, &DeviceAdvice)>)| {
             gains.sort_by(|a, b| a.0.ratio.total_cmp(&b.0.ratio));
             let devices: Vec<&DeviceAdvice> = gains.iter().map(|gain| gain.1).collect();
             let faster = match gains.as_slice() {
-                [.., most] if most.0.ratio < ENOUGH => "nothing is gained".to_owned(),
+                all if all.iter().all(|gain| is_now(gain.1)) => {
+                    "nothing that was tried is worth a change".to_owned()
+                }
+                all if all.iter().all(|gain| gain.0.high < ENOUGH) => {
+                    format!("{name} brings less than 5 %")
+                }
                 [one] => format!("{name} is {} as fast", times(&one.0)),
                 [least, .., most] => format!("{name} is {} to {} as fast", times(&least.0), times(&most.0)),
                 [] => String::new(),

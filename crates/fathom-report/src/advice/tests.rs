@@ -401,6 +401,50 @@ fn what_can_be_had_without_other_pages_stands_below_what_has_them() {
     let text = plain(&text);
     assert!(text.contains("use WAL/FULL, 1 KiB pages: 5.0x"), "{text}");
     assert!(text.contains("VACUUM of a database that exists: WAL/FULL is 2.5x"), "{text}");
+    // "Nothing is gained" was said of 4 %, proven, and of what nothing is known of.
+    let told = |of_plain: &[f64]| {
+        let mut small = tried("delete", "full", Durability::PowerCutAllButLast, 2.0);
+        small.candidate.page_size = 1024;
+        let mut plain = tried("truncate", "full", Durability::PowerCut, 9.6);
+        plain.runs = (0..).zip(of_plain.iter().map(|ms| ms * 1e6)).collect();
+        let all = vec![tried("delete", "full", Durability::PowerCutAllButLast, 10.0), small, plain];
+        let mut device =
+            DeviceAdvice::of(Some("sd-a".into()), String::new(), all, &Candidate::default(), must);
+        let gain = fathom_lab::advise::gain(&device.tried[2], &device.tried[0]).unwrap();
+        device.same_pages = Some((2, gain));
+        self::plain(&advice(vec![device]).terminal(&Style::PLAIN))
+    };
+    assert!(told(&[9.6, 9.61, 9.59]).contains("exists: TRUNCATE/FULL brings less than 5 % on sd-a"));
+    let wide = told(&[9.6, 14.0, 7.0]);
+    assert!(wide.contains("exists: TRUNCATE/FULL is 1.0") && wide.contains("as fast on sd-a"), "{wide}");
+}
+
+/// What happened: with `--fs vfat` the answer was "WAL/FULL: a power cut keeps every commit", where
+/// explored power cuts left databases that cannot be opened.
+#[test]
+fn a_file_system_that_is_known_to_break_the_promise_is_told_of() {
+    let on = |filesystem: &str, journal: &str| {
+        let mut all = vec![
+            tried("delete", "full", Durability::PowerCutAllButLast, 10.0),
+            tried(journal, "full", Durability::PowerCut, 4.0),
+        ];
+        all.iter_mut().for_each(|trial| trial.filesystem = filesystem.into());
+        let must = Durability::PowerCut;
+        let device = DeviceAdvice::of(Some("sd-a".into()), String::new(), all, &Candidate::default(), must);
+        plain(&advice(vec![device]).terminal(&Style::PLAIN))
+    };
+    for (filesystem, journal, is_told) in [
+        ("vfat", "wal", true),
+        ("vfat", "persist", false),
+        ("exfat", "truncate", true),
+        ("ntfs3", "truncate", false),
+        ("ntfs3", "wal", true),
+        ("ext4", "wal", false),
+    ] {
+        let text = on(filesystem, journal);
+        let words = format!("But {filesystem} does not keep what");
+        assert_eq!(text.contains(&words), is_told, "{filesystem} {journal}: {text}");
+    }
 }
 
 /// What happened: `--must prefix` named settings by their speed, and nobody was told how much of the
