@@ -486,7 +486,7 @@ fn one_setting_for_all_devices_stands_first_with_its_own_block() {
     let text = shown.terminal(&Style { width: 400, ..Style::PLAIN });
     let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
     let first =
-        place("One setting for all of them: WAL/FULL. It is within 3 % of the best on each (sd-a as fast");
+        place("One setting for all of them: WAL/FULL. It is within 3 % of the best on each (sd-a as fast; sd-b 3 % longer)");
     assert!(first < place("On sd-a use WAL/FULL"), "{text}");
     assert!(place("Paste, for all of them:") < place("may take"), "{text}");
     assert!(place("Paste, for sd-a alone:") > place("per second: transactions"), "{text}");
