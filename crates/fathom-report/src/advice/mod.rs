@@ -337,7 +337,11 @@ impl Advice {
             tested.iter().partition(|device| device.sways.iter().all(|sway| sway.stands));
         if !stand.is_empty() {
             let what: Vec<String> = stand[0].sways.iter().map(|sway| sway.what.clone()).collect();
-            let of = self.leader();
+            // Nothing else is recorded for them: what only they would make lead is not among these.
+            let of = match self.partial {
+                Some(_) => "fastest of these",
+                None => "best of what was recorded last",
+            };
             all.push(format!(
                 "On {} the advice stays within 5 % of the {of} with {}.",
                 self.places(&stand),
