@@ -81,6 +81,8 @@ fn value(change: &Change, value: f64) -> String {
 fn interval(change: &Change, of: &Interval) -> String {
     match change.quantity {
         _ if of.n < 2 => number::ONE_RUN.to_owned(),
+        // The smallest and the largest of a few runs, of which some are zero, are none.
+        _ if of.coverage == 0.0 && of.low < of.high => "no interval".to_owned(),
         Quantity::Model | Quantity::Time => number::time_interval_of(of),
         Quantity::Flushes => format!("[{}, {}]", value(change, of.low), value(change, of.high)),
         Quantity::Rate | Quantity::Bytes => number::interval_of(of),
@@ -490,9 +492,35 @@ fn xml(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_lab::stats::unpaired_difference;
+    use fathom_lab::stats::{mean_interval, unpaired_difference};
 
     use super::*;
+
+    /// What happened: the smallest and the largest of two runs stood under "[95 %]".
+    #[test]
+    fn what_has_no_interval_is_given_none() {
+        let of = |counts: &[f64]| {
+            let counted = mean_interval(counts).unwrap();
+            let change = Change {
+                label: "wal".into(),
+                title: "WAL".into(),
+                phase: "update".into(),
+                x: None,
+                unit: "transaction".into(),
+                quantity: Quantity::Flushes,
+                clock: Clock::Model,
+                a: counted,
+                b: counted,
+                faster: Quotient { ratio: 1.0, low: 0.0, high: f64::INFINITY, proven: false, n: 2 },
+                difference: None,
+                same_durability: true,
+                promises_less: false,
+            };
+            interval(&change, &counted)
+        };
+        assert_eq!((of(&[0.0, 0.5]), of(&[0.5])), ("no interval".into(), "one run".into()));
+        assert_eq!((of(&[0.0, 0.0]), of(&[2.0, 2.0])), ("[0, 0]".into(), "[2.00, 2.00]".into()));
+    }
 
     #[test]
     fn a_difference_is_told_from_its_nearer_end() {
