@@ -8,7 +8,7 @@ use fathom_output::shown_path;
 use fathom_trace::info::{Info, info};
 
 use super::hints::of_settings;
-use super::settings::{TAKEN_OVER, is_default, plain};
+use super::settings::{TAKEN_OVER, plain, take_over};
 use crate::outcome::Error;
 
 /// The application.
@@ -152,18 +152,10 @@ impl OwnSettings<'_> {
             let keys = own.keys().copied().collect::<Vec<_>>().join(", ");
             sources.push(format!("as the trace sets {keys}"));
         }
-        for (key, value) in self.now {
-            match is_default(key, value) {
-                true => drop(baseline.more.remove(key)),
-                false => baseline.set(key, value),
-            }
-        }
+        take_over(&mut baseline, self.now);
         if !self.now.is_empty() {
             let keys: Vec<&str> = self.now.iter().map(|pair| pair.0.as_str()).collect();
             sources.push(format!("as --now says of {}", keys.join(", ")));
-        }
-        if baseline.journal_mode != "wal" {
-            baseline.more.remove("wal_autocheckpoint");
         }
         let source = match sources.len() {
             0 => "SQLite's defaults: the trace sets nothing of these".to_owned(),
