@@ -2,6 +2,7 @@
 //! cut may take, how long the longest waits are, and what the trace is too short for.
 
 use fathom_lab::advise::{DeviceAdvice, Loss, Trial};
+use fathom_lab::stats::Interval;
 use fathom_workload::spec::Durability;
 
 use super::{Advice, has_interval, place};
@@ -155,6 +156,15 @@ pub(super) fn stands(device: &DeviceAdvice) -> String {
         [] => "yes".to_owned(),
         all if device.is_unsure() => format!("unsure: not with {}", all.join(", ")),
         all => format!("not with {}", all.join(", ")),
+    }
+}
+
+/// The interval of a setting's transactions per second.
+pub(super) fn rate_interval(trial: &Trial) -> String {
+    let Interval { low, high, .. } = trial.time_ns;
+    match trial.time_ns.n {
+        0 | 1 => number::ONE_RUN.to_owned(),
+        _ => number::interval(1e9 / high, 1e9 / low),
     }
 }
 

@@ -519,3 +519,14 @@ fn a_file_system_is_made_by_the_program_that_there_is() {
         assert!(told.contains(made) && told.contains(&format!("mount -t {name} ")), "{told}");
     }
 }
+
+/// What happened: how many transactions there are a second was told without how sure that is.
+#[test]
+fn a_rate_has_its_interval_where_there_is_room() {
+    let shown = advice(vec![advised("sd-a", 1.0)]);
+    let wide = shown.terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(plain(&wide).contains("sd-a WAL/FULL 250 [249, 251] 2.5x"), "{wide}");
+    let narrow = shown.terminal(&Style { width: 80, ..Style::PLAIN });
+    assert!(!narrow.contains("[249, 251]"), "{narrow}");
+    assert!(shown.html().contains("[249, 251]"));
+}
