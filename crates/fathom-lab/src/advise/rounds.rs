@@ -104,9 +104,9 @@ pub fn second(devices: &[Vec<Trial>], must: Durability, app: AppUse) -> Vec<Cand
 
 /// What the second round points to: the neighbours of the best page sizes, what helped by itself
 /// together, also with the neighbours of its pages, a longer log, and with other pages logs of each
-/// length.
+/// length, at most `room` of these.
 #[must_use]
-pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
+pub fn third(devices: &[Vec<Trial>], must: Durability, room: usize) -> Vec<Candidate> {
     let (mut all, mut leaders, mut combined) = (Vec::new(), leaders(devices, must), Vec::new());
     let mut tuned: Vec<[Candidate; 2]> = Vec::new();
     for tried in devices {
@@ -148,7 +148,7 @@ pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
     all.retain(|candidate| !is_tried(devices, candidate));
     let mut others = other_logs(&tuned);
     others.retain(|candidate| !is_tried(devices, candidate) && !all.contains(candidate));
-    all.extend(others.into_iter().take(OTHER_LOGS));
+    all.extend(others.into_iter().take(OTHER_LOGS.min(room)));
     all
 }
 
