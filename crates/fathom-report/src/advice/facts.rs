@@ -77,7 +77,9 @@ impl Advice {
             };
             let journal = named.candidate.journal_mode.as_str();
             let text = format!(
-                "But {filesystem} does not keep what {} promises: explored power cuts left databases that cannot be opened, or a file                  system that cannot be mounted. PERSIST/FULL kept every commit there (docs/power-cut.md); --cut tries it with                  this trace.",
+                "But {filesystem} does not keep what {} promises: explored power cuts left databases that cannot be opened, or \
+                 a file system that cannot be mounted. PERSIST/FULL kept every commit there (docs/power-cut.md); --cut \
+                 tries it with this trace.",
                 named.candidate.name()
             );
             if !kept.contains(&journal) && !all.contains(&text) {
