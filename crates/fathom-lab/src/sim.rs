@@ -26,7 +26,7 @@ use serde_json::Value as Json;
 
 use crate::event::{Event, WorkerRequest};
 use crate::plan::PlannedCell;
-use crate::schedule::{MachineLoad, MountedStack, NoStack, WorkError, World};
+use crate::schedule::{MachineLoad, MountedStack, StackFailure, WorkError, World};
 use fathom_random::{Random, derive_seed};
 
 /// What a simulated workload asks of clock and device.
@@ -237,7 +237,7 @@ pub struct VirtualLab {
     /// The user stops while the first stack is made.
     pub stops_while_made: bool,
     /// Why no stack can be made.
-    pub makes_nothing: Option<NoStack>,
+    pub makes_nothing: Option<StackFailure>,
     runs: u64,
 }
 
@@ -272,7 +272,7 @@ impl World for VirtualLab {
         Ok(())
     }
 
-    fn up(&mut self, _spec: &StackSpec, _label: &str) -> Result<MountedStack, NoStack> {
+    fn up(&mut self, _spec: &StackSpec, _label: &str) -> Result<MountedStack, StackFailure> {
         // Making a stack takes a while, in which the lab drifts on.
         self.device.clock_ns += 5e9;
         if self.stops_while_made {
@@ -289,7 +289,7 @@ impl World for VirtualLab {
         Ok(MountedStack { directory: PathBuf::from("/virtual"), record })
     }
 
-    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure> {
         let start = self.device.now_ns();
         for _ in 0..100 {
             self.device.write();

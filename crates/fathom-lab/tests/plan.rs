@@ -10,7 +10,7 @@ use fathom_lab::experiment::{Cells, Experiment, Selection, Vocabulary, builtin, 
 use fathom_lab::failure::FailureKind;
 use fathom_lab::plan::{Machine, Needs, Plan, PlannedRun};
 use fathom_lab::schedule::{
-    EarlyEnd, Ending, Limits, NoStack, Progress, Summary, WorkError, World, carry_out,
+    EarlyEnd, Ending, Limits, Progress, StackFailure, Summary, WorkError, World, carry_out,
 };
 use fathom_lab::sim::{KIND, Noise, VirtualLab};
 use fathom_lab::store::{ExperimentRow, Results, RunStatus, Writer};
@@ -313,7 +313,7 @@ fn stopping_while_a_stack_cannot_be_made_is_no_failed_run() {
         let (bench, writer) = bench(plan(2, 2, 5));
         let mut lab = VirtualLab::new(1, Noise::default());
         (lab.stops_while_made, lab.makes_nothing) =
-            (stops, Some(NoStack { problem: "no".into(), is_full_disk }));
+            (stops, Some(StackFailure { problem: "no".into(), is_full_disk }));
         let (summary, _) = bench.go(writer, &bench.plan.turns(), lab);
         assert_eq!((summary.done, summary.failed.len(), summary.interrupted), (0, failed, stops));
         let runs = Results::load(&bench.path).unwrap().runs;

@@ -13,7 +13,9 @@ use super::world::Remote;
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Needs, PlannedCell};
-use crate::schedule::{Interrupt, Local, MachineLoad, MountedStack, NoStack, Observations, WorkError, World};
+use crate::schedule::{
+    Interrupt, Local, MachineLoad, MountedStack, Observations, StackFailure, WorkError, World,
+};
 use crate::store::{CutFinding, TraceRecord};
 
 /// One machine.
@@ -124,11 +126,11 @@ impl World for Machines {
         Ok(values)
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, NoStack> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure> {
         self.now()?.up(spec, label)
     }
 
-    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure> {
         self.now()?.floor_ns()
     }
 

@@ -154,7 +154,7 @@ pub enum Answer {
         /// What was made.
         record: Box<StackRecord>,
     },
-    /// Of [`Question::Up`]: a disk has no space left for it, or a quota is used up.
+    /// Of [`Question::Up`] and [`Question::Floor`]: there is no space left, or a quota is used up.
     NoRoom {
         /// In words, with what to do.
         problem: String,

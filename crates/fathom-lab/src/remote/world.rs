@@ -20,7 +20,7 @@ use super::wire::{Answer, Question};
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Needs, PlannedCell};
-use crate::schedule::{Interrupt, MachineLoad, MountedStack, NoStack, Observations, WorkError, World};
+use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, StackFailure, WorkError, World};
 use crate::store::{CutFinding, TraceRecord};
 
 /// How long what needs no device may take.
@@ -442,20 +442,21 @@ impl World for Remote {
         }
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, NoStack> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure> {
         self.connected()?;
         let spec = Box::new(self.stack_there(spec)?);
         match self.ask_unless_stopped(&Question::Up { spec, label: label.to_owned() })? {
             Answer::Up { directory, record } => Ok(MountedStack { directory, record: *record }),
-            Answer::NoRoom { problem } => Err(NoStack { problem, is_full_disk: true }),
+            Answer::NoRoom { problem } => Err(StackFailure { problem, is_full_disk: true }),
             other => Err(self.unexpected(&other).into()),
         }
     }
 
-    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure> {
         match self.ask_and_hurry(&Question::Floor, ANSWER_LIMIT)? {
             Answer::Floor { ns } => Ok(ns),
-            other => Err(self.unexpected(&other)),
+            Answer::NoRoom { problem } => Err(StackFailure { problem, is_full_disk: true }),
+            other => Err(self.unexpected(&other).into()),
         }
     }
 

@@ -26,6 +26,7 @@ use fathom_workload::sample::WarningKind;
 
 use crate::cell::Cell;
 use crate::event::{Event, PROTOCOL, WorkerRequest};
+use crate::failure::FailureKind;
 use crate::plan::{Needs, Plan, PlannedCell, PlannedRun};
 use crate::remote::LOCAL;
 use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Writer};
@@ -72,13 +73,13 @@ pub trait World {
     ///
     /// # Errors
     /// Why it cannot be made, and what to do.
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, NoStack>;
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure>;
     /// Median of 4 KiB write + fdatasync on the stack that is up, ns; none where that means
     /// nothing.
     ///
     /// # Errors
     /// What the system said.
-    fn floor_ns(&mut self) -> Result<Option<u64>, String>;
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure>;
     /// CPUs for a worker of this cell; empty = not pinned.
     fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize>;
     /// Executes the order in a fresh worker and hands on its events as they come.
@@ -168,18 +169,18 @@ pub struct MountedStack {
     pub record: StackRecord,
 }
 
-/// Why there is no stack.
+/// Why there is no stack, or why its floor is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoStack {
+pub struct StackFailure {
     /// In words, with what to do.
     pub problem: String,
-    /// Whether a disk had no space left for it, or a quota was used up.
+    /// Whether there was no space left: where it was to be made, or on it. Or a quota was used up.
     pub is_full_disk: bool,
 }
 
-impl From<String> for NoStack {
-    fn from(problem: String) -> NoStack {
-        NoStack { problem, is_full_disk: false }
+impl From<String> for StackFailure {
+    fn from(problem: String) -> StackFailure {
+        StackFailure { problem, is_full_disk: false }
     }
 }
 
@@ -457,9 +458,9 @@ fn one_run(
         Ok(mounted) => mounted,
         // What is broken off because the user wants to stop has not failed.
         Err(_) if world.is_stopped() => return Err(WorkError::Interrupted),
-        Err(NoStack { problem, is_full_disk }) => {
+        Err(StackFailure { problem, is_full_disk }) => {
             if is_full_disk {
-                collector.no_room();
+                collector.failed_for(FailureKind::NoRoom);
             }
             return Err(WorkError::Failed(problem));
         }
@@ -490,7 +491,12 @@ fn on_stack(
     collector: &mut Collector,
     on_share: &mut dyn FnMut(f64, Option<u64>),
 ) -> Result<(), WorkError> {
-    let floor_ns = world.floor_ns().map_err(WorkError::Failed)?;
+    let floor_ns = world.floor_ns().map_err(|StackFailure { problem, is_full_disk }| {
+        if is_full_disk {
+            collector.failed_for(FailureKind::Full);
+        }
+        WorkError::Failed(problem)
+    })?;
     if world.interrupted() {
         return Err(WorkError::Interrupted);
     }

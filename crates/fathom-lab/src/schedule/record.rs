@@ -222,9 +222,9 @@ impl Collector {
         }
     }
 
-    /// There was no space left where its stack was to be made.
-    pub fn no_room(&mut self) {
-        self.kind = Some(FailureKind::NoRoom);
+    /// It fails for something of this kind.
+    pub fn failed_for(&mut self, kind: FailureKind) {
+        self.kind = Some(kind);
     }
 
     /// What was traced.
