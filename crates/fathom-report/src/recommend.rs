@@ -172,13 +172,19 @@ fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> 
     let rates: Vec<(f64, bool)> = keeping.iter().map(|c| (c.measure.rate.mid, is_faster(c))).collect();
     let Some(best) = named(&rates).map(|place| keeping[place]) else { return Vec::new() };
     let mut sentences = vec![best_of_its_promise(best, default)];
-    if let Some(weaker) = fastest(&|d| d == Durability::PowerCutPrefix) {
-        sentences.extend(more(weaker, best, "may lose the last commits at a power cut, never the database"));
-    }
-    if let Some(weakest) = fastest(&|d| d == Durability::ProcessCrash) {
-        sentences.extend(more(weakest, best, "then a power cut can lose or corrupt the database"));
+    for (promise, price) in weaker_than(best.durability) {
+        sentences.extend(fastest(&|own| own == promise).and_then(|weaker| more(weaker, best, price)));
     }
     sentences
+}
+
+/// Weaker promises than one, with what each may cost.
+fn weaker_than(best: Durability) -> impl Iterator<Item = (Durability, &'static str)> {
+    let all = [
+        (Durability::PowerCutPrefix, "may lose the last commits at a power cut, never the database"),
+        (Durability::ProcessCrash, "then a power cut can lose or corrupt the database"),
+    ];
+    all.into_iter().filter(move |promise| promise.0 < best)
 }
 
 /// Place of the one that is named, by the rates and by whether each is proven to be faster than the
@@ -263,6 +269,16 @@ mod tests {
                 && told(1.02, 0.98, 1.06).contains("less than 10 %")
         );
         assert!(told(1.1, 0.8, 1.5).contains("more runs would tell"));
+    }
+
+    /// What happened: where only WAL/NORMAL and weaker ones ran, it was compared with itself: "not
+    /// proven faster than that (~ 1.00x), and may lose the last commits".
+    #[test]
+    fn only_a_weaker_promise_has_a_price() {
+        let weaker = |best| weaker_than(best).map(|promise| promise.0).collect::<Vec<_>>();
+        assert_eq!(weaker(Durability::PowerCut), [Durability::PowerCutPrefix, Durability::ProcessCrash]);
+        assert_eq!(weaker(Durability::PowerCutPrefix), [Durability::ProcessCrash]);
+        assert!(weaker(Durability::ProcessCrash).is_empty());
     }
 
     /// What happened: one bad run made the fastest of all unproven, and "no setting is proven to
