@@ -251,8 +251,8 @@ fn more_told(name: &str, faster: &Comparison, price: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What happened: what is proven to be slower was "not proven faster (~ 0.50x)", and a gain of up
-    /// to 10 % was "nothing".
+    /// What happened: what is proven to be slower was "not proven faster (~ 0.50x)", and a gain of
+    /// up to 10 % was "nothing".
     #[test]
     fn what_a_weaker_promise_brings_is_told_as_far_as_it_is_proven() {
         let told = |ratio: f64, low: f64, high: f64| {

@@ -119,8 +119,8 @@ mod tests {
         assert_eq!((sure.low, sure.mid, sure.high, sure.is_proven()), (0.5, 0.5, 0.5, true));
     }
 
-    /// Of runs that flush or do not, by chance, hardly more than one in twenty pairs of equal things
-    /// looks different, and of few runs fewer: counts are coarse.
+    /// Of runs that flush or do not, by chance, hardly more than one in twenty pairs of equal
+    /// things looks different, and of few runs fewer: counts are coarse.
     #[test]
     fn what_is_the_same_seldom_looks_different() {
         const PAIRS: u32 = 4000;
