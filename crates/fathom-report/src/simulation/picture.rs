@@ -130,8 +130,8 @@ impl Simulation {
 
     /// The fastest of what keeps most on each device, by the means, with what comes near it or
     /// whose interval meets that of the fastest, so that their order is not proven; of one setting,
-    /// from the slowest device to the fastest. Of several phases the first. What has no CPU time is not
-    /// compared with what has some.
+    /// from the slowest device to the fastest. Of several phases the first. What has no CPU time is
+    /// not compared with what has some.
     fn findings(&self) -> Vec<String> {
         let is_mixed = self.is_mixed();
         let is_compared = |row: &&Row| !(is_mixed && row.by_the_device);
