@@ -24,13 +24,13 @@ mod choice;
 mod common;
 mod effort;
 mod live;
-mod logs;
 mod loss;
 mod rounds;
 mod scatter;
 mod search;
 mod sway;
 mod trial;
+mod values;
 
 pub use candidate::Candidate;
 pub use choice::{ENOUGH, Gain, choose, gain, weaker, with_same_pages};

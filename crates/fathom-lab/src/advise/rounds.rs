@@ -2,7 +2,9 @@
 
 use fathom_workload::spec::Durability;
 
-use super::logs::{LOG, LONG_LOG, OTHER_LOGS, SHORT_LOGS, USUAL_LOG, frames, other_logs, push_logs};
+use super::values::{
+    LOG, LONG_LOG, OTHER_LOGS, SHORT_LOGS, USUAL_LOG, frames, neighbours, other_logs, push, push_logs,
+};
 use super::{Candidate, Trial};
 
 /// What decides which settings make sense.
@@ -25,9 +27,6 @@ const MORE_CAREFUL: (&str, &str) = ("delete", "extra");
 
 /// Page sizes that are tried besides the application's own.
 const PAGES: [u32; 3] = [1024, 4096, 8192];
-
-/// All that may be tried: of the best of those the neighbours.
-const ALL_PAGES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
 
 /// Journal modes that are tuned further, at most.
 const LEADERS: usize = 3;
@@ -150,12 +149,6 @@ pub fn third(devices: &[Vec<Trial>], must: Durability, room: usize) -> Vec<Candi
     others.retain(|candidate| !is_tried(devices, candidate) && !all.contains(candidate));
     all.extend(others.into_iter().take(OTHER_LOGS.min(room)));
     all
-}
-
-/// The next smaller and the next larger page size.
-pub(super) fn neighbours(size: u32) -> impl Iterator<Item = u32> {
-    let smaller = ALL_PAGES.into_iter().rfind(move |other| *other < size);
-    smaller.into_iter().chain(ALL_PAGES.into_iter().find(move |other| *other > size))
 }
 
 /// The fastest of each device with the promise; and with a weaker one that leaves a sound database,
@@ -383,10 +376,4 @@ fn plainest<'a>(of_mode: &[&'a Trial]) -> Option<&'a Trial> {
 fn sizes<'a>(of_mode: &[&'a Trial]) -> Vec<&'a Trial> {
     let Some(plain) = plainest(of_mode) else { return Vec::new() };
     of_mode.iter().copied().filter(|trial| trial.candidate.more == plain.candidate.more).collect()
-}
-
-pub(super) fn push(all: &mut Vec<Candidate>, candidate: Candidate) {
-    if !all.contains(&candidate) {
-        all.push(candidate);
-    }
 }

@@ -14,14 +14,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use postgresql_server::DISK_FULL as SQLSTATE_FULL;
 use postgresql_server::connection::{ConnectionError, Row};
 use server::Server;
 pub use server::find_programs as postgresql_programs;
-use wire::{Description, Wire};
+use wire::{Description, Wire, failed};
 
 use super::settings::{EngineKind, SettingError};
-use super::{Connection, DISK_FULL, Dialect, Engine, EngineError, EngineInfo, Statement, Value, abridged};
+use super::{Connection, Dialect, Engine, EngineError, EngineInfo, Statement, Value, abridged};
 use crate::params::Params;
 use crate::spec::Durability;
 
@@ -248,12 +247,6 @@ impl Connection for PostgresqlConnection {
         let database = self.database.clone();
         self.wire.close().map_err(|error| failed(format!("closing database {database}"), &error))
     }
-}
-
-/// What the server refused, or a connection that broke.
-fn failed(subject: String, error: &ConnectionError) -> EngineError {
-    let is_full = matches!(error, ConnectionError::Refused { sqlstate, .. } if sqlstate == SQLSTATE_FULL);
-    EngineError { subject, message: error.to_string(), code: if is_full { DISK_FULL } else { 0 } }
 }
 
 /// A column's value by the OID of its type (`pg_type.dat`): whole numbers and booleans,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use postgresql_server::{ServerError, USER};
 
-use super::wire::Wire;
+use super::wire::{Wire, failed};
 use crate::engine::{DISK_FULL, EngineError};
 
 /// A running server. Dropping it stops it.
@@ -37,7 +37,7 @@ impl Server {
         let opened = self.0.with_socket(|socket| Wire::open(socket, USER, database))?;
         opened.map_err(|error| {
             let subject = format!("database {database} of the server in {}", self.data().display());
-            super::failed(subject, &error)
+            failed(subject, &error)
         })
     }
 

@@ -1,7 +1,9 @@
-//! Logs of other lengths: which of them are tried with a setting.
+//! Values of settings that are tried: sizes of pages, and lengths of the log.
 
 use super::Candidate;
-use super::rounds::{neighbours, push};
+
+/// All that may be tried: of the best sizes the neighbours.
+const ALL_PAGES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
 
 /// A longer log, pages.
 pub(super) const LONG_LOG: u64 = 4000;
@@ -66,4 +68,17 @@ pub(super) fn other_logs(tuned: &[[Candidate; 2]]) -> Vec<Candidate> {
         }
     }
     all
+}
+
+/// The next smaller and the next larger page size.
+pub(super) fn neighbours(size: u32) -> impl Iterator<Item = u32> {
+    let smaller = ALL_PAGES.into_iter().rfind(move |other| *other < size);
+    smaller.into_iter().chain(ALL_PAGES.into_iter().find(move |other| *other > size))
+}
+
+/// Adds a candidate that is not there.
+pub(super) fn push(all: &mut Vec<Candidate>, candidate: Candidate) {
+    if !all.contains(&candidate) {
+        all.push(candidate);
+    }
 }
