@@ -423,7 +423,11 @@ impl Advice {
             self.filesystems_told()
         );
         // What the answer is not, before it is believed.
-        text += match (self.live.is_empty(), self.cuts.is_empty()) {
+        let is_simulated = self.devices.iter().any(|device| device.device.is_some());
+        if let Some(measured) = self.devices.first().filter(|_| !is_simulated) {
+            text += &format!(" Measured on {}, in wall time.", place(measured));
+        }
+        text += match (is_simulated && self.live.is_empty(), self.cuts.is_empty()) {
             (true, true) => {
                 " Simulated, and not run live (--live); what a power cut takes is what the settings promise, and was not \
                  measured (--cut)."

@@ -520,6 +520,19 @@ fn a_file_system_is_made_by_the_program_that_there_is() {
     }
 }
 
+/// What happened: without root, where everything is measured on the disk, the answer was
+/// "Simulated, and not run live (--live)".
+#[test]
+fn what_was_measured_here_is_not_called_simulated() {
+    let told = |device: DeviceAdvice| plain(&advice(vec![device]).terminal(&Style::PLAIN));
+    let here = told(DeviceAdvice { device: None, title: "this disk".into(), ..advised("sd-a", 1.0) });
+    assert!(here.contains("Measured on this disk, in wall time. What a power cut takes"), "{here}");
+    assert!(!here.contains("Simulated"), "{here}");
+    let simulated = told(advised("sd-a", 1.0));
+    assert!(simulated.contains("Simulated, and not run live"), "{simulated}");
+    assert!(!simulated.contains("Measured on"), "{simulated}");
+}
+
 /// What happened: how many transactions there are a second was told without how sure that is.
 #[test]
 fn a_rate_has_its_interval_where_there_is_room() {
