@@ -1,5 +1,7 @@
 //! What kind of thing made a run fail: whether it says anything of the settings.
 
+use std::io::ErrorKind;
+
 use fathom_workload::engine::EngineError;
 use fathom_workload::workload::WorkloadError;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,8 @@ pub enum FailureKind {
     Engine,
     /// There was no space left where it worked.
     Full,
+    /// There was no space left where its stack was to be made.
+    NoRoom,
     /// The disk failed.
     Storage,
     /// The workload was asked wrongly.
@@ -49,6 +53,7 @@ impl FailureKind {
             _ if has(&["database is locked"]) => FailureKind::Locked,
             // Traces of profiles are made up there, which is none of the places that it works in.
             _ if message.starts_with("/dev/shm: ") => FailureKind::Storage,
+            _ if has(&["no space left (or a quota", "no space for an image"]) => FailureKind::NoRoom,
             _ if has(&["disk is full", "No space left"]) => FailureKind::Full,
             _ if has(&["disk I/O error"]) => FailureKind::Storage,
             _ if message.starts_with("verification failed") => FailureKind::Differs,
@@ -76,8 +81,8 @@ impl From<&WorkloadError> for FailureKind {
             WorkloadError::Parameter { .. } | WorkloadError::Unknown { .. } => FailureKind::Asked,
             WorkloadError::Engine(error) => error.into(),
             WorkloadError::Verification(_) => FailureKind::Differs,
-            WorkloadError::Io { source, .. } => match source.raw_os_error() {
-                Some(libc::ENOSPC | libc::EDQUOT) => FailureKind::Full,
+            WorkloadError::Io { source, .. } => match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FailureKind::Full,
                 _ => FailureKind::Storage,
             },
         }
@@ -99,6 +104,11 @@ mod tests {
             let source = std::io::Error::from_raw_os_error(code);
             WorkloadError::Io { path: "/x/disk is full".into(), source }
         };
+        // What a store of the SMS centre says has no number of the system's.
+        let store = |kind| {
+            let source = std::io::Error::new(kind, "PostgreSQL: could not extend file (SQLSTATE 53100)");
+            WorkloadError::Io { path: "/x/receive-1".into(), source }
+        };
         for (error, kind) in [
             (engine(1), FailureKind::Engine),
             (engine(5), FailureKind::Locked),
@@ -106,6 +116,9 @@ mod tests {
             (engine(13), FailureKind::Full),
             (engine(10 | 3 << 8), FailureKind::Storage),
             (file(libc::ENOSPC), FailureKind::Full),
+            (file(libc::EDQUOT), FailureKind::Full),
+            (store(ErrorKind::StorageFull), FailureKind::Full),
+            (store(ErrorKind::Other), FailureKind::Storage),
             (file(libc::EIO), FailureKind::Storage),
             (WorkloadError::Verification("rows of `database is locked`".into()), FailureKind::Differs),
         ] {
@@ -120,6 +133,7 @@ mod tests {
             ("engine sqlite: COMMIT: database or disk is full", FailureKind::Full),
             ("/x/w.db: No space left on device (os error 28)", FailureKind::Full),
             ("/dev/shm: No space left on device (os error 28)", FailureKind::Storage),
+            ("directory /x: no space left (or a quota is used up): free some space", FailureKind::NoRoom),
             ("engine sqlite: COMMIT: disk I/O error", FailureKind::Storage),
             ("verification failed: rows differ", FailureKind::Differs),
             ("engine sqlite: no such table: t", FailureKind::Engine),

@@ -27,7 +27,7 @@ use serde_json::Value as Json;
 use crate::event::{Event, WorkerRequest};
 use crate::machine_state::MachineState;
 use crate::plan::PlannedCell;
-use crate::schedule::{MachineLoad, MountedStack, WorkError, World};
+use crate::schedule::{MachineLoad, MountedStack, StackFailure, WorkError, World};
 use crate::store::Warning;
 use fathom_random::{Random, derive_seed};
 
@@ -240,7 +240,7 @@ pub struct VirtualLab {
     /// The user stops while the first stack is made.
     pub stops_while_made: bool,
     /// Why no stack can be made.
-    pub makes_nothing: Option<String>,
+    pub makes_nothing: Option<StackFailure>,
     /// What the machine is like before a run; each warms it by a degree.
     pub state: MachineState,
     runs: u64,
@@ -278,7 +278,7 @@ impl World for VirtualLab {
         Ok(())
     }
 
-    fn up(&mut self, _spec: &StackSpec, _label: &str) -> Result<MountedStack, String> {
+    fn up(&mut self, _spec: &StackSpec, _label: &str) -> Result<MountedStack, StackFailure> {
         // Making a stack takes a while, in which the lab drifts on.
         self.device.clock_ns += 5e9;
         if self.stops_while_made {
@@ -295,7 +295,7 @@ impl World for VirtualLab {
         Ok(MountedStack { directory: PathBuf::from("/virtual"), record })
     }
 
-    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure> {
         let start = self.device.now_ns();
         for _ in 0..100 {
             self.device.write();

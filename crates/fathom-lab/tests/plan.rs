@@ -7,8 +7,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fathom_lab::experiment::{Cells, Experiment, Selection, Vocabulary, builtin, builtin_named};
+use fathom_lab::failure::FailureKind;
 use fathom_lab::plan::{Machine, Needs, Plan, PlannedRun};
-use fathom_lab::schedule::{EarlyEnd, Ending, Limits, Progress, Summary, WorkError, World, carry_out};
+use fathom_lab::schedule::{
+    EarlyEnd, Ending, Limits, Progress, StackFailure, Summary, WorkError, World, carry_out,
+};
 use fathom_lab::sim::{KIND, Noise, VirtualLab};
 use fathom_lab::store::{ExperimentRow, Results, RunStatus, Writer};
 use fathom_stack::Capability;
@@ -338,13 +341,18 @@ fn stopping_while_a_stack_is_made_measures_nothing_on_it() {
 /// run was written down as one that had failed ("stopped by a signal").
 #[test]
 fn stopping_while_a_stack_cannot_be_made_is_no_failed_run() {
-    for (stops, failed) in [(true, 0), (false, 4)] {
+    for (stops, is_full_disk, failed) in [(true, false, 0), (false, false, 4), (false, true, 4)] {
         let (bench, writer) = bench(plan(2, 2, 5));
         let mut lab = VirtualLab::new(1, Noise::default());
-        (lab.stops_while_made, lab.makes_nothing) = (stops, Some("no".into()));
+        (lab.stops_while_made, lab.makes_nothing) =
+            (stops, Some(StackFailure { problem: "no".into(), is_full_disk }));
         let (summary, _) = bench.go(writer, &bench.plan.turns(), lab);
         assert_eq!((summary.done, summary.failed.len(), summary.interrupted), (0, failed, stops));
-        assert_eq!(Results::load(&bench.path).unwrap().runs.len(), failed);
+        let runs = Results::load(&bench.path).unwrap().runs;
+        assert_eq!(runs.len(), failed);
+        // It was told by words that an image did not fit.
+        let kind = if is_full_disk { FailureKind::NoRoom } else { FailureKind::Machine };
+        assert!(runs.iter().all(|run| run.failure == Some(kind)), "{runs:?}");
     }
 }
 

@@ -76,11 +76,16 @@ pub fn cautions(
     all
 }
 
-/// Whether the answer stands, in one sentence.
-pub fn verdict(cautions: &[Caution], is_answered: bool) -> String {
+/// Whether the answer stands, in one sentence. `is_assumed`: whether numbers decide that nobody has
+/// published.
+pub fn verdict(cautions: &[Caution], is_answered: bool, is_assumed: bool) -> String {
     let grave = cautions.iter().filter(|caution| caution.decides()).count();
     match (is_answered, grave) {
         (false, _) => "There is no comparison whose answer could stand or fall.".into(),
+        (true, 0) if is_assumed => {
+            "The answer stands if the assumed numbers do: nothing else was noticed that would change it."
+                .into()
+        }
         (true, 0) => "The answer stands: nothing was noticed that would change it.".into(),
         (true, 1) => "The answer may change for one reason:".into(),
         (true, _) => format!("The answer may change for {grave} reasons:"),
@@ -96,4 +101,20 @@ pub fn sentence(text: &str) -> String {
         out.push('.');
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: "nothing was noticed that would change it" stood beside "Assumed, and it
+    /// decides".
+    #[test]
+    fn an_answer_stands_no_surer_than_what_it_assumes() {
+        assert!(verdict(&[], true, false).starts_with("The answer stands: nothing was noticed"));
+        assert!(verdict(&[], true, true).starts_with("The answer stands if the assumed numbers do"));
+        let few = Caution::new(Weight::Answer, "", "too few repeats");
+        assert_eq!(verdict(&[few], true, true), "The answer may change for one reason:");
+        assert!(verdict(&[], false, true).starts_with("There is no comparison"));
+    }
 }

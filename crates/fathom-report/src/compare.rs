@@ -6,7 +6,7 @@ mod html;
 use std::fmt::Write as _;
 
 use fathom_lab::analysis::{Change, Changes, Clock, Judgement, Quantity, Side, times};
-use fathom_lab::stats::{Comparison as Quotient, Interval};
+use fathom_lab::stats::{Comparison as Quotient, Difference, Interval};
 use serde::Serialize;
 
 use crate::number;
@@ -73,7 +73,7 @@ fn value(change: &Change, value: f64) -> String {
     match change.quantity {
         Quantity::Model | Quantity::Time => number::time(value),
         Quantity::Rate | Quantity::Bytes => number::plain(value),
-        Quantity::Flushes if value > 0.0 && value < 100.0 => format!("{value:.2}"),
+        Quantity::Flushes if (0.01..100.0).contains(&value) => format!("{value:.2}"),
         Quantity::Flushes => number::plain(value),
     }
 }
@@ -81,6 +81,8 @@ fn value(change: &Change, value: f64) -> String {
 fn interval(change: &Change, of: &Interval) -> String {
     match change.quantity {
         _ if of.n < 2 => number::ONE_RUN.to_owned(),
+        // The smallest and the largest of a few runs, of which some are zero, are none.
+        _ if of.coverage == 0.0 && of.low < of.high => "no interval".to_owned(),
         Quantity::Model | Quantity::Time => number::time_interval_of(of),
         Quantity::Flushes => format!("[{}, {}]", value(change, of.low), value(change, of.high)),
         Quantity::Rate | Quantity::Bytes => number::interval_of(of),
@@ -113,8 +115,34 @@ fn in_hundredths(comparison: &Quotient, most: f64, most_high: f64) -> String {
     times(comparison)
 }
 
+/// `0.20 [0.05, 0.35] more`; `+0.01 [-0.02, 0.04]` where nothing is proven.
+fn difference_told(difference: &Difference) -> String {
+    let Difference { low, mid, high, .. } = *difference;
+    let [mid, low, high] = [mid, low, high].map(number::plain);
+    if !difference.is_proven() {
+        let sign = if mid.starts_with('-') { "" } else { "+" };
+        return format!("{sign}{mid} [{low}, {high}]");
+    }
+    match mid.strip_prefix('-') {
+        None => format!("{mid} [{low}, {high}] more"),
+        Some(mid) => {
+            // From the end that is nearer to 0.
+            let ends = [&high, &low].map(|end| end.trim_start_matches('-'));
+            format!("{mid} [{}, {}] less", ends[0], ends[1])
+        }
+    }
+}
+
 /// `1.12x [1.10, 1.14] of A's`, or what nothing became.
 fn slower_told(change: &Change) -> String {
+    if let Some(difference) = &change.difference {
+        let told = difference_told(difference);
+        return if difference.is_proven() {
+            format!("{told} than A's")
+        } else {
+            format!("{told} beside A's")
+        };
+    }
     if change.a.mid == 0.0 && change.b.mid > 0.0 {
         return "something where A has nothing".into();
     }
@@ -128,6 +156,10 @@ fn slower_told(change: &Change) -> String {
 
 /// `1.12x [1.10, 1.14] faster`; with a `~` where nothing is proven.
 fn verdict_of(change: &Change) -> String {
+    if let Some(difference) = &change.difference {
+        let unproven = if difference.is_proven() { "" } else { "~ " };
+        return format!("{unproven}{}", difference_told(difference));
+    }
     let (better, worse) = if change.quantity.is_count() { ("less", "more") } else { ("faster", "slower") };
     let slower = change.slower();
     match change.faster {
@@ -460,7 +492,49 @@ fn xml(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fathom_lab::stats::{mean_interval, unpaired_difference};
+
     use super::*;
+
+    /// What happened: the smallest and the largest of two runs stood under "[95 %]".
+    #[test]
+    fn what_has_no_interval_is_given_none() {
+        let of = |counts: &[f64]| {
+            let counted = mean_interval(counts).unwrap();
+            let change = Change {
+                label: "wal".into(),
+                title: "WAL".into(),
+                phase: "update".into(),
+                x: None,
+                unit: "transaction".into(),
+                quantity: Quantity::Flushes,
+                clock: Clock::Model,
+                a: counted,
+                b: counted,
+                faster: Quotient { ratio: 1.0, low: 0.0, high: f64::INFINITY, proven: false, n: 2 },
+                difference: None,
+                same_durability: true,
+                promises_less: false,
+            };
+            interval(&change, &counted)
+        };
+        assert_eq!((of(&[0.0, 0.5]), of(&[0.5])), ("no interval".into(), "one run".into()));
+        assert_eq!((of(&[0.0, 0.0]), of(&[2.0, 2.0])), ("[0, 0]".into(), "[2.00, 2.00]".into()));
+    }
+
+    #[test]
+    fn a_difference_is_told_from_its_nearer_end() {
+        let told = |a: &[f64], b: &[f64]| difference_told(&unpaired_difference(a, b).unwrap());
+        let (none, one) = ([0.0, 1.0, 0.0], [20.0, 21.0, 20.0]);
+        let more = told(&none, &one);
+        assert!(
+            more.starts_with("20") && more.contains("[18.7, 21.3]") && more.ends_with("] more"),
+            "{more}"
+        );
+        assert_eq!(told(&one, &none), more.replace("more", "less"));
+        let same = told(&none, &none);
+        assert!(same.starts_with("+0 [-") && same.ends_with(']'), "{same}");
+    }
 
     /// What happened: "2.0x [2.0, 2.1] of A's, more than the 100 % allowed".
     #[test]

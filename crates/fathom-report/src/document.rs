@@ -113,11 +113,12 @@ impl<'a> Document<'a> {
         findings.splice(0..0, power_cut::headlines(results));
         findings.extend(advised);
         findings.extend(compared);
+        let assumed = deciding(results, &analysis, &main);
         Ok(Document {
             title,
             ranking: Ranking::of(results, &axes, &analysis, &main),
-            assumed: deciding(results, &analysis, &main),
-            verdict: verdict(&cautions, !findings.is_empty()),
+            verdict: verdict(&cautions, !findings.is_empty(), !assumed.is_empty()),
+            assumed,
             question: asked.question,
             findings,
             promises,

@@ -10,6 +10,7 @@
 use fathom_lab::analysis::{Analysis, Measure, times};
 use fathom_lab::experiment::Metric;
 use fathom_lab::naming::value_name;
+use fathom_lab::stats::Comparison;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::engine::{Dialect, engine_named};
 use fathom_workload::spec::Durability;
@@ -171,13 +172,19 @@ fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> 
     let rates: Vec<(f64, bool)> = keeping.iter().map(|c| (c.measure.rate.mid, is_faster(c))).collect();
     let Some(best) = named(&rates).map(|place| keeping[place]) else { return Vec::new() };
     let mut sentences = vec![best_of_its_promise(best, default)];
-    if let Some(weaker) = fastest(&|d| d == Durability::PowerCutPrefix) {
-        sentences.extend(more(weaker, best, "may lose the last commits at a power cut, never the database"));
-    }
-    if let Some(weakest) = fastest(&|d| d == Durability::ProcessCrash) {
-        sentences.extend(more(weakest, best, "then a power cut can lose or corrupt the database"));
+    for (promise, price) in weaker_than(best.durability) {
+        sentences.extend(fastest(&|own| own == promise).and_then(|weaker| more(weaker, best, price)));
     }
     sentences
+}
+
+/// Weaker promises than one, with what each may cost.
+fn weaker_than(best: Durability) -> impl Iterator<Item = (Durability, &'static str)> {
+    let all = [
+        (Durability::PowerCutPrefix, "may lose the last commits at a power cut, never the database"),
+        (Durability::ProcessCrash, "then a power cut can lose or corrupt the database"),
+    ];
+    all.into_iter().filter(move |promise| promise.0 < best)
 }
 
 /// Place of the one that is named, by the rates and by whether each is proven to be faster than the
@@ -195,7 +202,10 @@ fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String 
         if best.durability > default.durability { "a stronger promise" } else { "the same promise" };
     match best.measure.faster_than(default.measure, Metric::Rate) {
         _ if best.cell.id == default.cell.id => {
-            format!("Keep {}: nothing measured here commits faster with the same promise.", default.name)
+            format!(
+                "Keep {}: nothing measured here is proven to commit faster with the same promise.",
+                default.name
+            )
         }
         Some(faster) if faster.proven && faster.ratio > 1.0 => format!(
             "Use {}. Here it commits {} faster than {}, with {promise}.",
@@ -217,22 +227,59 @@ fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String 
 
 fn more(weaker: &Candidate<'_>, best: &Candidate<'_>, price: &str) -> Option<String> {
     let faster = weaker.measure.faster_than(best.measure, Metric::Rate)?;
-    Some(if faster.proven && faster.ratio > 1.0 {
-        format!("{} commits {} faster still, and {price}.", weaker.name, times(&faster))
+    Some(more_told(&weaker.name, &faster, price))
+}
+
+/// What a weaker promise brings, and its price.
+fn more_told(name: &str, faster: &Comparison, price: &str) -> String {
+    if faster.proven && faster.ratio > 1.0 {
+        format!("{name} commits {} faster still, and {price}.", times(faster))
+    } else if faster.proven {
+        format!("{name} commits {} slower than that, and {price}.", times(&faster.inverse()))
     } else {
         // Not proven is not proven not to be.
         let so = if faster.high < WORTH {
-            "it buys nothing here"
+            "it buys less than 10 % here"
         } else {
             "more runs would tell whether it buys anything"
         };
-        format!("{} is not proven faster than that (~ {}), and {price}: {so}.", weaker.name, times(&faster))
-    })
+        format!("{name} is not proven faster than that (~ {}), and {price}: {so}.", times(faster))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: what is proven to be slower was "not proven faster (~ 0.50x)", and a gain of
+    /// up to 10 % was "nothing".
+    #[test]
+    fn what_a_weaker_promise_brings_is_told_as_far_as_it_is_proven() {
+        let told = |ratio: f64, low: f64, high: f64| {
+            let proven = low > 1.0 || high < 1.0;
+            more_told("WAL with NORMAL", &Comparison { ratio, low, high, proven, n: 5 }, "may lose some")
+        };
+        assert_eq!(
+            told(2.0, 1.9, 2.1),
+            "WAL with NORMAL commits 2.0x [1.9, 2.1] faster still, and may lose some."
+        );
+        assert!(told(0.5, 0.4, 0.6).contains("commits 2.0x [1.7, 2.5] slower than that"));
+        assert!(
+            told(1.02, 0.98, 1.06).contains("(~ 1.02x [0.98, 1.06])")
+                && told(1.02, 0.98, 1.06).contains("less than 10 %")
+        );
+        assert!(told(1.1, 0.8, 1.5).contains("more runs would tell"));
+    }
+
+    /// What happened: where only WAL/NORMAL and weaker ones ran, it was compared with itself: "not
+    /// proven faster than that (~ 1.00x), and may lose the last commits".
+    #[test]
+    fn only_a_weaker_promise_has_a_price() {
+        let weaker = |best| weaker_than(best).map(|promise| promise.0).collect::<Vec<_>>();
+        assert_eq!(weaker(Durability::PowerCut), [Durability::PowerCutPrefix, Durability::ProcessCrash]);
+        assert_eq!(weaker(Durability::PowerCutPrefix), [Durability::ProcessCrash]);
+        assert!(weaker(Durability::ProcessCrash).is_empty());
+    }
 
     /// What happened: one bad run made the fastest of all unproven, and "no setting is proven to
     /// commit faster" was said where another one was, by half.

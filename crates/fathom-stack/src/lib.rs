@@ -32,7 +32,7 @@ pub use ground::watchdog::{STOOD_STILL, Watchdog};
 pub use instruments::ageing::{Ageing, AgeingReport};
 pub use instruments::cold::{ColdMethod, cold};
 pub use instruments::environment::{directory_environment, environment};
-pub use instruments::floor::{FLOOR_WRITE_BYTES, FloorError, FloorProbe, floor_probe};
+pub use instruments::floor::{FLOOR_WRITE_BYTES, FloorError, FloorFailure, FloorProbe, floor_probe};
 pub use instruments::noise::{Noise, NoiseMeter, load_warning};
 pub use spec::{
     Availability, Capability, FileSystem, Machine, Place, Problem, STACK_KEYS, StackRecord, StackSpec,

@@ -31,6 +31,9 @@ use std::time::{Duration, Instant};
 /// no password.
 pub const USER: &str = "fathom";
 
+/// SQLSTATE of an error that a full disk, or a quota that is used up, has caused.
+pub const DISK_FULL: &str = "53100";
+
 /// A server that cannot be made or started.
 #[derive(Debug, thiserror::Error)]
 #[error("{subject}: {message}")]
@@ -39,6 +42,8 @@ pub struct ServerError {
     pub subject: String,
     /// What is wrong, and what helps.
     pub message: String,
+    /// Whether a disk had no space left, or a quota was used up.
+    pub is_full_disk: bool,
 }
 
 /// Opens a conversation over the socket: tells whether the server answers.
@@ -138,7 +143,10 @@ impl Server {
 
     fn make_directory(&self) -> Result<(), ServerError> {
         let data = &self.data;
-        std::fs::create_dir(data).map_err(|error| failed(data, format!("cannot be made: {error}")))?;
+        std::fs::create_dir(data).map_err(|error| ServerError {
+            message: format!("cannot be made: {error}"),
+            ..failed_by(data, &error)
+        })?;
         if let Some(user) = self.user {
             self.reachable(user)?;
             std::os::unix::fs::chown(data, Some(user.uid), Some(user.gid)).map_err(|error| {
@@ -172,7 +180,7 @@ impl Server {
     fn log_file(&self) -> Result<File, ServerError> {
         let mut options = File::options();
         options.create(true).append(true);
-        options.open(&self.log).map_err(|error| failed(&self.log, error.to_string()))
+        options.open(&self.log).map_err(|error| failed_by(&self.log, &error))
     }
 
     /// A command in the data directory, as the server's user, that gets `signal` when the calling
@@ -226,10 +234,11 @@ impl Server {
         if status.success() {
             return Ok(());
         }
-        Err(failed(
-            &self.data,
-            format!("initdb could not make a cluster here ({status}): {}", self.last_words()),
-        ))
+        let words = self.last_words();
+        Err(ServerError {
+            is_full_disk: tells_of_a_full_disk(&words),
+            ..failed(&self.data, format!("initdb could not make a cluster here ({status}): {words}"))
+        })
     }
 
     /// Starts the server on the cluster and waits until it answers.
@@ -239,8 +248,14 @@ impl Server {
     pub fn run(&mut self) -> Result<(), ServerError> {
         let mut command = self.command("postgres", libc::SIGQUIT)?;
         command.args(["-D", DATA]);
-        let private =
-            ["listen_addresses=", "unix_socket_directories=.", "port=5432", "logging_collector=off"];
+        let private = [
+            "listen_addresses=",
+            "unix_socket_directories=.",
+            "port=5432",
+            "logging_collector=off",
+            // With the SQLSTATE: what a server ends of is said by its log alone.
+            "log_line_prefix=%m [%p] %e ",
+        ];
         for option in private.into_iter().chain(self.options.iter().map(String::as_str)) {
             command.args(["-c", option]);
         }
@@ -268,7 +283,10 @@ impl Server {
         loop {
             if let Some(status) = self.keeper.as_ref().and_then(Keeper::ended) {
                 let words = self.last_words();
-                return Err(failed(&self.data, format!("the server ended at its start ({status}): {words}")));
+                return Err(ServerError {
+                    is_full_disk: tells_of_a_full_disk(&words),
+                    ..failed(&self.data, format!("the server ended at its start ({status}): {words}"))
+                });
             }
             let answer = self.with_socket(|socket| (self.answers)(socket));
             match answer {
@@ -384,7 +402,19 @@ fn check(result: libc::c_int) -> std::io::Result<()> {
 }
 
 fn failed(path: &Path, message: String) -> ServerError {
-    ServerError { subject: path.display().to_string(), message }
+    ServerError { subject: path.display().to_string(), message, is_full_disk: false }
+}
+
+/// A file that the system refuses.
+fn failed_by(path: &Path, error: &std::io::Error) -> ServerError {
+    let is_full_disk = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
+    ServerError { is_full_disk, ..failed(path, error.to_string()) }
+}
+
+/// Whether PostgreSQL's programs have ended for want of space. At a start there is nobody to tell
+/// the SQLSTATE to, and their log has the system's words, in the C locale that they run in.
+fn tells_of_a_full_disk(log: &str) -> bool {
+    ["No space left on device", "Disk quota exceeded"].iter().any(|words| log.contains(words))
 }
 
 /// The directory that has `initdb` and `postgres`: the one given, or on the PATH, or the newest at
@@ -424,6 +454,7 @@ pub fn find_programs(given: Option<&str>) -> Result<PathBuf, ServerError> {
         message: "the PostgreSQL server is not installed; `apt-get install postgresql` brings it, or name the directory \
                   of `initdb` and `postgres` by setting `bin_directory`"
             .into(),
+        is_full_disk: false,
     })
 }
 
@@ -446,6 +477,7 @@ fn unprivileged_user() -> Result<Option<User>, ServerError> {
             message: "PostgreSQL does not run as root, and this process, root of a user namespace (`unshare -Ur`, a rootless \
                       container), may not become another user: start it outside of it"
                 .into(),
+            is_full_disk: false,
         });
     }
     Err(ServerError {
@@ -453,6 +485,7 @@ fn unprivileged_user() -> Result<Option<User>, ServerError> {
         message:
             "PostgreSQL does not run as root, and there is neither a user `postgres` nor `nobody` to run it"
                 .into(),
+        is_full_disk: false,
     })
 }
 
@@ -493,6 +526,22 @@ fn user_named(name: &CStr) -> Option<User> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: that a disk was full was known by its words alone, wherever they stood.
+    #[test]
+    fn a_full_disk_is_one_for_whoever_asks() {
+        let refused = |code| failed_by(Path::new("/x"), &std::io::Error::from_raw_os_error(code));
+        assert!(refused(libc::ENOSPC).is_full_disk && refused(libc::EDQUOT).is_full_disk);
+        assert!(!refused(libc::EACCES).is_full_disk);
+        for (log, is_full) in [
+            ("initdb: error: could not write file \"/x/PG_VERSION\": No space left on device", true),
+            ("FATAL:  could not write lock file \"postmaster.pid\": No space left on device", true),
+            ("FATAL:  could not create lock file \"postmaster.pid\": Disk quota exceeded", true),
+            ("FATAL:  invalid value for parameter \"shared_buffers\": 1", false),
+        ] {
+            assert_eq!(tells_of_a_full_disk(log), is_full, "{log}");
+        }
+    }
 
     #[test]
     fn a_directory_that_only_root_enters_is_named() {

@@ -56,12 +56,12 @@ pub struct Measurement {
     /// below.
     pub late_ms: Option<[f64; 6]>,
     /// From the intended submission to the acknowledgement, of accepted messages: least, median,
-    /// 90, 99, 99.9 %, most, ms.
-    pub accept_ms: [f64; 6],
+    /// 90, 99, 99.9 %, most, ms; none where there were none.
+    pub accept_ms: Option<[f64; 6]>,
     /// From the intended submission to durable delivery: the same.
-    pub deliver_ms: [f64; 6],
+    pub deliver_ms: Option<[f64; 6]>,
     /// From claim to durable completion: the same.
-    pub send_ms: [f64; 6],
+    pub send_ms: Option<[f64; 6]>,
     /// What the six numbers of each latency are.
     pub quantiles: [&'static str; 6],
     /// Counters.
@@ -113,6 +113,19 @@ pub enum BenchError {
 }
 
 impl BenchError {
+    /// Whether a disk had no space left for the store, or a quota was used up.
+    #[must_use]
+    pub fn is_full_disk(&self) -> bool {
+        match self {
+            BenchError::Load(
+                LoadError::Store(error)
+                | LoadError::Session { source: error, .. }
+                | LoadError::Archive(ArchiveError::Store(error)),
+            ) => error.is_full_disk(),
+            _ => false,
+        }
+    }
+
     /// Whether what is in the store may tell what went wrong, so that it is worth being kept.
     #[must_use]
     pub fn leaves_a_trace(&self) -> bool {
@@ -233,7 +246,9 @@ pub fn measure_on(
     if ran.doubled > 0 {
         return Err(BenchError::Doubled(ran.doubled));
     }
-    let quantiles = |of: &crate::load::Latencies| QUANTILES.map(|(_, quantile)| of.ms_at(quantile));
+    let quantiles = |of: &crate::load::Latencies| {
+        (!of.is_empty()).then(|| QUANTILES.map(|(_, quantile)| of.ms_at(quantile)))
+    };
     let open = match plan.pace {
         Pace::Open { rate, burst } => Some((rate, burst)),
         Pace::Closed => None,
@@ -260,7 +275,7 @@ pub fn measure_on(
         finished_per_s: final_per_s,
         final_per_s,
         receipts_per_s: counted.receipts as f64 / ran.seconds,
-        late_ms: open.map(|_| quantiles(&figures.late)),
+        late_ms: open.and_then(|_| quantiles(&figures.late)),
         accept_ms: quantiles(&figures.accept),
         deliver_ms: quantiles(&figures.deliver),
         send_ms: quantiles(&figures.send),

@@ -244,7 +244,7 @@ impl Session for Unheard<'_> {
         if self.deletes {
             self.session.call(operation)?;
         }
-        Err(StoreError::Group("as the test asks for".into()))
+        Err(StoreError::Group { message: "as the test asks for".into(), is_full_disk: false })
     }
 
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {

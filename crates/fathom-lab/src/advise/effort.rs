@@ -33,11 +33,16 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// To record one run, and to simulate it on all devices: what every run takes besides its
-    /// device.
+    /// To record one run: what every run takes besides its device.
     #[must_use]
     pub fn of_run(&self) -> Duration {
         self.recorded / self.runs.max(1)
+    }
+
+    /// To record one run of a setting, and to simulate it on all devices.
+    #[must_use]
+    pub fn of_setting(&self) -> Duration {
+        (self.recorded + self.simulated) / self.runs.max(1)
     }
 
     /// Runs of each of `settings` settings for which `left` has room.
@@ -91,6 +96,12 @@ mod tests {
         assert_eq!(effort(1000, 0).settings(LEFT), 13);
         assert_eq!(effort(1000, 250).settings(LEFT), 8, "a setting takes 3.75 s and 1.25 s");
         assert_eq!(effort(1000, 0).settings(Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn a_setting_takes_its_recording_and_its_simulation() {
+        assert_eq!(effort(300, 100).of_setting(), Duration::from_millis(400));
+        assert_eq!(Effort::default().of_setting(), Duration::ZERO);
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub enum Agreement {
     Agrees,
     /// Neither.
     Disagrees,
-    /// There is no live run of both, or too few for an interval.
+    /// There is no live run of both, too few for an interval, or one that is so wide that it holds
+    /// what was simulated and that nothing is gained.
     Unknown,
 }
 
@@ -38,7 +39,7 @@ pub enum Verdict {
     OtherGain,
     /// Another setting is proven to be faster live.
     OtherSetting,
-    /// There is no live run of it, or too few for an interval.
+    /// There is no live run of it, or what there is tells nothing ([`Agreement::Unknown`]).
     Unknown,
 }
 
@@ -79,7 +80,13 @@ fn agreement(simulated: &Gain, live: &Gain) -> Agreement {
     }
     // An interval of hardly any width leaves out what is as good as the same.
     let apart = live.ratio.max(simulated.ratio) / live.ratio.min(simulated.ratio).max(1e-9);
-    if meet(simulated, live) || apart <= APART { Agreement::Agrees } else { Agreement::Disagrees }
+    // It holds what was simulated, that nothing is gained, and much else.
+    let is_wide = simulated.proven && !live.proven && live.high > live.low * APART.powi(2);
+    match meet(simulated, live) {
+        true if is_wide => Agreement::Unknown,
+        false if apart > APART => Agreement::Disagrees,
+        _ => Agreement::Agrees,
+    }
 }
 
 /// Whether the intervals of two gains meet.
@@ -110,13 +117,19 @@ impl LiveAdvice {
         let own = &all.trials[advised];
         all.verdict = match own.agreement() {
             _ if all.faster_than(advised).is_some() => Verdict::OtherSetting,
-            // What they have now is advised, and nothing is faster.
-            Agreement::Unknown if own.simulated.is_none() && own.live_ns.is_some() => Verdict::Confirmed,
+            // What they have now is advised, and nothing is faster, as far as enough runs tell.
+            Agreement::Unknown if own.simulated.is_none() && all.is_told() => Verdict::Confirmed,
             Agreement::Unknown => Verdict::Unknown,
             Agreement::Agrees => Verdict::Confirmed,
             Agreement::Disagrees => Verdict::OtherGain,
         };
         all
+    }
+
+    /// Whether the others' gains have intervals.
+    fn is_told(&self) -> bool {
+        let mut gains = self.trials.iter().filter_map(|trial| trial.live).peekable();
+        gains.peek().is_some() && gains.all(|gain| gain.high.is_finite())
     }
 
     /// From live runs of `places` ([`leaders`]) of a device that was advised on.
@@ -219,6 +232,10 @@ mod tests {
             (gain(20.0, 0.4), gain(22.5, 0.4), Agreement::Disagrees),
             (gain(2.0, 0.01), gain(1.6, 0.01), Agreement::Disagrees),
             (gain(1.0, 0.01), gain(1.6, 0.5), Agreement::Disagrees),
+            // "They agree", and "confirmed", was said of runs that held anything.
+            (gain(2.0, 0.1), Gain { proven: false, ..gain(1.4, 1.2) }, Agreement::Unknown),
+            (gain(2.0, 0.1), Gain { proven: false, ..gain(1.9, 1.2) }, Agreement::Unknown),
+            (gain(1.03, 0.01), Gain { proven: false, ..gain(1.02, 0.03) }, Agreement::Agrees),
             (gain(2.0, 0.01), Gain { low: 0.0, high: f64::INFINITY, ..gain(1.0, 0.0) }, Agreement::Unknown),
         ] {
             assert_eq!(agreement(&simulated, &live), said, "{simulated:?} {live:?}");
@@ -247,5 +264,13 @@ mod tests {
         // What they have now is the fastest.
         assert_eq!(of([None, Some(gain(0.5, 0.1)), Some(gain(0.6, 0.2))]).faster_than(1), Some(0));
         assert_eq!(of([None, Some(gain(2.0, 0.1)), Some(gain(2.1, 0.1))]).faster_than(1), None);
+        // One run of each proves nothing, and what they have now was "confirmed" by it.
+        let kept = |other: Gain| {
+            let gains = [None, Some(other)];
+            LiveAdvice::judged("d".into(), 1, gains.into_iter().map(trial).collect(), Some(0)).verdict
+        };
+        let bare = Gain { low: 0.0, high: f64::INFINITY, proven: false, ..gain(0.9, 0.0) };
+        assert_eq!(kept(bare), Verdict::Unknown);
+        assert_eq!(kept(gain(0.9, 0.01)), Verdict::Confirmed);
     }
 }

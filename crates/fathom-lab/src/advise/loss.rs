@@ -36,7 +36,7 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// Of a cell; none where the executions of its phase were not kept.
+    /// Of a cell; none where not all executions of its phase were kept.
     ///
     /// # Errors
     /// A file that was damaged after it was opened.
@@ -52,13 +52,19 @@ impl Writing {
             .iter()
             .map(|sample| (sample.split.write_calls, sample.split.sync_calls))
             .collect();
-        if calls.is_empty() {
-            return Ok(None);
-        }
+        let of_phase = results.phases.iter().filter(|of| of.run == run && of.summary.phase == phase);
+        let executed = of_phase.map(|of| of.summary.count).sum();
         let of_log = results.io.iter().filter(|io| io.run == run && io.row.phase == phase);
         let bytes: u64 =
             of_log.filter(|io| io.row.class == "wal" && io.row.op == "write").map(|io| io.row.bytes).sum();
-        Ok(Some(Writing::of_calls(&calls, bytes / (u64::from(page_size) + FRAME_HEADER))))
+        Ok(Writing::of_kept(&calls, executed, bytes / (u64::from(page_size) + FRAME_HEADER)))
+    }
+
+    /// Of so many executions what is known of those that were kept. Of a part of them nothing is:
+    /// between two that were kept others have written, and synced.
+    fn of_kept(calls: &[(u64, u64)], executed: u64, log_pages: u64) -> Option<Writing> {
+        let is_whole = !calls.is_empty() && calls.len() as u64 == executed;
+        is_whole.then(|| Writing::of_calls(calls, log_pages))
     }
 
     /// Of the writes and syncs that each execution called, in their order.
@@ -136,6 +142,17 @@ mod tests {
         assert_eq!(none.loss(&normal), Loss { commits: 500, is_all: true });
         assert_eq!(none.loss(&normal.with("wal_autocheckpoint", "4000")).commits, 2000);
         assert_eq!(none.loss(&normal.with("wal_autocheckpoint", "0")).commits, 10);
+    }
+
+    /// What happened: of a long trace every second, fourth … execution is kept, and those were
+    /// counted as if they were all: commits that may be lost by half, and flushes of one that
+    /// writes twice.
+    #[test]
+    fn a_part_of_the_executions_tells_nothing_of_a_run_of_them() {
+        let kept = calls("hwwcww");
+        assert_eq!(Writing::of_kept(&kept, 6, 12).map(|all| all.transactions), Some(6));
+        assert_eq!(Writing::of_kept(&kept, 12, 12), None);
+        assert_eq!(Writing::of_kept(&[], 0, 0), None);
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod scatter;
 mod search;
 mod sway;
 mod trial;
+mod values;
 
 pub use candidate::Candidate;
 pub use choice::{ENOUGH, Gain, choose, gain, weaker, with_same_pages};

@@ -2,6 +2,9 @@
 
 use fathom_workload::spec::Durability;
 
+use super::values::{
+    LOG, LONG_LOG, OTHER_LOGS, SHORT_LOGS, USUAL_LOG, frames, neighbours, other_logs, push, push_logs,
+};
 use super::{Candidate, Trial};
 
 /// What decides which settings make sense.
@@ -24,23 +27,6 @@ const MORE_CAREFUL: (&str, &str) = ("delete", "extra");
 
 /// Page sizes that are tried besides the application's own.
 const PAGES: [u32; 3] = [1024, 4096, 8192];
-
-/// All that may be tried: of the best of those the neighbours.
-const ALL_PAGES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
-
-/// A longer log, pages.
-const LONG_LOG: u64 = 4000;
-
-/// Shorter ones, from the shortest. While a log grows, each commit with FULL flushes once more, for
-/// the file's length is the file system's journal's; a short one has ended to grow sooner. Where a
-/// commit flushes nothing, a checkpoint does, and a short log has more of these.
-const SHORT_LOGS: [u64; 2] = [100, 300];
-
-/// The setting of that, in pages.
-const LOG: &str = "wal_autocheckpoint";
-
-/// SQLite's own, pages.
-const USUAL_LOG: u64 = 1000;
 
 /// Journal modes that are tuned further, at most.
 const LEADERS: usize = 3;
@@ -116,14 +102,18 @@ pub fn second(devices: &[Vec<Trial>], must: Durability, app: AppUse) -> Vec<Cand
 }
 
 /// What the second round points to: the neighbours of the best page sizes, what helped by itself
-/// together, also with the neighbours of its pages, and a longer log.
+/// together, also with the neighbours of its pages, a longer log, and with other pages logs of each
+/// length, at most `room` of these.
 #[must_use]
-pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
+pub fn third(devices: &[Vec<Trial>], must: Durability, room: usize) -> Vec<Candidate> {
     let (mut all, mut leaders, mut combined) = (Vec::new(), leaders(devices, must), Vec::new());
+    let mut tuned: Vec<[Candidate; 2]> = Vec::new();
     for tried in devices {
         let Some(fastest) = fastest(tried, &|own| own >= must) else { continue };
         for candidate in combinations(fastest, tried, must) {
-            push(&mut leaders, plain_of(tried, &candidate));
+            let plain = plain_of(tried, &candidate);
+            push(&mut leaders, plain.clone());
+            tuned.push([plain, candidate.clone()]);
             push(&mut combined, open(&candidate));
             push(&mut combined, candidate);
         }
@@ -155,13 +145,10 @@ pub fn third(devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
         }
     }
     all.retain(|candidate| !is_tried(devices, candidate));
+    let mut others = other_logs(&tuned);
+    others.retain(|candidate| !is_tried(devices, candidate) && !all.contains(candidate));
+    all.extend(others.into_iter().take(OTHER_LOGS.min(room)));
     all
-}
-
-/// The next smaller and the next larger page size.
-fn neighbours(size: u32) -> impl Iterator<Item = u32> {
-    let smaller = ALL_PAGES.into_iter().rfind(move |other| *other < size);
-    smaller.into_iter().chain(ALL_PAGES.into_iter().find(move |other| *other > size))
 }
 
 /// The fastest of each device with the promise; and with a weaker one that leaves a sound database,
@@ -233,6 +220,7 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
         if let Some(open) = allowed.iter().find(is_open) {
             push(&mut all, open.candidate.clone());
         }
+        push(&mut all, open(&fastest.candidate));
         push(&mut all, plain_of(tried, &fastest.candidate));
         let near = allowed.iter().filter(|trial| trial.ns() <= fastest.ns() * super::ENOUGH);
         let losing = near.filter_map(|trial| Some((trial.loss?.commits, trial)));
@@ -308,24 +296,6 @@ fn is_sound_and_weaker(own: Durability, must: Durability) -> bool {
 
 fn is_tried(devices: &[Vec<Trial>], candidate: &Candidate) -> bool {
     devices.iter().flatten().any(|trial| trial.candidate == *candidate)
-}
-
-/// Of a WAL those with logs of other lengths that may bring something: longer ones, of which small
-/// pages need more, and with FULL shorter ones.
-fn push_logs(all: &mut Vec<Candidate>, leader: &Candidate, lengths: &[u64]) {
-    let Some(own) = frames(leader).filter(|frames| *frames > 0) else { return };
-    let is_full = leader.synchronous != "normal" && leader.synchronous != "off";
-    for length in lengths {
-        let is_worth = if *length > USUAL_LOG { own < *length } else { is_full && own > *length };
-        if leader.journal_mode == "wal" && is_worth {
-            push(all, leader.with(LOG, &length.to_string()));
-        }
-    }
-}
-
-/// At how many frames the log of a candidate is checkpointed; none where that is no number.
-fn frames(candidate: &Candidate) -> Option<u64> {
-    candidate.more.get(LOG).map_or(Some(USUAL_LOG), |frames| frames.parse().ok())
 }
 
 /// What helped by itself together: in the journal mode of the fastest, and in each other with the
@@ -406,10 +376,4 @@ fn plainest<'a>(of_mode: &[&'a Trial]) -> Option<&'a Trial> {
 fn sizes<'a>(of_mode: &[&'a Trial]) -> Vec<&'a Trial> {
     let Some(plain) = plainest(of_mode) else { return Vec::new() };
     of_mode.iter().copied().filter(|trial| trial.candidate.more == plain.candidate.more).collect()
-}
-
-fn push(all: &mut Vec<Candidate>, candidate: Candidate) {
-    if !all.contains(&candidate) {
-        all.push(candidate);
-    }
 }

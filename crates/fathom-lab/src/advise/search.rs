@@ -18,6 +18,11 @@ pub trait Recorder {
     /// # Errors
     /// Nothing could be recorded, or the user wants to stop.
     fn record(&mut self, round: u32, candidates: Vec<Candidate>) -> Result<Vec<Vec<Trial>>, Self::Error>;
+
+    /// So many settings that the third round may also do without there is time to record.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
 }
 
 /// All rounds but the last: what must be kept, by `must_of` from what the baseline promises, and
@@ -36,7 +41,10 @@ pub fn search<R: Recorder>(
         tried.iter().flatten().find(|trial| trial.candidate == *baseline).and_then(|trial| trial.durability);
     let must = must_of(own);
     for round in 2..ROUNDS {
-        let candidates = if round == 2 { second(&tried, must, app) } else { third(&tried, must) };
+        let candidates = match round {
+            2 => second(&tried, must, app),
+            _ => third(&tried, must, recorder.room()),
+        };
         if candidates.is_empty() {
             continue;
         }

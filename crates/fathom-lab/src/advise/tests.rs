@@ -274,7 +274,15 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     // And with other pages than are the best without: 512 bytes were, with a short log, 6 % faster.
     let beside = sizes.map(|size| format!("{size}/wal_autocheckpoint=4000"));
     let expected = [&sizes[..], &[together, &*beside[0], &*beside[1]]].concat();
-    assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), expected);
+    let mut expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+    // And logs of each length: they were tried with the pages of before alone.
+    for size in [1024, 512, 2048] {
+        expected.extend([100, 300].map(|log| format!("wal/full/{size}/wal_autocheckpoint={log}")));
+    }
+    assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast, usize::MAX)), expected);
+    // Where there is no time for them, none of the logs.
+    let in_a_hurry = third(&round, Durability::PowerCutAllButLast, 0);
+    assert_eq!(keys(&in_a_hurry), expected[..5]);
     let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast).all);
     let own_pages = "wal/full/4096/wal_autocheckpoint=4000";
     // And the mode as it is, which asks less: what is no faster for sure gives way to it. It was
@@ -296,7 +304,9 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     assert_eq!(last, ["delete/full/4096", short, plain, together, open, "wal/normal/4096"]);
     // Larger ones are tried while they go on getting better.
     round[0].push(with("page_size", "8192", 3.9));
-    assert!(keys(&third(&round, Durability::PowerCutAllButLast)).contains(&"wal/full/16384".into()));
+    assert!(
+        keys(&third(&round, Durability::PowerCutAllButLast, usize::MAX)).contains(&"wal/full/16384".into())
+    );
 }
 
 /// What happened: single recordings, whose CPU time differs by up to a quarter on a busy machine,
@@ -317,7 +327,7 @@ fn pages_are_tried_beside_all_that_may_be_the_best() {
         ]]
     };
     let keys = |cpu_ms| -> Vec<String> {
-        third(&tried(cpu_ms), Durability::PowerCut).iter().map(Candidate::key).collect()
+        third(&tried(cpu_ms), Durability::PowerCut, usize::MAX).iter().map(Candidate::key).collect()
     };
     assert!(!keys(0.1).contains(&"wal/full/512".to_owned()), "5 % are more than 0.1 ms explain");
     assert!(keys(1.0).contains(&"wal/full/512".to_owned()), "{:?}", keys(1.0));

@@ -7,7 +7,9 @@ use serde::Serialize;
 use super::baseline::is_fleeting;
 use super::side::{CellValues, PhaseValues, Quantity, Side};
 use super::{Analysis, Clock};
-use crate::stats::{Comparison, Interval, mean_interval, range_ratio, unpaired_ratio};
+use crate::stats::{
+    Comparison, Difference, Interval, mean_interval, range_ratio, unpaired_difference, unpaired_ratio,
+};
 use crate::store::{Results, StoreError};
 
 /// What is to be compared.
@@ -46,6 +48,11 @@ pub struct Change {
     /// How many times as good B is as A: above 1 is faster, or less. The quotient of the two means;
     /// the sides' runs are not paired.
     pub faster: Comparison,
+    /// How much more B has, of counts that are zero in some runs: those have no quotient. The
+    /// values are then arithmetic means, and `faster` is their quotient without an interval (from 0
+    /// to infinity), *proven* where the difference is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub difference: Option<Difference>,
     /// Whether both promise the same durability.
     pub same_durability: bool,
     /// Whether B promises less than A.
@@ -90,7 +97,9 @@ impl Change {
     /// Whether B is slower by more than `allowed` (0.1 is 10 %). *Slower*: the interval of the
     /// quotient leaves out 1, and the quotient is beyond what is allowed. *Fine*: the whole
     /// interval is within what is allowed. *Unknown*: anything else, and what promises less, for
-    /// whose speed nothing is allowed.
+    /// whose speed nothing is allowed. Of a difference it is the same: *slower* where its interval
+    /// leaves out 0 and B is beyond what is allowed, *fine* where the interval of what B has beyond
+    /// that does not come above 0.
     #[must_use]
     pub fn judged(&self, allowed: f64) -> Judgement {
         // What a decimal fraction cannot express must not decide.
@@ -98,6 +107,13 @@ impl Change {
         let slower = self.slower();
         if self.promises_less {
             Judgement::Unknown
+        } else if let Some(difference) = &self.difference {
+            let [_, most] = difference.beyond(limit);
+            match difference.low > 0.0 && self.b.mid > limit * self.a.mid {
+                true => Judgement::Slower,
+                false if most <= 0.0 => Judgement::Fine,
+                false => Judgement::Unknown,
+            }
         } else if slower.low > 1.0 && slower.ratio > limit {
             Judgement::Slower
         } else if slower.high <= limit {
@@ -235,7 +251,7 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
         };
         for quantity in quantities {
             let (of_a, of_b) = (phase_a.values(quantity, clock), phase_b.values(quantity, clock));
-            let (Some(mean_a), Some(mean_b)) = (mean_interval(of_a), mean_interval(of_b)) else {
+            let (Some(mut mean_a), Some(mut mean_b)) = (mean_interval(of_a), mean_interval(of_b)) else {
                 let which = if of_a.is_empty() { "A" } else { "B" };
                 found.lacking.push(format!(
                     "{}: {which} has no {}, which takes a modelled device and a results file of format 7 or later",
@@ -244,16 +260,29 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
                 ));
                 continue;
             };
-            let is_few = of_a.len().min(of_b.len()) < 3 || of_a.iter().chain(of_b).any(|value| *value <= 0.0);
-            let faster = match quantity {
-                Quantity::Rate => unpaired_ratio(of_b, of_a),
+            let is_few = of_a.len().min(of_b.len()) < 3;
+            let has_zeros = of_a.iter().chain(of_b).any(|value| *value <= 0.0);
+            let is_steady = [of_a, of_b].iter().all(|values| values.iter().all(|value| *value == values[0]));
+            let has_quotient = !has_zeros || is_steady || !quantity.is_count();
+            let difference = if has_quotient { None } else { unpaired_difference(of_a, of_b) };
+            let faster = match (quantity, &difference) {
+                (Quantity::Rate, _) => unpaired_ratio(of_b, of_a),
+                (_, Some(difference)) => {
+                    [mean_a, mean_b] = difference.sides();
+                    let means = range_ratio(&[mean_a.mid], &[mean_b.mid]);
+                    let (n, proven) = (of_a.len().min(of_b.len()), difference.is_proven());
+                    means.map(|means| Comparison { low: 0.0, high: f64::INFINITY, proven, n, ..means })
+                }
                 // A count takes no luck: one run of each side tells it.
-                _ if quantity.is_count() && is_few => range_ratio(of_a, of_b),
+                _ if quantity.is_count() && (is_few || has_zeros) => range_ratio(of_a, of_b),
                 _ => unpaired_ratio(of_a, of_b),
             };
-            let Some(faster) = faster else {
+            // What has zeros and is no count is compared without them, which says nothing of them.
+            let is_whole = quantity.is_count() || !has_zeros;
+            let Some(faster) = faster.filter(|_| is_whole) else {
+                let how_often = if faster.is_none() { "every run" } else { "some runs" };
                 let of_what = quantity.words();
-                found.lacking.push(format!("{}: the {of_what} is 0 in every run of A or B", place()));
+                found.lacking.push(format!("{}: the {of_what} is 0 in {how_often} of A or B", place()));
                 continue;
             };
             found.changes.push(Change {
@@ -267,6 +296,7 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
                 a: mean_a,
                 b: mean_b,
                 faster,
+                difference,
                 same_durability: cell_a.durability == cell_b.durability,
                 promises_less: cell_b.durability < cell_a.durability,
             });
@@ -417,6 +447,34 @@ mod tests {
         assert_eq!(judged(1.0, 0.0), Judgement::Fine);
     }
 
+    /// What happened: where some runs flushed and others did not, the quotient went from 0 to
+    /// infinity, so that the gate ended with 2 however many runs there were, and asked for more.
+    #[test]
+    fn counts_of_which_some_are_zero_are_told_by_their_difference() {
+        let of = |runs: &[f64]| {
+            let mut side = side(&[("wal", STEADY)], 0.0);
+            side.cells[0].phase[0].flushes = runs.to_vec();
+            side
+        };
+        let flushes = Question { quantities: vec![Quantity::Flushes], ..Question::default() };
+        let told = |a: &[f64], b: &[f64]| changes(&of(a), &of(b), &flushes).unwrap();
+        let few = [0.0, 0.01, 0.0, 0.02, 0.01, 0.0, 0.01, 0.02, 0.0, 0.01];
+        let many = few.map(|count| count + 0.05);
+        assert_eq!(told(&few, &many).judged(0.1), Judgement::Slower);
+        assert_eq!(told(&many, &few).judged(0.1), Judgement::Fine);
+        assert_eq!(told(&few, &few).judged(4.0), Judgement::Fine);
+        assert_eq!(told(&few, &few).judged(0.0), Judgement::Unknown, "they scatter");
+        let one = told(&few, &many).changes.remove(0);
+        let difference = one.difference.unwrap();
+        assert!((difference.mid - 0.05).abs() < 1e-9 && one.faster.proven, "{one:?}");
+        assert!((one.b.mid - one.a.mid - difference.mid).abs() < 1e-12 && one.a.coverage == 0.95);
+        // One flush by luck, where A has none, proves nothing; one in each run does.
+        assert_eq!(told(&[0.0; 5], &[0.0, 0.0, 0.0, 0.0, 0.01]).judged(0.1), Judgement::Unknown);
+        assert_eq!(told(&[0.0; 5], &[0.01; 5]).judged(0.1), Judgement::Slower);
+        assert_eq!(told(&[0.0; 5], &[0.0; 5]).judged(0.0), Judgement::Fine);
+        assert_eq!(told(&[0.01; 5], &[0.0; 5]).judged(0.0), Judgement::Fine);
+    }
+
     /// What happened: of what has no quotient the gate said nothing, and let the rest pass.
     #[test]
     fn what_has_no_quotient_does_not_pass() {
@@ -425,6 +483,10 @@ mod tests {
         let found = changes(&a, &b, &Question::default()).unwrap();
         assert_eq!(found.lacking, ["wal, update: the model time is 0 in every run of A or B"]);
         assert_eq!((found.changes.len(), found.judged(9.0)), (2, Judgement::Unknown));
+        // Where some had none, those were left out of the quotient without a word.
+        b.cells[0].phase[0].model_ns = vec![0.0, 0.0, 1000.0, 1001.0, 999.0];
+        let found = changes(&a, &b, &Question::default()).unwrap();
+        assert_eq!(found.lacking, ["wal, update: the model time is 0 in some runs of A or B"]);
     }
 
     /// Two results of one board differed in its temperature, and in nothing that is worth a word.

@@ -484,15 +484,17 @@ impl Gathered {
             self.model_latencies
                 .extend(model.filter(|model| model.basis == Basis::Threads).map(|model| model.latency_ns));
             self.runs.push(of_run);
+            // Those of a run that executed nothing are zeros, which are no times.
+            self.latencies.push(phase.latency_ns);
         }
-        self.latencies.push(phase.latency_ns);
         self.walls.extend(walls);
         self.path = match (self.path, phase.critical_path) {
             (Some(mut sum), Some(path)) => {
                 sum.add(&path);
                 Some(sum)
             }
-            (None, path) if self.latencies.len() == 1 => path,
+            // The first run.
+            (None, path) if self.lock_waits.is_empty() => path,
             _ => None,
         };
         self.split.add(&phase.split);
@@ -611,6 +613,34 @@ mod tests {
         assert_eq!(of_server.shown_latency_ns(), (of_server.latency_ns, false), "all of it is wall time");
         let seen = Measure { clock: Clock::Model, model_latency_ns: Some([0.5; 6]), ..of_server };
         assert_eq!(seen.shown_latency_ns(), ([0.5; 6], false));
+    }
+
+    /// What happened: a run that executed nothing in a phase had zeros among the latencies of those
+    /// that did, so that the least was 0 and the percentiles were too low.
+    #[test]
+    fn a_run_without_executions_has_no_latencies() {
+        let of_runs = |counts: &[u64]| {
+            let mut gathered = Gathered::default();
+            for (run, count) in (1..).zip(counts) {
+                let phase = fathom_workload::sample::PhaseSummary {
+                    phase: "send".into(),
+                    x: None,
+                    unit: "message".into(),
+                    count: *count,
+                    wall_ns: 1000,
+                    latency_ns: [if *count > 0 { 5 } else { 0 }; 6],
+                    split: Split { wall_ns: 1000, ..Split::default() },
+                    lock_wait_ns: None,
+                    lock_waits: None,
+                    critical_path: None,
+                };
+                gathered.add(run, 0, &phase, None, Vec::new());
+            }
+            gathered.measure(1, ("send".into(), None))
+        };
+        let measure = of_runs(&[0, 10, 0]).unwrap();
+        assert_eq!((measure.latency_ns, measure.count, measure.runs.len()), ([5.0; 6], 10, 1));
+        assert_eq!(of_runs(&[0, 0]), None);
     }
 
     /// By the device alone, "CPU" is all that is not the device's.

@@ -21,7 +21,7 @@ use fathom_ground::lines::{self, RAW};
 use super::wire::{Answer, BEAT, Question, VERSION};
 use crate::event::{Event, WorkerRequest};
 use crate::plan::{Machine, PlannedCell};
-use crate::schedule::{Interrupt, Local, Observations, WorkError, World};
+use crate::schedule::{Interrupt, Local, MountedStack, Observations, StackFailure, WorkError, World};
 use crate::store::TraceRecord;
 
 /// After so long without a word the other side is gone, although nobody has said so.
@@ -209,6 +209,11 @@ fn passed_on(out: &mut impl Write, event: &Event) -> std::io::Result<()> {
     out.write_all(&text)
 }
 
+/// The answer where a stack lacked space; the problem where it failed for something else.
+fn of_stack(StackFailure { problem, is_full_disk }: StackFailure) -> Result<Answer, String> {
+    if is_full_disk { Ok(Answer::NoRoom { problem }) } else { Err(problem) }
+}
+
 fn say(out: &mut impl Write, answer: &Answer) -> Result<(), String> {
     lines::send(out, answer).and_then(|()| out.flush()).map_err(|error| format!("standard output: {error}"))
 }
@@ -269,11 +274,14 @@ impl<W: Write> Agent<W> {
                 let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
                 Answer::Size { bytes: found.map(|file| file.len()) }
             }
-            Question::Up { spec, label } => {
-                let mounted = self.world.up(&spec, &label)?;
-                Answer::Up { directory: mounted.directory, record: Box::new(mounted.record) }
-            }
-            Question::Floor => Answer::Floor { ns: self.world.floor_ns()? },
+            Question::Up { spec, label } => match self.world.up(&spec, &label) {
+                Ok(MountedStack { directory, record }) => Answer::Up { directory, record: Box::new(record) },
+                Err(failure) => of_stack(failure)?,
+            },
+            Question::Floor => match self.world.floor_ns() {
+                Ok(ns) => Answer::Floor { ns },
+                Err(failure) => of_stack(failure)?,
+            },
             Question::Cpus { cell } => {
                 let planned =
                     PlannedCell { id: 0, label: String::new(), cell: (*cell).clone(), skipped: None };

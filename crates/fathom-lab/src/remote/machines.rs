@@ -14,7 +14,9 @@ use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::machine_state::MachineState;
 use crate::plan::{Needs, PlannedCell};
-use crate::schedule::{Interrupt, Local, MachineLoad, MountedStack, Observations, WorkError, World};
+use crate::schedule::{
+    Interrupt, Local, MachineLoad, MountedStack, Observations, StackFailure, WorkError, World,
+};
 use crate::store::{CutFinding, TraceRecord, Warning};
 
 /// One machine.
@@ -120,11 +122,11 @@ impl World for Machines {
         Ok(values)
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure> {
         self.now()?.up(spec, label)
     }
 
-    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure> {
         self.now()?.floor_ns()
     }
 

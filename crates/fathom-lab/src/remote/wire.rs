@@ -157,6 +157,11 @@ pub enum Answer {
         /// What was made.
         record: Box<StackRecord>,
     },
+    /// Of [`Question::Up`] and [`Question::Floor`]: there is no space left, or a quota is used up.
+    NoRoom {
+        /// In words, with what to do.
+        problem: String,
+    },
     /// Of [`Question::Floor`].
     Floor {
         /// Median, ns.

@@ -22,7 +22,7 @@ use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::machine_state::MachineState;
 use crate::plan::{Needs, PlannedCell};
-use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, WorkError, World};
+use crate::schedule::{Interrupt, MachineLoad, MountedStack, Observations, StackFailure, WorkError, World};
 use crate::store::{CutFinding, TraceRecord, Warning};
 
 /// How long what needs no device may take.
@@ -482,19 +482,21 @@ impl World for Remote {
         }
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure> {
         self.connected()?;
         let spec = Box::new(self.stack_there(spec)?);
         match self.ask_unless_stopped(&Question::Up { spec, label: label.to_owned() })? {
             Answer::Up { directory, record } => Ok(MountedStack { directory, record: *record }),
-            other => Err(self.unexpected(&other)),
+            Answer::NoRoom { problem } => Err(StackFailure { problem, is_full_disk: true }),
+            other => Err(self.unexpected(&other).into()),
         }
     }
 
-    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure> {
         match self.ask_and_hurry(&Question::Floor, ANSWER_LIMIT)? {
             Answer::Floor { ns } => Ok(ns),
-            other => Err(self.unexpected(&other)),
+            Answer::NoRoom { problem } => Err(StackFailure { problem, is_full_disk: true }),
+            other => Err(self.unexpected(&other).into()),
         }
     }
 

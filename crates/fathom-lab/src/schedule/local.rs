@@ -21,7 +21,7 @@ use fathom_ground::program::executable;
 use fathom_ground::system::now_ns;
 use fathom_probe::Watch;
 use fathom_stack::blocks::{BlockTrace, TraceError};
-use fathom_stack::{Capability, Stack, StackSpec, Stacks};
+use fathom_stack::{Capability, FloorFailure, Stack, StackSpec, Stacks};
 use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
 use fathom_workload::sample::WarningKind;
@@ -30,7 +30,7 @@ pub use interrupt::Interrupt;
 pub use machine::environment;
 
 use super::counted::{self, DeviceCounts};
-use super::{MachineLoad, MountedStack, Observations, WorkError, World};
+use super::{MachineLoad, MountedStack, Observations, StackFailure, WorkError, World};
 use crate::cell::Cell;
 use crate::event::{Event, WorkerRequest};
 use crate::machine_state::MachineState;
@@ -161,7 +161,7 @@ impl World for Local {
         Ok(environment(&self.directory))
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure> {
         let mut spec = spec.clone();
         if spec.directory.is_none() {
             spec.directory = Some(self.directory.clone());
@@ -174,19 +174,23 @@ impl World for Local {
         }
         // What is made when the user stops is not waited for at the pace of its device.
         let stacks = Stacks::here().with_stop(self.interrupt.flag());
-        let stack = stacks.up(&spec, label).map_err(|error| error.to_string())?;
+        let stack = stacks.up(&spec, label).map_err(|error| StackFailure {
+            problem: error.to_string(),
+            is_full_disk: error.is_full_disk(),
+        })?;
         let mounted = MountedStack { directory: stack.path().to_path_buf(), record: stack.record() };
         self.stack = Some(stack);
         Ok(mounted)
     }
 
-    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure> {
         let Some(stack) = &mut self.stack else { return Ok(None) };
         // What a device for recordings costs says nothing of a disk.
         if stack.is_for_recordings() {
             return Ok(None);
         }
-        Ok(Some(stack.floor(FLOOR_WRITES)?.median_ns))
+        let failed = |FloorFailure { problem, is_full_disk }| StackFailure { problem, is_full_disk };
+        Ok(Some(stack.floor(FLOOR_WRITES).map_err(failed)?.median_ns))
     }
 
     fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize> {

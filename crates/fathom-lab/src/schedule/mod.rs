@@ -25,6 +25,7 @@ use fathom_workload::engine::engine_named;
 
 use crate::cell::Cell;
 use crate::event::{Event, PROTOCOL, WorkerRequest};
+use crate::failure::FailureKind;
 use crate::machine_state::MachineState;
 use crate::plan::{Needs, Plan, PlannedCell, PlannedRun};
 use crate::remote::LOCAL;
@@ -72,13 +73,13 @@ pub trait World {
     ///
     /// # Errors
     /// Why it cannot be made, and what to do.
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String>;
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure>;
     /// Median of 4 KiB write + fdatasync on the stack that is up, ns; none where that means
     /// nothing.
     ///
     /// # Errors
     /// What the system said.
-    fn floor_ns(&mut self) -> Result<Option<u64>, String>;
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure>;
     /// CPUs for a worker of this cell; empty = not pinned.
     fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize>;
     /// Executes the order in a fresh worker and hands on its events as they come.
@@ -171,6 +172,21 @@ pub struct MountedStack {
     pub directory: PathBuf,
     /// What was made.
     pub record: StackRecord,
+}
+
+/// Why there is no stack, or why its floor is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackFailure {
+    /// In words, with what to do.
+    pub problem: String,
+    /// Whether there was no space left: where it was to be made, or on it. Or a quota was used up.
+    pub is_full_disk: bool,
+}
+
+impl From<String> for StackFailure {
+    fn from(problem: String) -> StackFailure {
+        StackFailure { problem, is_full_disk: false }
+    }
 }
 
 /// Why a worker brought no result.
@@ -443,11 +459,17 @@ fn one_run(
 ) -> Result<(), WorkError> {
     let stack = &planned.cell.stack;
     world.choose(&planned.cell.on).map_err(WorkError::Failed)?;
-    // What is broken off because the user wants to stop has not failed.
-    let mounted = world.up(stack, &planned.label).map_err(|problem| match world.is_stopped() {
-        true => WorkError::Interrupted,
-        false => WorkError::Failed(problem),
-    })?;
+    let mounted = match world.up(stack, &planned.label) {
+        Ok(mounted) => mounted,
+        // What is broken off because the user wants to stop has not failed.
+        Err(_) if world.is_stopped() => return Err(WorkError::Interrupted),
+        Err(StackFailure { problem, is_full_disk }) => {
+            if is_full_disk {
+                collector.failed_for(FailureKind::NoRoom);
+            }
+            return Err(WorkError::Failed(problem));
+        }
+    };
     collector.stack(&mounted.record);
     // Nobody waits for the floor of a run that is not wanted any more.
     let worked = match world.interrupted() {
@@ -474,7 +496,12 @@ fn on_stack(
     collector: &mut Collector,
     on_share: &mut dyn FnMut(f64, Option<u64>),
 ) -> Result<(), WorkError> {
-    let floor_ns = world.floor_ns().map_err(WorkError::Failed)?;
+    let floor_ns = world.floor_ns().map_err(|StackFailure { problem, is_full_disk }| {
+        if is_full_disk {
+            collector.failed_for(FailureKind::Full);
+        }
+        WorkError::Failed(problem)
+    })?;
     if world.interrupted() {
         return Err(WorkError::Interrupted);
     }

@@ -234,6 +234,11 @@ impl Collector {
         }
     }
 
+    /// It fails for something of this kind.
+    pub fn failed_for(&mut self, kind: FailureKind) {
+        self.kind = Some(kind);
+    }
+
     /// What was traced.
     pub fn trace(&mut self, trace: Option<TraceRecord>) {
         if let Some(lost) = trace.as_ref().map(|trace| trace.lost_events).filter(|lost| *lost > 0) {

@@ -273,6 +273,10 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                         slowest: draws.first().and_then(|models| models.get(number)?.1),
                     });
                 }
+                if let Some(why) = takes_no_time(&of_runs, &window.phase, &model.name) {
+                    found.without.push((shown.clone(), why));
+                    continue;
+                }
                 let row = Row {
                     each_run,
                     cell: cell.id,
@@ -396,6 +400,14 @@ fn names_without_devices(results: &Results) -> Vec<(String, String)> {
     labels.into_iter().zip(titles).collect()
 }
 
+/// Why there is no row of a phase, where some of its runs take no time: by its device alone, of one
+/// that costs nothing, or where nothing came to it. So many a second are no number.
+fn takes_no_time(of_runs: &[(u32, f64)], phase: &str, device: &str) -> Option<String> {
+    of_runs.iter().any(|run| run.1 <= 0.0).then(|| {
+        format!("{phase} on {device}: it takes no time there, for no CPU time is in it and the device has nothing to do")
+    })
+}
+
 /// The value over runs with its interval: each run's is that of its draws. `draws` are all of them.
 fn over_runs(of_runs: &[f64], draws: &[f64]) -> Interval {
     const NONE: Interval = Interval { low: 0.0, mid: 0.0, high: 0.0, n: 0, coverage: 0.0 };
@@ -474,6 +486,15 @@ mod tests {
         assert!(is_of(ByTheDevice::Unseen, &[&seen, &unseen]));
         assert!(!is_of(ByTheDevice::Unseen, &[&seen, &seen]));
         assert!(is_of(ByTheDevice::All, &[&seen]) && !is_of(ByTheDevice::Never, &[&seen, &unseen]));
+    }
+
+    /// What happened: by the device alone queries that read nothing from it came at
+    /// 1,000,000,000,000 a second, and were the fastest.
+    #[test]
+    fn what_takes_no_time_has_no_rate() {
+        assert_eq!(takes_no_time(&[(0, 12.0), (1, 11.0)], "select", "sd-slow"), None);
+        let why = takes_no_time(&[(0, 12.0), (1, 0.0)], "select", "sd-slow").unwrap();
+        assert!(why.starts_with("select on sd-slow: it takes no time"), "{why}");
     }
 
     /// What happened: three recordings of one setting took 1.35, 1.51 and 1.98 ms a transaction on

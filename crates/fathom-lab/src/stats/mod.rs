@@ -23,11 +23,16 @@
 //! **Two results files.** Nothing pairs their runs: [`unpaired_ratio`] is Welch's t interval on the
 //! logarithms (1947).
 //!
+//! **Counts with zeros.** A phase that flushes in some runs and in others not has no logarithms.
+//! [`unpaired_difference`] is then Welch's t interval on the counts themselves, of how many more B
+//! has.
+//!
 //! A comparison is *proven* when its interval leaves out 1.0; a table shows `~` otherwise.
 //! Intervals are for one comparison each: of twenty comparisons of equal things, one is expected to
 //! look proven.
 
 mod comparison;
+mod difference;
 mod digits;
 mod interval;
 mod noise;
@@ -35,6 +40,7 @@ mod order;
 mod student;
 
 pub use comparison::{Comparison, paired_ratio, range_ratio, unpaired_ratio};
+pub use difference::{Difference, unpaired_difference};
 pub use digits::significant;
 pub use interval::{COVERAGE_WHEN_DISTURBED, Interval, mean_interval};
 pub use noise::{coefficient_of_variation, spread};

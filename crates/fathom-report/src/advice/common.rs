@@ -1,9 +1,8 @@
 //! One setting for all devices, where several are named.
 
-use fathom_lab::advise::{Common, common};
+use fathom_lab::advise::{Common, DeviceAdvice, common};
 
 use super::{Advice, NAMED, place, times};
-use crate::number;
 
 impl Advice {
     /// The setting that is nowhere far behind; none where one is best on all of them anyway.
@@ -15,18 +14,24 @@ impl Advice {
         let found = self.for_all()?;
         let (device, (place_there, _)) = self.devices.first().zip(found.of_each.first())?;
         let name = self.name(&device.tried[*place_there]);
-        let behind = |ratio: f64| match ratio {
-            ratio if ratio < 1.005 => "as fast".to_owned(),
-            ratio => format!("{} longer", number::percent(ratio - 1.0)),
+        // How far it is behind the best there, and whether it is behind at all.
+        let behind = |(device, of): (&DeviceAdvice, &(usize, f64))| match of.1 {
+            ratio if ratio < 1.005 => format!("{} as fast", place(device)),
+            ratio => {
+                let best = device.best_trial();
+                let gain = best.and_then(|best| fathom_lab::advise::gain(best, &device.tried[of.0]));
+                let unproven = if gain.is_some_and(|gain| gain.proven) { "" } else { ", not proven" };
+                format!("{} {} longer{unproven}", place(device), at_most(ratio - 1.0))
+            }
         };
         let each = self.devices.iter().zip(&found.of_each);
         let of_devices: Vec<String> = if self.devices.len() <= NAMED {
-            each.clone().map(|(device, of)| format!("{} {}", place(device), behind(of.1))).collect()
+            each.clone().map(behind).collect()
         } else {
             let worst = each.clone().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
-            worst.map(|(device, of)| format!("{} {}", place(device), behind(of.1))).into_iter().collect()
+            worst.map(behind).into_iter().collect()
         };
-        let gain = |(device, of): (&fathom_lab::advise::DeviceAdvice, &(usize, f64))| {
+        let gain = |(device, of): (&DeviceAdvice, &(usize, f64))| {
             fathom_lab::advise::gain(&device.tried[of.0], device.tried.get(device.baseline?)?)
         };
         let mut gains: Vec<_> = each.filter_map(gain).collect();
@@ -40,11 +45,11 @@ impl Advice {
         };
         let within = match found.worst {
             worst if worst < 1.005 => "as fast as the best on each".to_owned(),
-            worst => format!("within {} of the best on each", number::percent(worst - 1.0)),
+            worst => format!("within {} of the best on each", at_most(worst - 1.0)),
         };
         Some(format!(
             "One setting for all of them: {name}. It is {within} ({}){faster}.",
-            of_devices.join(", ")
+            of_devices.join("; ")
         ))
     }
 
@@ -68,5 +73,20 @@ impl Advice {
             })
         };
         self.for_all().map_or(serde_json::Value::Null, of_found)
+    }
+}
+
+/// A share as whole percent that it does not exceed: what is within 2.4 % is not within 2 %.
+fn at_most(share: f64) -> String {
+    format!("{:.0} %", (share * 100.0 - 1e-6).ceil())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_within_so_much_is_not_rounded_below_it() {
+        assert_eq!([0.024, 0.02, 0.0251, 0.0051].map(at_most), ["3 %", "2 %", "3 %", "1 %"]);
     }
 }

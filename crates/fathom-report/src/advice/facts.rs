@@ -2,6 +2,7 @@
 //! cut may take, how long the longest waits are, and what the trace is too short for.
 
 use fathom_lab::advise::{DeviceAdvice, Loss, Trial};
+use fathom_lab::stats::Interval;
 use fathom_workload::spec::Durability;
 
 use super::{Advice, has_interval, place};
@@ -12,6 +13,11 @@ const FEW: u64 = 100;
 
 /// So many are enough for most.
 const MANY: u64 = 200;
+
+/// File systems on which explored power cuts took more than SQLite's settings promise, and the
+/// journal modes of which they kept everything all the same (docs/power-cut.md).
+const LOSING: [(&str, &[&str]); 3] =
+    [("vfat", &["persist"]), ("exfat", &["persist"]), ("ntfs3", &["persist", "truncate"])];
 
 /// Waits that are so many times as long are told.
 const LONGER: f64 = 1.5;
@@ -60,6 +66,27 @@ impl Advice {
     /// Whether anything that is named may lose more than the last commit.
     pub(super) fn has_losses(&self) -> bool {
         self.devices.iter().filter_map(DeviceAdvice::best_trial).any(|named| named.loss.is_some())
+    }
+
+    /// Where the file system is known to break what the settings that are named promise.
+    pub(super) fn broken_by_file_systems(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for named in self.devices.iter().filter_map(DeviceAdvice::best_trial) {
+            let Some((filesystem, kept)) = LOSING.iter().find(|known| known.0 == named.filesystem) else {
+                continue;
+            };
+            let journal = named.candidate.journal_mode.as_str();
+            let text = format!(
+                "But {filesystem} does not keep what {} promises: explored power cuts left databases that cannot be opened, or \
+                 a file system that cannot be mounted. PERSIST/FULL kept every commit there (docs/power-cut.md); --cut \
+                 tries it with this trace.",
+                named.candidate.name()
+            );
+            if !kept.contains(&journal) && !all.contains(&text) {
+                all.push(text);
+            }
+        }
+        all
     }
 
     /// Where waits are longer with what is advised.
@@ -131,6 +158,15 @@ pub(super) fn stands(device: &DeviceAdvice) -> String {
         [] => "yes".to_owned(),
         all if device.is_unsure() => format!("unsure: not with {}", all.join(", ")),
         all => format!("not with {}", all.join(", ")),
+    }
+}
+
+/// The interval of a setting's transactions per second.
+pub(super) fn rate_interval(trial: &Trial) -> String {
+    let Interval { low, high, .. } = trial.time_ns;
+    match trial.time_ns.n {
+        0 | 1 => number::ONE_RUN.to_owned(),
+        _ => number::interval(1e9 / high, 1e9 / low),
     }
 }
 

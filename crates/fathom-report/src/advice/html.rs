@@ -4,7 +4,7 @@ use fathom_lab::advise::{DeviceAdvice, Trial};
 use fathom_lab::experiment::Metric;
 use maud::{Markup, html};
 
-use super::facts::{loss_short, stands};
+use super::facts::{loss_short, rate_interval, stands};
 use super::{Advice, place, times};
 use crate::number;
 use crate::page::{Page, column, label, number_cell, scrolled, sorting};
@@ -134,7 +134,10 @@ impl Advice {
                     @let flushes = named.of_writing(named.flushes);
                     @let written = named.of_writing(named.written_bytes);
                     td { (label(&tame(&self.name(named)))) }
-                    (number_cell(Some(1e9 / named.ns()), &number::plain(1e9 / named.ns())))
+                    td.n data-v=(1e9 / named.ns()) {
+                        (number::plain(1e9 / named.ns())) " "
+                        span.iv { (rate_interval(named)) }
+                    }
                     (number_cell(
                         Some(gain.map_or(1.0, |gain| gain.ratio)),
                         &gain.map_or_else(|| "as it is".into(), |gain| times(&gain)),

@@ -180,7 +180,9 @@ impl Advice {
                 };
                 let apart = apart(&live_gain, &simulated);
                 let says = match trial.agreement() {
-                    Agreement::Unknown => "too few runs to tell whether they agree".to_owned(),
+                    Agreement::Unknown => {
+                        "too few runs, or too much scatter, to tell whether they agree".to_owned()
+                    }
                     _ if meet(&live_gain, &simulated) => "they agree".to_owned(),
                     Agreement::Agrees => format!("live is {apart} than simulated, too little to matter"),
                     Agreement::Disagrees => format!("they disagree, live is {apart} than simulated"),

@@ -173,6 +173,7 @@ impl Advice {
             });
         }
         all.extend(self.contradictions());
+        all.extend(self.broken_by_file_systems());
         all.extend(self.too_short());
         all.extend(self.without_interval());
         all.extend(self.without_vacuum());
@@ -201,11 +202,19 @@ impl Advice {
             let (place, gain) = device.same_pages?;
             Some((self.name(&device.tried[place]), (gain, device)))
         }));
+        let is_now = |device: &DeviceAdvice| {
+            device.baseline.is_some() && device.same_pages.map(|other| other.0) == device.baseline
+        };
         let of_setting = |(name, mut gains): (String, Vec<(Gain, &DeviceAdvice)>)| {
             gains.sort_by(|a, b| a.0.ratio.total_cmp(&b.0.ratio));
             let devices: Vec<&DeviceAdvice> = gains.iter().map(|gain| gain.1).collect();
             let faster = match gains.as_slice() {
-                [.., most] if most.0.ratio < ENOUGH => "nothing is gained".to_owned(),
+                all if all.iter().all(|gain| is_now(gain.1)) => {
+                    "nothing that was tried is worth a change".to_owned()
+                }
+                all if all.iter().all(|gain| gain.0.high < ENOUGH) => {
+                    format!("{name} brings less than 5 %")
+                }
                 [one] => format!("{name} is {} as fast", times(&one.0)),
                 [least, .., most] => format!("{name} is {} to {} as fast", times(&least.0), times(&most.0)),
                 [] => String::new(),
@@ -328,7 +337,11 @@ impl Advice {
             tested.iter().partition(|device| device.sways.iter().all(|sway| sway.stands));
         if !stand.is_empty() {
             let what: Vec<String> = stand[0].sways.iter().map(|sway| sway.what.clone()).collect();
-            let of = self.leader();
+            // Nothing else is recorded for them: what only they would make lead is not among these.
+            let of = match self.partial {
+                Some(_) => "fastest of these",
+                None => "best of what was recorded last",
+            };
             all.push(format!(
                 "On {} the advice stays within 5 % of the {of} with {}.",
                 self.places(&stand),
@@ -410,7 +423,11 @@ impl Advice {
             self.filesystems_told()
         );
         // What the answer is not, before it is believed.
-        text += match (self.live.is_empty(), self.cuts.is_empty()) {
+        let is_simulated = self.devices.iter().any(|device| device.device.is_some());
+        if let Some(measured) = self.devices.first().filter(|_| !is_simulated) {
+            text += &format!(" Measured on {}, in wall time.", place(measured));
+        }
+        text += match (is_simulated && self.live.is_empty(), self.cuts.is_empty()) {
             (true, true) => {
                 " Simulated, and not run live (--live); what a power cut takes is what the settings promise, and was not \
                  measured (--cut)."

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::facts::{loss_short, stands};
+use super::facts::{loss_short, rate_interval, stands};
 use super::{Advice, place, times};
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
@@ -38,7 +38,9 @@ impl Advice {
         for text in self.promises() {
             out += &style.paragraph("  ", &tame(&text));
         }
-        let _ = write!(out, "\n{}", self.table().text(style));
+        let whole = self.table(true);
+        let table = if whole.width() > style.width { self.table(false) } else { whole };
+        let _ = write!(out, "\n{}", table.text(style));
         out += &style.paragraph("  ", &style.dim(&self.columns()));
         for text in self.waits() {
             out += &style.paragraph("  ", &tame(&text));
@@ -69,11 +71,16 @@ impl Advice {
         out
     }
 
-    fn table(&self) -> Table {
+    /// With the intervals of the rates where there is room for them: those of the gains are always
+    /// there.
+    fn table(&self, has_intervals: bool) -> Table {
         let mut table = Table::default();
         table.column("device", Align::Left);
         table.column("use", Align::Left);
         table.column("per second", Align::Right);
+        if has_intervals {
+            table.column("[95 %]", Align::Left);
+        }
         table.column("times now [95 %]", Align::Right);
         table.column("p99", Align::Right);
         table.column("flushes", Align::Right);
@@ -90,16 +97,16 @@ impl Advice {
                 continue;
             };
             let is_kept = device.best == device.baseline;
-            let mut cells = vec![
-                tame(place(device)),
-                tame(&self.name(named)),
-                number::plain(1e9 / named.ns()),
+            let mut cells =
+                vec![tame(place(device)), tame(&self.name(named)), number::plain(1e9 / named.ns())];
+            cells.extend(has_intervals.then(|| rate_interval(named)));
+            cells.extend([
                 device.gain.filter(|_| !is_kept).map_or_else(|| "as it is".into(), |gain| times(&gain)),
                 named.p99_ns.map_or_else(String::new, number::time),
                 format!("{:.2}", named.of_writing(named.flushes)),
                 number::bytes(named.of_writing(named.written_bytes)),
                 durability_text(named.durability).to_owned(),
-            ];
+            ]);
             cells.extend(has_losses.then(|| loss_short(named)));
             cells.push(tame(&stands(device)));
             table.row(cells);

@@ -163,8 +163,11 @@ impl Comparison {
                     @if let Some(allowed) = self.allowed {
                         b.limit style=(left(ruler.at(1.0 / (1.0 + allowed)))) {}
                     }
-                    b.range.cut-low[ruler.is_beyond(faster.low)].cut-high[ruler.is_beyond(faster.high)]
-                        style=(range) {}
+                    // Of counts with zeros there is no quotient that could be drawn.
+                    @if change.difference.is_none() {
+                        b.range.cut-low[ruler.is_beyond(faster.low)].cut-high[ruler.is_beyond(faster.high)]
+                            style=(range) {}
+                    }
                     i style=(left(ruler.at(faster.ratio))) {}
                 }
                 span.value { (super::verdict_of(change)) }

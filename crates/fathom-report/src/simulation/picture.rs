@@ -128,9 +128,10 @@ impl Simulation {
         Ranking::of_bars(title, NOTE.to_owned(), Metric::Rate, bars)
     }
 
-    /// The fastest of what keeps most on each device, by the means, with what comes near it; of one
-    /// setting, from the slowest device to the fastest. Of several phases the first. What has no
-    /// CPU time is not compared with what has some.
+    /// The fastest of what keeps most on each device, by the means, with what comes near it or
+    /// whose interval meets that of the fastest, so that their order is not proven; of one setting,
+    /// from the slowest device to the fastest. Of several phases the first. What has no CPU time is
+    /// not compared with what has some.
     fn findings(&self) -> Vec<String> {
         let is_mixed = self.is_mixed();
         let is_compared = |row: &&Row| !(is_mixed && row.by_the_device);
@@ -145,20 +146,27 @@ impl Simulation {
         let most = rows.iter().map(|row| row.durability).max().flatten();
         let kept: Vec<&Row> = rows.into_iter().filter(|row| row.durability == most).collect();
         let devices = distinct(kept.iter().map(|row| row.device.clone()));
-        let mut sentences: Vec<(Vec<String>, Vec<&Row>)> = Vec::new();
+        let mut sentences: Vec<((Vec<String>, bool), Vec<&Row>)> = Vec::new();
         for device in &devices {
             let own = || kept.iter().filter(|row| row.device == *device).copied();
-            let best = own().map(|row| row.rate.mid).fold(0.0, f64::max);
-            let first: Vec<&Row> = own().filter(|row| row.rate.mid >= best * NEAR).collect();
+            let Some(best) = own().max_by(|a, b| a.rate.mid.total_cmp(&b.rate.mid)) else { continue };
+            let is_near = |row: &&Row| row.rate.mid >= best.rate.mid * NEAR;
+            let first: Vec<&Row> =
+                own().filter(|row| is_near(row) || row.rate.high >= best.rate.low).collect();
             let names: Vec<String> = first.iter().map(|row| self.name_of(row).to_owned()).collect();
+            let names = (names, first.iter().all(is_near));
             match sentences.iter_mut().find(|known| known.0 == names) {
                 Some(known) => known.1.extend(first),
                 None => sentences.push((names, first)),
             }
         }
-        let told = sentences.into_iter().enumerate().map(|(place, (names, rows))| {
+        let told = sentences.into_iter().enumerate().map(|(place, ((names, are_near), rows))| {
             let promise = if place == 0 { format!("{}: ", keeps(most).0) } else { String::new() };
-            let are = if names.len() == 1 { "is fastest" } else { "are fastest, within 5 % of each other," };
+            let are = match (names.len(), are_near) {
+                (1, _) => "is fastest",
+                (_, true) => "are fastest, within 5 % of each other,",
+                (_, false) => "are fastest, and their order is not proven,",
+            };
             let on = places(&rows, devices.len());
             format!("{promise}{} {are} on {on}{phase}: {} {unit}.", joined(&names), span(&rows))
         });

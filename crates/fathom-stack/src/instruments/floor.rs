@@ -62,6 +62,30 @@ pub struct FloorError {
     pub source: io::Error,
 }
 
+impl FloorError {
+    /// Whether there is no space left, or a quota is used up.
+    #[must_use]
+    pub fn is_full_disk(&self) -> bool {
+        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+}
+
+/// Why the floor of a stack is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct FloorFailure {
+    /// In words.
+    pub problem: String,
+    /// Whether there is no space left on it, or a quota is used up.
+    pub is_full_disk: bool,
+}
+
+impl From<String> for FloorFailure {
+    fn from(problem: String) -> FloorFailure {
+        FloorFailure { problem, is_full_disk: false }
+    }
+}
+
 /// Removes the probe's file however the probe ends.
 struct Removed<'a>(&'a Path);
 
@@ -154,5 +178,8 @@ mod tests {
     fn a_directory_that_cannot_be_written_is_named() {
         let error = floor_probe(Path::new("/nonexistent/fathom"), 5).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/fathom"), "{error}");
+        assert!(!error.is_full_disk());
+        let full = FloorError { source: io::Error::from_raw_os_error(libc::ENOSPC), ..error };
+        assert!(full.is_full_disk(), "{full}");
     }
 }

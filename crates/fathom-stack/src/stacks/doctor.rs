@@ -158,7 +158,7 @@ fn trial(filesystem: &FileSystem) -> Result<String, String> {
     let stacks = Stacks { allocate: false, limit: Duration::from_secs(20), ..Stacks::here() };
     let mut stack = stacks.up(&spec, "doctor").map_err(|e| e.to_string())?;
     if stack.guest().is_some() {
-        let written = stack.floor(1).map(|_| ());
+        let written = stack.floor(1).map(|_| ()).map_err(|e| e.to_string());
         let StackRecord { mkfs_version, guest, .. } = stack.record();
         stack.down().map_err(|e| e.to_string())?;
         return written.map(|()| format!("{mkfs_version} in a guest ({guest})"));

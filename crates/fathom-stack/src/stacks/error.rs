@@ -189,6 +189,18 @@ impl From<Problem> for StackError {
 }
 
 impl StackError {
+    /// Whether a disk had no space left for it, or a quota was used up.
+    #[must_use]
+    pub fn is_full_disk(&self) -> bool {
+        match self {
+            StackError::Full { .. } | StackError::NoSpace { .. } => true,
+            StackError::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
+
     /// For `map_err`: what was being done to which path.
     pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> StackError {
         let path = path.into();

@@ -9,6 +9,9 @@ pub struct EngineError {
     pub subject: String,
     /// The engine's own words, then what to do.
     pub message: String,
-    /// The engine's code (SQLite extended result code, or 0).
+    /// SQLite's extended result code; [`DISK_FULL`] of another engine whose disk is full; else 0.
     pub code: i32,
 }
+
+/// SQLite's result code of a disk that is full (`SQLITE_FULL`).
+pub const DISK_FULL: i32 = 13;

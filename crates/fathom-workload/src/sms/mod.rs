@@ -15,6 +15,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use fathom_probe::Split;
 use mmdb::{Locking, LogKind};
@@ -276,8 +277,9 @@ impl Workload for Sms {
                 // At most 1024.
                 let plan = self.plan(side, threads as usize, context.seed);
                 let measured = measure(&directory, self.store, &self.mmdb, &plan, true, &mut |_| true);
-                let measured = measured.map_err(|error| {
-                    WorkloadError::Verification(format!("{phase}, {threads} threads: {error}"))
+                let measured = measured.map_err(|error| match error.is_full_disk() {
+                    true => io(std::io::Error::new(ErrorKind::StorageFull, error.to_string())),
+                    false => WorkloadError::Verification(format!("{phase}, {threads} threads: {error}")),
                 })?;
                 sink.phase(summary(phase, threads, side, &measured));
                 let checked = measured.checked.join(", ");
@@ -313,14 +315,15 @@ fn summary(phase: &str, threads: i64, side: Side, measured: &Measurement) -> Pha
     let cpu_ns = (measured.cpu_us_per_message.unwrap_or(0.0) * 1000.0 * count as f64) as u64;
     let cpu_ns = cpu_ns.min(threads_ns);
     let split = Split { wall_ns: threads_ns, cpu_ns, other_ns: threads_ns - cpu_ns, ..Split::default() };
-    let latency = if side == Side::Receiver { &measured.accept_ms } else { &measured.send_ms };
+    let latency = if side == Side::Receiver { measured.accept_ms } else { measured.send_ms };
     PhaseSummary {
         phase: phase.to_owned(),
         x: Some(threads as f64),
         unit: "message".into(),
         count,
         wall_ns,
-        latency_ns: latency.map(ns),
+        // Without executions these are no times, and nobody shows them.
+        latency_ns: latency.unwrap_or_default().map(ns),
         split,
         lock_wait_ns: None,
         lock_waits: None,

@@ -11,12 +11,6 @@ use fathom_stack::SMALLER_IMAGE;
 
 use crate::cli::Run;
 
-/// What is said of a stack for which there was no space.
-const NO_STACK: [&str; 2] = ["no space left", "no space for an image"];
-/// What a server, or a store of the SMS centre, says of a write for which there was no space: their
-/// errors have words alone.
-const NOT_WRITTEN: [&str; 2] = ["disk is full", "No space left"];
-
 /// What was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FullPlace {
@@ -29,17 +23,11 @@ enum FullPlace {
 impl FullPlace {
     /// Where a run failed for want of space; none where it failed for something else. `image_mib`
     /// is of the file system that it ran on, none in a directory.
-    fn of(kind: FailureKind, message: &str, image_mib: Option<u64>) -> Option<FullPlace> {
-        let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
-        let where_it_worked = image_mib.map_or(FullPlace::Disk, FullPlace::FileSystem);
+    fn of(kind: FailureKind, image_mib: Option<u64>) -> Option<FullPlace> {
         match kind {
-            FailureKind::Full => Some(where_it_worked),
-            FailureKind::Locked | FailureKind::Storage | FailureKind::Asked => None,
-            // It was not made, or not reached.
-            FailureKind::Machine if says(&NO_STACK) => Some(FullPlace::Disk),
-            FailureKind::Differs | FailureKind::Engine | FailureKind::Machine => {
-                says(&NOT_WRITTEN).then_some(where_it_worked)
-            }
+            FailureKind::Full => Some(image_mib.map_or(FullPlace::Disk, FullPlace::FileSystem)),
+            FailureKind::NoRoom => Some(FullPlace::Disk),
+            _ => None,
         }
     }
 
@@ -63,7 +51,7 @@ impl FullPlace {
 fn place_of(results: &Results, run: &RunRow) -> Option<FullPlace> {
     let stack = &results.cell(run.cell)?.spec.stack;
     let image_mib = (!stack.place.is_directory()).then_some(stack.size_mib);
-    FullPlace::of(run.failure?, run.message.as_deref()?, image_mib)
+    FullPlace::of(run.failure?, image_mib)
 }
 
 /// What there is to do about recordings of `fathom simulate` that failed for want of space.
@@ -120,46 +108,34 @@ pub fn without_size(error: &str) -> &str {
 mod tests {
     use super::*;
 
-    const SQLITE: &str =
-        "`COMMIT` on /x/w.db: database or disk is full (code 13); the file system that it lies on is full";
-
     /// What happened: where the disk of --dir was full, more `size_mib` was recommended, which a
     /// directory has not; and where an image was, --resume, which gives it no more.
     #[test]
     fn the_place_that_is_full_is_told_with_what_helps_there() {
-        let of = |kind, message: &str, image_mib| {
-            told([FullPlace::of(kind, message, image_mib)].into_iter(), "--dir /x", "--dir")
-        };
-        let disk = of(FailureKind::Full, SQLITE, None);
+        let of = |kind, image_mib| told([FullPlace::of(kind, image_mib)].into_iter(), "--dir /x", "--dir");
+        let disk = of(FailureKind::Full, None);
         assert!(disk.starts_with("The disk of --dir /x was full") && disk.contains("--resume"), "{disk}");
         assert!(!disk.contains("size_mib"), "{disk}");
-        let image = of(FailureKind::Full, SQLITE, Some(64));
+        let image = of(FailureKind::Full, Some(64));
         assert!(
             image.contains("--set size_mib=128") && image.contains("--resume gives it no more"),
             "{image}"
         );
-        for path in ["/x", "/dev/shm/x"] {
-            let no_space = fathom_stack::StackError::Full { path: path.into(), has_image: true }.to_string();
-            assert_eq!(of(FailureKind::Machine, no_space.as_str(), Some(64)), disk);
-        }
-        // What has words alone.
-        let server = "`COPY` on database w: could not extend file: No space left on device";
-        assert_eq!(of(FailureKind::Engine, server, Some(64)), image);
+        assert_eq!(of(FailureKind::NoRoom, Some(64)), disk);
     }
 
-    /// What happened: the words decided, whatever had failed, and a disk of `--dir /dev/shm/x` that
-    /// was full was none.
+    /// What happened: the words of a message decided, which a schema or a path may have as well.
     #[test]
-    fn the_kind_of_a_failure_tells_it_before_its_words() {
-        let shm = "`COMMIT` on /dev/shm/x/w.db: database or disk is full (code 13)";
-        assert_eq!(FullPlace::of(FailureKind::Full, shm, None), Some(FullPlace::Disk));
-        for (kind, message) in [
-            (FailureKind::Differs, "rows differ"),
-            (FailureKind::Storage, "/dev/shm: No space left on device (os error 28)"),
-            (FailureKind::Asked, "parameter profile: /dev/shm: No space left on device (os error 28)"),
-            (FailureKind::Locked, "`SELECT 'disk is full'` on w.db: database is locked (code 5)"),
+    fn what_failed_for_another_reason_is_nowhere_full() {
+        for kind in [
+            FailureKind::Locked,
+            FailureKind::Differs,
+            FailureKind::Engine,
+            FailureKind::Storage,
+            FailureKind::Asked,
+            FailureKind::Machine,
         ] {
-            assert_eq!(FullPlace::of(kind, message, Some(64)), None, "{message}");
+            assert_eq!(FullPlace::of(kind, Some(64)), None, "{kind:?}");
         }
     }
 

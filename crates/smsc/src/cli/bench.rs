@@ -745,9 +745,13 @@ const HEAD: &str = "store                  durability       side      threads wi
 
 fn row(measurement: &Measurement) -> String {
     let optional = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
-    let [_, p50, _, p99, p999, _] = measurement.accept_ms.map(|ms| format!("{ms:.2}"));
-    let [_, send_50, _, send_99, ..] = measurement.send_ms.map(|ms| format!("{ms:.2}"));
-    let [_, deliver_50, _, deliver_99, ..] = measurement.deliver_ms.map(|ms| format!("{ms:.1}"));
+    let latency = |ms: Option<[f64; 6]>, digits: usize| match ms {
+        Some(ms) => ms.map(|ms| format!("{ms:.digits$}")),
+        None => std::array::from_fn(|_| "-".to_owned()),
+    };
+    let [_, p50, _, p99, p999, _] = latency(measurement.accept_ms, 2);
+    let [_, send_50, _, send_99, ..] = latency(measurement.send_ms, 2);
+    let [_, deliver_50, _, deliver_99, ..] = latency(measurement.deliver_ms, 1);
     format!(
         "{:<22} {:<16} {:<9} {:>7} {:>6} {:>11} {:>11.0} {:>11.0} {:>11.0} {:>11.0}  {:>11}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
         measurement.store,

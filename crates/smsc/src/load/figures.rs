@@ -144,6 +144,14 @@ impl Latencies {
         from.reset();
     }
 
+    /// Whether nothing was measured.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let mut histograms = self.lock();
+        histograms.unite();
+        histograms.all.is_empty()
+    }
+
     /// At this quantile (0 to 1), ms; 0 if nothing was measured.
     #[must_use]
     pub fn ms_at(&self, quantile: f64) -> f64 {

@@ -221,13 +221,13 @@ fn drive(store: &Arc<dyn Store>, acknowledge: Acknowledge) -> Result<Driver, Sto
             match round(&mut *session, &jobs, &mut under_way, &of_thread) {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(error) => break error.to_string(),
+                Err(error) => break error,
             }
         };
         of_thread.ends();
         // Whoever comes later hears why.
         for job in jobs {
-            let _ = job.to.send(Err(StoreError::Group(failed.clone())));
+            let _ = job.to.send(Err(failed.of_group()));
         }
     };
     let named = std::thread::Builder::new().name("smsc-session".into());
@@ -248,10 +248,10 @@ fn round(
     let submit = |session: &mut dyn Session, under_way: &mut UnderWay, job: Job| {
         let submitted = session.submit(job.operation);
         if let Err(error) = submitted {
-            let failed = StoreError::Group(error.to_string());
+            let failed = error.of_group();
             // Whoever does not wait any more need not be told.
             let _ = job.to.send(Err(error));
-            under_way.drain(..).for_each(|to| _ = to.send(Err(StoreError::Group(failed.to_string()))));
+            under_way.drain(..).for_each(|to| _ = to.send(Err(failed.of_group())));
             return Err(failed);
         }
         under_way.push_back(job.to);
@@ -276,8 +276,7 @@ fn round(
     }
     let mut outcomes = Vec::new();
     if let Err(error) = session.settle(&mut outcomes) {
-        let told = error.to_string();
-        under_way.drain(..).for_each(|to| _ = to.send(Err(StoreError::Group(told.clone()))));
+        under_way.drain(..).for_each(|to| _ = to.send(Err(error.of_group())));
         return Err(error);
     }
     for outcome in outcomes {

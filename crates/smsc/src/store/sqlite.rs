@@ -605,8 +605,7 @@ fn write(queue: &Queue, database: &Database, rules: &Rules) {
         match outcomes {
             Ok(outcomes) => hand_out(operations.drain(..).map(|operation| operation.inbox).zip(outcomes)),
             Err(error) => {
-                let why = error.to_string();
-                let failed = |submitted: Submitted| (submitted.inbox, Err(StoreError::Group(why.clone())));
+                let failed = |submitted: Submitted| (submitted.inbox, Err(error.of_group()));
                 hand_out(operations.drain(..).map(failed));
             }
         }

@@ -9,9 +9,14 @@ pub enum StoreError {
         /// The directory.
         path: String,
     },
-    /// A commit failed that several operations shared; in the words of its error.
-    #[error("{0}")]
-    Group(String),
+    /// A commit failed that several operations shared.
+    #[error("{message}")]
+    Group {
+        /// In the words of its error.
+        message: String,
+        /// Whether that was a full disk.
+        is_full_disk: bool,
+    },
     /// mmdb refused or failed.
     #[error("mmdb: {0}")]
     Mmdb(#[from] mmdb::Error),
@@ -123,6 +128,25 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether a disk had no space left for the store, or a quota was used up.
+    #[must_use]
+    pub fn is_full_disk(&self) -> bool {
+        match self {
+            StoreError::Group { is_full_disk, .. } => *is_full_disk,
+            StoreError::Mmdb(error) => is_full_disk_of_mmdb(error),
+            StoreError::Sqlite(error) => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull),
+            StoreError::Server(error) => error.is_full_disk,
+            StoreError::Postgresql { sqlstate, .. } => sqlstate == postgresql_server::DISK_FULL,
+            StoreError::Io { source, .. } => is_full(source),
+            _ => false,
+        }
+    }
+
+    /// The same for each operation that shared what failed.
+    pub(crate) fn of_group(&self) -> StoreError {
+        StoreError::Group { message: self.to_string(), is_full_disk: self.is_full_disk() }
+    }
+
     pub(crate) fn row(column: usize, expected: &'static str) -> StoreError {
         StoreError::Row { column, expected }
     }
@@ -144,5 +168,59 @@ impl StoreError {
 
     pub(crate) fn inconsistent(what: impl Into<String>) -> StoreError {
         StoreError::Inconsistent(what.into())
+    }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
+fn is_full_disk_of_mmdb(error: &mmdb::Error) -> bool {
+    match error {
+        mmdb::Error::DiskFull { .. } => true,
+        mmdb::Error::Io { source, .. } => is_full(source),
+        // All that these keep of the system's error is its words.
+        mmdb::Error::LogFull { cause, .. }
+        | mmdb::Error::Poisoned { cause }
+        | mmdb::Error::Indeterminate { cause, .. } => [libc::ENOSPC, libc::EDQUOT]
+            .into_iter()
+            .any(|code| cause.contains(&std::io::Error::from_raw_os_error(code).to_string())),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: only the words of a message told that a disk was full, and text that came
+    /// with the work could have the same.
+    #[test]
+    fn a_full_disk_is_told_by_the_kind_of_the_error() {
+        let io = |code| StoreError::io(std::path::Path::new("/x"))(std::io::Error::from_raw_os_error(code));
+        let postgresql = |sqlstate: &str| {
+            let message = "No space left on device".into();
+            StoreError::Postgresql { sqlstate: sqlstate.into(), message }
+        };
+        let sqlite =
+            |code| StoreError::Sqlite(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None));
+        let log = |cause: String| StoreError::Mmdb(mmdb::Error::LogFull { dir: "/x".into(), cause });
+        let cause = std::io::Error::from_raw_os_error(libc::ENOSPC).to_string();
+        for (error, is_full) in [
+            (io(libc::ENOSPC), true),
+            (io(libc::EDQUOT), true),
+            (io(libc::EIO), false),
+            (postgresql("53100"), true),
+            (postgresql("42P01"), false),
+            (sqlite(rusqlite::ffi::SQLITE_FULL), true),
+            (sqlite(rusqlite::ffi::SQLITE_IOERR), false),
+            (log(format!("/x/log-1: {cause}")), true),
+            (log("the log holds 8 MiB, as much as Options::max_log_bytes allows".into()), false),
+            (StoreError::protocol("disk is full"), false),
+        ] {
+            assert_eq!(error.is_full_disk(), is_full, "{error}");
+            let shared = error.of_group();
+            assert_eq!((shared.is_full_disk(), shared.to_string()), (is_full, error.to_string()));
+        }
     }
 }

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use postgresql_server::connection::{ConnectionError, Row};
 use server::Server;
 pub use server::find_programs as postgresql_programs;
-use wire::{Description, Wire};
+use wire::{Description, Wire, failed};
 
 use super::settings::{EngineKind, SettingError};
 use super::{Connection, Dialect, Engine, EngineError, EngineInfo, Statement, Value, abridged};
@@ -65,11 +65,8 @@ impl PostgresqlEngine {
         let options = settings::server_options(&settings);
         let server = Server::start(settings.optional_text("bin_directory"), directory, checksums, options)?;
         let mut wire = server.connect("postgres")?;
-        let told = |error: ConnectionError| EngineError {
-            subject: format!("the server in {}", server.data().display()),
-            message: error.to_string(),
-            code: 0,
-        };
+        let subject = format!("the server in {}", server.data().display());
+        let told = |error: ConnectionError| failed(subject.clone(), &error);
         let mut facts = Vec::new();
         wire.script("SHOW server_version; SELECT version()", |row| facts.extend(texts(row))).map_err(told)?;
         let mut answers = BTreeMap::new();
@@ -105,11 +102,8 @@ impl Engine for PostgresqlEngine {
         }
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wire = server.connect("postgres")?;
-        let told = |error: ConnectionError| EngineError {
-            subject: format!("database {name} of the server in {}", server.data().display()),
-            message: error.to_string(),
-            code: 0,
-        };
+        let subject = format!("database {name} of the server in {}", server.data().display());
+        let told = |error: ConnectionError| failed(subject.clone(), &error);
         let mut exists = false;
         wire.script(&format!("SELECT 1 FROM pg_database WHERE datname = '{name}'"), |_| exists = true)
             .map_err(told)?;
@@ -168,12 +162,13 @@ struct Prepared {
 }
 
 impl PostgresqlConnection {
-    fn failed(&self, sql: &str, message: String) -> EngineError {
-        EngineError {
-            subject: format!("`{}` on database {}", abridged(sql), self.database),
-            message,
-            code: 0,
-        }
+    fn subject(&self, sql: &str) -> String {
+        format!("`{}` on database {}", abridged(sql), self.database)
+    }
+
+    /// What was asked wrongly here.
+    fn refuse(&self, sql: &str, message: String) -> EngineError {
+        EngineError { subject: self.subject(sql), message, code: 0 }
     }
 
     fn run(
@@ -183,21 +178,21 @@ impl PostgresqlConnection {
         on_row: impl FnMut(&Row),
     ) -> Result<(u64, u64), EngineError> {
         let Some(prepared) = self.statements.get(statement.0) else {
-            return Err(self.failed(&format!("statement {}", statement.0), "was not prepared here".into()));
+            return Err(self.refuse(&format!("statement {}", statement.0), "was not prepared here".into()));
         };
         let wanted = prepared.description.parameters;
         if wanted != params.len() {
             let message = format!("takes {wanted} parameters, was given {}", params.len());
-            return Err(self.failed(&prepared.sql, message));
+            return Err(self.refuse(&prepared.sql, message));
         }
         let result = self.wire.execute(&prepared.name, params, on_row);
-        result.map_err(|error| self.failed(&self.statements[statement.0].sql, error.to_string()))
+        result.map_err(|error| failed(self.subject(&self.statements[statement.0].sql), &error))
     }
 }
 
 impl Connection for PostgresqlConnection {
     fn execute_script(&mut self, sql: &str) -> Result<(), EngineError> {
-        self.wire.script(sql, |_| ()).map_err(|error| self.failed(sql, error.to_string()))
+        self.wire.script(sql, |_| ()).map_err(|error| failed(self.subject(sql), &error))
     }
 
     fn prepare(&mut self, sql: &str) -> Result<Statement, EngineError> {
@@ -205,8 +200,7 @@ impl Connection for PostgresqlConnection {
             return Ok(Statement(known));
         }
         let name = format!("s{}", self.statements.len());
-        let description =
-            self.wire.prepare(&name, sql).map_err(|error| self.failed(sql, error.to_string()))?;
+        let description = self.wire.prepare(&name, sql).map_err(|error| failed(self.subject(sql), &error))?;
         self.statements.push(Prepared { name, sql: sql.to_owned(), description });
         self.by_sql.insert(sql.to_owned(), self.statements.len() - 1);
         Ok(Statement(self.statements.len() - 1))
@@ -251,11 +245,7 @@ impl Connection for PostgresqlConnection {
 
     fn close(self: Box<Self>) -> Result<(), EngineError> {
         let database = self.database.clone();
-        self.wire.close().map_err(|error| EngineError {
-            subject: format!("closing database {database}"),
-            message: error.to_string(),
-            code: 0,
-        })
+        self.wire.close().map_err(|error| failed(format!("closing database {database}"), &error))
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use postgresql_server::{ServerError, USER};
 
-use super::wire::Wire;
-use crate::engine::EngineError;
+use super::wire::{Wire, failed};
+use crate::engine::{DISK_FULL, EngineError};
 
 /// A running server. Dropping it stops it.
 pub(super) struct Server(postgresql_server::Server);
@@ -35,10 +35,9 @@ impl Server {
     /// A new connection to a database of the cluster.
     pub fn connect(&self, database: &str) -> Result<Wire, EngineError> {
         let opened = self.0.with_socket(|socket| Wire::open(socket, USER, database))?;
-        opened.map_err(|error| EngineError {
-            subject: format!("database {database} of the server in {}", self.data().display()),
-            message: error.to_string(),
-            code: 0,
+        opened.map_err(|error| {
+            let subject = format!("database {database} of the server in {}", self.data().display());
+            failed(subject, &error)
         })
     }
 
@@ -55,7 +54,8 @@ impl Server {
 
 impl From<ServerError> for EngineError {
     fn from(error: ServerError) -> Self {
-        EngineError { subject: error.subject, message: error.message, code: 0 }
+        let code = if error.is_full_disk { DISK_FULL } else { 0 };
+        EngineError { subject: error.subject, message: error.message, code }
     }
 }
 

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use super::{from_hex, settings};
-use crate::engine::{Engine, EngineError, Value, postgresql_programs, start_engine};
+use postgresql_server::connection::ConnectionError;
+
+use super::{failed, from_hex, settings};
+use crate::engine::{DISK_FULL, Engine, EngineError, Value, postgresql_programs, start_engine};
 use crate::params::Params;
 use crate::spec::{Durability, EngineSpec};
 
@@ -170,6 +172,22 @@ fn durability_is_what_postgresql_documents() {
         Durability::ProcessCrash
     );
     assert_eq!(class(&[("full_page_writes", json!(false))]), Durability::ProcessCrash);
+}
+
+/// What happened: a server whose disk was full was known by the words of its error.
+#[test]
+fn a_full_disk_is_known_by_its_sqlstate() {
+    let code = |sqlstate: &str| {
+        let message = "could not extend file: No space left on device".into();
+        let error = ConnectionError::Refused { sqlstate: sqlstate.into(), message, hint: None };
+        failed("`COPY`".into(), &error).code
+    };
+    assert_eq!((code("53100"), code("42P01")), (DISK_FULL, 0));
+    let at_its_start = |is_full_disk| {
+        let (subject, message) = ("/x".into(), "the server ended at its start".into());
+        EngineError::from(postgresql_server::ServerError { subject, message, is_full_disk }).code
+    };
+    assert_eq!((at_its_start(true), at_its_start(false)), (DISK_FULL, 0));
 }
 
 #[test]

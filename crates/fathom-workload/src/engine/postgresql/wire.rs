@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use postgresql_server::DISK_FULL as SQLSTATE_FULL;
 use postgresql_server::connection::{
     Address, Answer, Connection, ConnectionError, Format, Parameter, Row, Socket,
 };
 
-use crate::engine::Value;
+use crate::engine::{DISK_FULL, EngineError, Value};
 
 /// A statement that the server has prepared.
 #[derive(Clone, Debug, Default)]
@@ -88,6 +89,12 @@ impl Wire {
     pub fn close(self) -> Result<(), ConnectionError> {
         self.0.close()
     }
+}
+
+/// What the server refused, or a connection that broke.
+pub(super) fn failed(subject: String, error: &ConnectionError) -> EngineError {
+    let is_full = matches!(error, ConnectionError::Refused { sqlstate, .. } if sqlstate == SQLSTATE_FULL);
+    EngineError { subject, message: error.to_string(), code: if is_full { DISK_FULL } else { 0 } }
 }
 
 /// A number as PostgreSQL reads it.

@@ -8,7 +8,7 @@ use fathom_output::shown_path;
 use fathom_trace::info::{Info, info};
 
 use super::hints::of_settings;
-use super::settings::{TAKEN_OVER, is_default, plain};
+use super::settings::{TAKEN_OVER, plain, take_over};
 use crate::outcome::Error;
 
 /// The application.
@@ -135,8 +135,14 @@ impl OwnSettings<'_> {
             let Some(most) = most else { continue };
             if values.len() > 1 && !self.is_said(key) {
                 let all: Vec<&str> = values.keys().map(String::as_str).collect();
+                let often = values.values().copied().max();
+                let is_alone = values.values().filter(|count| Some(**count) == often).count() == 1;
+                let why = match is_alone {
+                    true => "the most often".to_owned(),
+                    false => format!("and no other more often; if that is wrong: --now {key}=VALUE"),
+                };
                 notes.push(format!(
-                    "the application sets {key} to {}: it is taken to have {most}, the most often",
+                    "the application sets {key} to {}: it is taken to have {most}, {why}",
                     all.join(" and ")
                 ));
             }
@@ -146,18 +152,10 @@ impl OwnSettings<'_> {
             let keys = own.keys().copied().collect::<Vec<_>>().join(", ");
             sources.push(format!("as the trace sets {keys}"));
         }
-        for (key, value) in self.now {
-            match is_default(key, value) {
-                true => drop(baseline.more.remove(key)),
-                false => baseline.set(key, value),
-            }
-        }
+        take_over(&mut baseline, self.now);
         if !self.now.is_empty() {
             let keys: Vec<&str> = self.now.iter().map(|pair| pair.0.as_str()).collect();
             sources.push(format!("as --now says of {}", keys.join(", ")));
-        }
-        if baseline.journal_mode != "wal" {
-            baseline.more.remove("wal_autocheckpoint");
         }
         let source = match sources.len() {
             0 => "SQLite's defaults: the trace sets nothing of these".to_owned(),
@@ -279,7 +277,10 @@ mod tests {
     fn of_two_values_the_more_frequent_is_taken_and_said() {
         let (own, _, notes) = of(&[("PRAGMA journal_mode=WAL", 5), ("PRAGMA journal_mode=delete", 1)]);
         assert_eq!(own.journal_mode, "wal");
-        assert!(notes[0].contains("delete and wal"), "{notes:?}");
+        assert!(notes[0].ends_with("delete and wal: it is taken to have wal, the most often"), "{notes:?}");
+        // "The most often" was said of two that are set as often as each other.
+        let (own, _, notes) = of(&[("PRAGMA journal_mode=WAL", 1), ("PRAGMA journal_mode=delete", 1)]);
+        assert!(own.journal_mode == "wal" && notes[0].ends_with("--now journal_mode=VALUE"), "{notes:?}");
         // An autocheckpoint is WAL's alone.
         let (own, ..) = of(&[("sqlite3_wal_autocheckpoint=100", 1)]);
         assert_eq!(own, Candidate::default());

@@ -24,7 +24,7 @@ pub(super) fn not_compared(
     let held = distinct(tried.iter().flatten().map(|trial| trial.candidate.name()));
     let mut others = advise::first(baseline);
     others.extend(advise::second(tried, must, advise::AppUse::default()));
-    others.extend(advise::third(tried, must));
+    others.extend(advise::third(tried, must, usize::MAX));
     let missing = distinct(others.iter().map(Candidate::name).filter(|name| !held.contains(name)));
     let list = |names: &[String]| {
         let more = names.len().saturating_sub(NAMED);

@@ -48,8 +48,8 @@ pub(super) fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
     let phase = the_phase(asked, &results, &analysis)?;
     let origin = Origin::of(&results);
     let (mut baseline, mut source) = recorded_baseline(&results, origin.as_ref())?;
-    for (key, value) in question.now {
-        baseline.set(key, value);
+    if !question.now.is_empty() {
+        settings::take_over(&mut baseline, question.now);
         source = "as --now says".to_owned();
     }
     let must = must(asked, promise_of(&results, &baseline));

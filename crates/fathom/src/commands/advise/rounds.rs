@@ -81,6 +81,12 @@ impl advise::Recorder for Rounds<'_> {
         self.stopped()?;
         Ok(tried)
     }
+
+    /// An eighth of what is left of the minute: the round itself and the last one need the rest.
+    fn room(&self) -> usize {
+        let of_setting = self.effort.of_setting() * self.what.filesystems.len().max(1) as u32;
+        ((self.left() / 8).as_secs_f64() / of_setting.as_secs_f64().max(1e-3)) as usize
+    }
 }
 
 impl Rounds<'_> {

@@ -2,6 +2,7 @@
 //! an application has.
 
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
+use fathom_lab::advise::Candidate;
 use fathom_output::shown;
 
 use crate::outcome::Error;
@@ -85,8 +86,22 @@ fn range_of(key: &str) -> (i64, i64) {
     }
 }
 
+/// Gives an application what is said of it.
+pub(super) fn take_over(baseline: &mut Candidate, now: &[(String, String)]) {
+    for (key, value) in now {
+        match is_default(key, value) {
+            true => drop(baseline.more.remove(key)),
+            false => baseline.set(key, value),
+        }
+    }
+    // It is of WAL alone.
+    if baseline.journal_mode != "wal" {
+        baseline.more.remove("wal_autocheckpoint");
+    }
+}
+
 /// Whether that is SQLite's default, which a candidate does not name.
-pub(super) fn is_default(key: &str, value: &str) -> bool {
+fn is_default(key: &str, value: &str) -> bool {
     matches!((key, value), ("locking_mode", "normal") | ("auto_vacuum", "none"))
 }
 
@@ -121,6 +136,22 @@ mod tests {
     fn said(words: &[&str]) -> Result<Vec<(String, String)>, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         now(&words).map_err(|error| format!("{error:?}"))
+    }
+
+    /// What happened: of recordings `--now locking_mode=normal`, which is what every application has
+    /// that says nothing, was a setting of which they had none.
+    #[test]
+    fn what_is_a_default_is_not_named_and_a_length_of_a_log_is_of_wal() {
+        let of = |words: &[&str]| {
+            let mut baseline = Candidate::new("wal", "full").with("locking_mode", "exclusive");
+            take_over(&mut baseline, &said(words).unwrap());
+            baseline.key()
+        };
+        assert_eq!(of(&["locking_mode=NORMAL", "auto_vacuum=0"]), "wal/full/4096");
+        let said = of(&["wal_autocheckpoint=100", "locking_mode=normal"]);
+        assert_eq!(said, "wal/full/4096/wal_autocheckpoint=100");
+        let said = of(&["journal_mode=delete", "wal_autocheckpoint=100"]);
+        assert_eq!(said, "delete/full/4096/locking_mode=exclusive");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::model::{Columns, Value};
 use crate::store::StoreError;
+use postgresql_server::DISK_FULL;
 use postgresql_server::connection::settings::{Place, Settings};
 use postgresql_server::connection::{self, Address, Connection, ConnectionError, Format, Socket};
 use std::fs::File;
@@ -164,6 +165,13 @@ fn reason(log: &Path) -> Option<String> {
     Some(of("PANIC:").or_else(|| of("FATAL:")).or_else(|| lines().next())?.trim().to_owned())
 }
 
+/// Whether a line of the log, which has the SQLSTATE before what kind of line it is
+/// ([`postgresql_server`]), tells of a full disk.
+fn is_of_a_full_disk(line: &str) -> bool {
+    let before = ["PANIC:", "FATAL:"].iter().find_map(|kind| line.split_once(*kind));
+    before.is_some_and(|(before, _)| before.split_whitespace().next_back() == Some(DISK_FULL))
+}
+
 /// What helps where a server has gone.
 const GONE: &str = "what was under way may have been done or not; start again when the server is there, and what is in \
                     the store is gone on with";
@@ -196,14 +204,19 @@ fn failed(error: ConnectionError, wires: &Wires, origin: &Origin) -> StoreError 
             if let Err(abandoned) = wires.go_on() {
                 return abandoned;
             }
+            let mut sqlstate = "08006";
             let message = match origin {
                 Origin::Log(log) => {
-                    let words = reason(log).map(|words| format!("; {} says: {words}", log.display()));
+                    let words = reason(log);
+                    if words.as_deref().is_some_and(is_of_a_full_disk) {
+                        sqlstate = DISK_FULL;
+                    }
+                    let words = words.map(|words| format!("; {} says: {words}", log.display()));
                     format!("the connection broke: {error}{}", words.unwrap_or_default())
                 }
                 Origin::Server(server) => format!("{server}: the connection broke: {error}; {GONE}"),
             };
-            StoreError::Postgresql { sqlstate: "08006".into(), message }
+            StoreError::Postgresql { sqlstate: sqlstate.into(), message }
         }
         (ConnectionError::Silent(silence), origin) => {
             if let Err(abandoned) = wires.go_on() {
@@ -419,5 +432,10 @@ mod tests {
         std::fs::write(&log, format!("12:00 [7] LOG:  ready\n{full}\n12:01 [8] WARNING:  terminating\n"))
             .unwrap();
         said(&format!("; {} says: {full} (SQLSTATE 08006)", log.display()));
+        // The words of a line tell nothing: its SQLSTATE does.
+        let full = "12:00 [7] 53100 PANIC:  could not write to file: No space left on device";
+        std::fs::write(&log, format!("12:00 [7] 00000 LOG:  ready\n{full}\n")).unwrap();
+        said(&format!("; {} says: {full} (SQLSTATE 53100)", log.display()));
+        assert!(!is_of_a_full_disk("12:00 [7] XX000 PANIC:  no page 53100 PANIC:"));
     }
 }
