@@ -12,6 +12,8 @@ mod ending;
 mod local;
 mod machine_load;
 mod record;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 use std::collections::{BTreeMap, HashMap};
@@ -282,7 +284,7 @@ pub(crate) fn go_on(
     let begun_ns = world.now_ns();
     let total = plan.runs();
     let before = total.saturating_sub(turns.len());
-    let mut summary = Summary::default();
+    let mut summary = Summary { blocks: precision.blocks(), ..Summary::default() };
     let mut times = Times::default();
     for (number, turn) in turns.iter().enumerate() {
         if world.interrupted() {
@@ -326,8 +328,9 @@ pub(crate) fn go_on(
         let is_cut = run < limits.run;
         summary.blocks = summary.blocks.max(turn.block + 1);
         // The file says at any time how many blocks there are: whoever kills this leaves it true.
+        // Where a failed run is made again, later blocks may be there already.
         if ending.is_early() && begins_block {
-            writer.repeats(turn.block + 1)?;
+            writer.repeats(summary.blocks)?;
         }
         let mut progress = Progress {
             done: before + number,

@@ -1,0 +1,70 @@
+//! Schedules that are gone on with.
+
+use super::*;
+use crate::analysis::Analysis;
+use crate::experiment::{Experiment, Selection, Vocabulary};
+use crate::plan::Machine;
+use crate::sim::{KIND, Noise, VirtualLab};
+use crate::store::{ExperimentRow, Results};
+
+/// Two cells, at most twelve runs of each.
+fn plan() -> Plan {
+    let source = "name = \"again\"\nrepeats = 12\n[workload]\nname = \"sim\"\ntransactions = 3\n[matrix]\n\
+                  \"workload.copy\" = [1, 2]";
+    let vocabulary =
+        Vocabulary { workloads: vec![&KIND], engines: Vec::new(), machine: fathom_stack::Machine::here() };
+    let experiment = Experiment::parse("again.toml", source).unwrap();
+    let cells = experiment.cells(&Selection::default(), &vocabulary).unwrap();
+    Plan::new(&experiment, &cells, false, 5, &Machine::default())
+}
+
+fn until(share: f64) -> Limits {
+    let ending = Ending { until: Some(share), budget: None, least: 4, firm: 0 };
+    Limits { run: Duration::from_secs(60), ending, look: None }
+}
+
+/// What happened: with `--until` the file's number of runs became that of the block that was made
+/// last. A run that had failed in the second block of six was made again, everything was precise
+/// enough, and the file said two runs of each cell, of which it had six; who went on with what was
+/// precise already was told "Ended after 0 runs of each cell".
+#[test]
+fn a_failed_run_that_is_made_again_takes_no_later_block_away() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("results.db");
+    let plan = plan();
+    let row = ExperimentRow {
+        name: plan.experiment.clone(),
+        title: String::new(),
+        source: String::new(),
+        source_name: String::new(),
+        command: String::new(),
+        seed: plan.seed,
+        repeats: plan.repeats,
+        quick: plan.quick,
+        fathom_version: "0".into(),
+        started_ms: 0,
+        finished_ms: None,
+    };
+    let mut writer = Writer::create(&path, &row, &BTreeMap::new(), &plan.rows()).unwrap();
+    let mut lab = VirtualLab::new(1, Noise::default());
+    lab.breaks.insert(2, WorkError::Failed("the worker was killed".into()));
+    lab.stop_before = Some(12);
+    let limits = until(0.000_001);
+    let made = carry_out(&plan, &plan.turns(), limits, &mut lab, &mut writer, &mut |_| {}).unwrap();
+    writer.close(None).unwrap();
+    assert_eq!((made.done, made.failed.len(), made.blocks, made.interrupted), (11, 1, 6, true));
+    for done in [1, 0] {
+        let results = Results::load(&path).unwrap();
+        assert_eq!(results.experiment.repeats, 6);
+        let mut precision = Precision::default();
+        precision.add_analysis(&Analysis::of(&results).unwrap());
+        let turns = plan.lacking(&results);
+        let mut writer = Writer::resume(results).unwrap();
+        let mut lab = VirtualLab::new(1, Noise::default());
+        let made = go_on(&plan, &turns, until(9.0), precision, &mut lab, &mut writer, &mut |_| {}).unwrap();
+        writer.close(None).unwrap();
+        assert_eq!((made.done, made.blocks), (done, 6));
+        assert!(matches!(made.ended, Some(EarlyEnd::Precise { .. })), "{made:?}");
+    }
+    assert_eq!(Results::load(&path).unwrap().experiment.repeats, 6);
+}
