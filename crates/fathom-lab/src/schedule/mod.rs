@@ -439,10 +439,10 @@ fn one_run(
     collector: &mut Collector,
     on_share: &mut dyn FnMut(f64, Option<u64>),
 ) -> Result<(), WorkError> {
-    let stack = &planned.cell.stack;
+    let stack = stack_of(planned, turn);
     world.choose(&planned.cell.on).map_err(WorkError::Failed)?;
     // What is broken off because the user wants to stop has not failed.
-    let mounted = world.up(stack, &planned.label).map_err(|problem| match world.is_stopped() {
+    let mounted = world.up(&stack, &planned.label).map_err(|problem| match world.is_stopped() {
         true => WorkError::Interrupted,
         false => WorkError::Failed(problem),
     })?;
@@ -559,6 +559,16 @@ impl Times {
         let ns = turns.iter().map(|turn| of(turn.cell)).sum::<f64>() - first;
         Some(Duration::from_secs_f64(ns.max(0.0) / 1e9))
     }
+}
+
+/// The stack of a run: a modelled device draws other times in each, and the same ones whenever the
+/// plan is run again, in one go or in parts.
+fn stack_of(planned: &PlannedCell, turn: &PlannedRun) -> StackSpec {
+    let mut stack = planned.cell.stack.clone();
+    if stack.device.is_some() && stack.device_seed == 0 {
+        stack.device_seed = run_seed(turn);
+    }
+    stack
 }
 
 /// A seed for what is random in a run beside its data.

@@ -68,3 +68,26 @@ fn a_failed_run_that_is_made_again_takes_no_later_block_away() {
     }
     assert_eq!(Results::load(&path).unwrap().experiment.repeats, 6);
 }
+
+/// What happened: a run's device drew its times by the number of stacks that the process had made.
+/// Who went on with `--resume` began at 1 again, so that runs of one cell, each made by a command of
+/// its own, all had the same times: their interval was next to nothing.
+#[test]
+fn each_run_has_a_devices_times_of_its_own_whichever_process_makes_it() {
+    let mut plan = plan();
+    let turns = plan.turns();
+    let seed = |planned: &PlannedCell, turn: &PlannedRun| stack_of(planned, turn).device_seed;
+    assert!(turns.iter().all(|turn| seed(&plan.cells[0], turn) == 0), "there is no device");
+    for planned in &mut plan.cells {
+        planned.cell.stack.device = Some("sd-slow".into());
+    }
+    let seeds = || -> Vec<u64> {
+        let of = |turn: &PlannedRun| plan.cells.iter().find(|cell| cell.id == turn.cell).unwrap();
+        turns.iter().map(|turn| seed(of(turn), turn)).collect()
+    };
+    let different: std::collections::BTreeSet<u64> = seeds().into_iter().collect();
+    assert_eq!((different.len(), different.contains(&0)), (24, false));
+    assert_eq!(seeds(), seeds(), "and the same ones again");
+    plan.cells[0].cell.stack.device_seed = 7;
+    assert_eq!(seed(&plan.cells[0], &turns[0]), 7, "as it was asked");
+}
