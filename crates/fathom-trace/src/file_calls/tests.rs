@@ -71,6 +71,21 @@ fn straces_calls_are_put_together_and_those_on_sockets_are_left_out() {
     assert!(imported.warnings[0].contains("2 calls on descriptors"), "{:?}", imported.warnings);
 }
 
+/// What happened: a read behind a file's end, which got nothing, gave the file bytes up to there
+/// before the replay (a program that probes for a file's end had one), and a write of no bytes made
+/// the file longer for whoever appended to it.
+#[test]
+fn calls_of_no_bytes_make_no_file_longer() {
+    let recording = "100 12:00:01.000000 openat(AT_FDCWD, \"/tmp/a\", O_RDWR|O_APPEND) = 3\n\
+        100 12:00:01.000010 pread64(3, \"\", 16, 1000000) = 0\n\
+        100 12:00:01.000020 pwrite64(3, \"\", 0, 500000) = 0\n\
+        100 12:00:01.000030 write(3, \"abcd\", 4) = 4\n";
+    let imported = imported(recording);
+    assert_eq!(imported.recording.files[0].start_bytes, 0);
+    let last = imported.recording.calls.last().expect("a call");
+    assert_eq!(last.call, Call::Write { offset: 0, bytes: 4 });
+}
+
 /// What happened: the times of `strace -r`, which are since the line before, were taken for times
 /// of one clock, and the calls put into their order: a file was written before it was opened.
 #[test]

@@ -256,7 +256,10 @@ impl Files {
                     split.write_calls += 1;
                 }
                 split.write_bytes = bytes;
-                self.held.entry(number).or_default().add(offset, offset + bytes);
+                // As the system has it: a write of nothing makes no file longer.
+                if bytes > 0 {
+                    self.held.entry(number).or_default().add(offset, offset + bytes);
+                }
             }
             Call::Read { offset, bytes } => {
                 self.file(number)?;

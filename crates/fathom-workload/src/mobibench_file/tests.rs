@@ -211,3 +211,22 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
     let error = run(json!({"calls": raw}), 1, &mut KeepingSink::default(), &place).expect_err("no recording");
     assert!(error.to_string().contains("fathom trace import"), "{error}");
 }
+
+/// What happened: a recorded write of no bytes behind a file's end was held to have made the file
+/// longer, and the run failed of a length that no program had given it.
+#[test]
+fn a_write_of_nothing_makes_no_file_longer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = directory.path().join("work");
+    std::fs::create_dir(&place).expect("made");
+    let recording = "100 12:00:01.000000 openat(AT_FDCWD, \"/tmp/a\", O_RDWR|O_CREAT, 0644) = 3\n\
+        100 12:00:01.000010 pwrite64(3, \"abcd\", 4, 0) = 4\n\
+        100 12:00:01.000020 pwrite64(3, \"\", 0, 8192) = 0\n";
+    let (raw, calls) = (directory.path().join("strace.out"), directory.path().join("calls"));
+    std::fs::write(&raw, recording).expect("written");
+    fathom_trace::file_calls::import(&raw).expect("imported").recording.write(&calls, &[]).expect("written");
+    let mut kept = KeepingSink::default();
+    run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect("runs");
+    assert!(kept.verified[0].contains("1 files read back, 4 written bytes right"), "{:?}", kept.verified);
+    assert_eq!(std::fs::metadata(place.join("file-calls.0")).expect("there").len(), 4);
+}
