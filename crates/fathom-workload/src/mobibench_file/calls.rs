@@ -113,7 +113,12 @@ impl Workload for RecordedCalls {
     }
 
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
-        self.params.all().clone()
+        let mut all = self.params.all().clone();
+        // So that runs of another recording by the same path can be told from these.
+        if let Ok(recording) = std::fs::metadata(&self.file) {
+            all.insert("calls_bytes".into(), recording.len().into());
+        }
+        all
     }
 }
 

@@ -358,6 +358,20 @@ fn a_made_up_trace_can_be_a_file_too() {
     );
 }
 
+/// What happened: a run said of its trace only the path, by which another may lie later.
+#[test]
+fn a_run_says_how_long_its_trace_is() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = trace(place.path(), Start::Empty, |_, _| ());
+    let bytes = std::fs::metadata(&path).expect("there").len();
+    let params = map(json!({"file": path.to_str().expect("text")}));
+    let workload = crate::create(&WorkloadSpec { name: "trace".into(), params }).expect("made");
+    assert_eq!(workload.parameters()["file_bytes"], json!(bytes));
+    let params = map(json!({"profile": "gmail"}));
+    let workload = crate::create(&WorkloadSpec { name: "trace".into(), params }).expect("made");
+    assert!(!workload.parameters().contains_key("file_bytes"));
+}
+
 #[test]
 fn what_does_not_go_together_is_refused_before_any_run() {
     for (params, words) in [
