@@ -180,6 +180,8 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
     let (raw, calls) = (directory.path().join("mobigen.out"), directory.path().join("calls"));
     std::fs::write(&raw, recording).expect("written");
     fathom_trace::file_calls::import(&raw).expect("imported").recording.write(&calls, &[]).expect("written");
+    let made = workload(json!({"calls": calls})).expect("made").parameters();
+    assert_eq!(made["calls_bytes"], std::fs::metadata(&calls).expect("there").len());
     let mut kept = KeepingSink::default();
     run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect("runs");
     let split = &kept.phases[0].split;
