@@ -253,7 +253,20 @@ fn wrong_recordings_are_refused_with_their_line() {
         std::fs::write(&path, text).expect("written");
         let error = FileCalls::read(&path).expect_err(text).to_string();
         assert!(error.contains(words), "{error}");
+        assert_eq!(FileCalls::check(&path).is_err(), text == "hello", "{text}");
     }
+    std::fs::write(&path, MAGIC).expect("written");
+    FileCalls::check(&path).expect("a recording");
+    let error = FileCalls::check(directory.path()).expect_err("a directory").to_string();
+    assert!(error.contains("is no file"), "{error}");
+    // What happened: of three files that are read at the end of all offsets the import panicked.
+    let mut far = String::new();
+    for descriptor in 5..8 {
+        far += &format!("1 1 open \"/{descriptor}\" O_RDONLY {descriptor}\n");
+        far += &format!("1 2 pread {descriptor} 9223372036854775000 800\n");
+    }
+    std::fs::write(&path, far).expect("written");
+    assert!(import(&path).expect_err("too large").to_string().contains("bytes at the start, more than"));
     std::fs::write(&path, "nothing\n").expect("written");
     assert!(import(&path).expect_err("no calls").to_string().contains("holds no file call"));
 }
