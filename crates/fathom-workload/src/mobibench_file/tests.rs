@@ -214,6 +214,28 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
     assert!(error.to_string().contains("fathom trace import"), "{error}");
 }
 
+/// What happened: with a recording all other parameters were taken and did nothing, so that an axis
+/// over `sync` compared a cell with itself under several names; and a recording that was not there
+/// was found out by every run instead of by the plan.
+#[test]
+fn what_does_not_go_with_a_recording_is_refused_before_any_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let calls = directory.path().join("calls");
+    std::fs::write(&calls, "fathom-file-calls 1\nfile 0 0 a\n0 0 write 0 0 4\n").expect("written");
+    workload(json!({"calls": calls, "cold": false, "sync": "fsync"}))
+        .expect("what does nothing is as it was");
+    for (params, words) in [
+        (json!({"calls": calls, "sync": "none"}), "sync"),
+        (json!({"calls": calls, "threads": 2}), "threads"),
+        (json!({"calls": calls, "accesses": ["append"]}), "accesses"),
+        (json!({"calls": directory.path().join("nowhere")}), "nowhere"),
+        (json!({"calls": "/dev/zero"}), "is no file"),
+    ] {
+        let error = workload(params.clone()).err().unwrap_or_else(|| panic!("{params} was accepted"));
+        assert!(error.to_string().contains(words), "{params}: {error}");
+    }
+}
+
 /// What happened: a recorded write of no bytes behind a file's end was held to have made the file
 /// longer, and the run failed of a length that no program had given it.
 #[test]
