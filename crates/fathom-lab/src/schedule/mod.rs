@@ -505,11 +505,12 @@ fn on_stack(
     collector.elapsed(world.now_ns().saturating_sub(start_ns));
     collector.stolen(before, world.machine_load());
     worked?;
-    for text in world.condition() {
-        collector.event(Event::Warning { kind: WarningKind::of_text(&text), text });
-    }
+    // First of all: what the file system writes while other things are asked is not the run's.
     for (before, after) in devices.iter().zip(world.devices().map_err(WorkError::Failed)?) {
         collector.device(&after.since(before));
+    }
+    for text in world.condition() {
+        collector.event(Event::Warning { kind: WarningKind::of_text(&text), text });
     }
     if is_kept {
         let served = world.served().map_err(WorkError::Failed)?;

@@ -91,3 +91,77 @@ fn each_run_has_a_devices_times_of_its_own_whichever_process_makes_it() {
     plan.cells[0].cell.stack.device_seed = 7;
     assert_eq!(seed(&plan.cells[0], &turns[0]), 7, "as it was asked");
 }
+
+/// A virtual lab that notes what it is asked about a run.
+struct Asked {
+    lab: VirtualLab,
+    questions: Vec<&'static str>,
+}
+
+impl World for Asked {
+    fn now_ns(&mut self) -> u64 {
+        self.lab.now_ns()
+    }
+
+    fn now_ms(&mut self) -> i64 {
+        self.lab.now_ms()
+    }
+
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
+        self.lab.up(spec, label)
+    }
+
+    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+        self.lab.floor_ns()
+    }
+
+    fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize> {
+        self.lab.cpus(cell)
+    }
+
+    fn work(
+        &mut self,
+        order: &WorkerRequest,
+        limit: Duration,
+        on_event: &mut dyn FnMut(Event),
+    ) -> Result<(), WorkError> {
+        self.questions.push("work");
+        self.lab.work(order, limit, on_event)
+    }
+
+    fn devices(&mut self) -> Result<Vec<Statistics>, String> {
+        self.questions.push("devices");
+        Ok(Vec::new())
+    }
+
+    fn condition(&mut self) -> Vec<String> {
+        self.questions.push("condition");
+        Vec::new()
+    }
+
+    fn down(&mut self) -> Result<(), String> {
+        self.lab.down()
+    }
+
+    fn machine_load(&mut self) -> MachineLoad {
+        self.lab.machine_load()
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.lab.interrupted()
+    }
+}
+
+/// What happened: the machine was asked for its temperature and battery, which takes a phone a
+/// second, between a run's end and the second look at what its device has done: what the file system
+/// wrote meanwhile counted as the run's.
+#[test]
+fn a_device_is_looked_at_as_soon_as_the_run_has_ended() {
+    let plan = plan();
+    let turn = plan.turns().remove(0);
+    let planned = plan.cells.iter().find(|cell| cell.id == turn.cell).unwrap();
+    let mut world = Asked { lab: VirtualLab::new(1, Noise::default()), questions: Vec::new() };
+    let mut collector = Collector::new(&turn, 0);
+    one_run(planned, &turn, until(0.5), &mut world, &mut collector, &mut |_, _| {}).unwrap();
+    assert_eq!(world.questions, ["devices", "work", "devices", "condition"]);
+}
