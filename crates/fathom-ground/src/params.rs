@@ -191,7 +191,7 @@ impl Kind {
     }
 
     /// A list of at least one item of kind `item`; a single item is taken as a list of one. None may
-    /// repeat: an item is a phase of the run, or its abscissa, by which its numbers are found again.
+    /// repeat: an item is a phase of the run, or its abscissa, by which its numbers are found.
     fn accept_list(&self, value: &Json, item: &Kind) -> Result<Json, (String, Option<String>)> {
         let items = match value {
             Json::Array(items) => items.as_slice(),

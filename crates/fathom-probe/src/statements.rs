@@ -143,8 +143,8 @@ fn end(text: u32, start_ns: u64) {
 mod tests {
     use super::*;
 
-    /// What happened: of a run with more statements or texts than are kept nobody said that the rest
-    /// is not in its recording, where executions then had none.
+    /// What happened: of a run with more statements or texts than are kept nobody said that the
+    /// rest is not in its recording, where executions then had none.
     #[test]
     fn statements_are_kept_by_thread_and_text_up_to_the_most() {
         assert_eq!(statement_number(|| panic!("nobody asked for it")), None);

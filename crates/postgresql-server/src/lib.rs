@@ -507,8 +507,8 @@ fn user_named(name: &CStr) -> Option<User> {
 mod tests {
     use super::*;
 
-    /// What happened: with PostgreSQL 18 a cluster that was to have no checksums had them, and every
-    /// run that asked for none failed of the setting that had not taken.
+    /// What happened: with PostgreSQL 18 a cluster that was to have no checksums had them, and
+    /// every run that asked for none failed of the setting that had not taken.
     #[test]
     fn a_cluster_without_checksums_is_asked_for_where_they_are_the_rule() {
         let old = "  -k, --data-checksums      use data page checksums\n";

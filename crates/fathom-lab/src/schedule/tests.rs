@@ -153,8 +153,8 @@ impl World for Asked {
 }
 
 /// What happened: the machine was asked for its temperature and battery, which takes a phone a
-/// second, between a run's end and the second look at what its device has done: what the file system
-/// wrote meanwhile counted as the run's.
+/// second, between a run's end and the second look at what its device has done: what the file
+/// system wrote meanwhile counted as the run's.
 #[test]
 fn a_device_is_looked_at_as_soon_as_the_run_has_ended() {
     let plan = plan();
