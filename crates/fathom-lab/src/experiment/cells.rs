@@ -232,8 +232,8 @@ fn spelled(value: &Json) -> Json {
 
 /// Refuses a cell that does what an earlier one does and differs from it in the name of one value
 /// only: the two would be compared as if they were something else.
-fn refuse_alike<'a>(
-    axes: impl Iterator<Item = (&'a Axis, &'a &'a Point)>,
+fn refuse_alike<'a, 'b: 'a>(
+    mut axes: impl Iterator<Item = (&'a Axis, &'a &'b Point)>,
     cell: &Cell,
     earlier: &Cell,
 ) -> Result<(), Problem> {
@@ -241,7 +241,7 @@ fn refuse_alike<'a>(
     if cell.axes.keys().filter(|name| differs(name)).count() != 1 {
         return Ok(());
     }
-    match axes.into_iter().find(|(axis, _)| differs(&axis.name)) {
+    match axes.find(|(axis, _)| differs(&axis.name)) {
         Some((axis, point)) => {
             let other = earlier.axes.get(&axis.name).map_or("", String::as_str);
             let problem = format!("{} and {other} are the same value", point.label);
