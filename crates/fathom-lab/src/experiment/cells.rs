@@ -423,6 +423,9 @@ fn keep_variants(setting: &Setting, axes: &mut [Axis]) -> Result<(), Problem> {
             };
             return Err(Problem::new(&item.span, format!("unknown variant \"{label}\""), hint));
         };
+        if kept.iter().any(|known: &Point| known.label == point.label) {
+            return Err(Problem::new(&item.span, format!("\"{label}\" is listed twice"), ""));
+        }
         kept.push(Point { optional: false, ..point.clone() });
     }
     axis.points = kept;
