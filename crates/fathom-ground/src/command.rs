@@ -181,14 +181,32 @@ pub fn find_program_in(first: &[PathBuf], name: &str) -> Option<PathBuf> {
 
 /// The first of these shared libraries that lies where the dynamic linker looks for them.
 pub fn find_library(names: &[&str]) -> Option<PathBuf> {
-    let own = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
-    let system = ["/usr/local/lib", "/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from);
-    let of_debian = ["/lib", "/usr/lib"].map(|directory| Path::new(directory).join(&triplet));
-    let directories = || std::env::split_paths(&own).chain(of_debian.clone()).chain(system.clone());
+    let directories = library_directories(&std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default());
     names
         .iter()
-        .find_map(|name| directories().map(|directory| directory.join(name)).find(|path| path.is_file()))
+        .find_map(|name| directories.iter().map(|directory| directory.join(name)).find(|path| path.is_file()))
+}
+
+/// Where libraries lie: those that `LD_LIBRARY_PATH` says, and the system's.
+fn library_directories(own: &OsStr) -> Vec<PathBuf> {
+    let triplet = of_debian(std::env::consts::ARCH);
+    let versioned = ["/lib", "/usr/lib"].map(|directory| Path::new(directory).join(&triplet));
+    let system = ["/usr/local/lib", "/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from);
+    // Of a variable that is not set, too, the one part is empty, which would be this directory.
+    let said = std::env::split_paths(own).filter(|directory| !directory.as_os_str().is_empty());
+    said.chain(versioned).chain(system).collect()
+}
+
+/// The directory that Debian, and what comes from it, has for a processor's libraries
+/// (<https://wiki.debian.org/Multiarch/Tuples>).
+fn of_debian(processor: &str) -> String {
+    match processor {
+        "arm" if cfg!(target_abi = "eabi") => "arm-linux-gnueabi".into(),
+        "arm" => "arm-linux-gnueabihf".into(),
+        "x86" => "i386-linux-gnu".into(),
+        "powerpc64" if cfg!(target_endian = "little") => "powerpc64le-linux-gnu".into(),
+        other => format!("{other}-linux-gnu"),
+    }
 }
 
 fn search_path() -> OsString {
@@ -259,6 +277,23 @@ mod tests {
 
     fn sh(script: &str) -> CommandLine {
         CommandLine::new("sh", ["-c", script])
+    }
+
+    /// What happened: of an `LD_LIBRARY_PATH` that is not set the directory of the moment was looked
+    /// at first, so a file that lay there was said to be the system's library; and on a 32-bit Arm
+    /// the system's own was not found, for Debian calls its directory otherwise than Rust the
+    /// processor.
+    #[test]
+    fn libraries_are_looked_for_where_the_system_has_them_and_not_here() {
+        for own in ["", ":", "/opt/lib::lib"] {
+            let looked_at = library_directories(OsStr::new(own));
+            assert!(looked_at.iter().all(|directory| !directory.as_os_str().is_empty()), "{looked_at:?}");
+            assert_eq!(looked_at[0] == Path::new("/opt/lib"), own.starts_with("/opt"), "{looked_at:?}");
+            assert!(looked_at.contains(&PathBuf::from("/usr/lib")), "{looked_at:?}");
+        }
+        assert!(of_debian("arm").starts_with("arm-linux-gnueabi"));
+        assert_eq!(of_debian("x86"), "i386-linux-gnu");
+        assert_eq!(of_debian("aarch64"), "aarch64-linux-gnu");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub enum Kind {
     Memory,
     /// One of a few words; case does not matter.
     TextOf(&'static [&'static str]),
-    /// A list of whole numbers, at least one, each in this range.
+    /// A list of whole numbers, at least one, each in this range, none twice.
     Integers {
         /// Smallest value.
         min: i64,
@@ -190,8 +190,8 @@ impl Kind {
         }
     }
 
-    /// A list of at least one item of kind `item`; a single item is taken as a list of one. Words
-    /// may not repeat.
+    /// A list of at least one item of kind `item`; a single item is taken as a list of one. None may
+    /// repeat: an item is a phase of the run, or its abscissa, by which its numbers are found.
     fn accept_list(&self, value: &Json, item: &Kind) -> Result<Json, (String, Option<String>)> {
         let items = match value {
             Json::Array(items) => items.as_slice(),
@@ -203,7 +203,7 @@ impl Kind {
         let mut accepted: Vec<Json> = Vec::with_capacity(items.len());
         for given in items {
             let kept = item.accept(given)?;
-            if kept.is_string() && accepted.contains(&kept) {
+            if accepted.contains(&kept) {
                 return Err((format!("{kept} is listed twice"), None));
             }
             accepted.push(kept);
@@ -455,6 +455,18 @@ mod tests {
         assert!(message("phases", json!(["insert", "INSERT"])).contains("listed twice"));
         assert!(message("check", json!("yes")).contains("true or false"));
         assert!(message("buffers", json!("128 MiB")).contains("an amount of memory such as"));
+    }
+
+    /// What happened: `ranges = [100, 100]` of `update` made two phases of one name and abscissa in
+    /// a run. They counted as two runs of their cell, so that a single run had an interval, and a
+    /// ratio was proven by half as many blocks as it takes.
+    #[test]
+    fn no_number_of_a_list_stands_in_it_twice() {
+        for twice in [json!([5, 1, 5]), json!([5, 5.0])] {
+            let error = read("ranges", twice).unwrap_err().to_string();
+            assert!(error.contains("5 is listed twice"), "{error}");
+        }
+        assert_eq!(read("ranges", json!([1, 5])).unwrap().integers("ranges"), [1, 5]);
     }
 
     #[test]

@@ -169,14 +169,18 @@ fn marks_events() -> Vec<Event> {
 
 /// The statements, as events; none where none were kept.
 fn statements_events() -> Vec<Event> {
-    let fathom_probe::Statements { texts, executions } = fathom_probe::take_statements();
+    let (fathom_probe::Statements { texts, executions }, is_left_out) = fathom_probe::take_statements();
+    let left_out = is_left_out.then(|| Event::Warning {
+        text: "recording: the run had more statements, or more different ones, than are kept: executions may be without theirs".into(),
+        kind: WarningKind::Other,
+    });
     let texts = texts
         .chunks(WATCHED_IN_ONE / 4)
         .map(|some| Event::Statements { texts: some.to_vec(), executions: Vec::new() });
     let executions = executions
         .chunks(WATCHED_IN_ONE)
         .map(|some| Event::Statements { texts: Vec::new(), executions: some.to_vec() });
-    texts.chain(executions).collect()
+    texts.chain(executions).chain(left_out).collect()
 }
 
 /// What the probe watched, as events.

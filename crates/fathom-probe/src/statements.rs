@@ -57,6 +57,7 @@ struct Kept {
     statements: Statements,
     numbers: HashMap<String, u32>,
     most: usize,
+    is_left_out: bool,
 }
 
 static KEEPING: AtomicBool = AtomicBool::new(false);
@@ -72,11 +73,12 @@ pub fn keep_statements(most: usize) {
     KEEPING.store(true, Ordering::Release);
 }
 
-/// Ends keeping statements and gives them.
+/// Ends keeping statements and gives them, and whether some were left out because there were too
+/// many of them or of their texts.
 #[must_use]
-pub fn take_statements() -> Statements {
+pub fn take_statements() -> (Statements, bool) {
     KEEPING.store(false, Ordering::Release);
-    kept().take().map(|kept| kept.statements).unwrap_or_default()
+    kept().take().map(|kept| (kept.statements, kept.is_left_out)).unwrap_or_default()
 }
 
 /// The number of a text, for [`StatementTimer::begin`]; none where no statements are kept, or too
@@ -93,6 +95,7 @@ pub fn statement_number(text: impl FnOnce() -> String) -> Option<u32> {
     }
     let number = kept.statements.texts.len();
     if number >= TEXTS_MAX {
+        kept.is_left_out = true;
         return None;
     }
     kept.statements.texts.push(text.clone());
@@ -127,10 +130,12 @@ impl Drop for StatementTimer {
 fn end(text: u32, start_ns: u64) {
     let wall_ns = now_ns().saturating_sub(start_ns);
     let Some(thread) = thread_number() else { return };
-    if let Some(kept) = kept().as_mut()
-        && kept.statements.executions.len() < kept.most
-    {
-        kept.statements.executions.push(StatementExecution { thread, text, start_ns, wall_ns });
+    if let Some(kept) = kept().as_mut() {
+        if kept.statements.executions.len() < kept.most {
+            kept.statements.executions.push(StatementExecution { thread, text, start_ns, wall_ns });
+        } else {
+            kept.is_left_out = true;
+        }
     }
 }
 
@@ -138,6 +143,8 @@ fn end(text: u32, start_ns: u64) {
 mod tests {
     use super::*;
 
+    /// What happened: of a run with more statements or texts than are kept nobody said that the
+    /// rest is not in its recording, where executions then had none.
     #[test]
     fn statements_are_kept_by_thread_and_text_up_to_the_most() {
         assert_eq!(statement_number(|| panic!("nobody asked for it")), None);
@@ -151,7 +158,8 @@ mod tests {
         for number in [begin, None, commit, begin] {
             drop(StatementTimer::begin(number));
         }
-        let told = take_statements();
+        let (told, is_left_out) = take_statements();
+        assert!(is_left_out, "one of three");
         assert_eq!(told.texts, ["BEGIN", "COMMIT"]);
         let texts: Vec<u32> = told.executions.iter().map(|execution| execution.text).collect();
         assert_eq!(texts, [0, 1]);
@@ -159,5 +167,13 @@ mod tests {
         let sent = <(u32, u32, u64, u64)>::from(told.executions[1]);
         assert_eq!(StatementExecution::from(sent), told.executions[1]);
         assert_eq!(statement_number(|| panic!("no more")), None);
+        assert_eq!(take_statements(), (Statements::default(), false));
+        keep_statements(2);
+        for text in 0..TEXTS_MAX {
+            assert!(number(&text.to_string()).is_some());
+        }
+        assert_eq!((number("0"), number("one more")), (Some(0), None));
+        let (told, is_left_out) = take_statements();
+        assert_eq!((told.texts.len(), is_left_out), (TEXTS_MAX, true));
     }
 }

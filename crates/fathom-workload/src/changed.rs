@@ -12,6 +12,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use fathom_trace::model::Value as Literal;
+use fathom_trace::sql::{Verb, tokens, value_of};
+
 use crate::engine::Value;
 
 static CHANGED: AtomicU64 = AtomicU64::new(0);
@@ -45,61 +48,28 @@ pub(crate) fn add(values: &[Value]) {
 #[inline]
 pub(crate) fn add_text(sql: &str) {
     if is_counting() && changes_rows(sql) {
-        add_bytes(literal_bytes(sql.as_bytes()));
+        add_bytes(literal_bytes(sql));
     }
 }
 
-/// Whether a statement is an INSERT, UPDATE or DELETE by its first word (one WITH a common table
-/// expression may be).
+/// Whether a statement is an INSERT, UPDATE or DELETE, behind a comment or WITH too.
 pub(crate) fn changes_rows(sql: &str) -> bool {
-    let first_word =
-        sql.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or("");
-    ["insert", "update", "delete", "replace", "with"].iter().any(|word| first_word.eq_ignore_ascii_case(word))
+    Verb::of(sql).changes_rows()
 }
 
 /// The stored length of all literals of a statement.
-pub(crate) fn literal_bytes(sql: &[u8]) -> u64 {
+pub(crate) fn literal_bytes(sql: &str) -> u64 {
     let mut sum = 0;
-    let mut at = 0;
-    // Digits within a name are no number, and x before a quote makes a blob of it.
-    let mut before = b' ';
-    while let Some(&letter) = sql.get(at) {
-        let start = at;
-        at += 1;
-        match letter {
-            b'\'' | b'"' | b'`' => {
-                let mut length = 0;
-                while let Some(&inside) = sql.get(at) {
-                    at += 1;
-                    if inside != letter {
-                        length += 1;
-                    } else if sql.get(at) == Some(&letter) {
-                        // Doubled, it stands for itself.
-                        at += 1;
-                        length += 1;
-                    } else {
-                        break;
-                    }
-                }
-                if letter == b'\'' {
-                    sum += if before.eq_ignore_ascii_case(&b'x') { length / 2 } else { length };
-                }
-            }
-            b'0'..=b'9' if !(before.is_ascii_alphanumeric() || b"_$?:@".contains(&before)) => {
-                while sql.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'.') {
-                    at += 1;
-                }
-                let digits = std::str::from_utf8(&sql[start..at]).unwrap_or("");
-                sum += match digits.parse::<i64>() {
-                    Ok(number) => {
-                        stored_bytes(&Value::Integer(if before == b'-' { -number } else { number }))
-                    }
-                    Err(_) => 8,
-                };
-            }
-            _ => {}
-        }
-        before = letter;
+    let mut is_behind_minus = false;
+    for token in tokens(sql) {
+        sum += match value_of(&token) {
+            Some(Literal::Integer(number)) if is_behind_minus => integer_bytes(number.wrapping_neg()),
+            Some(Literal::Integer(number)) => integer_bytes(number),
+            Some(Literal::Real(_)) => 8,
+            Some(Literal::Text(bytes) | Literal::Blob(bytes)) => bytes.len() as u64,
+            Some(Literal::Null | Literal::ZeroBlob(_)) | None => 0,
+        };
+        is_behind_minus = token.text == "-";
     }
     sum
 }
@@ -136,6 +106,9 @@ pub(crate) fn integer_bytes(number: i64) -> u64 {
 mod tests {
     use super::*;
 
+    /// What happened: a real with a sign in its exponent counted as a real and an integer, `.5` as
+    /// an integer, an integer in hexadecimal as a real; what stands in a comment counted too, an
+    /// apostrophe there up to the next; and an INSERT behind a comment did not.
     #[test]
     fn literals_count_as_bound_values_do() {
         for (sql, bytes) in [
@@ -143,13 +116,18 @@ mod tests {
             ("UPDATE \"t 22\" SET a2 = 'it''s', b = -1.5e3 WHERE id = 300", 4 + 8 + 2),
             ("INSERT INTO t VALUES (x'010203', NULL, 1, -129, ?1, :p2)", 3 + 2),
             ("DELETE FROM t WHERE id=70000", 3),
-            ("INSERT INTO t VALUES ('open", 4),
+            ("INSERT INTO t VALUES (1.5e-3, .5, 0x10, 2e+5)", 8 + 8 + 1 + 8),
+            ("INSERT INTO t VALUES (1, 'four') -- it's 300\n /* 'twelve' 70000 */", 4),
+            ("UPDATE [t 300] SET \"a 300\" = 5", 1),
             ("", 0),
         ] {
-            assert_eq!(literal_bytes(sql.as_bytes()), bytes, "{sql}");
+            assert_eq!(literal_bytes(sql), bytes, "{sql}");
         }
         assert!(
             changes_rows("  insert into t values (1)")
+                && changes_rows("/* why */ INSERT INTO t VALUES (1)")
+                && changes_rows("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a")
+                && !changes_rows("WITH a AS (SELECT 'four') SELECT * FROM a")
                 && !changes_rows("SELECT 'insert'")
                 && !changes_rows("")
         );

@@ -227,6 +227,10 @@ fn words_that_mean_nothing_are_refused() {
         (&["run", "mine.toml", "--out", "."], 2, &["--out"]),
         (&["run", "mine.toml", "--out", "mine.toml"], 2, &["--out", "not a results file", "another file"]),
         (&["run", "mine.toml", "--resume"], 2, &["--resume"]),
+        // What happened: a limit beyond what a clock can hold was planned with, and the run
+        // panicked when its device stood already.
+        (&["run", "mine.toml", "--plan", "--time-limit", "18446744073709551615"], 2, &["--time-limit"]),
+        (&["run", "mine.toml", "--plan", "--time-limit", "2592001"], 2, &["--time-limit", "2592000"]),
         (&["list", "nothing"], 2, &["experiments"]),
         (&["list", "--show", "journal"], 2, &["journal"]),
         (&["report", "nothing.db"], 2, &["nothing.db", "no such"]),

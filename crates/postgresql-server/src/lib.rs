@@ -97,7 +97,8 @@ impl Keeper {
 impl Server {
     /// Starts a server in `directory`, on the cluster there or a new one, with `options` (each
     /// `name=value`), and waits until `answers`, which is given the path of its socket, is
-    /// satisfied.
+    /// satisfied. A new cluster has page checksums or not, or where that is not said as this
+    /// version of PostgreSQL has it.
     ///
     /// # Errors
     /// PostgreSQL is not installed; the directory's file system cannot hold a cluster; the server
@@ -105,7 +106,7 @@ impl Server {
     pub fn start(
         programs: Option<&str>,
         directory: &Path,
-        checksums: bool,
+        checksums: Option<bool>,
         options: Vec<String>,
         answers: impl Fn(&Path) -> Result<(), String> + Send + Sync + 'static,
     ) -> Result<Self, ServerError> {
@@ -221,12 +222,14 @@ impl Server {
         Ok(command)
     }
 
-    fn make_cluster(&self, checksums: bool) -> Result<(), ServerError> {
+    fn make_cluster(&self, checksums: Option<bool>) -> Result<(), ServerError> {
         let mut command = self.command("initdb", libc::SIGKILL)?;
         command.args(["--pgdata", DATA, "--username", USER, "--auth", "trust", "--encoding", "UTF8"]);
         command.args(["--locale", "C"]);
-        if checksums {
-            command.arg("--data-checksums");
+        if checksums.is_some() {
+            let help = Command::new(self.programs.join("initdb")).arg("--help").stdin(Stdio::null()).output();
+            let help = help.map(|help| String::from_utf8_lossy(&help.stdout).into_owned());
+            command.args(word_for(checksums, &help.unwrap_or_default()));
         }
         let status = command
             .status()
@@ -390,6 +393,16 @@ fn keep(
     let _ = child.wait();
 }
 
+/// What initdb, which says this of itself, is told of page checksums. It knows no word against them
+/// before PostgreSQL 18, where clusters have them without a word.
+fn word_for(checksums: Option<bool>, help: &str) -> Option<&'static str> {
+    if checksums? {
+        Some("--data-checksums")
+    } else {
+        Some("--no-data-checksums").filter(|word| help.contains(*word))
+    }
+}
+
 fn send(child: &Child, signal: libc::c_int) {
     if let Ok(pid) = libc::pid_t::try_from(child.id()) {
         // SAFETY: the child has not been waited for, so the number is still its own.
@@ -543,6 +556,20 @@ mod tests {
         }
     }
 
+    /// What happened: with PostgreSQL 18 a cluster that was to have no checksums had them, and
+    /// every run that asked for none failed of the setting that had not taken.
+    #[test]
+    fn a_cluster_without_checksums_is_asked_for_where_they_are_the_rule() {
+        let old = "  -k, --data-checksums      use data page checksums\n";
+        let new = "  -k, --data-checksums      use data page checksums\n      --no-data-checksums   do not use data page checksums\n";
+        for help in [old, new] {
+            assert_eq!(word_for(None, help), None);
+            assert_eq!(word_for(Some(true), help), Some("--data-checksums"));
+        }
+        assert_eq!(word_for(Some(false), old), None);
+        assert_eq!(word_for(Some(false), new), Some("--no-data-checksums"));
+    }
+
     #[test]
     fn a_directory_that_only_root_enters_is_named() {
         if !rustix::process::geteuid().is_root() || find_programs(None).is_err() {
@@ -554,7 +581,7 @@ mod tests {
         std::fs::set_permissions(directory.path(), only_owner).unwrap();
         let below = directory.path().join("below");
         std::fs::create_dir(&below).unwrap();
-        let error = Server::start(None, &below, false, Vec::new(), |_| Ok(())).err().unwrap().to_string();
+        let error = Server::start(None, &below, None, Vec::new(), |_| Ok(())).err().unwrap().to_string();
         let path = directory.path().display().to_string();
         for part in [&*path, "may not be entered", "chmod o+x"] {
             assert!(error.contains(part), "{part} in {error}");

@@ -12,7 +12,7 @@ use super::devices::{DeviceRun, device_studies};
 use super::{Analysis, Clock, Measure};
 use crate::model_time::{Basis, PhaseModel};
 use crate::stats::{coefficient_of_variation, spread, t_quantile_975};
-use crate::store::{Results, RunStatus};
+use crate::store::{Results, RunRow, RunStatus};
 
 /// How much a caution weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -37,6 +37,8 @@ pub enum CautionKind {
     MissingRuns,
     /// Cells that were skipped.
     SkippedCells,
+    /// Runs of one cell that are not of the same thing.
+    UnlikeRuns,
     /// Too few runs of a cell.
     FewRepeats,
     /// Traces that are made up.
@@ -97,6 +99,7 @@ impl Found {
 pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
     let mut found = Found::default();
     failures(results, &mut found);
+    unlike_runs(results, &mut found);
     repeats(results, &mut found);
     made_up(results, &mut found);
     noise(results, analysis, &mut found);
@@ -174,6 +177,47 @@ fn failures(results: &Results, found: &mut Found) {
             format!("{skipped} of {} cells were skipped; each says why", results.cells.len()),
         );
     }
+}
+
+/// Runs of one cell between which its engine's library, its trace or Fathom's own defaults were
+/// replaced: the file's path, which is all that a cell is compared by when an experiment is gone on
+/// with, says nothing of that.
+fn unlike_runs(results: &Results, found: &mut Found) {
+    let (mut cells, mut between) = (BTreeSet::new(), BTreeSet::new());
+    for cell in &results.cells {
+        let mut good = results.good_runs(cell.id);
+        let Some(first) = good.next() else { continue };
+        for told in good.filter_map(|run| difference(first, run)) {
+            cells.insert(cell.id);
+            between.insert(told);
+        }
+    }
+    if !cells.is_empty() {
+        let between: Vec<String> = between.into_iter().take(4).collect();
+        found.push(Weight::Answer, CautionKind::UnlikeRuns, format!(
+            "unlike runs: in {} of {} cells runs are taken together that were not of the same thing ({}). A library, a trace or Fathom was \
+             replaced between them, and their means are of neither: begin anew, without --resume",
+            cells.len(),
+            results.cells.len(),
+            between.join("; ")
+        ));
+    }
+}
+
+/// What two runs of a cell have not in common and must.
+fn difference(one: &RunRow, other: &RunRow) -> Option<String> {
+    if let (Some(one), Some(other)) = (&one.engine, &other.engine) {
+        if (&one.name, &one.version) != (&other.name, &other.version) {
+            return Some(format!("{} {} and {} {}", one.name, one.version, other.name, other.version));
+        }
+        if one.build != other.build {
+            return Some(format!("two builds of {} {}", one.name, one.version));
+        }
+    }
+    one.parameters.iter().find_map(|(key, value)| {
+        let others = other.parameters.get(key).filter(|others| *others != value)?;
+        Some(format!("{key} {value} and {others}"))
+    })
 }
 
 /// The name of the trace that a workload has called made up; all of it where it says it in other

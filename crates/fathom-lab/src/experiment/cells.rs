@@ -151,6 +151,8 @@ impl Experiment {
         let combinations = combinations(&axes);
         let workloads: BTreeSet<String> =
             combinations.iter().map(|combination| workload_name(&base, combination)).collect();
+        // Each kind of work, and the first cell of it.
+        let mut first_of: BTreeMap<String, usize> = BTreeMap::new();
         for combination in combinations {
             let labels: BTreeMap<String, String> = axes
                 .iter()
@@ -173,6 +175,16 @@ impl Experiment {
                 !is_set || !is_of_another_workload(path, &own, &workloads, vocabulary)
             });
             let cell = check(&assembled, labels, vocabulary, &mut made.warnings)?;
+            if let Some(work) = work_of(&cell, vocabulary) {
+                let first = *first_of.entry(work).or_insert(made.cells.len());
+                if let Some((_, earlier)) = made.cells.get(first) {
+                    let used = axes.iter().zip(&combination).filter(|(axis, _)| {
+                        ["workload.", "engine."].iter().any(|section| axis.name.starts_with(section))
+                            && assembled.contains_key(axis.name.as_str())
+                    });
+                    refuse_alike(used, &cell, earlier)?;
+                }
+            }
             // The only variant that is not optional goes without saying.
             let is_said =
                 |axis: &Axis| !(without_optional && axis.name == "variants" && axis.points.len() == 1);
@@ -190,6 +202,52 @@ impl Experiment {
         made.warnings.sort();
         made.warnings.dedup();
         Ok(made)
+    }
+}
+
+/// What a cell does, in words that are the same however its values are spelled: `wal` and `WAL`, 1
+/// and 1.0, 8192 and 8 KiB.
+fn work_of(cell: &Cell, vocabulary: &Vocabulary) -> Option<String> {
+    let plain = |params: &Params| -> BTreeMap<String, Json> {
+        params.all().iter().map(|(name, value)| (name.clone(), spelled(value))).collect()
+    };
+    let mut work = Cell { axes: BTreeMap::new(), ..cell.clone() };
+    let kind = vocabulary.workload(&work.workload.name)?;
+    work.workload.params = plain(&Params::read(kind.parameters, &work.workload.params).ok()?);
+    if let Some(engine) = &mut work.engine {
+        let kind = vocabulary.engine(&engine.name)?;
+        engine.settings = plain(&Params::read(kind.settings, &engine.settings).ok()?);
+    }
+    serde_json::to_string(&work).ok()
+}
+
+/// A number as a text, which has no fraction where it is whole; anything else as it is.
+fn spelled(value: &Json) -> Json {
+    match (value.as_i64(), value.as_f64()) {
+        (Some(whole), _) => whole.to_string().into(),
+        (None, Some(number)) => number.to_string().into(),
+        (None, None) => value.clone(),
+    }
+}
+
+/// Refuses a cell that does what an earlier one does and differs from it in the name of one value
+/// only: the two would be compared as if they were something else.
+fn refuse_alike<'a, 'b: 'a>(
+    mut axes: impl Iterator<Item = (&'a Axis, &'a &'b Point)>,
+    cell: &Cell,
+    earlier: &Cell,
+) -> Result<(), Problem> {
+    let differs = |name: &String| cell.axes.get(name) != earlier.axes.get(name);
+    if cell.axes.keys().filter(|name| differs(name)).count() != 1 {
+        return Ok(());
+    }
+    match axes.find(|(axis, _)| differs(&axis.name)) {
+        Some((axis, point)) => {
+            let other = earlier.axes.get(&axis.name).map_or("", String::as_str);
+            let problem = format!("{} and {other} are the same value", point.label);
+            Err(Problem::new(&point.span, problem, "leave one of them out"))
+        }
+        None => Ok(()),
     }
 }
 
@@ -365,6 +423,9 @@ fn keep_variants(setting: &Setting, axes: &mut [Axis]) -> Result<(), Problem> {
             };
             return Err(Problem::new(&item.span, format!("unknown variant \"{label}\""), hint));
         };
+        if kept.iter().any(|known: &Point| known.label == point.label) {
+            return Err(Problem::new(&item.span, format!("\"{label}\" is listed twice"), ""));
+        }
         kept.push(Point { optional: false, ..point.clone() });
     }
     axis.points = kept;

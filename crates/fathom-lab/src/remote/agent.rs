@@ -31,6 +31,9 @@ pub const SILENCE: Duration = Duration::from_secs(90);
 const LAST_LIMIT: Duration = Duration::from_secs(30);
 /// How long the orderly end may take before what is left is killed.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(60);
+/// How long what is left after the orderly end may take to end by itself: a server of PostgreSQL
+/// whose worker is gone removes its shared memory before.
+const LEFT_LIMIT: Duration = Duration::from_secs(1);
 /// How often is looked.
 const GLANCE: Duration = Duration::from_millis(100);
 /// Rows of a trace, or operations of a device, in one answer.
@@ -457,9 +460,15 @@ fn is_agent(process: u32) -> bool {
         && program("self").is_some_and(|own| program(&process.to_string()) == Some(own))
 }
 
-/// Kills every process that came of this one and is still there, but for guards, which undo what is
-/// left and end then.
+/// Kills every process that came of this one and does not end by itself, but for guards, which undo
+/// what is left and end then.
 fn end_descendants() {
+    // Those that this process has taken over are waited for, or they would stay as zombies that are
+    // found again.
+    let reap = || while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {};
+    if ends_by_itself(std::process::id(), &reap, LEFT_LIMIT) {
+        return;
+    }
     // What is killed may have just started another; a few rounds find it.
     for _ in 0..50 {
         let left = descendants(std::process::id());
@@ -467,9 +476,22 @@ fn end_descendants() {
             return;
         }
         left.iter().for_each(|pid| signal(*pid, rustix::process::Signal::KILL));
-        // Those that this process has taken over are waited for, or they would stay as zombies that
-        // are found again.
-        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+        reap();
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether all that came of a process ends within this time; `reap` waits for what has.
+fn ends_by_itself(of: u32, reap: &dyn Fn(), limit: Duration) -> bool {
+    let begin = Instant::now();
+    loop {
+        reap();
+        if descendants(of).is_empty() {
+            return true;
+        }
+        if begin.elapsed() >= limit {
+            return false;
+        }
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -517,6 +539,32 @@ mod tests {
         let found = descendants(std::process::id());
         assert!(found.contains(&child.id()) && !found.contains(&std::process::id()), "{found:?}");
         child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// What happened: a server of PostgreSQL that was ending, because its worker had ended, was
+    /// killed in the midst of that, and left its shared memory on the machine for ever.
+    #[test]
+    fn what_ends_by_itself_is_left_the_time_for_it() {
+        let place = tempfile::tempdir().unwrap();
+        let done = place.path().join("done");
+        let start = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).current_dir(&place).stdin(Stdio::piped()).spawn().unwrap()
+        };
+        let mut child = start("(sleep 0.5; : > done) & wait; read line");
+        while descendants(child.id()).is_empty() && !done.exists() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(ends_by_itself(child.id(), &|| (), Duration::from_secs(60)) && done.exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut child = start("sleep 60 & wait");
+        while descendants(child.id()).is_empty() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!ends_by_itself(child.id(), &|| (), Duration::from_millis(50)));
+        descendants(child.id()).iter().for_each(|pid| signal(*pid, rustix::process::Signal::KILL));
         child.wait().unwrap();
     }
 

@@ -699,15 +699,36 @@ mod tests {
 
     use super::*;
 
+    fn order_of(workload: serde_json::Value) -> WorkerRequest {
+        let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
+        let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
+        serde_json::from_value(order).unwrap()
+    }
+
+    /// What happened: a recording of file calls was looked for on the other machine by its path on
+    /// this one, and every run there failed of it, or did another one again that lay there.
+    #[test]
+    fn what_a_workload_reads_is_brought_there() {
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+        for workload in [
+            json!({"name": "trace", "file": "/nonexistent/app"}),
+            json!({"name": "mobibench-file", "calls": "/nonexistent/app"}),
+        ] {
+            let order = order_of(workload);
+            let worked = remote.work(&order, Duration::from_secs(60), &mut |_| {});
+            assert!(
+                matches!(&worked, Err(WorkError::Failed(why)) if why.contains("/nonexistent/app")),
+                "{worked:?}"
+            );
+        }
+    }
+
     /// Ctrl-C while a trace was pushed for the first run was written down as a run that had failed.
     #[test]
     fn what_is_broken_off_on_its_way_is_no_failed_run() {
         let interrupt = Interrupt::new();
         let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), interrupt.clone());
-        let workload = json!({"name": "trace", "file": "/nonexistent/app.trace"});
-        let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
-        let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
-        let order: WorkerRequest = serde_json::from_value(order).unwrap();
+        let order = order_of(json!({"name": "trace", "file": "/nonexistent/app.trace"}));
         let mut worked = || remote.work(&order, Duration::from_secs(60), &mut |_| {});
         assert!(matches!(worked(), Err(WorkError::Failed(why)) if why.contains("/nonexistent/app.trace")));
         interrupt.raise();

@@ -86,6 +86,12 @@ impl Precision {
         }
     }
 
+    /// Blocks up to the last one that has a good run.
+    pub(super) fn blocks(&self) -> u32 {
+        let runs = self.found.values().flat_map(|(_, runs)| runs);
+        runs.map(|run| run.block.saturating_add(1)).max().unwrap_or(0)
+    }
+
     /// The widest interval's half width, relative to its value; none where one has no interval yet.
     #[must_use]
     pub fn widest(&self) -> Option<f64> {

@@ -50,8 +50,6 @@ pub struct Local {
     worker: Vec<std::ffi::OsString>,
     interrupt: Interrupt,
     stack: Option<Stack>,
-    /// Stacks brought up so far.
-    ups: u64,
     trace: Option<Tracing>,
     /// What the modelled devices had counted when the trace began.
     counted: DeviceCounts,
@@ -91,7 +89,6 @@ impl Local {
             worker,
             interrupt,
             stack: None,
-            ups: 0,
             trace: None,
             counted: DeviceCounts::default(),
             begin: None,
@@ -165,12 +162,6 @@ impl World for Local {
         let mut spec = spec.clone();
         if spec.directory.is_none() {
             spec.directory = Some(self.directory.clone());
-        }
-        // Each run has times of its own, the same when the plan is run again: runs come in seeded
-        // order.
-        self.ups += 1;
-        if spec.device.is_some() && spec.device_seed == 0 {
-            spec.device_seed = self.ups;
         }
         // What is made when the user stops is not waited for at the pace of its device.
         let stacks = Stacks::here().with_stop(self.interrupt.flag());

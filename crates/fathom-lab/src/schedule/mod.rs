@@ -12,6 +12,8 @@ mod ending;
 mod local;
 mod machine_load;
 mod record;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 use std::collections::{BTreeMap, HashMap};
@@ -303,7 +305,7 @@ pub(crate) fn go_on(
     let begun_ns = world.now_ns();
     let total = plan.runs();
     let before = total.saturating_sub(turns.len());
-    let mut summary = Summary::default();
+    let mut summary = Summary { blocks: precision.blocks(), ..Summary::default() };
     let mut times = Times::default();
     for (number, turn) in turns.iter().enumerate() {
         if world.interrupted() {
@@ -347,8 +349,9 @@ pub(crate) fn go_on(
         let is_cut = run < limits.run;
         summary.blocks = summary.blocks.max(turn.block + 1);
         // The file says at any time how many blocks there are: whoever kills this leaves it true.
+        // Where a failed run is made again, later blocks may be there already.
         if ending.is_early() && begins_block {
-            writer.repeats(turn.block + 1)?;
+            writer.repeats(summary.blocks)?;
         }
         let mut progress = Progress {
             done: before + number,
@@ -457,9 +460,9 @@ fn one_run(
     collector: &mut Collector,
     on_share: &mut dyn FnMut(f64, Option<u64>),
 ) -> Result<(), WorkError> {
-    let stack = &planned.cell.stack;
+    let stack = stack_of(planned, turn);
     world.choose(&planned.cell.on).map_err(WorkError::Failed)?;
-    let mounted = match world.up(stack, &planned.label) {
+    let mounted = match world.up(&stack, &planned.label) {
         Ok(mounted) => mounted,
         // What is broken off because the user wants to stop has not failed.
         Err(_) if world.is_stopped() => return Err(WorkError::Interrupted),
@@ -535,13 +538,14 @@ fn on_stack(
     collector.elapsed(world.now_ns().saturating_sub(start_ns));
     collector.stolen(before, world.machine_load());
     worked?;
+    // First of all: what the file system writes while other things are asked is not the run's.
+    for (before, after) in devices.iter().zip(world.devices().map_err(WorkError::Failed)?) {
+        collector.device(&after.since(before));
+    }
     let (state, remarks) = world.condition();
     collector.ends(state);
     for Warning { kind, text } in remarks {
         collector.event(Event::Warning { kind, text });
-    }
-    for (before, after) in devices.iter().zip(world.devices().map_err(WorkError::Failed)?) {
-        collector.device(&after.since(before));
     }
     if is_kept {
         let served = world.served().map_err(WorkError::Failed)?;
@@ -591,6 +595,16 @@ impl Times {
         let ns = turns.iter().map(|turn| of(turn.cell)).sum::<f64>() - first;
         Some(Duration::from_secs_f64(ns.max(0.0) / 1e9))
     }
+}
+
+/// The stack of a run: a modelled device draws other times in each, and the same ones whenever the
+/// plan is run again, in one go or in parts.
+fn stack_of(planned: &PlannedCell, turn: &PlannedRun) -> StackSpec {
+    let mut stack = planned.cell.stack.clone();
+    if stack.device.is_some() && stack.device_seed == 0 {
+        stack.device_seed = run_seed(turn);
+    }
+    stack
 }
 
 /// A seed for what is random in a run beside its data.

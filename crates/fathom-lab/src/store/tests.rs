@@ -698,6 +698,39 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     assert!(matches!(error, StoreError::Older { .. }), "{error}");
 }
 
+/// What happened: an experiment was gone on with after its engine's library or its trace had been
+/// replaced by another of the same path, and the runs of both went into one mean without a word.
+#[test]
+fn runs_of_a_cell_that_are_not_of_the_same_thing_are_told() {
+    use crate::analysis::{Analysis, CautionKind, Weight, cautions};
+    let told = |change: fn(&mut RunRow)| {
+        let place = place();
+        let cells = [cell(1, "wal")];
+        let mut writer = Writer::create(&place.file, &experiment(), &BTreeMap::new(), &cells).unwrap();
+        writer.record(&record(1, 0, RunStatus::Done)).unwrap();
+        let mut later = record(1, 1, RunStatus::Done);
+        change(&mut later.row);
+        writer.record(&later).unwrap();
+        writer.close(Some(77)).unwrap();
+        let results = Results::load(&place.file).unwrap();
+        let found = cautions(&results, &Analysis::of(&results).unwrap());
+        found.into_iter().find(|caution| caution.kind == CautionKind::UnlikeRuns)
+    };
+    assert_eq!(told(|_| ()), None);
+    // What only the later one tells may be the same.
+    assert_eq!(told(|row| drop(row.parameters.insert("new".into(), 1.into()))), None);
+    let changes: [(fn(&mut RunRow), &str); 3] = [
+        (|row| row.engine.as_mut().unwrap().version = "3.55.0".into(), "sqlite 3.54.1 and sqlite 3.55.0"),
+        (|row| row.engine.as_mut().unwrap().build.clear(), "two builds of sqlite 3.54.1"),
+        (|row| drop(row.parameters.insert("transactions".into(), 11.into())), "transactions 10 and 11"),
+    ];
+    for (change, says) in changes {
+        let caution = told(change).unwrap();
+        assert!(caution.text.contains(says), "{}", caution.text);
+        assert_eq!(caution.weight, Weight::Answer);
+    }
+}
+
 /// What happened: a full disk was told by the words of a message, which a schema may have as well.
 /// In results from before it had a kind of its own it was one that failed.
 #[test]

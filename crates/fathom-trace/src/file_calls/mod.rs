@@ -26,7 +26,7 @@ mod strace;
 mod tests;
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::Path;
 
 use crate::error::TraceError;
@@ -36,6 +36,10 @@ pub use strace::is_line as is_strace_line;
 
 /// The first line.
 pub const MAGIC: &str = "fathom-file-calls 1";
+
+/// What is said of a file that is none.
+const NO_RECORDING: &str =
+    "is no recording of file calls; `fathom trace import` makes one of what mobigen or strace wrote";
 
 /// The most that files may hold at the start, all together, bytes: a replay has to write it first.
 const START_MAX: u64 = 16 << 30;
@@ -139,7 +143,7 @@ pub fn import(path: &Path) -> Result<ImportedCalls, TraceError> {
     if imported.recording.calls.is_empty() {
         return Err(TraceError::refused(path.display(), "holds no file call of mobigen or strace"));
     }
-    let start_bytes = imported.recording.files.iter().map(|file| file.start_bytes).sum::<u64>();
+    let start_bytes = imported.recording.start_bytes();
     if start_bytes > START_MAX {
         return Err(TraceError::refused(
             path.display(),
@@ -195,6 +199,30 @@ impl FileCalls {
         Ok(out.finish()?)
     }
 
+    /// What its files hold at the start, all together.
+    fn start_bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.start_bytes))
+    }
+
+    /// Looks whether the file at `path` is a recording, by its first line.
+    ///
+    /// # Errors
+    /// One that cannot be read, that is no file, or none of these.
+    pub fn check(path: &Path) -> Result<(), TraceError> {
+        let about = std::fs::metadata(path).map_err(TraceError::io(path))?;
+        if !about.is_file() {
+            return Err(TraceError::refused(path.display(), "is no file"));
+        }
+        let mut first = Vec::new();
+        let file = std::fs::File::open(path).map_err(TraceError::io(path))?;
+        file.take(MAGIC.len() as u64 + 2).read_to_end(&mut first).map_err(TraceError::io(path))?;
+        let line = first.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        if line.trim_ascii_end() != MAGIC.as_bytes() {
+            return Err(TraceError::line(path, 1, NO_RECORDING));
+        }
+        Ok(())
+    }
+
     /// Reads the file at `path`.
     ///
     /// # Errors
@@ -207,16 +235,13 @@ impl FileCalls {
             let wrong = |problem: &str| TraceError::line(path, number, problem);
             if number == 1 {
                 if line != MAGIC {
-                    return Err(wrong(
-                        "is no recording of file calls; `fathom trace import` makes one of what mobigen or strace wrote",
-                    ));
+                    return Err(wrong(NO_RECORDING));
                 }
                 continue;
             }
             read.line(&line).ok_or_else(|| wrong("is no file and no call of one"))?;
         }
-        let start_bytes = read.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.start_bytes));
-        if start_bytes > START_MAX {
+        if read.start_bytes() > START_MAX {
             return Err(TraceError::refused(
                 path.display(),
                 "its files hold more at the start than is put back",

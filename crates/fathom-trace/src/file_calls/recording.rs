@@ -331,7 +331,10 @@ impl Files {
                 let offset = at.unwrap_or(if known.appends { self.lengths[place] } else { known.offset });
                 let end = offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64)?;
                 self.move_to(descriptor, at, end);
-                self.lengths[place] = self.lengths[place].max(end);
+                // What writes nothing makes no file longer.
+                if bytes > 0 {
+                    self.lengths[place] = self.lengths[place].max(end);
+                }
                 Some((known.file, Call::Write { offset, bytes }))
             }
             RawCall::Read { descriptor, at, bytes } => {
@@ -340,7 +343,8 @@ impl Files {
                 let end = offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64)?;
                 self.move_to(descriptor, at, end);
                 let place = known.file as usize;
-                if end > self.lengths[place] {
+                // A read that got nothing was at or behind the end.
+                if bytes > 0 && end > self.lengths[place] {
                     // It was there before the recording.
                     let start = &mut self.recording.files[place].start_bytes;
                     *start = (*start).max(end);

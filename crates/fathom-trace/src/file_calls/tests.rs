@@ -71,6 +71,21 @@ fn straces_calls_are_put_together_and_those_on_sockets_are_left_out() {
     assert!(imported.warnings[0].contains("2 calls on descriptors"), "{:?}", imported.warnings);
 }
 
+/// What happened: a read behind a file's end, which got nothing, gave the file bytes up to there
+/// before the replay (a program that probes for a file's end had one), and a write of no bytes made
+/// the file longer for whoever appended to it.
+#[test]
+fn calls_of_no_bytes_make_no_file_longer() {
+    let recording = "100 12:00:01.000000 openat(AT_FDCWD, \"/tmp/a\", O_RDWR|O_APPEND) = 3\n\
+        100 12:00:01.000010 pread64(3, \"\", 16, 1000000) = 0\n\
+        100 12:00:01.000020 pwrite64(3, \"\", 0, 500000) = 0\n\
+        100 12:00:01.000030 write(3, \"abcd\", 4) = 4\n";
+    let imported = imported(recording);
+    assert_eq!(imported.recording.files[0].start_bytes, 0);
+    let last = imported.recording.calls.last().expect("a call");
+    assert_eq!(last.call, Call::Write { offset: 0, bytes: 4 });
+}
+
 /// What happened: the times of `strace -r`, which are since the line before, were taken for times
 /// of one clock, and the calls put into their order: a file was written before it was opened.
 #[test]
@@ -238,7 +253,20 @@ fn wrong_recordings_are_refused_with_their_line() {
         std::fs::write(&path, text).expect("written");
         let error = FileCalls::read(&path).expect_err(text).to_string();
         assert!(error.contains(words), "{error}");
+        assert_eq!(FileCalls::check(&path).is_err(), text == "hello", "{text}");
     }
+    std::fs::write(&path, MAGIC).expect("written");
+    FileCalls::check(&path).expect("a recording");
+    let error = FileCalls::check(directory.path()).expect_err("a directory").to_string();
+    assert!(error.contains("is no file"), "{error}");
+    // What happened: of three files that are read at the end of all offsets the import panicked.
+    let mut far = String::new();
+    for descriptor in 5..8 {
+        far += &format!("1 1 open \"/{descriptor}\" O_RDONLY {descriptor}\n");
+        far += &format!("1 2 pread {descriptor} 9223372036854775000 800\n");
+    }
+    std::fs::write(&path, far).expect("written");
+    assert!(import(&path).expect_err("too large").to_string().contains("bytes at the start, more than"));
     std::fs::write(&path, "nothing\n").expect("written");
     assert!(import(&path).expect_err("no calls").to_string().contains("holds no file call"));
 }

@@ -113,7 +113,12 @@ impl Workload for RecordedCalls {
     }
 
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
-        self.params.all().clone()
+        let mut all = self.params.all().clone();
+        // So that runs of another recording by the same path can be told from these.
+        if let Ok(recording) = std::fs::metadata(&self.file) {
+            all.insert("calls_bytes".into(), recording.len().into());
+        }
+        all
     }
 }
 
@@ -256,7 +261,10 @@ impl Files {
                     split.write_calls += 1;
                 }
                 split.write_bytes = bytes;
-                self.held.entry(number).or_default().add(offset, offset + bytes);
+                // As the system has it: a write of nothing makes no file longer.
+                if bytes > 0 {
+                    self.held.entry(number).or_default().add(offset, offset + bytes);
+                }
             }
             Call::Read { offset, bytes } => {
                 self.file(number)?;

@@ -43,6 +43,8 @@ mod sync;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fathom_trace::file_calls::FileCalls;
+
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::sample::Sink;
 use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
@@ -118,7 +120,7 @@ static PARAMETERS: &[Parameter] = &[
         kind: Kind::Text,
         default: Preset::Unset,
         unit: "path",
-        description: "Instead of all accesses: a recording of file calls (fathom trace import of mobigen's or strace's output), done again.",
+        description: "Instead of all accesses, and of their parameters: a recording of file calls (fathom trace import of mobigen's or strace's output), done again.",
     },
     Parameter {
         name: "cold",
@@ -129,9 +131,21 @@ static PARAMETERS: &[Parameter] = &[
     },
 ];
 
+/// The parameters of a recording.
+const OF_CALLS: [&str; 2] = ["calls", "cold"];
+
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
     if let Some(file) = params.optional_text("calls") {
+        // Else an axis of one of them would have cells that differ in nothing but their names.
+        for parameter in PARAMETERS.iter().filter(|parameter| !OF_CALLS.contains(&parameter.name)) {
+            if params.all().get(parameter.name) != parameter.default.json().as_ref() {
+                let problem = "is of made-up accesses, and with `calls` those of the recording are done";
+                return Err(refused(parameter.name, problem.into()));
+            }
+        }
         let (file, cold) = (PathBuf::from(file), params.boolean("cold"));
+        // Looked at at the plan, so that no run fails of it.
+        FileCalls::check(&file).map_err(|error| refused("calls", error.to_string()))?;
         return Ok(Box::new(calls::RecordedCalls { params, file, cold }));
     }
     let (threads, record_kib) = (params.count("threads"), params.count("record_kib"));

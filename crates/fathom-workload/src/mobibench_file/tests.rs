@@ -180,6 +180,8 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
     let (raw, calls) = (directory.path().join("mobigen.out"), directory.path().join("calls"));
     std::fs::write(&raw, recording).expect("written");
     fathom_trace::file_calls::import(&raw).expect("imported").recording.write(&calls, &[]).expect("written");
+    let made = workload(json!({"calls": calls})).expect("made").parameters();
+    assert_eq!(made["calls_bytes"], std::fs::metadata(&calls).expect("there").len());
     let mut kept = KeepingSink::default();
     run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect("runs");
     let split = &kept.phases[0].split;
@@ -210,4 +212,45 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
     assert!(error.to_string().contains("byte 150 is not what was written"), "{error}");
     let error = run(json!({"calls": raw}), 1, &mut KeepingSink::default(), &place).expect_err("no recording");
     assert!(error.to_string().contains("fathom trace import"), "{error}");
+}
+
+/// What happened: with a recording all other parameters were taken and did nothing, so that an axis
+/// over `sync` compared a cell with itself under several names; and a recording that was not there
+/// was found out by every run instead of by the plan.
+#[test]
+fn what_does_not_go_with_a_recording_is_refused_before_any_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let calls = directory.path().join("calls");
+    std::fs::write(&calls, "fathom-file-calls 1\nfile 0 0 a\n0 0 write 0 0 4\n").expect("written");
+    workload(json!({"calls": calls, "cold": false, "sync": "fsync"}))
+        .expect("what does nothing is as it was");
+    for (params, words) in [
+        (json!({"calls": calls, "sync": "none"}), "sync"),
+        (json!({"calls": calls, "threads": 2}), "threads"),
+        (json!({"calls": calls, "accesses": ["append"]}), "accesses"),
+        (json!({"calls": directory.path().join("nowhere")}), "nowhere"),
+        (json!({"calls": "/dev/zero"}), "is no file"),
+    ] {
+        let error = workload(params.clone()).err().unwrap_or_else(|| panic!("{params} was accepted"));
+        assert!(error.to_string().contains(words), "{params}: {error}");
+    }
+}
+
+/// What happened: a recorded write of no bytes behind a file's end was held to have made the file
+/// longer, and the run failed of a length that no program had given it.
+#[test]
+fn a_write_of_nothing_makes_no_file_longer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = directory.path().join("work");
+    std::fs::create_dir(&place).expect("made");
+    let recording = "100 12:00:01.000000 openat(AT_FDCWD, \"/tmp/a\", O_RDWR|O_CREAT, 0644) = 3\n\
+        100 12:00:01.000010 pwrite64(3, \"abcd\", 4, 0) = 4\n\
+        100 12:00:01.000020 pwrite64(3, \"\", 0, 8192) = 0\n";
+    let (raw, calls) = (directory.path().join("strace.out"), directory.path().join("calls"));
+    std::fs::write(&raw, recording).expect("written");
+    fathom_trace::file_calls::import(&raw).expect("imported").recording.write(&calls, &[]).expect("written");
+    let mut kept = KeepingSink::default();
+    run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect("runs");
+    assert!(kept.verified[0].contains("1 files read back, 4 written bytes right"), "{:?}", kept.verified);
+    assert_eq!(std::fs::metadata(place.join("file-calls.0")).expect("there").len(), 4);
 }

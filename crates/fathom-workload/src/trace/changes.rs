@@ -34,7 +34,7 @@ impl Changes {
             CallKind::Prepare { handle, sql, outcome } => {
                 connection.remove(handle);
                 if !outcome.is_error() && Verb::of(sql).changes_rows() {
-                    let literal_bytes = literal_bytes(sql.as_bytes());
+                    let literal_bytes = literal_bytes(sql);
                     connection.insert(*handle, Values { literal_bytes, ..Values::default() });
                 }
             }

@@ -231,6 +231,9 @@ struct State<'a> {
 struct Unit {
     has_step: bool,
     opens: bool,
+    /// Connection and handle of the statement whose step was the last one and gave a row outside of
+    /// a transaction: it ends where it is reset.
+    at_row: Option<(u32, u32)>,
 }
 
 impl State<'_> {
@@ -379,9 +382,14 @@ impl State<'_> {
                 }
             }
             let ends = match &call.task {
-                Task::Step { in_transaction, expected, .. } => {
+                Task::Step { handle, in_transaction, expected, .. } => {
                     unit.has_step = true;
+                    let is_at_row = expected.code == ROW && !in_transaction;
+                    unit.at_row = is_at_row.then_some((call.connection, *handle));
                     expected.code != ROW && !in_transaction
+                }
+                Task::Reset { handle } | Task::Finalize { handle } => {
+                    unit.at_row == Some((call.connection, *handle))
                 }
                 Task::Blob { at } => {
                     unit.has_step = true;

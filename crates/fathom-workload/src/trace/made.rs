@@ -1,5 +1,7 @@
 //! The trace of a run: a file, or one that a profile makes up for it.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use fathom_trace::model::{Origin, Record};
@@ -15,7 +17,9 @@ use crate::workload::WorkloadError;
 pub enum Source {
     /// The user's file.
     File(PathBuf),
-    /// A file that goes with its directory.
+    /// A file without a name, by its descriptor: it goes with the process, however that ends.
+    Nameless(PathBuf, #[allow(dead_code, reason = "held until the trace is no longer read")] File),
+    /// A file that goes with its directory, where descriptors have no paths.
     Made(PathBuf, #[allow(dead_code, reason = "held until the trace is no longer read")] tempfile::TempDir),
 }
 
@@ -55,13 +59,20 @@ impl Source {
         let file = directory.path().join("made.trace");
         let scale_percent = u32::try_from(scale_percent).unwrap_or(u32::MAX);
         synthesise(profile(name).map_err(wrong)?, seed, scale_percent, &file).map_err(wrong)?;
-        Ok(Source::Made(file, directory))
+        let open = File::open(&file).map_err(io)?;
+        let by_descriptor = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+        if !by_descriptor.exists() {
+            return Ok(Source::Made(file, directory));
+        }
+        // A run that is ended by a signal removes nothing, and this is memory.
+        directory.close().map_err(io)?;
+        Ok(Source::Nameless(by_descriptor, open))
     }
 
     /// The file to read.
     pub fn path(&self) -> &Path {
         match self {
-            Source::File(path) | Source::Made(path, _) => path,
+            Source::File(path) | Source::Nameless(path, _) | Source::Made(path, _) => path,
         }
     }
 
@@ -77,5 +88,27 @@ impl Source {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: a run that was interrupted or came to its time limit left the trace that a
+    /// profile had made up for it in /dev/shm, and with it its memory until the next start.
+    #[test]
+    fn a_made_up_trace_has_no_name_that_a_killed_run_could_leave() {
+        let given = crate::testing::map(serde_json::json!({"profile": "gmail", "scale": 1}));
+        let params = Params::read(super::super::PARAMETERS, &given).expect("known");
+        let source = Source::of(&params, 1).expect("made up");
+        let target = std::fs::read_link(source.path()).expect("a descriptor's");
+        assert!(target.to_string_lossy().ends_with("(deleted)"), "{}", target.display());
+        assert!(target.parent().is_some_and(|directory| !directory.exists()), "{}", target.display());
+        // It is read more than once, each time from its beginning.
+        for _ in 0..2 {
+            let first = Reader::open(source.path()).and_then(|mut reader| reader.next_record());
+            assert!(matches!(first, Ok(Some(Record::Origin(_)))), "{first:?}");
+        }
     }
 }

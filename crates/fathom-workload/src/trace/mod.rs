@@ -168,7 +168,12 @@ impl Workload for Trace {
     }
 
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
-        self.params.all().clone()
+        let mut all = self.params.all().clone();
+        // So that runs of another trace by the same path can be told from these.
+        if let Some(Ok(file)) = self.params.optional_text("file").map(std::fs::metadata) {
+            all.insert("file_bytes".into(), file.len().into());
+        }
+        all
     }
 }
 

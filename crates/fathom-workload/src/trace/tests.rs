@@ -91,6 +91,41 @@ fn calls_are_done_again_and_their_counts_are_checked() {
     }
 }
 
+/// What happened: a statement whose first row was enough, as one for a single value is stepped, was
+/// one execution with whatever its thread did next: fewer executions, and longer ones.
+#[test]
+fn a_statement_that_is_reset_at_a_row_ends_there() {
+    use fathom_trace::model::ROW;
+    let directory = tempfile::tempdir().expect("a directory");
+    for (keep, in_transaction, executions) in [(true, false, 7), (false, false, 7), (true, true, 5)] {
+        let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+            let mut run = |sql, counts| execute(assembler, connection, sql, &[], counts);
+            run("CREATE TABLE t(a)", (0, 0));
+            run("INSERT INTO t VALUES (1), (2)", (0, 2));
+            if in_transaction {
+                run("BEGIN", (0, 0));
+            }
+            for number in 0..4 {
+                let values = &[Value::Integer(number)];
+                let start_ns = 1_000_000;
+                let (sql, counts) = ("SELECT a FROM t WHERE a > ? - 10", Some((1, 0)));
+                let looked = Execution { sql, values, start_ns, duration_ns: 10, keep, counts };
+                let outcome = Outcome::of(ROW);
+                assembler.execute_as(connection, &looked, in_transaction, outcome).expect("written");
+            }
+            let mut run = |sql, counts| execute(assembler, connection, sql, &[], counts);
+            if in_transaction {
+                run("COMMIT", (0, 0));
+                run("DELETE FROM t WHERE a = 7", (0, 0));
+            }
+            run("UPDATE t SET a = 3", (0, 2));
+        });
+        let (outcome, kept, _place) = replay(&path, json!({"journal_mode": "memory"}), json!({}));
+        outcome.expect("replayed");
+        assert_eq!(kept.outline(), [("replay", None, executions)], "{keep} {in_transaction}");
+    }
+}
+
 #[test]
 fn other_counts_and_new_errors_fail_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -356,6 +391,20 @@ fn a_made_up_trace_can_be_a_file_too() {
         "{:?}",
         kept.warnings
     );
+}
+
+/// What happened: a run said of its trace only the path, by which another may lie later.
+#[test]
+fn a_run_says_how_long_its_trace_is() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = trace(place.path(), Start::Empty, |_, _| ());
+    let bytes = std::fs::metadata(&path).expect("there").len();
+    let params = map(json!({"file": path.to_str().expect("text")}));
+    let workload = crate::create(&WorkloadSpec { name: "trace".into(), params }).expect("made");
+    assert_eq!(workload.parameters()["file_bytes"], json!(bytes));
+    let params = map(json!({"profile": "gmail"}));
+    let workload = crate::create(&WorkloadSpec { name: "trace".into(), params }).expect("made");
+    assert!(!workload.parameters().contains_key("file_bytes"));
 }
 
 #[test]

@@ -62,9 +62,9 @@ pub struct Run {
     /// commas
     #[arg(long, value_name = "LIBRARY,LIBRARY", value_delimiter = ',')]
     pub sqlite: Vec<String>,
-    /// A single run that takes longer than this many seconds has failed [default: the experiment's
-    /// timeout_s]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
+    /// A single run that takes longer than this many seconds, 30 days at most, has failed [default:
+    /// the experiment's timeout_s]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=30 * 86_400))]
     pub time_limit: Option<u64>,
     /// No progress, no table: only warnings and the report's path
     #[arg(long, short)]

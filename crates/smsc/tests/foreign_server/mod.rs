@@ -92,7 +92,7 @@ impl ForeignServer {
         settings.extend(options.iter().map(|&option| option.to_owned()));
         let root = format!("postgresql://fathom@127.0.0.1:{port}/postgres?sslmode=disable");
         let answers = move |_: &Path| connect(&root).map(drop).map_err(|error| error.to_string());
-        let server = Server::start(None, dir.path(), false, settings, answers).unwrap();
+        let server = Server::start(None, dir.path(), None, settings, answers).unwrap();
         let given = ForeignServer { server, dir, port };
         given.root("postgres", ROLES);
         given.root("postgres", "CREATE DATABASE sms OWNER owner");

@@ -61,7 +61,7 @@ impl PostgresqlEngine {
     /// PostgreSQL is not installed, the directory cannot hold a cluster, the server refuses a
     /// setting or reads it back as something else.
     pub fn start(settings: Params, directory: &Path) -> Result<Self, EngineError> {
-        let checksums = settings.is_set("data_checksums") && settings.boolean("data_checksums");
+        let checksums = settings.is_set("data_checksums").then(|| settings.boolean("data_checksums"));
         let options = settings::server_options(&settings);
         let server = Server::start(settings.optional_text("bin_directory"), directory, checksums, options)?;
         let mut wire = server.connect("postgres")?;

@@ -19,7 +19,7 @@ impl Server {
     pub fn start(
         programs: Option<&str>,
         directory: &Path,
-        checksums: bool,
+        checksums: Option<bool>,
         options: Vec<String>,
     ) -> Result<Self, EngineError> {
         let answers =

@@ -158,6 +158,10 @@ impl SqliteConnection {
             let statement = &rest[..used];
             rest = &rest[used..];
             if handle.is_null() {
+                if used == 0 {
+                    // SQLite reads up to a NUL, and would find nothing there for ever.
+                    return Err(self.refuse(&format!("`{}`", abridged(sql)), "has a NUL byte".into()));
+                }
                 continue; // a comment
             }
             let timer = StatementTimer::begin(number_of(statement));

@@ -253,6 +253,20 @@ fn what_is_no_sqlite_library_is_refused() {
     }
 }
 
+/// What happened: SQLite reads a text up to a NUL, where it found nothing and no error again and
+/// again: the run hung until its time limit.
+#[test]
+fn a_script_ends_at_a_nul_with_an_error() {
+    let directory = directory();
+    let engine = start(directory.path(), &[]).unwrap();
+    let mut connection = engine.connect("t").unwrap();
+    for script in ["\0", "CREATE TABLE t (x);\0 SELECT 1", "SELECT 1 \0; SELECT 2", "-- a comment\0\n"] {
+        let refused = connection.execute_script(script).unwrap_err().to_string();
+        assert!(refused.contains("has a NUL byte"), "{refused}");
+    }
+    connection.execute_script("INSERT INTO t VALUES (1); -- a comment").unwrap();
+}
+
 #[test]
 fn statements_count_what_they_change_and_name_what_fails() {
     let directory = directory();

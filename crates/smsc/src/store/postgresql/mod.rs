@@ -150,7 +150,7 @@ impl PostgresqlStore {
                 .map(drop)
                 .map_err(|error| error.to_string())
         };
-        let server = Server::start(None, dir, false, settings(sessions), answers).map_err(|error| {
+        let server = Server::start(None, dir, None, settings(sessions), answers).map_err(|error| {
             // The server's own words, in the language of LC_ALL=C, about the file that says that it
             // runs.
             if error.message.contains("\"postmaster.pid\" already exists") {
