@@ -705,24 +705,6 @@ mod tests {
         serde_json::from_value(order).unwrap()
     }
 
-    /// What happened: a recording of file calls was looked for on the other machine by its path on
-    /// this one, and every run there failed of it, or did another one again that lay there.
-    #[test]
-    fn what_a_workload_reads_is_brought_there() {
-        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
-        for workload in [
-            json!({"name": "trace", "file": "/nonexistent/app"}),
-            json!({"name": "mobibench-file", "calls": "/nonexistent/app"}),
-        ] {
-            let order = order_of(workload);
-            let worked = remote.work(&order, Duration::from_secs(60), &mut |_| {});
-            assert!(
-                matches!(&worked, Err(WorkError::Failed(why)) if why.contains("/nonexistent/app")),
-                "{worked:?}"
-            );
-        }
-    }
-
     /// Ctrl-C while a trace was pushed for the first run was written down as a run that had failed.
     #[test]
     fn what_is_broken_off_on_its_way_is_no_failed_run() {
@@ -742,10 +724,8 @@ mod tests {
             let kind = fathom_workload::workload_named(name).unwrap();
             assert!(kind.parameters.iter().any(|known| known.name == parameter), "{name}: {parameter}");
             let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
-            let workload = json!({"name": name, parameter: "/nonexistent/app.file"});
-            let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
-            let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
-            let problem = remote.order_there(&serde_json::from_value(order).unwrap()).unwrap_err();
+            let order = order_of(json!({"name": name, parameter: "/nonexistent/app.file"}));
+            let problem = remote.order_there(&order).unwrap_err();
             assert!(problem.starts_with("/nonexistent/app.file: "), "{problem}");
         }
     }
@@ -774,10 +754,7 @@ mod tests {
                       while echo \">{\\\"event\\\":\\\"verified\\\",\\\"check\\\":\\\"$x\\\"}\"; do :; done";
         let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
         remote.connection = Some(Connection::to(script));
-        let workload = json!({"name": "mobibench-sql", "transactions": 10});
-        let cell = json!({"workload": workload, "stack": StackSpec::default(), "axes": {}});
-        let order = json!({"protocol": 1, "cell": cell, "seed": 1, "directory": "/x"});
-        let order: WorkerRequest = serde_json::from_value(order).unwrap();
+        let order = order_of(json!({"name": "mobibench-sql", "transactions": 10}));
         let mut heard = 0;
         let worked = remote.work(&order, Duration::from_secs(600), &mut |_| heard += 1);
         let Err(WorkError::Failed(why)) = worked else { panic!("{worked:?}") };
