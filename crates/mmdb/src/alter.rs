@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::key::{self, KeyBuf};
+use crate::log::HeldBack;
 use crate::register::ManifestState;
 use crate::row::Layout;
 use crate::sabotage::has_defect;
@@ -358,6 +359,7 @@ impl Database {
         documented("Database::create_index", || {
             let e = &self.0.engine;
             e.log.check()?;
+            let _held = HeldBack::begin();
             let _turn = e.alterations.lock();
             let mine = e.table_of(table)?;
             let columns: Vec<&str> = index.columns.iter().map(|column| &**column).collect();
@@ -375,7 +377,10 @@ impl Database {
             let filled = fill_index(e, &growing, &fresh)
                 .and_then(|()| self.outlast_users(&growing, &fresh))
                 .and_then(|()| refuse_doubled(e, &growing, &fresh));
-            let built = filled.and_then(|()| e.keep_rows(&growing, &fresh)).and_then(|()| {
+            // A checkpoint that is running is waited for here, and not when tasks are to be told of
+            // what the next step makes durable.
+            let settled = filled.map(|()| drop(e.admin.lock()));
+            let built = settled.and_then(|()| e.keep_rows(&growing, &fresh)).and_then(|()| {
                 let mut admin = e.admin.lock();
                 let mut next = ManifestState::clone(&e.stated());
                 put_schema(&mut next, growing.id, &schema);
@@ -433,6 +438,7 @@ impl Database {
         // A checkpoint that is running is waited for before others have to wait for this, and
         // before the table is taken.
         drop(e.admin.lock());
+        let _held = HeldBack::begin();
         let _turn = e.alterations.lock();
         let mine = e.table_of(table)?;
         let tx = self.locked_whole(mine)?;

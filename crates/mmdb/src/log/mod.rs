@@ -8,10 +8,11 @@ pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod stream;
 mod ticket;
+mod wakers;
 
-pub(crate) use cell::wake;
 pub(crate) use ticket::Anchor;
 pub use ticket::Ticket;
+pub(crate) use wakers::{HeldBack, wake};
 
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
@@ -418,19 +419,11 @@ impl Log {
     /// meanwhile is left to the stream's thread: until that has got a processor more comes in, and
     /// the caller has work of its own.
     pub(crate) fn flush(&self, i: usize) -> Result<bool> {
-        let mut late = Vec::new();
-        let did = self.flush_quietly(i, &mut late)?;
-        wake(late);
-        Ok(did)
-    }
-
-    /// As [`Log::flush`], but the futures that it lets go are woken by the caller.
-    fn flush_quietly(&self, i: usize, late: &mut Vec<Waker>) -> Result<bool> {
         let Some(woken) = self.flush_as(i, self.background)? else { return Ok(false) };
-        late.extend(woken.wakers);
         if self.streams[i].is_urgent() && self.background {
             self.streams[i].kick(false);
         }
+        wake(woken.wakers);
         Ok(true)
     }
 
@@ -492,26 +485,17 @@ impl Log {
 
     /// Makes everything up to the present durable.
     pub(crate) fn flush_all(&self) -> Result<()> {
-        let mut late = Vec::new();
-        let done = self.flush_all_quietly(&mut late);
-        wake(late);
-        done
-    }
-
-    /// As [`Log::flush_all`], for who holds a lock that a waker may want, as one does that drops
-    /// the last handle: he wakes those in `late` when he has given it back, whatever this returns.
-    pub(crate) fn flush_all_quietly(&self, late: &mut Vec<Waker>) -> Result<()> {
         let target = self.last();
         while self.horizon() < target {
             let mut did = false;
             for i in 0..self.streams.len() {
-                did |= self.flush_quietly(i, late)?;
+                did |= self.flush(i)?;
             }
             if !did {
                 self.check()?;
                 if self.horizon() < target {
                     thread::yield_now();
-                    late.extend(self.advance(std::iter::empty()).wakers);
+                    wake(self.advance(std::iter::empty()).wakers);
                 }
             }
         }
