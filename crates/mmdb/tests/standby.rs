@@ -446,6 +446,38 @@ fn fenced_standbys_keep_what_waited_for_one_of_them() {
     assert_eq!(other.position().epoch(), 2);
 }
 
+/// The first frames of a new primary tell a standby of its epoch, before the standby has all that
+/// came before that. If the new primary is lost by then and the standby promoted, its own epoch
+/// begins with an earlier commit than the one that it has heard of. Both were stated: that was out
+/// of order, and the promoted database could not be opened again, nor its frames be read.
+#[test]
+fn a_standby_that_is_behind_the_epoch_it_has_heard_of_can_be_promoted() {
+    let options = options();
+    let (db, t, first) = pair(&options);
+    db.backup_for_standby("/behind").unwrap();
+    db.backup_for_standby("/third").unwrap();
+    let behind = Standby::open("/behind", options.clone()).unwrap();
+    (2..10).for_each(|id| assert!(put(&db, &t, id) > 0));
+    pump(&mut db.tail(&first.position()).unwrap(), &first);
+    let second = first.promote(2).unwrap();
+    let mut tail = second.tail(&behind.position()).unwrap().batch_bytes(1);
+    let position = behind.apply(&sent(&tail.try_next().unwrap().unwrap())).unwrap();
+    assert_eq!((position.gsn(), position.epoch()), (2, 2), "there are 9 commits before epoch 2");
+    drop((tail, second));
+    let new = behind.promote(3).unwrap();
+    assert_eq!(put(&new, &new.table("t").unwrap(), 20), 3);
+    let now = of_primary(&new);
+    drop(new);
+    let new = Database::open("/behind", options.clone()).unwrap();
+    assert_eq!((of_primary(&new), new.position().unwrap().epoch()), (now, 3));
+    // Who is in no later epoch than the first, and has no more of it, follows.
+    let third = Standby::open("/third", options.clone()).unwrap();
+    pump(&mut new.tail(&third.position()).unwrap(), &third);
+    assert_eq!(of_standby(&third), of_primary(&new));
+    // Who has more of it does not.
+    assert!(matches!(new.tail(&db.position().unwrap()), Err(Error::FramesForeign { .. })));
+}
+
 #[test]
 fn frames_of_another_history_are_refused() {
     let options = options();

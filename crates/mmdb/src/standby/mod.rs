@@ -412,6 +412,7 @@ impl Standby {
             e.live_tables().iter().for_each(|t| t.collect_free_again());
             let after = e.log.last();
             self.state(|lineage| {
+                lineage.forget_epochs_behind(after);
                 let fence: Fence = lineage.next_fence(epoch, after);
                 lineage.fences.push(fence);
                 (lineage.role, lineage.fenced, lineage.recorded) = (Role::Primary, epoch, true);
