@@ -414,6 +414,21 @@ fn a_primary_that_hears_of_a_later_epoch_lets_its_waiters_go() {
     assert!(matches!(db.depose(1), Err(Error::FramesOutdated { epoch: 1, least: 2 })));
 }
 
+/// News of an earlier epoch that came after those of a later one was an assertion that failed, in
+/// the thread of who brought them.
+#[test]
+fn a_primary_may_hear_of_several_epochs_in_any_order() {
+    let options = options();
+    let (db, t, _standby) = pair(&options);
+    db.depose(5).unwrap();
+    db.depose(3).unwrap();
+    db.depose(7).unwrap();
+    assert!(matches!(db.begin(), Err(Error::Deposed { epoch: 1, by: 5 })), "the first one did it");
+    drop((t, db));
+    let again = Database::open("/primary", options).unwrap_err();
+    assert!(again.to_string().contains("deposed by the primary of epoch 7"), "{again}");
+}
+
 #[test]
 fn fenced_standbys_keep_what_waited_for_one_of_them() {
     let options = options();

@@ -205,7 +205,8 @@ impl Engine {
             return Ok(());
         }
         self.log.register.state_last(&self.log, |stated| {
-            (stated.lineage.role, stated.lineage.fenced) = (Role::Deposed, by);
+            // News of several epochs may come in any order.
+            (stated.lineage.role, stated.lineage.fenced) = (Role::Deposed, stated.lineage.fenced.max(by));
         })
     }
 
