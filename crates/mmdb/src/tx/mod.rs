@@ -16,9 +16,10 @@ use crate::documented::documented;
 use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::key;
+use crate::lent::Lent;
 use crate::lock::{LockFailure, Mode};
 use crate::log::Ticket;
-use crate::lookup::{Lease, in_batches};
+use crate::lookup::{Buffers, in_batches};
 use crate::memory::SMALL;
 use crate::options::Durability;
 use crate::row::{Row, RowView, values_text};
@@ -29,7 +30,7 @@ use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
 use crate::tables::Tables;
 use crate::value::Value;
-use scratch::Lent;
+use scratch::Scratch;
 use std::ops::Range;
 use std::sync::Arc;
 use write_set::{Change, Write};
@@ -58,7 +59,7 @@ pub struct Transaction<'db> {
     stripe: usize,
     /// Chooses the log's stream.
     lane: usize,
-    s: Lent,
+    s: Lent<Scratch>,
     open: bool,
     /// The lock that was refused, if one was: then this transaction can only end.
     refusal: Option<Box<Refusal>>,
@@ -143,12 +144,14 @@ impl Drop for Transaction<'_> {
 
 impl<'db> Transaction<'db> {
     pub(crate) fn new(db: &'db Engine, age: u64, stripe: usize, lane: usize) -> Self {
+        let s = Lent::<Scratch>::take();
+        assert!(s.is_clean(), "a transaction begins with nothing");
         Transaction {
             db,
             age,
             stripe,
             lane,
-            s: Lent::take(),
+            s,
             open: true,
             refusal: None,
             charged: 0,
@@ -490,11 +493,11 @@ impl<'db> Transaction<'db> {
         mut read: impl FnMut(usize, Option<RowView<'_>>),
     ) -> Result<()> {
         documented("Transaction::get_many_with", || {
-            let mut lease = Lease::take();
+            let mut lent = Lent::<Buffers>::take();
             in_batches(keys, |first, some| {
                 let t = self.table(table)?;
                 // What others change before its lock is taken is looked up again behind that.
-                lease.buffers().batch.warm(t, some, true);
+                lent.batch.warm(t, some, true);
                 for (n, key) in some.iter().enumerate() {
                     let found = self.get_with(table, key.as_ref(), |row| read(first + n, Some(row)))?;
                     if found.is_none() {
