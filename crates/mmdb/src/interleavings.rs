@@ -138,6 +138,34 @@ fn a_lazy_commit_that_is_waited_for_is_flushed() {
     });
 }
 
+/// Commits on two streams, most of which nobody waits for, and a reader who awaits what it has
+/// seen. Who waited was told of his commit with the last one that the same flush took along: if
+/// that was behind a lazy commit of the other stream, with the timer of that. And the reader could
+/// lie down at a flush that was just over, while the horizon waited for the other stream.
+#[test]
+fn nobody_waits_for_the_timer_of_anothers_lazy_commit() {
+    explore(3, 2000, || {
+        let db = Database::open("/db", Options { streams: 2, ..options() }).unwrap();
+        let t = table(&db);
+        let clients: Vec<_> = (0..5i64)
+            .map(|c| {
+                let (db, t) = (db.clone(), t.clone());
+                spawn(move || {
+                    if c == 4 {
+                        let ticket = db.snapshot().unwrap().ticket();
+                        shuttle::future::block_on(ticket).unwrap();
+                        return;
+                    }
+                    let insert = |tx: &mut crate::Transaction<'_>| tx.insert(&t, &[c.into(), 0.into()]);
+                    let durability = if c == 0 { Durability::Durable } else { Durability::Lazy };
+                    db.run_with(durability, insert).unwrap().1.wait().unwrap();
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|c| c.join().unwrap());
+    });
+}
+
 /// A sync fails under waiting clients: each gets its number or learns that it cannot know, nobody
 /// waits for ever.
 #[test]

@@ -67,6 +67,11 @@ impl Cell {
         woken
     }
 
+    /// Whether anybody may wait here. Who comes later looks for the news, which is out by then.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.sleepers.load(Ordering::SeqCst) || !self.wakers.lock().is_empty()
+    }
+
     /// Sleeps until the next [`Cell::resolve`], or not at all if there is `news`. May return for no
     /// reason.
     pub(crate) fn wait_unless(&self, news: impl FnOnce() -> bool) {

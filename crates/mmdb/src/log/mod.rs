@@ -377,11 +377,21 @@ impl Log {
             }
             l.last > h
         });
+        // Who waits for a commit of a batch is woken with the last one of that. It may be behind
+        // one that nobody asks for on another stream.
+        let waits = |l: &&Lagging| self.streams[l.stream].cell(l.batch).has_waiters();
+        let asked = lagging.iter().filter(waits).map(|l| l.last).max();
         drop(lagging);
+        asked.iter().for_each(|&gsn| self.streams.iter().for_each(|s| s.demand(gsn)));
         let last = self.last();
         let mut wakers = Vec::new();
         let threads = done.iter().map(|&(i, b)| self.streams[i].cell(b).wake_threads(&mut wakers)).sum();
         Woken { threads, wakers, last }
+    }
+
+    /// Moves the horizon as far as all streams allow, and wakes who waited for that.
+    pub(crate) fn move_horizon(&self) {
+        wake(self.advance(std::iter::empty()).wakers);
     }
 
     /// Wakes the futures that a flush of stream `i` has let go, on its own thread. Wakers are the
@@ -495,7 +505,7 @@ impl Log {
                 self.check()?;
                 if self.horizon() < target {
                     thread::yield_now();
-                    wake(self.advance(std::iter::empty()).wakers);
+                    self.move_horizon();
                 }
             }
         }
