@@ -77,6 +77,9 @@ fn a_commit_does_not_wait_for_the_timer_of_a_lazy_one_behind_it() {
     let (woken, hear) = channel();
     let waker = Waker::from(Arc::new(Tells(Mutex::new(woken))));
     assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+    while !gate.has_waiter() {
+        sleep(Duration::from_millis(1)); // Until the flush that has all of this stream's is under way.
+    }
     gate.set(false);
     hear.recv_timeout(LONG).expect("the flush that has it has ended");
     assert!(ticket.poll().unwrap());
