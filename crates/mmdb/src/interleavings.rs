@@ -443,6 +443,35 @@ fn reads_without_locks_bear_changes_of_the_table() {
     }
 }
 
+/// A row of a table without locking that somebody wrote with another column, since a transaction
+/// looked at the table's definition, was an error of the closure: `run` gave it to the caller.
+#[test]
+fn runs_without_locks_bear_changes_of_the_table() {
+    explore(78, 1500, || {
+        let db = Database::open("/db", options()).unwrap();
+        let s = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
+        let t = db.create_table(s.primary_key(&["id"]).locking(Locking::None)).unwrap();
+        db.run(|tx| tx.insert(&t, &[1.into(), 5.into()])).unwrap();
+        let changer = {
+            let (db, t) = (db.clone(), t.clone());
+            spawn(move || {
+                let more = crate::Column { name: "m".into(), kind: ColumnType::Int64, nullable: false };
+                let t = db.add_column(&t, more, 9.into()).unwrap();
+                let change = |tx: &mut crate::Transaction<'_>| tx.update(&t, &[1.into()], &[("m", 8.into())]);
+                drop(db.run_with(Durability::Lazy, change).unwrap());
+            })
+        };
+        let n = db.run(|tx| tx.get_with(&t, &[1.into()], |row| row.at(1).as_int())).unwrap();
+        assert_eq!(n, Some(Some(5)));
+        let all = db.run(|tx| {
+            let mut cursor = tx.scan(&t)?;
+            cursor.next_with(|row| row.at(1).as_int())
+        });
+        assert_eq!(all.unwrap(), Some(Some(5)));
+        changer.join().unwrap();
+    });
+}
+
 /// Two rows exchange a unique key in one transaction, which gives it to one before it takes it from
 /// the other, while a snapshot reads: it finds each key once, by point and by range, whatever it
 /// meets half done. Ghosts that were kept one by one, each before its own entry changed, were found

@@ -354,10 +354,16 @@ impl<'db> Transaction<'db> {
             Found::Own(i) => Ok(Some(self.s.writes[i].after.clone())),
             Found::There(rid) => {
                 let start = self.s.arena.len();
-                let there = t.read(rid, &mut self.s.arena)?;
+                let there = self.read_place(t, rid)?;
                 Ok(there.map(|_| start..self.s.arena.len()))
             }
         }
+    }
+
+    /// Appends what is at a place to the arena.
+    #[inline]
+    fn read_place(&mut self, t: &TableInner, rid: Rid) -> Result<Option<u64>> {
+        t.read(rid, &mut self.s.arena).map_err(|e| self.noticed(t, e))
     }
 
     fn row(&self, t: &TableInner, r: Range<usize>) -> Row {
@@ -565,7 +571,7 @@ impl<'db> Transaction<'db> {
                         Some(n) => n,
                         None => {
                             let start = self.s.arena.len();
-                            if t.read(rid, &mut self.s.arena)?.is_none() {
+                            if self.read_place(t, rid)?.is_none() {
                                 continue;
                             }
                             let mut pk = Vec::new();
@@ -581,7 +587,7 @@ impl<'db> Transaction<'db> {
             let mut rows = Vec::new();
             for rid in rids {
                 let start = self.s.arena.len();
-                if t.read(rid, &mut self.s.arena)?.is_some() {
+                if self.read_place(t, rid)?.is_some() {
                     let mut again = Vec::new();
                     t.layout.row_key(&self.s.arena[start..], &t.indexes[ix].def.columns, &mut again);
                     if again == k {
@@ -872,8 +878,11 @@ impl<'db> Transaction<'db> {
     /// in index `ix`. Without locks an index may lead to a place from which the row has just gone.
     fn is_anothers(&self, t: &TableInner, ix: usize, rid: Rid, row: Range<usize>) -> Result<bool> {
         let mut there = Vec::new();
-        if t.read(rid, &mut there)?.is_none() {
-            return Ok(false);
+        match t.read(rid, &mut there) {
+            Ok(Some(_)) => {}
+            // In columns of another definition: the commit tells that, too.
+            Ok(None) | Err(Error::Conflict { .. }) => return Ok(false),
+            Err(e) => return Err(e),
         }
         let same = |ix: usize| {
             let (mut its, mut mine) = (Vec::new(), Vec::new());
