@@ -227,8 +227,9 @@ impl Database {
     /// [`Error::LogFull`], [`Error::Poisoned`]; [`Error::LockTimeout`] if somebody keeps a row that
     /// is due locked; [`Error::TransactionTooLarge`] if a segment does not hold the delete of one
     /// row; [`Error::CorruptTable`] if a blob that goes with one is not whole, and
-    /// [`Error::TableChanged`] if a column of the blobs' table was dropped. The first of these four is
-    /// returned when the rows of all other tables are gone. What went before stays gone; after [`Error::Indeterminate`] of waiting for it, the next opening tells.
+    /// [`Error::TableChanged`] if a column of the blobs' table was dropped. The first of these four
+    /// is returned when the rows of all other tables are gone. What went before stays gone; after
+    /// [`Error::Indeterminate`] of waiting for it, the next opening tells.
     pub fn expire(&self, now: SystemTime) -> Result<u64> {
         documented("Database::expire", || self.0.engine.expire(now, || false))
     }

@@ -106,7 +106,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Operation`] if the table is logged or checkpointed, or has rows; [`Error::NoSuchTable`].
+    /// [`Error::Operation`] if the table is logged or checkpointed, or has rows;
+    /// [`Error::NoSuchTable`].
     pub fn fill(&self, table: &Table) -> Result<Fill> {
         documented("Database::fill", || {
             let engine = &self.0.engine;

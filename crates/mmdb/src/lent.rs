@@ -65,7 +65,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Bytes(Vec<u8>);
+    struct Bytes {
+        all: Vec<u8>,
+    }
 
     thread_local!(static SPARE: Spare<Bytes> = const { Cell::new(None) });
 
@@ -75,21 +77,21 @@ mod tests {
         }
 
         fn clean(&mut self) -> bool {
-            self.0.clear();
-            self.0.capacity() < 1000
+            self.all.clear();
+            self.all.capacity() < 1000
         }
     }
 
     #[test]
     fn buffers_are_used_again_clean_unless_they_are_too_large() {
         let mut one = Lent::<Bytes>::take();
-        one.0.extend([1; 100]);
+        one.all.extend([1; 100]);
         let mut other = Lent::<Bytes>::take();
-        other.0.extend([2; 5000]);
+        other.all.extend([2; 5000]);
         drop(one);
         let again = Lent::<Bytes>::take();
-        assert!(again.0.is_empty() && again.0.capacity() >= 100);
+        assert!(again.all.is_empty() && again.all.capacity() >= 100);
         drop(other);
-        assert_eq!(Lent::<Bytes>::take().0.capacity(), 0, "what was too large is gone");
+        assert_eq!(Lent::<Bytes>::take().all.capacity(), 0, "what was too large is gone");
     }
 }
