@@ -9,7 +9,8 @@
 //!
 //! `readers` has two controls beside the reader of a snapshot, which never touch the database: a
 //! thread that only computes shows what it costs that a processor is taken, one that walks through
-//! memory as large as the table shows what sharing caches and memory costs.
+//! memory as large as the table shows what sharing caches and memory costs. A snapshot that is open
+//! for as long as a scan takes, and that nobody reads, shows what a commit does for one.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -38,16 +39,22 @@ enum Beside {
     Walking,
     /// A snapshot's reads of the whole table.
     Snapshot,
+    /// A snapshot that is open, and nobody reads.
+    Open,
     /// A transaction's, which locks the table.
     Transaction,
 }
 
-const BESIDE: [(&str, Beside); 5] = [
+/// How long a snapshot is open that nobody reads: about what a scan takes.
+const HELD: Duration = Duration::from_millis(250);
+
+const BESIDE: [(&str, Beside); 6] = [
     ("nobody", Beside::Nobody),
     ("computing", Beside::Computing),
     ("walking", Beside::Walking),
     ("snapshot", Beside::Snapshot),
     ("transaction", Beside::Transaction),
+    ("open", Beside::Open),
 ];
 
 /// Works until told to stop; returns how many rows it has read.
@@ -70,6 +77,12 @@ fn work(beside: Beside, db: &Database, t: &Table, memory: &[u64], stop: &AtomicB
             Beside::Snapshot => {
                 let snapshot = db.snapshot().unwrap();
                 seen += snapshot.scan(t).unwrap().take_while(|_| !is_over()).count();
+            }
+            Beside::Open => {
+                let (_snapshot, since) = (db.snapshot().unwrap(), Instant::now());
+                while !is_over() && since.elapsed() < HELD {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
             }
             Beside::Transaction => {
                 let mut tx = db.begin().unwrap();

@@ -243,12 +243,10 @@ impl Follower {
         Ok(Follower { nats, name: name.to_owned(), last: 0 })
     }
 
-    /// Applies what has come, until nothing more comes for so long.
-    pub fn apply(&mut self, standby: &Standby, quiet: Duration) -> Done<()> {
-        while let Some(message) = self.nats.receive(quiet)? {
-            self.apply_one(standby, message)?;
-        }
-        Ok(())
+    /// Applies the next message, if one comes in time. While a primary goes on there is no end of
+    /// them.
+    pub fn apply_next(&mut self, standby: &Standby, at_most: Duration) -> Done<()> {
+        self.nats.receive(at_most)?.map_or(Ok(()), |message| self.apply_one(standby, message))
     }
 
     fn apply_one(&mut self, standby: &Standby, message: Message) -> Done<()> {
@@ -337,7 +335,10 @@ pub fn run(dir: &Path, address: &str) -> Done<(i64, i64, String)> {
         });
         let taken = (|| {
             while standby.position().gsn() < 20 {
-                follower.apply(&standby, Duration::from_millis(20))?;
+                follower.apply_next(&standby, Duration::from_millis(20))?;
+                if publisher.is_finished() {
+                    return Err("the primary publishes nothing any more".into());
+                }
             }
             // Nobody has told the primary.
             follower.take_over(standby, address)

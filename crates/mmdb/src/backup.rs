@@ -14,6 +14,7 @@ use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::log::HeldBack;
 use crate::log::mark::{self, Mark};
 use crate::log::segment;
 use crate::manifest::{self, Image, Inventory, Manifest, PublishedCheckpoint};
@@ -127,6 +128,7 @@ impl Engine {
         }
         self.log.check()?;
         let to = &*medium.absolute(to).map_err(Error::io("find the place of", to))?;
+        let _held = HeldBack::begin();
         // Keeps checkpoints from recycling segments meanwhile, and tables from coming and going.
         let mut admin = self.admin.lock();
         if for_standby {

@@ -15,7 +15,7 @@
 use crate::admin::Admin;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::log::{Log, wake};
+use crate::log::{HeldBack, Log};
 use crate::manifest::{self, Image, Manifest, PublishedCheckpoint};
 use crate::medium::MediumFile;
 use crate::moment::Moment;
@@ -26,7 +26,6 @@ use crate::sync::{MutexGuard, atomic::Ordering, thread};
 use crate::table::TableInner;
 use std::io;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether a checkpoint is due.
@@ -97,6 +96,7 @@ impl Drop for Stepwise<'_> {
 impl<'a> Stepwise<'a> {
     pub(crate) fn begin(engine: &'a Engine) -> Result<Stepwise<'a>> {
         engine.log.require_own_process()?;
+        let _held = HeldBack::begin();
         let admin = engine.admin.lock();
         engine.log.register.require_own_manifest(&engine.log)?;
         let same = has_defect!(engine.log.defect, OneSide);
@@ -181,14 +181,12 @@ impl<'a> Stepwise<'a> {
 
     /// Copies the rest and publishes.
     pub fn finish(self) -> Result<CheckpointStats> {
-        let mut late = Vec::new();
+        let _held = HeldBack::begin();
         // The administration's lock goes with it.
-        let done = self.publish(&mut late);
-        wake(late);
-        done
+        self.publish()
     }
 
-    fn publish(mut self, late: &mut Vec<Waker>) -> Result<CheckpointStats> {
+    fn publish(mut self) -> Result<CheckpointStats> {
         while self.step()? {}
         let e = self.engine;
         let g1 = e.log.last();
@@ -210,7 +208,7 @@ impl<'a> Stepwise<'a> {
             ));
         }
         if !has_defect!(e.log.defect, NoPublishRule) {
-            e.log.flush_all_quietly(late)?;
+            e.log.flush_all()?;
             let horizon = e.log.horizon();
             assert!(
                 horizon >= g1,
@@ -333,6 +331,7 @@ impl Engine {
         if has_defect!(self.log.defect, ClosesWithoutHorizon) {
             return Ok(());
         }
+        let _held = HeldBack::begin();
         let _admin = self.admin.lock();
         self.log.register.state(&self.log, None, true).map(drop)
     }

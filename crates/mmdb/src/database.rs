@@ -7,7 +7,7 @@ use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
-use crate::log::Ticket;
+use crate::log::{HeldBack, Ticket};
 use crate::manifest::MAX_TABLES;
 use crate::options::{Durability, Options};
 use crate::recovery;
@@ -247,6 +247,7 @@ impl Database {
             let e = &self.0.engine;
             schema.validate()?;
             e.log.check()?;
+            let _held = HeldBack::begin();
             let mut admin = e.admin.lock();
             if e.names.read().contains_key(&schema.name) {
                 return Err(Error::TableExists { table: schema.name });
@@ -340,6 +341,7 @@ impl Database {
             let e = &self.0.engine;
             // A checkpoint that is running is waited for first: a fill need not wait with this.
             drop(e.admin.lock());
+            let _held = HeldBack::begin();
             // Nobody changes the table's definition meanwhile.
             let _turn = e.alterations.lock();
             // A handle of another database, or of an earlier opening, has a number that is somebody

@@ -149,7 +149,7 @@ impl Engine {
     /// Deletes all rows that are due, and waits until that is durable. Ends early if `is_over`.
     fn expire(&self, now: SystemTime, is_over: impl Fn() -> bool) -> Result<u64> {
         let mut rows = 0;
-        let mut last = None;
+        let (mut last, mut failed) = (None, None);
         for id in self.live_tables().into_iter().filter(|t| t.schema.expiry.is_some()).map(|t| t.id) {
             // As it is defined at each time.
             while let Some(table) = self.live_tables().into_iter().find(|t| t.id == id) {
@@ -166,18 +166,30 @@ impl Engine {
                         }
                     }
                     // Of a table whose blobs go with the rows: it would come again and again.
-                    Err(e @ Error::TableChanged { .. }) if table.is_newest() => return Err(e),
+                    Err(e @ Error::TableChanged { .. }) if table.is_newest() => {
+                        failed.get_or_insert(e);
+                        break;
+                    }
                     // It is dropped, filled or redefined at this moment: the next look tells.
                     Err(
                         Error::NoSuchTable { .. } | Error::TableChanged { .. } | Error::NoSuchIndex { .. },
                     ) => {}
+                    // Of this table: the rows of the others go all the same.
+                    Err(
+                        e @ (Error::LockTimeout { .. }
+                        | Error::TransactionTooLarge { .. }
+                        | Error::CorruptTable { .. }),
+                    ) => {
+                        failed.get_or_insert(e);
+                        break;
+                    }
                     Err(e) => return Err(e),
                 }
             }
         }
         // One that is durable has those before it durable.
         last.map_or(Ok(()), |ticket| ticket.wait().map(drop))?;
-        Ok(rows)
+        failed.map_or(Ok(rows), Err)
     }
 
     /// Expires rows again and again until told to stop; the body of a thread.
@@ -215,8 +227,9 @@ impl Database {
     /// [`Error::LogFull`], [`Error::Poisoned`]; [`Error::LockTimeout`] if somebody keeps a row that
     /// is due locked; [`Error::TransactionTooLarge`] if a segment does not hold the delete of one
     /// row; [`Error::CorruptTable`] if a blob that goes with one is not whole, and
-    /// [`Error::TableChanged`] if a column of the blobs' table was dropped. What went before stays
-    /// gone; after [`Error::Indeterminate`] of waiting for it, the next opening tells.
+    /// [`Error::TableChanged`] if a column of the blobs' table was dropped. The first of these four
+    /// is returned when the rows of all other tables are gone. What went before stays gone; after
+    /// [`Error::Indeterminate`] of waiting for it, the next opening tells.
     pub fn expire(&self, now: SystemTime) -> Result<u64> {
         documented("Database::expire", || self.0.engine.expire(now, || false))
     }

@@ -106,7 +106,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Operation`] if the table is not volatile or has rows; [`Error::NoSuchTable`].
+    /// [`Error::Operation`] if the table is logged or checkpointed, or has rows;
+    /// [`Error::NoSuchTable`].
     pub fn fill(&self, table: &Table) -> Result<Fill> {
         documented("Database::fill", || {
             let engine = &self.0.engine;
@@ -120,8 +121,14 @@ impl Database {
                     reason: reason.to_owned(),
                 })
             };
-            if mine.schema.logging != Logging::Volatile {
-                return refuse("only a volatile table can be, whose rows nothing keeps");
+            match mine.schema.logging {
+                Logging::Volatile => {}
+                Logging::Checkpointed => return refuse("its rows are in checkpoints"),
+                Logging::Logged => return refuse("its rows are logged"),
+            }
+            // Looked at first: who uses a table that is not to be filled must not notice.
+            if mine.rows() > 0 {
+                return refuse("it has rows");
             }
             if !mine.life.begin_fill() {
                 return Err(mine.gone());
@@ -130,6 +137,7 @@ impl Database {
             // given back there: who was in has done so by now, who comes later finds that the table
             // is in another life.
             engine.quiesce();
+            // Some may have come meanwhile.
             let whole = mine.rows() > 0;
             let fill = Fill { table: Arc::clone(mine), whole, spawner: engine.options.spawner.clone() };
             if whole { refuse("it has rows") } else { Ok(fill) }

@@ -51,6 +51,7 @@ mod interruption;
 #[cfg(test)]
 mod intrusions;
 mod key;
+mod lent;
 mod life;
 mod lock;
 mod log;

@@ -19,8 +19,9 @@ use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::key;
+use crate::lent::Lent;
 use crate::life::Span;
-use crate::lookup::{Buffers, Lease, in_batches};
+use crate::lookup::{Buffers, in_batches};
 use crate::moves::MovesEnded;
 use crate::pause;
 use crate::row::{Row, RowView};
@@ -257,8 +258,8 @@ impl Database {
         documented("Database::get_with", || {
             let engine = &*self.0.engine;
             engine.log.check()?;
-            let mut lease = Lease::take();
-            let b = lease.buffers();
+            let mut lent = Lent::<Buffers>::take();
+            let b = &mut *lent;
             let found = engine.read_committed(table, key, b)?;
             Ok(found.map(|t| read(RowView { bytes: &b.row, layout: &t.layout })))
         })
@@ -326,8 +327,8 @@ impl Database {
         documented("Database::get_many_with", || {
             let engine = &*self.0.engine;
             engine.log.check()?;
-            let mut lease = Lease::take();
-            let b = lease.buffers();
+            let mut lent = Lent::<Buffers>::take();
+            let b = &mut *lent;
             in_batches(keys, |first, some| engine.read_batch(table, some, first, b, &mut read))
         })
     }

@@ -12,7 +12,7 @@
 
 use crate::error::{Error, Result};
 use crate::identity::{Identity, Life};
-use crate::log::Log;
+use crate::log::{HeldBack, Log};
 use crate::manifest::{Epoch, Manifest, PublishedCheckpoint};
 use crate::medium::Medium;
 use crate::options::{LogKind, Options};
@@ -167,6 +167,7 @@ impl Register {
 
     /// States, of a log that is poisoned and writes nothing more, what `change` makes of it.
     pub(crate) fn state_last(&self, log: &Log, change: impl FnOnce(&mut ManifestState)) -> Result<()> {
+        let _held = HeldBack::begin();
         let mut current = self.current.lock();
         let mut next = ManifestState::clone(&current.stated);
         change(&mut next);
@@ -187,6 +188,8 @@ impl Register {
     /// is on the disk, the database is poisoned: a further checkpoint might overwrite the side that
     /// the disk's names.
     pub(crate) fn state(&self, log: &Log, next: Option<ManifestState>, closed: bool) -> Result<Manifest> {
+        // A failure poisons, and wakes whoever waits.
+        let _held = HeldBack::begin();
         let mut current = self.current.lock();
         current.tried = Instant::now();
         let next = next.map_or_else(|| current.stated.clone(), Arc::new);

@@ -118,6 +118,13 @@ pub(crate) fn has_passed(since: Instant, time: Duration) -> bool {
     since.elapsed() >= time
 }
 
+/// Whether what runs has the storage of its thread for itself. Within a schedule of tests many
+/// threads share one of the system's.
+#[inline]
+pub(crate) fn has_own_storage() -> bool {
+    true
+}
+
 /// The processor that this runs on; by the time it is used it may be another one.
 #[inline]
 pub(crate) fn processor() -> usize {

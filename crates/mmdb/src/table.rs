@@ -165,6 +165,18 @@ impl std::ops::Deref for TableInner {
     }
 }
 
+impl Drop for TableInner {
+    /// A handle keeps all definitions that took the place of its own, each of which has the next.
+    /// They go one after the other and not one within the other: of many no stack holds that.
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(successor) = next {
+            // Whoever else has it lets those behind it go.
+            next = Arc::into_inner(successor.table).and_then(|mut table| table.next.take());
+        }
+    }
+}
+
 /// Heap bytes of a definition.
 fn bytes_of(schema: &Schema) -> usize {
     let name = |name: &str| block(name.len()) as usize;

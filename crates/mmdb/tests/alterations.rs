@@ -172,6 +172,19 @@ fn handles_of_before_go_on_or_are_told() {
     assert!(matches!(db.begin().unwrap().get(&old, &[1.into()]), Err(Error::NoSuchTable { .. })));
 }
 
+/// Each definition has the one that took its place, so the last handle on the first one freed all
+/// of them, one within the other, until the stack was full: the process was ended.
+#[test]
+fn a_handle_of_long_ago_can_be_dropped() {
+    let db = Database::open("/db", Options { background: false, ..Options::in_memory() }).unwrap();
+    let first = db.create_table(schema("t")).unwrap();
+    (0..5000).for_each(|n| db.rename_table(&first, ["u", "t"][n % 2]).unwrap());
+    assert!(first.name() == "t" && db.table("u").is_err());
+    let small = std::thread::Builder::new().stack_size(64 << 10);
+    small.spawn(move || drop(first)).unwrap().join().unwrap();
+    assert_eq!(rows(&db, "t").len(), 0);
+}
+
 #[test]
 fn what_cannot_be_is_refused_and_leaves_nothing() {
     let db = Database::in_memory().unwrap();

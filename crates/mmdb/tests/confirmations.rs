@@ -4,10 +4,10 @@
 //! was confirmed, before it was durable, unlike a thread: a program whose number of standbys is an
 //! option acknowledged what a crash takes back. And who gave up waiting stayed among those to be
 //! woken, with all that his waker holds, until a standby acknowledged something: for good, if none
-//! comes.
+//! comes. And a task that waited when the database was closed waited for good.
 #![allow(clippy::unwrap_used)]
 
-use mmdb::{ColumnType, Database, Durability, Options, Schema, Table, Ticket};
+use mmdb::{ColumnType, Database, Durability, Error, Options, Schema, Table, Ticket};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -101,4 +101,29 @@ fn a_tail_that_is_closed_keeps_no_waker() {
     assert_eq!(Arc::strong_count(&counts), 3);
     drop(tail);
     assert_eq!(Arc::strong_count(&counts), 2);
+}
+
+/// A thread that waits is told that standbys are missing when the database is closed. A task was
+/// woken by that, looked, and lay down again, though nobody was left to wake it.
+#[test]
+fn a_confirmation_ends_with_its_database() {
+    let (db, t) = open(Options::in_memory());
+    let counts = Arc::new(Counts(AtomicUsize::new(0)));
+    let waker = Waker::from(counts.clone());
+    let ticket = commit(&db, &t, Durability::Durable);
+    let gsn = ticket.wait().unwrap();
+    db.acknowledge("s", &db.position().unwrap()).unwrap();
+    let mut confirmed = pin!(ticket.standbys(2));
+    assert!(confirmed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(t);
+    db.close().unwrap();
+    assert_eq!(counts.0.load(Ordering::SeqCst), 1, "it is woken");
+    let Poll::Ready(told) = confirmed.as_mut().poll(&mut Context::from_waker(&waker)) else {
+        panic!("it waits for good");
+    };
+    let missing = told.unwrap_err();
+    assert!(
+        matches!(missing, Error::StandbysMissing { gsn: of, standbys: 1, wanted: 2, .. } if of == gsn),
+        "{missing}"
+    );
 }

@@ -116,6 +116,29 @@ fn a_row_that_got_more_time_stays() {
     db.verify().unwrap();
 }
 
+/// A row that somebody had locked, and forgot, kept the rows of all later tables for good: the
+/// error of the first table ended every expiry.
+#[test]
+fn a_table_whose_rows_cannot_go_keeps_none_of_another() {
+    let lock_timeout = Duration::from_millis(20);
+    let db = Database::open("/db", Options { lock_timeout, ..Options::in_memory() }).unwrap();
+    let [a, b] = ["a", "b"].map(|name| {
+        let mut s = schema(ColumnType::Int64, TimeUnit::Milliseconds);
+        s.name = name.into();
+        let t = db.create_table(s).unwrap();
+        put(&db, &t, 0..10, |_| Value::Int(1));
+        t
+    });
+    let mut idle = db.begin().unwrap();
+    assert!(idle.get(&a, &[5.into()]).unwrap().is_some());
+    let refused = db.expire(SystemTime::now()).unwrap_err();
+    assert!(matches!(&refused, Error::LockTimeout { table, .. } if table == "a"), "{refused}");
+    assert_eq!((count(&db, &a), count(&db, &b)), (10, 0));
+    drop(idle);
+    assert_eq!(db.expire(SystemTime::now()).unwrap(), 10);
+    db.verify().unwrap();
+}
+
 #[test]
 fn rows_go_by_themselves() {
     let options = Options { expire_interval: Duration::from_millis(5), ..Options::in_memory() };

@@ -47,6 +47,37 @@ fn who_wrote_before_a_fill_that_was_given_up_is_refused_and_not_acknowledged() {
     }
 }
 
+/// A fill that was refused because there are rows began another life of the table all the same:
+/// transactions that used it got `NoSuchTable`, the slots that they had taken were lost, and open
+/// snapshots could not read it any more.
+#[test]
+fn nobody_notices_a_fill_that_is_refused() {
+    for locking in LOCKINGS {
+        let db = Database::in_memory().unwrap();
+        let t = db.create_table(schema(locking)).unwrap();
+        db.run(|tx| tx.insert(&t, &[1.into()])).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        let mut tx = db.begin().unwrap();
+        tx.insert(&t, &[2.into()]).unwrap();
+        assert!(matches!(db.fill(&t), Err(Error::Operation { .. })));
+        assert!(tx.get(&t, &[1.into()]).unwrap().is_some());
+        tx.insert(&t, &[3.into()]).unwrap();
+        tx.commit().unwrap().wait().unwrap();
+        assert!(is_there(&db, &t, 2) && is_there(&db, &t, 3));
+        assert_eq!(snapshot.scan(&t).unwrap().count(), 1);
+        drop(snapshot);
+        db.verify().unwrap();
+    }
+    // It says why.
+    let db = Database::in_memory().unwrap();
+    for (logging, why) in [(Logging::Logged, "logged"), (Logging::Checkpointed, "checkpoints")] {
+        let mut named = schema(Locking::Record).logging(logging);
+        named.name = why.into();
+        let refused = db.fill(&db.create_table(named).unwrap()).unwrap_err().to_string();
+        assert!(refused.contains(why) && !refused.contains("has rows"), "{refused}");
+    }
+}
+
 #[test]
 fn what_was_taken_before_a_fill_is_not_given_back_after_it() {
     for locking in LOCKINGS {

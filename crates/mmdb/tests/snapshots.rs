@@ -253,6 +253,44 @@ fn what_is_kept_is_bounded_and_the_oldest_snapshot_pays() {
     assert_eq!(db.stats().snapshot_bytes, 0);
 }
 
+/// Whoever closed a snapshot looked at all that was kept for one that stayed open, a few hundred
+/// MiB perhaps: it looks at what came since its own was opened. What only that needed goes all the
+/// same.
+#[test]
+fn short_snapshots_beside_a_long_one_leave_nothing_of_theirs() {
+    let db = Database::open("/db", options()).unwrap();
+    let s = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
+    let t = db.create_table(s.primary_key(&["id"])).unwrap();
+    let write = |mut ids: std::ops::Range<i64>, n: i64| {
+        let mut tx = db.begin().unwrap();
+        ids.try_for_each(|id| tx.upsert(&t, &[id.into(), n.into()]).map(drop)).unwrap();
+        tx.commit().unwrap().wait().unwrap();
+    };
+    let sum = |snapshot: &Snapshot<'_>| -> i64 {
+        snapshot.scan(&t).unwrap().map(|row| row.unwrap().at(1).as_int().unwrap()).sum()
+    };
+    write(0..500, 1);
+    let long = db.snapshot().unwrap();
+    write(0..500, 2);
+    let for_long = db.stats().snapshot_bytes;
+    assert!(for_long > 0);
+    for round in 0..20i64 {
+        let one = db.snapshot().unwrap();
+        write(round * 20..round * 20 + 20, 3);
+        let other = db.snapshot().unwrap();
+        write(round * 20 + 10..round * 20 + 30, 4);
+        assert!(db.stats().snapshot_bytes > for_long);
+        let shown = (sum(&one), sum(&other));
+        let (first, last, seen) = if round % 2 == 0 { (one, other, shown.1) } else { (other, one, shown.0) };
+        drop(first);
+        assert_eq!((sum(&last), sum(&long)), (seen, 500));
+        drop(last);
+        assert_eq!(db.stats().snapshot_bytes, for_long, "round {round}");
+    }
+    drop(long);
+    assert_eq!(db.stats().snapshot_bytes, 0);
+}
+
 /// Rows of containers that were made since need no versions.
 #[test]
 fn rows_that_only_come_cost_a_snapshot_next_to_nothing() {

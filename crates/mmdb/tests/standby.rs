@@ -414,6 +414,21 @@ fn a_primary_that_hears_of_a_later_epoch_lets_its_waiters_go() {
     assert!(matches!(db.depose(1), Err(Error::FramesOutdated { epoch: 1, least: 2 })));
 }
 
+/// News of an earlier epoch that came after those of a later one was an assertion that failed, in
+/// the thread of who brought them.
+#[test]
+fn a_primary_may_hear_of_several_epochs_in_any_order() {
+    let options = options();
+    let (db, t, _standby) = pair(&options);
+    db.depose(5).unwrap();
+    db.depose(3).unwrap();
+    db.depose(7).unwrap();
+    assert!(matches!(db.begin(), Err(Error::Deposed { epoch: 1, by: 5 })), "the first one did it");
+    drop((t, db));
+    let again = Database::open("/primary", options).unwrap_err();
+    assert!(again.to_string().contains("deposed by the primary of epoch 7"), "{again}");
+}
+
 #[test]
 fn fenced_standbys_keep_what_waited_for_one_of_them() {
     let options = options();
@@ -444,6 +459,38 @@ fn fenced_standbys_keep_what_waited_for_one_of_them() {
     pump(&mut tail, &other);
     assert_eq!(of_standby(&other), of_primary(&new));
     assert_eq!(other.position().epoch(), 2);
+}
+
+/// The first frames of a new primary tell a standby of its epoch, before the standby has all that
+/// came before that. If the new primary is lost by then and the standby promoted, its own epoch
+/// begins with an earlier commit than the one that it has heard of. Both were stated: that was out
+/// of order, and the promoted database could not be opened again, nor its frames be read.
+#[test]
+fn a_standby_that_is_behind_the_epoch_it_has_heard_of_can_be_promoted() {
+    let options = options();
+    let (db, t, first) = pair(&options);
+    db.backup_for_standby("/behind").unwrap();
+    db.backup_for_standby("/third").unwrap();
+    let behind = Standby::open("/behind", options.clone()).unwrap();
+    (2..10).for_each(|id| assert!(put(&db, &t, id) > 0));
+    pump(&mut db.tail(&first.position()).unwrap(), &first);
+    let second = first.promote(2).unwrap();
+    let mut tail = second.tail(&behind.position()).unwrap().batch_bytes(1);
+    let position = behind.apply(&sent(&tail.try_next().unwrap().unwrap())).unwrap();
+    assert_eq!((position.gsn(), position.epoch()), (2, 2), "there are 9 commits before epoch 2");
+    drop((tail, second));
+    let new = behind.promote(3).unwrap();
+    assert_eq!(put(&new, &new.table("t").unwrap(), 20), 3);
+    let now = of_primary(&new);
+    drop(new);
+    let new = Database::open("/behind", options.clone()).unwrap();
+    assert_eq!((of_primary(&new), new.position().unwrap().epoch()), (now, 3));
+    // Who is in no later epoch than the first, and has no more of it, follows.
+    let third = Standby::open("/third", options.clone()).unwrap();
+    pump(&mut new.tail(&third.position()).unwrap(), &third);
+    assert_eq!(of_standby(&third), of_primary(&new));
+    // Who has more of it does not.
+    assert!(matches!(new.tail(&db.position().unwrap()), Err(Error::FramesForeign { .. })));
 }
 
 #[test]

@@ -12,8 +12,8 @@
 mod slow;
 mod tree;
 
-use mmdb::medium::MemoryMedium;
-use mmdb::{ColumnType, Database, Durability, Options, Schema, Table, Ticket, TimeUnit, Value};
+use mmdb::medium::{Medium, MemoryMedium};
+use mmdb::{ColumnType, Database, Durability, NewIndex, Options, Schema, Table, Ticket, TimeUnit, Value};
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -217,4 +217,90 @@ fn a_waker_on_a_thread_that_takes_a_checkpoint_may_create_a_table() {
     gate.set(false);
     assert_eq!(told.recv_timeout(LONG), Ok(true));
     checkpoint.join().unwrap().unwrap();
+}
+
+/// Calls back when it is woken.
+struct CallsBack(Box<dyn Fn() -> bool + Send + Sync>, Mutex<Sender<bool>>);
+
+impl Wake for CallsBack {
+    fn wake(self: Arc<Self>) {
+        let _ = self.1.lock().unwrap().send(self.0());
+    }
+}
+
+fn calls_back(back: impl Fn() -> bool + Send + Sync + 'static) -> (Waker, Receiver<bool>) {
+    let (done, told) = channel();
+    (Waker::from(Arc::new(CallsBack(Box::new(back), Mutex::new(done)))), told)
+}
+
+fn numbers(name: &str) -> Schema {
+    Schema::new(name).column("id", ColumnType::Int64).primary_key(&["id"])
+}
+
+/// A commit becomes durable by what `work` does with another table, on a thread of its own; the
+/// task that awaits it does `back` then.
+fn a_task_calls_back(work: fn(&Database, &Table), back: fn(&Database) -> bool) {
+    let (_, gate, db, t) = gated(Options::in_memory());
+    let u = db.create_table(numbers("u")).unwrap();
+    let mut tx = db.begin().unwrap();
+    tx.insert(&t, &[2.into(), Value::Time(i64::MAX)]).unwrap();
+    let mut ticket = tx.commit().unwrap();
+    let worker = {
+        let db = db.clone();
+        std::thread::spawn(move || work(&db, &u))
+    };
+    while !gate.has_waiter() {
+        sleep(Duration::from_millis(1));
+    }
+    let (waker, told) = calls_back(move || back(&db));
+    assert!(Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+    gate.set(false);
+    assert_eq!(told.recv_timeout(LONG), Ok(true));
+    worker.join().unwrap();
+}
+
+/// A drop makes what was committed durable while it holds the locks that every change of a
+/// definition takes, and woke tasks there: one that created a table waited for itself.
+#[test]
+fn a_waker_on_a_thread_that_drops_a_table_may_create_one() {
+    a_task_calls_back(|db, u| db.drop_table(u).unwrap(), |db| db.create_table(numbers("v")).is_ok());
+}
+
+/// So did one that changed a table while a unique index was built.
+#[test]
+fn a_waker_on_a_thread_that_builds_a_unique_index_may_change_a_table() {
+    let build =
+        |db: &Database, u: &Table| db.create_index(u, NewIndex::hash("only", &["id"]).unique()).unwrap();
+    a_task_calls_back(build, |db| db.rename_table(&db.table("t").unwrap(), "w").is_ok());
+}
+
+/// A tail is told of a changed definition. Its task was woken while the manifest's lock was held.
+#[test]
+fn a_waker_of_a_tail_may_create_a_table_when_another_is_renamed() {
+    let db = Database::open("/db", Options::in_memory()).unwrap();
+    let t = db.create_table(numbers("t")).unwrap();
+    let mut tail = db.tail(&db.position().unwrap()).unwrap();
+    let again = db.clone();
+    let (waker, told) = calls_back(move || again.create_table(numbers("v")).is_ok());
+    while tail.poll_next(&mut Context::from_waker(&waker)).is_ready() {}
+    let worker = std::thread::spawn(move || db.rename_table(&t, "w"));
+    assert_eq!(told.recv_timeout(LONG), Ok(true));
+    worker.join().unwrap().unwrap();
+}
+
+/// A manifest that somebody took away poisons, and wakes all who wait. That was done while the
+/// manifest was locked: a waker that asked how far the database is waited for itself.
+#[test]
+fn a_waker_that_hears_of_a_failure_may_ask_for_the_position() {
+    let medium = MemoryMedium::new();
+    let db =
+        Database::open("/db", Options { medium: Arc::new(medium.clone()), ..Options::in_memory() }).unwrap();
+    let mut tail = db.tail(&db.position().unwrap()).unwrap();
+    let again = db.clone();
+    let (waker, told) = calls_back(move || again.stats().poisoned && again.position().is_ok());
+    while tail.poll_next(&mut Context::from_waker(&waker)).is_ready() {}
+    medium.remove("/db/MANIFEST".as_ref()).unwrap();
+    let worker = std::thread::spawn(move || db.create_table(numbers("v")).is_err());
+    assert_eq!(told.recv_timeout(LONG), Ok(true));
+    assert!(worker.join().unwrap(), "what is not stated is not done");
 }

@@ -7,6 +7,7 @@ from ctypes import c_uint32, c_uint64, c_void_p
 from typing import Any
 
 from . import errors, signals
+from .errors import shown
 
 _lib = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libmmdb_c.so"))
 
@@ -218,9 +219,9 @@ def text(value: Any) -> bytes:
     try:
         encoded = value.encode() if isinstance(value, str) else os.fsencode(value)
     except (UnicodeEncodeError, TypeError) as e:
-        raise errors.InvalidValueError(f"{value!r} is no text: {e}") from None
+        raise errors.InvalidValueError(f"{shown(value)} is no text: {e}") from None
     if b"\0" in encoded:
-        raise errors.InvalidValueError(f"{value!r} has a zero in it")
+        raise errors.InvalidValueError(f"{shown(value)} has a zero in it")
     return encoded
 
 
@@ -229,7 +230,7 @@ def names(values: Any) -> Any:
     try:
         listed = [values] if isinstance(values, str) else list(values)
     except TypeError:
-        raise errors.InvalidValueError(f"{values!r} is no list of names") from None
+        raise errors.InvalidValueError(f"{shown(values)} is no list of names") from None
     encoded = [text(v) for v in listed]
     return (c_char_p * len(encoded))(*encoded), len(encoded)
 

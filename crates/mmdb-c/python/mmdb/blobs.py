@@ -5,6 +5,7 @@ from typing import Any, List, Optional, Union
 
 from . import errors
 from ._library import call
+from .errors import shown
 from .handle import Handle
 from .reading import Reader
 from .table import Table, pointer_of
@@ -14,13 +15,13 @@ Bytes = Union[bytes, bytearray, memoryview]
 
 def _number(value: int) -> int:
     if not isinstance(value, int) or not 0 <= value < 2**64:
-        raise errors.InvalidValueError(f"{value!r} is no number of 64 bits without a sign")
+        raise errors.InvalidValueError(f"{shown(value)} is no number of 64 bits without a sign")
     return value
 
 
 def _reader(given: Reader) -> Reader:
     if not isinstance(given, Reader):
-        raise errors.MisuseError(f"{given!r} is no transaction and no snapshot")
+        raise errors.MisuseError(f"{shown(given)} is no transaction and no snapshot")
     return given
 
 
@@ -84,9 +85,9 @@ class Blobs:
         try:
             view = memoryview(buffer).cast("B")
         except TypeError as e:
-            raise errors.InvalidValueError(f"nothing can be read into {buffer!r:.60}: {e}") from None
+            raise errors.InvalidValueError(f"nothing can be read into {shown(buffer):.60}: {e}") from None
         if view.readonly:
-            raise errors.InvalidValueError(f"{buffer!r:.60} cannot be written to")
+            raise errors.InvalidValueError(f"{shown(buffer):.60} cannot be written to")
         count, found = ctypes.c_size_t(), ctypes.c_bool()
         place = (ctypes.c_char * len(view)).from_buffer(view) if len(view) else None
         name = reader._prefix + "blob_read"

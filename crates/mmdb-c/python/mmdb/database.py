@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 from . import _library, errors, values
 from .blobs import Blobs
 from ._library import CheckpointStats, Stats, call, names, text
+from .errors import shown
 from .handle import Handle
 from .reading import many, one
 from .schema import Column, ColumnType, Index
@@ -52,16 +53,18 @@ def _options(in_memory: bool, stream_dirs: Sequence[Any], options: Dict[str, int
     if values.flag(in_memory, "in_memory"):
         call("options_in_memory", handle.pointer)
     if isinstance(stream_dirs, (str, bytes)):
-        raise errors.OptionsError(f"stream_dirs is {stream_dirs!r}, and must be a list of paths")
+        raise errors.OptionsError(
+            f"stream_dirs is {shown(stream_dirs)}, and must be a list of paths"
+        )
     for path in values.items(stream_dirs, "stream_dirs"):
         call("options_add_stream_dir", handle.pointer, text(path))
     for name, value in options.items():
         try:
             number = operator.index(value)
         except TypeError:
-            raise errors.OptionsError(f"option {name}: {value!r} is no whole number") from None
+            raise errors.OptionsError(f"option {name}: {shown(value)} is no whole number") from None
         if not 0 <= number < 2**64:
-            raise errors.OptionsError(f"option {name}: {value} is out of range")
+            raise errors.OptionsError(f"option {name}: {shown(value)} is out of range")
         call("options_set", handle.pointer, text(name), number)
     return handle
 
@@ -69,18 +72,21 @@ def _options(in_memory: bool, stream_dirs: Sequence[Any], options: Dict[str, int
 def _declare(table: str, column: Column) -> Tuple[bytes, int, int, bool]:
     """A column as the library takes it."""
     if not isinstance(column, Column) or not isinstance(column.type, ColumnType):
-        raise errors.SchemaError(f"table {table}: {column!r} is no mmdb.Column with a ColumnType")
+        words = f"{shown(column)} is no mmdb.Column with a ColumnType"
+        raise errors.SchemaError(f"table {table}: {words}")
     number, size = column.type.number, column.type.size
     for n in (number, size):
         if not isinstance(n, int) or not 0 <= n < 2**16:
-            raise errors.SchemaError(f"table {table}: column {column.name} has the size {size}")
+            raise errors.SchemaError(
+                f"table {table}: column {shown(column.name)} has the size {shown(size)}"
+            )
     return text(column.name), number, size, bool(values.flag(column.nullable, "nullable"))
 
 
 def _index(table: str, index: Index) -> Tuple[Any, ...]:
     """An index as the library takes it."""
     if not isinstance(index, Index):
-        raise errors.SchemaError(f"table {table}: {index!r} is no mmdb.Index")
+        raise errors.SchemaError(f"table {table}: {shown(index)} is no mmdb.Index")
     ordered, unique = values.flag(index.ordered, "ordered"), values.flag(index.unique, "unique")
     return (text(index.name), *names(index.columns), ordered | unique << 1)
 
@@ -90,7 +96,7 @@ def _number(kind: Any, value: Any) -> int:
     try:
         return int(kind(value))
     except ValueError:
-        raise errors.SchemaError(f"{value!r} is no mmdb.{kind.__name__}") from None
+        raise errors.SchemaError(f"{shown(value)} is no mmdb.{kind.__name__}") from None
 
 
 def restore(source: Any, to: Any, *, stream_dirs: Sequence[Any] = (), **options: int) -> None:
@@ -162,7 +168,7 @@ class Database:
             call("schema_logging", schema, _number(Logging, logging))
             if expire_by is not None:
                 if not isinstance(expire_by, (tuple, list)) or len(expire_by) != 2:
-                    raise errors.SchemaError(f"expire_by is {expire_by!r}: (column, TimeUnit)")
+                    raise errors.SchemaError(f"expire_by is {shown(expire_by)}: (column, TimeUnit)")
                 unit = _number(TimeUnit, expire_by[1])
                 call("schema_expire_by", schema, text(expire_by[0]), unit)
             missing = values.flag(if_missing, "if_missing")
@@ -268,7 +274,7 @@ class Database:
         """As `run`, but gives the ticket instead of waiting."""
         mode = values.flag(lazy, "lazy")
         if not callable(function):
-            raise errors.MisuseError(f"{function!r} is no function of a transaction")
+            raise errors.MisuseError(f"{shown(function)} is no function of a transaction")
         results: List[T] = []
         raised: List[BaseException] = []
         decision = ctypes.c_int(0)
@@ -350,7 +356,7 @@ class Database:
         rows = ctypes.c_uint64()
         value, _ = values.encode(now)
         if value.kind not in (2, 6):
-            raise errors.InvalidValueError(f"{now!r} is no time")
+            raise errors.InvalidValueError(f"{shown(now)} is no time")
         with self._handle.use() as me:
             call("expire", me, value.integer, ctypes.byref(rows))
         return rows.value

@@ -1,6 +1,15 @@
 """Exceptions, one class for each status of the library."""
 
-from typing import Dict, Type
+from typing import Any, Dict, Type
+
+
+def shown(value: Any) -> str:
+    """A value in the words of an exception, whatever it is: Python refuses to write down integers
+    of more than some thousand digits, and what an object says of itself may raise anything."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"a value of type {type(value).__name__}"
 
 
 class Error(Exception):

@@ -5,6 +5,7 @@ from typing import Any, Sequence, Tuple
 
 from . import _library, errors
 from ._library import ColumnInfo, IndexInfo, call
+from .errors import shown
 from .handle import Handle
 from .schema import Column, ColumnType, Index
 
@@ -51,5 +52,6 @@ class Table:
 def pointer_of(table: Table) -> Any:
     """The handle of a table, for a call."""
     if not isinstance(table, Table):
-        raise errors.MisuseError(f"{table!r} is no table; Database.table finds one by its name")
+        words = "is no table; Database.table finds one by its name"
+        raise errors.MisuseError(f"{shown(table)} {words}")
     return table._handle.use()

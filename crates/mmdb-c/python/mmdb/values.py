@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import _library, errors
 from ._library import Assignment, Bound, Value
+from .errors import shown
 from .schema import Column, ColumnType
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
@@ -24,6 +25,8 @@ def _decimal(number: decimal.Decimal) -> Value:
     if not number.is_finite():
         raise errors.InvalidValueError(f"{number} is no decimal number of a column")
     sign, digits, exponent = number.as_tuple()
+    if len(digits) > 19:
+        raise errors.InvalidValueError(f"a number of {len(digits)} digits is too long for a column")
     assert isinstance(exponent, int), "a finite number has an exponent"
     if exponent > 18 or -exponent > 255:
         raise errors.InvalidValueError(f"{number} does not fit a decimal column")
@@ -37,7 +40,7 @@ def _decimal(number: decimal.Decimal) -> Value:
 def flag(value: Any, name: str) -> int:
     """A truth value as the library takes it; anything else is a mistake, such as lazy="no"."""
     if not isinstance(value, bool):
-        raise errors.InvalidValueError(f"{name} is {value!r}, and must be True or False")
+        raise errors.InvalidValueError(f"{name} is {shown(value)}, and must be True or False")
     return int(value)
 
 
@@ -46,7 +49,7 @@ def named(given: Optional[Mapping[str, Any]], columns: Mapping[str, Any]) -> Map
     if given is None:
         return columns
     if not isinstance(given, abc.Mapping):
-        raise errors.InvalidValueError(f"{given!r} is no dict of columns")
+        raise errors.InvalidValueError(f"{shown(given)} is no dict of columns")
     return {**given, **columns}
 
 
@@ -55,7 +58,7 @@ def items(given: Any, name: str) -> List[Any]:
     try:
         return list(given)
     except TypeError:
-        raise errors.InvalidValueError(f"{name} is {given!r}, and must be a list") from None
+        raise errors.InvalidValueError(f"{name} is {shown(given)}, and must be a list") from None
 
 
 def encode(value: Any, kind: Optional[ColumnType] = None) -> Tuple[Value, Any]:
@@ -66,7 +69,10 @@ def encode(value: Any, kind: Optional[ColumnType] = None) -> Tuple[Value, Any]:
         return Value(1, 0, int(value)), None
     if isinstance(value, int):
         if kind == ColumnType.FLOAT64:
-            return Value(4, 0, 0, 0, float(value)), None
+            try:
+                return Value(4, 0, 0, 0, float(value)), None
+            except OverflowError as e:
+                raise errors.InvalidValueError(f"{shown(value)} is no float: {e}") from None
         if kind is not None and kind.number == 13:
             return _decimal(decimal.Decimal(value)), None
         if kind == ColumnType.TIME and -(2**63) <= value < 2**63:
@@ -75,7 +81,7 @@ def encode(value: Any, kind: Optional[ColumnType] = None) -> Tuple[Value, Any]:
             return Value(2, 0, value), None
         if 0 <= value < 2**64:
             return Value(3, 0, 0, value), None
-        raise errors.InvalidValueError(f"{value} has more than 64 bits")
+        raise errors.InvalidValueError(f"{shown(value)} has more than 64 bits")
     if isinstance(value, float):
         return Value(4, 0, 0, 0, value), None
     if isinstance(value, str):
@@ -89,7 +95,7 @@ def encode(value: Any, kind: Optional[ColumnType] = None) -> Tuple[Value, Any]:
         return _decimal(value), None
     if isinstance(value, datetime.datetime):
         if value.tzinfo is None:
-            raise errors.InvalidValueError(f"{value!r} has no time zone")
+            raise errors.InvalidValueError(f"{shown(value)} has no time zone")
         return Value(6, 0, (value - _EPOCH) // _MICROSECOND), None
     raise errors.InvalidValueError(f"{type(value).__name__} is no type of a column")
 
@@ -143,7 +149,7 @@ class Keys:
         try:
             keys = [list(k) if isinstance(k, (tuple, list)) else [k] for k in given]
         except TypeError:
-            raise errors.InvalidValueError(f"{given!r} is no list of keys") from None
+            raise errors.InvalidValueError(f"{shown(given)} is no list of keys") from None
         self.count = len(keys)
         self.columns = len(keys[0]) if keys else 1
         for k in keys:
@@ -171,7 +177,7 @@ def record(columns: Sequence[Column], given: Mapping[str, Any], table: str) -> V
     """A whole row. Columns that are not named are NULL."""
     unknown = set(given) - {c.name for c in columns}
     if unknown:
-        raise errors.NoSuchColumnError(f"table {table}: no column {sorted(unknown)[0]}")
+        raise errors.NoSuchColumnError(f"table {table}: no column {min(map(str, unknown))}")
     return Values([given.get(c.name) for c in columns], [c.type for c in columns])
 
 

@@ -1,7 +1,10 @@
 """What a stranger gives that nobody meant: it is answered by an mmdb.Error, and nothing is lost.
 
 `commit(lazy="yes")` lost the transaction with its locks; threads that shared a cursor read rows that
-were freed; arguments of other types raised whatever ctypes or an attribute raised.
+were freed; arguments of other types raised whatever ctypes or an attribute raised. Integers of some
+thousand digits, which Python does not write down, raised a plain ValueError out of the words of the
+exception that was meant; one too large for a float an OverflowError, names of several types a
+TypeError.
 """
 
 import datetime
@@ -92,6 +95,7 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
         t, db, Column("a", ColumnType.INT64), Column(1, 2), Column("a", None), Index("i", ["id"]),
         Index(None, None), Index("i", 5), Index("i", [1]), ColumnType.INT64, ColumnType("a", "b"),
         mmdb.Locking.PAGE, object(), range(3), iter([1]), 10**30, "a" * 70000, b"a" * 100,
+        10**5000, [10**5000], decimal.Decimal(10**5000), {1: 2, "x": 3},
     ]
     columns = [Column("id", ColumnType.INT64)]
     blobs = db.blobs("blob")
@@ -187,6 +191,18 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
         "ids": lambda o, tx, now: blobs.ids(o),
     }
     db.run(lambda tx: blobs.put(tx, 1, b"0123456789"))
+    numbers = db.create_table(
+        "numbers",
+        [
+            Column("id", ColumnType.INT64),
+            Column("real", ColumnType.FLOAT64, nullable=True),
+            Column("price", ColumnType.decimal(2), nullable=True),
+        ],
+        ["id"],
+    )
+    calls["insert float"] = lambda o, tx, now: tx.insert(numbers, id=1, real=o)
+    calls["insert decimal"] = lambda o, tx, now: tx.insert(numbers, id=1, price=o)
+    odd.append(10**400)
     wrong = []
     for title, called in calls.items():
         for o in odd:
@@ -195,9 +211,9 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
                 called(o, tx, now)
             except mmdb.Error as e:
                 if isinstance(e, (mmdb.InternalError,)) or not str(e):
-                    wrong.append(f"{title} of {o!r:.60}: {type(e).__name__}: {e}")
+                    wrong.append(f"{title} of {mmdb.errors.shown(o):.60}: {type(e).__name__}: {e}")
             except BaseException as e:
-                wrong.append(f"{title} of {o!r:.60}: {type(e).__name__}: {e}")
+                wrong.append(f"{title} of {mmdb.errors.shown(o):.60}: {type(e).__name__}: {e}")
             now.close()
             tx.abort()
     gc.collect()

@@ -224,9 +224,10 @@ impl Index {
         !self.ghosts.is_empty()
     }
 
-    /// Forgets the ghosts that no open snapshot needs. Returns the bytes that this gives back.
-    pub(crate) fn prune_ghosts(&self, open: &Open) -> i64 {
-        self.ghosts.prune(open)
+    /// Forgets the ghosts that no open snapshot needs; see [`Ghosts::prune`]. Returns the bytes that
+    /// this gives back.
+    pub(crate) fn prune_ghosts(&self, open: &Open, since: u64) -> i64 {
+        self.ghosts.prune(open, since)
     }
 
     /// Forgets all ghosts. Returns the bytes that this gives back.

@@ -1,10 +1,10 @@
 //! Where those sleep who wait for a batch.
 
+use super::wakers::wake;
 use crate::cache_line::CacheLine;
 use crate::interruption;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Futex, Mutex};
-use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
 
 /// Cells of a stream. Batches that are this far apart share one; then some of the woken find that
@@ -27,20 +27,6 @@ impl Cells {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Cell> {
         self.0.iter().map(|c| &**c)
-    }
-}
-
-/// Wakes futures, without any lock: a waker may ask for its ticket again at once, or do the next
-/// transaction. A waker is the caller's code and may panic: that is neither the end of the
-/// thread that flushes, on which all later commits rely, nor a reason not to wake the others. The
-/// panic's message has been printed by its hook.
-pub(crate) fn wake(wakers: impl IntoIterator<Item = Waker>) {
-    for waker in wakers {
-        let woken = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        if let Err(payload) = woken {
-            // What was thrown is the caller's too, and dropping it might panic again.
-            std::mem::forget(payload);
-        }
     }
 }
 
@@ -81,6 +67,11 @@ impl Cell {
         woken
     }
 
+    /// Whether anybody may wait here. Who comes later looks for the news, which is out by then.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.sleepers.load(Ordering::SeqCst) || !self.wakers.lock().is_empty()
+    }
+
     /// Sleeps until the next [`Cell::resolve`], or not at all if there is `news`. May return for no
     /// reason.
     pub(crate) fn wait_unless(&self, news: impl FnOnce() -> bool) {
@@ -96,12 +87,14 @@ impl Cell {
 
     /// Has `w` woken by the next [`Cell::resolve`]. False, and nothing done, if there is `news`.
     pub(crate) fn register_unless(&self, news: impl FnOnce() -> bool, w: &Waker) -> bool {
+        // Copied before the lock is taken, and dropped behind it: both are the caller's code.
+        let mut mine = Some(w.clone());
         let mut wakers = self.wakers.lock();
         if news() {
             return false;
         }
         if !wakers.iter().any(|x| x.will_wake(w)) {
-            wakers.push(w.clone());
+            wakers.extend(mine.take());
         }
         true
     }

@@ -8,10 +8,11 @@ pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod stream;
 mod ticket;
+mod wakers;
 
-pub(crate) use cell::wake;
 pub(crate) use ticket::Anchor;
 pub use ticket::Ticket;
+pub(crate) use wakers::{HeldBack, wake};
 
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
@@ -376,11 +377,21 @@ impl Log {
             }
             l.last > h
         });
+        // Who waits for a commit of a batch is woken with the last one of that. It may be behind
+        // one that nobody asks for on another stream.
+        let waits = |l: &&Lagging| self.streams[l.stream].cell(l.batch).has_waiters();
+        let asked = lagging.iter().filter(waits).map(|l| l.last).max();
         drop(lagging);
+        asked.iter().for_each(|&gsn| self.streams.iter().for_each(|s| s.demand(gsn)));
         let last = self.last();
         let mut wakers = Vec::new();
         let threads = done.iter().map(|&(i, b)| self.streams[i].cell(b).wake_threads(&mut wakers)).sum();
         Woken { threads, wakers, last }
+    }
+
+    /// Moves the horizon as far as all streams allow, and wakes who waited for that.
+    pub(crate) fn move_horizon(&self) {
+        wake(self.advance(std::iter::empty()).wakers);
     }
 
     /// Wakes the futures that a flush of stream `i` has let go, on its own thread. Wakers are the
@@ -418,19 +429,11 @@ impl Log {
     /// meanwhile is left to the stream's thread: until that has got a processor more comes in, and
     /// the caller has work of its own.
     pub(crate) fn flush(&self, i: usize) -> Result<bool> {
-        let mut late = Vec::new();
-        let did = self.flush_quietly(i, &mut late)?;
-        wake(late);
-        Ok(did)
-    }
-
-    /// As [`Log::flush`], but the futures that it lets go are woken by the caller.
-    fn flush_quietly(&self, i: usize, late: &mut Vec<Waker>) -> Result<bool> {
         let Some(woken) = self.flush_as(i, self.background)? else { return Ok(false) };
-        late.extend(woken.wakers);
         if self.streams[i].is_urgent() && self.background {
             self.streams[i].kick(false);
         }
+        wake(woken.wakers);
         Ok(true)
     }
 
@@ -492,26 +495,17 @@ impl Log {
 
     /// Makes everything up to the present durable.
     pub(crate) fn flush_all(&self) -> Result<()> {
-        let mut late = Vec::new();
-        let done = self.flush_all_quietly(&mut late);
-        wake(late);
-        done
-    }
-
-    /// As [`Log::flush_all`], for who holds a lock that a waker may want, as one does that drops
-    /// the last handle: he wakes those in `late` when he has given it back, whatever this returns.
-    pub(crate) fn flush_all_quietly(&self, late: &mut Vec<Waker>) -> Result<()> {
         let target = self.last();
         while self.horizon() < target {
             let mut did = false;
             for i in 0..self.streams.len() {
-                did |= self.flush_quietly(i, late)?;
+                did |= self.flush(i)?;
             }
             if !did {
                 self.check()?;
                 if self.horizon() < target {
                     thread::yield_now();
-                    late.extend(self.advance(std::iter::empty()).wakers);
+                    self.move_horizon();
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! A stream: one directory of segments, one buffer, one flush at a time.
 
-use super::Log;
 use super::cell::{Cell, Cells};
 use super::frame::{self, frame_len};
 use super::mark::Mark;
 use super::preparer::Problem;
 use super::segment::{self, BLOCK, Header, Segment};
+use super::{HeldBack, Log};
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::interruption;
@@ -384,6 +384,7 @@ impl Stream {
     /// done.
     fn step(&self, log: &Log, at_most: usize, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
         log.require_own_process()?;
+        let _held = HeldBack::begin();
         let _one = self.maker.lock();
         let step = self.state.lock().next_step(at_most);
         match step {

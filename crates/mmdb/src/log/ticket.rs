@@ -286,16 +286,22 @@ impl Ticket {
                     self.log().streams[self.stream].demand(self.gsn);
                 }
             }
-            let s = &self.log().streams[self.stream];
-            match self.batch.or_else(|| s.batch_of(self.gsn)) {
-                Some(batch) if s.cell(batch).register_unless(|| self.is_decided(), cx.waker()) => {
-                    return Poll::Pending;
-                }
-                Some(_) => {}
-                None => {
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
+            let (log, mut streams) = (self.log(), self.log().streams.iter().enumerate());
+            let place = match self.batch {
+                Some(batch) => Some((self.stream, batch)),
+                // Of a read-only transaction: one of the streams that are behind.
+                None => streams.find_map(|(i, s)| s.batch_of(self.gsn).map(|batch| (i, batch))),
+            };
+            let Some((i, batch)) = place else {
+                // All of it is durable, and who made it so is about to say that.
+                log.move_horizon();
+                continue;
+            };
+            // At a batch that is done, of a stream before another one, nobody would wake it.
+            let is_done = || self.batch.is_none() && !log.streams[i].needs_flush(self.gsn);
+            let news = || self.is_decided() || is_done();
+            if log.streams[i].cell(batch).register_unless(news, cx.waker()) {
+                return Poll::Pending;
             }
         }
     }

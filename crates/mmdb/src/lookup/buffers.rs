@@ -1,7 +1,9 @@
 //! Buffers that a thread's reads use again and again.
 
 use super::batch::Batch;
+use crate::lent::{Reused, Spare};
 use std::cell::Cell;
+use std::thread::LocalKey;
 
 /// What a read of a row by its key writes to.
 #[derive(Debug, Default)]
@@ -15,28 +17,16 @@ pub(crate) struct Buffers {
     pub(crate) batch: Batch,
 }
 
-thread_local!(static SPARE: Cell<Option<Box<Buffers>>> = const { Cell::new(None) });
+thread_local!(static SPARE: Spare<Buffers> = const { Cell::new(None) });
 
-/// The buffers of this thread, which go back when this is dropped. A read within a read has others.
-#[derive(Debug)]
-pub(crate) struct Lease(Option<Box<Buffers>>);
-
-impl Lease {
-    #[inline]
-    pub(crate) fn take() -> Lease {
-        // The thread may be ending, and its buffers be gone.
-        Lease(Some(SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()))
+impl Reused for Buffers {
+    fn spare() -> &'static LocalKey<Spare<Buffers>> {
+        &SPARE
     }
 
     #[inline]
-    pub(crate) fn buffers(&mut self) -> &mut Buffers {
-        self.0.get_or_insert_default()
-    }
-}
-
-impl Drop for Lease {
-    #[inline]
-    fn drop(&mut self) {
-        let _ = SPARE.try_with(|spare| spare.set(self.0.take()));
+    fn clean(&mut self) -> bool {
+        // Whoever writes to one clears it first.
+        true
     }
 }

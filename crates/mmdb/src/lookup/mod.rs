@@ -3,7 +3,7 @@
 mod batch;
 mod buffers;
 
-pub(crate) use buffers::{Buffers, Lease};
+pub(crate) use buffers::Buffers;
 
 use crate::error::Result;
 use crate::index::BATCH;

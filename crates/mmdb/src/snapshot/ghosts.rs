@@ -8,6 +8,7 @@ use super::versions::Open;
 use crate::container::Rid;
 use crate::key::KeyBuf;
 use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -20,7 +21,11 @@ type Map = BTreeMap<(KeyBuf, Rid), u64>;
 
 /// The ghosts of one index: by key and place, with the last snapshot that may need them.
 #[derive(Debug, Default)]
-pub(crate) struct Ghosts(RwLock<Map>);
+pub(crate) struct Ghosts {
+    map: RwLock<Map>,
+    /// The last snapshot for which one was kept.
+    newest: AtomicU64,
+}
 
 fn bytes(key: &KeyBuf) -> i64 {
     ENTRY + KeyBuf::heap(key.as_slice().len())
@@ -36,14 +41,17 @@ impl Ghosts {
     /// that it takes.
     pub(crate) fn keep(&self, key: KeyBuf, rid: Rid, newest: u64) -> i64 {
         let taken = bytes(&key);
-        let before = self.0.write().insert((key, rid), newest);
+        // Before the ghost: who prunes and does not see this has closed its snapshot, so whoever
+        // keeps the ghost finds that out and prunes it.
+        self.newest.fetch_max(newest, Ordering::SeqCst);
+        let before = self.map.write().insert((key, rid), newest);
         // Numbers only fall when a snapshot is closed, and then nobody needs the higher one.
         if before.is_some() { 0 } else { taken }
     }
 
     /// Places that a key led to.
     pub(crate) fn of(&self, key: &[u8], found: &mut Vec<Rid>) {
-        let map = self.0.read();
+        let map = self.map.read();
         if map.is_empty() {
             return;
         }
@@ -80,7 +88,7 @@ impl Ghosts {
         if empty {
             return None;
         }
-        let map = self.0.read();
+        let map = self.map.read();
         let mut all = map.range((from, to));
         let mut left = PIECE;
         loop {
@@ -95,12 +103,12 @@ impl Ghosts {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.read().is_empty()
+        self.map.read().is_empty()
     }
 
     /// Forgets one if no open snapshot can need it. Returns the bytes that this gives back.
     pub(crate) fn prune_one(&self, key: KeyBuf, rid: Rid, open: &Open) -> i64 {
-        let mut map = self.0.write();
+        let mut map = self.map.write();
         let entry = (key, rid);
         match map.get(&entry) {
             Some(&newest) if !is_needed(newest, open) => {
@@ -111,12 +119,16 @@ impl Ghosts {
         }
     }
 
-    /// Forgets what no open snapshot can need. Returns the bytes that this gives back.
-    pub(crate) fn prune(&self, open: &Open) -> i64 {
+    /// Forgets what no open snapshot can need, if one was kept for a snapshot from `since` on. Returns
+    /// the bytes that this gives back.
+    pub(crate) fn prune(&self, open: &Open, since: u64) -> i64 {
+        if self.newest.load(Ordering::SeqCst) < since {
+            return 0;
+        }
         let mut from = Bound::Unbounded;
         let mut given = 0;
         loop {
-            let mut map = self.0.write();
+            let mut map = self.map.write();
             let piece = map.range((from, Bound::Unbounded)).take(PIECE);
             let piece: Vec<_> = piece.map(|(entry, newest)| (entry.clone(), *newest)).collect();
             for (entry, newest) in &piece {
@@ -134,7 +146,7 @@ impl Ghosts {
 
     /// Forgets all of them. Returns the bytes that this gives back.
     pub(crate) fn clear(&self) -> i64 {
-        let map = std::mem::take(&mut *self.0.write());
+        let map = std::mem::take(&mut *self.map.write());
         map.keys().map(|(key, _)| bytes(key)).sum()
     }
 }

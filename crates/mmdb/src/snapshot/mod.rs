@@ -17,9 +17,10 @@ use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::key;
+use crate::lent::Lent;
 use crate::life::Span;
 use crate::log::Ticket;
-use crate::lookup::{Buffers, Lease, in_batches};
+use crate::lookup::{Buffers, in_batches};
 use crate::pause;
 use crate::row::{Row, RowView};
 use crate::table::{Table, TableInner};
@@ -259,8 +260,8 @@ impl<'db> Snapshot<'db> {
     ) -> Result<Option<T>> {
         documented("Snapshot::get_with", || {
             let t = self.table(table)?;
-            let mut lease = Lease::take();
-            let b = lease.buffers();
+            let mut lent = Lent::<Buffers>::take();
+            let b = &mut *lent;
             let is_there = self.read_by_primary_key(t, key, b)?;
             self.stands(t)?;
             Ok(is_there.then(|| read(RowView { bytes: &b.row, layout: &t.layout })))
@@ -323,8 +324,8 @@ impl<'db> Snapshot<'db> {
     ) -> Result<()> {
         documented("Snapshot::get_many_with", || {
             let t = self.table(table)?;
-            let mut lease = Lease::take();
-            let b = lease.buffers();
+            let mut lent = Lent::<Buffers>::take();
+            let b = &mut *lent;
             in_batches(keys, |first, some| {
                 b.batch.warm(t, some, false);
                 for (n, key) in some.iter().enumerate() {

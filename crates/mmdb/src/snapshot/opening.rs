@@ -12,8 +12,8 @@ impl Snapshots {
     /// Forgets what no open snapshot needs.
     fn sweep(&self, engine: &Engine) {
         while self.keeps.swap(false, Ordering::SeqCst) {
-            let (open, closings) = self.open();
-            if self.prune(engine, &open) {
+            let (open, closings, since) = self.begin_pruning();
+            if self.prune(engine, &open, since) {
                 self.keeps.store(true, Ordering::SeqCst);
             }
             let mut state = self.state.lock();
@@ -22,11 +22,15 @@ impl Snapshots {
             if state.closings == closings {
                 return;
             }
+            // What that was closed for may be in the part that this has looked at: whoever prunes
+            // next looks at everything.
+            state.unpruned = Some(0);
         }
     }
 
-    /// Forgets what none of these snapshots needs; whether anything is left.
-    fn prune(&self, engine: &Engine, open: &Open) -> bool {
+    /// Forgets what none of these snapshots needs, of what was kept for those from `since` on, too;
+    /// whether anything is left.
+    fn prune(&self, engine: &Engine, open: &Open, since: u64) -> bool {
         let tables: HashMap<u32, Arc<TableInner>> =
             engine.names.read().values().map(|t| (t.id, t.clone())).collect();
         let changed = std::mem::take(&mut *self.changed.lock());
@@ -35,7 +39,7 @@ impl Snapshots {
             // A table that was dropped has forgotten its versions with its rows.
             let Some(c) = tables.get(&table).and_then(|t| t.containers.get(number)) else { continue };
             let mut versions = c.versions.lock();
-            let given = versions.prune(open);
+            let given = if versions.newest() < since { 0 } else { versions.prune(open) };
             if versions.is_empty() {
                 versions.listed = false;
             } else {
@@ -46,7 +50,7 @@ impl Snapshots {
             self.gauge.add(-given);
         }
         for index in tables.values().flat_map(|t| &t.indexes) {
-            self.gauge.add(-index.prune_ghosts(open));
+            self.gauge.add(-index.prune_ghosts(open, since));
             is_left |= index.has_ghosts();
         }
         is_left

@@ -9,7 +9,8 @@
 //! was closed prunes what it kept: the closing first changes [`Snapshots::newest`] and then looks
 //! whether anything is kept, the commit first says that it has and then reads `newest`. Of those
 //! who close at once, one prunes again if a snapshot that it kept something for was closed since it
-//! began: that one's closer may have found nothing to prune.
+//! began: that one's closer may have found nothing to prune. What was kept before the snapshots that
+//! were closed is left alone: it is for others, which may stay open for long and need much of it.
 //!
 //! Memory is bounded without making a writer wait: above `limit` the oldest snapshot is given up,
 //! and its reads are refused; above twice of it all are.
@@ -42,8 +43,16 @@ pub(super) struct State {
     pub(super) open: BTreeMap<u64, Arc<Fate>>,
     /// How many were taken off the list.
     pub(super) closings: u64,
+    /// The least number that was taken off since somebody last began to prune.
+    pub(super) unpruned: Option<u64>,
     /// Above so many bytes the next snapshot is given up; 0 for the limit itself.
     pub(super) allowance: u64,
+}
+
+impl State {
+    fn listed(&self) -> Open {
+        Open { numbers: self.open.keys().copied().collect(), last: self.last }
+    }
 }
 
 #[derive(Debug)]
@@ -110,10 +119,17 @@ impl Snapshots {
         self.limit
     }
 
-    /// The snapshots that are open, and how many were taken off the list before.
-    pub(super) fn open(&self) -> (Open, u64) {
-        let state = self.state.lock();
-        (Open { numbers: state.open.keys().copied().collect(), last: state.last }, state.closings)
+    /// The snapshots that are open.
+    fn open(&self) -> Open {
+        self.state.lock().listed()
+    }
+
+    /// The snapshots that are open, how many were taken off the list before, and the first number
+    /// for which something may have been kept that nobody needs any more.
+    pub(super) fn begin_pruning(&self) -> (Open, u64, u64) {
+        let mut state = self.state.lock();
+        let (open, since) = (state.listed(), state.unpruned.take().unwrap_or(0));
+        (open, state.closings, if state.open.is_empty() { 0 } else { since })
     }
 
     /// Takes a snapshot off the list, whether it was closed or given up, and states the newest
@@ -121,6 +137,7 @@ impl Snapshots {
     pub(super) fn remove(&self, state: &mut State, number: u64) -> Option<Arc<Fate>> {
         let fate = state.open.remove(&number);
         state.closings += 1;
+        state.unpruned = Some(state.unpruned.map_or(number, |least| least.min(number)));
         let newest = state.open.last_key_value().map_or(0, |(number, _)| *number);
         self.newest.store(newest, Ordering::SeqCst);
         fate
@@ -146,7 +163,7 @@ impl Snapshots {
         self.keeps.store(true, Ordering::SeqCst);
         if self.newest() < newest {
             // Closed meanwhile, and perhaps pruned before this was in the list.
-            taken -= versions.prune(&self.open().0);
+            taken -= versions.prune(&self.open());
         }
         drop(versions);
         self.charge(taken);
@@ -164,7 +181,7 @@ impl Snapshots {
         self.keeps.store(true, Ordering::SeqCst);
         if self.newest() < newest {
             // As above.
-            taken -= index.prune_ghost(key, rid, &self.open().0);
+            taken -= index.prune_ghost(key, rid, &self.open());
         }
         self.charge(taken);
     }

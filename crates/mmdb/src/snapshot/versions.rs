@@ -44,6 +44,8 @@ impl Open {
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     slots: BTreeMap<u16, Vec<Version>>,
+    /// The last snapshot for which a row was kept.
+    newest: u64,
     /// The container is in the list of those that have versions.
     pub(super) listed: bool,
 }
@@ -59,6 +61,7 @@ impl Versions {
         let version = Version { upto: newest, row: row.map(Into::into) };
         let bytes = version.bytes();
         list.push(version);
+        self.newest = self.newest.max(newest);
         assert!(list.is_sorted_by(|a, b| a.upto < b.upto), "versions are kept in order");
         bytes
     }
@@ -73,6 +76,11 @@ impl Versions {
     pub(super) fn shown_to(&self, snapshot: u64) -> impl Iterator<Item = (u16, Option<&[u8]>)> {
         let slots = self.slots.keys().copied();
         slots.filter_map(move |slot| self.at(slot, snapshot).map(|row| (slot, row)))
+    }
+
+    /// The last snapshot for which a row was kept.
+    pub(super) fn newest(&self) -> u64 {
+        self.newest
     }
 
     /// Forgets what no open snapshot sees. Returns the bytes that this gives back.

@@ -6,7 +6,7 @@ use crate::log::Ticket;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Ticket {
     /// Blocks until the commit is durable here and `standbys` standbys have acknowledged it
@@ -37,7 +37,9 @@ impl Ticket {
     }
 
     /// The same for a task: resolves once the commit, lazy or not, is durable here and `standbys`
-    /// standbys have acknowledged it. It has no time limit of its own.
+    /// standbys have acknowledged it. It has no time limit of its own, but ends when the database is
+    /// closed, with [`Error::StandbysMissing`]; the other errors are those of
+    /// [`Ticket::wait_standbys`].
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -56,7 +58,7 @@ impl Ticket {
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     pub fn standbys(self, standbys: usize) -> Confirmation {
-        Confirmation { ticket: self, standbys, number: None }
+        Confirmation { ticket: self, standbys, number: None, began: Instant::now() }
     }
 }
 
@@ -78,6 +80,7 @@ pub struct Confirmation {
     standbys: usize,
     /// Of its waker among those that wait for acknowledgements, once it was one.
     number: Option<u64>,
+    began: Instant,
 }
 
 impl Drop for Confirmation {
@@ -99,15 +102,17 @@ impl Future for Confirmation {
                 other => return other,
             }
         }
-        let Confirmation { ticket, standbys, number } = &mut *self;
+        let Confirmation { ticket, standbys, number, began } = &mut *self;
         let log = ticket.log();
         if !log.tails.register_commit(number, gsn, *standbys, cx.waker()) {
             return Poll::Ready(Ok(gsn));
         }
-        // Registered first: who poisons wakes whoever is registered.
+        // Registered first: who poisons or closes wakes whoever is registered.
         match log.check() {
             Err(Error::Poisoned { .. }) => Poll::Ready(Err(ticket.failed())),
             Err(e) => Poll::Ready(Err(e)),
+            // Nobody can acknowledge anything any more.
+            Ok(()) if log.is_stopping() => Poll::Ready(Err(log.tails.missing(gsn, *standbys, *began))),
             Ok(()) => Poll::Pending,
         }
     }

@@ -66,12 +66,17 @@ pub(crate) fn put_fences(fences: &[Fence], out: &mut Vec<u8>) {
 
 /// At least one, in order.
 pub(crate) fn read_fences(r: &mut Reader<'_>) -> Option<Vec<Fence>> {
-    let count = r.varint().filter(|n| (1..=MAX_FENCES).contains(n))?;
+    let count = r.varint().filter(|&n| n <= MAX_FENCES)?;
     let fences: Vec<Fence> = (0..count).map(|_| Fence::read(r)).collect::<Option<_>>()?;
+    are_sane(&fences).then_some(fences)
+}
+
+/// Whether these can be the fences of a lineage.
+fn are_sane(fences: &[Fence]) -> bool {
     let in_order =
         fences.is_sorted_by(|a, b| a.epoch < b.epoch && a.after <= b.after && a.changes <= b.changes);
     let sane = |fence: &Fence| fence.epoch <= MAX_EPOCH && fence.after <= MAX_GSN && fence.changes <= MAX_GSN;
-    (in_order && fences[0].epoch > 0 && fences.iter().all(sane)).then_some(fences)
+    in_order && fences.first().is_some_and(|first| first.epoch > 0) && fences.iter().all(sane)
 }
 
 /// A change of a table's definition, as it is kept and sent.
@@ -149,6 +154,13 @@ impl Lineage {
         Fence { epoch, after, changes: self.last_change, token: random() }
     }
 
+    /// Forgets epochs of which it has heard, and to whose beginning it has not come: the last commit
+    /// here is `after`. What follows goes on from that, and never was a part of them.
+    pub(crate) fn forget_epochs_behind(&mut self, after: u64) {
+        let changes = self.last_change;
+        self.fences.retain(|fence| fence.after <= after && fence.changes <= changes);
+    }
+
     /// What has become of a copy of it in another directory: of a standby a standby, else a
     /// database with a lineage of its own, for both may go on.
     pub(crate) fn of_copy(&self, id: Identity) -> Lineage {
@@ -221,7 +233,7 @@ impl Lineage {
 
     pub(crate) fn is_sane(&self) -> bool {
         let first = self.last_change.checked_sub(self.changes.len() as u64);
-        !self.fences.is_empty()
+        are_sane(&self.fences)
             && self.last_change <= MAX_GSN
             && first.is_some_and(|first| {
                 (first + 1..).zip(&self.changes).all(|(number, change)| change.number == number)
@@ -267,6 +279,26 @@ mod tests {
         for cut in 0..bytes.len() {
             assert_eq!(Lineage::decode(&mut Reader::new(&bytes[..cut]), format), None, "{cut}");
         }
+    }
+
+    /// A standby that has heard of an epoch, and is behind its beginning, is promoted: what it then
+    /// states has to be in order, or nobody can read it again.
+    #[test]
+    fn epochs_that_a_promotion_forgets_are_those_it_has_not_come_to() {
+        let mut lineage = sample();
+        let (first, second) = (lineage.fences[0], lineage.fences[1]);
+        lineage.forget_epochs_behind(9);
+        assert_eq!(lineage.fences, [first, second], "it has all that came before");
+        lineage.last_change -= 1;
+        lineage.forget_epochs_behind(9);
+        assert_eq!(lineage.fences, [first], "a change that came before is missing");
+        lineage.fences.push(second);
+        lineage.last_change += 1;
+        lineage.forget_epochs_behind(8);
+        lineage.fences.push(lineage.next_fence(5, 8));
+        let mut bytes = Vec::new();
+        lineage.encode(&mut bytes);
+        assert_eq!(Lineage::decode(&mut Reader::new(&bytes), u32::MAX), Some(lineage));
     }
 
     #[test]

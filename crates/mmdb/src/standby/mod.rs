@@ -27,6 +27,7 @@ use crate::checkpoint::CheckpointStats;
 use crate::database::Database;
 use crate::documented::documented;
 use crate::error::{Error, Result};
+use crate::log::HeldBack;
 use crate::options::{LogKind, Options};
 use crate::register::ManifestState;
 use crate::sabotage::has_defect;
@@ -140,6 +141,7 @@ impl Standby {
     pub fn apply(&self, frames: &Frames) -> Result<Position> {
         documented("Standby::apply", || {
             let e = &self.db.0.engine;
+            let _held = HeldBack::begin();
             let mut applier = self.applier.lock();
             e.log.check()?;
             self.admit(frames)?;
@@ -208,6 +210,7 @@ impl Standby {
     /// Makes what `change` does to the lineage durable.
     fn state(&self, change: impl FnOnce(&mut Lineage)) -> Result<()> {
         let e = &self.db.0.engine;
+        let _held = HeldBack::begin();
         let mut admin = e.admin.lock();
         let before = e.stated();
         let mut next = ManifestState::clone(&before);
@@ -353,6 +356,7 @@ impl Standby {
     /// later one; [`Error::Unsupported`] above 2^60; [`Error::Io`], [`Error::Poisoned`].
     pub fn fence(&self, epoch: u64) -> Result<Position> {
         documented("Standby::fence", || {
+            let _held = HeldBack::begin();
             let _alone = self.applier.lock();
             self.require_newer(epoch)?;
             self.db.0.engine.log.flush_all()?;
@@ -408,6 +412,7 @@ impl Standby {
             e.live_tables().iter().for_each(|t| t.collect_free_again());
             let after = e.log.last();
             self.state(|lineage| {
+                lineage.forget_epochs_behind(after);
                 let fence: Fence = lineage.next_fence(epoch, after);
                 lineage.fences.push(fence);
                 (lineage.role, lineage.fenced, lineage.recorded) = (Role::Primary, epoch, true);

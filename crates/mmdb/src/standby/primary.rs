@@ -9,6 +9,7 @@ use crate::database::Database;
 use crate::documented::documented;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::log::HeldBack;
 use crate::register::ManifestState;
 use crate::sabotage::has_defect;
 use std::path::Path;
@@ -82,6 +83,7 @@ impl Database {
             e.require_log("open a tail")?;
             e.heed(from)?;
             if !e.stated().lineage.recorded {
+                let _held = HeldBack::begin();
                 e.record_changes(&mut e.admin.lock())?;
             }
             Tail::open(e.log.clone(), &e.stated().lineage, from)
@@ -203,7 +205,8 @@ impl Engine {
             return Ok(());
         }
         self.log.register.state_last(&self.log, |stated| {
-            (stated.lineage.role, stated.lineage.fenced) = (Role::Deposed, by);
+            // News of several epochs may come in any order.
+            (stated.lineage.role, stated.lineage.fenced) = (Role::Deposed, stated.lineage.fenced.max(by));
         })
     }
 

@@ -208,6 +208,12 @@ impl Tails {
         state.standbys.values().filter(|position| position.gsn >= gsn).count()
     }
 
+    /// The error of who has waited since `began`.
+    pub(crate) fn missing(&self, gsn: u64, wanted: usize, began: Instant) -> Error {
+        let standbys = Self::count_in(&self.state.lock(), gsn);
+        Error::StandbysMissing { gsn, standbys, wanted, wait: began.elapsed() }
+    }
+
     /// Waits until `wanted` standbys have commit `gsn`.
     pub(crate) fn wait(&self, log: &Log, gsn: u64, wanted: usize, at_most: Duration) -> Result<()> {
         let began = Instant::now();

@@ -352,6 +352,11 @@ pub(crate) fn has_passed(since: Instant, time: Duration) -> bool {
     explored() || since.elapsed() >= time
 }
 
+/// Whether what runs has the storage of its thread for itself.
+pub(crate) fn has_own_storage() -> bool {
+    !explored()
+}
+
 /// A stand-in for the processor: the thread's number.
 pub(crate) fn processor() -> usize {
     thread_number()

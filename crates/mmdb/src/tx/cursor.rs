@@ -373,7 +373,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
                     }
                     Err(e) => {
                         self.failed = true;
-                        return Err(e);
+                        return Err(self.tx.noticed(&self.table, e));
                     }
                 }
             }

@@ -91,6 +91,14 @@ impl Transaction<'_> {
         error
     }
 
+    /// The error of a read. Without locks a row may have columns of a definition that took the
+    /// place of this transaction's since it looked: then it is to be run again.
+    #[cold]
+    pub(super) fn noticed(&mut self, t: &TableInner, error: Error) -> Error {
+        let is_new = matches!(error, Error::Conflict { .. }) && self.refusal.is_none();
+        if is_new { self.outdated(t) } else { error }
+    }
+
     /// Refuses what was just read of a table without locking that is not what it was: rows, or the
     /// entries of an index, may have been given back, and then what is missing is no answer. Who
     /// locks a table keeps it as it is.

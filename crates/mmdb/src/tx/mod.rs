@@ -16,9 +16,10 @@ use crate::documented::documented;
 use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::key;
+use crate::lent::Lent;
 use crate::lock::{LockFailure, Mode};
 use crate::log::Ticket;
-use crate::lookup::{Lease, in_batches};
+use crate::lookup::{Buffers, in_batches};
 use crate::memory::SMALL;
 use crate::options::Durability;
 use crate::row::{Row, RowView, values_text};
@@ -29,7 +30,7 @@ use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
 use crate::tables::Tables;
 use crate::value::Value;
-use scratch::Lent;
+use scratch::Scratch;
 use std::ops::Range;
 use std::sync::Arc;
 use write_set::{Change, Write};
@@ -58,7 +59,7 @@ pub struct Transaction<'db> {
     stripe: usize,
     /// Chooses the log's stream.
     lane: usize,
-    s: Lent,
+    s: Lent<Scratch>,
     open: bool,
     /// The lock that was refused, if one was: then this transaction can only end.
     refusal: Option<Box<Refusal>>,
@@ -143,12 +144,14 @@ impl Drop for Transaction<'_> {
 
 impl<'db> Transaction<'db> {
     pub(crate) fn new(db: &'db Engine, age: u64, stripe: usize, lane: usize) -> Self {
+        let s = Lent::<Scratch>::take();
+        assert!(s.is_clean(), "a transaction begins with nothing");
         Transaction {
             db,
             age,
             stripe,
             lane,
-            s: Lent::take(),
+            s,
             open: true,
             refusal: None,
             charged: 0,
@@ -351,10 +354,16 @@ impl<'db> Transaction<'db> {
             Found::Own(i) => Ok(Some(self.s.writes[i].after.clone())),
             Found::There(rid) => {
                 let start = self.s.arena.len();
-                let there = t.read(rid, &mut self.s.arena)?;
+                let there = self.read_place(t, rid)?;
                 Ok(there.map(|_| start..self.s.arena.len()))
             }
         }
+    }
+
+    /// Appends what is at a place to the arena.
+    #[inline]
+    fn read_place(&mut self, t: &TableInner, rid: Rid) -> Result<Option<u64>> {
+        t.read(rid, &mut self.s.arena).map_err(|e| self.noticed(t, e))
     }
 
     fn row(&self, t: &TableInner, r: Range<usize>) -> Row {
@@ -490,11 +499,11 @@ impl<'db> Transaction<'db> {
         mut read: impl FnMut(usize, Option<RowView<'_>>),
     ) -> Result<()> {
         documented("Transaction::get_many_with", || {
-            let mut lease = Lease::take();
+            let mut lent = Lent::<Buffers>::take();
             in_batches(keys, |first, some| {
                 let t = self.table(table)?;
                 // What others change before its lock is taken is looked up again behind that.
-                lease.buffers().batch.warm(t, some, true);
+                lent.batch.warm(t, some, true);
                 for (n, key) in some.iter().enumerate() {
                     let found = self.get_with(table, key.as_ref(), |row| read(first + n, Some(row)))?;
                     if found.is_none() {
@@ -562,7 +571,7 @@ impl<'db> Transaction<'db> {
                         Some(n) => n,
                         None => {
                             let start = self.s.arena.len();
-                            if t.read(rid, &mut self.s.arena)?.is_none() {
+                            if self.read_place(t, rid)?.is_none() {
                                 continue;
                             }
                             let mut pk = Vec::new();
@@ -578,7 +587,7 @@ impl<'db> Transaction<'db> {
             let mut rows = Vec::new();
             for rid in rids {
                 let start = self.s.arena.len();
-                if t.read(rid, &mut self.s.arena)?.is_some() {
+                if self.read_place(t, rid)?.is_some() {
                     let mut again = Vec::new();
                     t.layout.row_key(&self.s.arena[start..], &t.indexes[ix].def.columns, &mut again);
                     if again == k {
@@ -869,8 +878,11 @@ impl<'db> Transaction<'db> {
     /// in index `ix`. Without locks an index may lead to a place from which the row has just gone.
     fn is_anothers(&self, t: &TableInner, ix: usize, rid: Rid, row: Range<usize>) -> Result<bool> {
         let mut there = Vec::new();
-        if t.read(rid, &mut there)?.is_none() {
-            return Ok(false);
+        match t.read(rid, &mut there) {
+            Ok(Some(_)) => {}
+            // In columns of another definition: the commit tells that, too.
+            Ok(None) | Err(Error::Conflict { .. }) => return Ok(false),
+            Err(e) => return Err(e),
         }
         let same = |ix: usize| {
             let (mut its, mut mine) = (Vec::new(), Vec::new());

@@ -2,11 +2,12 @@
 
 use super::range_read::{Claim, RangeRead};
 use super::write_set::WriteSet;
+use crate::lent::{Reused, Spare};
 use crate::life::Span;
 use crate::lock::Mode;
 use crate::memory::SMALL;
 use std::cell::Cell;
-use std::ops::{Deref, DerefMut};
+use std::thread::LocalKey;
 
 /// What a transaction writes to while it goes on.
 #[derive(Default)]
@@ -33,6 +34,12 @@ impl Scratch {
         (self.arena.capacity() + self.body.capacity() + locks) as u64 + self.writes.bytes()
     }
 
+    /// Whether nothing is left of the transaction before.
+    #[inline]
+    pub(super) fn is_clean(&self) -> bool {
+        self.locks.is_empty() && self.intents.is_empty() && self.spans.is_empty() && self.writes.len() == 0
+    }
+
     /// Does something with the writes, which is shown their rows.
     #[inline]
     pub(super) fn with_rows<T>(&mut self, f: impl FnOnce(&mut WriteSet, &[u8]) -> T) -> T {
@@ -40,64 +47,29 @@ impl Scratch {
     }
 }
 
-thread_local!(static SPARE: Cell<Option<Box<Scratch>>> = const { Cell::new(None) });
+thread_local!(static SPARE: Spare<Scratch> = const { Cell::new(None) });
 
-/// The buffers of this thread, which go back when this is dropped. Another transaction that is open
-/// on the thread has others.
-pub(super) struct Lent(Option<Box<Scratch>>);
+impl Reused for Scratch {
+    fn spare() -> &'static LocalKey<Spare<Scratch>> {
+        &SPARE
+    }
 
-impl Lent {
-    #[inline]
-    pub(super) fn take() -> Lent {
-        // The thread may be ending, and its buffers be gone.
-        let s = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+    fn clean(&mut self) -> bool {
         assert!(
-            s.locks.is_empty() && s.intents.is_empty() && s.spans.is_empty() && s.writes.len() == 0,
-            "a transaction begins with nothing"
-        );
-        Lent(Some(s))
-    }
-}
-
-impl Deref for Lent {
-    type Target = Scratch;
-    #[inline]
-    fn deref(&self) -> &Scratch {
-        match &self.0 {
-            Some(s) => s,
-            None => unreachable!("they are there until this is dropped"),
-        }
-    }
-}
-
-impl DerefMut for Lent {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Scratch {
-        match &mut self.0 {
-            Some(s) => s,
-            None => unreachable!("they are there until this is dropped"),
-        }
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        let Some(mut s) = self.0.take() else { return };
-        assert!(
-            (s.locks.is_empty() && s.intents.is_empty() && s.claims.is_empty() && s.reads.is_empty())
+            (self.locks.is_empty()
+                && self.intents.is_empty()
+                && self.claims.is_empty()
+                && self.reads.is_empty())
                 || std::thread::panicking(),
             "a transaction that ends has given its locks back"
         );
-        s.arena.clear();
-        s.intents.clear();
-        s.reads.clear();
-        s.claims.clear();
-        s.spans.clear();
-        s.writes.clear();
+        self.arena.clear();
+        self.intents.clear();
+        self.reads.clear();
+        self.claims.clear();
+        self.spans.clear();
+        self.writes.clear();
         // One large transaction must not keep its memory for good.
-        if s.bytes() <= 4 * SMALL {
-            // The thread may be ending; then the buffers go with it.
-            let _ = SPARE.try_with(|spare| spare.set(Some(s)));
-        }
+        self.bytes() <= 4 * SMALL
     }
 }
