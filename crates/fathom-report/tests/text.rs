@@ -173,7 +173,11 @@ fn runs_under_other_conditions_are_named_by_what_differed() {
     assert!(hot.contains(&said), "{said}");
     for bits in [0x50005, 0x10000] {
         let board = page(&|number| MachineState {
-            throttled: Some(if number < 3 { 0 } else { bits & (0xffff_0000 | u64::from(number == 3) * 0xf) }),
+            throttled: Some(if number < 3 {
+                0
+            } else {
+                bits & (0xffff_0000 | (u64::from(number == 3) * 0xf))
+            }),
             ..MachineState::default()
         });
         let said = format!("voltage too low, in run 3 of {total} and not in others");

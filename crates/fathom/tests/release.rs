@@ -269,7 +269,7 @@ fn a_kernel_of_another_recipe_is_not_packed_and_that_is_said() {
         let kernels = listed.lines().filter_map(|line| line.strip_suffix("/linux"));
         kernels.filter_map(|line| line.rsplit('/').next()).map(str::to_owned).collect()
     };
-    assert_eq!(packed("both"), [own.clone()]);
+    assert_eq!(packed("both"), std::slice::from_ref(&own));
     std::fs::remove_dir_all(place.path().join("guest-kernel").join(&own)).unwrap();
     assert_eq!(packed("other"), Vec::<String>::new());
 }

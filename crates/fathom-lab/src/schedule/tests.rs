@@ -107,11 +107,11 @@ impl World for Asked {
         self.lab.now_ms()
     }
 
-    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, String> {
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure> {
         self.lab.up(spec, label)
     }
 
-    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+    fn floor_ns(&mut self) -> Result<Option<u64>, StackFailure> {
         self.lab.floor_ns()
     }
 
@@ -134,9 +134,9 @@ impl World for Asked {
         Ok(Vec::new())
     }
 
-    fn condition(&mut self) -> Vec<String> {
+    fn condition(&mut self) -> (MachineState, Vec<Warning>) {
         self.questions.push("condition");
-        Vec::new()
+        self.lab.condition()
     }
 
     fn down(&mut self) -> Result<(), String> {

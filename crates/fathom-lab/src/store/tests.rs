@@ -719,7 +719,8 @@ fn runs_of_a_cell_that_are_not_of_the_same_thing_are_told() {
     assert_eq!(told(|_| ()), None);
     // What only the later one tells may be the same.
     assert_eq!(told(|row| drop(row.parameters.insert("new".into(), 1.into()))), None);
-    let changes: [(fn(&mut RunRow), &str); 3] = [
+    type Change = fn(&mut RunRow);
+    let changes: [(Change, &str); 3] = [
         (|row| row.engine.as_mut().unwrap().version = "3.55.0".into(), "sqlite 3.54.1 and sqlite 3.55.0"),
         (|row| row.engine.as_mut().unwrap().build.clear(), "two builds of sqlite 3.54.1"),
         (|row| drop(row.parameters.insert("transactions".into(), 11.into())), "transactions 10 and 11"),

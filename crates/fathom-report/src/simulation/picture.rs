@@ -36,6 +36,9 @@ const HEADS: [&str; 11] = [
     "read",
 ];
 
+/// The settings that are fastest on a device, and whether they are [`NEAR`] each other.
+type Fastest = (Vec<String>, bool);
+
 impl Simulation {
     /// Ranked bars with direct labels, as a file.
     #[must_use]
@@ -146,7 +149,7 @@ impl Simulation {
         let most = rows.iter().map(|row| row.durability).max().flatten();
         let kept: Vec<&Row> = rows.into_iter().filter(|row| row.durability == most).collect();
         let devices = distinct(kept.iter().map(|row| row.device.clone()));
-        let mut sentences: Vec<((Vec<String>, bool), Vec<&Row>)> = Vec::new();
+        let mut sentences: Vec<(Fastest, Vec<&Row>)> = Vec::new();
         for device in &devices {
             let own = || kept.iter().filter(|row| row.device == *device).copied();
             let Some(best) = own().max_by(|a, b| a.rate.mid.total_cmp(&b.rate.mid)) else { continue };

@@ -133,7 +133,7 @@ mod tests {
             vec![vec![entry(1, 0), entry(2, 1), entry(2, 2)], vec![entry(9, 0), entry(9, 1), entry(8, 2)]];
         let double = |index, slot| Double { index, kept: Rid::new(0, slot) };
         let want = BTreeMap::from([(Rid::new(0, 1), double(1, 0))]);
-        assert_eq!(choose(&[0, 1], &[one.clone()]), want);
+        assert_eq!(choose(&[0, 1], std::slice::from_ref(&one)), want);
         // Whoever has collected them, and with an index between that is not unique.
         let part = |slot: usize| -> Entries {
             vec![vec![one[0][slot].clone()], vec![entry(7, slot as u16)], vec![one[1][slot].clone()]]
