@@ -270,19 +270,6 @@ mod tests {
         assert_eq!(db.stats().tables[0].rows, 20_000);
     }
 
-    /// It was told that its rows are logged, which they are not.
-    #[test]
-    fn a_table_that_is_checkpointed_is_refused_for_what_it_is() {
-        let (db, _) = numbers();
-        let schema = Schema::new("c").column("id", ColumnType::Int64).primary_key(&["id"]);
-        let t = db.create_table(schema.logging(Logging::Checkpointed)).unwrap();
-        let refused = db.fill(&t).unwrap_err();
-        assert!(
-            matches!(&refused, Error::Operation { reason, .. } if reason.contains("volatile")),
-            "{refused}"
-        );
-    }
-
     #[test]
     fn nobody_uses_a_table_that_is_being_filled() {
         let (db, t) = numbers();

@@ -76,7 +76,8 @@ fn all_axes_of_mmdb_can_be_switched() {
     assert_eq!(kept.phases.len(), 3);
 }
 
-/// On the modelled log disk of P5, 20 MB/s, the disk wrote 201 MiB for each store of 6,000 messages,
+/// On the modelled log disk of P5, 20 MB/s, the disk wrote 201 MiB for each store of 6,000
+/// messages,
 /// 192 of them segments that were filled with zeros, most of it while messages were timed; and no
 /// experiment could choose smaller ones.
 #[test]

@@ -3,9 +3,9 @@
 //! lock is held that any of that wants.
 //!
 //! Flushes and failures, which let futures go, also come where locks are held: of who changes a
-//! table's definition, takes a checkpoint, replaces the manifest or applies frames. Who takes such a
-//! lock first begins to hold back ([`HeldBack`]), so that what is to be woken meanwhile is woken by
-//! this thread once the lock is free again.
+//! table's definition, takes a checkpoint, replaces the manifest or applies frames. Who takes such
+//! a lock first begins to hold back ([`HeldBack`]), so that what is to be woken meanwhile is woken
+//! by this thread once the lock is free again.
 
 use crate::sync;
 use std::cell::RefCell;

@@ -9,8 +9,9 @@
 //! was closed prunes what it kept: the closing first changes [`Snapshots::newest`] and then looks
 //! whether anything is kept, the commit first says that it has and then reads `newest`. Of those
 //! who close at once, one prunes again if a snapshot that it kept something for was closed since it
-//! began: that one's closer may have found nothing to prune. What was kept before the snapshots that
-//! were closed is left alone: it is for others, which may stay open for long and need much of it.
+//! began: that one's closer may have found nothing to prune. What was kept before the snapshots
+//! that were closed is left alone: it is for others, which may stay open for long and need much of
+//! it.
 //!
 //! Memory is bounded without making a writer wait: above `limit` the oldest snapshot is given up,
 //! and its reads are refused; above twice of it all are.

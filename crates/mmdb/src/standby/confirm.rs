@@ -37,8 +37,8 @@ impl Ticket {
     }
 
     /// The same for a task: resolves once the commit, lazy or not, is durable here and `standbys`
-    /// standbys have acknowledged it. It has no time limit of its own, but ends when the database is
-    /// closed, with [`Error::StandbysMissing`]; the other errors are those of
+    /// standbys have acknowledged it. It has no time limit of its own, but ends when the database
+    /// is closed, with [`Error::StandbysMissing`]; the other errors are those of
     /// [`Ticket::wait_standbys`].
     ///
     /// ```

@@ -154,8 +154,8 @@ impl Lineage {
         Fence { epoch, after, changes: self.last_change, token: random() }
     }
 
-    /// Forgets epochs of which it has heard, and to whose beginning it has not come: the last commit
-    /// here is `after`. What follows goes on from that, and never was a part of them.
+    /// Forgets epochs of which it has heard, and to whose beginning it has not come: the last
+    /// commit here is `after`. What follows goes on from that, and never was a part of them.
     pub(crate) fn forget_epochs_behind(&mut self, after: u64) {
         let changes = self.last_change;
         self.fences.retain(|fence| fence.after <= after && fence.changes <= changes);
