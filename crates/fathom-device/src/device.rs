@@ -83,11 +83,12 @@ impl Device {
         log: Option<OperationLog>,
         answers: Answers,
     ) -> Device {
+        let (began, began_ns) = fathom_ground::system::moment();
         Device {
             image,
             bytes,
-            began: Instant::now(),
-            began_ns: fathom_ground::system::now_ns(),
+            began,
+            began_ns,
             waiting: ThreadWait::default(),
             state: Mutex::new(State { timeline, faults, log, tally: Tally::default(), served: None }),
             answers,
