@@ -63,6 +63,12 @@ pub fn moment() -> (std::time::Instant, u64) {
     (closest.1, closest.2)
 }
 
+/// Whether an error says that a disk is full, or a quota used up.
+#[must_use]
+pub fn is_full_disk(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
 /// Whether this process may make files in a directory.
 ///
 /// # Errors

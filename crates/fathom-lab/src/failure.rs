@@ -1,7 +1,6 @@
 //! What kind of thing made a run fail: whether it says anything of the settings.
 
-use std::io::ErrorKind;
-
+use fathom_ground::system::is_full_disk;
 use fathom_workload::engine::EngineError;
 use fathom_workload::workload::WorkloadError;
 use serde::{Deserialize, Serialize};
@@ -81,16 +80,16 @@ impl From<&WorkloadError> for FailureKind {
             WorkloadError::Parameter { .. } | WorkloadError::Unknown { .. } => FailureKind::Asked,
             WorkloadError::Engine(error) => error.into(),
             WorkloadError::Verification(_) => FailureKind::Differs,
-            WorkloadError::Io { source, .. } => match source.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FailureKind::Full,
-                _ => FailureKind::Storage,
-            },
+            WorkloadError::Io { source, .. } if is_full_disk(source) => FailureKind::Full,
+            WorkloadError::Io { .. } => FailureKind::Storage,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use super::*;
 
     #[test]

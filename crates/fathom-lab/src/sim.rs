@@ -26,9 +26,9 @@ use serde_json::Value as Json;
 
 use crate::event::{Event, WorkerRequest};
 use crate::machine_state::MachineState;
-use crate::plan::PlannedCell;
+use crate::plan::{Plan, PlannedCell};
 use crate::schedule::{MachineLoad, MountedStack, StackFailure, WorkError, World};
-use crate::store::Warning;
+use crate::store::{ExperimentRow, Warning};
 use fathom_random::{Random, derive_seed};
 
 /// What a simulated workload asks of clock and device.
@@ -223,6 +223,24 @@ fn transact(params: &Params, medium: &mut dyn Medium, sink: &mut dyn Sink) {
         critical_path: None,
     });
     sink.verified(format!("transactions {count}"));
+}
+
+/// What a results file says of a simulated experiment.
+#[must_use]
+pub fn experiment_row(plan: &Plan) -> ExperimentRow {
+    ExperimentRow {
+        name: plan.experiment.clone(),
+        title: String::new(),
+        source: String::new(),
+        source_name: String::new(),
+        command: String::new(),
+        seed: plan.seed,
+        repeats: plan.repeats,
+        quick: plan.quick,
+        fathom_version: "0".into(),
+        started_ms: 0,
+        finished_ms: None,
+    }
 }
 
 /// The simulated world: plans run on it as on a machine, in no time.

@@ -12,8 +12,8 @@ use fathom_lab::plan::{Machine, Needs, Plan, PlannedRun};
 use fathom_lab::schedule::{
     EarlyEnd, Ending, Limits, Progress, StackFailure, Summary, WorkError, World, carry_out,
 };
-use fathom_lab::sim::{KIND, Noise, VirtualLab};
-use fathom_lab::store::{ExperimentRow, Results, RunStatus, Writer};
+use fathom_lab::sim::{KIND, Noise, VirtualLab, experiment_row};
+use fathom_lab::store::{Results, RunStatus, Writer};
 use fathom_stack::Capability;
 use fathom_workload::spec::EngineSpec;
 use proptest::prelude::*;
@@ -199,20 +199,7 @@ struct Bench {
 fn bench(plan: Plan) -> (Bench, Writer) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results.db");
-    let row = ExperimentRow {
-        name: plan.experiment.clone(),
-        title: String::new(),
-        source: String::new(),
-        source_name: String::new(),
-        command: String::new(),
-        seed: plan.seed,
-        repeats: plan.repeats,
-        quick: plan.quick,
-        fathom_version: "0".into(),
-        started_ms: 0,
-        finished_ms: None,
-    };
-    let writer = Writer::create(&path, &row, &Default::default(), &plan.rows()).unwrap();
+    let writer = Writer::create(&path, &experiment_row(&plan), &Default::default(), &plan.rows()).unwrap();
     (Bench { _directory: directory, path, plan }, writer)
 }
 

@@ -32,15 +32,15 @@ pub use ground::watchdog::{STOOD_STILL, Watchdog};
 pub use instruments::ageing::{Ageing, AgeingReport};
 pub use instruments::cold::{ColdMethod, cold};
 pub use instruments::environment::{directory_environment, environment};
-pub use instruments::floor::{FLOOR_WRITE_BYTES, FloorError, FloorFailure, FloorProbe, floor_probe};
+pub use instruments::floor::{FLOOR_WRITE_BYTES, FloorError, FloorProbe, floor_probe};
 pub use instruments::noise::{Noise, NoiseMeter, load_warning};
 pub use spec::{
     Availability, Capability, FileSystem, Machine, Place, Problem, STACK_KEYS, StackRecord, StackSpec,
     available_filesystems, filesystem_in, filesystems_in_guest,
 };
 pub use stacks::{
-    Leftover, Report, SMALLER_IMAGE, Stack, StackError, Stacks, companions, doctor, down_all, free_bytes,
-    guard, is_state_writable, keeper, leftovers, named_stack, packages, sqlcipher_library, sweep,
+    Leftover, Report, SMALLER_IMAGE, Stack, StackError, StackFailure, Stacks, companions, doctor, down_all,
+    free_bytes, guard, is_state_writable, keeper, leftovers, named_stack, packages, sqlcipher_library, sweep,
     trusted_state,
 };
 

@@ -1,6 +1,9 @@
 //! Backups while commits go on, at the worst moment.
 #![allow(clippy::unwrap_used)]
 
+mod handing_on;
+
+use handing_on::hand_on;
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 use mmdb::{ColumnType, Database, Error, Logging, Options, Sabotage, Schema, Table, Value};
 use std::io;
@@ -86,27 +89,13 @@ impl Medium for Meanwhile {
         }
         Ok(file)
     }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.disk.sync_dir(dir)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock(path)
     }
     fn resolve(&self, path: &Path) -> PathBuf {
         self.disk.resolve(path)
     }
+    hand_on!(disk);
 }
 
 fn put(db: &Database, t: &Table, ids: std::ops::Range<i64>) {

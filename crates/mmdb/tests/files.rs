@@ -6,6 +6,9 @@
 //! nothing had happened to any file. The mend: what was not begun is done later, as on a full disk.
 #![allow(clippy::unwrap_used)]
 
+mod handing_on;
+
+use handing_on::hand_on;
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 use mmdb::{ColumnType, Database, Durability, Error, Options, Schema};
 use std::io;
@@ -36,25 +39,11 @@ impl Medium for Descriptors {
         self.take()?;
         self.disk.create(path)
     }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.take()?;
         self.disk.sync_dir(dir)
     }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock(path)
-    }
+    hand_on!(disk);
 }
 
 #[test]

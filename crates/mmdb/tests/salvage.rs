@@ -1,6 +1,9 @@
 //! Salvage of what a disk cannot read, or has not any more.
 #![allow(clippy::unwrap_used)]
 
+mod handing_on;
+
+use handing_on::hand_on;
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 use mmdb::{ColumnType, Database, Error, Options, Schema, read_log, salvage};
 use std::io;
@@ -32,24 +35,10 @@ impl Medium for BadBlock {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
         self.0.create(path)
     }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.create_dir(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.remove(path)
-    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.0.sync_dir(dir)
     }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.0.list(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.0.lock(path)
-    }
+    hand_on!(0);
 }
 
 impl MediumFile for BadFile {

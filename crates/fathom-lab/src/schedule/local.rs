@@ -21,7 +21,7 @@ use fathom_ground::program::executable;
 use fathom_ground::system::now_ns;
 use fathom_probe::Watch;
 use fathom_stack::blocks::{BlockTrace, TraceError};
-use fathom_stack::{Capability, FloorFailure, Stack, StackSpec, Stacks};
+use fathom_stack::{Capability, Stack, StackSpec, Stacks};
 use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
 use fathom_workload::sample::WarningKind;
@@ -165,10 +165,7 @@ impl World for Local {
         }
         // What is made when the user stops is not waited for at the pace of its device.
         let stacks = Stacks::here().with_stop(self.interrupt.flag());
-        let stack = stacks.up(&spec, label).map_err(|error| StackFailure {
-            problem: error.to_string(),
-            is_full_disk: error.is_full_disk(),
-        })?;
+        let stack = stacks.up(&spec, label)?;
         let mounted = MountedStack { directory: stack.path().to_path_buf(), record: stack.record() };
         self.stack = Some(stack);
         Ok(mounted)
@@ -180,8 +177,7 @@ impl World for Local {
         if stack.is_for_recordings() {
             return Ok(None);
         }
-        let failed = |FloorFailure { problem, is_full_disk }| StackFailure { problem, is_full_disk };
-        Ok(Some(stack.floor(FLOOR_WRITES).map_err(failed)?.median_ns))
+        Ok(Some(stack.floor(FLOOR_WRITES)?.median_ns))
     }
 
     fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize> {

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
+pub use fathom_stack::StackFailure;
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
 
@@ -174,21 +175,6 @@ pub struct MountedStack {
     pub directory: PathBuf,
     /// What was made.
     pub record: StackRecord,
-}
-
-/// Why there is no stack, or why its floor is not known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StackFailure {
-    /// In words, with what to do.
-    pub problem: String,
-    /// Whether there was no space left: where it was to be made, or on it. Or a quota was used up.
-    pub is_full_disk: bool,
-}
-
-impl From<String> for StackFailure {
-    fn from(problem: String) -> StackFailure {
-        StackFailure { problem, is_full_disk: false }
-    }
 }
 
 /// Why a worker brought no result.

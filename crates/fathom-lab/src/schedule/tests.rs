@@ -4,8 +4,8 @@ use super::*;
 use crate::analysis::Analysis;
 use crate::experiment::{Experiment, Selection, Vocabulary};
 use crate::plan::Machine;
-use crate::sim::{KIND, Noise, VirtualLab};
-use crate::store::{ExperimentRow, Results};
+use crate::sim::{KIND, Noise, VirtualLab, experiment_row};
+use crate::store::Results;
 
 /// Two cells, at most twelve runs of each.
 fn plan() -> Plan {
@@ -32,20 +32,7 @@ fn a_failed_run_that_is_made_again_takes_no_later_block_away() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("results.db");
     let plan = plan();
-    let row = ExperimentRow {
-        name: plan.experiment.clone(),
-        title: String::new(),
-        source: String::new(),
-        source_name: String::new(),
-        command: String::new(),
-        seed: plan.seed,
-        repeats: plan.repeats,
-        quick: plan.quick,
-        fathom_version: "0".into(),
-        started_ms: 0,
-        finished_ms: None,
-    };
-    let mut writer = Writer::create(&path, &row, &BTreeMap::new(), &plan.rows()).unwrap();
+    let mut writer = Writer::create(&path, &experiment_row(&plan), &BTreeMap::new(), &plan.rows()).unwrap();
     let mut lab = VirtualLab::new(1, Noise::default());
     lab.breaks.insert(2, WorkError::Failed("the worker was killed".into()));
     lab.stop_before = Some(12);

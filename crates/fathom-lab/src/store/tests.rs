@@ -751,6 +751,23 @@ fn a_full_disk_of_earlier_results_is_told_from_one_that_failed() {
     }
 }
 
+/// Gives a file that was altered the checksums of what is in it, as the version that had it so did.
+fn seal(db: rusqlite::Connection) {
+    for run in [1, 2] {
+        super::checksum::store_run(&db, run).unwrap();
+    }
+    super::checksum::store_head(&db).unwrap();
+}
+
+/// The excerpt of results, read again.
+fn excerpt(place: &Place, results: &Results) -> Results {
+    let mut excerpt = Vec::new();
+    results.excerpt(&mut excerpt).unwrap();
+    let file = place.file.with_extension("zst");
+    std::fs::write(&file, excerpt).unwrap();
+    Results::load(&file).unwrap()
+}
+
 /// Version 12 had all but the state of the machine: its runs know nothing of that, also in its
 /// excerpt, and nothing is wrong with them.
 #[test]
@@ -761,18 +778,10 @@ fn results_of_version_12_are_read_without_the_state_of_the_machine() {
     db.execute_batch("ALTER TABLE run DROP COLUMN conditions; PRAGMA user_version = 12").unwrap();
     let altered = Results::load(&place.file).unwrap_err();
     assert!(matches!(altered, StoreError::Altered { .. }), "{altered}");
-    for run in [1, 2] {
-        super::checksum::store_run(&db, run).unwrap();
-    }
-    super::checksum::store_head(&db).unwrap();
-    drop(db);
+    seal(db);
     let results = Results::load(&place.file).unwrap();
     assert!(results.runs.iter().all(|run| !run.conditions.is_known()));
-    let mut excerpt = Vec::new();
-    results.excerpt(&mut excerpt).unwrap();
-    let file = place.file.with_extension("zst");
-    std::fs::write(&file, excerpt).unwrap();
-    let small = Results::load(&file).unwrap();
+    let small = excerpt(&place, &results);
     assert_eq!((small.version, small.runs.len()), (VERSION, 2));
     assert!(small.runs.iter().all(|run| !run.conditions.is_known()));
     let error = Writer::resume(results).unwrap_err();
@@ -792,11 +801,7 @@ fn results_of_version_11_are_read_with_kinds_by_their_words() {
          UPDATE warning SET text = 'caches were not cold: no' WHERE run = 1; PRAGMA user_version = 11",
     )
     .unwrap();
-    for run in [1, 2] {
-        super::checksum::store_run(&db, run).unwrap();
-    }
-    super::checksum::store_head(&db).unwrap();
-    drop(db);
+    seal(db);
     let check = |results: &Results| {
         let warning = &results.warnings[1];
         assert_eq!((warning.run, warning.kind), (Some(1), WarningKind::WarmCaches));
@@ -805,11 +810,7 @@ fn results_of_version_11_are_read_with_kinds_by_their_words() {
     };
     let results = Results::load(&place.file).unwrap();
     check(&results);
-    let mut excerpt = Vec::new();
-    results.excerpt(&mut excerpt).unwrap();
-    let file = place.file.with_extension("zst");
-    std::fs::write(&file, excerpt).unwrap();
-    check(&Results::load(&file).unwrap());
+    check(&excerpt(&place, &results));
 }
 
 /// Version 9 had all but the critical paths: such a file is read as it was written, and its shares
@@ -826,11 +827,7 @@ fn results_of_version_9_are_read_with_their_checksums_and_without_critical_paths
     db.execute_batch("DROP TABLE power_cut; PRAGMA user_version = 9").unwrap();
     let altered = Results::load(&place.file).unwrap_err();
     assert!(matches!(altered, StoreError::Altered { .. }), "{altered}");
-    for run in [1, 2] {
-        super::checksum::store_run(&db, run).unwrap();
-    }
-    super::checksum::store_head(&db).unwrap();
-    drop(db);
+    seal(db);
     let results = Results::load(&place.file).unwrap();
     assert!(results.has_checksums() && results.has_models() && path(&results).is_none());
     let analysis = crate::analysis::Analysis::of(&results).unwrap();

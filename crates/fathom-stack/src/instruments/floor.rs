@@ -66,23 +66,7 @@ impl FloorError {
     /// Whether there is no space left, or a quota is used up.
     #[must_use]
     pub fn is_full_disk(&self) -> bool {
-        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-    }
-}
-
-/// Why the floor of a stack is not known.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}")]
-pub struct FloorFailure {
-    /// In words.
-    pub problem: String,
-    /// Whether there is no space left on it, or a quota is used up.
-    pub is_full_disk: bool,
-}
-
-impl From<String> for FloorFailure {
-    fn from(problem: String) -> FloorFailure {
-        FloorFailure { problem, is_full_disk: false }
+        fathom_ground::system::is_full_disk(&self.source)
     }
 }
 

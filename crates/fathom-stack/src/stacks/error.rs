@@ -188,15 +188,35 @@ impl From<Problem> for StackError {
     }
 }
 
+/// Why there is no stack, or why its floor is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct StackFailure {
+    /// In words, with what to do.
+    pub problem: String,
+    /// Whether there was no space left: where it was to be made, or on it. Or a quota was used up.
+    pub is_full_disk: bool,
+}
+
+impl From<String> for StackFailure {
+    fn from(problem: String) -> StackFailure {
+        StackFailure { problem, is_full_disk: false }
+    }
+}
+
+impl From<StackError> for StackFailure {
+    fn from(error: StackError) -> StackFailure {
+        StackFailure { problem: error.to_string(), is_full_disk: error.is_full_disk() }
+    }
+}
+
 impl StackError {
     /// Whether a disk had no space left for it, or a quota was used up.
     #[must_use]
     pub fn is_full_disk(&self) -> bool {
         match self {
             StackError::Full { .. } | StackError::NoSpace { .. } => true,
-            StackError::Io { source, .. } => {
-                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-            }
+            StackError::Io { source, .. } => fathom_ground::system::is_full_disk(source),
             _ => false,
         }
     }

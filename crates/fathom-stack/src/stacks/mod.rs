@@ -22,7 +22,7 @@ mod trust;
 
 pub use config::{Stacks, is_state_writable, trusted_state};
 pub use doctor::{companions, doctor, packages, sqlcipher_library};
-pub use error::{SMALLER_IMAGE, StackError};
+pub use error::{SMALLER_IMAGE, StackError, StackFailure};
 pub use images::free_bytes;
 pub use leftovers::{Leftover, Report, down_all, leftovers, sweep};
 pub use stack::Stack;

@@ -16,7 +16,7 @@ use fathom_probe::Note;
 use super::claim::Claim;
 use super::config::Stacks;
 use super::entry::{Entry, device_points};
-use super::error::StackError;
+use super::error::{StackError, StackFailure};
 use super::guard::Guard;
 use super::images::refused;
 use super::place::MountedBy;
@@ -28,7 +28,7 @@ use crate::ground::image::Image;
 use crate::ground::loop_device::BlockDevice;
 use crate::ground::watchdog::Watchdog;
 use crate::guest::{self, Guest, GuestTrace};
-use crate::instruments::floor::{FloorError, FloorFailure, FloorProbe, floor_probe};
+use crate::instruments::floor::{FloorError, FloorProbe, floor_probe};
 use crate::spec::{FileSystem, StackRecord, StackSpec, bytes_of};
 
 impl Stacks {
@@ -192,18 +192,18 @@ impl Stack {
     ///
     /// # Errors
     /// In words: a write fails.
-    pub fn floor(&mut self, writes: u32) -> Result<FloorProbe, FloorFailure> {
+    pub fn floor(&mut self, writes: u32) -> Result<FloorProbe, StackFailure> {
         self.tell_of_faults(Server::hold_faults)?;
         let floor = match self.claim.as_mut().and_then(|claim| claim.guest.as_mut()) {
             Some(guest) => {
-                guest.floor(&self.path, writes).map_err(|error| FloorFailure::from(error.to_string()))
+                guest.floor(&self.path, writes).map_err(|error| StackFailure::from(error.to_string()))
             }
             None => {
                 let watchdog = self.watchdog();
                 let probed = floor_probe(&self.path, writes);
                 let is_full_disk = probed.as_ref().is_err_and(FloorError::is_full_disk);
                 let explained = watchdog.explained(probed.map_err(|error| error.to_string()));
-                explained.map_err(|problem| FloorFailure { problem, is_full_disk })
+                explained.map_err(|problem| StackFailure { problem, is_full_disk })
             }
         };
         let floor = floor?;

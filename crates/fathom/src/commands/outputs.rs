@@ -129,11 +129,6 @@ fn write(
     })
 }
 
-/// Whether a disk is full, or a quota used up.
-pub fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
-}
-
 /// What there is to do where there is no space for a file that an option names.
 const NAME_ANOTHER: &str = "name a file on another disk";
 /// The same of the report of `fathom run`, which has its place beside the results.
@@ -143,11 +138,13 @@ const WRITE_ELSEWHERE: &str = "write it elsewhere: `fathom report RESULTS.db --h
 pub fn refused_or_failed(option: &str, error: OutputError) -> Error {
     match error {
         OutputError::Refused { .. } => Error::usage(format!("{option} {error}")),
-        OutputError::Io { source, path } if is_full(&source) => Error::failed(format!(
-            "{option} {}: {source}. Nothing was written there: free some space, or {}",
-            fathom_output::shown_path(&path),
-            if option.starts_with("--") { NAME_ANOTHER } else { WRITE_ELSEWHERE }
-        )),
+        OutputError::Io { source, path } if fathom_ground::system::is_full_disk(&source) => {
+            Error::failed(format!(
+                "{option} {}: {source}. Nothing was written there: free some space, or {}",
+                fathom_output::shown_path(&path),
+                if option.starts_with("--") { NAME_ANOTHER } else { WRITE_ELSEWHERE }
+            ))
+        }
         OutputError::Io { .. } => Error::failed(format!("{option} {error}")),
     }
 }

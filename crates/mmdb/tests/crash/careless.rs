@@ -1,6 +1,10 @@
 //! The disk as an engine uses it that forgets to make something durable: what it would have synced
 //! is taken for synced.
 
+#[path = "../handing_on/mod.rs"]
+mod handing_on;
+
+use handing_on::hand_on;
 use mmdb::medium::{CrashMedium, Medium, MediumFile};
 use std::io;
 use std::path::Path;
@@ -58,18 +62,6 @@ impl Medium for Careless {
         Ok(self.file(path, self.disk.create(path)?))
     }
 
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let text = dir.to_string_lossy();
         let forgotten = match self.omission {
@@ -80,14 +72,7 @@ impl Medium for Careless {
         };
         if forgotten { Ok(()) } else { self.disk.sync_dir(dir) }
     }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock(path)
-    }
+    hand_on!(disk);
 }
 
 impl MediumFile for Forgotten {

@@ -5,6 +5,10 @@
 //! until the disk was full, and then there was no room left for the checkpoint that would have
 //! released it.
 
+#[path = "../handing_on/mod.rs"]
+mod handing_on;
+
+use handing_on::hand_on;
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 use mmdb::{ColumnType, Database, Error, Options, Schema, Table, Value};
 use std::io;
@@ -45,24 +49,10 @@ impl Medium for NoImages {
         self.check(path)?;
         self.medium.create(path)
     }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.medium.create_dir(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.medium.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.medium.remove(path)
-    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.medium.sync_dir(dir)
     }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.medium.list(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.medium.lock(path)
-    }
+    hand_on!(medium);
 }
 
 const SEGMENT: u64 = 64 << 10;

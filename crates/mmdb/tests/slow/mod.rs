@@ -1,4 +1,8 @@
 //! A medium in memory whose syncs of segments wait while its gate is shut.
+#[path = "../handing_on/mod.rs"]
+mod handing_on;
+
+use handing_on::hand_on;
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 use std::io;
 use std::path::Path;
@@ -48,24 +52,10 @@ impl Medium for Slow {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
         Ok(self.slowed(path, self.0.create(path)?))
     }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.create_dir(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.remove(path)
-    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.0.sync_dir(dir)
     }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.0.list(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.0.lock(path)
-    }
+    hand_on!(0);
 }
 
 impl MediumFile for SlowFile {

@@ -205,7 +205,7 @@ fn made_up(trace: &TraceChoice, kept: &RecordingFile) -> Result<TraceChoice, Err
     let profile = fathom_trace::synthesise::profile(&trace.value).map_err(Error::usage)?;
     let file = kept.file.with_file_name(format!("{}.trace", trace.label));
     fathom_trace::synthesise::synthesise(profile, 1, 100, &file).map_err(|error| match &error {
-        fathom_trace::TraceError::Io { source, .. } if commands::is_full(source) => {
+        fathom_trace::TraceError::Io { source, .. } if fathom_ground::system::is_full_disk(source) => {
             record::temporary_is_full()
         }
         _ => Error::failed(error),

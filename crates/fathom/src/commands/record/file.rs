@@ -31,7 +31,7 @@ impl RecordingFile {
     /// # Errors
     /// It cannot be made.
     pub fn new(directory: &Path) -> Result<RecordingFile, Error> {
-        let problem = |error: std::io::Error| match commands::is_full(&error) {
+        let problem = |error: std::io::Error| match fathom_ground::system::is_full_disk(&error) {
             true => temporary_is_full(),
             false => Error::failed(format!("{}: {error}", shown_path(directory))),
         };
