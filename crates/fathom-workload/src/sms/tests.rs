@@ -77,8 +77,8 @@ fn all_axes_of_mmdb_can_be_switched() {
 }
 
 /// On the modelled log disk of P5, 20 MB/s, the disk wrote 201 MiB for each store of 6,000
-/// messages, 192 of them segments that were filled with zeros, most of it while messages were timed;
-/// and no experiment could choose smaller ones.
+/// messages, 192 of them segments that were filled with zeros, most of it while messages were
+/// timed; and no experiment could choose smaller ones.
 #[test]
 fn segments_may_be_small_where_a_disk_is_slow() {
     let usual = Params::read(PARAMETERS, &BTreeMap::new()).unwrap();
