@@ -187,29 +187,52 @@ impl Document<'_> {
     }
 }
 
-/// The findings as sentences, one of each kind of comparison before the second of any, so that the
-/// first three answer as much as they can; and what they say of promises, once instead of after
-/// each.
+/// How many comparisons the page and the terminal tell before the others.
+pub const ANSWERS: usize = 3;
+
+/// The findings as sentences, and what they say of promises, once instead of after each.
+///
+/// Few are told in the order of the file. Of more than [`ANSWERS`] the first ones have to answer as
+/// much as they can: one of each kind of comparison before the second of any, of each kind what
+/// makes the largest difference, and another pair of cells than the sentence before it had: what
+/// holds for inserts is mostly said of updates, too.
 fn told(findings: Vec<Finding>) -> (Vec<String>, Vec<String>) {
-    let mut kinds: Vec<(String, String, usize)> = Vec::new();
-    let mut ranked: Vec<(usize, usize, Finding)> = Vec::new();
-    for (order, finding) in findings.into_iter().enumerate() {
-        let kind = kinds.iter().position(|k| k.0 == finding.phase && k.1 == finding.baseline_phase);
-        let kind = kind.unwrap_or_else(|| {
-            kinds.push((finding.phase.clone(), finding.baseline_phase.clone(), 0));
-            kinds.len() - 1
-        });
-        ranked.push((kinds[kind].2, order, finding));
-        kinds[kind].2 += 1;
+    let all_fit = findings.len() <= ANSWERS;
+    let mut kinds: Vec<Vec<Finding>> = Vec::new();
+    for finding in findings {
+        let of_kind = |kind: &&mut Vec<Finding>| {
+            kind.first().is_some_and(|first| {
+                first.phase == finding.phase && first.baseline_phase == finding.baseline_phase
+            })
+        };
+        match kinds.iter_mut().find(of_kind) {
+            Some(kind) => kind.push(finding),
+            None => kinds.push(vec![finding]),
+        }
     }
-    ranked.sort_by_key(|(rank, order, _)| (*rank, *order));
+    if !all_fit {
+        for kind in &mut kinds {
+            kind.sort_by(|a, b| effect(b).total_cmp(&effect(a)));
+        }
+    }
+    let mut pairs = Vec::new();
     let mut sentences = Vec::new();
     let mut promises: Vec<String> = Vec::new();
-    for (_, _, finding) in ranked {
-        sentences.push(finding.sentence);
-        promises.extend(finding.promises.map(|words| format!("Not the same promise: {words}")));
+    while kinds.iter().any(|kind| !kind.is_empty()) {
+        for kind in kinds.iter_mut().filter(|kind| !kind.is_empty()) {
+            let is_new = |finding: &Finding| all_fit || !pairs.contains(&(finding.cell, finding.baseline));
+            let finding = kind.remove(kind.iter().position(is_new).unwrap_or(0));
+            pairs.push((finding.cell, finding.baseline));
+            sentences.push(finding.sentence);
+            promises.extend(finding.promises.map(|words| format!("Not the same promise: {words}")));
+        }
     }
     (sentences, distinct(promises.into_iter()))
+}
+
+/// How large a difference is, as a factor's logarithm; nothing where none is proven.
+fn effect(finding: &Finding) -> f64 {
+    if finding.faster.proven { finding.faster.ratio.ln().abs() } else { 0.0 }
 }
 
 fn rests_on(results: &Results) -> String {
@@ -288,7 +311,43 @@ fn floor_told(floors: impl Iterator<Item = (String, f64)>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fathom_lab::analysis::Clock;
+    use fathom_lab::stats::Comparison;
+
     use super::*;
+
+    fn finding(cell: i64, phase: &str, ratio: f64, proven: bool) -> Finding {
+        Finding {
+            cell,
+            baseline: 0,
+            phase: phase.into(),
+            baseline_phase: phase.into(),
+            x: None,
+            faster: Comparison { ratio, low: ratio, high: ratio, proven, n: 5 },
+            clock: Clock::Model,
+            wall_faster: None,
+            baseline_sync_share: 0.9,
+            sentence: format!("{cell} {phase}"),
+            promises: None,
+        }
+    }
+
+    /// What happened: of twenty comparisons the report of `journal-of-journal` opened with one of
+    /// 1.12x, with the same of updates, and with another one of 1.12x; the journal that costs half
+    /// of the commits, and the log without one that is 1.65 times as fast, were behind the fold.
+    #[test]
+    fn the_largest_differences_are_told_first_and_of_different_cells() {
+        let many = ["insert", "update"].into_iter().flat_map(|phase| {
+            [(1, 1.12, true), (2, 1.12, true), (3, 0.5, true), (4, 1.6, true), (5, 9.0, false)]
+                .map(|(cell, ratio, proven)| finding(cell, phase, ratio, proven))
+        });
+        let (sentences, _) = told(many.collect());
+        assert_eq!(sentences[..3], ["3 insert", "4 update", "1 insert"]);
+        assert_eq!(sentences.len(), 10);
+        assert_eq!(sentences.last().map(String::as_str), Some("5 update"));
+        let few = vec![finding(1, "insert", 1.1, true), finding(2, "insert", 3.0, true)];
+        assert_eq!(told(few).0, ["1 insert", "2 insert"]);
+    }
 
     /// What happened: the floors of a card and of an NVMe drive were averaged, "640 µs [210,
     /// 1,950]", as if one stack had been measured so badly; and a single run had an interval.

@@ -17,7 +17,7 @@ use crate::checks;
 use crate::commits;
 use crate::conditions;
 use crate::devices;
-use crate::document::Document;
+use crate::document::{ANSWERS, Document};
 use crate::figure::{Figure, Mark, value_text};
 use crate::legend;
 use crate::number;
@@ -33,9 +33,6 @@ const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));
 
 /// Reasons to doubt the answer that stand beside it; more are behind a fold.
 const REASONS: usize = 2;
-
-/// Findings that are the answer; more are behind a fold.
-const FINDINGS: usize = 3;
 
 /// Writes the page.
 pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -123,7 +120,7 @@ fn model(document: &Document<'_>) -> serde_json::Value {
 }
 
 fn answer(document: &Document<'_>) -> Markup {
-    let (answer, rest) = document.findings.split_at(document.findings.len().min(FINDINGS));
+    let (answer, rest) = document.findings.split_at(document.findings.len().min(ANSWERS));
     html! {
         section.opening {
             div.answer id="answer" role="region" aria-labelledby="h-answer" {

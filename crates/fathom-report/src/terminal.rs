@@ -10,7 +10,7 @@ use fathom_workload::spec::Durability;
 
 use crate::blocks;
 use crate::devices;
-use crate::document::Document;
+use crate::document::{ANSWERS, Document};
 use crate::number;
 use crate::power_cut;
 use crate::recommend;
@@ -34,14 +34,14 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
     }
     out += &devices::terminal(document, style);
     out += &blocks::table(document, style);
-    for finding in document.findings.iter().take(3) {
+    for finding in document.findings.iter().take(ANSWERS) {
         out += &style.paragraph("  ", &tame(finding));
     }
     for promise in &document.promises {
         out += &style.paragraph("  ", &tame(promise));
     }
-    if document.findings.len() > 3 {
-        let more = more_comparisons(document.findings.len() - 3);
+    if document.findings.len() > ANSWERS {
+        let more = more_comparisons(document.findings.len() - ANSWERS);
         out += &style.dim(&format!("  … and {more} in the report."));
         out.push('\n');
     }
