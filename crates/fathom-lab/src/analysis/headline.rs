@@ -53,7 +53,7 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
             let cells: Vec<&CellRow> = results.cells.iter().filter(fits).filter(both).collect();
             for &cell in &cells {
                 let each = headline.each.as_deref();
-                let place = place(cell, each) + &distinction(cell, &cells, &[each]);
+                let place = place(cell, &cells, each, None);
                 for measure in at(analysis, cell, &headline.phase, headline.x) {
                     let Some(base) = analysis.get(cell.id, other, measure.x) else { continue };
                     findings.extend(finding(cell, cell, measure, base, headline.metric, &place, None));
@@ -79,7 +79,7 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
                 });
                 for cell in others {
                     let each = headline.each.as_deref();
-                    let place = place(cell, each) + &distinction(cell, &all, &[each, Some(axis)]);
+                    let place = place(cell, &all, each, Some(axis));
                     for measure in at(analysis, cell, &headline.phase, headline.x) {
                         let Some(base) = analysis.get(base_cell.id, &headline.phase, measure.x) else {
                             continue;
@@ -117,12 +117,24 @@ pub(super) fn matches(cell: &CellRow, filter: &AxisFilter) -> bool {
     filter.iter().all(|(axis, values)| cell.axes.get(axis).is_some_and(|value| values.contains(value)))
 }
 
-/// ` on ext4`, or nothing.
-fn place(cell: &CellRow, each: Option<&str>) -> String {
-    each.and_then(|axis| cell.axes.get(axis)).map(|value| format!(" on {value}")).unwrap_or_default()
+/// ` on ext4 with WAL`: the cell's value on the axis for each of whose values there is a sentence,
+/// and what else tells it from the others that are spoken of, or nothing.
+fn place(cell: &CellRow, cells: &[&CellRow], each: Option<&str>, compared: Option<&str>) -> String {
+    let others = distinction(cell, cells, &[each, compared]);
+    let Some((axis, value)) = each.and_then(|axis| Some((axis, value_name(cell, axis)?))) else {
+        return if others.is_empty() { others } else { format!(" with {others}") };
+    };
+    // One works on a file system and on an engine, and with a setting.
+    let is_setting = axis.starts_with("engine.") && axis != "engine.name";
+    match (is_setting, others.as_str()) {
+        (true, "") => format!(" with {value}"),
+        (true, others) => format!(" with {value}, {others}"),
+        (false, "") => format!(" on {value}"),
+        (false, others) => format!(" on {value} with {others}"),
+    }
 }
 
-/// ` with WAL`: what else tells this cell from the others that are spoken of, or nothing.
+/// `WAL`: what else tells this cell from the others that are spoken of, or nothing.
 fn distinction(cell: &CellRow, cells: &[&CellRow], told: &[Option<&str>]) -> String {
     let differs = |axis: &str, value: &String| cells.iter().any(|other| other.axes.get(axis) != Some(value));
     let values: Vec<String> = cell
@@ -131,7 +143,7 @@ fn distinction(cell: &CellRow, cells: &[&CellRow], told: &[Option<&str>]) -> Str
         .filter(|(axis, value)| !told.contains(&Some(axis.as_str())) && differs(axis, value))
         .filter_map(|(axis, _)| value_name(cell, axis))
         .collect();
-    if values.is_empty() { String::new() } else { format!(" with {}", values.join(", ")) }
+    values.join(", ")
 }
 
 fn finding(
