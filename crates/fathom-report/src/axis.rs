@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_lab::naming::value_name;
+use fathom_lab::naming::{axis_label, value_name};
 use fathom_lab::store::CellRow;
 
 use crate::palette;
@@ -47,31 +47,10 @@ pub fn axes_of(cells: &[CellRow], order: &[String]) -> Vec<Axis> {
         .into_iter()
         .map(|(key, (values, shown))| Axis {
             key: key.to_string(),
-            label: label_of(key),
+            label: axis_label(key),
             colours: palette::value_colours(&values),
             values,
             shown,
         })
         .collect()
-}
-
-/// `engine.journal_mode` → `journal mode`, `stack.filesystem` → `file system`.
-pub fn label_of(key: &str) -> String {
-    match key {
-        "stack.filesystem" => "file system".into(),
-        "variants" => "variant".into(),
-        _ => key.rsplit('.').next().unwrap_or(key).replace('_', " "),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_become_words() {
-        assert_eq!(label_of("engine.journal_mode"), "journal mode");
-        assert_eq!(label_of("stack.filesystem"), "file system");
-        assert_eq!(label_of("threads"), "threads");
-    }
 }

@@ -7,10 +7,9 @@
 
 use fathom_lab::analysis::{Analysis, Clock, Finding, headlines, times};
 use fathom_lab::experiment::{AxisFilter, Experiment, Headline, Metric};
-use fathom_lab::naming::{abscissa_name, value_name};
+use fathom_lab::naming::{abscissa_name, value_in_sentence, value_name};
 use fathom_lab::store::{CellRow, Results};
 
-use crate::axis::label_of;
 use crate::number;
 use crate::words::joined;
 
@@ -106,15 +105,6 @@ fn is_of_same_cells(a: &Finding, b: &Finding) -> bool {
     cells(a) == cells(b) && a.phase == b.phase && a.baseline_phase == b.baseline_phase && a.x == b.x
 }
 
-/// A value as a sentence tells it: a number alone would not say of what.
-fn named(axis: &ChosenAxis, cell: &CellRow) -> String {
-    let value = cell.axes.get(&axis.key).map_or("", String::as_str);
-    if value.parse::<f64>().is_ok() || matches!(value, "true" | "false" | "on" | "off") {
-        return format!("{} {value}", label_of(&axis.key));
-    }
-    value_name(cell, &axis.key).unwrap_or_default()
-}
-
 /// `f2fs commits 1.3x [1.2, 1.4] faster than ext4 (insert).`, or with several cells of each value
 /// `f2fs against ext4 (insert): faster with DELETE/FULL 1.3x [1.2, 1.4]; no proven difference with
 /// WAL/FULL.`
@@ -127,7 +117,8 @@ fn sentence(
 ) -> Option<String> {
     let first = findings.first()?;
     let cell = results.cell(first.cell)?;
-    let (subject, object) = (named(axis, cell), named(axis, results.cell(first.baseline)?));
+    let named = |cell: &CellRow| value_in_sentence(cell, &axis.key).unwrap_or_default();
+    let (subject, object) = (named(cell), named(results.cell(first.baseline)?));
     let mut what = vec![first.phase.clone()];
     what.extend(first.x.map(|x| format!("{} {}", number::plain(x), abscissa_name(cell))));
     what.extend(

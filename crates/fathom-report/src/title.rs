@@ -1,5 +1,6 @@
 //! The report's title: what the user brought, not what the experiment is called.
 
+use fathom_lab::naming::axis_label;
 use fathom_lab::store::Results;
 
 use crate::axis::Axis;
@@ -37,7 +38,7 @@ pub fn title(results: &Results, axes: &[Axis], chosen: &[ChosenAxis]) -> String 
         if places.is_empty() { String::new() } else { format!(" on {}", counted(&places, "file systems")) };
     if traces.is_empty() {
         let subject = subject_of(own);
-        let label = |key: &str| label(results, key, crate::axis::label_of(key));
+        let label = |key: &str| label(results, key, axis_label(key));
         return format!("{subject}{on}{}", by(subject, chosen.iter().map(|chosen| label(&chosen.key))));
     }
     let asked = if recommend::groups(results).is_empty() {

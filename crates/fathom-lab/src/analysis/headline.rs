@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Analysis, Clock, Measure, durability_words};
 use crate::experiment::{AxisFilter, Headline, Metric};
-use crate::naming::{abscissa_name, value_name};
+use crate::naming::{abscissa_name, value_in_sentence};
 use crate::stats::Comparison;
 use crate::store::{CellRow, Results};
 
@@ -121,7 +121,7 @@ pub(super) fn matches(cell: &CellRow, filter: &AxisFilter) -> bool {
 /// and what else tells it from the others that are spoken of, or nothing.
 fn place(cell: &CellRow, cells: &[&CellRow], each: Option<&str>, compared: Option<&str>) -> String {
     let others = distinction(cell, cells, &[each, compared]);
-    let Some((axis, value)) = each.and_then(|axis| Some((axis, value_name(cell, axis)?))) else {
+    let Some((axis, value)) = each.and_then(|axis| Some((axis, value_in_sentence(cell, axis)?))) else {
         return if others.is_empty() { others } else { format!(" with {others}") };
     };
     // One works on a file system and on an engine, and with a setting.
@@ -141,7 +141,7 @@ fn distinction(cell: &CellRow, cells: &[&CellRow], told: &[Option<&str>]) -> Str
         .axes
         .iter()
         .filter(|(axis, value)| !told.contains(&Some(axis.as_str())) && differs(axis, value))
-        .filter_map(|(axis, _)| value_name(cell, axis))
+        .filter_map(|(axis, _)| value_in_sentence(cell, axis))
         .collect();
     values.join(", ")
 }
@@ -172,7 +172,8 @@ fn finding(
         promises: None,
     };
     let is_one_of_two = measure.clock != base.clock;
-    let value = |cell: &CellRow, axis: &str| value_name(cell, axis).unwrap_or_else(|| cell.title.clone());
+    let value =
+        |cell: &CellRow, axis: &str| value_in_sentence(cell, axis).unwrap_or_else(|| cell.title.clone());
     // Two cells in one phase: "WAL", "DELETE"; two phases in one cell: "update-point",
     // "delete-point".
     let (subject, object) = match axis {
