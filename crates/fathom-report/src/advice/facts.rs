@@ -45,22 +45,27 @@ impl Advice {
     pub(super) fn loss_told(&self, trial: &Trial) -> String {
         let Some(loss) = trial.loss else { return String::new() };
         let count = |commits: u64| number::plain(commits as f64);
+        let up_to = if loss.is_least { "at least" } else { "up to" };
         let text = match trial.writing.filter(|_| loss.is_all) {
             Some(all) if loss.commits > all => {
                 format!(
-                    "all {} commits of the trace, up to {} of a longer one",
+                    "all {} commits of the trace, {up_to} {} of a longer one",
                     count(all),
                     count(loss.commits)
                 )
             }
             Some(all) => format!("all {} commits of the trace, and of a longer one, too", count(all)),
-            None => format!("up to {} commits", count(loss.commits)),
+            None => format!("{up_to} {} commits", count(loss.commits)),
         };
         let pace = self.pace_s.map(|of_one| of_one * loss.commits as f64);
         let pace = pace.map_or_else(String::new, |all| {
             format!(" ({} at the trace's own pace)", number::time(all * 1e9))
         });
-        format!(": {text}{pace}")
+        let several = match loss.is_least {
+            true => ", for the application has several databases, and a checkpoint of one is taken for all",
+            false => "",
+        };
+        format!(": {text}{pace}{several}")
     }
 
     /// Whether anything that is named may lose more than the last commit.
@@ -174,7 +179,11 @@ pub(super) fn rate_interval(trial: &Trial) -> String {
 pub(super) fn loss_short(trial: &Trial) -> String {
     let count = |commits: u64| number::plain(commits as f64);
     match (trial.loss, trial.durability) {
-        (Some(Loss { commits, is_all: true }), _) => format!("all, {} at most", count(commits)),
+        (Some(Loss { commits, is_all: true, is_least: false }), _) => {
+            format!("all, {} at most", count(commits))
+        }
+        (Some(Loss { commits, is_all: true, .. }), _) => format!("all, {} or more", count(commits)),
+        (Some(Loss { commits, is_least: true, .. }), _) => format!("{} or more commits", count(commits)),
         (Some(Loss { commits, .. }), _) => format!("{} commits", count(commits)),
         (None, Some(Durability::PowerCut)) => "none".to_owned(),
         (None, Some(Durability::PowerCutAllButLast)) => "1 commit".to_owned(),

@@ -452,7 +452,7 @@ fn a_file_system_that_is_known_to_break_the_promise_is_told_of() {
 #[test]
 fn how_many_commits_may_be_lost_stands_in_the_promise_the_table_and_the_json() {
     let mut device = advised("sd-a", 1.0);
-    let loss = fathom_lab::advise::Loss { commits: 187, is_all: false };
+    let loss = fathom_lab::advise::Loss { commits: 187, is_all: false, is_least: false };
     device.tried[2].loss = Some(loss);
     device.best = Some(2);
     let mut shown = Advice { must: Durability::PowerCutPrefix, ..advice(vec![device]) };
@@ -466,9 +466,15 @@ fn how_many_commits_may_be_lost_stands_in_the_promise_the_table_and_the_json() {
     assert!(shown.html().contains("may lose"));
     let json = serde_json::to_value(shown.json()).unwrap();
     assert_eq!(json["advised"][0]["may_lose"]["commits"], 187, "{json}");
-    shown.devices[0].tried[2].loss = Some(fathom_lab::advise::Loss { commits: 900, is_all: true });
+    let all = fathom_lab::advise::Loss { commits: 900, is_all: true, is_least: false };
+    shown.devices[0].tried[2].loss = Some(all);
     let text = shown.terminal(&Style { width: 400, ..Style::PLAIN });
     assert!(text.contains("all 500 commits of the trace, up to 900 of a longer one"), "{text}");
+    // Of two databases one was checkpointed, and "up to 187 commits" was told of both.
+    shown.devices[0].tried[2].loss = Some(fathom_lab::advise::Loss { is_least: true, ..loss });
+    let text = shown.terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(text.contains("at least 187 commits") && text.contains("has several databases"), "{text}");
+    assert!(text.contains("187 or more commits") && !text.contains("up to 187"), "{text}");
 }
 
 /// What happened: three devices had three settings and three blocks to paste, and no word on which
