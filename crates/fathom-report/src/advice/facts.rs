@@ -19,6 +19,9 @@ const MANY: u64 = 200;
 const LOSING: [(&str, &[&str]); 3] =
     [("vfat", &["persist"]), ("exfat", &["persist"]), ("ntfs3", &["persist", "truncate"])];
 
+/// Fewer runs prove nothing, as of a gain.
+const PROVING: usize = 3;
+
 /// Waits that are so many times as long are told.
 const LONGER: f64 = 1.5;
 
@@ -98,7 +101,7 @@ impl Advice {
     pub(super) fn waits(&self) -> Vec<String> {
         let of_device = |device: &DeviceAdvice| {
             let best = device.best?;
-            let own_ns = device.tried[best].p99_ns?;
+            let own = device.tried[best].p99_ns?;
             let keeps = |other: &Trial| other.durability.is_some_and(|own| own >= self.must);
             let others = || device.tried.iter().enumerate().filter(|(other, _)| *other != best);
             let next = others()
@@ -106,15 +109,13 @@ impl Advice {
                 .min_by(|a, b| a.1.ns().total_cmp(&b.1.ns()));
             let now = others().find(|(other, _)| device.baseline == Some(*other));
             let shorter = now.into_iter().chain(next).find_map(|(number, other)| {
-                let ns = other.p99_ns.filter(|ns| own_ns > ns * LONGER)?;
+                let p99 = other.p99_ns.filter(|p99| own.mid > p99.mid * LONGER)?;
                 let is_now = if device.baseline == Some(number) { " (now)" } else { "" };
-                Some(format!("{} with {}{is_now}", number::time(ns), self.name(other)))
+                let is_proven = p99.n.min(own.n) >= PROVING && p99.high < own.low;
+                let unproven = if is_proven { "" } else { ", not proven" };
+                Some(format!("{} with {}{is_now}{unproven}", time_told(&p99), self.name(other)))
             })?;
-            Some(format!(
-                "Longer waits on {} (p99): {} against {shorter}.",
-                place(device),
-                number::time(own_ns)
-            ))
+            Some(format!("Longer waits on {} (p99): {} against {shorter}.", place(device), time_told(&own)))
         };
         self.devices.iter().filter_map(of_device).collect()
     }
@@ -152,6 +153,12 @@ impl Advice {
             .flat_map(|device| &device.tried)
             .find_map(|trial| Some((trial.writing?, trial.count)))
     }
+}
+
+/// A time with its interval, where it has one.
+fn time_told(value: &Interval) -> String {
+    let time = number::time(value.mid);
+    if value.n < 2 { time } else { format!("{time} {}", number::time_interval_of(value)) }
 }
 
 /// Whether the advice stands, for a table.
