@@ -87,7 +87,9 @@ pub struct CallSpan {
     pub end_ns: i64,
     /// How long it took by the model, as [`Anatomy::model_ns`].
     pub model_ns: Option<u64>,
-    /// The requests that were submitted while it went on: places in [`Anatomy::requests`].
+    /// The requests that it waited for: places in [`Anatomy::requests`]. By the rule of simulation
+    /// these are what was submitted and answered while it went on, and in no call of whatever thread
+    /// that began later.
     pub requests: Vec<usize>,
 }
 
@@ -188,35 +190,40 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
     let since = |ns: u64| i64::try_from(i128::from(ns) - i128::from(from)).unwrap_or(i64::MAX);
     let owners = owners(results, run, &recording)?;
     let knows_owners = owners.is_some();
-    let mut requests = match owners {
+    let mut timed: Vec<Timed> = match owners {
         Some(rows) => rows,
         None => of_device(&recording),
-    }
-    .into_iter()
-    .filter(|(_, start, end)| *start < to && *end > from)
-    .map(|(request, start, end)| RequestSpan { start_ns: since(start), end_ns: since(end), ..request })
-    .collect::<Vec<_>>();
-    requests.sort_by_key(|request| (request.start_ns, request.end_ns));
+    };
+    timed.retain(|request| request.start_ns < to && request.end_ns > from);
+    timed.sort_by_key(|request| (request.start_ns, request.end_ns));
+    let requests: Vec<RequestSpan> = timed
+        .iter()
+        .map(|timed| RequestSpan {
+            start_ns: since(timed.start_ns),
+            end_ns: since(timed.end_ns),
+            ..timed.request
+        })
+        .collect();
+    let answered_ns: Vec<i64> = timed.iter().map(|timed| since(timed.answered_ns)).collect();
     // Of several lanes only the threads that worked for this one.
     let lane = window.lanes.iter().find(|lane| lane.thread == execution.lane);
     let is_own =
         |thread: u32| lane.is_none_or(|lane| lane.marked.is_empty() || lane.marked.contains(&thread));
     let mut calls = Vec::new();
-    for (thread, marks) in recording.threads.iter().filter(|(thread, _)| is_own(**thread)) {
+    for (thread, marks) in &recording.threads {
         for mark in marks.iter().filter(|mark| mark.call_ns > 0) {
             let begin = mark.at_ns.saturating_sub(mark.call_ns);
             if begin >= to || mark.at_ns <= from {
                 continue;
             }
             let (start_ns, end_ns) = (since(begin), since(mark.at_ns));
-            let within = |span: &RequestSpan| span.start_ns >= start_ns && span.start_ns < end_ns;
-            let of_call =
-                requests.iter().enumerate().filter(|(_, request)| within(request)).map(|(at, _)| at);
             let kind = mark.call.map(CallName::from);
-            let requests = of_call.collect();
+            let requests = Vec::new();
             calls.push(CallSpan { thread: *thread, kind, start_ns, end_ns, model_ns: None, requests });
         }
     }
+    give_requests(&mut calls, &requests, &answered_ns);
+    calls.retain(|call| is_own(call.thread));
     calls.sort_by_key(|call| (call.start_ns, call.thread));
     let told = &recording.statements;
     let statements = told.executions.iter().filter_map(|statement| {
@@ -394,8 +401,29 @@ fn chosen(
 /// Of [`fathom_device::RequestTimes::kind`].
 const FLUSH: u8 = 2;
 
-/// A request without times of its own, and its begin and end, CLOCK_MONOTONIC, ns.
-type Timed = (RequestSpan, u64, u64);
+/// Gives each request to the call that waited for it: of those in which it was submitted and
+/// answered, at `answered_ns`, the one that began last. What was answered after a call has ended is
+/// nothing that it waited for, and what came within another thread's call is that one's.
+fn give_requests(calls: &mut [CallSpan], requests: &[RequestSpan], answered_ns: &[i64]) {
+    for (place, (request, answered_ns)) in requests.iter().zip(answered_ns).enumerate() {
+        let has_waited = |call: &&mut CallSpan| {
+            call.start_ns <= request.start_ns && request.start_ns < call.end_ns && *answered_ns <= call.end_ns
+        };
+        if let Some(call) = calls.iter_mut().filter(has_waited).max_by_key(|call| call.start_ns) {
+            call.requests.push(place);
+        }
+    }
+}
+
+/// A request with its times, CLOCK_MONOTONIC, ns.
+struct Timed {
+    /// Without times of its own.
+    request: RequestSpan,
+    start_ns: u64,
+    end_ns: u64,
+    /// When who waited for it could go on, at the earliest.
+    answered_ns: u64,
+}
 
 /// What the block trace of the run has, moved to the recording's clock; none without one.
 fn owners(results: &Results, run: i64, recording: &Recording) -> Result<Option<Vec<Timed>>, StoreError> {
@@ -418,7 +446,8 @@ fn owners(results: &Results, run: i64, recording: &Recording) -> Result<Option<V
             end_ns: 0,
         };
         let at = |ns: u64| began_ns.saturating_add(ns);
-        all.push((span, at(row.submit_ns), at(row.complete_ns.max(row.submit_ns))));
+        let (start_ns, end_ns) = (at(row.submit_ns), at(row.complete_ns.max(row.submit_ns)));
+        all.push(Timed { request: span, start_ns, end_ns, answered_ns: end_ns });
     })?;
     Ok(Some(all))
 }
@@ -444,7 +473,9 @@ fn of_device(recording: &Recording) -> Vec<Timed> {
                 start_ns: 0,
                 end_ns: 0,
             };
-            all.push((span, request.arrival_ns, request.given_ns.max(request.arrival_ns)));
+            let start_ns = request.arrival_ns;
+            let end_ns = request.given_ns.max(start_ns);
+            all.push(Timed { request: span, start_ns, end_ns, answered_ns: request.begun_ns() });
         }
     }
     all
@@ -480,6 +511,36 @@ mod tests {
         assert_eq!(places("wal"), [0_usize; 0]);
         assert_eq!(places(" "), [0_usize; 0]);
         assert_eq!(called(&labels, None), [0, 1]);
+    }
+
+    /// What happened: a call that memory served was said to have waited for the device, because
+    /// another thread's sync was under way, or write-back began meanwhile.
+    #[test]
+    fn a_call_waited_for_what_was_answered_in_it_and_in_no_later_one() {
+        let call = |thread: u32, start_ns: i64, end_ns: i64| CallSpan {
+            thread,
+            kind: None,
+            start_ns,
+            end_ns,
+            model_ns: None,
+            requests: Vec::new(),
+        };
+        let request = |start_ns: i64, end_ns: i64| RequestSpan {
+            device: 0,
+            op: BlockOp::Write,
+            owner: None,
+            offset: 0,
+            bytes: 4096,
+            start_ns,
+            end_ns,
+        };
+        // A long sync, a read of memory beside it in another thread, and that one's own sync.
+        let mut calls = [call(0, 0, 1000), call(1, 100, 150), call(1, 400, 900)];
+        let requests =
+            [request(10, 90), request(110, 200), request(500, 800), request(850, 950), request(990, 1200)];
+        let answered: Vec<i64> = requests.iter().map(|request| request.end_ns).collect();
+        give_requests(&mut calls, &requests, &answered);
+        assert_eq!(calls.map(|call| call.requests), [vec![0, 1, 3], vec![], vec![2]]);
     }
 
     /// What is asked for by its number is modelled without the others: by itself it takes as long.

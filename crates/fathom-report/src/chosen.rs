@@ -11,7 +11,7 @@ use fathom_lab::naming::{abscissa_name, value_in_sentence, value_name};
 use fathom_lab::store::{CellRow, Results};
 
 use crate::number;
-use crate::words::joined;
+use crate::words::{distinct, joined};
 
 /// Comparisons of one kind that a sentence names before it only counts.
 const NAMED: usize = 8;
@@ -94,9 +94,16 @@ pub fn sentences(
             if matches!(of_value.as_slice(), [only] if told.iter().any(|told| is_of_same_cells(told, only))) {
                 return None;
             }
-            sentence(results, analysis, axis, &of_value, metric)
+            let told = sentence(results, analysis, axis, &of_value, metric)?;
+            Some(told + &promises(&of_value))
         })
         .collect()
+}
+
+/// What the two do not promise alike, each once: no sentence compares two promises without a word.
+fn promises(findings: &[&Finding]) -> String {
+    let all = distinct(findings.iter().filter_map(|finding| finding.promises.clone()));
+    if all.is_empty() { String::new() } else { format!(" Not the same promise: {}", all.join(" ")) }
 }
 
 /// Whether two findings compare the same two cells in the same phase, whichever is the baseline.

@@ -12,6 +12,9 @@ use serde::Serialize;
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
 
+/// Of so many intervals of 95 % one is expected to leave out what is the same.
+const MANY: usize = 20;
+
 /// Two measurements, compared.
 #[derive(Clone, Debug)]
 pub struct Comparison {
@@ -154,8 +157,14 @@ fn slower_told(change: &Change) -> String {
     }
 }
 
-/// `1.12x [1.10, 1.14] faster`; with a `~` where nothing is proven.
+/// `1.12x [1.10, 1.14] faster`; with a `~` where nothing is proven, and with a word where the two do
+/// not promise the same.
 fn verdict_of(change: &Change) -> String {
+    let promise = if change.same_durability { "" } else { " (not the same promise)" };
+    told_of(change) + promise
+}
+
+fn told_of(change: &Change) -> String {
     if let Some(difference) = &change.difference {
         let unproven = if difference.is_proven() { "" } else { "~ " };
         return format!("{unproven}{}", difference_told(difference));
@@ -190,11 +199,20 @@ impl Comparison {
                 format!("{} → {}{per_second}", value(change, change.a.mid), value(change, change.b.mid));
             let told = slower_told(change);
             let sentence = match judgement {
-                Judgement::Slower => format!(
+                Judgement::Slower if change.is_beyond(allowed) => format!(
                     "{}: {} {} {told} ({values}), more than the {} allowed.",
                     place(change),
                     words(change),
                     verb(change),
+                    percent(allowed)
+                ),
+                Judgement::Slower => format!(
+                    "{}: {} {} {told} ({values}), proven to be {} than A's; by its value it is beyond the {} allowed, by its \
+                     interval it may be within them.",
+                    place(change),
+                    words(change),
+                    verb(change),
+                    if change.quantity.is_count() { "more" } else { "slower" },
                     percent(allowed)
                 ),
                 Judgement::Fine => format!(
@@ -288,11 +306,12 @@ impl Comparison {
         [title(0), title(1)]
     }
 
-    /// How many have changed.
+    /// How many have changed, of those that promise the same.
     fn summary(&self) -> String {
         let changes = &self.changes.changes;
+        let alike: Vec<&Change> = changes.iter().filter(|change| change.same_durability).collect();
         let count = |faster: bool| {
-            changes
+            alike
                 .iter()
                 .filter(|change| change.faster.proven && (change.faster.ratio > 1.0) == faster)
                 .count()
@@ -303,11 +322,28 @@ impl Comparison {
             true => ("better", "worse"),
             false => ("faster", "slower"),
         };
-        format!(
+        let mut text = format!(
             "B against A: {faster} {good}, {slower} {bad}, {} not proven different (~), of {}.",
-            changes.len() - faster - slower,
-            changes.len()
-        )
+            alike.len() - faster - slower,
+            alike.len()
+        );
+        let others = changes.len() - alike.len();
+        if others > 0 {
+            let _ = write!(
+                text,
+                " Not counted: {others} of which A and B do not promise the same at a power cut or a crash."
+            );
+        }
+        // A count takes no luck.
+        let timed = alike.iter().filter(|change| !change.quantity.is_count()).count();
+        if timed >= MANY {
+            let _ = write!(
+                text,
+                " Each interval is for itself: of {timed} times or rates that are the same in both, about {} look changed.",
+                timed / 20
+            );
+        }
+        text
     }
 
     /// Head and rows of the table, the same everywhere.
@@ -329,11 +365,7 @@ impl Comparison {
                 fields.push(value(change, side.mid));
                 fields.push(interval(change, side));
             }
-            let mut verdict = verdict_of(change);
-            if !change.same_durability {
-                verdict += " (not the same promise)";
-            }
-            fields.push(verdict);
+            fields.push(verdict_of(change));
             (fields, change.faster.proven)
         };
         (head_row, changes.iter().map(row).collect())
@@ -385,8 +417,8 @@ impl Comparison {
     /// The same as Markdown, for a comment of a pull request.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let cell = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ");
-        let safe = |text: &str| tame(text).replace('<', "&lt;").replace('>', "&gt;");
+        let cell = |text: &str| plain_in_markdown(text).replace('|', "\\|");
+        let safe = plain_in_markdown;
         let mut out = String::new();
         for sentence in self.decision() {
             let _ = writeln!(out, "**{}**\n", safe(&sentence));
@@ -401,7 +433,7 @@ impl Comparison {
                 .iter()
                 .enumerate()
                 .map(|(at, text)| {
-                    let text = cell(&safe(text));
+                    let text = cell(text);
                     if at == last && proven { format!("**{text}**") } else { text }
                 })
                 .collect();
@@ -419,7 +451,8 @@ impl Comparison {
     }
 
     /// The verdicts as a JUnit test suite: a test case for each quantity; what is slower failed,
-    /// what cannot be told is an error.
+    /// what cannot be told is an error. Some readers want the outer element, a time of each case and
+    /// the type of what failed.
     #[must_use]
     pub fn junit(&self) -> String {
         let verdicts = self.verdicts();
@@ -429,17 +462,22 @@ impl Comparison {
         let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         let _ = writeln!(
             out,
-            "<testsuite name=\"fathom compare\" tests=\"{}\" failures=\"{failures}\" errors=\"{}\">",
+            "<testsuites>\n<testsuite name=\"fathom compare\" tests=\"{}\" failures=\"{failures}\" errors=\"{}\" \
+             skipped=\"0\" time=\"0\">",
             verdicts.len() + nothing,
             errors + nothing
         );
         let mut case = |about: &str, outcome: Option<(&str, &str)>| {
-            let _ = write!(out, "  <testcase classname=\"fathom\" name=\"{}\"", xml(about));
+            let _ = write!(out, "  <testcase classname=\"fathom\" time=\"0\" name=\"{}\"", xml(about));
             match outcome {
                 None => out.push_str("/>\n"),
                 Some((kind, text)) => {
                     let text = xml(text);
-                    let _ = writeln!(out, ">\n    <{kind} message=\"{text}\">{text}</{kind}>\n  </testcase>");
+                    let class = if kind == "failure" { "slower" } else { "unknown" };
+                    let _ = writeln!(
+                        out,
+                        ">\n    <{kind} type=\"{class}\" message=\"{text}\">{text}</{kind}>\n  </testcase>"
+                    );
                 }
             }
         };
@@ -454,7 +492,7 @@ impl Comparison {
         if nothing == 1 {
             case("compared", Some(("error", "A and B have nothing in common that could be compared.")));
         }
-        out.push_str("</testsuite>\n");
+        out.push_str("</testsuite>\n</testsuites>\n");
         out
     }
 
@@ -471,6 +509,14 @@ impl Comparison {
         }
         whole
     }
+}
+
+/// Text of others for Markdown, as it is: no markup, no link, no struck out words. A `~` before a
+/// space is none.
+fn plain_in_markdown(text: &str) -> String {
+    let text = tame(text).replace('\\', "\\\\").replace('<', "&lt;").replace('>', "&gt;");
+    let text = text.replace('*', "\\*").replace('`', "\\`").replace("](", "]\\(");
+    text.replace('~', "\\~").replace("\\~ ", "~ ")
 }
 
 /// Text for XML 1.0: markup characters as entities; characters that it does not allow are replaced.

@@ -203,7 +203,7 @@ fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String 
     match best.measure.faster_than(default.measure, Metric::Rate) {
         _ if best.cell.id == default.cell.id => {
             format!(
-                "Keep {}: nothing measured here is proven to commit faster with the same promise.",
+                "Keep {}: nothing measured here that promises as much is proven to commit faster.",
                 default.name
             )
         }
@@ -214,7 +214,7 @@ fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String 
             default.name
         ),
         Some(faster) => format!(
-            "No setting is proven to commit faster than {} with the same promise: {} comes nearest, ~ {}.",
+            "Nothing measured here that promises as much is proven to commit faster than {}: {}, with {promise}, comes nearest, ~ {}.",
             default.name,
             best.name,
             times(&faster)

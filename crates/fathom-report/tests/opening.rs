@@ -104,6 +104,20 @@ fn an_axis_that_the_user_set_has_its_sentence_and_what_was_not_measured_is_said(
     assert!(words.contains("ext4: Use WAL with FULL."), "{words}");
 }
 
+/// What happened: who chose an axis was told that WAL/NORMAL commits so many times as fast as
+/// DELETE/FULL, without a word on what a power cut takes.
+#[test]
+fn values_of_an_axis_that_promise_another_thing_are_not_compared_without_a_word() {
+    let (_directory, results) = results(fixture::modelled_wide);
+    let page = page(&results);
+    let sentence = page.split("WAL/NORMAL against DELETE/FULL (").nth(1).unwrap();
+    let sentence = sentence.split('<').next().unwrap();
+    assert!(sentence.contains(" Not the same promise: WAL/NORMAL"), "{sentence}");
+    // File systems promise the same.
+    let sentence = page.split("f2fs against ext4 (").nth(1).unwrap();
+    assert!(!sentence.split('<').next().unwrap().contains("promise"), "{sentence}");
+}
+
 /// What happened: `--set variants=WAL/FULL,delete/full` was told of the same two cells twice, by
 /// the sentence of the experiment ("WAL/FULL commits 4.8x faster than DELETE/FULL") and by that of
 /// the axis ("DELETE/FULL commits 4.8x slower than WAL/FULL").

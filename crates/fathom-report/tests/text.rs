@@ -433,6 +433,22 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     }
     lacking.changes.lacking.clear();
     assert!(lacking.terminal(&Style::PLAIN).contains("no cell with a good run"));
+    // What promises less was counted as faster.
+    let mut weaker = compared(&a, &b, 0.2);
+    weaker.changes.changes[1].same_durability = false;
+    let text = weaker.terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(
+        text.contains("0 better, 5 worse, 12 not proven different (~), of 17. Not counted: 1 of"),
+        "{text}"
+    );
+    // The picture of the page called it worse, and said nothing of the promise.
+    assert_eq!(weaker.html().matches("(not the same promise)").count(), 2);
+    // A file's name became a link, and what stood between two of its stars was bold.
+    let mut odd = compared(&a, &a, 0.5);
+    odd.names = ["*a* `b` ~c~.db".into(), "[here](http://x).db".into()];
+    let markdown = odd.markdown();
+    assert!(markdown.contains("A: \\*a\\* \\`b\\` \\~c\\~.db"), "{markdown}");
+    assert!(markdown.contains("[here]\\(http://x).db") && markdown.contains("| ~ "), "{markdown}");
     // Markup in names goes into no format as such.
     let (_c, hostile) = results(fixture::hostile);
     let hostile = compared(&hostile, &hostile, 0.1);

@@ -20,6 +20,9 @@ pub struct Loss {
     pub commits: u64,
     /// Whether that is all that the recording has, and a longer session would lose more of it.
     pub is_all: bool,
+    /// Whether it may be more: of several databases nobody knows whose a checkpoint is, and it is
+    /// taken for all.
+    pub is_least: bool,
 }
 
 /// What the executions of a recorded setting did, counted once, in the first good run.
@@ -33,6 +36,8 @@ pub struct Writing {
     has_checkpoint: bool,
     /// Pages that were written into the log.
     log_pages: u64,
+    /// Whether it has several databases, each with a log of its own.
+    has_several: bool,
 }
 
 impl Writing {
@@ -57,7 +62,10 @@ impl Writing {
         let of_log = results.io.iter().filter(|io| io.run == run && io.row.phase == phase);
         let bytes: u64 =
             of_log.filter(|io| io.row.class == "wal" && io.row.op == "write").map(|io| io.row.bytes).sum();
-        Ok(Writing::of_kept(&calls, executed, bytes / (u64::from(page_size) + FRAME_HEADER)))
+        let kept = Writing::of_kept(&calls, executed, bytes / (u64::from(page_size) + FRAME_HEADER));
+        let checks = results.verified.iter().filter(|check| check.run == run);
+        let has_several = has_several_databases(checks.map(|check| check.text.as_str()));
+        Ok(kept.map(|writing| Writing { has_several, ..writing }))
     }
 
     /// Of so many executions what is known of those that were kept. Of a part of them nothing is:
@@ -90,13 +98,14 @@ impl Writing {
     /// What may be lost of them with settings under which a commit syncs nothing.
     #[must_use]
     pub fn loss(&self, candidate: &Candidate) -> Loss {
+        let is_least = self.has_several;
         if self.has_checkpoint {
-            return Loss { commits: self.unsynced, is_all: false };
+            return Loss { commits: self.unsynced, is_all: false, is_least };
         }
         // So many commits fill the log, by the pages that each of them has written.
         let filling = candidate.log().filter(|pages| *pages > 0 && self.log_pages > 0);
         let filling = filling.map(|pages| (pages * self.transactions).div_ceil(self.log_pages));
-        Loss { commits: filling.unwrap_or(0).max(self.unsynced), is_all: true }
+        Loss { commits: filling.unwrap_or(0).max(self.unsynced), is_all: true, is_least }
     }
 
     /// Whether the length of the log can matter: it was as long as that, or as SQLite's own, once.
@@ -105,6 +114,12 @@ impl Writing {
         let shorter = candidate.log().filter(|pages| *pages > 0).unwrap_or(USUAL_LOG).min(USUAL_LOG);
         self.log_pages >= shorter
     }
+}
+
+/// Whether the checks after a replay are of several databases that hold something: each is looked
+/// at by itself.
+fn has_several_databases<'a>(checks: impl Iterator<Item = &'a str>) -> bool {
+    checks.filter(|check| check.ends_with(": integrity_check ok")).count() > 1
 }
 
 impl Candidate {
@@ -136,12 +151,27 @@ mod tests {
     fn commits_since_the_last_sync_of_the_log_may_be_lost() {
         let normal = Candidate::new("wal", "normal");
         let all = Writing::of_calls(&calls("hwrwwchwwwwcrhw"), 12);
-        assert_eq!((all.transactions, all.loss(&normal)), (13, Loss { commits: 5, is_all: false }));
+        let expected = Loss { commits: 5, is_all: false, is_least: false };
+        assert_eq!((all.transactions, all.loss(&normal)), (13, expected));
         // No checkpoint: ten commits, each of two pages, and the log has room for a thousand.
         let none = Writing::of_calls(&calls("hwwwwwrrwwww"), 20);
-        assert_eq!(none.loss(&normal), Loss { commits: 500, is_all: true });
+        assert_eq!(none.loss(&normal), Loss { commits: 500, is_all: true, is_least: false });
         assert_eq!(none.loss(&normal.with("wal_autocheckpoint", "4000")).commits, 2000);
         assert_eq!(none.loss(&normal.with("wal_autocheckpoint", "0")).commits, 10);
+    }
+
+    /// What happened: one of two databases was checkpointed after each ten commits, so "up to 10
+    /// commits" was told of both, and the other one, which nothing had ever synced, lost 400.
+    #[test]
+    fn of_several_databases_it_may_be_more() {
+        let of = |checks: &[&str]| has_several_databases(checks.iter().copied());
+        assert!(of(&["a.db: integrity_check ok", "a.db holds 1 (.sha3sum)", "b.db: integrity_check ok"]));
+        assert!(!of(&["a.db: integrity_check ok", "b.db is empty", "9 executions returned …"]));
+        let normal = Candidate::new("wal", "normal");
+        let several = Writing { has_several: true, ..Writing::of_calls(&calls("hwwwwcww"), 12) };
+        assert_eq!(several.loss(&normal), Loss { commits: 5, is_all: false, is_least: true });
+        let none = Writing { has_several: true, ..Writing::of_calls(&calls("ww"), 4) };
+        assert!(none.loss(&normal).is_least && none.loss(&normal).is_all);
     }
 
     /// What happened: of a long trace every second, fourth … execution is kept, and those were

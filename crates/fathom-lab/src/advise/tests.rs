@@ -183,7 +183,7 @@ fn where_commits_may_be_lost_fewer_are_worth_a_little_speed() {
     let with = |log: Option<&str>, commits, ms: f64| {
         let plain = Candidate::new("wal", "normal");
         let candidate = log.map_or(plain.clone(), |pages| plain.with("wal_autocheckpoint", pages));
-        let loss = Some(Loss { commits, is_all: false });
+        let loss = Some(Loss { commits, is_all: false, is_least: false });
         let runs = [ms, ms * 1.001, ms * 0.999];
         Trial { loss, ..tried_in(candidate, Some(Durability::PowerCutPrefix), &runs) }
     };

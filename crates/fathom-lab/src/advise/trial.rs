@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Candidate, Loss, Writing};
 use crate::analysis::Analysis;
 use crate::simulate::{Question, Row, StudyError, study};
-use crate::stats::Interval;
+use crate::stats::{Interval, mean_interval};
 use crate::store::{CellRow, Results, StoreError};
 
 /// A setting that was tried. Times are of one transaction.
@@ -32,8 +32,9 @@ pub struct Trial {
     pub cpu_ns: f64,
     /// Transactions of one run.
     pub count: u64,
-    /// 99th percentile, ns, where single transactions were told.
-    pub p99_ns: Option<f64>,
+    /// 99th percentile, ns, where single transactions were told: over the runs, as the time, with
+    /// its 95 % interval.
+    pub p99_ns: Option<Interval>,
     /// Flushes; on this disk calls of fsync.
     pub flushes: f64,
     /// Bytes written to the device; on this disk by SQLite.
@@ -118,7 +119,7 @@ impl Trial {
             time_ns: row.model_ns,
             cpu_ns: row.cpu_ns,
             count: row.count,
-            p99_ns: row.p99_ns,
+            p99_ns: p99_of_runs(row.each_run.iter().map(|run| run.p99_ns)),
             flushes: row.flushes,
             written_bytes: row.written_bytes,
         })
@@ -162,6 +163,23 @@ pub fn trials(
     Ok((devices.iter().map(of_device).collect(), notes))
 }
 
+/// The 99th percentile over runs, of each of which it must be told.
+fn p99_of_runs(of_runs: impl Iterator<Item = Option<f64>>) -> Option<Interval> {
+    let of_runs: Option<Vec<f64>> = of_runs.collect();
+    mean_interval(&of_runs?)
+}
+
+/// The 99th percentile of each good run of a cell, as measured, ns; none of one that executed
+/// nothing.
+fn p99_here<'a>(results: &'a Results, cell: i64, phase: &'a str) -> impl Iterator<Item = f64> + 'a {
+    let of_run = move |run: i64| {
+        let mut phases = results.phases.iter().map(move |of| (of.run, &of.summary));
+        phases.find(|(of, summary)| *of == run && summary.phase == phase && summary.count > 0)
+    };
+    let of_runs = results.good_runs(cell).filter_map(move |run| of_run(run.id));
+    of_runs.map(|(_, summary)| summary.latency_ns[3] as f64)
+}
+
 /// What the executions of each recorded cell did, by its number.
 fn writing(results: &Results, phase: &str) -> Result<BTreeMap<i64, Writing>, StoreError> {
     let mut all = BTreeMap::new();
@@ -195,7 +213,7 @@ pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Resul
             time_ns: measure.wall_time_ns,
             cpu_ns: measure.each_ns(|split| split.cpu_ns),
             count: measure.count,
-            p99_ns: Some(measure.latency_ns[3]),
+            p99_ns: p99_of_runs(p99_here(results, cell.id, phase).map(Some)),
             flushes: measure.each_ns(|split| split.sync_calls),
             written_bytes: measure.each_ns(|split| split.write_bytes),
         };

@@ -124,6 +124,19 @@ impl Change {
     }
 }
 
+impl Change {
+    /// Whether it is proven that B is beyond what is allowed, and not only that it is slower: the
+    /// whole interval is.
+    #[must_use]
+    pub fn is_beyond(&self, allowed: f64) -> bool {
+        let limit = 1.0 + allowed;
+        match &self.difference {
+            Some(difference) => difference.beyond(limit)[0] > 0.0,
+            None => self.slower().low > limit,
+        }
+    }
+}
+
 impl Changes {
     /// The whole: slower if anything is, else unknown if anything is, if anything of A is missing
     /// in B, or nothing was compared.
@@ -369,6 +382,19 @@ mod tests {
         assert_eq!(judged(&a, &side(&[("wal", STEADY)], 2.1), 0.05), Judgement::Fine);
         // Faster is no fault.
         assert_eq!(judged(&a, &side(&[("wal", times(0.3))], 1.0), 0.1), Judgement::Fine);
+    }
+
+    /// What happened: 1.15x [1.02, 1.30] was "more than the 10 % allowed", which nothing had proven:
+    /// only that it is slower.
+    #[test]
+    fn slower_is_not_yet_proven_to_be_beyond_what_is_allowed() {
+        let a = side(&[("wal", [1000.0, 1040.0, 960.0, 1020.0, 980.0])], 2.0);
+        let b = |by: f64| side(&[("wal", [1000.0, 1100.0, 900.0, 1050.0, 950.0].map(|ns| ns * by))], 2.0);
+        let model = Question { quantities: vec![Quantity::Model], ..Question::default() };
+        let of = |by: f64| changes(&a, &b(by), &model).unwrap().changes.remove(0);
+        let (little, much) = (of(1.13), of(1.5));
+        assert_eq!((little.judged(0.1), little.is_beyond(0.1)), (Judgement::Slower, false), "{little:?}");
+        assert_eq!((much.judged(0.1), much.is_beyond(0.1)), (Judgement::Slower, true), "{much:?}");
     }
 
     #[test]

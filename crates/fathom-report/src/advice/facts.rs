@@ -19,6 +19,9 @@ const MANY: u64 = 200;
 const LOSING: [(&str, &[&str]); 3] =
     [("vfat", &["persist"]), ("exfat", &["persist"]), ("ntfs3", &["persist", "truncate"])];
 
+/// Fewer runs prove nothing, as of a gain.
+const PROVING: usize = 3;
+
 /// Waits that are so many times as long are told.
 const LONGER: f64 = 1.5;
 
@@ -45,22 +48,27 @@ impl Advice {
     pub(super) fn loss_told(&self, trial: &Trial) -> String {
         let Some(loss) = trial.loss else { return String::new() };
         let count = |commits: u64| number::plain(commits as f64);
+        let up_to = if loss.is_least { "at least" } else { "up to" };
         let text = match trial.writing.filter(|_| loss.is_all) {
             Some(all) if loss.commits > all => {
                 format!(
-                    "all {} commits of the trace, up to {} of a longer one",
+                    "all {} commits of the trace, {up_to} {} of a longer one",
                     count(all),
                     count(loss.commits)
                 )
             }
             Some(all) => format!("all {} commits of the trace, and of a longer one, too", count(all)),
-            None => format!("up to {} commits", count(loss.commits)),
+            None => format!("{up_to} {} commits", count(loss.commits)),
         };
         let pace = self.pace_s.map(|of_one| of_one * loss.commits as f64);
         let pace = pace.map_or_else(String::new, |all| {
             format!(" ({} at the trace's own pace)", number::time(all * 1e9))
         });
-        format!(": {text}{pace}")
+        let several = match loss.is_least {
+            true => ", for the application has several databases, and a checkpoint of one is taken for all",
+            false => "",
+        };
+        format!(": {text}{pace}{several}")
     }
 
     /// Whether anything that is named may lose more than the last commit.
@@ -93,7 +101,7 @@ impl Advice {
     pub(super) fn waits(&self) -> Vec<String> {
         let of_device = |device: &DeviceAdvice| {
             let best = device.best?;
-            let own_ns = device.tried[best].p99_ns?;
+            let own = device.tried[best].p99_ns?;
             let keeps = |other: &Trial| other.durability.is_some_and(|own| own >= self.must);
             let others = || device.tried.iter().enumerate().filter(|(other, _)| *other != best);
             let next = others()
@@ -101,15 +109,13 @@ impl Advice {
                 .min_by(|a, b| a.1.ns().total_cmp(&b.1.ns()));
             let now = others().find(|(other, _)| device.baseline == Some(*other));
             let shorter = now.into_iter().chain(next).find_map(|(number, other)| {
-                let ns = other.p99_ns.filter(|ns| own_ns > ns * LONGER)?;
+                let p99 = other.p99_ns.filter(|p99| own.mid > p99.mid * LONGER)?;
                 let is_now = if device.baseline == Some(number) { " (now)" } else { "" };
-                Some(format!("{} with {}{is_now}", number::time(ns), self.name(other)))
+                let is_proven = p99.n.min(own.n) >= PROVING && p99.high < own.low;
+                let unproven = if is_proven { "" } else { ", not proven" };
+                Some(format!("{} with {}{is_now}{unproven}", time_told(&p99), self.name(other)))
             })?;
-            Some(format!(
-                "Longer waits on {} (p99): {} against {shorter}.",
-                place(device),
-                number::time(own_ns)
-            ))
+            Some(format!("Longer waits on {} (p99): {} against {shorter}.", place(device), time_told(&own)))
         };
         self.devices.iter().filter_map(of_device).collect()
     }
@@ -149,6 +155,12 @@ impl Advice {
     }
 }
 
+/// A time with its interval, where it has one.
+fn time_told(value: &Interval) -> String {
+    let time = number::time(value.mid);
+    if value.n < 2 { time } else { format!("{time} {}", number::time_interval_of(value)) }
+}
+
 /// Whether the advice stands, for a table.
 pub(super) fn stands(device: &DeviceAdvice) -> String {
     let falls: Vec<&str> =
@@ -174,7 +186,11 @@ pub(super) fn rate_interval(trial: &Trial) -> String {
 pub(super) fn loss_short(trial: &Trial) -> String {
     let count = |commits: u64| number::plain(commits as f64);
     match (trial.loss, trial.durability) {
-        (Some(Loss { commits, is_all: true }), _) => format!("all, {} at most", count(commits)),
+        (Some(Loss { commits, is_all: true, is_least: false }), _) => {
+            format!("all, {} at most", count(commits))
+        }
+        (Some(Loss { commits, is_all: true, .. }), _) => format!("all, {} or more", count(commits)),
+        (Some(Loss { commits, is_least: true, .. }), _) => format!("{} or more commits", count(commits)),
         (Some(Loss { commits, .. }), _) => format!("{} commits", count(commits)),
         (None, Some(Durability::PowerCut)) => "none".to_owned(),
         (None, Some(Durability::PowerCutAllButLast)) => "1 commit".to_owned(),

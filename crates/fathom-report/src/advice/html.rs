@@ -2,6 +2,7 @@
 
 use fathom_lab::advise::{DeviceAdvice, Trial};
 use fathom_lab::experiment::Metric;
+use fathom_lab::stats::Interval;
 use maud::{Markup, html};
 
 use super::facts::{loss_short, rate_interval, stands};
@@ -106,7 +107,7 @@ impl Advice {
             ("use", false),
             ("per second", true),
             ("times now [95 %]", true),
-            ("p99", true),
+            ("p99 [95 %]", true),
             ("flushes", true),
             ("written", true),
             ("keeps", false),
@@ -142,7 +143,7 @@ impl Advice {
                         Some(gain.map_or(1.0, |gain| gain.ratio)),
                         &gain.map_or_else(|| "as it is".into(), |gain| times(&gain)),
                     ))
-                    (number_cell(named.p99_ns, &named.p99_ns.map_or_else(String::new, number::time)))
+                    (time_cell(named.p99_ns.as_ref()))
                     (number_cell(Some(flushes), &format!("{flushes:.2}")))
                     (number_cell(Some(written), &number::bytes(written)))
                     td.words { (durability_text(named.durability)) }
@@ -164,7 +165,7 @@ impl Advice {
             ("one transaction", true),
             ("runs", true),
             ("CPU", true),
-            ("p99", true),
+            ("p99 [95 %]", true),
             ("flushes", true),
             ("written", true),
             ("keeps", false),
@@ -195,13 +196,10 @@ impl Advice {
                 td { (label(&tame(place(device)))) }
                 td { (label(&tame(&self.name(tried)))) }
                 (number_cell(Some(1e9 / tried.ns()), &number::plain(1e9 / tried.ns())))
-                td.n data-v=(tried.ns()) {
-                    (number::time(tried.ns())) " "
-                    span.iv { (number::time_interval_of(&tried.time_ns)) }
-                }
+                (time_cell(Some(&tried.time_ns)))
                 td.n { (tried.runs.len()) }
                 (number_cell(Some(cpu), &number::percent(cpu)))
-                (number_cell(tried.p99_ns, &tried.p99_ns.map_or_else(String::new, number::time)))
+                (time_cell(tried.p99_ns.as_ref()))
                 (number_cell(Some(flushes), &format!("{flushes:.2}")))
                 (number_cell(Some(written), &number::bytes(written)))
                 td.words { (durability_text(tried.durability)) }
@@ -213,6 +211,20 @@ impl Advice {
 
 fn head(columns: &[(&str, bool)]) -> Markup {
     html! { thead { tr { @for (name, is_number) in columns { (column(name, *is_number)) } } } }
+}
+
+/// A time with its interval; empty where it is not known.
+fn time_cell(time: Option<&Interval>) -> Markup {
+    html! {
+        @if let Some(time) = time {
+            td.n data-v=(time.mid) {
+                (number::time(time.mid)) " "
+                span.iv { (number::time_interval_of(time)) }
+            }
+        } @else {
+            td.n {}
+        }
+    }
 }
 
 fn list(title: &str, all: &[String]) -> Markup {

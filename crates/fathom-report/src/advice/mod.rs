@@ -258,7 +258,7 @@ impl Advice {
             false => "",
         };
         format!(
-            "per second: transactions{of}; p99: the time within which 99 of 100 transactions are done; {what}: of one \
+            "per second: transactions{of}; p99: the time within which 99 of 100 transactions are done, over the runs; {what}: of one \
              {each}{lost}{stands}."
         )
     }

@@ -71,8 +71,8 @@ impl Advice {
         out
     }
 
-    /// With the intervals of the rates where there is room for them: those of the gains are always
-    /// there.
+    /// With the intervals of the rates where there is room for them: those of the gains, which rest
+    /// on the rates, and of p99 are always there.
     fn table(&self, has_intervals: bool) -> Table {
         let mut table = Table::default();
         table.column("device", Align::Left);
@@ -83,6 +83,7 @@ impl Advice {
         }
         table.column("times now [95 %]", Align::Right);
         table.column("p99", Align::Right);
+        table.column("[95 %]", Align::Left);
         table.column("flushes", Align::Right);
         table.column("written", Align::Right);
         table.column("keeps", Align::Left);
@@ -102,7 +103,8 @@ impl Advice {
             cells.extend(has_intervals.then(|| rate_interval(named)));
             cells.extend([
                 device.gain.filter(|_| !is_kept).map_or_else(|| "as it is".into(), |gain| times(&gain)),
-                named.p99_ns.map_or_else(String::new, number::time),
+                named.p99_ns.map_or_else(String::new, |p99| number::time(p99.mid)),
+                named.p99_ns.map_or_else(String::new, |p99| number::time_interval_of(&p99)),
                 format!("{:.2}", named.of_writing(named.flushes)),
                 number::bytes(named.of_writing(named.written_bytes)),
                 durability_text(named.durability).to_owned(),

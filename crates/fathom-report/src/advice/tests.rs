@@ -17,7 +17,7 @@ fn tried(journal: &str, synchronous: &str, promise: Durability, ms: f64) -> Tria
         time_ns: mean_interval(&ns).unwrap(),
         cpu_ns: 0.1e6,
         count: 1000,
-        p99_ns: Some(ms * 5e6),
+        p99_ns: mean_interval(&[ms * 4.9e6, ms * 5e6, ms * 5.1e6]),
         flushes: ms / 4.0,
         written_bytes: ms * 4096.0,
         writing: Some(500),
@@ -452,7 +452,7 @@ fn a_file_system_that_is_known_to_break_the_promise_is_told_of() {
 #[test]
 fn how_many_commits_may_be_lost_stands_in_the_promise_the_table_and_the_json() {
     let mut device = advised("sd-a", 1.0);
-    let loss = fathom_lab::advise::Loss { commits: 187, is_all: false };
+    let loss = fathom_lab::advise::Loss { commits: 187, is_all: false, is_least: false };
     device.tried[2].loss = Some(loss);
     device.best = Some(2);
     let mut shown = Advice { must: Durability::PowerCutPrefix, ..advice(vec![device]) };
@@ -466,9 +466,15 @@ fn how_many_commits_may_be_lost_stands_in_the_promise_the_table_and_the_json() {
     assert!(shown.html().contains("may lose"));
     let json = serde_json::to_value(shown.json()).unwrap();
     assert_eq!(json["advised"][0]["may_lose"]["commits"], 187, "{json}");
-    shown.devices[0].tried[2].loss = Some(fathom_lab::advise::Loss { commits: 900, is_all: true });
+    let all = fathom_lab::advise::Loss { commits: 900, is_all: true, is_least: false };
+    shown.devices[0].tried[2].loss = Some(all);
     let text = shown.terminal(&Style { width: 400, ..Style::PLAIN });
     assert!(text.contains("all 500 commits of the trace, up to 900 of a longer one"), "{text}");
+    // Of two databases one was checkpointed, and "up to 187 commits" was told of both.
+    shown.devices[0].tried[2].loss = Some(fathom_lab::advise::Loss { is_least: true, ..loss });
+    let text = shown.terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(text.contains("at least 187 commits") && text.contains("has several databases"), "{text}");
+    assert!(text.contains("187 or more commits") && !text.contains("up to 187"), "{text}");
 }
 
 /// What happened: three devices had three settings and three blocks to paste, and no word on which
@@ -500,14 +506,24 @@ fn one_setting_for_all_devices_stands_first_with_its_own_block() {
 fn a_short_trace_and_longer_waits_are_told() {
     let mut device = advised("sd-a", 1.0);
     device.tried.iter_mut().for_each(|trial| (trial.count, trial.writing) = (30, Some(23)));
-    device.tried[1].p99_ns = Some(39e6);
-    device.tried[0].p99_ns = Some(16e6);
-    let text = advice(vec![device]).terminal(&Style { width: 400, ..Style::PLAIN });
+    device.tried[1].p99_ns = mean_interval(&[39e6]);
+    device.tried[0].p99_ns = mean_interval(&[16e6]);
+    let told =
+        |device: DeviceAdvice| plain(&advice(vec![device]).terminal(&Style { width: 400, ..Style::PLAIN }));
+    let text = told(device.clone());
     assert!(
         text.contains("short for advice: 23 of its transactions write") && text.contains("200 that"),
         "{text}"
     );
-    assert!(text.contains("39 ms against 16 ms with DELETE/FULL (now)"), "{text}");
+    assert!(text.contains("39 ms against 16 ms with DELETE/FULL (now), not proven."), "{text}");
+    // One p99 of each was told as a fact, however much it differs from run to run.
+    device.tried[1].p99_ns = mean_interval(&[38e6, 39e6, 40e6]);
+    device.tried[0].p99_ns = mean_interval(&[15e6, 16e6, 17e6]);
+    let text = told(device.clone());
+    assert!(text.contains("39.0 ms [36.6, 41.6] against"), "{text}");
+    assert!(text.contains(" with DELETE/FULL (now).") && !text.contains("not proven"), "{text}");
+    device.tried[0].p99_ns = mean_interval(&[5e6, 16e6, 40e6]);
+    assert!(told(device).contains("with DELETE/FULL (now), not proven."));
 }
 
 /// What happened: `mkfs -t ntfs3` was told, and there is no mkfs.ntfs3.
@@ -539,7 +555,9 @@ fn a_rate_has_its_interval_where_there_is_room() {
     let shown = advice(vec![advised("sd-a", 1.0)]);
     let wide = shown.terminal(&Style { width: 400, ..Style::PLAIN });
     assert!(plain(&wide).contains("sd-a WAL/FULL 250 [249, 251] 2.5x"), "{wide}");
+    // What the longest waits are was told without one.
+    assert!(plain(&wide).contains("20.0 ms [19.0, 21.0]"), "{wide}");
     let narrow = shown.terminal(&Style { width: 80, ..Style::PLAIN });
-    assert!(!narrow.contains("[249, 251]"), "{narrow}");
+    assert!(!narrow.contains("[249, 251]") && narrow.contains("[19.0, 21.0]"), "{narrow}");
     assert!(shown.html().contains("[249, 251]"));
 }
