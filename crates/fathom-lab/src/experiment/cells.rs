@@ -7,7 +7,7 @@ use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_stack::{STACK_KEYS, StackSpec};
 use fathom_workload::params::{Kind, Parameter, Params};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
-use fathom_workload::workload::WorkloadError;
+use fathom_workload::workload::{WorkloadError, WorkloadKind};
 use serde_json::Value as Json;
 
 use super::axes::{MACHINE_AXIS, TRACE_AXIS};
@@ -175,7 +175,12 @@ impl Experiment {
                 let is_set = (self.sources.len()..first_trace).contains(&setting.key_span.source);
                 !is_set || !is_of_another_workload(path, &own, &workloads, vocabulary)
             });
-            let cell = check(&assembled, labels, vocabulary, &mut made.warnings)?;
+            let chosen: BTreeSet<&str> = combination
+                .iter()
+                .flat_map(|point| &point.settings)
+                .map(|setting| setting.path.as_str())
+                .collect();
+            let cell = check(&assembled, &chosen, labels, vocabulary, &mut made.warnings)?;
             if let Some(work) = work_of(&cell, vocabulary) {
                 let first = *first_of.entry(work).or_insert(made.cells.len());
                 if let Some((_, earlier)) = made.cells.get(first) {
@@ -553,13 +558,15 @@ fn combinations(axes: &[Axis]) -> Vec<Vec<&Point>> {
     all
 }
 
+/// `chosen` are the paths that an axis sets in this cell.
 fn check(
     assembled: &Assembled<'_>,
+    chosen: &BTreeSet<&str>,
     axes: BTreeMap<String, String>,
     vocabulary: &Vocabulary,
     warnings: &mut Vec<String>,
 ) -> Result<Cell, Problem> {
-    let workload = check_workload(assembled, vocabulary)?;
+    let workload = check_workload(assembled, chosen, vocabulary, warnings)?;
     let engine = check_engine(assembled, &workload, vocabulary, warnings)?;
     let stack = check_stack(assembled, vocabulary)?;
     let instruments = check_instruments(assembled)?;
@@ -646,7 +653,12 @@ fn wrong_item<'a>(setting: &'a Setting, accepted: &[Parameter]) -> &'a super::di
         .map_or(&setting.node.span, |item| &item.span)
 }
 
-fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<WorkloadSpec, Problem> {
+fn check_workload(
+    assembled: &Assembled<'_>,
+    chosen: &BTreeSet<&str>,
+    vocabulary: &Vocabulary,
+    warnings: &mut Vec<String>,
+) -> Result<WorkloadSpec, Problem> {
     let settings: BTreeMap<&str, &Setting> = section(assembled, "workload").collect();
     let Some(&name_line) = assembled.get("workload.name") else {
         let span = settings.values().next().map_or_else(
@@ -672,6 +684,7 @@ fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<
     };
     let owner = format!("the workload {name}");
     let (given, params) = read_parameters(&owner, "parameter", kind.parameters, &settings)?;
+    refuse_idle(kind, &params, &settings, chosen, warnings)?;
     // Values that are right by themselves may not go together.
     if let Err(error) = (kind.create)(params) {
         return Err(match error {
@@ -684,6 +697,32 @@ fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<
         });
     }
     Ok(WorkloadSpec { name, params: given })
+}
+
+/// Refuses what an axis says of a parameter that changes nothing in this cell, unless it is the
+/// parameter's default: the cell would have the name of something that it does not do. What holds
+/// for all cells is for those in which it has an effect, and is only told.
+fn refuse_idle(
+    kind: &WorkloadKind,
+    params: &Params,
+    settings: &BTreeMap<&str, &Setting>,
+    chosen: &BTreeSet<&str>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Problem> {
+    let Some(idle) = (kind.idle)(params) else { return Ok(()) };
+    for parameter in kind.parameters.iter().filter(|parameter| idle.parameters.contains(&parameter.name)) {
+        let (name, why) = (parameter.name, idle.why);
+        let Some(setting) = settings.get(name) else { continue };
+        if params.all().get(name) == parameter.default.json().as_ref() {
+            continue;
+        }
+        if chosen.contains(setting.path.as_str()) {
+            let problem = format!("`{name}` changes nothing in this cell: it {why}");
+            return Err(Problem::new(&setting.node.span, problem, "leave it out there ([[exclude]])"));
+        }
+        warnings.push(format!("{name} changes nothing in some cells: it {why}"));
+    }
+    Ok(())
 }
 
 fn check_engine(
