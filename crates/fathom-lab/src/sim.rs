@@ -158,6 +158,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     abscissa: "rows",
     one_thread: |_| true,
     samples: |params| params.count("transactions"),
+    idle: |_| None,
     create: |params| Ok(Box::new(Sim(params))),
 };
 

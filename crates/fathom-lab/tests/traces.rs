@@ -122,3 +122,39 @@ fn traces_of_the_command_line_take_the_place_of_workloads() {
     let error = of(&own, &[], &[("x", "profile", "nobody")]).unwrap_err().to_string();
     assert!(error.contains("--trace") && error.contains("nobody"), "{error}");
 }
+
+/// What happened: a trace that was given twice was two values of its axis, "mine" and "mine (2)":
+/// its runs were compared with themselves as if they were of something else.
+#[test]
+fn a_trace_is_given_once() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.trace");
+    fathom_trace::Writer::create(&path).unwrap().finish().unwrap();
+    let detour = place.path().join(".").join("a.trace");
+    let [path, detour] = [path, detour].map(|path| path.to_str().unwrap().to_owned());
+    for twice in [
+        [("a", "file", &*path), ("a", "file", &*detour)],
+        [("gmail", "profile", "gmail"), ("gmail", "profile", "gmail")],
+    ] {
+        let error = cells("first-look", &[], &twice).unwrap_err().to_string();
+        assert!(error.contains("--trace") && error.contains("given twice"), "{error}");
+    }
+}
+
+/// What happened: exclusions were compared with the text of a value, so that `--set page_size=4KiB`
+/// made the cells that leave 4096 out; headlines and figures lost such a value, too.
+#[test]
+fn a_value_of_the_command_line_is_that_of_the_file_however_it_is_spelled() {
+    let source = "name='x'\n[workload]\nname='mobibench-sql'\n[engine]\nname='sqlite'\n[matrix]\n\
+                  \"engine.page_size\" = [4096, 8192]\n\"engine.journal_mode\" = ['WAL', 'delete']\n\
+                  [[exclude]]\n\"engine.page_size\" = 4096\n\"engine.journal_mode\" = 'WAL'";
+    let experiment = Experiment::parse("own.toml", source).unwrap();
+    let made = |sets: &[&str]| of(&experiment, sets, &[]).unwrap();
+    assert_eq!(labels(&made(&[])), ["4096 delete", "8192 WAL", "8192 delete"]);
+    let sizes = made(&["page_size=4KiB,8 KiB,16KiB"]);
+    assert_eq!(labels(&sizes), ["4096 delete", "8192 WAL", "8192 delete", "16KiB WAL", "16KiB delete"]);
+    assert_eq!(sizes.cells[0].1, made(&[]).cells[0].1, "the same cell as without --set");
+    assert_eq!(labels(&made(&["journal_mode=wal"])), ["8192 WAL"]);
+    let twice = of(&experiment, &["page_size=8192,8KiB"], &[]).unwrap_err().to_string();
+    assert!(twice.contains("8KiB and 8192 are the same value"), "{twice}");
+}

@@ -32,8 +32,20 @@ pub struct WorkloadKind {
     /// At most so many executions become samples with these parameters: more are not believed of
     /// another machine.
     pub samples: fn(&Params) -> u64,
+    /// The parameters that change nothing with these ones, and whose they are instead, as in "is of
+    /// another store"; none where each has its effect.
+    pub idle: fn(&Params) -> Option<Idle>,
     /// Makes it from checked parameters. An error here is about values that do not go together.
     pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
+}
+
+/// Parameters that change nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// Their names.
+    pub parameters: &'static [&'static str],
+    /// Why, after the name of one of them: "is an option of mmdb, and the store is another".
+    pub why: &'static str,
 }
 
 /// Where and how a workload runs.

@@ -7,14 +7,14 @@ use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_stack::{STACK_KEYS, StackSpec};
 use fathom_workload::params::{Kind, Parameter, Params};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
-use fathom_workload::workload::WorkloadError;
+use fathom_workload::workload::{WorkloadError, WorkloadKind};
 use serde_json::Value as Json;
 
 use super::axes::{MACHINE_AXIS, TRACE_AXIS};
 use super::diagnostic::{Problem, Source, Span};
 use super::node::{Node, Value};
 use super::parse::{label_of, points};
-use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
+use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units, values};
 use crate::cell::{Cell, INSTRUMENT_KEYS, Instruments};
 use crate::naming::{joined_values, make_unique};
 
@@ -95,7 +95,7 @@ impl Experiment {
         let mut base = self.base.clone();
         let mut axes = self.axes.clone();
         let first_trace = self.sources.len() + selection.sets.len();
-        put_traces(&selection.traces, first_trace, &mut axes);
+        put_traces(&selection.traces, first_trace, &mut axes)?;
         if selection.quick {
             // Who names variants wants those, and a trace may stand in their place.
             let are_chosen = selection.sets.iter().any(|set| overrides::chooses_variants(set))
@@ -139,6 +139,7 @@ impl Experiment {
                 overlay(setting, &mut base, &mut axes)?;
             }
         }
+        name_as_the_file(&self.axes, &base, &mut axes, vocabulary)?;
         let without_optional = drop_optional(&mut axes);
         put_machines(&selection.machines, first_trace + selection.traces.len(), &mut base, &mut axes);
         let from_file = if selection.quick { self.quick.repeats } else { None };
@@ -174,14 +175,21 @@ impl Experiment {
                 let is_set = (self.sources.len()..first_trace).contains(&setting.key_span.source);
                 !is_set || !is_of_another_workload(path, &own, &workloads, vocabulary)
             });
-            let cell = check(&assembled, labels, vocabulary, &mut made.warnings)?;
+            let chosen: BTreeSet<&str> = combination
+                .iter()
+                .flat_map(|point| &point.settings)
+                .map(|setting| setting.path.as_str())
+                .collect();
+            let cell = check(&assembled, &chosen, labels, vocabulary, &mut made.warnings)?;
             if let Some(work) = work_of(&cell, vocabulary) {
                 let first = *first_of.entry(work).or_insert(made.cells.len());
                 if let Some((_, earlier)) = made.cells.get(first) {
-                    let used = axes.iter().zip(&combination).filter(|(axis, _)| {
-                        ["workload.", "engine."].iter().any(|section| axis.name.starts_with(section))
-                            && assembled.contains_key(axis.name.as_str())
-                    });
+                    // A parameter of another workload is left out on purpose, and variants of
+                    // different names may do the same.
+                    let used = axes
+                        .iter()
+                        .zip(&combination)
+                        .filter(|(axis, _)| assembled.contains_key(axis.name.as_str()));
                     refuse_alike(used, &cell, earlier)?;
                 }
             }
@@ -206,27 +214,29 @@ impl Experiment {
 }
 
 /// What a cell does, in words that are the same however its values are spelled: `wal` and `WAL`, 1
-/// and 1.0, 8192 and 8 KiB.
+/// and 1.0, 8192 and 8 KiB, and without what changes nothing.
 fn work_of(cell: &Cell, vocabulary: &Vocabulary) -> Option<String> {
-    let plain = |params: &Params| -> BTreeMap<String, Json> {
-        params.all().iter().map(|(name, value)| (name.clone(), spelled(value))).collect()
-    };
     let mut work = Cell { axes: BTreeMap::new(), ..cell.clone() };
-    let kind = vocabulary.workload(&work.workload.name)?;
-    work.workload.params = plain(&Params::read(kind.parameters, &work.workload.params).ok()?);
+    let parameters = vocabulary.workload(&work.workload.name)?.parameters;
+    let params = Params::read(parameters, &work.workload.params).ok()?;
+    work.workload.params = values::spelled(parameters, &params);
     if let Some(engine) = &mut work.engine {
-        let kind = vocabulary.engine(&engine.name)?;
-        engine.settings = plain(&Params::read(kind.settings, &engine.settings).ok()?);
+        let settings = vocabulary.engine(&engine.name)?.settings;
+        engine.settings = values::spelled(settings, &Params::read(settings, &engine.settings).ok()?);
+    }
+    work.stack = work.stack.plain(&vocabulary.machine);
+    if !work.instruments.power_cut {
+        (work.instruments.power_cut_states, work.instruments.power_cut_seconds) = (None, None);
     }
     serde_json::to_string(&work).ok()
 }
 
-/// A number as a text, which has no fraction where it is whole; anything else as it is.
-fn spelled(value: &Json) -> Json {
-    match (value.as_i64(), value.as_f64()) {
-        (Some(whole), _) => whole.to_string().into(),
-        (None, Some(number)) => number.to_string().into(),
-        (None, None) => value.clone(),
+/// Whether the value at a path changes nothing in a cell, whichever it is.
+fn is_idle(path: &str, cell: &Cell) -> bool {
+    match path {
+        "stack.size_mib" => cell.stack.place.is_directory() || cell.stack.image.is_some(),
+        "instruments.power_cut_states" | "instruments.power_cut_seconds" => !cell.instruments.power_cut,
+        _ => false,
     }
 }
 
@@ -244,22 +254,78 @@ fn refuse_alike<'a, 'b: 'a>(
     match axes.find(|(axis, _)| differs(&axis.name)) {
         Some((axis, point)) => {
             let other = earlier.axes.get(&axis.name).map_or("", String::as_str);
-            let problem = format!("{} and {other} are the same value", point.label);
-            Err(Problem::new(&point.span, problem, "leave one of them out"))
+            let (problem, hint) = if is_idle(&axis.name, cell) {
+                let problem = format!(
+                    "`{}` changes nothing in this cell, so that {} and {other} are the same one",
+                    axis.name, point.label
+                );
+                (problem, "leave all but one of them out there ([[exclude]])")
+            } else {
+                (format!("{} and {other} are the same value", point.label), "leave one of them out")
+            };
+            Err(Problem::new(&point.span, problem, hint))
         }
         None => Ok(()),
     }
 }
 
+/// Gives values of the command line, and of `[quick]`, the spelling of the file's own values that
+/// they are: exclusions, headlines and figures know those by their names.
+fn name_as_the_file(
+    of_file: &[Axis],
+    base: &[Setting],
+    axes: &mut [Axis],
+    vocabulary: &Vocabulary,
+) -> Result<(), Problem> {
+    let others = axes.to_vec();
+    for axis in axes {
+        let Some(own) = of_file.iter().find(|own| own.name == axis.name) else { continue };
+        let mut taken: BTreeSet<String> = axis.points.iter().map(|point| point.label.clone()).collect();
+        for point in &mut axis.points {
+            // A variant has a name that its author gave it.
+            let [setting] = point.settings.as_mut_slice() else { continue };
+            if setting.path != axis.name || own.values().any(|label| label == point.label) {
+                continue;
+            }
+            let value = setting.node.json()?;
+            for known in &own.points {
+                let [written] = known.settings.as_slice() else { continue };
+                let parameters = overrides::parameters(base, &others, vocabulary);
+                let both = (&value, &written.node.json()?);
+                // One that stands there already is told as one value twice.
+                if values::are_same(&axis.name, both, parameters, &vocabulary.machine)
+                    && taken.insert(known.label.clone())
+                {
+                    point.label.clone_from(&known.label);
+                    setting.node.value = written.node.value.clone();
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Puts the traces of the command line in the place of the file's workloads: its variants where
 /// those choose workloads, else a new axis.
-fn put_traces(traces: &[TraceChoice], first_source: usize, axes: &mut Vec<Axis>) {
+///
+/// # Errors
+/// A trace that is given twice: it would be compared with itself.
+fn put_traces(traces: &[TraceChoice], first_source: usize, axes: &mut Vec<Axis>) -> Result<(), Problem> {
     if traces.is_empty() {
-        return;
+        return Ok(());
     }
+    // Another path may lead to the same file.
+    let real = |trace: &TraceChoice| {
+        let file = if trace.parameter == "file" { std::fs::canonicalize(&trace.value).ok() } else { None };
+        (trace.parameter, file.unwrap_or_else(|| trace.value.clone().into()))
+    };
     let mut points: Vec<Point> = Vec::new();
     for (number, trace) in traces.iter().enumerate() {
         let span = Span { source: first_source + number, range: 0..trace.value.len() };
+        if traces[..number].iter().any(|other| real(other) == real(trace)) {
+            return Err(Problem::new(&span, "this trace is given twice", "leave one of them out"));
+        }
         let text = |path: &str, value: &str| Setting {
             path: path.to_owned(),
             key_span: span.clone(),
@@ -269,8 +335,12 @@ fn put_traces(traces: &[TraceChoice], first_source: usize, axes: &mut Vec<Axis>)
             text("workload.name", "trace"),
             text(&format!("workload.{}", trace.parameter), &trace.value),
         ];
-        let alike = points.iter().filter(|point| point.label == trace.label).count();
-        let label = if alike == 0 { trace.label.clone() } else { format!("{} ({})", trace.label, alike + 1) };
+        let mut label = trace.label.clone();
+        let mut alike = 1;
+        while points.iter().any(|point| point.label == label) {
+            alike += 1;
+            label = format!("{} ({alike})", trace.label);
+        }
         points.push(Point { label, span: span.clone(), settings, optional: false });
     }
     let chooses_workloads = |axis: &&mut Axis| {
@@ -283,6 +353,7 @@ fn put_traces(traces: &[TraceChoice], first_source: usize, axes: &mut Vec<Axis>)
             axes.insert(0, Axis { name: TRACE_AXIS.into(), points, span });
         }
     }
+    Ok(())
 }
 
 /// Puts the machines of the command line behind the file's axes, where there are several: their
@@ -487,13 +558,15 @@ fn combinations(axes: &[Axis]) -> Vec<Vec<&Point>> {
     all
 }
 
+/// `chosen` are the paths that an axis sets in this cell.
 fn check(
     assembled: &Assembled<'_>,
+    chosen: &BTreeSet<&str>,
     axes: BTreeMap<String, String>,
     vocabulary: &Vocabulary,
     warnings: &mut Vec<String>,
 ) -> Result<Cell, Problem> {
-    let workload = check_workload(assembled, vocabulary)?;
+    let workload = check_workload(assembled, chosen, vocabulary, warnings)?;
     let engine = check_engine(assembled, &workload, vocabulary, warnings)?;
     let stack = check_stack(assembled, vocabulary)?;
     let instruments = check_instruments(assembled)?;
@@ -580,7 +653,12 @@ fn wrong_item<'a>(setting: &'a Setting, accepted: &[Parameter]) -> &'a super::di
         .map_or(&setting.node.span, |item| &item.span)
 }
 
-fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<WorkloadSpec, Problem> {
+fn check_workload(
+    assembled: &Assembled<'_>,
+    chosen: &BTreeSet<&str>,
+    vocabulary: &Vocabulary,
+    warnings: &mut Vec<String>,
+) -> Result<WorkloadSpec, Problem> {
     let settings: BTreeMap<&str, &Setting> = section(assembled, "workload").collect();
     let Some(&name_line) = assembled.get("workload.name") else {
         let span = settings.values().next().map_or_else(
@@ -606,6 +684,7 @@ fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<
     };
     let owner = format!("the workload {name}");
     let (given, params) = read_parameters(&owner, "parameter", kind.parameters, &settings)?;
+    refuse_idle(kind, &params, &settings, chosen, warnings)?;
     // Values that are right by themselves may not go together.
     if let Err(error) = (kind.create)(params) {
         return Err(match error {
@@ -618,6 +697,32 @@ fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<
         });
     }
     Ok(WorkloadSpec { name, params: given })
+}
+
+/// Refuses what an axis says of a parameter that changes nothing in this cell, unless it is the
+/// parameter's default: the cell would have the name of something that it does not do. What holds
+/// for all cells is for those in which it has an effect, and is only told.
+fn refuse_idle(
+    kind: &WorkloadKind,
+    params: &Params,
+    settings: &BTreeMap<&str, &Setting>,
+    chosen: &BTreeSet<&str>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Problem> {
+    let Some(idle) = (kind.idle)(params) else { return Ok(()) };
+    for parameter in kind.parameters.iter().filter(|parameter| idle.parameters.contains(&parameter.name)) {
+        let (name, why) = (parameter.name, idle.why);
+        let Some(setting) = settings.get(name) else { continue };
+        if params.all().get(name) == parameter.default.json().as_ref() {
+            continue;
+        }
+        if chosen.contains(setting.path.as_str()) {
+            let problem = format!("`{name}` changes nothing in this cell: it {why}");
+            return Err(Problem::new(&setting.node.span, problem, "leave it out there ([[exclude]])"));
+        }
+        warnings.push(format!("{name} changes nothing in some cells: it {why}"));
+    }
+    Ok(())
 }
 
 fn check_engine(

@@ -14,6 +14,7 @@ mod node;
 mod overrides;
 mod parse;
 mod units;
+mod values;
 mod vocabulary;
 
 use std::collections::BTreeMap;

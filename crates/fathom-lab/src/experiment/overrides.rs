@@ -124,7 +124,7 @@ fn value(argument: &str, range: std::ops::Range<usize>, source: usize, lists: bo
 }
 
 /// What the workloads and engines of this experiment and stacks accept, each with its section.
-fn parameters<'a>(
+pub(super) fn parameters<'a>(
     base: &'a [Setting],
     axes: &'a [Axis],
     vocabulary: &'a Vocabulary,

@@ -7,6 +7,7 @@ mod given;
 mod keys;
 mod machine;
 mod place;
+mod plain;
 mod problem;
 mod record;
 mod stack_spec;

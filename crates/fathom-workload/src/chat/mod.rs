@@ -56,6 +56,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
         let queries = params.count("queries").saturating_mul(selects);
         queries.saturating_add(params.count("writes").saturating_mul(writes))
     },
+    idle: |_| None,
     create,
 };
 

@@ -69,6 +69,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
             records.saturating_mul(params.texts("accesses").len() as u64)
         }
     },
+    idle: |_| None,
     create,
 };
 

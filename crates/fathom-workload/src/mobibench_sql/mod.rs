@@ -57,6 +57,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     abscissa: "",
     one_thread: |params| params.count("threads") == 1,
     samples: |params| params.count("transactions").saturating_mul(Operation::NAMES.len() as u64),
+    idle: |_| None,
     create,
 };
 

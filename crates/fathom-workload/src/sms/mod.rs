@@ -28,7 +28,7 @@ use smsc::store::{Acknowledge, MmdbOptions, StoreKind};
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::sample::{PhaseSummary, Sink};
 use crate::spec::Durability;
-use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{Context, Idle, Workload, WorkloadError, WorkloadKind};
 
 /// The workload's entry in the registry.
 pub static KIND: WorkloadKind = WorkloadKind {
@@ -42,6 +42,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     one_thread: |_| false,
     // Its figures are of whole phases.
     samples: |_| 0,
+    idle: idle_with_store,
     create,
 };
 
@@ -58,6 +59,10 @@ const STORES: &[&str] = &[
 const DERIVABLE: &[&str] =
     &["encoded_msg", "to_delivery", "scheduled_msg", "ms_state", "retry_timer", "sent"];
 const SIDES: &[&str] = &["receive", "send", "both"];
+
+/// What other stores have not.
+const OF_MMDB: &[&str] =
+    &["logging", "unlogged", "log_kind", "group_commit", "streams", "segment_mib", "locking"];
 
 static PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -183,6 +188,12 @@ fn needs_of_store(params: &BTreeMap<String, serde_json::Value>) -> Option<&'stat
         kind if kind.has_server() => Some("postgresql"),
         _ => None,
     }
+}
+
+/// The options of mmdb, with another store.
+fn idle_with_store(params: &Params) -> Option<Idle> {
+    let why = "is an option of mmdb, and the store is another";
+    (params.text("store") != "mmdb").then_some(Idle { parameters: OF_MMDB, why })
 }
 
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {

@@ -50,7 +50,7 @@ use crate::engine::{Dialect, Engine};
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::recorder::{self, Phase, Unit};
 use crate::sample::Sink;
-use crate::workload::{Context, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{Context, Idle, Workload, WorkloadError, WorkloadKind};
 
 use feed::Feed;
 use lane::{Report, Timing};
@@ -73,6 +73,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     // A trace's threads take turns, in the order in which its calls returned.
     one_thread: |_| true,
     samples: |_| SAMPLES_MAX as u64,
+    idle: idle_with_timing,
     create,
 };
 
@@ -124,6 +125,12 @@ static PARAMETERS: &[Parameter] = &[
 /// The workload, its parameters checked.
 struct Trace {
     params: Params,
+}
+
+/// The speed of a clock that nobody looks at.
+fn idle_with_timing(params: &Params) -> Option<Idle> {
+    let why = "is of timing = \"original\", and the timing is another";
+    (params.text("timing") != "original").then_some(Idle { parameters: &["speed"], why })
 }
 
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {

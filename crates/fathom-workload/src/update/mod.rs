@@ -64,6 +64,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
         let points = params.count("points").saturating_mul(3);
         points.saturating_add(params.count("range_repeats").saturating_mul(ranges * 2))
     },
+    idle: |_| None,
     create,
 };
 
