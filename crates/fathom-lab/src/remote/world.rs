@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fathom_device::{RequestTimes, SERVED_MAX, Statistics, text_of};
+use fathom_device::{LARGEST_MODEL, RequestTimes, SERVED_MAX, Statistics, text_of};
 use fathom_ground::command::shell_line;
 use fathom_probe::Watch;
-use fathom_stack::{Capability, StackSpec};
+use fathom_stack::{Capability, StackRecord, StackSpec};
 use serde_json::Value as Json;
 
 use super::allowance::Allowance;
@@ -485,10 +485,30 @@ impl World for Remote {
     fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure> {
         self.connected()?;
         let spec = Box::new(self.stack_there(spec)?);
-        match self.ask_unless_stopped(&Question::Up { spec, label: label.to_owned() })? {
-            Answer::Up { directory, record } => Ok(MountedStack { directory, record: *record }),
-            Answer::NoRoom { problem } => Err(StackFailure { problem, is_full_disk: true }),
-            other => Err(self.unexpected(&other).into()),
+        let mut answer = self.ask_unless_stopped(&Question::Up { spec, label: label.to_owned() })?;
+        let mut models: Vec<String> = Vec::new();
+        loop {
+            match answer {
+                // A stack has two devices at most.
+                Answer::Model { device: device @ ..2, text } => {
+                    models.resize_with(models.len().max(device + 1), String::new);
+                    if let Some(model) = models.get_mut(device) {
+                        model.push_str(&text);
+                    }
+                    if models.iter().any(|model| model.len() as u64 > LARGEST_MODEL) {
+                        let kib = LARGEST_MODEL >> 10;
+                        let problem =
+                            format!("tells of a device's model of more than {kib} KiB: it was left");
+                        return Err(self.too_much(&problem).into());
+                    }
+                }
+                Answer::Up { directory, record } => {
+                    return Ok(MountedStack { directory, record: StackRecord { models, ..*record } });
+                }
+                Answer::NoRoom { problem } => return Err(StackFailure { problem, is_full_disk: true }),
+                other => return Err(self.unexpected(&other).into()),
+            }
+            answer = self.answer()?;
         }
     }
 
@@ -760,6 +780,34 @@ mod tests {
         let Err(WorkError::Failed(why)) = worked else { panic!("{worked:?}") };
         assert!(why.contains("its agent tells more than a run of at most 30 executions"), "{why}");
         assert!(remote.connection.is_none() && (100..200).contains(&heard), "{heard}");
+    }
+
+    /// The answer held the texts of the models and was longer than a line; and one that tells
+    /// without an end is left.
+    #[test]
+    fn the_models_of_a_stack_are_put_together_from_their_parts() {
+        let place = tempfile::tempdir().unwrap();
+        let said = place.path().join("said");
+        let up = |model: &str, is_endless: bool| {
+            let line = |answer: &Answer| serde_json::to_string(answer).unwrap() + "\n";
+            let parts = super::super::agent::parts(model);
+            let told: String =
+                parts.map(|part| line(&Answer::Model { device: 0, text: part.to_owned() })).collect();
+            let end = Answer::Up { directory: "/x".into(), record: Box::default() };
+            std::fs::write(&said, told + &line(&end)).unwrap();
+            let script = match is_endless {
+                false => format!("read asked; cat '{}'; read end", said.display()),
+                true => format!("read asked; while head -n 1 '{}'; do :; done", said.display()),
+            };
+            let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+            remote.connection = Some(Connection::to(&script));
+            remote.up(&StackSpec::default(), "x")
+        };
+        let model = "\"é".repeat(300_000);
+        assert_eq!(up(&model, false).unwrap().record.models, [model.clone()]);
+        assert_eq!(up("", false).unwrap().record, StackRecord::default());
+        let problem = up(&model, true).unwrap_err().problem;
+        assert!(problem.contains("its agent tells of a device's model of more than 1024 KiB"), "{problem}");
     }
 
     /// What happened: a replay whose agent lived and hung was waited for without an end after
