@@ -38,8 +38,8 @@ const LEFT_LIMIT: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(100);
 /// Rows of a trace, or operations of a device, in one answer.
 const IN_ONE: usize = 2000;
-/// A model's text in one answer, octets, of which JSON makes six times as many at most: that and the
-/// rest of the answer fit into [`lines::LONGEST_LINE`].
+/// Octets of a model's text in one answer. JSON makes six times as many of them at most, which fit
+/// into [`lines::LONGEST_LINE`].
 const IN_A_PART: usize = 128 << 10;
 /// How long a replay that was told to end may take before it is killed.
 const REPLAY_GRACE: Duration = Duration::from_secs(10);
