@@ -65,6 +65,8 @@ pub struct Remote {
     pushed: HashMap<PathBuf, (Content, String)>,
     /// What may come of the run under way.
     allowance: Allowance,
+    /// What is to be told when the runs are over.
+    notes: Vec<String>,
     /// The connection was lost and does not come back.
     is_given_up: bool,
 }
@@ -98,6 +100,7 @@ impl Remote {
             script: String::new(),
             pushed: HashMap::new(),
             allowance: Allowance::default(),
+            notes: Vec::new(),
             is_given_up: false,
         }
     }
@@ -203,6 +206,15 @@ impl Remote {
             .map(|label| format!("{target}: removed what a killed run had left: {}", shown(label)));
         let failed = failed.iter().map(|why| format!("warning: {target}: {}", shown(why)));
         removed.chain(failed).collect()
+    }
+
+    /// Sweeps between two runs, where nobody listens: what that was is told when they are over.
+    fn sweep_again(&mut self) {
+        for note in self.sweep() {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
     }
 
     /// Everything that `fathom doctor` says there, and the command that installs what packages
@@ -391,8 +403,7 @@ impl Remote {
             match Connection::open(&self.target, &script, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
-                    // Nobody is told of it in the middle of the runs.
-                    let _ = self.sweep();
+                    self.sweep_again();
                     return Ok(());
                 }
                 Err(again) => problem = again.words(),
@@ -704,6 +715,10 @@ impl World for Remote {
         }
     }
 
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
     fn interrupted(&mut self) -> bool {
         self.is_given_up || self.interrupt.is_raised()
     }
@@ -765,6 +780,21 @@ mod tests {
         let started = remote.start(&(program, content), false, &mut |note| told.push(note.to_owned()));
         assert!(matches!(started, Err(Failure::Refused(_))), "{started:?}");
         assert_eq!(told, ["ssh:board: pushing fathom-aarch64 (0.0 MB)"]);
+    }
+
+    /// What happened: what was removed there, and what could not be, after a connection had been
+    /// lost and made again, was told to nobody.
+    #[test]
+    fn what_is_swept_between_runs_is_told_when_they_are_over() {
+        let script = "while read asked; do \
+                      echo '{\"swept\":{\"removed\":[\"wal full\"],\"failed\":[\"/mnt/x is busy\"]}}'; done";
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+        remote.connection = Some(Connection::to(script));
+        remote.sweep_again();
+        remote.sweep_again();
+        let removed = "ssh:board: removed what a killed run had left: wal full";
+        assert_eq!(remote.notes(), [removed, "warning: ssh:board: /mnt/x is busy"]);
+        assert_eq!(remote.notes(), Vec::<String>::new());
     }
 
     /// A machine that told without an end filled the memory of this one.
