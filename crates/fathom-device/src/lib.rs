@@ -37,7 +37,7 @@ pub use disk::{Disk, DiskError, Options, Trial};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, Side, Stall};
-pub use model_file::{device_model, is_model_file, model_text};
+pub use model_file::{LARGEST_MODEL, device_model, is_model_file, model_text};
 pub use oplog::{End, Log, Mark, OperationLog, Record, data_of, external_of, is_log, log_end, read_log};
 pub use presets::{RECORDER, own_model, preset, presets, text_of};
 pub use request_times::RequestTimes;

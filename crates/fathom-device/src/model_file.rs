@@ -10,7 +10,7 @@ use super::model::Model;
 use super::presets::{own_model, presets, text_of};
 
 /// Longest text of a model, bytes; presets have some 2 KiB.
-const LARGEST_MODEL: u64 = 1 << 20;
+pub const LARGEST_MODEL: u64 = 1 << 20;
 
 /// The model of a device, as `--device` takes it: a preset's name, or a file's path.
 ///

@@ -38,6 +38,9 @@ const LEFT_LIMIT: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(100);
 /// Rows of a trace, or operations of a device, in one answer.
 const IN_ONE: usize = 2000;
+/// Octets of a model's text in one answer. JSON makes six times as many of them at most, which fit
+/// into [`lines::LONGEST_LINE`].
+const IN_A_PART: usize = 128 << 10;
 /// How long a replay that was told to end may take before it is killed.
 const REPLAY_GRACE: Duration = Duration::from_secs(10);
 /// What is kept of what a replay says on stderr, octets.
@@ -221,6 +224,21 @@ fn say(out: &mut impl Write, answer: &Answer) -> Result<(), String> {
     lines::send(out, answer).and_then(|()| out.flush()).map_err(|error| format!("standard output: {error}"))
 }
 
+/// A text in parts of [`IN_A_PART`] at most.
+pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut end = rest.len().min(IN_A_PART);
+        // The beginning of a text is a boundary of its letters, so that it ends.
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (part, more) = rest.split_at(end);
+        rest = more;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
 struct Agent<W> {
     world: Local,
     out: W,
@@ -278,7 +296,7 @@ impl<W: Write> Agent<W> {
                 Answer::Size { bytes: found.map(|file| file.len()) }
             }
             Question::Up { spec, label } => match self.world.up(&spec, &label) {
-                Ok(MountedStack { directory, record }) => Answer::Up { directory, record: Box::new(record) },
+                Ok(mounted) => self.mounted(mounted)?,
                 Err(failure) => of_stack(failure)?,
             },
             Question::Floor => match self.world.floor_ns() {
@@ -321,6 +339,18 @@ impl<W: Write> Agent<W> {
             }
             Question::Replay { words } => self.replay(&words)?,
         })
+    }
+
+    /// Tells of a stack that is up; the texts of its models go first, in parts.
+    fn mounted(&mut self, mounted: MountedStack) -> Result<Answer, String> {
+        let MountedStack { directory, mut record } = mounted;
+        let models = std::mem::take(&mut record.models);
+        for (device, model) in models.iter().enumerate() {
+            for part in parts(model) {
+                say(&mut self.out, &Answer::Model { device, text: part.to_owned() })?;
+            }
+        }
+        Ok(Answer::Up { directory, record: Box::new(record) })
     }
 
     fn work(&mut self, order: &WorkerRequest, limit: Duration) -> Answer {
@@ -566,6 +596,40 @@ mod tests {
         assert!(!ends_by_itself(child.id(), &|| (), Duration::from_millis(50)));
         descendants(child.id()).iter().for_each(|pid| signal(*pid, rustix::process::Signal::KILL));
         child.wait().unwrap();
+    }
+
+    /// What happened: the answer held the texts of the models, of up to 1 MiB each, and a line has
+    /// 1 MiB at most: the other side took its two halves for nonsense, and each run failed.
+    #[test]
+    fn the_models_of_a_stack_are_told_in_lines_that_are_read_whole() {
+        // JSON makes two octets of a quotation mark, and a letter may lie across a part's end.
+        let model = format!("# {}\n", "\"é".repeat(300_000));
+        let mut agent = Agent {
+            world: Local::new(PathBuf::new(), Interrupt::new()).unwrap(),
+            out: Vec::new(),
+            line: Arc::default(),
+            interrupt: Interrupt::new(),
+            directory: PathBuf::new(),
+            watched: Observations::default(),
+            is_watched: false,
+        };
+        let record = fathom_stack::StackRecord {
+            models: vec![model.clone(), "log".into()],
+            ..fathom_stack::StackRecord::default()
+        };
+        let answer = agent.mounted(MountedStack { directory: "/x".into(), record }).unwrap();
+        say(&mut agent.out, &answer).unwrap();
+        let mut told = [String::new(), String::new()];
+        for line in agent.out.split_inclusive(|octet| *octet == b'\n') {
+            assert!((line.len() as u64) < lines::LONGEST_LINE, "{}", line.len());
+            match serde_json::from_slice(line).unwrap() {
+                Answer::Model { device, text } => told[device].push_str(&text),
+                Answer::Up { record, .. } => assert!(record.models.is_empty()),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(told, [model, "log".to_owned()]);
+        assert_eq!(parts("").count(), 0);
     }
 
     /// After a reboot, say, the number is another program's.

@@ -184,6 +184,10 @@ impl World for Machines {
         self.now().map_or_else(|_| (MachineState::default(), Vec::new()), |world| world.condition())
     }
 
+    fn notes(&mut self) -> Vec<String> {
+        self.all.iter_mut().flat_map(|(_, kind)| kind.world().notes()).collect()
+    }
+
     fn interrupted(&mut self) -> bool {
         self.interrupt.is_raised() || self.all.iter_mut().any(|(_, kind)| kind.world().interrupted())
     }

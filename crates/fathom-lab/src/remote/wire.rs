@@ -25,7 +25,7 @@ use crate::store::{BlockRow, TraceRecord, Warning};
 
 /// The version of [`Question`] and [`Answer`]; the program is pushed by its content, so that both
 /// sides are one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// How often each side says that it lives.
 pub const BEAT: Duration = Duration::from_secs(20);
@@ -54,7 +54,7 @@ pub enum Question {
         /// Its path.
         path: PathBuf,
     },
-    /// [`World::up`](crate::schedule::World::up).
+    /// [`World::up`](crate::schedule::World::up): several [`Answer::Model`], then [`Answer::Up`].
     Up {
         /// What is made.
         spec: Box<StackSpec>,
@@ -150,11 +150,18 @@ pub enum Answer {
         /// Octets.
         bytes: Option<u64>,
     },
-    /// Of [`Question::Up`].
+    /// A part of the text of a device's model, all of which may be longer than a line.
+    Model {
+        /// Number of the device.
+        device: usize,
+        /// The next part.
+        text: String,
+    },
+    /// The end of [`Question::Up`].
     Up {
         /// The directory on it.
         directory: PathBuf,
-        /// What was made.
+        /// What was made, without the models.
         record: Box<StackRecord>,
     },
     /// Of [`Question::Up`] and [`Question::Floor`]: there is no space left, or a quota is used up.

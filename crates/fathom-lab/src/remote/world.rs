@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fathom_device::{RequestTimes, SERVED_MAX, Statistics, text_of};
+use fathom_device::{LARGEST_MODEL, RequestTimes, SERVED_MAX, Statistics, text_of};
 use fathom_ground::command::shell_line;
 use fathom_probe::Watch;
-use fathom_stack::{Capability, StackSpec};
+use fathom_stack::{Capability, StackRecord, StackSpec};
 use serde_json::Value as Json;
 
 use super::allowance::Allowance;
@@ -65,6 +65,8 @@ pub struct Remote {
     pushed: HashMap<PathBuf, (Content, String)>,
     /// What may come of the run under way.
     allowance: Allowance,
+    /// What is to be told when the runs are over.
+    notes: Vec<String>,
     /// The connection was lost and does not come back.
     is_given_up: bool,
 }
@@ -98,6 +100,7 @@ impl Remote {
             script: String::new(),
             pushed: HashMap::new(),
             allowance: Allowance::default(),
+            notes: Vec::new(),
             is_given_up: false,
         }
     }
@@ -203,6 +206,15 @@ impl Remote {
             .map(|label| format!("{target}: removed what a killed run had left: {}", shown(label)));
         let failed = failed.iter().map(|why| format!("warning: {target}: {}", shown(why)));
         removed.chain(failed).collect()
+    }
+
+    /// Sweeps between two runs, where nobody listens: what that was is told when they are over.
+    fn sweep_again(&mut self) {
+        for note in self.sweep() {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
     }
 
     /// Everything that `fathom doctor` says there, and the command that installs what packages
@@ -391,8 +403,7 @@ impl Remote {
             match Connection::open(&self.target, &script, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
-                    // Nobody is told of it in the middle of the runs.
-                    let _ = self.sweep();
+                    self.sweep_again();
                     return Ok(());
                 }
                 Err(again) => problem = again.words(),
@@ -485,10 +496,30 @@ impl World for Remote {
     fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure> {
         self.connected()?;
         let spec = Box::new(self.stack_there(spec)?);
-        match self.ask_unless_stopped(&Question::Up { spec, label: label.to_owned() })? {
-            Answer::Up { directory, record } => Ok(MountedStack { directory, record: *record }),
-            Answer::NoRoom { problem } => Err(StackFailure { problem, is_full_disk: true }),
-            other => Err(self.unexpected(&other).into()),
+        let mut answer = self.ask_unless_stopped(&Question::Up { spec, label: label.to_owned() })?;
+        let mut models: Vec<String> = Vec::new();
+        loop {
+            match answer {
+                // A stack has two devices at most.
+                Answer::Model { device: device @ ..2, text } => {
+                    models.resize_with(models.len().max(device + 1), String::new);
+                    if let Some(model) = models.get_mut(device) {
+                        model.push_str(&text);
+                    }
+                    if models.iter().any(|model| model.len() as u64 > LARGEST_MODEL) {
+                        let kib = LARGEST_MODEL >> 10;
+                        let problem =
+                            format!("tells of a device's model of more than {kib} KiB: it was left");
+                        return Err(self.too_much(&problem).into());
+                    }
+                }
+                Answer::Up { directory, record } => {
+                    return Ok(MountedStack { directory, record: StackRecord { models, ..*record } });
+                }
+                Answer::NoRoom { problem } => return Err(StackFailure { problem, is_full_disk: true }),
+                other => return Err(self.unexpected(&other).into()),
+            }
+            answer = self.answer()?;
         }
     }
 
@@ -684,6 +715,10 @@ impl World for Remote {
         }
     }
 
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
     fn interrupted(&mut self) -> bool {
         self.is_given_up || self.interrupt.is_raised()
     }
@@ -747,6 +782,21 @@ mod tests {
         assert_eq!(told, ["ssh:board: pushing fathom-aarch64 (0.0 MB)"]);
     }
 
+    /// What happened: what was removed there, and what could not be, after a connection had been
+    /// lost and made again, was told to nobody.
+    #[test]
+    fn what_is_swept_between_runs_is_told_when_they_are_over() {
+        let script = "while read asked; do \
+                      echo '{\"swept\":{\"removed\":[\"wal full\"],\"failed\":[\"/mnt/x is busy\"]}}'; done";
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+        remote.connection = Some(Connection::to(script));
+        remote.sweep_again();
+        remote.sweep_again();
+        let removed = "ssh:board: removed what a killed run had left: wal full";
+        assert_eq!(remote.notes(), [removed, "warning: ssh:board: /mnt/x is busy"]);
+        assert_eq!(remote.notes(), Vec::<String>::new());
+    }
+
     /// A machine that told without an end filled the memory of this one.
     #[test]
     fn a_run_that_tells_more_than_was_asked_ends_with_why() {
@@ -760,6 +810,34 @@ mod tests {
         let Err(WorkError::Failed(why)) = worked else { panic!("{worked:?}") };
         assert!(why.contains("its agent tells more than a run of at most 30 executions"), "{why}");
         assert!(remote.connection.is_none() && (100..200).contains(&heard), "{heard}");
+    }
+
+    /// The answer held the texts of the models and was longer than a line; and one that tells
+    /// without an end is left.
+    #[test]
+    fn the_models_of_a_stack_are_put_together_from_their_parts() {
+        let place = tempfile::tempdir().unwrap();
+        let said = place.path().join("said");
+        let up = |model: &str, is_endless: bool| {
+            let line = |answer: &Answer| serde_json::to_string(answer).unwrap() + "\n";
+            let parts = super::super::agent::parts(model);
+            let told: String =
+                parts.map(|part| line(&Answer::Model { device: 0, text: part.to_owned() })).collect();
+            let end = Answer::Up { directory: "/x".into(), record: Box::default() };
+            std::fs::write(&said, told + &line(&end)).unwrap();
+            let script = match is_endless {
+                false => format!("read asked; cat '{}'; read end", said.display()),
+                true => format!("read asked; while head -n 1 '{}'; do :; done", said.display()),
+            };
+            let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+            remote.connection = Some(Connection::to(&script));
+            remote.up(&StackSpec::default(), "x")
+        };
+        let model = "\"é".repeat(300_000);
+        assert_eq!(up(&model, false).unwrap().record.models, [model.clone()]);
+        assert_eq!(up("", false).unwrap().record, StackRecord::default());
+        let problem = up(&model, true).unwrap_err().problem;
+        assert!(problem.contains("its agent tells of a device's model of more than 1024 KiB"), "{problem}");
     }
 
     /// What happened: a replay whose agent lived and hung was waited for without an end after

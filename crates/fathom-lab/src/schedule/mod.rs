@@ -160,6 +160,11 @@ pub trait World {
     fn condition(&mut self) -> (MachineState, Vec<Warning>) {
         (MachineState::default(), Vec::new())
     }
+    /// What is to be told when the runs are over, in words: what was found or removed between them.
+    /// Each is given once.
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
     /// Whether no further run is to be begun: the user wants to stop, or a machine is gone.
     fn interrupted(&mut self) -> bool;
     /// Whether the user wants to stop.

@@ -82,6 +82,8 @@ pub struct Build {
     /// A source of the user's own: a kernel's `.tar.xz`, or Debian's package of one. None = the
     /// pinned one, by apt.
     pub source: Option<PathBuf>,
+    /// The SHA-256 that this source is to have, as 64 hex digits; none = it is only told.
+    pub sha256: Option<String>,
     /// Compilers at once; none = one for each CPU.
     pub jobs: Option<usize>,
     /// The program that is the agent in the trial: `fathom`.
@@ -126,6 +128,7 @@ impl Build {
             fs::remove_file(&source).map_err(at(&source))?;
             return Err(BuildError::Checksum { path: source, found: sum });
         }
+        check_sum(&source, &sum, self.sha256.as_deref())?;
         let tree = work.join("linux");
         // The marks say what the tree was made of: another source or another recipe begins anew.
         let (mark, wanted) = (work.join("made-of"), format!("{sum} {}", recipe()));
@@ -251,6 +254,18 @@ pub fn trial(kernel: &Kernel, agent: &Path, home: &Path) -> Result<(String, Vec<
     Ok((release.trim().to_owned(), on_disks.map(|line| line.trim().to_owned()).collect()))
 }
 
+/// Refuses a source of the user's own that is not what it is said to be; it stays where it is.
+fn check_sum(source: &Path, found: &str, expected: Option<&str>) -> Result<(), BuildError> {
+    match expected.map(str::trim) {
+        Some(expected) if !found.eq_ignore_ascii_case(expected) => Err(BuildError::Differs {
+            path: source.to_path_buf(),
+            found: found.to_owned(),
+            expected: expected.to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 fn check_space(work: &Path) -> Result<(), BuildError> {
     let space = rustix::fs::statvfs(work).map_err(io::Error::from).map_err(at(work))?;
     let free_mib = space.f_bavail.saturating_mul(space.f_frsize) >> 20;
@@ -370,5 +385,22 @@ mod tests {
         fs::write(&file, "").unwrap();
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(sha256(&file).unwrap(), empty);
+    }
+
+    /// What happened: whoever has no apt was sent to kernel.org for an archive that was unpacked,
+    /// compiled and started whatever it was: nothing compared it with what its authors say.
+    #[test]
+    fn a_source_of_the_users_own_is_what_it_is_said_to_be_or_nothing_is_built_of_it() {
+        let (path, sum) = (Path::new("linux-6.12.117.tar.xz"), "ab".repeat(32));
+        check_sum(path, &sum, None).unwrap();
+        check_sum(path, &sum, Some(&sum)).unwrap();
+        check_sum(path, &sum, Some(&format!("{}\n", sum.to_uppercase()))).unwrap();
+        for other in ["cd".repeat(32), sum[..63].to_owned(), String::new()] {
+            let refused = check_sum(path, &sum, Some(&other)).unwrap_err().to_string();
+            assert!(refused.contains(&sum) && refused.contains("nothing was built"), "{refused}");
+        }
+        // And the way without apt names where the sum is had.
+        let lacking = BuildError::Source { why: "there is no apt-get here".into() }.to_string();
+        assert!(lacking.contains("sha256sums.asc") && lacking.contains("--sha256 SUM"), "{lacking}");
     }
 }

@@ -7,13 +7,15 @@ use fathom_ground::command::CommandError;
 
 use super::error::GuestError;
 
-/// The package that brings the source, its version, the file's name and SHA-256: Debian's 6.12.
+/// The package that brings the source, its version, the file's name and SHA-256: Debian's 6.12. The
+/// sum is that of Debian's own signed list of packages (`apt-cache show linux-source-6.12`).
 pub(super) const PACKAGE: &str = "linux-source-6.12";
 pub(super) const VERSION: &str = "6.12.117-1~deb12u1";
 pub(super) const SOURCE: &str = "linux-source-6.12_6.12.117-1~deb12u1_all.deb";
 pub(super) const SOURCE_SHA256: &str = "e849faf31ca3555757f3a8877cb01af92122f744f75d1f3102734651c4e14703";
-/// The same release by its authors, for machines without apt.
-pub(super) const BY_HAND: &str = "https://cdn.kernel.org/pub/linux/kernel/v6.x/linux-6.12.117.tar.xz";
+/// Where its authors have the same release, for machines without apt: an archive whose sum is not
+/// known here, but stands in `sha256sums.asc` beside it.
+const BY_HAND: &str = "https://cdn.kernel.org/pub/linux/kernel/v6.x/";
 
 /// Free space that a build takes, MiB: the source unpacked and what is compiled of it.
 pub(super) const SPACE_MIB: u64 = 2560;
@@ -52,7 +54,9 @@ pub enum BuildError {
     /// No source.
     #[error(
         "the kernel's source cannot be had: {why}\n  With apt:    apt-get update, then again (it takes {PACKAGE} {VERSION})\n  \
-         Without:     download {BY_HAND}\n               and  fathom stack kernel --source linux-6.12.117.tar.xz"
+         Without:     download linux-6.12.117.tar.xz and sha256sums.asc from {BY_HAND}\n               \
+         and  fathom stack kernel --source linux-6.12.117.tar.xz --sha256 SUM\n               \
+         SUM is what sha256sums.asc says of that archive: Fathom knows the sum of Debian's package alone"
     )]
     Source {
         /// What went wrong.
@@ -65,6 +69,16 @@ pub enum BuildError {
         path: PathBuf,
         /// What it is.
         found: String,
+    },
+    /// Not the file whose SHA-256 the user gave.
+    #[error("{}: its SHA-256 is {found}, and --sha256 says {expected}: the download is broken, or another file; nothing was built of it", path.display())]
+    Differs {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: String,
+        /// What it was to be.
+        expected: String,
     },
     /// The source is not as the changes expect it.
     #[error("{}: {problem}. Changes are known for Linux 6.12; take that source", path.display())]

@@ -110,7 +110,7 @@ pub enum StackAction {
     /// Build the guest kernel, for file systems that this machine's kernel lacks (once, some
     /// minutes; no root)
     #[command(
-        after_help = "Examples:\n  fathom stack kernel\n  fathom stack kernel --source linux-6.12.117.tar.xz      a source of your own\n  \
+        after_help = "Examples:\n  fathom stack kernel\n  fathom stack kernel --source linux-6.12.117.tar.xz --sha256 SUM      a source of your own\n  \
                       fathom stack kernel --remove"
     )]
     Kernel {
@@ -118,6 +118,10 @@ pub enum StackAction {
         /// the pinned one, by apt-get]
         #[arg(long, value_name = "FILE")]
         source: Option<PathBuf>,
+        /// The SHA-256 that FILE must have, as its authors publish it (kernel.org: sha256sums.asc);
+        /// with any other nothing is built
+        #[arg(long, value_name = "SUM", requires = "source")]
+        sha256: Option<String>,
         /// Compilers at once [default: one for each CPU]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
         jobs: Option<u64>,

@@ -51,7 +51,7 @@ pub fn record_side_by_side(
     what: &RecordingRequest,
     outs: &[PathBuf],
     place: &Place<'_>,
-    remote: Option<&mut Remote>,
+    mut remote: Option<&mut Remote>,
 ) -> Result<Vec<(Results, Summary)>, Error> {
     // Before anything is made: no run could be.
     fathom_stack::trusted_state().map_err(Error::failed)?;
@@ -68,7 +68,7 @@ pub fn record_side_by_side(
             shown.lock().unwrap_or_else(PoisonError::into_inner).show(number, progress);
         })
     };
-    let all: Vec<_> = match (remote, outs.first()) {
+    let all: Vec<_> = match (remote.as_deref_mut(), outs.first()) {
         (Some(remote), Some(out)) => vec![part(0, out, Some(remote))],
         _ => std::thread::scope(|scope| {
             let begin = |(number, out): (usize, &PathBuf)| {
@@ -84,6 +84,9 @@ pub fn record_side_by_side(
     };
     let made = all.iter().flatten().map(|(_, summary): &(Results, Summary)| summary.done).sum();
     shown.into_inner().unwrap_or_else(PoisonError::into_inner).bar.end(made);
+    for note in remote.map(World::notes).unwrap_or_default() {
+        tell!("{note}");
+    }
     all.into_iter().collect()
 }
 

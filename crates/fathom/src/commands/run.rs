@@ -192,6 +192,9 @@ fn carry_out(
     let bar = Bar::new(plan.runs(), asked.quiet);
     let carried = conduct::run(request, prepared, &mut *world, &mut |progress| bar.show(progress));
     bar.clear();
+    for note in world.notes() {
+        tell!("{note}");
+    }
     carried.map_err(wrong_or_failed)
 }
 

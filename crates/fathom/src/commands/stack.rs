@@ -41,8 +41,8 @@ pub fn run(asked: &Stack) -> super::Result {
             say!("{}", Kernel::recipe());
             Ok(Outcome::Good)
         }
-        StackAction::Kernel { source, jobs, .. } => {
-            kernel(source.clone(), jobs.and_then(|job| usize::try_from(job).ok()))
+        StackAction::Kernel { source, sha256, jobs, .. } => {
+            kernel(source.clone(), sha256.clone(), jobs.and_then(|job| usize::try_from(job).ok()))
         }
         StackAction::Age(asked) => super::age::run(asked),
         StackAction::Calibrate(asked) => super::calibrate::run(asked),
@@ -206,14 +206,18 @@ fn down_all(leftovers: bool) -> super::Result {
 }
 
 /// Builds the guest kernel and says what it is.
-fn kernel(source: Option<PathBuf>, jobs: Option<usize>) -> super::Result {
+fn kernel(source: Option<PathBuf>, sha256: Option<String>, jobs: Option<usize>) -> super::Result {
     let agent = fathom_ground::program::own_program().map_err(super::no_own_path)?;
     let steps = Steps::new();
-    let built = Build { source, jobs, agent }.run(&mut |step| steps.show(step));
+    let is_unchecked = source.is_some() && sha256.is_none();
+    let built = Build { source, sha256, jobs, agent }.run(&mut |step| steps.show(step));
     steps.clear();
     let kernel = built.map_err(Error::failed)?;
     say!("{}: {}", kernel.title(), kernel.path.display());
     say!("  from {} (SHA-256 {})", kernel.source, kernel.source_sha256);
+    if is_unchecked {
+        tell!("warning: that sum was compared with nothing: see what the source's authors say it is");
+    }
     say!("  it has {}", kernel.filesystems.join(", "));
     say!("Next:  fathom run journal-modes --quick --set stack.filesystem=f2fs,vfat");
     Ok(Outcome::Good)
