@@ -34,7 +34,13 @@ flushes() {
   done
   echo "$sum"
 }
-number() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" <<<"$2"; }
+# A number of what smsc tells, rounded; one that is not there ends it.
+rounded() {
+  local found
+  found=$(sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" <<<"$2")
+  [ -n "$found" ] || { echo "smsc tells no $1: $2" >&2; return 1; }
+  LC_ALL=C printf '%.0f' "$found"
+}
 echo round,disks,side,threads,messages,per_s,cpu_us_of_message,flushes
 for ((round = 1; round <= rounds; round++)); do
   for turn in 0 1 2 3; do
@@ -50,7 +56,9 @@ for ((round = 1; round <= rounds; round++)); do
           --dir "${places[data]}" "${words[@]}")
         rate=accepted_per_s
         [ "$side" = receiver ] || rate=finished_per_s
-        echo "$round,$disks,$side,$clients,$messages,$(number "$rate" "$row"),$(number cpu_us_per_message "$row"),$(($(flushes "$disks") - before))"
+        rate=$(rounded "$rate" "$row")
+        cpu=$(rounded cpu_us_per_message "$row")
+        echo "$round,$disks,$side,$clients,$messages,$rate,$cpu,$(($(flushes "$disks") - before))"
       done
     done
   done

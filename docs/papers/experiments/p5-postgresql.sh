@@ -26,13 +26,20 @@ cluster=$place/cluster
 install -d -o postgres -m 700 "$cluster"
 chmod 711 "$place"
 as_postgres "$programs/initdb" -D "$cluster" -U postgres -A trust --no-sync >/dev/null
-# As the centre sets its own server up (crates/smsc/src/store/postgresql/mod.rs).
-settings="-c fsync=on -c synchronous_commit=on -c full_page_writes=on -c shared_buffers=1GB
-  -c wal_buffers=64MB -c max_wal_size=16GB -c jit=off -c deadlock_timeout=20ms
-  -c max_connections=240 -c max_locks_per_transaction=2560
-  -c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories="
+# As the centre sets its own server up (crates/smsc/src/store/postgresql/mod.rs). In one line: pg_ctl
+# gives it to a shell as it is, which would end the server's command where the first line ends.
+settings="-c fsync=on -c synchronous_commit=on -c full_page_writes=on -c shared_buffers=1GB \
+-c wal_buffers=64MB -c max_wal_size=16GB -c jit=off -c deadlock_timeout=20ms \
+-c max_connections=240 -c max_locks_per_transaction=2560 \
+-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories="
 flushes() { awk '{ print $16 }' "/sys/block/$device/stat"; }
-number() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" <<<"$2"; }
+# A number of what smsc tells, rounded; one that is not there ends it.
+rounded() {
+  local found
+  found=$(sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" <<<"$2")
+  [ -n "$found" ] || { echo "smsc tells no $1: $2" >&2; return 1; }
+  LC_ALL=C printf '%.0f' "$found"
+}
 # commit_delay in µs and commit_siblings: as it comes, half a turn, and a turn of the disk.
 kinds=("0 5" "5500 1" "11000 1")
 echo round,form,commit_delay_us,commit_siblings,side,threads,messages,per_s,flushes
@@ -50,7 +57,8 @@ for ((round = 1; round <= rounds; round++)); do
             --store "postgresql://postgres@127.0.0.1:$port/postgres?schema=p5&form=$form")
           rate=accepted_per_s
           [ "$side" = receiver ] || rate=finished_per_s
-          echo "$round,$form,$delay,$siblings,$side,$clients,$messages,$(number "$rate" "$row"),$(($(flushes) - before))"
+          rate=$(rounded "$rate" "$row")
+          echo "$round,$form,$delay,$siblings,$side,$clients,$messages,$rate,$(($(flushes) - before))"
         done
       done
     done
