@@ -206,6 +206,31 @@ fn a_centre_ends_although_its_server_does_not_answer() {
     drop(stopped);
 }
 
+/// What happened: a message came as SIGTERM did and was not read, so that nobody waited for the
+/// store but the thread of timers, whose waiting counted for nothing: the end took 45 s. And of a
+/// centre to which nobody sent anything `/health` said that it served, for as long as its server
+/// was silent.
+#[test]
+fn a_centre_without_work_notices_that_its_server_does_not_answer_and_ends() {
+    let Some(given) = ForeignServer::start(&[]) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let server = serve(dir.path(), &given.checked_url("owner", "timeout=3600"));
+    assert_eq!(health(&server, 200), "serving\n");
+    let stopped = Stopped::stop(&given);
+    let told = health(&server, 503);
+    assert!(told.starts_with("the store has not answered for "), "{told}");
+    drop(stopped);
+    assert_eq!(health(&server, 200), "serving\n");
+    let stopped = Stopped::stop(&given);
+    health(&server, 503);
+    server.signal("-TERM");
+    let begin = Instant::now();
+    let (code, said) = server.wait();
+    assert!(begin.elapsed() < Duration::from_secs(40), "{said}");
+    assert!(code == Some(1) && said.contains("given up"), "{code:?}: {said}");
+    drop(stopped);
+}
+
 /// A wire to a server that can be cut without a word: what is sent is taken, and goes nowhere.
 fn wire(to: u16) -> (u16, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -5,7 +5,7 @@ use super::log::Level;
 use crate::centre::{Archive, Operation, Outcome, Place, write_csv};
 use crate::file_identity::FileIdentity;
 use crate::housekeeping::flush;
-use crate::store::{Acknowledge, Session, StoreError};
+use crate::store::{Acknowledge, StoreError, WatchedSession};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -70,7 +70,7 @@ pub(super) fn start(
     Ok(Upkeep(threads))
 }
 
-fn count(session: &mut dyn Session, operation: Operation) -> Result<usize, StoreError> {
+fn count(session: &mut WatchedSession, operation: Operation) -> Result<usize, StoreError> {
     match session.call(operation)? {
         Outcome::Count(count) => Ok(count),
         _ => Err(StoreError::protocol("a timer gives a count")),
@@ -90,12 +90,12 @@ fn require(front: &Front, directory: &FileIdentity) -> Result<(), StoreError> {
 
 /// Scheduled Message Timer, Retry, expiry and leases, until the server ends.
 fn timers(front: &Front) -> Result<(), StoreError> {
-    let mut session = front.store.store().session(Acknowledge::Early)?;
+    let mut session = front.store.watched_session(Acknowledge::Early)?;
     let (mut place, mut sweep_us, mut leases_us) = (Place::BEGIN, i64::MIN, i64::MIN);
     while !front.has_ended() {
         let now_us = front.clock.now_us();
-        let mut usual = count(&mut *session, Operation::ReleaseScheduled { now_us, max: BATCH })?;
-        let woken = count(&mut *session, Operation::WakeDue { now_us, max: BATCH })?;
+        let mut usual = count(&mut session, Operation::ReleaseScheduled { now_us, max: BATCH })?;
+        let woken = count(&mut session, Operation::WakeDue { now_us, max: BATCH })?;
         let mut freed = 0;
         if now_us >= sweep_us {
             let expire = Operation::Expire { from: place, now_us, max: BATCH };
@@ -108,8 +108,8 @@ fn timers(front: &Front) -> Result<(), StoreError> {
             usual += count;
         }
         if now_us >= leases_us {
-            freed = count(&mut *session, Operation::FreeLeases { now_us, until_us: now_us, max: BATCH })?;
-            let overdue = count(&mut *session, Operation::Overdue { now_us, max: BATCH })?;
+            freed = count(&mut session, Operation::FreeLeases { now_us, until_us: now_us, max: BATCH })?;
+            let overdue = count(&mut session, Operation::Overdue { now_us, max: BATCH })?;
             leases_us = if freed + overdue == 0 { now_us + LEASES_US } else { now_us };
             usual += overdue;
         }

@@ -24,7 +24,7 @@ pub use crate::transaction::StoreError;
 pub use self::mmdb::{MmdbOptions, MmdbStore};
 pub use postgresql::{PostgresqlForm, PostgresqlSnapshot, PostgresqlStore, PostgresqlUrl};
 pub use redis_cluster::{PrivateCluster, RedisClusterStore, RedisClusterUrl, RedisClusterUrlError};
-pub use shared::{SILENCE, SharedStore, StartedOperation};
+pub use shared::{SILENCE, SharedStore, StartedOperation, WatchedSession};
 pub use spec::{Opening, Place, SESSIONS, StoreKind};
 pub use sqlite::SqliteStore;
 

@@ -41,8 +41,27 @@ pub struct SharedStore {
 enum Way {
     /// Transactions run in the call.
     Direct(Arc<MmdbStore>, Arc<Flow>),
-    /// Threads run them.
-    Threads { durable: Vec<Driver>, early: Driver },
+    /// Threads run them; `watched` is how long the session of a thread of somebody else's waits.
+    Threads { durable: Vec<Driver>, early: Driver, watched: Arc<Wait> },
+}
+
+/// A session of a thread that waits for it, whose silence is the store's.
+pub struct WatchedSession {
+    session: Box<dyn Session>,
+    wait: Arc<Wait>,
+}
+
+impl WatchedSession {
+    /// As [`Session::call`].
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub fn call(&mut self, operation: Operation) -> Result<Outcome, StoreError> {
+        self.wait.begins();
+        let outcome = self.session.call(operation);
+        self.wait.ends();
+        outcome
+    }
 }
 
 /// A thread that runs operations.
@@ -120,7 +139,7 @@ impl SharedStore {
         let thread = |acknowledge| drive(&store, acknowledge);
         let durable = (0..THREADS).map(|_| thread(Acknowledge::Durable)).collect::<Result<_, _>>()?;
         let early = thread(Acknowledge::Early)?;
-        Ok(SharedStore { store, way: Way::Threads { durable, early } })
+        Ok(SharedStore { store, way: Way::Threads { durable, early, watched: Arc::new(Wait::new()) } })
     }
 
     /// The store itself, for sessions of threads that wait.
@@ -129,15 +148,37 @@ impl SharedStore {
         &*self.store
     }
 
+    /// A session of one thread that works beside the operations, whose waiting counts as the
+    /// store's silence: that of timers asks all the time, so that a server that is silent is
+    /// noticed when nobody sends anything.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn watched_session(&self, acknowledge: Acknowledge) -> Result<WatchedSession, StoreError> {
+        let wait = match &self.way {
+            // What a disk lets wait is seen by the operations.
+            Way::Direct(..) => Arc::new(Wait::new()),
+            Way::Threads { watched, .. } => Arc::clone(watched),
+        };
+        wait.begins();
+        let session = self.store.session(acknowledge);
+        wait.ends();
+        Ok(WatchedSession { session: session?, wait })
+    }
+
     /// How long the store has let somebody wait, if it does now: for mmdb, as far as it was asked
     /// again and again.
     #[must_use]
     pub fn silence(&self) -> Duration {
         match &self.way {
             Way::Direct(_, flow) => flow.stands(),
-            Way::Threads { durable, early } => {
-                let waits = durable.iter().chain([early]).map(|driver| driver.wait.elapsed());
-                waits.max().unwrap_or_default()
+            Way::Threads { durable, early, watched } => {
+                let drivers = || durable.iter().chain([early]).map(|driver| &driver.wait);
+                let waited = drivers().map(|wait| wait.elapsed()).max().unwrap_or_default();
+                // What takes long by itself, as a look through many rows, is no silence while
+                // others are answered.
+                let unmoved = drivers().map(|wait| wait.unmoved()).min().unwrap_or_default();
+                waited.max(watched.elapsed().min(unmoved))
             }
         }
     }
@@ -155,7 +196,7 @@ impl SharedStore {
                     Err(error) => State::Done(Some(Err(error))),
                 })
             }
-            Way::Threads { durable, early } => {
+            Way::Threads { durable, early, .. } => {
                 let thread = match acknowledge {
                     Acknowledge::Durable => {
                         &durable[station(&operation).0.unsigned_abs() as usize % durable.len()]

@@ -9,11 +9,13 @@ pub(super) struct Wait {
     begin: Instant,
     /// ms after `begin`, and one; 0 while it does not wait.
     since_ms: AtomicU64,
+    /// When it began or ended to wait last, in the same ms.
+    moved_ms: AtomicU64,
 }
 
 impl Wait {
     pub fn new() -> Wait {
-        Wait { begin: Instant::now(), since_ms: AtomicU64::new(0) }
+        Wait { begin: Instant::now(), since_ms: AtomicU64::new(0), moved_ms: AtomicU64::new(0) }
     }
 
     fn now_ms(&self) -> u64 {
@@ -23,11 +25,14 @@ impl Wait {
 
     /// The thread waits from now on.
     pub fn begins(&self) {
-        self.since_ms.store(self.now_ms(), Relaxed);
+        let now_ms = self.now_ms();
+        self.moved_ms.store(now_ms, Relaxed);
+        self.since_ms.store(now_ms, Relaxed);
     }
 
     /// It has what it waited for.
     pub fn ends(&self) {
+        self.moved_ms.store(self.now_ms(), Relaxed);
         self.since_ms.store(0, Relaxed);
     }
 
@@ -37,6 +42,11 @@ impl Wait {
             0 => Duration::ZERO,
             since => Duration::from_millis(self.now_ms().saturating_sub(since)),
         }
+    }
+
+    /// How long it has neither begun nor ended to wait.
+    pub fn unmoved(&self) -> Duration {
+        Duration::from_millis(self.now_ms().saturating_sub(self.moved_ms.load(Relaxed)))
     }
 }
 
@@ -95,8 +105,12 @@ mod tests {
         wait.begins();
         std::thread::sleep(SHORT);
         assert!(wait.elapsed() >= SHORT - Duration::from_millis(1));
+        assert!(wait.unmoved() >= SHORT - Duration::from_millis(1));
         wait.ends();
         assert_eq!(wait.elapsed(), Duration::ZERO);
+        assert!(wait.unmoved() < SHORT);
+        std::thread::sleep(SHORT);
+        assert!(wait.unmoved() >= SHORT - Duration::from_millis(1), "it does not wait, and does not move");
     }
 
     #[test]
