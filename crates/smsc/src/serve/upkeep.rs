@@ -70,7 +70,7 @@ pub(super) fn start(
     Ok(Upkeep(threads))
 }
 
-fn count(session: &mut WatchedSession, operation: Operation) -> Result<usize, StoreError> {
+fn count(session: &mut WatchedSession<'_>, operation: Operation) -> Result<usize, StoreError> {
     match session.call(operation)? {
         Outcome::Count(count) => Ok(count),
         _ => Err(StoreError::protocol("a timer gives a count")),

@@ -46,12 +46,12 @@ enum Way {
 }
 
 /// A session of a thread that waits for it, whose silence is the store's.
-pub struct WatchedSession {
-    session: Box<dyn Session>,
+pub struct WatchedSession<'store> {
+    session: Box<dyn Session + 'store>,
     wait: Arc<Wait>,
 }
 
-impl WatchedSession {
+impl WatchedSession<'_> {
     /// As [`Session::call`].
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl SharedStore {
     ///
     /// # Errors
     /// The store's.
-    pub fn watched_session(&self, acknowledge: Acknowledge) -> Result<WatchedSession, StoreError> {
+    pub fn watched_session(&self, acknowledge: Acknowledge) -> Result<WatchedSession<'_>, StoreError> {
         let wait = match &self.way {
             // What a disk lets wait is seen by the operations.
             Way::Direct(..) => Arc::new(Wait::new()),
