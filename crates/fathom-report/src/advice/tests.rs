@@ -419,6 +419,25 @@ fn what_can_be_had_without_other_pages_stands_below_what_has_them() {
     assert!(wide.contains("exists: TRUNCATE/FULL is 1.0") && wide.contains("as fast on sd-a"), "{wide}");
 }
 
+/// What happened: "WAL/NORMAL would be 1.5x [0.8, 2.9] as fast as that", with no word that nothing
+/// of it is proven; and in the table it stood as if it were.
+#[test]
+fn what_a_gain_is_not_proven_is_said_wherever_it_stands() {
+    let mut device = advised("sd-a", 1.0);
+    let wide = Gain { ratio: 1.5, low: 0.8, high: 2.9, proven: false, n: 3 };
+    device.weaker.iter_mut().for_each(|weaker| weaker.1 = wide);
+    device.gain = Some(wide);
+    let shown = advice(vec![device]);
+    let text = plain(&shown.terminal(&Style { width: 400, ..Style::PLAIN }));
+    assert!(text.contains("as fast as that on sd-a, not proven, but then:"), "{text}");
+    assert!(text.contains("~ 1.5x [0.8, 2.9]") && shown.html().contains("~ 1.5x [0.8, 2.9]"), "{text}");
+    let proven = Gain { proven: true, low: 1.2, ..wide };
+    assert_eq!(unproven(&[proven, proven]), "");
+    assert_eq!(unproven(&[wide, wide]), ", not proven");
+    assert_eq!(unproven(&[wide, proven]), ", not proven everywhere");
+    assert_eq!(unproven(&[]), "");
+}
+
 /// What happened: with `--fs vfat` the answer was "WAL/FULL: a power cut keeps every commit", where
 /// explored power cuts left databases that cannot be opened.
 #[test]
