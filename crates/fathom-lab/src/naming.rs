@@ -50,6 +50,18 @@ pub fn value_name(cell: &CellRow, axis: &str) -> Option<String> {
     Some(composed(value, &pairs).unwrap_or_else(|| value.clone()))
 }
 
+/// As [`value_name`] for a sentence, with what it is of where the value alone would not say that:
+/// `page size 4096`, `direct true`.
+#[must_use]
+pub fn told_value(cell: &CellRow, axis: &str) -> Option<String> {
+    let value = cell.axes.get(axis)?;
+    if value.parse::<f64>().is_ok() || matches!(value.as_str(), "true" | "false" | "on" | "off") {
+        let label = axis.rsplit('.').next().unwrap_or(axis).replace('_', " ");
+        return Some(format!("{label} {value}"));
+    }
+    value_name(cell, axis)
+}
+
 /// The name that some of these pairs make, in their order, joined by a space or a slash, if their
 /// plain words make `name`.
 fn composed(name: &str, pairs: &[(&str, String)]) -> Option<String> {

@@ -7,10 +7,9 @@
 
 use fathom_lab::analysis::{Analysis, Clock, Finding, headlines, times};
 use fathom_lab::experiment::{AxisFilter, Experiment, Headline, Metric};
-use fathom_lab::naming::{abscissa_name, value_name};
+use fathom_lab::naming::{abscissa_name, told_value};
 use fathom_lab::store::{CellRow, Results};
 
-use crate::axis::label_of;
 use crate::number;
 use crate::words::{distinct, joined};
 
@@ -26,21 +25,34 @@ pub struct ChosenAxis {
     pub values: Vec<String>,
 }
 
-/// The axes that the file has not, or has with other values.
-///
-/// Traces are not compared with each other: they ask for different things. Of the variants some are
-/// only made on wish, so those count as chosen where the command says so.
-pub fn axes(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
-    let mut chosen: Vec<ChosenAxis> = Vec::new();
+/// The axes on which cells differ. Traces are not compared with each other: they ask for different
+/// things.
+fn varying(results: &Results) -> Vec<ChosenAxis> {
+    let mut all: Vec<ChosenAxis> = Vec::new();
     for cell in &results.cells {
         for (key, value) in cell.axes.iter().filter(|(key, _)| is_compared(key)) {
-            match chosen.iter_mut().find(|axis| axis.key == *key) {
+            match all.iter_mut().find(|axis| axis.key == *key) {
                 Some(axis) if axis.values.contains(value) => {}
                 Some(axis) => axis.values.push(value.clone()),
-                None => chosen.push(ChosenAxis { key: key.clone(), values: vec![value.clone()] }),
+                None => all.push(ChosenAxis { key: key.clone(), values: vec![value.clone()] }),
             }
         }
     }
+    all.retain(|axis| axis.values.len() > 1);
+    all
+}
+
+/// The axes that get a sentence each: those that the user chose, and of a file that compares
+/// nothing itself all of them.
+pub fn told(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
+    if experiment.headlines.is_empty() { varying(results) } else { axes(results, experiment) }
+}
+
+/// The axes that the file has not, or has with other values.
+///
+/// Of the variants some are only made on wish, so those count as chosen where the command says so.
+pub fn axes(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
+    let mut chosen = varying(results);
     chosen.retain(|axis| {
         let of_file = experiment.axes.iter().find(|other| other.name == axis.key);
         let values: Vec<&str> = of_file.map(|axis| axis.values().collect()).unwrap_or_default();
@@ -50,7 +62,7 @@ pub fn axes(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
             "variants" => is_all_of_file && results.experiment.command.contains("variants="),
             _ => true,
         };
-        axis.values.len() > 1 && is_wished && !(is_as_in_file && is_all_of_file)
+        is_wished && !(is_as_in_file && is_all_of_file)
     });
     chosen
 }
@@ -113,13 +125,9 @@ fn is_of_same_cells(a: &Finding, b: &Finding) -> bool {
     cells(a) == cells(b) && a.phase == b.phase && a.baseline_phase == b.baseline_phase && a.x == b.x
 }
 
-/// A value as a sentence tells it: a number alone would not say of what.
+/// A value as a sentence tells it.
 fn named(axis: &ChosenAxis, cell: &CellRow) -> String {
-    let value = cell.axes.get(&axis.key).map_or("", String::as_str);
-    if value.parse::<f64>().is_ok() || matches!(value, "true" | "false" | "on" | "off") {
-        return format!("{} {value}", label_of(&axis.key));
-    }
-    value_name(cell, &axis.key).unwrap_or_default()
+    told_value(cell, &axis.key).unwrap_or_default()
 }
 
 /// `f2fs commits 1.3x [1.2, 1.4] faster than ext4 (insert).`, or with several cells of each value
@@ -204,7 +212,7 @@ fn others(results: &Results, axis: &ChosenAxis, cell: &CellRow) -> String {
         .axes
         .iter()
         .filter(|(key, value)| **key != axis.key && varies(key, value))
-        .filter_map(|(axis, _)| value_name(cell, axis))
+        .filter_map(|(axis, _)| told_value(cell, axis))
         .collect();
     words.join(" ")
 }

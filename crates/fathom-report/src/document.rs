@@ -94,7 +94,7 @@ impl<'a> Document<'a> {
         let main = compared_phases.first().or(measured.first()).cloned().unwrap_or_default();
         let phases = if compared_phases.is_empty() { &measured[..] } else { &compared_phases };
         let mut findings = Vec::new();
-        for axis in &asked.chosen {
+        for axis in &asked.told {
             findings.extend(unmeasured(results, axis));
             let of_phase =
                 |phase: &String| chosen::sentences(results, &analysis, axis, phase, &asked.findings);

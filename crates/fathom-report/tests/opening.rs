@@ -104,6 +104,28 @@ fn an_axis_that_the_user_set_has_its_sentence_and_what_was_not_measured_is_said(
     assert!(words.contains("ext4: Use WAL with FULL."), "{words}");
 }
 
+/// What happened: of a file of one's own that says nothing of comparisons the answer was "No
+/// comparison could be made from these runs", above a picture of two file systems.
+#[test]
+fn what_a_file_of_ones_own_measures_is_compared() {
+    let (_directory, results) = results(fixture::own_file);
+    let page = page(&results);
+    assert!(!page.contains("No comparison could be made"), "{}", &page[..3000]);
+    let sentence = page.split("<p class=\"finding\">f2fs commits 1.").nth(1).unwrap();
+    assert!(sentence.split('<').next().unwrap().contains("] faster than ext4 (insert)."), "{sentence}");
+    assert!(page.contains("<h1>Mine</h1>"), "it has its own title");
+}
+
+/// What happened: with barriers off "Use WAL with OFF. Here it commits 195x faster, with the same
+/// promise", which was none.
+#[test]
+fn what_promises_nothing_is_not_advised() {
+    let (_directory, results) = results(fixture::without_promises);
+    let words = words(&results);
+    assert!(words.contains("Nothing measured here keeps the database at a power cut"), "{words}");
+    assert!(!words.contains("Use MEMORY") && !words.contains("Keep MEMORY"), "{words}");
+}
+
 /// What happened: who chose an axis was told that WAL/NORMAL commits so many times as fast as
 /// DELETE/FULL, without a word on what a power cut takes.
 #[test]

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Analysis, Clock, Measure, durability_words};
 use crate::experiment::{AxisFilter, Headline, Metric};
-use crate::naming::{abscissa_name, value_name};
+use crate::naming::{abscissa_name, told_value};
 use crate::stats::Comparison;
 use crate::store::{CellRow, Results};
 
@@ -119,7 +119,7 @@ pub(super) fn matches(cell: &CellRow, filter: &AxisFilter) -> bool {
 
 /// ` on ext4`, or nothing.
 fn place(cell: &CellRow, each: Option<&str>) -> String {
-    each.and_then(|axis| cell.axes.get(axis)).map(|value| format!(" on {value}")).unwrap_or_default()
+    each.and_then(|axis| told_value(cell, axis)).map(|value| format!(" on {value}")).unwrap_or_default()
 }
 
 /// ` with WAL`: what else tells this cell from the others that are spoken of, or nothing.
@@ -129,7 +129,7 @@ fn distinction(cell: &CellRow, cells: &[&CellRow], told: &[Option<&str>]) -> Str
         .axes
         .iter()
         .filter(|(axis, value)| !told.contains(&Some(axis.as_str())) && differs(axis, value))
-        .filter_map(|(axis, _)| value_name(cell, axis))
+        .filter_map(|(axis, _)| told_value(cell, axis))
         .collect();
     if values.is_empty() { String::new() } else { format!(" with {}", values.join(", ")) }
 }
@@ -160,7 +160,7 @@ fn finding(
         promises: None,
     };
     let is_one_of_two = measure.clock != base.clock;
-    let value = |cell: &CellRow, axis: &str| value_name(cell, axis).unwrap_or_else(|| cell.title.clone());
+    let value = |cell: &CellRow, axis: &str| told_value(cell, axis).unwrap_or_else(|| cell.title.clone());
     // Two cells in one phase: "WAL", "DELETE"; two phases in one cell: "update-point",
     // "delete-point".
     let (subject, object) = match axis {
@@ -210,9 +210,10 @@ fn sentence(
             (work, _) => format!("{subject} does {work}{x} {by} than {object}{place}"),
         }
     };
-    // Wall time stands beside model time, marked.
-    if let Some(wall) = &finding.wall_faster {
-        text.push_str(&format!(", in model time ({} in wall time)", wall_told(wall)));
+    // Wall time stands beside model time, marked, and says the same way how many times as much.
+    if let Some(wall) = finding.wall_faster {
+        let wall = if proven && ratio < 1.0 { wall.inverse() } else { wall };
+        text.push_str(&format!(", in model time ({} in wall time)", wall_told(&wall)));
     } else if is_one_of_two {
         text.push_str(", in wall time: only one of them has model time");
     }
