@@ -114,6 +114,11 @@ fn what_a_file_of_ones_own_measures_is_compared() {
     let sentence = page.split("<p class=\"finding\">f2fs commits 1.").nth(1).unwrap();
     assert!(sentence.split('<').next().unwrap().contains("] faster than ext4 (insert)."), "{sentence}");
     assert!(page.contains("<h1>Mine</h1>"), "it has its own title");
+    // "The answer stands" was said where the only sentence was what had not been measured.
+    let (_directory, alone) = self::results(|path| fixture::own_file_without(path, "f2fs"));
+    let page = self::page(&alone);
+    assert!(page.contains("f2fs was not measured"), "{}", &page[..3000]);
+    assert!(page.contains("There is no comparison whose answer could stand or fall."));
 }
 
 /// What happened: with barriers off "Use WAL with OFF. Here it commits 195x faster, with the same
