@@ -6,7 +6,7 @@ use fathom_device::Model;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
-use super::{Candidate, Loss, Writing};
+use super::{Candidate, Loss, Writing, is_losing};
 use crate::analysis::Analysis;
 use crate::simulate::{Question, Row, StudyError, study};
 use crate::stats::{Interval, mean_interval};
@@ -49,10 +49,20 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Whether its promise is as strong as what must be kept; one that is not known is none.
+    /// What a power cut leaves: what the settings promise, but on a file system with which they are
+    /// known not to keep that.
+    #[must_use]
+    pub fn kept(&self) -> Option<Durability> {
+        match is_losing(&self.filesystem, &self.candidate.journal_mode) {
+            true => self.durability.map(|own| own.min(Durability::ProcessCrash)),
+            false => self.durability,
+        }
+    }
+
+    /// Whether that is as strong as what must be kept; a promise that is not known is none.
     #[must_use]
     pub fn keeps(&self, must: Durability) -> bool {
-        self.durability.is_some_and(|own| own >= must)
+        self.kept().is_some_and(|own| own >= must)
     }
 
     /// Time of one transaction, ns.

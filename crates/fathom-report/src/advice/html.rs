@@ -89,7 +89,7 @@ impl Advice {
                     high: rate(tried.time_ns.low),
                     is_folded: false,
                 };
-                bars.push((panel.clone(), tried.durability, bar));
+                bars.push((panel.clone(), tried.kept(), bar));
             }
         }
         let is_modelled = self.devices.iter().any(|device| device.device.is_some());
@@ -202,7 +202,7 @@ impl Advice {
                 (time_cell(tried.p99_ns.as_ref()))
                 (number_cell(Some(flushes), &format!("{flushes:.2}")))
                 (number_cell(Some(written), &number::bytes(written)))
-                td.words { (durability_text(tried.durability)) }
+                td.words { (durability_text(tried.kept())) }
                 td.words { (loss_short(tried)) }
             }
         }

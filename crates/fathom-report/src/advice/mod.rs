@@ -163,7 +163,7 @@ impl Advice {
             } else {
                 let unproven = unproven(&gains);
                 let now = group.devices.first().and_then(|device| device.tried.get(device.baseline?));
-                let breaks = now.is_some_and(|trial| trial.durability.is_none_or(|own| own < self.must));
+                let breaks = now.is_some_and(|trial| !trial.keeps(self.must));
                 let why = if breaks { ", which does not keep what must be kept" } else { "" };
                 format!("On {on} use {name}: {faster} as fast as {}{why}{unproven}.", self.now())
             });
