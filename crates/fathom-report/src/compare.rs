@@ -451,8 +451,8 @@ impl Comparison {
     }
 
     /// The verdicts as a JUnit test suite: a test case for each quantity; what is slower failed,
-    /// what cannot be told is an error. Some readers want the outer element, a time of each case and
-    /// the type of what failed.
+    /// what cannot be told is an error. Some readers want the outer element, a time of each case
+    /// and the type of what failed.
     #[must_use]
     pub fn junit(&self) -> String {
         let verdicts = self.verdicts();

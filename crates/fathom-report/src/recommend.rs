@@ -166,8 +166,8 @@ fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> 
             .filter(|c| allowed(c.durability))
             .max_by(|a, b| a.measure.rate.mid.total_cmp(&b.measure.rate.mid))
     };
-    // What may lose the database at a power cut is never advised, whatever the default promises: with
-    // barriers off nothing promises anything, and "Use WAL with OFF" was said.
+    // What may lose the database at a power cut is never advised, whatever the default promises:
+    // with barriers off nothing promises anything, and "Use WAL with OFF" was said.
     let least = default.durability.max(Durability::PowerCutPrefix);
     let keeping: Vec<&Candidate<'_>> = candidates.iter().filter(|c| c.durability >= least).collect();
     let is_faster = |c: &Candidate<'_>| {

@@ -382,8 +382,8 @@ mod tests {
         assert_eq!(judged(&a, &side(&[("wal", times(0.3))], 1.0), 0.1), Judgement::Fine);
     }
 
-    /// What happened: 1.15x [1.02, 1.30] was "more than the 10 % allowed", which nothing had proven:
-    /// only that it is slower.
+    /// What happened: 1.15x [1.02, 1.30] was "more than the 10 % allowed", which nothing had
+    /// proven: only that it is slower.
     #[test]
     fn slower_is_not_yet_proven_to_be_beyond_what_is_allowed() {
         let a = side(&[("wal", [1000.0, 1040.0, 960.0, 1020.0, 980.0])], 2.0);
