@@ -7,6 +7,7 @@
 //! what the next weaker promise would add; what giving up power cuts would add. A difference that
 //! is not proven is said to be none.
 
+use fathom_lab::advise::is_losing;
 use fathom_lab::analysis::{Analysis, Measure, times};
 use fathom_lab::experiment::Metric;
 use fathom_lab::naming::value_name;
@@ -143,6 +144,14 @@ pub fn advice(results: &Results, analysis: &Analysis, phase: &str, chosen: &[Cho
     groups.iter().filter_map(first).collect()
 }
 
+/// What a power cut leaves of a cell's commits: what its settings promise, but on a file system that
+/// is known to lose databases with them.
+fn kept(cell: &CellRow, journal: &str) -> Option<Durability> {
+    let own = cell.durability?;
+    let is_losing = is_losing(cell.spec.stack.place.name(), journal);
+    Some(if is_losing { own.min(Durability::ProcessCrash) } else { own })
+}
+
 fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> {
     let candidates: Vec<Candidate<'_>> = group
         .cells
@@ -152,7 +161,7 @@ fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> 
             Some(Candidate {
                 cell,
                 measure: analysis.get(cell.id, phase, None)?,
-                durability: cell.durability?,
+                durability: kept(cell, &journal)?,
                 name: format!("{} with {}", journal.to_uppercase(), synchronous.to_uppercase()),
             })
         })
