@@ -88,8 +88,8 @@ pub struct CallSpan {
     /// How long it took by the model, as [`Anatomy::model_ns`].
     pub model_ns: Option<u64>,
     /// The requests that it waited for: places in [`Anatomy::requests`]. By the rule of simulation
-    /// these are what was submitted and answered while it went on, and in no call of whatever thread
-    /// that began later.
+    /// these are what was submitted and answered while it went on, and in no call, of whatever
+    /// thread, that began later.
     pub requests: Vec<usize>,
 }
 

@@ -20,6 +20,8 @@ pub struct Questions {
     pub findings: Vec<Finding>,
     /// The axes that the user set, which the file does not ask about.
     pub chosen: Vec<ChosenAxis>,
+    /// The axes that get a sentence each.
+    pub told: Vec<ChosenAxis>,
     /// The names of its axes in the order of the file.
     pub axes: Vec<String>,
     /// Why the file could not be read, where it could not.
@@ -37,6 +39,7 @@ pub fn questions(results: &Results, analysis: &Analysis) -> Questions {
         Ok(experiment) => Questions {
             findings: headlines(results, analysis, &headlines_of(&experiment.headlines, &measured)),
             chosen: chosen::axes(results, &experiment),
+            told: chosen::told(results, &experiment),
             axes: experiment.axes.iter().map(|axis| axis.name.clone()).collect(),
             question: experiment.question,
             figures: figures_of(experiment.figures, &measured),
@@ -47,6 +50,7 @@ pub fn questions(results: &Results, analysis: &Analysis) -> Questions {
             figures: Vec::new(),
             findings: Vec::new(),
             chosen: Vec::new(),
+            told: Vec::new(),
             axes: Vec::new(),
             trouble: Some(problem.to_string()),
         },

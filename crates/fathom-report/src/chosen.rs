@@ -7,7 +7,7 @@
 
 use fathom_lab::analysis::{Analysis, Clock, Finding, headlines, times};
 use fathom_lab::experiment::{AxisFilter, Experiment, Headline, Metric};
-use fathom_lab::naming::{abscissa_name, value_in_sentence, value_name};
+use fathom_lab::naming::{abscissa_name, value_in_sentence};
 use fathom_lab::store::{CellRow, Results};
 
 use crate::number;
@@ -25,21 +25,34 @@ pub struct ChosenAxis {
     pub values: Vec<String>,
 }
 
-/// The axes that the file has not, or has with other values.
-///
-/// Traces are not compared with each other: they ask for different things. Of the variants some are
-/// only made on wish, so those count as chosen where the command says so.
-pub fn axes(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
-    let mut chosen: Vec<ChosenAxis> = Vec::new();
+/// The axes on which cells differ. Traces are not compared with each other: they ask for different
+/// things.
+fn varying(results: &Results) -> Vec<ChosenAxis> {
+    let mut all: Vec<ChosenAxis> = Vec::new();
     for cell in &results.cells {
         for (key, value) in cell.axes.iter().filter(|(key, _)| is_compared(key)) {
-            match chosen.iter_mut().find(|axis| axis.key == *key) {
+            match all.iter_mut().find(|axis| axis.key == *key) {
                 Some(axis) if axis.values.contains(value) => {}
                 Some(axis) => axis.values.push(value.clone()),
-                None => chosen.push(ChosenAxis { key: key.clone(), values: vec![value.clone()] }),
+                None => all.push(ChosenAxis { key: key.clone(), values: vec![value.clone()] }),
             }
         }
     }
+    all.retain(|axis| axis.values.len() > 1);
+    all
+}
+
+/// The axes that get a sentence each: those that the user chose, and of a file that compares
+/// nothing itself all of them.
+pub fn told(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
+    if experiment.headlines.is_empty() { varying(results) } else { axes(results, experiment) }
+}
+
+/// The axes that the file has not, or has with other values.
+///
+/// Of the variants some are only made on wish, so those count as chosen where the command says so.
+pub fn axes(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
+    let mut chosen = varying(results);
     chosen.retain(|axis| {
         let of_file = experiment.axes.iter().find(|other| other.name == axis.key);
         let values: Vec<&str> = of_file.map(|axis| axis.values().collect()).unwrap_or_default();
@@ -49,7 +62,7 @@ pub fn axes(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
             "variants" => is_all_of_file && results.experiment.command.contains("variants="),
             _ => true,
         };
-        axis.values.len() > 1 && is_wished && !(is_as_in_file && is_all_of_file)
+        is_wished && !(is_as_in_file && is_all_of_file)
     });
     chosen
 }
@@ -195,7 +208,7 @@ fn others(results: &Results, axis: &ChosenAxis, cell: &CellRow) -> String {
         .axes
         .iter()
         .filter(|(key, value)| **key != axis.key && varies(key, value))
-        .filter_map(|(axis, _)| value_name(cell, axis))
+        .filter_map(|(axis, _)| value_in_sentence(cell, axis))
         .collect();
     words.join(" ")
 }

@@ -111,7 +111,11 @@ fn beside_limit(comparison: &Quotient) -> String {
 
 /// To the percent, below these: of the ratio, and of the end of its interval.
 fn in_hundredths(comparison: &Quotient, most: f64, most_high: f64) -> String {
-    let Quotient { ratio, low, high, .. } = *comparison;
+    let Quotient { ratio, low, high, n, .. } = *comparison;
+    // A count of one run of each has its quotient, and no interval.
+    if n < 2 && low == high && ratio.is_finite() {
+        return format!("{ratio:.2}x ({})", number::ONE_RUN);
+    }
     if ratio < most && high < most_high {
         return format!("{ratio:.2}x [{low:.2}, {high:.2}]");
     }
@@ -451,8 +455,8 @@ impl Comparison {
     }
 
     /// The verdicts as a JUnit test suite: a test case for each quantity; what is slower failed,
-    /// what cannot be told is an error. Some readers want the outer element, a time of each case and
-    /// the type of what failed.
+    /// what cannot be told is an error. Some readers want the outer element, a time of each case
+    /// and the type of what failed.
     #[must_use]
     pub fn junit(&self) -> String {
         let verdicts = self.verdicts();
@@ -589,5 +593,8 @@ mod tests {
         assert_eq!(told(2.04, 2.01, 2.07), "2.04x [2.01, 2.07]");
         assert_eq!(told(1.251, 1.25, 1.252), "1.25x [1.25, 1.25]");
         assert_eq!(told(12.4, 11.0, 14.0), "12x [11, 14]");
+        // "1.25x [1.25, 1.25]" looked as if it were known to the percent.
+        let one = Quotient { ratio: 1.25, low: 1.25, high: 1.25, proven: true, n: 1 };
+        assert_eq!((beside_limit(&one), exactly(&one)), ("1.25x (one run)".into(), "1.25x (one run)".into()));
     }
 }

@@ -94,8 +94,12 @@ impl<'a> Document<'a> {
         let main = compared_phases.first().or(measured.first()).cloned().unwrap_or_default();
         let phases = if compared_phases.is_empty() { &measured[..] } else { &compared_phases };
         let mut findings = Vec::new();
-        for axis in &asked.chosen {
-            findings.extend(unmeasured(results, axis));
+        // What was not measured is no answer that could stand.
+        let mut no_answers = 0;
+        for axis in &asked.told {
+            let missing = unmeasured(results, axis);
+            no_answers += usize::from(missing.is_some());
+            findings.extend(missing);
             let of_phase =
                 |phase: &String| chosen::sentences(results, &analysis, axis, phase, &asked.findings);
             findings.extend(phases.iter().flat_map(of_phase));
@@ -117,7 +121,7 @@ impl<'a> Document<'a> {
         Ok(Document {
             title,
             ranking: Ranking::of(results, &axes, &analysis, &main),
-            verdict: verdict(&cautions, !findings.is_empty(), !assumed.is_empty()),
+            verdict: verdict(&cautions, findings.len() > no_answers, !assumed.is_empty()),
             assumed,
             question: asked.question,
             findings,

@@ -323,8 +323,14 @@ fn describe(figure: &Figure) -> String {
         Kind::Ecdf => "Empirical distribution of single executions",
     };
     let mut text = format!("{kind}: {}. {}", figure.title.trim_end_matches('.'), figure.quantity);
-    if figure.panels.len() > 1 {
-        text += &format!(", {} panels", figure.panels.len());
+    // Those of what was not measured are not drawn.
+    let is_drawn = |panel: &usize| {
+        figure.marks.iter().any(|mark| mark.panel == *panel)
+            || figure.lines.iter().any(|line| line.panel == *panel)
+    };
+    let panels = (0..figure.panels.len()).filter(is_drawn).count();
+    if panels > 1 {
+        text += &format!(", {panels} panels");
     }
     text += ". ";
     let name = |m: &Mark| {
@@ -371,4 +377,50 @@ fn describe(figure: &Figure) -> String {
     }
     text += " The table under the figure holds every value.";
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: of three file systems one could not be measured, and whoever does not see the
+    /// figure was told of three panels.
+    #[test]
+    fn panels_of_what_was_not_measured_are_not_told_of() {
+        let panel = |title: &str| Panel { title: title.into() };
+        let series = Series { name: "WAL".into(), value: None, colour: 0, pattern: 0, dash: 0 };
+        let mark = |panel: usize, mid: f64| Mark {
+            cell: 1,
+            panel,
+            series: 0,
+            group: 0,
+            x: None,
+            mid,
+            low: mid,
+            high: mid,
+            runs: 1,
+            parts: None,
+        };
+        let figure = |marks: Vec<Mark>| Figure {
+            id: "rate".into(),
+            kind: Kind::Bars,
+            title: "Rates".into(),
+            see: String::new(),
+            metric: Metric::Rate,
+            quantity: "transactions per second".into(),
+            abscissa: String::new(),
+            by: None,
+            panels: vec![panel("ext4"), panel("xfs"), panel("f2fs")],
+            series: vec![series.clone()],
+            groups: vec!["insert".into()],
+            marks,
+            lines: Vec::new(),
+            log_y: false,
+            log_x: false,
+            note: String::new(),
+            description: String::new(),
+        };
+        assert!(describe(&figure(vec![mark(0, 1.0), mark(2, 2.0)])).contains(", 2 panels."));
+        assert!(!describe(&figure(vec![mark(0, 1.0)])).contains("panels"));
+    }
 }

@@ -7,6 +7,7 @@
 //! what the next weaker promise would add; what giving up power cuts would add. A difference that
 //! is not proven is said to be none.
 
+use fathom_lab::advise::is_losing;
 use fathom_lab::analysis::{Analysis, Measure, times};
 use fathom_lab::experiment::Metric;
 use fathom_lab::naming::value_name;
@@ -111,6 +112,9 @@ pub fn applies(results: &Results) -> bool {
     groups(results).len() == 1
 }
 
+/// Where no setting promises that a power cut leaves the database.
+const NONE_KEEPS: &str = "Nothing measured here keeps the database at a power cut, so none of it is advised.";
+
 /// A gain that is less than this for sure is none for which to give up durability.
 const WORTH: f64 = 1.1;
 
@@ -140,6 +144,14 @@ pub fn advice(results: &Results, analysis: &Analysis, phase: &str, chosen: &[Cho
     groups.iter().filter_map(first).collect()
 }
 
+/// What a power cut leaves of a cell's commits: what its settings promise, but on a file system that
+/// is known to lose databases with them.
+fn kept(cell: &CellRow, journal: &str) -> Option<Durability> {
+    let own = cell.durability?;
+    let is_losing = is_losing(cell.spec.stack.place.name(), journal);
+    Some(if is_losing { own.min(Durability::ProcessCrash) } else { own })
+}
+
 fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> {
     let candidates: Vec<Candidate<'_>> = group
         .cells
@@ -149,7 +161,7 @@ fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> 
             Some(Candidate {
                 cell,
                 measure: analysis.get(cell.id, phase, None)?,
-                durability: cell.durability?,
+                durability: kept(cell, &journal)?,
                 name: format!("{} with {}", journal.to_uppercase(), synchronous.to_uppercase()),
             })
         })
@@ -163,14 +175,16 @@ fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> 
             .filter(|c| allowed(c.durability))
             .max_by(|a, b| a.measure.rate.mid.total_cmp(&b.measure.rate.mid))
     };
-    let keeping: Vec<&Candidate<'_>> =
-        candidates.iter().filter(|c| c.durability >= default.durability).collect();
+    // What may lose the database at a power cut is never advised, whatever the default promises:
+    // with barriers off nothing promises anything, and "Use WAL with OFF" was said.
+    let least = default.durability.max(Durability::PowerCutPrefix);
+    let keeping: Vec<&Candidate<'_>> = candidates.iter().filter(|c| c.durability >= least).collect();
     let is_faster = |c: &Candidate<'_>| {
         let faster = c.measure.faster_than(default.measure, Metric::Rate);
         faster.is_some_and(|faster| faster.proven && faster.ratio > 1.0)
     };
     let rates: Vec<(f64, bool)> = keeping.iter().map(|c| (c.measure.rate.mid, is_faster(c))).collect();
-    let Some(best) = named(&rates).map(|place| keeping[place]) else { return Vec::new() };
+    let Some(best) = named(&rates).map(|place| keeping[place]) else { return vec![NONE_KEEPS.into()] };
     let mut sentences = vec![best_of_its_promise(best, default)];
     for (promise, price) in weaker_than(best.durability) {
         sentences.extend(fastest(&|own| own == promise).and_then(|weaker| more(weaker, best, price)));

@@ -94,7 +94,7 @@ pub fn choose(tried: &[Trial], must: Durability, baseline: Option<usize>) -> Opt
 
 /// Commits that a power cut may take.
 fn lost(trial: &Trial) -> f64 {
-    match (trial.durability, trial.loss) {
+    match (trial.kept(), trial.loss) {
         (Some(Durability::PowerCut), _) => 0.0,
         (Some(Durability::PowerCutAllButLast), _) => 1.0,
         (_, Some(loss)) => loss.commits as f64,
@@ -111,7 +111,7 @@ fn loses_no_more(trial: &Trial, commits: f64) -> bool {
 /// commits, a little speed is given for fewer of them.
 fn leading<'a>(all: &[(usize, &'a Trial)]) -> Option<[(usize, &'a Trial); 2]> {
     let first = fastest(all)?;
-    if first.1.durability != Some(Durability::PowerCutPrefix) {
+    if first.1.kept() != Some(Durability::PowerCutPrefix) {
         return Some([first; 2]);
     }
     let near: Vec<(usize, &Trial)> =
@@ -130,7 +130,7 @@ fn as_good<'a>(all: &[(usize, &'a Trial)], now: Option<&Candidate>) -> Option<(u
     let own_pages = now.map_or(USUAL_PAGE, |now| now.page_size);
     let asked = |trial: &Trial| {
         let (locks_out, changes, _) = effort_of(trial, now);
-        (Reverse(trial.durability), locks_out, changes, trial.candidate.page_size != own_pages)
+        (Reverse(trial.kept()), locks_out, changes, trial.candidate.page_size != own_pages)
     };
     let most = asked(best);
     let is_unproven = |trial: &Trial| gain(first, trial).is_none_or(|gain| !gain.proven);
@@ -148,7 +148,7 @@ fn least_effort<'a>(
     all: impl Iterator<Item = (usize, &'a Trial)>,
     now: Option<&Candidate>,
 ) -> Option<(usize, &'a Trial)> {
-    let rank = |trial: &Trial| (Reverse(trial.durability), effort_of(trial, now));
+    let rank = |trial: &Trial| (Reverse(trial.kept()), effort_of(trial, now));
     all.min_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)).then(a.ns().total_cmp(&b.ns())))
 }
 
@@ -179,7 +179,7 @@ pub fn gain(a: &Trial, b: &Trial) -> Option<Gain> {
 pub fn weaker(tried: &[Trial], best: usize, must: Durability) -> Option<(usize, Gain)> {
     let sound = |trial: &Trial| {
         let is_sound = |own: Durability| own < must && own >= Durability::PowerCutPrefix;
-        trial.durability.is_some_and(is_sound) && !trial.is_idle(tried)
+        trial.kept().is_some_and(is_sound) && !trial.is_idle(tried)
     };
     let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, tried)| sound(tried)).collect();
     let [_, (place, found)] = leading(&all)?;

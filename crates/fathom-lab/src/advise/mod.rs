@@ -8,7 +8,8 @@
 //! 2. [`trials`] takes the candidates of a results file on one device, from the simulation of its
 //!    recordings ([`crate::simulate`]); [`trials_here`] those that were measured on this disk.
 //! 3. [`choose`] names one: the fastest of those whose promise is allowed. What a setting promises
-//!    is the engine's own word ([`Durability`], read back from the run); nothing is judged again.
+//!    is the engine's own word ([`Durability`], read back from the run); nothing is judged again, but
+//!    where explored power cuts took databases all the same ([`is_losing`]) a promise keeps nothing.
 //! 4. [`sways`] asks the same of devices whose flushes and writes take half or twice as long, and
 //!    of a slower processor: what the advice rests on.
 //! 5. [`common`] names one setting for several devices.
@@ -23,6 +24,7 @@ mod candidate;
 mod choice;
 mod common;
 mod effort;
+mod known;
 mod live;
 mod loss;
 mod rounds;
@@ -36,6 +38,7 @@ pub use candidate::Candidate;
 pub use choice::{ENOUGH, Gain, choose, gain, weaker, with_same_pages};
 pub use common::{Common, common};
 pub use effort::{ANSWER_WITHIN, Effort, PRECISE, REPEATS};
+pub use known::{is_losing, kept_on};
 pub use live::{Agreement, LEADERS, LiveAdvice, LiveTrial, Verdict, leaders, meet};
 pub use loss::{Loss, Writing};
 pub use rounds::{AppUse, Finalists, finalists, first, second, third};

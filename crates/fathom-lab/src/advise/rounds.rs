@@ -286,7 +286,7 @@ fn tuned_as(weaker: &Candidate, fastest: &Candidate) -> Candidate {
 }
 
 fn fastest<'a>(tried: &'a [Trial], is_asked: &dyn Fn(Durability) -> bool) -> Option<&'a Trial> {
-    let asked = tried.iter().filter(|trial| trial.durability.is_some_and(is_asked));
+    let asked = tried.iter().filter(|trial| trial.kept().is_some_and(is_asked));
     asked.min_by(|a, b| a.ns().total_cmp(&b.ns()))
 }
 

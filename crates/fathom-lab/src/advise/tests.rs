@@ -64,6 +64,25 @@ fn the_fastest_with_the_promise_is_named_and_a_weaker_one_is_only_told() {
     assert!(weaker(&all[..2], 1, Durability::PowerCut).is_none());
 }
 
+/// What happened: `--must keep=all` named WAL/FULL on FAT, where explored power cuts left databases
+/// that cannot be opened with it.
+#[test]
+fn what_is_known_to_lose_databases_keeps_nothing_whatever_it_promises() {
+    let on_fat = |trial: Trial| Trial { filesystem: "vfat".into(), ..trial };
+    let tried = vec![
+        on_fat(one("delete", "full", 10.0)),
+        on_fat(one("wal", "full", 2.0)),
+        on_fat(one("persist", "full", 8.0)),
+        on_fat(one("wal", "normal", 1.0)),
+    ];
+    for must in [Durability::PowerCutPrefix, Durability::PowerCutAllButLast, Durability::PowerCut] {
+        assert_eq!(named(&tried, must), "PERSIST/FULL");
+    }
+    assert!(weaker(&tried, 2, Durability::PowerCut).is_none(), "what loses databases is no thought");
+    let more = second(&[tried], Durability::PowerCut, AppUse::default());
+    assert!(!more.is_empty() && more.iter().all(|candidate| candidate.journal_mode == "persist"), "{more:?}");
+}
+
 #[test]
 fn what_they_have_stays_where_nothing_is_proven_to_be_worth_a_change() {
     let near = [one("persist", "full", 10.0), one("wal", "full", 9.9)];

@@ -99,7 +99,7 @@ pub enum BaselineError {
         /// The file.
         path: PathBuf,
         /// Its version.
-        found: u32,
+        found: u64,
     },
 }
 
@@ -177,18 +177,30 @@ impl Side {
         #[derive(Deserialize)]
         struct Head {
             format: String,
-            version: u32,
+            version: u64,
+            #[serde(default)]
+            fathom: String,
         }
         let head: Head =
             toml::from_str(text).map_err(|error| damaged(error.to_string().trim().to_owned()))?;
         if head.format != FORMAT {
             return Err(damaged(format!("its format is {:?}", head.format)));
         }
-        if head.version > VERSION {
+        if head.version > u64::from(VERSION) {
             return Err(BaselineError::Newer { path: path.to_path_buf(), found: head.version });
         }
-        let read: Baseline =
-            toml::from_str(text).map_err(|error| damaged(error.to_string().trim().to_owned()))?;
+        if head.version == 0 {
+            return Err(damaged("its version is 0, and there was none before 1".into()));
+        }
+        let read: Baseline = toml::from_str(text).map_err(|error| {
+            let mut problem = error.to_string().trim().to_owned();
+            // What it does not know another one may have written.
+            let own = env!("CARGO_PKG_VERSION");
+            if !head.fathom.is_empty() && head.fathom != own {
+                problem += &format!(". It was made by Fathom {}, and this is {own}", head.fathom);
+            }
+            damaged(problem)
+        })?;
         check(&read.cell).map_err(damaged)?;
         let Baseline { experiment, started_ms, environment, mut cell, .. } = read;
         cell.iter_mut().for_each(|cell| cell.title = title_of_label(&cell.label, &cell.axes));

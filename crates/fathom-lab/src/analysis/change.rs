@@ -122,9 +122,7 @@ impl Change {
             Judgement::Unknown
         }
     }
-}
 
-impl Change {
     /// Whether it is proven that B is beyond what is allowed, and not only that it is slower: the
     /// whole interval is.
     #[must_use]
@@ -384,8 +382,8 @@ mod tests {
         assert_eq!(judged(&a, &side(&[("wal", times(0.3))], 1.0), 0.1), Judgement::Fine);
     }
 
-    /// What happened: 1.15x [1.02, 1.30] was "more than the 10 % allowed", which nothing had proven:
-    /// only that it is slower.
+    /// What happened: 1.15x [1.02, 1.30] was "more than the 10 % allowed", which nothing had
+    /// proven: only that it is slower.
     #[test]
     fn slower_is_not_yet_proven_to_be_beyond_what_is_allowed() {
         let a = side(&[("wal", [1000.0, 1040.0, 960.0, 1020.0, 980.0])], 2.0);
@@ -560,6 +558,14 @@ mod tests {
         std::fs::write(&path, &text).unwrap();
         for (from, to, words) in [
             ("version = 1", "version = 2", "version 2; this Fathom reads version 1"),
+            // "Invalid value: expected u32" and "no baseline of Fathom's" were said of a later one.
+            ("version = 1", "version = 99999999999", "version 99999999999; this Fathom reads version 1"),
+            ("version = 1", "version = 0", "its version is 0"),
+            (
+                concat!("fathom = \"", env!("CARGO_PKG_VERSION"), "\""),
+                "fathom = \"99.0.0\"\nlater = 1",
+                "It was made by Fathom 99.0.0",
+            ),
             ("fathom-baseline", "other", "its format is \"other\""),
             ("flushes =", "flashes =", "unknown field `flashes`"),
             ("flushes = [2.0, ", "flushes = [", "flushes has not one number for each run"),

@@ -223,9 +223,10 @@ fn sentence(
             (work, _) => format!("{subject} does {work}{x} {by} than {object}{place}"),
         }
     };
-    // Wall time stands beside model time, marked.
-    if let Some(wall) = &finding.wall_faster {
-        text.push_str(&format!(", in model time ({} in wall time)", wall_told(wall)));
+    // Wall time stands beside model time, marked, and says the same way how many times as much.
+    if let Some(wall) = finding.wall_faster {
+        let wall = if proven && ratio < 1.0 { wall.inverse() } else { wall };
+        text.push_str(&format!(", in model time ({} in wall time)", wall_told(&wall)));
     } else if is_one_of_two {
         text.push_str(", in wall time: only one of them has model time");
     }

@@ -2,7 +2,7 @@
 
 use fathom_lab::advise::{Common, DeviceAdvice, common};
 
-use super::{Advice, NAMED, place, times};
+use super::{Advice, NAMED, place, times, unproven};
 
 impl Advice {
     /// The setting that is nowhere far behind; none where one is best on all of them anyway.
@@ -42,7 +42,7 @@ impl Advice {
             [least, .., most] => {
                 format!(", and is {} to {} as fast as {}", times(least), times(most), self.now())
             }
-        };
+        } + unproven(&gains);
         let within = match found.worst {
             worst if worst < 1.005 => "as fast as the best on each".to_owned(),
             worst => format!("within {} of the best on each", at_most(worst - 1.0)),

@@ -1,23 +1,19 @@
 //! What an answer tells of its settings besides how fast they are: where they hold, what a power
 //! cut may take, how long the longest waits are, and what the trace is too short for.
 
-use fathom_lab::advise::{DeviceAdvice, Loss, Trial};
+use fathom_lab::advise::{DeviceAdvice, Loss, Trial, kept_on};
 use fathom_lab::stats::Interval;
 use fathom_workload::spec::Durability;
 
 use super::{Advice, has_interval, place};
 use crate::number;
+use crate::words::joined;
 
 /// With fewer writing transactions what is done once weighs as much as they do.
 const FEW: u64 = 100;
 
 /// So many are enough for most.
 const MANY: u64 = 200;
-
-/// File systems on which explored power cuts took more than SQLite's settings promise, and the
-/// journal modes of which they kept everything all the same (docs/power-cut.md).
-const LOSING: [(&str, &[&str]); 3] =
-    [("vfat", &["persist"]), ("exfat", &["persist"]), ("ntfs3", &["persist", "truncate"])];
 
 /// Fewer runs prove nothing, as of a gain.
 const PROVING: usize = 3;
@@ -76,21 +72,20 @@ impl Advice {
         self.devices.iter().filter_map(DeviceAdvice::best_trial).any(|named| named.loss.is_some())
     }
 
-    /// Where the file system is known to break what the settings that are named promise.
+    /// File systems that are known to break what settings promise, and what is named there.
     pub(super) fn broken_by_file_systems(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for named in self.devices.iter().filter_map(DeviceAdvice::best_trial) {
-            let Some((filesystem, kept)) = LOSING.iter().find(|known| known.0 == named.filesystem) else {
-                continue;
-            };
-            let journal = named.candidate.journal_mode.as_str();
+        for trial in self.devices.iter().flat_map(|device| &device.tried) {
+            let Some(kept) = kept_on(&trial.filesystem) else { continue };
+            let kept: Vec<String> = kept.iter().map(|mode| mode.to_uppercase()).collect();
             let text = format!(
-                "But {filesystem} does not keep what {} promises: explored power cuts left databases that cannot be opened, or \
-                 a file system that cannot be mounted. PERSIST/FULL kept every commit there (docs/power-cut.md); --cut \
-                 tries it with this trace.",
-                named.candidate.name()
+                "On {} no journal mode but {} is named: explored power cuts left databases that cannot be opened with the \
+                 others, whatever these promise, or a file system that cannot be mounted (docs/power-cut.md); --cut tries \
+                 it with this trace.",
+                trial.filesystem,
+                joined(&kept)
             );
-            if !kept.contains(&journal) && !all.contains(&text) {
+            if !all.contains(&text) {
                 all.push(text);
             }
         }
@@ -102,7 +97,7 @@ impl Advice {
         let of_device = |device: &DeviceAdvice| {
             let best = device.best?;
             let own = device.tried[best].p99_ns?;
-            let keeps = |other: &Trial| other.durability.is_some_and(|own| own >= self.must);
+            let keeps = |other: &Trial| other.keeps(self.must);
             let others = || device.tried.iter().enumerate().filter(|(other, _)| *other != best);
             let next = others()
                 .filter(|(_, other)| keeps(other) && !other.is_idle(&device.tried))
@@ -185,7 +180,7 @@ pub(super) fn rate_interval(trial: &Trial) -> String {
 /// What a power cut may take, for a table.
 pub(super) fn loss_short(trial: &Trial) -> String {
     let count = |commits: u64| number::plain(commits as f64);
-    match (trial.loss, trial.durability) {
+    match (trial.loss, trial.kept()) {
         (Some(Loss { commits, is_all: true, is_least: false }), _) => {
             format!("all, {} at most", count(commits))
         }

@@ -6,7 +6,7 @@ use fathom_lab::stats::Interval;
 use maud::{Markup, html};
 
 use super::facts::{loss_short, rate_interval, stands};
-use super::{Advice, place, times};
+use super::{Advice, place, times_in_table};
 use crate::number;
 use crate::page::{Page, column, label, number_cell, scrolled, sorting};
 use crate::ranking::{self, Bar, Ranking};
@@ -89,7 +89,7 @@ impl Advice {
                     high: rate(tried.time_ns.low),
                     is_folded: false,
                 };
-                bars.push((panel.clone(), tried.durability, bar));
+                bars.push((panel.clone(), tried.kept(), bar));
             }
         }
         let is_modelled = self.devices.iter().any(|device| device.device.is_some());
@@ -141,7 +141,7 @@ impl Advice {
                     }
                     (number_cell(
                         Some(gain.map_or(1.0, |gain| gain.ratio)),
-                        &gain.map_or_else(|| "as it is".into(), |gain| times(&gain)),
+                        &gain.map_or_else(|| "as it is".into(), |gain| times_in_table(&gain)),
                     ))
                     (time_cell(named.p99_ns.as_ref()))
                     (number_cell(Some(flushes), &format!("{flushes:.2}")))
@@ -202,7 +202,7 @@ impl Advice {
                 (time_cell(tried.p99_ns.as_ref()))
                 (number_cell(Some(flushes), &format!("{flushes:.2}")))
                 (number_cell(Some(written), &number::bytes(written)))
-                td.words { (durability_text(tried.durability)) }
+                td.words { (durability_text(tried.kept())) }
                 td.words { (loss_short(tried)) }
             }
         }

@@ -161,13 +161,9 @@ impl Advice {
             } else if faster.is_empty() {
                 format!("On {on} use {name}.")
             } else {
-                let unproven = match gains.len() {
-                    _ if gains.iter().all(|gain| gain.proven) => "",
-                    1 => ", not proven",
-                    _ => ", not proven everywhere",
-                };
+                let unproven = unproven(&gains);
                 let now = group.devices.first().and_then(|device| device.tried.get(device.baseline?));
-                let breaks = now.is_some_and(|trial| trial.durability.is_none_or(|own| own < self.must));
+                let breaks = now.is_some_and(|trial| !trial.keeps(self.must));
                 let why = if breaks { ", which does not keep what must be kept" } else { "" };
                 format!("On {on} use {name}: {faster} as fast as {}{why}{unproven}.", self.now())
             });
@@ -208,20 +204,25 @@ impl Advice {
         let of_setting = |(name, mut gains): (String, Vec<(Gain, &DeviceAdvice)>)| {
             gains.sort_by(|a, b| a.0.ratio.total_cmp(&b.0.ratio));
             let devices: Vec<&DeviceAdvice> = gains.iter().map(|gain| gain.1).collect();
+            let mut is_gain = true;
             let faster = match gains.as_slice() {
                 all if all.iter().all(|gain| is_now(gain.1)) => {
+                    is_gain = false;
                     "nothing that was tried is worth a change".to_owned()
                 }
                 all if all.iter().all(|gain| gain.0.high < ENOUGH) => {
+                    is_gain = false;
                     format!("{name} brings less than 5 %")
                 }
                 [one] => format!("{name} is {} as fast", times(&one.0)),
                 [least, .., most] => format!("{name} is {} to {} as fast", times(&least.0), times(&most.0)),
                 [] => String::new(),
             };
+            let of_all: Vec<Gain> = gains.iter().map(|gain| gain.0).collect();
             format!(
-                "Without changing the page size, which takes a VACUUM of a database that exists: {faster} on {}.",
-                self.places(&devices)
+                "Without changing the page size, which takes a VACUUM of a database that exists: {faster} on {}{}.",
+                self.places(&devices),
+                if is_gain { unproven(&of_all) } else { "" }
             )
         };
         all.into_iter().map(of_setting).collect()
@@ -295,9 +296,11 @@ impl Advice {
                 [least, .., most] => format!("{} to {}", times(&least.0), times(&most.0)),
                 [] => continue,
             };
+            let of_all: Vec<Gain> = gains.iter().map(|gain| gain.0).collect();
             all.push(format!(
-                "{name} would be {faster} as fast as that on {}, but then: {}.",
+                "{name} would be {faster} as fast as that on {}{}, but then: {}.",
                 self.places(&devices),
+                unproven(&of_all),
                 keeps
             ));
         }
@@ -462,6 +465,21 @@ fn place(device: &DeviceAdvice) -> &str {
 /// ([`Advice::without_interval`]).
 fn times(gain: &Gain) -> String {
     if has_interval(gain) { analysis::times(gain) } else { analysis::figure(gain.ratio) }
+}
+
+/// What is said behind gains of which not all are proven.
+fn unproven(gains: &[Gain]) -> &'static str {
+    match gains.iter().filter(|gain| gain.proven).count() {
+        proven if proven == gains.len() => "",
+        0 => ", not proven",
+        _ => ", not proven everywhere",
+    }
+}
+
+/// As [`times`] for a table, where a `~` says that it is not proven, of which there is an interval.
+fn times_in_table(gain: &Gain) -> String {
+    let unproven = if gain.proven || !has_interval(gain) { "" } else { "~ " };
+    format!("{unproven}{}", times(gain))
 }
 
 fn has_interval(gain: &Gain) -> bool {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::facts::{loss_short, rate_interval, stands};
-use super::{Advice, place, times};
+use super::{Advice, place, times_in_table};
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
 use crate::words::durability_text;
@@ -102,7 +102,10 @@ impl Advice {
                 vec![tame(place(device)), tame(&self.name(named)), number::plain(1e9 / named.ns())];
             cells.extend(has_intervals.then(|| rate_interval(named)));
             cells.extend([
-                device.gain.filter(|_| !is_kept).map_or_else(|| "as it is".into(), |gain| times(&gain)),
+                device
+                    .gain
+                    .filter(|_| !is_kept)
+                    .map_or_else(|| "as it is".into(), |gain| times_in_table(&gain)),
                 named.p99_ns.map_or_else(String::new, |p99| number::time(p99.mid)),
                 named.p99_ns.map_or_else(String::new, |p99| number::time_interval_of(&p99)),
                 format!("{:.2}", named.of_writing(named.flushes)),

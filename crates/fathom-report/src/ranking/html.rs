@@ -42,12 +42,14 @@ fn panel(ranking: &Ranking, panel: &Panel) -> Markup {
 }
 
 fn bars(ranking: &Ranking, panel: &Panel, is_folded: bool) -> Markup {
+    // Below the figure's own heading where no panel has one between them: readers step by levels.
+    let level = panel.name.is_empty().then_some("4");
     html! {
         @for Group { keeps, colour, bars } in &panel.groups {
             @let mut own = bars.iter().filter(|bar| bar.is_folded == is_folded).peekable();
             @if own.peek().is_some() {
                 section.promise-group style=(colours(colour)) {
-                    h5 { span.swatch {} (keeps) }
+                    h5 aria-level=[level] { span.swatch {} (keeps) }
                     ol { @for bar in own { (row(ranking, panel, bar)) } }
                 }
             }

@@ -133,6 +133,11 @@ fn the_page_ranks_settings_of_each_device_by_promise() {
     let unproven = simulation(unproven).html();
     let says = "WAL/FULL and DELETE/EXTRA are fastest, and their order is not proven, on sd-slow:";
     assert!(unproven.contains(says), "{unproven}");
+    // Of one recording each "is fastest" was told as if it were proven.
+    let bare = "<p class=\"finding\">Which is fastest is told by the means of fewer than three recordings";
+    assert!(html.contains(bare), "{html}");
+    let proven = ["WAL/FULL", "DELETE/EXTRA"].map(|label| Row { runs: 3, ..of(label, PowerCut, 5.0) });
+    assert!(!simulation(proven.to_vec()).html().contains(bare));
     // The report's style, not another one.
     assert!(html.contains(".ranking .track") && html.contains("prefers-color-scheme: dark"));
 }

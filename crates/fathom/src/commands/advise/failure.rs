@@ -17,10 +17,12 @@ impl Failure {
     /// The first of each setting whose runs failed.
     pub(super) fn of(results: &Results) -> Vec<Failure> {
         let mut all: Vec<Failure> = Vec::new();
+        let places: Vec<&str> = results.cells.iter().map(|cell| cell.spec.stack.place.name()).collect();
         for run in results.failed_runs() {
             let Some(cell) = results.cell(run.cell) else { continue };
             let candidate = cell.spec.engine.as_ref().and_then(Candidate::of);
             let name = candidate.map_or_else(|| cell.label.clone(), |candidate| candidate.name());
+            let name = on_its_own(name, cell.spec.stack.place.name(), &places);
             if !all.iter().any(|known| known.name == name) {
                 let why = run.message.clone().unwrap_or_else(|| "no message".into());
                 all.push(Failure { name, kind: run.failure.unwrap_or_default(), why });
@@ -56,9 +58,24 @@ impl Failure {
     }
 }
 
+/// A setting with its file system where there are several: on another one it may do all that is
+/// asked of it.
+fn on_its_own(name: String, filesystem: &str, all: &[&str]) -> String {
+    if all.iter().any(|other| *other != filesystem) { format!("{name} on {filesystem}") } else { name }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: with `--fs ext4,xfs` a recording failed on xfs alone, and "WAL/FULL breaks the
+    /// application" was said beside an answer that named WAL/FULL on ext4.
+    #[test]
+    fn what_failed_on_one_of_several_file_systems_is_said_of_that_one() {
+        let of = |all: &[&str]| on_its_own("WAL/FULL".into(), "xfs", all);
+        assert_eq!(of(&["ext4", "xfs"]), "WAL/FULL on xfs");
+        assert_eq!(of(&["xfs", "xfs"]), "WAL/FULL");
+    }
 
     fn failure(kind: FailureKind, why: &str) -> Failure {
         Failure { name: "WAL/FULL".into(), kind, why: why.into() }
