@@ -118,6 +118,21 @@ impl WorkloadError {
     }
 }
 
+/// What the name of a parameter that names a file has behind it, where a run tells the SHA3-256 of
+/// what it read there.
+pub const CONTENT: &str = "_sha3_256";
+
+/// Tells, for the record, what the file of a parameter holds, by its length and its hash. Earlier
+/// runs told the length alone.
+pub(crate) fn tell_content(parameter: &str, file: &Path, all: &mut BTreeMap<String, Json>) {
+    if let Ok(about) = std::fs::metadata(file) {
+        all.insert(format!("{parameter}_bytes"), about.len().into());
+    }
+    if let Ok(hash) = fathom_trace::content::sha3_of_file(file) {
+        all.insert(format!("{parameter}{CONTENT}"), hash.into());
+    }
+}
+
 /// A workload with its parameters, checked.
 pub trait Workload: Send + Sync {
     /// Prepares (untimed), runs (timed), verifies (untimed), all into `sink`.

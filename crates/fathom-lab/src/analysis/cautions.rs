@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_device::{LATE_SHARE, TESTED_FROM_NS};
 use fathom_workload::sample::WarningKind;
 use fathom_workload::trace::MADE_UP;
+use fathom_workload::workload::CONTENT;
 use serde::Serialize;
 
 use super::conditions::differences;
@@ -216,7 +217,11 @@ fn difference(one: &RunRow, other: &RunRow) -> Option<String> {
     }
     one.parameters.iter().find_map(|(key, value)| {
         let others = other.parameters.get(key).filter(|others| *others != value)?;
-        Some(format!("{key} {value} and {others}"))
+        let of_file = key.strip_suffix(CONTENT).and_then(|named| one.parameters.get(named));
+        Some(match of_file {
+            Some(path) => format!("two files called {path}"),
+            None => format!("{key} {value} and {others}"),
+        })
     })
 }
 

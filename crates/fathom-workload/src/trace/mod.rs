@@ -177,8 +177,8 @@ impl Workload for Trace {
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
         let mut all = self.params.all().clone();
         // So that runs of another trace by the same path can be told from these.
-        if let Some(Ok(file)) = self.params.optional_text("file").map(std::fs::metadata) {
-            all.insert("file_bytes".into(), file.len().into());
+        if let Some(file) = self.params.optional_text("file") {
+            crate::workload::tell_content("file", Path::new(file), &mut all);
         }
         all
     }
