@@ -60,6 +60,7 @@ use plan::Plan;
 /// Executions of a run that become samples, over all threads.
 const SAMPLES_MAX: usize = 1 << 18;
 
+pub use fathom_trace::content::sha3_of_file;
 pub use fathom_trace::synthesise::NOTE as MADE_UP;
 
 /// The workload as it is known by name.
