@@ -303,6 +303,26 @@ fn files_of_the_wrong_kind_are_refused_and_left_alone() {
     assert_eq!(place.rows("good.db", "SELECT count(*) FROM run WHERE status = 'done'"), "3");
 }
 
+/// What happened: whoever forgot `--dir` when he went on had half of each cell's runs on the card and
+/// half on the disk of the results, in one mean and without a word.
+#[test]
+fn results_of_one_disk_are_not_gone_on_with_on_another() {
+    let place = Place::new();
+    let (here, memory) = (place.path("."), std::path::Path::new("/dev/shm"));
+    if !memory.is_dir() || fathom_lab::schedule::disk_of(&here) == fathom_lab::schedule::disk_of(memory) {
+        println!("skipped: there is one disk");
+        return;
+    }
+    place.write("mine.toml", GOOD);
+    let run = ["run", "mine.toml", "--out", "r.db", "--quiet"];
+    place.fathom(&[&run[..], &["--dir", "/dev/shm"]].concat()).exits(0);
+    let resume = [&run[..], &["--resume", "--plan"]].concat();
+    place.fathom(&resume).exits(2).says("another disk").says("--dir");
+    for directory in ["/dev/shm", "."] {
+        place.fathom(&[&resume[..], &["--dir", directory]].concat()).exits(0);
+    }
+}
+
 #[test]
 fn a_library_that_is_not_sqlite_fails_the_cell_and_says_so() {
     let place = Place::new();

@@ -727,7 +727,10 @@ fn runs_of_a_cell_that_are_not_of_the_same_thing_are_told() {
     // What only the later one tells may be the same.
     assert_eq!(told(|row| drop(row.parameters.insert("new".into(), 1.into()))), None);
     type Change = fn(&mut RunRow);
-    let changes: [(Change, &str); 4] = [
+    let changes: [(Change, &str); 6] = [
+        // Gone on with without --dir: half of the runs were of the card, half of the disk.
+        (|row| row.stack.device = "/dev/sda1".into(), "ext4 on  and ext4 on /dev/sda1"),
+        (|row| row.stack.models = vec!["name = \"x\"".into()], "two models of "),
         (|row| row.engine.as_mut().unwrap().version = "3.55.0".into(), "sqlite 3.54.1 and sqlite 3.55.0"),
         (|row| row.engine.as_mut().unwrap().build.clear(), "two builds of sqlite 3.54.1"),
         (|row| drop(row.parameters.insert("transactions".into(), 11.into())), "transactions 10 and 11"),
