@@ -125,6 +125,9 @@ pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
             "is one stream; an order and its seed are for a folder of several",
         ));
     }
+    if matches!(format, Format::FileCalls | Format::Spool) {
+        refuse_options_of_texts(request, format)?;
+    }
     if format == Format::FileCalls {
         return import_file_calls(request);
     }
@@ -197,13 +200,22 @@ fn abridged_list(counted: &[(String, u64)]) -> String {
     words.join(", ")
 }
 
+/// Refuses what says nothing about an input that is no text of statements: it would be passed over.
+fn refuse_options_of_texts(request: &Request, format: Format) -> Result<(), TraceError> {
+    let given = [
+        ("--start", !request.starts.is_empty()),
+        ("--skip-bad", request.skip_bad),
+        ("--max-steps", request.max_steps.is_some()),
+    ];
+    let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let what = match format {
+        Format::Spool => "is the spool of a capture, which keeps what its databases held itself",
+        _ => "is a recording of file calls, which has no SQL",
+    };
+    Err(TraceError::refused(request.path.display(), format!("{what}: {option} says nothing about it")))
+}
+
 fn import_file_calls(request: &Request) -> Result<ImportReport, TraceError> {
-    if !request.starts.is_empty() || request.skip_bad {
-        return Err(TraceError::refused(
-            request.path.display(),
-            "is a recording of file calls, which has no SQL: --start and --skip-bad say nothing about it",
-        ));
-    }
     let imported = crate::file_calls::import(&request.path)?;
     let inputs: Vec<&Path> = request.starts.iter().chain([&request.path]).map(PathBuf::as_path).collect();
     imported.recording.write(&request.out, &inputs)?;

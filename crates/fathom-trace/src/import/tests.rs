@@ -606,6 +606,29 @@ fn a_trace_replaces_no_input_and_an_order_is_for_several_streams() {
     assert!(error.expect_err("one stream").to_string().contains("is one stream"));
 }
 
+/// What happened: `--start`, `--skip-bad` and `--max-steps` were passed over without a word with the
+/// spool of a capture, and the last one with file calls: whoever gave a database for one that was
+/// "not known" was told again that it is not.
+#[test]
+fn options_that_say_nothing_about_an_input_are_refused() {
+    let place = Place::new();
+    let spool = place.write("spool/1.spool", "").parent().expect("a parent").to_owned();
+    let calls = place.write("calls.txt", "");
+    let start = place.write("app.db", "");
+    for (path, format) in [(&spool, Format::Spool), (&calls, Format::FileCalls)] {
+        let out = place.0.path().join("out.trace");
+        let plain = Request { path: path.clone(), format: Some(format), out, ..Request::default() };
+        for (request, option) in [
+            (Request { starts: vec![start.clone()], ..plain.clone() }, "--start"),
+            (Request { skip_bad: true, ..plain.clone() }, "--skip-bad"),
+            (Request { max_steps: Some(5), ..plain.clone() }, "--max-steps"),
+        ] {
+            let error = import(&request).expect_err("refused").to_string();
+            assert!(error.contains(&format!("{option} says nothing about it")), "{error}");
+        }
+    }
+}
+
 #[test]
 fn pocketdatas_log_gives_statements_values_times_and_tables() {
     let place = Place::new();
