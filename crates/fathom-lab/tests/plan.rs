@@ -168,6 +168,22 @@ fn a_cell_that_cannot_run_says_why_and_what_brings_it() {
     assert_eq!(skipped(vec![Capability { present: true, ..absent }]), None);
 }
 
+/// What happened: a `directory` that is not there passed the plan, and every run failed of it.
+#[test]
+fn a_directory_that_is_not_there_is_told_at_the_plan() {
+    let (experiment, mut cells) = experiment(2, 1);
+    let mut skipped = |directory: &str, on: &str| {
+        cells.cells[1].1.stack.directory = Some(directory.into());
+        cells.cells[1].1.on = on.into();
+        Plan::new(&experiment, &cells, false, 1, &Machine::default()).cells[1].skipped.clone()
+    };
+    let told = skipped("/no/such/place", "").unwrap();
+    assert!(told.starts_with("/no/such/place is no directory here."), "{told}");
+    assert!(skipped("/dev/null", "local").is_some());
+    assert_eq!(skipped("/", ""), None);
+    assert_eq!(skipped("/no/such/place", "ssh:board"), None, "it may be there");
+}
+
 /// What happened: `--set engine=sqlcipher --set library=./libsqlcipher.so` was skipped as "sqlcipher
 /// is not here" on a machine where none is installed, and PostgreSQL with `bin_directory` likewise:
 /// the plan asked for the engine's capability, whatever its settings said. The mend: the engine

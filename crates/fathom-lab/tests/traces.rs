@@ -119,6 +119,14 @@ fn traces_of_the_command_line_take_the_place_of_workloads() {
     let own = Experiment::parse("own.toml", source).unwrap();
     let made = of(&own, &["workload.timing=original"], &traces[2..]).unwrap();
     assert_eq!(json!(made.cells[0].1.workload.params), json!({"profile": "gmail", "timing": "original"}));
+    // What happened: where the workload was an axis, traces in its place were given the file's
+    // parameters, and refused ("the workload trace has no parameter `transactions`").
+    let source = "name='x'\n[workload]\ntransactions=5\n[engine]\nname='sqlite'\n[matrix]\n\
+                  \"workload.name\" = ['mobibench-sql']";
+    let axis = Experiment::parse("axis.toml", source).unwrap();
+    assert_eq!(of(&axis, &[], &[]).unwrap().cells[0].1.workload.params["transactions"], 5);
+    let made = of(&axis, &[], &traces[2..]).unwrap();
+    assert_eq!(json!(made.cells[0].1.workload.params), json!({"profile": "gmail"}));
     let error = of(&own, &[], &[("x", "profile", "nobody")]).unwrap_err().to_string();
     assert!(error.contains("--trace") && error.contains("nobody"), "{error}");
 }

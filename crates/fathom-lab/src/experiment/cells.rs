@@ -412,8 +412,10 @@ fn assemble<'a>(base: &'a [Setting], axes: &[Axis], combination: &[&'a Point]) -
     assembled
 }
 
+/// A value of the axis `workload.name` sets nothing but that, unless it is a trace that has taken
+/// its place.
 fn names_workload(axis: &Axis, point: &Point) -> bool {
-    (axis.name == "variants" || axis.name == TRACE_AXIS)
+    (axis.name == "variants" || axis.name == TRACE_AXIS || point.settings.len() > 1)
         && point.settings.iter().any(|setting| setting.path == "workload.name")
 }
 
