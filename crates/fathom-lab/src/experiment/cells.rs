@@ -570,7 +570,7 @@ fn check(
 ) -> Result<Cell, Problem> {
     let workload = check_workload(assembled, chosen, vocabulary, warnings)?;
     let engine = check_engine(assembled, &workload, vocabulary, warnings)?;
-    let stack = check_stack(assembled, vocabulary)?;
+    let stack = check_stack(assembled, vocabulary, warnings)?;
     let instruments = check_instruments(assembled)?;
     let on =
         assembled.get(MACHINE_AXIS).map_or(Ok(String::new()), |setting| setting.node.text(MACHINE_AXIS))?;
@@ -787,7 +787,11 @@ fn check_engine(
 }
 
 /// The stack of a cell, as the judge of stacks lets it pass ([`StackSpec::check`]).
-fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<StackSpec, Problem> {
+fn check_stack(
+    assembled: &Assembled<'_>,
+    vocabulary: &Vocabulary,
+    warnings: &mut Vec<String>,
+) -> Result<StackSpec, Problem> {
     let settings: BTreeMap<&str, &Setting> = section(assembled, "stack").collect();
     for (name, setting) in &settings {
         // No mount options are the file system's own; any other key says nothing when it is empty.
@@ -798,6 +802,11 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
     }
     let (_, keys) = read_parameters("the stack", "key", STACK_KEYS, &settings)?;
     let stack = StackSpec::of_keys(&keys);
+    // A file may give it for those of its cells that have an image.
+    let is_asked = settings.get("size_mib").is_some_and(|setting| setting.key_span.source != 0);
+    if is_asked && stack.place.is_directory() {
+        warnings.push("size_mib changes nothing in cells with filesystem=dir: they have no image".into());
+    }
     match stack.check(&vocabulary.machine).into_iter().next() {
         Some(problem) => Err(at_its_place(assembled, problem)),
         None => Ok(stack),
