@@ -571,7 +571,7 @@ fn check(
     let workload = check_workload(assembled, chosen, vocabulary, warnings)?;
     let engine = check_engine(assembled, &workload, vocabulary, warnings)?;
     let stack = check_stack(assembled, vocabulary, warnings)?;
-    let instruments = check_instruments(assembled)?;
+    let instruments = check_instruments(assembled, warnings)?;
     let on =
         assembled.get(MACHINE_AXIS).map_or(Ok(String::new()), |setting| setting.node.text(MACHINE_AXIS))?;
     Ok(Cell { workload, engine, stack, instruments, on, axes })
@@ -813,7 +813,10 @@ fn check_stack(
     }
 }
 
-fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> {
+fn check_instruments(
+    assembled: &Assembled<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Instruments, Problem> {
     let mut instruments = Instruments::default();
     for (name, setting) in section(assembled, "instruments") {
         match name {
@@ -838,6 +841,12 @@ fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> 
                 ));
             }
         }
+    }
+    let of_cuts = instruments.power_cut_states.or(instruments.power_cut_seconds);
+    if of_cuts.is_some() && !instruments.power_cut {
+        warnings.push(
+            "power_cut_states and power_cut_seconds change nothing in cells without power_cut = true".into(),
+        );
     }
     Ok(instruments)
 }
