@@ -85,6 +85,11 @@ fn a_set_parameter_is_for_the_workloads_that_have_it() {
     assert_eq!(json!(made.cells[0].1.workload.params), json!({"profile": "gmail", "scale": 7}));
     assert_eq!(made.cells[1].1.workload.params["transactions"], 9);
     assert!(!made.cells[1].1.workload.params.contains_key("scale"));
+    // What happened: of several values each made the other workloads' cells once more, which were
+    // then compared with each other.
+    let several = [&sets[..], &["workload.transactions=9,10"]].concat();
+    let error = cells("journal-modes", &several, &[]).unwrap_err().to_string();
+    assert!(error.contains("the workload trace has no `workload.transactions`"), "{error}");
     for wrong in ["workload.nonsense=5", "workload.scale=0"] {
         let all = [&sets[..], &[wrong]].concat();
         assert!(cells("journal-modes", &all, &[]).is_err(), "{wrong}");

@@ -176,6 +176,22 @@ impl Experiment {
                 let is_set = (self.sources.len()..first_trace).contains(&setting.key_span.source);
                 !is_set || !is_of_another_workload(path, &own, &workloads, vocabulary)
             });
+            // One value of it is for those that have it; of several each would make the others again.
+            let idle = axes.iter().zip(&combination).find(|(axis, _)| {
+                axis.points.len() > 1
+                    && axis.name.contains('.')
+                    && !assembled.contains_key(axis.name.as_str())
+            });
+            if let Some((axis, point)) = idle {
+                return Err(Problem::new(
+                    &point.span,
+                    format!(
+                        "the workload {own} has no `{}`, and each value would make its cells again",
+                        axis.name
+                    ),
+                    "give one value, or choose the variants that have it: --set variants=NAME",
+                ));
+            }
             let chosen: BTreeSet<&str> = combination
                 .iter()
                 .flat_map(|point| &point.settings)
@@ -185,8 +201,7 @@ impl Experiment {
             if let Some(work) = work_of(&cell, vocabulary) {
                 let first = *first_of.entry(work).or_insert(made.cells.len());
                 if let Some((_, earlier)) = made.cells.get(first) {
-                    // A parameter of another workload is left out on purpose, and variants of
-                    // different names may do the same.
+                    // Variants of different names may do the same.
                     let used = axes
                         .iter()
                         .zip(&combination)
