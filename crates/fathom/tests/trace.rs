@@ -468,6 +468,9 @@ except sqlite3.IntegrityError: pass
         .fathom(&["trace", "replay", "a.trace", "--dir", ".", "--timing", "fast"])
         .exits(2)
         .says("xN such as x10");
+    // Of two values of one setting the first was passed over without a word.
+    let twice = ["trace", "replay", "a.trace", "--dir", ".", "--set", "journal_mode=wal", "--set"];
+    place.fathom(&[&twice[..], &["engine.journal_mode=delete"]].concat()).exits(2).says("is set twice");
     place
         .fathom(&["trace", "replay", "a.trace", "--dir", ".", "--set", "journal_mod=wal"])
         .exits(2)
