@@ -123,8 +123,15 @@ impl Experiment {
         // set.
         let mut sets: Vec<(usize, &String)> = selection.sets.iter().enumerate().collect();
         sets.sort_by_key(|(_, argument)| !overrides::chooses_variants(argument));
+        let (mut set_before, mut warnings) = (BTreeSet::new(), Vec::new());
         for (number, argument) in sets {
             let setting = overrides::read(argument, self.sources.len() + number, &base, &axes, vocabulary)?;
+            if !set_before.insert(setting.path.clone()) {
+                warnings.push(format!(
+                    "--set {}: given more than once, and the last one holds; several values have commas between them",
+                    setting.path
+                ));
+            }
             let listed = matches!(setting.node.value, Value::List(_));
             let is_new_axis = listed
                 && setting.path != "variants"
@@ -147,7 +154,7 @@ impl Experiment {
         let mut made = Cells {
             cells: Vec::new(),
             repeats: selection.repeat.or(from_file).unwrap_or(self.repeats).max(1),
-            warnings: Vec::new(),
+            warnings,
         };
         bounded(&axes, made.repeats)?;
         let combinations = combinations(&axes);
