@@ -419,6 +419,7 @@ impl Starts {
         let found =
             self.files.iter_mut().find(|(file, is_used)| !is_used && (is_only || file.file_name() == name));
         let Some((file, is_used)) = found else {
+            self.refuse_taken(path)?;
             return assembler.database(path.as_bytes(), Start::Empty, None);
         };
         *is_used = true;
@@ -427,6 +428,25 @@ impl Starts {
         let number = assembler.database(path.as_bytes(), Start::Image { bytes }, Some((file, open)))?;
         self.file_of.insert(number, file.clone());
         Ok(number)
+    }
+
+    /// The only file begins the first database that is met, whatever that is called; a later one of
+    /// the file's own name is the one that was meant.
+    fn refuse_taken(&self, path: &str) -> Result<(), TraceError> {
+        let name_of = |path: &str| Path::new(path).file_name().map(std::ffi::OsStr::to_owned);
+        let [(file, true)] = self.files.as_slice() else { return Ok(()) };
+        let own = file.file_name().map(std::ffi::OsStr::to_owned);
+        let first = self.known.iter().find(|(_, number)| self.file_of.contains_key(number));
+        match first {
+            Some((first, _)) if name_of(path) == own && name_of(first) != own => {
+                let problem = format!(
+                    "{path} has its name, and it was taken for {first}, the first database of the input: give each a \
+                     --start of its own name"
+                );
+                Err(TraceError::refused(file.display(), problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn refuse_unused(&self) -> Result<(), TraceError> {

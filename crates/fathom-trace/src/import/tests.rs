@@ -274,6 +274,10 @@ fn what_a_log_attaches_is_a_database_of_the_trace() {
     drop(database);
     let main = place.write("app.db", "");
     std::fs::copy(&start, &main).expect("copied");
+    // What happened: the only file that was given began app.db, and the database of its name was
+    // empty.
+    let error = place.import_with(&log, None, std::slice::from_ref(&start)).expect_err("taken").to_string();
+    assert!(error.contains("/data/other.db has its name") && error.contains("/data/app.db"), "{error}");
     let (imported, records) = place.import_with(&log, None, &[main, start]).expect("imported");
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
     assert!(matches!(&attached(&records)[..], [(_, path, Start::Image { .. })] if path == "/data/other.db"));
