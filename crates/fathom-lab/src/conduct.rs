@@ -1,11 +1,7 @@
 //! `fathom run` as one call: from an experiment file to a filled results file.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use fathom_workload::trace::sha3_of_file;
-use fathom_workload::workload::CONTENT;
 
 use crate::analysis::Analysis;
 use crate::experiment::{Cells, Diagnostic, Experiment, Selection, Vocabulary};
@@ -182,7 +178,7 @@ fn planned(
             };
             let differs = |source| RunError::Differs { path: request.out.clone(), source };
             compared.missing(results).map_err(differs)?;
-            if let Some(difference) = replaced(&plan, results) {
+            if let Some(difference) = plan.replaced(results) {
                 return Err(differs(PlanDiffers { difference }));
             }
             plan.lacking(results)
@@ -190,25 +186,6 @@ fn planned(
     };
     let is_look = request.selection.quick && request.selection.repeat.is_none() && !ending.is_early();
     Ok(Preparation { experiment, cells, plan, turns, earlier, ending, is_look })
-}
-
-/// A file that a cell does again, a trace or a recording of file calls, where it holds something
-/// else than when the runs so far were made. Runs of earlier versions do not tell.
-fn replaced(plan: &Plan, results: &Results) -> Option<String> {
-    let mut hashes: BTreeMap<&str, Option<String>> = BTreeMap::new();
-    for planned in &plan.cells {
-        for (name, value) in &planned.cell.workload.params {
-            let content = format!("{name}{CONTENT}");
-            let mut runs = results.good_runs(planned.id);
-            let then = runs.find_map(|run| run.parameters.get(&content)?.as_str().map(str::to_owned));
-            let (Some(then), Some(path)) = (then, value.as_str()) else { continue };
-            let now = hashes.entry(path).or_insert_with(|| sha3_of_file(Path::new(path)).ok());
-            if now.as_ref().is_some_and(|now| *now != then) {
-                return Some(format!("{path} is another file now than when their runs were made"));
-            }
-        }
-    }
-    None
 }
 
 fn earlier(file: &Path) -> Result<Results, RunError> {
