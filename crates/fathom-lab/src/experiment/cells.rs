@@ -15,7 +15,7 @@ use super::axes::{MACHINE_AXIS, TRACE_AXIS};
 use super::diagnostic::{Problem, Source, Span};
 use super::node::{Node, Value};
 use super::parse::{label_of, points};
-use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
+use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units, values};
 use crate::cell::{Cell, INSTRUMENT_KEYS, Instruments};
 use crate::naming::{joined_values, make_unique};
 
@@ -645,7 +645,9 @@ fn refuse_idle(
     for parameter in kind.parameters.iter().filter(|parameter| idle.parameters.contains(&parameter.name)) {
         let (name, why) = (parameter.name, idle.why);
         let Some(setting) = settings.get(name) else { continue };
-        if params.all().get(name) == parameter.default.json().as_ref() {
+        // 1 and 1.0 are one default.
+        let plain = |value: &Json| values::in_one_spelling(parameter, value);
+        if params.all().get(name).map(plain) == parameter.default.json().as_ref().map(plain) {
             continue;
         }
         if chosen.contains(setting.path.as_str()) {
