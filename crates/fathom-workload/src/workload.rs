@@ -34,14 +34,14 @@ pub struct WorkloadKind {
     pub samples: fn(&Params) -> u64,
     /// The parameters that change nothing with these ones, and whose they are instead, as in "is of
     /// another store"; none where each has its effect.
-    pub idle: fn(&Params) -> Option<Idle>,
+    pub idle: fn(&Params) -> Option<IdleParameters>,
     /// Makes it from checked parameters. An error here is about values that do not go together.
     pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
 }
 
 /// Parameters that change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Idle {
+pub struct IdleParameters {
     /// Their names.
     pub parameters: &'static [&'static str],
     /// Why, after the name of one of them: "is an option of mmdb, and the store is another".

@@ -306,8 +306,8 @@ fn files_of_the_wrong_kind_are_refused_and_left_alone() {
     assert_eq!(place.rows("good.db", "SELECT count(*) FROM run WHERE status = 'done'"), "3");
 }
 
-/// What happened: the size of an image was taken with a directory, and passed over: whoever had asked
-/// for a small one filled his disk.
+/// What happened: the size of an image was taken with a directory, and passed over: whoever had
+/// asked for a small one filled his disk.
 #[test]
 fn a_directory_has_no_size() {
     let place = Place::new();
@@ -317,8 +317,8 @@ fn a_directory_has_no_size() {
     plan.exits(0).says("size_mib changes nothing");
 }
 
-/// What happened: whoever forgot `--dir` when he went on had half of each cell's runs on the card and
-/// half on the disk of the results, in one mean and without a word.
+/// What happened: whoever forgot `--dir` when he went on had half of each cell's runs on the card
+/// and half on the disk of the results, in one mean and without a word.
 #[test]
 fn results_of_one_disk_are_not_gone_on_with_on_another() {
     let place = Place::new();

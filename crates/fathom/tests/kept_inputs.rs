@@ -130,8 +130,8 @@ fn two_outputs_in_one_place_are_refused_before_anything_is_done() {
     assert_eq!(place.files(), before);
 }
 
-/// What happened: `report r.db --html x.html --figure nope` wrote the page, replacing an earlier one,
-/// and then said that it had been asked wrongly.
+/// What happened: `report r.db --html x.html --figure nope` wrote the page, replacing an earlier
+/// one, and then said that it had been asked wrongly.
 #[test]
 fn a_report_that_is_asked_wrongly_writes_nothing() {
     let place = measured();

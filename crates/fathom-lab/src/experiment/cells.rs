@@ -183,7 +183,7 @@ impl Experiment {
                 let is_set = (self.sources.len()..first_trace).contains(&setting.key_span.source);
                 !is_set || !is_of_another_workload(path, &own, &workloads, vocabulary)
             });
-            // One value of it is for those that have it; of several each would make the others again.
+            // One value is for those that have it; of several each would make the others again.
             let idle = axes.iter().zip(&combination).find(|(axis, _)| {
                 axis.points.len() > 1
                     && axis.name.contains('.')

@@ -610,9 +610,9 @@ fn a_trace_replaces_no_input_and_an_order_is_for_several_streams() {
     assert!(error.expect_err("one stream").to_string().contains("is one stream"));
 }
 
-/// What happened: `--start`, `--skip-bad` and `--max-steps` were passed over without a word with the
-/// spool of a capture, and the last one with file calls: whoever gave a database for one that was
-/// "not known" was told again that it is not.
+/// What happened: `--start`, `--skip-bad` and `--max-steps` were passed over without a word with
+/// the spool of a capture, and the last one with file calls: whoever gave a database for one that
+/// was "not known" was told again that it is not.
 #[test]
 fn options_that_say_nothing_about_an_input_are_refused() {
     let place = Place::new();

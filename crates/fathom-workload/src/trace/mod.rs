@@ -50,7 +50,7 @@ use crate::engine::{Dialect, Engine};
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::recorder::{self, Phase, Unit};
 use crate::sample::Sink;
-use crate::workload::{Context, Idle, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{Context, IdleParameters, Workload, WorkloadError, WorkloadKind};
 
 use feed::Feed;
 use lane::{Report, Timing};
@@ -129,9 +129,9 @@ struct Trace {
 }
 
 /// The speed of a clock that nobody looks at.
-fn idle_with_timing(params: &Params) -> Option<Idle> {
+fn idle_with_timing(params: &Params) -> Option<IdleParameters> {
     let why = "is of timing = \"original\", and the timing is another";
-    (params.text("timing") != "original").then_some(Idle { parameters: &["speed"], why })
+    (params.text("timing") != "original").then_some(IdleParameters { parameters: &["speed"], why })
 }
 
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {

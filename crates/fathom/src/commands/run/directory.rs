@@ -30,8 +30,8 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Refuses to go on, where no directory is named, with results whose runs were made on another disk:
-/// the runs of both would be taken together.
+/// Refuses to go on, where no directory is named, with results whose runs were made on another
+/// disk: the runs of both would be taken together.
 pub(super) fn check_same_disk(asked: &Run, file: &Path, earlier: &Results) -> Result<(), Error> {
     if asked.dir.is_some() || !asked.on.is_empty() {
         return Ok(());
