@@ -176,9 +176,11 @@ fn planned(
                 true => Plan { repeats: results.experiment.repeats, ..plan.clone() },
                 false => plan.clone(),
             };
-            compared
-                .missing(results)
-                .map_err(|source| RunError::Differs { path: request.out.clone(), source })?;
+            let differs = |source| RunError::Differs { path: request.out.clone(), source };
+            compared.missing(results).map_err(differs)?;
+            if let Some(difference) = plan.replaced(results) {
+                return Err(differs(PlanDiffers { difference }));
+            }
             plan.lacking(results)
         }
     };

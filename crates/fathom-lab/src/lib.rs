@@ -16,6 +16,7 @@ pub mod naming;
 pub mod plan;
 pub mod recording;
 pub mod remote;
+mod replaced;
 pub mod schedule;
 pub mod sim;
 pub mod simulate;

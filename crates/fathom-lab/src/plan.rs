@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::Cell;
 use crate::experiment::{Cells, Experiment};
 use crate::naming::title_of_label;
+use crate::remote::LOCAL;
 use crate::store::{CellRow, Results, RunStatus};
 use fathom_random::{Random, derive_seed};
 
@@ -120,6 +121,14 @@ impl Machine {
             return Some(format!(
                 "WAL is not possible on {SHORT_NAMES}: it cuts names to eight letters and three, so that the log and its \
                  index would be one file, and the rows wrong. Take vfat, or another journal mode."
+            ));
+        }
+        // On another machine it is that machine's.
+        let directory = cell.stack.directory.as_ref().filter(|_| [LOCAL, ""].contains(&cell.on.as_str()));
+        if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+            return Some(format!(
+                "{} is no directory here. Make it, or name another one with `directory`.",
+                directory.display()
             ));
         }
         needed.extend(needed_by(cell));

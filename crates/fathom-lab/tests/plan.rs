@@ -168,6 +168,22 @@ fn a_cell_that_cannot_run_says_why_and_what_brings_it() {
     assert_eq!(skipped(vec![Capability { present: true, ..absent }]), None);
 }
 
+/// What happened: a `directory` that is not there passed the plan, and every run failed of it.
+#[test]
+fn a_directory_that_is_not_there_is_told_at_the_plan() {
+    let (experiment, mut cells) = experiment(2, 1);
+    let mut skipped = |directory: &str, on: &str| {
+        cells.cells[1].1.stack.directory = Some(directory.into());
+        cells.cells[1].1.on = on.into();
+        Plan::new(&experiment, &cells, false, 1, &Machine::default()).cells[1].skipped.clone()
+    };
+    let told = skipped("/no/such/place", "").unwrap();
+    assert!(told.starts_with("/no/such/place is no directory here."), "{told}");
+    assert!(skipped("/dev/null", "local").is_some());
+    assert_eq!(skipped("/", ""), None);
+    assert_eq!(skipped("/no/such/place", "ssh:board"), None, "it may be there");
+}
+
 /// What happened: `--set engine=sqlcipher --set library=./libsqlcipher.so` was skipped as "sqlcipher
 /// is not here" on a machine where none is installed, and PostgreSQL with `bin_directory` likewise:
 /// the plan asked for the engine's capability, whatever its settings said. The mend: the engine
@@ -369,6 +385,48 @@ fn another_plan_is_refused_and_the_difference_told() {
     );
     let text = plan(2, 3, 5).missing(&results).unwrap_err().to_string();
     assert!(text.ends_with("Give the same experiment and options, or another `--out`"), "{text}");
+}
+
+/// What happened: an experiment was gone on with after its card's model had been measured anew, or
+/// the image that each run begins with had been written to, and the runs of both were one mean.
+#[test]
+fn what_runs_are_made_of_is_the_same_when_they_are_gone_on_with() {
+    let (bench, writer) = bench(plan(2, 2, 5));
+    bench.go(writer, &bench.plan.turns(), VirtualLab::new(1, Noise::default()));
+    let mut results = Results::load(&bench.path).unwrap();
+    let replaced = |results: &Results, change: &dyn Fn(&mut Plan)| {
+        let mut plan = bench.plan.clone();
+        change(&mut plan);
+        plan.replaced(results)
+    };
+    assert_eq!(replaced(&results, &|_| ()), None);
+    let on_card = |plan: &mut Plan| plan.cells[1].cell.stack.device = Some("sd-slow".into());
+    assert_eq!(replaced(&results, &on_card), None, "earlier versions did not keep it");
+    for run in &mut results.runs {
+        run.stack.models = vec![fathom_device::text_of("sd-slow").unwrap().to_owned()];
+    }
+    assert_eq!(replaced(&results, &on_card), None);
+    for run in &mut results.runs {
+        run.stack.models = vec!["name = \"sd-slow\"".into()];
+    }
+    let told = replaced(&results, &on_card).unwrap();
+    assert!(told.contains("the model of sd-slow is another one now"), "{told}");
+    let image = bench.path.with_extension("img");
+    std::fs::write(&image, "x").unwrap();
+    let with_image = |plan: &mut Plan| plan.cells[0].cell.stack.image = Some(image.clone());
+    // The virtual clock begins in 1970 or so.
+    results.experiment.started_ms = 1;
+    assert!(replaced(&results, &with_image).unwrap().contains("was changed after their runs had begun"));
+    results.experiment.started_ms = i64::MAX;
+    assert_eq!(replaced(&results, &with_image), None);
+    // A trace by what it holds.
+    let traced = |plan: &mut Plan| {
+        plan.cells[0].cell.workload.params.insert("file".into(), json!(image.to_str().unwrap()));
+    };
+    for run in &mut results.runs {
+        run.parameters.insert("file_sha3_256".into(), json!("1f"));
+    }
+    assert!(replaced(&results, &traced).unwrap().contains("another file now"));
 }
 
 #[test]

@@ -85,6 +85,11 @@ fn a_set_parameter_is_for_the_workloads_that_have_it() {
     assert_eq!(json!(made.cells[0].1.workload.params), json!({"profile": "gmail", "scale": 7}));
     assert_eq!(made.cells[1].1.workload.params["transactions"], 9);
     assert!(!made.cells[1].1.workload.params.contains_key("scale"));
+    // What happened: of several values each made the other workloads' cells once more, which were
+    // then compared with each other.
+    let several = [&sets[..], &["workload.transactions=9,10"]].concat();
+    let error = cells("journal-modes", &several, &[]).unwrap_err().to_string();
+    assert!(error.contains("the workload trace has no `workload.transactions`"), "{error}");
     for wrong in ["workload.nonsense=5", "workload.scale=0"] {
         let all = [&sets[..], &[wrong]].concat();
         assert!(cells("journal-modes", &all, &[]).is_err(), "{wrong}");
@@ -119,6 +124,14 @@ fn traces_of_the_command_line_take_the_place_of_workloads() {
     let own = Experiment::parse("own.toml", source).unwrap();
     let made = of(&own, &["workload.timing=original"], &traces[2..]).unwrap();
     assert_eq!(json!(made.cells[0].1.workload.params), json!({"profile": "gmail", "timing": "original"}));
+    // What happened: where the workload was an axis, traces in its place were given the file's
+    // parameters, and refused ("the workload trace has no parameter `transactions`").
+    let source = "name='x'\n[workload]\ntransactions=5\n[engine]\nname='sqlite'\n[matrix]\n\
+                  \"workload.name\" = ['mobibench-sql']";
+    let axis = Experiment::parse("axis.toml", source).unwrap();
+    assert_eq!(of(&axis, &[], &[]).unwrap().cells[0].1.workload.params["transactions"], 5);
+    let made = of(&axis, &[], &traces[2..]).unwrap();
+    assert_eq!(json!(made.cells[0].1.workload.params), json!({"profile": "gmail"}));
     let error = of(&own, &[], &[("x", "profile", "nobody")]).unwrap_err().to_string();
     assert!(error.contains("--trace") && error.contains("nobody"), "{error}");
 }

@@ -8,4 +8,6 @@ pub enum Access {
     /// The user alone: traces hold what the users of an application wrote. So also where a file is
     /// replaced that others could read, and that may be a trace, too.
     Private,
+    /// As [`Access::Public`], of an excerpt of results: it may replace an earlier excerpt.
+    Excerpt,
 }

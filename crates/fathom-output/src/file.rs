@@ -253,7 +253,7 @@ fn like(new: &File, old: &fs::Metadata, access: Access) -> io::Result<()> {
     }
     match access {
         // Permissions only: set-user-ID and the like are of the program that was there.
-        Access::Public => new.set_permissions(Permissions::from_mode(old.mode() & 0o777)),
+        Access::Public | Access::Excerpt => new.set_permissions(Permissions::from_mode(old.mode() & 0o777)),
         Access::Private => Ok(()),
     }
 }

@@ -18,8 +18,9 @@
 //!    input of the same command**, by whatever name it is given (told by device and inode number,
 //!    so that links of both kinds do not hide it); **every SQLite database**, results of Fathom
 //!    first of all, and a name that SQLite takes for a database's journal; **what was recorded and
-//!    cannot be recorded again**: traces (which only another trace may replace), spools of a
-//!    capture, logs of a device's operations, databases of `mmdb`.
+//!    cannot be recorded again**: traces (which only another trace may replace), excerpts of
+//!    results (which only another excerpt may replace), spools of a capture, logs of a device's
+//!    operations, databases of `mmdb`.
 //! 5. A name that the **user did not give** (`index.html` beside `--out index.db`) replaces an
 //!    earlier output of the same kind and nothing else ([`check_unnamed`]).
 //!

@@ -23,6 +23,10 @@ const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 const TRACES: [(&[u8], &str); 2] =
     [(b"\x89FTRACE\n", "a trace"), (b"fathom-file-calls ", "a recording of file calls")];
 
+/// What an excerpt of results begins with, as whatever is compressed by Zstandard (RFC 8878). An
+/// output that is an excerpt itself may replace one.
+const EXCERPT: &[u8] = b"\x28\xb5\x2f\xfd";
+
 /// What else was recorded and cannot be recorded again, and what databases of `mmdb` begin with.
 const RECORDED: [(&[u8], &str); 9] = [
     (b"FSPOOL1\n", "a spool of `fathom trace capture`"),
@@ -96,6 +100,9 @@ fn held(place: &Path, access: Access) -> io::Result<Option<String>> {
         && let Some(what) = of(&TRACES)
     {
         return Ok(Some(what));
+    }
+    if access != Access::Excerpt && head.starts_with(EXCERPT) {
+        return Ok(Some("is an excerpt of results, or something else that is compressed".to_owned()));
     }
     if place.file_name() == Some(OsStr::new(CUTS.0)) && head.windows(CUTS.1.len()).any(|at| at == CUTS.1) {
         return Ok(Some("says what these recordings of power cuts are of".to_owned()));

@@ -294,6 +294,24 @@ fn what_was_recorded_is_never_replaced() {
     assert_eq!(fs::read(&path).unwrap(), b"\x89FTRACE\n");
 }
 
+/// What happened: `--html`, `--svg` and a trace's `--out` wrote over excerpts of results, which are
+/// what is kept and published of a measurement; results themselves were spared.
+#[test]
+fn an_excerpt_is_replaced_by_an_excerpt_alone() {
+    let place = Place::new();
+    let path = place.with("r.db.zst", b"\x28\xb5\x2f\xfd and more");
+    refused(&path, &[], "is an excerpt of results");
+    assert!(check_access(&path, &[], Access::Private).is_err(), "nor by a trace");
+    let mut out = Output::create(&path, &[], Access::Excerpt).unwrap();
+    out.write_all(b"\x28\xb5\x2f\xfd another").unwrap();
+    out.finish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"\x28\xb5\x2f\xfd another");
+    for (what, name) in [(&b"\x89FTRACE\n"[..], "a.trace"), (b"SQLite format 3\0", "a.db")] {
+        let other = place.with(name, what);
+        assert!(check_access(&other, &[], Access::Excerpt).is_err(), "{name}");
+    }
+}
+
 #[test]
 fn two_names_of_one_file_are_known_before_it_is_there() {
     let place = Place::new();

@@ -65,7 +65,7 @@ pub use papers::{Dataset, Papers, PapersError, PrintedPage, SimulatedExports, Ve
 pub use simulation::Simulation;
 pub use style::Style;
 pub use title::subject;
-pub use whole::write_whole;
+pub use whole::{write_excerpt, write_whole};
 
 /// What shows in its first 4 KiB that a file is a report of [`html`].
 pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"Fathom ";

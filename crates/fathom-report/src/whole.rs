@@ -18,7 +18,28 @@ pub fn write_whole(
     inputs: &[&Path],
     fill: impl FnOnce(&mut dyn Write) -> Result<(), ReportError>,
 ) -> Result<(), ReportError> {
-    fathom_output::write(path, inputs, Access::Public, |out| {
+    write_as(path, inputs, Access::Public, fill)
+}
+
+/// As [`write_whole`], of an excerpt of results, which may replace an earlier one.
+///
+/// # Errors
+/// As [`write_whole`].
+pub fn write_excerpt(
+    path: &Path,
+    inputs: &[&Path],
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
+    write_as(path, inputs, Access::Excerpt, fill)
+}
+
+fn write_as(
+    path: &Path,
+    inputs: &[&Path],
+    access: Access,
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
+    fathom_output::write(path, inputs, access, |out| {
         fill(out).map_err(|error| match error {
             ReportError::Io(source) => OutputError::Io { path: path.to_owned(), source }.into(),
             other => other,

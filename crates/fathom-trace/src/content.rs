@@ -8,6 +8,8 @@
 //! each row `R`, and for each value of it `N`, `I` or `F` and 8 bytes (the highest first), or `T`
 //! or `B`, the length, `:` and the bytes.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
@@ -33,6 +35,24 @@ pub fn content_hash(path: &Path) -> rusqlite::Result<String> {
     for table in tables {
         let query = format!("SELECT * FROM \"{}\" NOT INDEXED;", table.replace('"', "\"\""));
         add(&database, &query, &mut hash)?;
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The SHA3-256 of a file's own bytes, in hexadecimal digits: whether two traces are the same one.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn sha3_of_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha3_256::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(buffer.get(..read).unwrap_or_default());
     }
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -34,14 +34,14 @@ pub struct WorkloadKind {
     pub samples: fn(&Params) -> u64,
     /// The parameters that change nothing with these ones, and whose they are instead, as in "is of
     /// another store"; none where each has its effect.
-    pub idle: fn(&Params) -> Option<Idle>,
+    pub idle: fn(&Params) -> Option<IdleParameters>,
     /// Makes it from checked parameters. An error here is about values that do not go together.
     pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
 }
 
 /// Parameters that change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Idle {
+pub struct IdleParameters {
     /// Their names.
     pub parameters: &'static [&'static str],
     /// Why, after the name of one of them: "is an option of mmdb, and the store is another".
@@ -115,6 +115,21 @@ impl WorkloadError {
     #[must_use]
     pub fn wrong(workload: &str, problem: &str) -> Self {
         WorkloadError::Verification(format!("{workload}: {problem}"))
+    }
+}
+
+/// What the name of a parameter that names a file has behind it, where a run tells the SHA3-256 of
+/// what it read there.
+pub const CONTENT: &str = "_sha3_256";
+
+/// Tells, for the record, what the file of a parameter holds, by its length and its hash. Earlier
+/// runs told the length alone.
+pub(crate) fn tell_content(parameter: &str, file: &Path, all: &mut BTreeMap<String, Json>) {
+    if let Ok(about) = std::fs::metadata(file) {
+        all.insert(format!("{parameter}_bytes"), about.len().into());
+    }
+    if let Ok(hash) = fathom_trace::content::sha3_of_file(file) {
+        all.insert(format!("{parameter}{CONTENT}"), hash.into());
     }
 }
 

@@ -287,6 +287,9 @@ fn files_of_the_wrong_kind_are_refused_and_left_alone() {
 
     place.fathom(&["report", "no.db"]).exits(2).says("no such results file");
     place.fathom(&["compare", "good.db", "no.db"]).exits(2).says("no such results file");
+    // A gate that was given one file twice let it pass without a word.
+    let twice = place.fathom(&["compare", "good.db", "./good.db"]);
+    assert!(twice.exits(0).stdout.contains("A and B are the same file"), "{twice}");
     place.fathom(&["report", "good.db", "--figure", "F99"]).exits(2).says("F99");
     place.fathom(&["report", "good.db", "--blocks"]).exits(2).says("hold no block trace");
     // As with `--out` of traces: a place that is not there was asked for wrongly, and is told
@@ -301,6 +304,37 @@ fn files_of_the_wrong_kind_are_refused_and_left_alone() {
         .fathom(&["run", "mine.toml", "--out", "good.db", "--resume", "--set", "workload.transactions=6"])
         .exits(2);
     assert_eq!(place.rows("good.db", "SELECT count(*) FROM run WHERE status = 'done'"), "3");
+}
+
+/// What happened: the size of an image was taken with a directory, and passed over: whoever had
+/// asked for a small one filled his disk.
+#[test]
+fn a_directory_has_no_size() {
+    let place = Place::new();
+    place.fathom(&["stack", "up", "--fs", "dir", "--size", "64"]).exits(2).says("--size: a directory has");
+    place.write("mine.toml", GOOD);
+    let plan = place.fathom(&["run", "mine.toml", "--plan", "--set", "size_mib=64"]);
+    plan.exits(0).says("size_mib changes nothing");
+}
+
+/// What happened: whoever forgot `--dir` when he went on had half of each cell's runs on the card
+/// and half on the disk of the results, in one mean and without a word.
+#[test]
+fn results_of_one_disk_are_not_gone_on_with_on_another() {
+    let place = Place::new();
+    let (here, memory) = (place.path("."), std::path::Path::new("/dev/shm"));
+    if !memory.is_dir() || fathom_lab::schedule::disk_of(&here) == fathom_lab::schedule::disk_of(memory) {
+        println!("skipped: there is one disk");
+        return;
+    }
+    place.write("mine.toml", GOOD);
+    let run = ["run", "mine.toml", "--out", "r.db", "--quiet"];
+    place.fathom(&[&run[..], &["--dir", "/dev/shm"]].concat()).exits(0);
+    let resume = [&run[..], &["--resume", "--plan"]].concat();
+    place.fathom(&resume).exits(2).says("another disk").says("--dir");
+    for directory in ["/dev/shm", "."] {
+        place.fathom(&[&resume[..], &["--dir", directory]].concat()).exits(0);
+    }
 }
 
 #[test]

@@ -130,6 +130,23 @@ fn two_outputs_in_one_place_are_refused_before_anything_is_done() {
     assert_eq!(place.files(), before);
 }
 
+/// What happened: `report r.db --html x.html --figure nope` wrote the page, replacing an earlier
+/// one, and then said that it had been asked wrongly.
+#[test]
+fn a_report_that_is_asked_wrongly_writes_nothing() {
+    let place = measured();
+    let before = place.files();
+    for (words, says) in [
+        (&["--figure", "nope"][..], "no figure"),
+        (&["--blocks"], "no block trace"),
+        (&["--requests", "--json"], "no block trace"),
+    ] {
+        let words = [&["report", "r.db", "--html", "x.html", "--excerpt", "x.db.zst"], words].concat();
+        place.fathom(&words).exits(2).says(says);
+        assert_eq!(place.files(), before, "{words:?}");
+    }
+}
+
 /// What happened: `error: the recording:18: unknown file system "ext4,xfs"`, of a line that nobody
 /// had written; and of `--fs` and `--set filesystem` one was ignored without a word.
 #[test]

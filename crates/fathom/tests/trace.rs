@@ -468,6 +468,9 @@ except sqlite3.IntegrityError: pass
         .fathom(&["trace", "replay", "a.trace", "--dir", ".", "--timing", "fast"])
         .exits(2)
         .says("xN such as x10");
+    // Of two values of one setting the first was passed over without a word.
+    let twice = ["trace", "replay", "a.trace", "--dir", ".", "--set", "journal_mode=wal", "--set"];
+    place.fathom(&[&twice[..], &["engine.journal_mode=delete"]].concat()).exits(2).says("is set twice");
     place
         .fathom(&["trace", "replay", "a.trace", "--dir", ".", "--set", "journal_mod=wal"])
         .exits(2)
@@ -617,6 +620,27 @@ fn an_experiment_runs_on_traces_of_the_command_line() {
     ] {
         place.fathom(&["run", "first-look", "--quick", "--trace", word]).exits(2).says(says);
     }
+}
+
+/// What happened: a trace that had been replaced by another one was gone on with, and told in the
+/// report alone, when its runs had been made; and not even there if both were of one length.
+#[test]
+fn an_experiment_is_not_gone_on_with_on_another_trace() {
+    let place = Place::new();
+    let make = |seed: &str| {
+        let words = ["trace", "synthesise", "androbench", "--scale", "2", "--out", "mine.trace", "--seed"];
+        place.fathom(&[&words[..], &[seed]].concat()).exits(0);
+    };
+    let run = ["run", "first-look", "--quick", "--repeat", "1", "--set", "variants=wal/off", "--trace"];
+    let run = [&run[..], &["mine.trace", "--out", "a.db"]].concat();
+    make("1");
+    place.fathom(&run).exits(0);
+    let resume = [&run[..], &["--resume", "--plan"]].concat();
+    place.fathom(&resume).exits(0);
+    make("2");
+    place.fathom(&resume).exits(2).says("mine.trace is another file now");
+    make("1");
+    place.fathom(&resume).exits(0);
 }
 
 /// The first step of the write ladder, of a trace: the values of statements that change rows, as

@@ -57,6 +57,6 @@ pub enum CalibrateError {
         source: io::Error,
     },
     /// The user wants to stop.
-    #[error("stopped; nothing was written")]
+    #[error("stopped; no model was written")]
     Stopped,
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_device::{LATE_SHARE, TESTED_FROM_NS};
 use fathom_workload::sample::WarningKind;
 use fathom_workload::trace::MADE_UP;
+use fathom_workload::workload::CONTENT;
 use serde::Serialize;
 
 use super::conditions::differences;
@@ -179,9 +180,9 @@ fn failures(results: &Results, found: &mut Found) {
     }
 }
 
-/// Runs of one cell between which its engine's library, its trace or Fathom's own defaults were
-/// replaced: the file's path, which is all that a cell is compared by when an experiment is gone on
-/// with, says nothing of that.
+/// Runs of one cell between which its engine's library, its trace, its disk, its device's model or
+/// Fathom's own defaults were replaced: the file's path, which is all that a cell is compared by
+/// when an experiment is gone on with, says nothing of that, and it does not name the disk.
 fn unlike_runs(results: &Results, found: &mut Found) {
     let (mut cells, mut between) = (BTreeSet::new(), BTreeSet::new());
     for cell in &results.cells {
@@ -195,8 +196,8 @@ fn unlike_runs(results: &Results, found: &mut Found) {
     if !cells.is_empty() {
         let between: Vec<String> = between.into_iter().take(4).collect();
         found.push(Weight::Answer, CautionKind::UnlikeRuns, format!(
-            "unlike runs: in {} of {} cells runs are taken together that were not of the same thing ({}). A library, a trace or Fathom was \
-             replaced between them, and their means are of neither: begin anew, without --resume",
+            "unlike runs: in {} of {} cells runs are taken together that were not of the same thing ({}). A library, a trace, a disk, a \
+             device's model or Fathom was replaced between them, and their means are of neither: begin anew, without --resume",
             cells.len(),
             results.cells.len(),
             between.join("; ")
@@ -214,9 +215,21 @@ fn difference(one: &RunRow, other: &RunRow) -> Option<String> {
             return Some(format!("two builds of {} {}", one.name, one.version));
         }
     }
+    if (&one.stack.filesystem, &one.stack.device) != (&other.stack.filesystem, &other.stack.device) {
+        let [one, other] =
+            [one, other].map(|run| format!("{} on {}", run.stack.filesystem, run.stack.device));
+        return Some(format!("{one} and {other}"));
+    }
+    if one.stack.models != other.stack.models {
+        return Some(format!("two models of {}", one.stack.device));
+    }
     one.parameters.iter().find_map(|(key, value)| {
         let others = other.parameters.get(key).filter(|others| *others != value)?;
-        Some(format!("{key} {value} and {others}"))
+        let of_file = key.strip_suffix(CONTENT).and_then(|named| one.parameters.get(named));
+        Some(match of_file {
+            Some(path) => format!("two files called {path}"),
+            None => format!("{key} {value} and {others}"),
+        })
     })
 }
 

@@ -181,6 +181,15 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         }
     }
     let in_b = |axes: &BTreeMap<String, String>| b.cells.iter().any(|cell| &cell.axes == axes);
+    let has_another = |cell_b: &&CellValues| {
+        let cell_a = a.cells.iter().find(|cell| cell.axes == cell_b.axes);
+        let traces = cell_a.and_then(|cell_a| cell_a.replayed.as_ref().zip(cell_b.replayed.as_ref()));
+        traces.is_some_and(|(of_a, of_b)| of_a != of_b)
+    };
+    let others = b.cells.iter().filter(is_asked).filter(has_another);
+    found.cautions.extend(others.map(|cell| {
+        format!("\"{}\" is another trace in B than in A: what changed is the work, too", cell.title)
+    }));
     found.only_a = a
         .cells
         .iter()
@@ -325,6 +334,7 @@ mod tests {
             title: (*label).into(),
             durability: Some(fathom_workload::spec::Durability::PowerCut),
             settings: "0".into(),
+            replayed: None,
             axes: BTreeMap::from([("variants".to_owned(), (*label).to_owned())]),
             phase: vec![PhaseValues {
                 name: "update".into(),
@@ -511,6 +521,28 @@ mod tests {
         b.cells[0].phase[0].model_ns = vec![0.0, 0.0, 1000.0, 1001.0, 999.0];
         let found = changes(&a, &b, &Question::default()).unwrap();
         assert_eq!(found.lacking, ["wal, update: the model time is 0 in some runs of A or B"]);
+    }
+
+    /// What happened: a trace was known by its path alone, so that results of two traces that had
+    /// lain at the same place one after the other were compared without a word.
+    #[test]
+    fn another_trace_is_told() {
+        let of = |hash: Option<&str>| {
+            let mut side = side(&[("wal", STEADY)], 2.0);
+            side.cells[0].replayed = hash.map(str::to_owned);
+            side
+        };
+        let told = |a, b| changes(&of(a), &of(b), &Question::default()).unwrap().cautions;
+        assert_eq!(
+            told(Some("1f"), Some("2c")),
+            ["\"wal\" is another trace in B than in A: what changed is the work, too"]
+        );
+        for (a, b) in [(Some("1f"), Some("1f")), (None, Some("1f")), (Some("1f"), None), (None, None)] {
+            assert_eq!(told(a, b), Vec::<String>::new(), "{a:?} {b:?}");
+        }
+        let text = of(Some("1f")).to_baseline().unwrap();
+        assert!(text.contains("replayed = \"1f\""), "{text}");
+        assert!(!of(None).to_baseline().unwrap().contains("replayed"), "as it was");
     }
 
     /// Two results of one board differed in its temperature, and in nothing that is worth a word.

@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use fathom_workload::spec::Durability;
+use fathom_workload::workload::CONTENT;
 use serde::{Deserialize, Serialize};
 
 use super::{Analysis, Clock, Measure, ModelShare};
 use crate::cell::Cell;
 use crate::stats::significant;
-use crate::store::Results;
+use crate::store::{Results, RunRow};
 
 /// What two measurements are compared in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -187,6 +188,10 @@ pub struct CellValues {
     pub durability: Option<Durability>,
     /// Hash of the whole cell: whether two of the same place on every axis have the same settings.
     pub settings: String,
+    /// Hash of the trace, or of the recording of file calls, that its runs did again; none where
+    /// there is none, or they are of a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<String>,
     /// Its value on each axis of the experiment.
     pub axes: BTreeMap<String, String>,
     /// The phases in which it has good runs.
@@ -233,6 +238,7 @@ impl Side {
                 title: cell.title.clone(),
                 durability: cell.durability,
                 settings: hash_of(&cell.spec),
+                replayed: results.good_runs(cell.id).find_map(content_of),
                 axes: cell.axes.clone(),
                 phase,
             });
@@ -245,6 +251,12 @@ impl Side {
             empty,
         }
     }
+}
+
+/// The hash of the file that a run did again.
+fn content_of(run: &RunRow) -> Option<String> {
+    let mut told = run.parameters.iter().filter(|(name, _)| name.ends_with(CONTENT));
+    told.find_map(|(_, hash)| hash.as_str().map(str::to_owned))
 }
 
 /// FNV-1a (64 bits) of the cell's JSON, hexadecimal. Its maps are sorted, so the same cell has the

@@ -10,6 +10,7 @@ use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use fathom_workload::workload::{WorkloadError, WorkloadKind};
 use serde_json::Value as Json;
 
+use super::alike::{name_as_the_file, refuse_alike, work_of};
 use super::axes::{MACHINE_AXIS, TRACE_AXIS};
 use super::diagnostic::{Problem, Source, Span};
 use super::node::{Node, Value};
@@ -122,8 +123,15 @@ impl Experiment {
         // set.
         let mut sets: Vec<(usize, &String)> = selection.sets.iter().enumerate().collect();
         sets.sort_by_key(|(_, argument)| !overrides::chooses_variants(argument));
+        let (mut set_before, mut warnings) = (BTreeSet::new(), Vec::new());
         for (number, argument) in sets {
             let setting = overrides::read(argument, self.sources.len() + number, &base, &axes, vocabulary)?;
+            if !set_before.insert(setting.path.clone()) {
+                warnings.push(format!(
+                    "--set {}: given more than once, and the last one holds; several values have commas between them",
+                    setting.path
+                ));
+            }
             let listed = matches!(setting.node.value, Value::List(_));
             let is_new_axis = listed
                 && setting.path != "variants"
@@ -146,7 +154,7 @@ impl Experiment {
         let mut made = Cells {
             cells: Vec::new(),
             repeats: selection.repeat.or(from_file).unwrap_or(self.repeats).max(1),
-            warnings: Vec::new(),
+            warnings,
         };
         bounded(&axes, made.repeats)?;
         let combinations = combinations(&axes);
@@ -175,6 +183,22 @@ impl Experiment {
                 let is_set = (self.sources.len()..first_trace).contains(&setting.key_span.source);
                 !is_set || !is_of_another_workload(path, &own, &workloads, vocabulary)
             });
+            // One value is for those that have it; of several each would make the others again.
+            let idle = axes.iter().zip(&combination).find(|(axis, _)| {
+                axis.points.len() > 1
+                    && axis.name.contains('.')
+                    && !assembled.contains_key(axis.name.as_str())
+            });
+            if let Some((axis, point)) = idle {
+                return Err(Problem::new(
+                    &point.span,
+                    format!(
+                        "the workload {own} has no `{}`, and each value would make its cells again",
+                        axis.name
+                    ),
+                    "give one value, or choose the variants that have it: --set variants=NAME",
+                ));
+            }
             let chosen: BTreeSet<&str> = combination
                 .iter()
                 .flat_map(|point| &point.settings)
@@ -184,8 +208,7 @@ impl Experiment {
             if let Some(work) = work_of(&cell, vocabulary) {
                 let first = *first_of.entry(work).or_insert(made.cells.len());
                 if let Some((_, earlier)) = made.cells.get(first) {
-                    // A parameter of another workload is left out on purpose, and variants of
-                    // different names may do the same.
+                    // Variants of different names may do the same.
                     let used = axes
                         .iter()
                         .zip(&combination)
@@ -211,99 +234,6 @@ impl Experiment {
         made.warnings.dedup();
         Ok(made)
     }
-}
-
-/// What a cell does, in words that are the same however its values are spelled: `wal` and `WAL`, 1
-/// and 1.0, 8192 and 8 KiB, and without what changes nothing.
-fn work_of(cell: &Cell, vocabulary: &Vocabulary) -> Option<String> {
-    let mut work = Cell { axes: BTreeMap::new(), ..cell.clone() };
-    let parameters = vocabulary.workload(&work.workload.name)?.parameters;
-    let params = Params::read(parameters, &work.workload.params).ok()?;
-    work.workload.params = values::spelled(parameters, &params);
-    if let Some(engine) = &mut work.engine {
-        let settings = vocabulary.engine(&engine.name)?.settings;
-        engine.settings = values::spelled(settings, &Params::read(settings, &engine.settings).ok()?);
-    }
-    work.stack = work.stack.plain(&vocabulary.machine);
-    if !work.instruments.power_cut {
-        (work.instruments.power_cut_states, work.instruments.power_cut_seconds) = (None, None);
-    }
-    serde_json::to_string(&work).ok()
-}
-
-/// Whether the value at a path changes nothing in a cell, whichever it is.
-fn is_idle(path: &str, cell: &Cell) -> bool {
-    match path {
-        "stack.size_mib" => cell.stack.place.is_directory() || cell.stack.image.is_some(),
-        "instruments.power_cut_states" | "instruments.power_cut_seconds" => !cell.instruments.power_cut,
-        _ => false,
-    }
-}
-
-/// Refuses a cell that does what an earlier one does and differs from it in the name of one value
-/// only: the two would be compared as if they were something else.
-fn refuse_alike<'a, 'b: 'a>(
-    mut axes: impl Iterator<Item = (&'a Axis, &'a &'b Point)>,
-    cell: &Cell,
-    earlier: &Cell,
-) -> Result<(), Problem> {
-    let differs = |name: &String| cell.axes.get(name) != earlier.axes.get(name);
-    if cell.axes.keys().filter(|name| differs(name)).count() != 1 {
-        return Ok(());
-    }
-    match axes.find(|(axis, _)| differs(&axis.name)) {
-        Some((axis, point)) => {
-            let other = earlier.axes.get(&axis.name).map_or("", String::as_str);
-            let (problem, hint) = if is_idle(&axis.name, cell) {
-                let problem = format!(
-                    "`{}` changes nothing in this cell, so that {} and {other} are the same one",
-                    axis.name, point.label
-                );
-                (problem, "leave all but one of them out there ([[exclude]])")
-            } else {
-                (format!("{} and {other} are the same value", point.label), "leave one of them out")
-            };
-            Err(Problem::new(&point.span, problem, hint))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Gives values of the command line, and of `[quick]`, the spelling of the file's own values that
-/// they are: exclusions, headlines and figures know those by their names.
-fn name_as_the_file(
-    of_file: &[Axis],
-    base: &[Setting],
-    axes: &mut [Axis],
-    vocabulary: &Vocabulary,
-) -> Result<(), Problem> {
-    let others = axes.to_vec();
-    for axis in axes {
-        let Some(own) = of_file.iter().find(|own| own.name == axis.name) else { continue };
-        let mut taken: BTreeSet<String> = axis.points.iter().map(|point| point.label.clone()).collect();
-        for point in &mut axis.points {
-            // A variant has a name that its author gave it.
-            let [setting] = point.settings.as_mut_slice() else { continue };
-            if setting.path != axis.name || own.values().any(|label| label == point.label) {
-                continue;
-            }
-            let value = setting.node.json()?;
-            for known in &own.points {
-                let [written] = known.settings.as_slice() else { continue };
-                let parameters = overrides::parameters(base, &others, vocabulary);
-                let both = (&value, &written.node.json()?);
-                // One that stands there already is told as one value twice.
-                if values::are_same(&axis.name, both, parameters, &vocabulary.machine)
-                    && taken.insert(known.label.clone())
-                {
-                    point.label.clone_from(&known.label);
-                    setting.node.value = written.node.value.clone();
-                    break;
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Puts the traces of the command line in the place of the file's workloads: its variants where
@@ -412,8 +342,10 @@ fn assemble<'a>(base: &'a [Setting], axes: &[Axis], combination: &[&'a Point]) -
     assembled
 }
 
+/// A value of the axis `workload.name` sets nothing but that, unless it is a trace that has taken
+/// its place.
 fn names_workload(axis: &Axis, point: &Point) -> bool {
-    (axis.name == "variants" || axis.name == TRACE_AXIS)
+    (axis.name == "variants" || axis.name == TRACE_AXIS || point.settings.len() > 1)
         && point.settings.iter().any(|setting| setting.path == "workload.name")
 }
 
@@ -568,8 +500,8 @@ fn check(
 ) -> Result<Cell, Problem> {
     let workload = check_workload(assembled, chosen, vocabulary, warnings)?;
     let engine = check_engine(assembled, &workload, vocabulary, warnings)?;
-    let stack = check_stack(assembled, vocabulary)?;
-    let instruments = check_instruments(assembled)?;
+    let stack = check_stack(assembled, vocabulary, warnings)?;
+    let instruments = check_instruments(assembled, warnings)?;
     let on =
         assembled.get(MACHINE_AXIS).map_or(Ok(String::new()), |setting| setting.node.text(MACHINE_AXIS))?;
     Ok(Cell { workload, engine, stack, instruments, on, axes })
@@ -713,7 +645,9 @@ fn refuse_idle(
     for parameter in kind.parameters.iter().filter(|parameter| idle.parameters.contains(&parameter.name)) {
         let (name, why) = (parameter.name, idle.why);
         let Some(setting) = settings.get(name) else { continue };
-        if params.all().get(name) == parameter.default.json().as_ref() {
+        // 1 and 1.0 are one default.
+        let plain = |value: &Json| values::in_one_spelling(parameter, value);
+        if params.all().get(name).map(plain) == parameter.default.json().as_ref().map(plain) {
             continue;
         }
         if chosen.contains(setting.path.as_str()) {
@@ -785,7 +719,11 @@ fn check_engine(
 }
 
 /// The stack of a cell, as the judge of stacks lets it pass ([`StackSpec::check`]).
-fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<StackSpec, Problem> {
+fn check_stack(
+    assembled: &Assembled<'_>,
+    vocabulary: &Vocabulary,
+    warnings: &mut Vec<String>,
+) -> Result<StackSpec, Problem> {
     let settings: BTreeMap<&str, &Setting> = section(assembled, "stack").collect();
     for (name, setting) in &settings {
         // No mount options are the file system's own; any other key says nothing when it is empty.
@@ -796,13 +734,18 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
     }
     let (_, keys) = read_parameters("the stack", "key", STACK_KEYS, &settings)?;
     let stack = StackSpec::of_keys(&keys);
+    // A file may give it for those of its cells that have an image.
+    let is_asked = settings.get("size_mib").is_some_and(|setting| setting.key_span.source != 0);
+    if is_asked && stack.place.is_directory() {
+        warnings.push("size_mib changes nothing in cells with filesystem=dir: they have no image".into());
+    }
     match stack.check(&vocabulary.machine).into_iter().next() {
         Some(problem) => Err(at_its_place(assembled, problem)),
         None => Ok(stack),
     }
 }
 
-fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> {
+fn check_instruments(assembled: &Assembled<'_>, warnings: &mut Vec<String>) -> Result<Instruments, Problem> {
     let mut instruments = Instruments::default();
     for (name, setting) in section(assembled, "instruments") {
         match name {
@@ -827,6 +770,12 @@ fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> 
                 ));
             }
         }
+    }
+    let of_cuts = instruments.power_cut_states.or(instruments.power_cut_seconds);
+    if of_cuts.is_some() && !instruments.power_cut {
+        warnings.push(
+            "power_cut_states and power_cut_seconds change nothing in cells without power_cut = true".into(),
+        );
     }
     Ok(instruments)
 }

@@ -6,6 +6,7 @@
 //! and checks each of them against what workloads, engines and stacks accept. The built-in
 //! experiments are such files, embedded ([`builtin`]).
 
+mod alike;
 mod axes;
 mod builtin;
 mod cells;

@@ -76,7 +76,7 @@ fn with_unit(parameter: &Parameter, value: &Json) -> Json {
 
 /// A value that was read: a number as a text, which has no fraction where it is whole, an amount of
 /// memory as its bytes, a path as that of the file; anything else as it is.
-fn in_one_spelling(parameter: &Parameter, value: &Json) -> Json {
+pub(super) fn in_one_spelling(parameter: &Parameter, value: &Json) -> Json {
     match (parameter.kind, value) {
         (Kind::Memory, Json::String(text)) => {
             memory_bytes(text).map_or_else(|| value.clone(), |bytes| bytes.to_string().into())

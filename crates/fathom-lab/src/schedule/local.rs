@@ -27,7 +27,7 @@ use fathom_workload::is_one_thread;
 use fathom_workload::sample::WarningKind;
 
 pub use interrupt::Interrupt;
-pub use machine::environment;
+pub use machine::{disk_of, environment};
 
 use super::counted::{self, DeviceCounts};
 use super::{MachineLoad, MountedStack, Observations, StackFailure, WorkError, World};

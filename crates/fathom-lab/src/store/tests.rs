@@ -707,8 +707,15 @@ fn runs_of_a_cell_that_are_not_of_the_same_thing_are_told() {
         let place = place();
         let cells = [cell(1, "wal")];
         let mut writer = Writer::create(&place.file, &experiment(), &BTreeMap::new(), &cells).unwrap();
-        writer.record(&record(1, 0, RunStatus::Done)).unwrap();
-        let mut later = record(1, 1, RunStatus::Done);
+        let of_trace = |block| {
+            let mut record = record(1, block, RunStatus::Done);
+            for (key, value) in [("file", "a.trace"), ("file_sha3_256", "a")] {
+                record.row.parameters.insert(key.to_owned(), value.into());
+            }
+            record
+        };
+        writer.record(&of_trace(0)).unwrap();
+        let mut later = of_trace(1);
         change(&mut later.row);
         writer.record(&later).unwrap();
         writer.close(Some(77)).unwrap();
@@ -720,10 +727,18 @@ fn runs_of_a_cell_that_are_not_of_the_same_thing_are_told() {
     // What only the later one tells may be the same.
     assert_eq!(told(|row| drop(row.parameters.insert("new".into(), 1.into()))), None);
     type Change = fn(&mut RunRow);
-    let changes: [(Change, &str); 3] = [
+    let changes: [(Change, &str); 6] = [
+        // Gone on with without --dir: half of the runs were of the card, half of the disk.
+        (|row| row.stack.device = "/dev/sda1".into(), "ext4 on  and ext4 on /dev/sda1"),
+        (|row| row.stack.models = vec!["name = \"x\"".into()], "two models of "),
         (|row| row.engine.as_mut().unwrap().version = "3.55.0".into(), "sqlite 3.54.1 and sqlite 3.55.0"),
         (|row| row.engine.as_mut().unwrap().build.clear(), "two builds of sqlite 3.54.1"),
         (|row| drop(row.parameters.insert("transactions".into(), 11.into())), "transactions 10 and 11"),
+        // Of one length: they were taken for the same one.
+        (
+            |row| drop(row.parameters.insert("file_sha3_256".into(), "b".into())),
+            "two files called \"a.trace\"",
+        ),
     ];
     for (change, says) in changes {
         let caution = told(change).unwrap();

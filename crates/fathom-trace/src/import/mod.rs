@@ -125,6 +125,9 @@ pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
             "is one stream; an order and its seed are for a folder of several",
         ));
     }
+    if matches!(format, Format::FileCalls | Format::Spool) {
+        refuse_options_of_texts(request, format)?;
+    }
     if format == Format::FileCalls {
         return import_file_calls(request);
     }
@@ -197,13 +200,22 @@ fn abridged_list(counted: &[(String, u64)]) -> String {
     words.join(", ")
 }
 
+/// Refuses what says nothing about an input that is no text of statements: it would be passed over.
+fn refuse_options_of_texts(request: &Request, format: Format) -> Result<(), TraceError> {
+    let given = [
+        ("--start", !request.starts.is_empty()),
+        ("--skip-bad", request.skip_bad),
+        ("--max-steps", request.max_steps.is_some()),
+    ];
+    let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let what = match format {
+        Format::Spool => "is the spool of a capture, which keeps what its databases held itself",
+        _ => "is a recording of file calls, which has no SQL",
+    };
+    Err(TraceError::refused(request.path.display(), format!("{what}: {option} says nothing about it")))
+}
+
 fn import_file_calls(request: &Request) -> Result<ImportReport, TraceError> {
-    if !request.starts.is_empty() || request.skip_bad {
-        return Err(TraceError::refused(
-            request.path.display(),
-            "is a recording of file calls, which has no SQL: --start and --skip-bad say nothing about it",
-        ));
-    }
     let imported = crate::file_calls::import(&request.path)?;
     let inputs: Vec<&Path> = request.starts.iter().chain([&request.path]).map(PathBuf::as_path).collect();
     imported.recording.write(&request.out, &inputs)?;
@@ -407,6 +419,7 @@ impl Starts {
         let found =
             self.files.iter_mut().find(|(file, is_used)| !is_used && (is_only || file.file_name() == name));
         let Some((file, is_used)) = found else {
+            self.refuse_taken(path)?;
             return assembler.database(path.as_bytes(), Start::Empty, None);
         };
         *is_used = true;
@@ -415,6 +428,25 @@ impl Starts {
         let number = assembler.database(path.as_bytes(), Start::Image { bytes }, Some((file, open)))?;
         self.file_of.insert(number, file.clone());
         Ok(number)
+    }
+
+    /// The only file begins the first database that is met, whatever that is called; a later one of
+    /// the file's own name is the one that was meant.
+    fn refuse_taken(&self, path: &str) -> Result<(), TraceError> {
+        let name_of = |path: &str| Path::new(path).file_name().map(std::ffi::OsStr::to_owned);
+        let [(file, true)] = self.files.as_slice() else { return Ok(()) };
+        let own = file.file_name().map(std::ffi::OsStr::to_owned);
+        let first = self.known.iter().find(|(_, number)| self.file_of.contains_key(number));
+        match first {
+            Some((first, _)) if name_of(path) == own && name_of(first) != own => {
+                let problem = format!(
+                    "{path} has its name, and it was taken for {first}, the first database of the input: give each a \
+                     --start of its own name"
+                );
+                Err(TraceError::refused(file.display(), problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn refuse_unused(&self) -> Result<(), TraceError> {

@@ -274,6 +274,10 @@ fn what_a_log_attaches_is_a_database_of_the_trace() {
     drop(database);
     let main = place.write("app.db", "");
     std::fs::copy(&start, &main).expect("copied");
+    // What happened: the only file that was given began app.db, and the database of its name was
+    // empty.
+    let error = place.import_with(&log, None, std::slice::from_ref(&start)).expect_err("taken").to_string();
+    assert!(error.contains("/data/other.db has its name") && error.contains("/data/app.db"), "{error}");
     let (imported, records) = place.import_with(&log, None, &[main, start]).expect("imported");
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
     assert!(matches!(&attached(&records)[..], [(_, path, Start::Image { .. })] if path == "/data/other.db"));
@@ -604,6 +608,29 @@ fn a_trace_replaces_no_input_and_an_order_is_for_several_streams() {
     let out = place.0.path().join("b.trace");
     let error = import(&Request { path, out, order: Some(Order::RoundRobin), ..Request::default() });
     assert!(error.expect_err("one stream").to_string().contains("is one stream"));
+}
+
+/// What happened: `--start`, `--skip-bad` and `--max-steps` were passed over without a word with
+/// the spool of a capture, and the last one with file calls: whoever gave a database for one that
+/// was "not known" was told again that it is not.
+#[test]
+fn options_that_say_nothing_about_an_input_are_refused() {
+    let place = Place::new();
+    let spool = place.write("spool/1.spool", "").parent().expect("a parent").to_owned();
+    let calls = place.write("calls.txt", "");
+    let start = place.write("app.db", "");
+    for (path, format) in [(&spool, Format::Spool), (&calls, Format::FileCalls)] {
+        let out = place.0.path().join("out.trace");
+        let plain = Request { path: path.clone(), format: Some(format), out, ..Request::default() };
+        for (request, option) in [
+            (Request { starts: vec![start.clone()], ..plain.clone() }, "--start"),
+            (Request { skip_bad: true, ..plain.clone() }, "--skip-bad"),
+            (Request { max_steps: Some(5), ..plain.clone() }, "--max-steps"),
+        ] {
+            let error = import(&request).expect_err("refused").to_string();
+            assert!(error.contains(&format!("{option} says nothing about it")), "{error}");
+        }
+    }
 }
 
 #[test]

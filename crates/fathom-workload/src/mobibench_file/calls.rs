@@ -24,7 +24,7 @@ use crate::clock::now_ns;
 use crate::params::Params;
 use crate::recorder::{Phase, Unit};
 use crate::sample::{IoRow, Sink, WarningKind};
-use crate::workload::{Context, Workload, WorkloadError};
+use crate::workload::{Context, Workload, WorkloadError, tell_content};
 use fathom_random::Random;
 
 /// Length of the repeated bytes.
@@ -115,9 +115,7 @@ impl Workload for RecordedCalls {
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
         let mut all = self.params.all().clone();
         // So that runs of another recording by the same path can be told from these.
-        if let Ok(recording) = std::fs::metadata(&self.file) {
-            all.insert("calls_bytes".into(), recording.len().into());
-        }
+        tell_content("calls", &self.file, &mut all);
         all
     }
 }

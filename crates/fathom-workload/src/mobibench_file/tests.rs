@@ -182,6 +182,7 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
     fathom_trace::file_calls::import(&raw).expect("imported").recording.write(&calls, &[]).expect("written");
     let made = workload(json!({"calls": calls})).expect("made").parameters();
     assert_eq!(made["calls_bytes"], std::fs::metadata(&calls).expect("there").len());
+    assert_eq!(made["calls_sha3_256"].as_str().map(str::len), Some(64));
     let mut kept = KeepingSink::default();
     run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect("runs");
     let split = &kept.phases[0].split;

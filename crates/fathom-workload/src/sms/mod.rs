@@ -28,7 +28,7 @@ use smsc::store::{Acknowledge, MmdbOptions, StoreKind};
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::sample::{PhaseSummary, Sink};
 use crate::spec::Durability;
-use crate::workload::{Context, Idle, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{Context, IdleParameters, Workload, WorkloadError, WorkloadKind};
 
 /// The workload's entry in the registry.
 pub static KIND: WorkloadKind = WorkloadKind {
@@ -191,9 +191,9 @@ fn needs_of_store(params: &BTreeMap<String, serde_json::Value>) -> Option<&'stat
 }
 
 /// The options of mmdb, with another store.
-fn idle_with_store(params: &Params) -> Option<Idle> {
+fn idle_with_store(params: &Params) -> Option<IdleParameters> {
     let why = "is an option of mmdb, and the store is another";
-    (params.text("store") != "mmdb").then_some(Idle { parameters: OF_MMDB, why })
+    (params.text("store") != "mmdb").then_some(IdleParameters { parameters: OF_MMDB, why })
 }
 
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {

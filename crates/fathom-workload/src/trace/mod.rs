@@ -50,7 +50,7 @@ use crate::engine::{Dialect, Engine};
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::recorder::{self, Phase, Unit};
 use crate::sample::Sink;
-use crate::workload::{Context, Idle, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{Context, IdleParameters, Workload, WorkloadError, WorkloadKind};
 
 use feed::Feed;
 use lane::{Report, Timing};
@@ -60,6 +60,7 @@ use plan::Plan;
 /// Executions of a run that become samples, over all threads.
 const SAMPLES_MAX: usize = 1 << 18;
 
+pub use fathom_trace::content::sha3_of_file;
 pub use fathom_trace::synthesise::NOTE as MADE_UP;
 
 /// The workload as it is known by name.
@@ -128,9 +129,9 @@ struct Trace {
 }
 
 /// The speed of a clock that nobody looks at.
-fn idle_with_timing(params: &Params) -> Option<Idle> {
+fn idle_with_timing(params: &Params) -> Option<IdleParameters> {
     let why = "is of timing = \"original\", and the timing is another";
-    (params.text("timing") != "original").then_some(Idle { parameters: &["speed"], why })
+    (params.text("timing") != "original").then_some(IdleParameters { parameters: &["speed"], why })
 }
 
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
@@ -177,8 +178,8 @@ impl Workload for Trace {
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
         let mut all = self.params.all().clone();
         // So that runs of another trace by the same path can be told from these.
-        if let Some(Ok(file)) = self.params.optional_text("file").map(std::fs::metadata) {
-            all.insert("file_bytes".into(), file.len().into());
+        if let Some(file) = self.params.optional_text("file") {
+            crate::workload::tell_content("file", Path::new(file), &mut all);
         }
         all
     }

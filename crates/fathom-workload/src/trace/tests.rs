@@ -393,18 +393,29 @@ fn a_made_up_trace_can_be_a_file_too() {
     );
 }
 
-/// What happened: a run said of its trace only the path, by which another may lie later.
+/// What happened: a run said of its trace only the path, by which another may lie later, and then
+/// its length, which another may have as well.
 #[test]
-fn a_run_says_how_long_its_trace_is() {
+fn a_run_says_which_trace_it_was() {
     let place = tempfile::tempdir().expect("a directory");
     let path = trace(place.path(), Start::Empty, |_, _| ());
     let bytes = std::fs::metadata(&path).expect("there").len();
     let params = map(json!({"file": path.to_str().expect("text")}));
     let workload = crate::create(&WorkloadSpec { name: "trace".into(), params }).expect("made");
     assert_eq!(workload.parameters()["file_bytes"], json!(bytes));
+    let hash = || workload.parameters()["file_sha3_256"].clone();
+    let first = hash();
+    assert_eq!(first.as_str().map(str::len), Some(64));
+    // Another one of the same length, at the same place.
+    let mut other = std::fs::read(&path).expect("there");
+    *other.last_mut().expect("not empty") ^= 1;
+    std::fs::write(&path, other).expect("written");
+    assert_eq!(workload.parameters()["file_bytes"], json!(bytes));
+    assert_ne!(hash(), first);
     let params = map(json!({"profile": "gmail"}));
     let workload = crate::create(&WorkloadSpec { name: "trace".into(), params }).expect("made");
-    assert!(!workload.parameters().contains_key("file_bytes"));
+    let told = workload.parameters();
+    assert!(!told.contains_key("file_bytes") && !told.contains_key("file_sha3_256"), "{told:?}");
 }
 
 #[test]

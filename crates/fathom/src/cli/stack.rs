@@ -22,9 +22,9 @@ pub struct StackUp {
     /// Its name [default: the file system's]
     #[arg(long)]
     pub name: Option<String>,
-    /// Size of the image in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 2048)]
-    pub size: u64,
+    /// Size of the image in MiB [default: 2048]
+    #[arg(long, value_name = "MIB")]
+    pub size: Option<u64>,
     /// An external log device of this size in MiB (XFS logdev, ext4 journal device)
     #[arg(long, value_name = "MIB")]
     pub log: Option<u64>,

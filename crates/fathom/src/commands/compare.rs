@@ -33,7 +33,10 @@ fn compare(asked: &Compare) -> super::Result {
         Quantity::ALL.into_iter().filter(|kind| asked.metric.iter().any(|name| name == kind.name()));
     let question =
         Question { quantities: quantities.collect(), phase: asked.phase.clone(), cell: asked.cell.clone() };
-    let found = changes(&sides[0], &sides[1], &question).map_err(Error::usage)?;
+    let mut found = changes(&sides[0], &sides[1], &question).map_err(Error::usage)?;
+    if fathom_output::is_same_file(&asked.a, &asked.b) {
+        found.cautions.push("A and B are the same file: nothing can have changed".into());
+    }
     if found.changes.is_empty() && asked.fail_if_slower.is_none() {
         let why = match found.lacking.first() {
             Some(lacking) => format!("nothing to compare: {lacking}"),

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fathom_lab::store::Results;
-use fathom_output::OutputError;
+use fathom_output::{Access, OutputError};
 use fathom_report::ReportError;
 
 use crate::outcome::Error;
@@ -13,8 +13,12 @@ use crate::outcome::Error;
 /// Says what is wrong with an output before anything is made; `inputs` is all that the command
 /// reads.
 pub fn check_output(option: &str, file: &Path, inputs: &[&Path]) -> Result<(), Error> {
-    fathom_output::check(file, inputs).map_err(|error| refused_or_failed(option, error))
+    let access = if option == EXCERPT { Access::Excerpt } else { Access::Public };
+    fathom_output::check_access(file, inputs, access).map_err(|error| refused_or_failed(option, error))
 }
+
+/// The option of an excerpt, which alone may replace an earlier one.
+const EXCERPT: &str = "--excerpt";
 
 /// As [`check_output`], of a trace: it may replace another one that is no capture.
 pub fn check_trace_output(file: &Path, inputs: &[&Path]) -> Result<(), Error> {
@@ -102,7 +106,8 @@ pub fn write_html(option: &str, results: &Results, file: &Path, inputs: &[&Path]
 
 /// Writes an excerpt of results; a reader never sees half of it.
 pub fn write_excerpt(option: &str, results: &Results, file: &Path, inputs: &[&Path]) -> Result<(), Error> {
-    write(option, file, inputs, |out| Ok(results.excerpt(out)?))
+    let written = fathom_report::write_excerpt(file, inputs, |out| Ok(results.excerpt(out)?));
+    written.map_err(|error| in_words(option, error))
 }
 
 /// Writes a text as a file.
@@ -123,10 +128,14 @@ fn write(
     inputs: &[&Path],
     fill: impl FnOnce(&mut dyn Write) -> Result<(), ReportError>,
 ) -> Result<(), Error> {
-    fathom_report::write_whole(file, inputs, fill).map_err(|error| match error {
+    fathom_report::write_whole(file, inputs, fill).map_err(|error| in_words(option, error))
+}
+
+fn in_words(option: &str, error: ReportError) -> Error {
+    match error {
         ReportError::File(error) => refused_or_failed(option, error),
         other => Error::failed(other),
-    })
+    }
 }
 
 /// What there is to do where there is no space for a file that an option names.

@@ -19,6 +19,14 @@ pub fn run(asked: &Report) -> super::Result {
     check_outputs(asked, &inputs)?;
     let figures = figures_in(asked, &results)?;
     check_figures(asked, &figures, &inputs)?;
+    // What is asked wrongly is told before anything is written.
+    let drawn = asked.figure.as_deref().map(|id| figure(&results, id)).transpose()?;
+    if (asked.blocks || asked.requests) && results.traces.is_empty() {
+        return Err(Error::usage(format!(
+            "{}: these results hold no block trace: run with `--set instruments.blocks=true`",
+            fathom_output::shown_path(&asked.results)
+        )));
+    }
     if let Some(file) = &asked.html {
         super::write_html("--html", &results, file, &inputs)?;
         tell!("Report: {}", shown_path(file));
@@ -30,12 +38,13 @@ pub fn run(asked: &Report) -> super::Result {
     // What was just written is not overwritten by the figure.
     let inputs: Vec<&Path> =
         inputs.into_iter().chain(asked.html.as_deref()).chain(asked.excerpt.as_deref()).collect();
-    match (&asked.figure, &asked.svg) {
-        (Some(id), Some(file)) => {
-            super::write_text("--svg", file, &inputs, &figure(&results, id)?)?;
+    match (drawn, &asked.svg) {
+        (Some(drawn), Some(file)) => {
+            super::write_text("--svg", file, &inputs, &drawn)?;
+            let id = asked.figure.as_deref().unwrap_or_default();
             tell!("Figure {id}: {}", shown_path(file));
         }
-        (Some(id), None) => fathom_output::raw(&figure(&results, id)?),
+        (Some(drawn), None) => fathom_output::raw(&drawn),
         (None, Some(directory)) => {
             std::fs::create_dir_all(directory).map_err(|error| {
                 Error::failed(format!("--svg {}: {error}", fathom_output::shown_path(directory)))
@@ -58,12 +67,6 @@ pub fn run(asked: &Report) -> super::Result {
     // A person at a terminal is shown what it would obey; a program gets what is there.
     let out: &mut dyn Write =
         if stdout.is_terminal() { &mut EscapingWriter::new(stdout) } else { &mut { stdout } };
-    if (asked.blocks || asked.requests) && results.traces.is_empty() {
-        return Err(Error::usage(format!(
-            "{}: these results hold no block trace: run with `--set instruments.blocks=true`",
-            fathom_output::shown_path(&asked.results)
-        )));
-    }
     if asked.blocks {
         fathom_report::blocks_csv(&results, out).map_err(Error::failed)?;
     } else if asked.requests && asked.json {

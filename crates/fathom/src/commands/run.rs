@@ -22,7 +22,7 @@ mod plan;
 mod results_file;
 mod source;
 
-use directory::{check_directory, working_directory};
+use directory::{check_directory, check_same_disk, working_directory};
 use ending::finish;
 use machines::{connected, machines, place};
 use plan::{print_plan, say_skipped};
@@ -77,6 +77,9 @@ pub fn run(asked: &Run, parsed: &Invocation) -> super::Result {
         None => conduct::prepare(&request),
     };
     let prepared = prepared.map_err(wrong_or_failed)?;
+    if let Some(earlier) = &prepared.earlier {
+        check_same_disk(asked, &request.out, earlier)?;
+    }
     for warning in &prepared.cells.warnings {
         tell!("warning: {warning}");
     }

@@ -21,13 +21,15 @@ pub fn run(asked: &Stack) -> super::Result {
     match &asked.action {
         StackAction::Up(asked) => up(asked),
         StackAction::Down { name: Some(name), .. } => {
-            let kept = named_stack::list()
-                .into_iter()
-                .find(|stack| stack.name == *name)
-                .and_then(|stack| stack.spec.keep);
+            let stack = named_stack::list().into_iter().find(|stack| stack.name == *name);
+            let what = match stack.as_ref().is_some_and(|stack| stack.spec.place.is_directory()) {
+                true => "directory",
+                false => "image",
+            };
+            let kept = stack.and_then(|stack| stack.spec.keep);
             named_stack::down(name).map_err(Error::of_stack)?;
             match kept {
-                None => say!("{name} is down; its image is gone."),
+                None => say!("{name} is down; its {what} is gone."),
                 Some(path) if path.exists() => say!("{name} is down; its image is {}", path.display()),
                 Some(path) => {
                     say!("{name} is down; its image {} is not there any more.", path.display());
@@ -90,7 +92,7 @@ fn up(asked: &StackUp) -> super::Result {
         place: filesystem.as_str().into(),
         mkfs: asked.mkfs.clone(),
         mount: given(asked.mount.as_deref()),
-        size_mib: asked.size,
+        size_mib: asked.size.unwrap_or(StackSpec::default().size_mib),
         log_mib: asked.log,
         directory: Some(absolute("--dir", &asked.dir)?),
         image,
@@ -103,6 +105,12 @@ fn up(asked: &StackUp) -> super::Result {
         device_seed: 0,
         guest: asked.guest,
     };
+    if spec.place.is_directory() && asked.size.is_some() {
+        return Err(Error::usage(
+            "--size: a directory has as much space as the disk that it lies on: name a file system such as ext4, or leave \
+             it out",
+        ));
+    }
     if let (Some(keep), Some(operations)) = (&asked.keep, &asked.operations)
         && fathom_output::is_same_file(keep, operations)
     {

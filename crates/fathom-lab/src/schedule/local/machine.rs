@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use fathom_ground::mountinfo::mount_of;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::condition::Condition;
@@ -86,6 +87,7 @@ pub fn environment(directory: &Path) -> BTreeMap<String, String> {
     put("governor", governors(Path::new("/sys/devices/system/cpu")));
     put("turbo", turbo());
     put("transparent_huge_pages", read("/sys/kernel/mm/transparent_hugepage/enabled"));
+    put("disk", disk_of(directory));
     put("io_scheduler", io_scheduler(directory));
     put("user", Some(if fathom_ground::system::is_root() { "root" } else { "not root" }.to_owned()));
     put("fathom", Some(crate::version::version()));
@@ -126,6 +128,14 @@ fn turbo() -> Option<String> {
     let intel = read("/sys/devices/system/cpu/intel_pstate/no_turbo").map(|text| text == "0");
     let boost = || read("/sys/devices/system/cpu/cpufreq/boost").map(|text| text == "1");
     intel.or_else(boost).map(|on| if on { "on" } else { "off" }.to_owned())
+}
+
+/// The file system that a directory lies on, and what that is on: `ext4 on /dev/mmcblk0p1`; none
+/// where there is no such directory, or the system does not tell.
+#[must_use]
+pub fn disk_of(directory: &Path) -> Option<String> {
+    let mount = mount_of(directory).ok()?;
+    Some(format!("{} on {}", mount.filesystem, mount.source))
 }
 
 /// The scheduler in brackets of the block device under `directory`, or of the disk that its

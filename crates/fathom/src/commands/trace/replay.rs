@@ -142,10 +142,16 @@ fn settings(words: &[String]) -> Result<BTreeMap<String, Json>, Error> {
             .unwrap_or_else(|| json!(value));
         Some((key.to_owned(), value))
     };
-    let read = |word| {
-        pair(word).ok_or_else(|| {
+    let mut all = BTreeMap::new();
+    for word in words {
+        let (key, value) = pair(word).ok_or_else(|| {
             Error::usage(format!("--set {word}: is not key=value, as in --set journal_mode=wal"))
-        })
-    };
-    words.iter().map(read).collect()
+        })?;
+        if all.insert(key.clone(), value).is_some() {
+            return Err(Error::usage(format!(
+                "--set {word}: {key} is set twice; a replay has one value of it"
+            )));
+        }
+    }
+    Ok(all)
 }
