@@ -29,6 +29,7 @@ maintainer="${DEBFULLNAME:-Fathom} <${DEBEMAIL:-fathom@example.org}>"
 
 die() { echo "error: $*" >&2; exit 1; }
 . scripts/kernel.sh
+. scripts/licences.sh
 for processor in "$@"; do
   case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
   [ -n "${FATHOM_BUILT-}" ] || scripts/static.sh "$processor"
@@ -54,45 +55,8 @@ fi
 
 debian() { case $1 in x86_64) echo amd64 ;; aarch64) echo arm64 ;; armv7) echo armhf ;; esac; }
 
-# licences PROCESSOR: a file of what the crates that are linked in are to be passed on with: who they
-# are, and each text once, behind the names of those that have it.
-licences() {
-  local triple=$1-unknown-linux-musl name version place text sum
-  local -A whose=() found=()
-  [ "$1" != armv7 ] || triple=${triple}eabihf
-  # What is not fetched and cannot be is told below, by name.
-  cargo fetch --locked --quiet --target "$triple" 2>/dev/null || true
-  # Those with a path are Fathom's own.
-  cargo tree --locked --quiet -p fathom --edges normal,no-proc-macro --target "$triple" --prefix none \
-    --format '{p} {l}' | sed 's/ (\*)$//' | grep -v ' (/' | sort -u >"$work/crates"
-  while read -r name version _; do
-    place=$(compgen -G "${CARGO_HOME:-$HOME/.cargo}/registry/src/*/$name-${version#v}" | head -n 1) ||
-      die "the source of $name $version, whose licence is to be packed, is not in cargo's registry: cargo fetch"
-    while read -r text; do
-      sum=$(sha256sum <"$text")
-      whose[$sum]+="$name ${version#v}, "
-      found[$sum]=$text
-    done < <(find "$place" -maxdepth 3 -type f \( -iname 'licen[sc]e*' -o -iname 'copying*' \
-      -o -iname 'notice*' -o -iname 'copyright*' -o -iname 'unlicense*' \) | sort)
-  done <"$work/crates"
-  # What comes with zig and is linked in as well.
-  for text in "$target"/zig/lib/python3*/site-packages/ziglang/lib/libc/musl/COPYRIGHT; do
-    [ -f "$text" ] || continue
-    sum=$(sha256sum <"$text")
-    whose[$sum]="musl, " found[$sum]=$text
-  done
-  {
-    echo "Linked into fathom, with the licences that each may be had under:"
-    echo
-    cat "$work/crates"
-    echo 'the standard library of Rust: MIT OR Apache-2.0; musl: MIT'
-    for sum in "${!whose[@]}"; do echo "${whose[$sum]%, }|$sum"; done | sort |
-      while IFS='|' read -r name sum; do
-        printf '\n%s\n%s:\n\n' ------------------------------------ "$name" | fold -s -w 100
-        cat "${found[$sum]}"
-      done
-  } >"$work/licences-$1"
-}
+# triple PROCESSOR: what its program is built for.
+triple() { case $1 in armv7) echo armv7-unknown-linux-musleabihf ;; *) echo "$1-unknown-linux-musl" ;; esac; }
 
 # source_of DIRECTORY: lays the source of the kernel in DIRECTORY beside the archives, and says by
 # which name; nothing, where somebody offers it instead. Fails where it can be had in no way.
@@ -122,6 +86,7 @@ tree() {
   "$here" completions fish >"$root/share/fish/vendor_completions.d/fathom.fish"
   install -D -m 644 -t "$root/share/doc/fathom" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
   install -m 644 "$work/licences-$processor" "$root/share/doc/fathom/LICENCES-OF-OTHERS"
+  licences_of_rust "$root/share/doc/fathom/LICENCES-OF-RUST.html"
   if [ "$processor" = x86_64 ]; then
     # Those of other recipes lie beside it, and no program of this release looks for them: whichever
     # was newest was packed, and in vain.
@@ -157,7 +122,8 @@ package() {
   {
     echo 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/'
     echo 'Upstream-Name: fathom'
-    echo 'Comment: What is linked in, and under which licences, is in LICENCES-OF-OTHERS.gz.'
+    echo 'Comment: What is linked in, and under which licences, is in LICENCES-OF-OTHERS.gz and'
+    echo ' LICENCES-OF-RUST.html.gz.'
     echo
     echo 'Files: *'
     echo 'Copyright: the authors of Fathom'
@@ -179,7 +145,7 @@ package() {
     fi
   } >"$doc/copyright"
   rm "$doc/LICENSE-MIT" "$doc/LICENSE-APACHE"
-  gzip -9n "$doc/CHANGELOG.md" "$doc/LICENCES-OF-OTHERS"
+  gzip -9n "$doc/CHANGELOG.md" "$doc"/LICENCES-OF-*
   printf 'fathom (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
   mkdir -p "$root/usr/share/zsh/vendor-completions"
@@ -226,7 +192,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for processor in "$@"; do
   name=fathom-$version-$processor-linux
-  licences "$processor"
+  licences fathom "$(triple "$processor")" "$work/licences-$processor"
   tree "$processor" "$work/$name"
   tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" \
     | gzip -9n >"$dist/$name.tar.gz"
