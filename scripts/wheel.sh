@@ -24,6 +24,7 @@ for processor in "$@"; do
   esac
   std "$triple" || unavailable "rustup has no std for $triple here"
   echo "Building the wheel of mmdb for $processor …"
+  export "$(flags_of "$triple")=$(remapped)"
   CARGO_TARGET_DIR=$target/static cargo-zigbuild zigbuild --locked --release --quiet -p mmdb-c --lib \
     --target "$triple.$glibc"
   licences mmdb-c "$triple" "$work/LICENCES-OF-OTHERS"
