@@ -30,11 +30,15 @@ maintainer="${DEBFULLNAME:-Fathom} <${DEBEMAIL:-fathom@example.org}>"
 die() { echo "error: $*" >&2; exit 1; }
 . scripts/kernel.sh
 . scripts/licences.sh
+wheels=
 for processor in "$@"; do
   case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
   [ -n "${FATHOM_BUILT-}" ] || scripts/static.sh "$processor"
-  # What cannot be had here (69) is only missing from the release, which says so.
-  [ -n "${FATHOM_BUILT-}" ] || scripts/wheel.sh "$processor" || [ $? = 69 ]
+  # What cannot be had here (69) is only missing from the release, which says so: a wheel that lies
+  # there of an earlier day is not in its place.
+  made=0
+  [ -n "${FATHOM_BUILT-}" ] || scripts/wheel.sh "$processor" || made=$?
+  case $made in 0) wheels+=" $processor " ;; 69) ;; *) exit "$made" ;; esac
   [ -x "$machines/fathom-$processor" ] || die "$machines/fathom-$processor is not there: scripts/static.sh $processor"
 done
 # Completions and pages are made by the program itself; one that runs here.
@@ -199,7 +203,7 @@ for processor in "$@"; do
   package "$processor"
   # PEP 425's names.
   platform=${processor/armv7/armv7l}
-  cp "$target/release/wheels/mmdb-$version-"*"_$platform.whl" "$dist/" 2>/dev/null \
+  { [[ $wheels = *" $processor "* ]] && cp "$target/release/wheels/mmdb-$version-"*"_$platform.whl" "$dist/" 2>/dev/null; } \
     || echo "note: no wheel of mmdb for $processor: scripts/wheel.sh $processor"
 done
 (cd "$dist" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
