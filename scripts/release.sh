@@ -3,8 +3,8 @@
 # mmdb and SHA256SUMS
 #
 # One archive and one package for each processor (x86_64, aarch64, armv7): the static program, those
-# for the other processors, which `--on` pushes, completions, manual pages, licences (also of what is
-# linked in), and for x86_64 the guest kernel, which is built where there is none yet (without the
+# for the other processors, which `--on` pushes, completions, manual pages, the guide, licences (also of
+# what is linked in), and for x86_64 the guest kernel, which is built where there is none yet (without the
 # tools for that this says so), with the source that its licence asks for (scripts/kernel.sh). The
 # same programs make the same files, whoever packs them. FATHOM_SIGN='gpg --detach-sign --armor', or
 # what else is called with the name of a file and signs it, signs SHA256SUMS.
@@ -88,7 +88,11 @@ tree() {
   "$here" completions bash >"$root/share/bash-completion/completions/fathom"
   "$here" completions zsh >"$root/share/zsh/site-functions/_fathom"
   "$here" completions fish >"$root/share/fish/vendor_completions.d/fathom.fish"
-  install -D -m 644 -t "$root/share/doc/fathom" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
+  install -D -m 644 -t "$root/share/doc/fathom" README.md README.ko.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
+  # The guide, to which the README leads.
+  install -D -m 644 -t "$root/share/doc/fathom/docs" docs/*.md
+  install -D -m 644 -t "$root/share/doc/fathom/docs/ko" docs/ko/*.md
+  install -D -m 644 -t "$root/share/doc/fathom/docs/figures" docs/figures/*.svg
   install -m 644 "$work/licences-$processor" "$root/share/doc/fathom/LICENCES-OF-OTHERS"
   licences_of_rust "$root/share/doc/fathom/LICENCES-OF-RUST.html"
   if [ "$processor" = x86_64 ]; then

@@ -125,6 +125,9 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
             "share/bash-completion/completions/fathom",
             "share/fish/vendor_completions.d/fathom.fish",
             "share/doc/fathom/README.md",
+            "share/doc/fathom/docs/on-a-board.md",
+            "share/doc/fathom/docs/ko/my-app.md",
+            "share/doc/fathom/docs/figures/first-look.svg",
             others,
             completion,
         ] {
