@@ -3,8 +3,8 @@
 # mmdb and SHA256SUMS
 #
 # One archive and one package for each processor (x86_64, aarch64, armv7): the static program, those
-# for the other processors, which `--on` pushes, completions, manual pages, licences (also of what is
-# linked in), and for x86_64 the guest kernel, which is built where there is none yet (without the
+# for the other processors, which `--on` pushes, completions, manual pages, the guide, licences (also of
+# what is linked in), and for x86_64 the guest kernel, which is built where there is none yet (without the
 # tools for that this says so), with the source that its licence asks for (scripts/kernel.sh). The
 # same programs make the same files, whoever packs them. FATHOM_SIGN='gpg --detach-sign --armor', or
 # what else is called with the name of a file and signs it, signs SHA256SUMS.
@@ -29,11 +29,16 @@ maintainer="${DEBFULLNAME:-Fathom} <${DEBEMAIL:-fathom@example.org}>"
 
 die() { echo "error: $*" >&2; exit 1; }
 . scripts/kernel.sh
+. scripts/licences.sh
+wheels=
 for processor in "$@"; do
   case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
   [ -n "${FATHOM_BUILT-}" ] || scripts/static.sh "$processor"
-  # What cannot be had here (69) is only missing from the release, which says so.
-  [ -n "${FATHOM_BUILT-}" ] || scripts/wheel.sh "$processor" || [ $? = 69 ]
+  # What cannot be had here (69) is only missing from the release, which says so: a wheel that lies
+  # there of an earlier day is not in its place.
+  made=0
+  [ -n "${FATHOM_BUILT-}" ] || scripts/wheel.sh "$processor" || made=$?
+  case $made in 0) wheels+=" $processor " ;; 69) ;; *) exit "$made" ;; esac
   [ -x "$machines/fathom-$processor" ] || die "$machines/fathom-$processor is not there: scripts/static.sh $processor"
 done
 # Completions and pages are made by the program itself; one that runs here.
@@ -54,45 +59,8 @@ fi
 
 debian() { case $1 in x86_64) echo amd64 ;; aarch64) echo arm64 ;; armv7) echo armhf ;; esac; }
 
-# licences PROCESSOR: a file of what the crates that are linked in are to be passed on with: who they
-# are, and each text once, behind the names of those that have it.
-licences() {
-  local triple=$1-unknown-linux-musl name version place text sum
-  local -A whose=() found=()
-  [ "$1" != armv7 ] || triple=${triple}eabihf
-  # What is not fetched and cannot be is told below, by name.
-  cargo fetch --locked --quiet --target "$triple" 2>/dev/null || true
-  # Those with a path are Fathom's own.
-  cargo tree --locked --quiet -p fathom --edges normal,no-proc-macro --target "$triple" --prefix none \
-    --format '{p} {l}' | sed 's/ (\*)$//' | grep -v ' (/' | sort -u >"$work/crates"
-  while read -r name version _; do
-    place=$(compgen -G "${CARGO_HOME:-$HOME/.cargo}/registry/src/*/$name-${version#v}" | head -n 1) ||
-      die "the source of $name $version, whose licence is to be packed, is not in cargo's registry: cargo fetch"
-    while read -r text; do
-      sum=$(sha256sum <"$text")
-      whose[$sum]+="$name ${version#v}, "
-      found[$sum]=$text
-    done < <(find "$place" -maxdepth 3 -type f \( -iname 'licen[sc]e*' -o -iname 'copying*' \
-      -o -iname 'notice*' -o -iname 'copyright*' -o -iname 'unlicense*' \) | sort)
-  done <"$work/crates"
-  # What comes with zig and is linked in as well.
-  for text in "$target"/zig/lib/python3*/site-packages/ziglang/lib/libc/musl/COPYRIGHT; do
-    [ -f "$text" ] || continue
-    sum=$(sha256sum <"$text")
-    whose[$sum]="musl, " found[$sum]=$text
-  done
-  {
-    echo "Linked into fathom, with the licences that each may be had under:"
-    echo
-    cat "$work/crates"
-    echo 'the standard library of Rust: MIT OR Apache-2.0; musl: MIT'
-    for sum in "${!whose[@]}"; do echo "${whose[$sum]%, }|$sum"; done | sort |
-      while IFS='|' read -r name sum; do
-        printf '\n%s\n%s:\n\n' ------------------------------------ "$name" | fold -s -w 100
-        cat "${found[$sum]}"
-      done
-  } >"$work/licences-$1"
-}
+# triple PROCESSOR: what its program is built for.
+triple() { case $1 in armv7) echo armv7-unknown-linux-musleabihf ;; *) echo "$1-unknown-linux-musl" ;; esac; }
 
 # source_of DIRECTORY: lays the source of the kernel in DIRECTORY beside the archives, and says by
 # which name; nothing, where somebody offers it instead. Fails where it can be had in no way.
@@ -120,8 +88,13 @@ tree() {
   "$here" completions bash >"$root/share/bash-completion/completions/fathom"
   "$here" completions zsh >"$root/share/zsh/site-functions/_fathom"
   "$here" completions fish >"$root/share/fish/vendor_completions.d/fathom.fish"
-  install -D -m 644 -t "$root/share/doc/fathom" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
+  install -D -m 644 -t "$root/share/doc/fathom" README.md README.ko.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
+  # The guide, to which the README leads.
+  install -D -m 644 -t "$root/share/doc/fathom/docs" docs/*.md
+  install -D -m 644 -t "$root/share/doc/fathom/docs/ko" docs/ko/*.md
+  install -D -m 644 -t "$root/share/doc/fathom/docs/figures" docs/figures/*.svg
   install -m 644 "$work/licences-$processor" "$root/share/doc/fathom/LICENCES-OF-OTHERS"
+  licences_of_rust "$root/share/doc/fathom/LICENCES-OF-RUST.html"
   if [ "$processor" = x86_64 ]; then
     # Those of other recipes lie beside it, and no program of this release looks for them: whichever
     # was newest was packed, and in vain.
@@ -157,7 +130,8 @@ package() {
   {
     echo 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/'
     echo 'Upstream-Name: fathom'
-    echo 'Comment: What is linked in, and under which licences, is in LICENCES-OF-OTHERS.gz.'
+    echo 'Comment: What is linked in, and under which licences, is in LICENCES-OF-OTHERS.gz and'
+    echo ' LICENCES-OF-RUST.html.gz.'
     echo
     echo 'Files: *'
     echo 'Copyright: the authors of Fathom'
@@ -179,7 +153,7 @@ package() {
     fi
   } >"$doc/copyright"
   rm "$doc/LICENSE-MIT" "$doc/LICENSE-APACHE"
-  gzip -9n "$doc/CHANGELOG.md" "$doc/LICENCES-OF-OTHERS"
+  gzip -9n "$doc/CHANGELOG.md" "$doc"/LICENCES-OF-*
   printf 'fathom (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
   mkdir -p "$root/usr/share/zsh/vendor-completions"
@@ -226,14 +200,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for processor in "$@"; do
   name=fathom-$version-$processor-linux
-  licences "$processor"
+  licences fathom "$(triple "$processor")" "$work/licences-$processor"
   tree "$processor" "$work/$name"
   tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" \
     | gzip -9n >"$dist/$name.tar.gz"
   package "$processor"
   # PEP 425's names.
   platform=${processor/armv7/armv7l}
-  cp "$target/release/wheels/mmdb-$version-"*"_$platform.whl" "$dist/" 2>/dev/null \
+  { [[ $wheels = *" $processor "* ]] && cp "$target/release/wheels/mmdb-$version-"*"_$platform.whl" "$dist/" 2>/dev/null; } \
     || echo "note: no wheel of mmdb for $processor: scripts/wheel.sh $processor"
 done
 (cd "$dist" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)

@@ -10,7 +10,10 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 out=$target/release/wheels
 glibc=2.28
 . scripts/zig.sh
+. scripts/licences.sh
 
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 [ $# -gt 0 ] || set -- x86_64 aarch64 armv7
 for processor in "$@"; do
@@ -21,8 +24,11 @@ for processor in "$@"; do
   esac
   std "$triple" || unavailable "rustup has no std for $triple here"
   echo "Building the wheel of mmdb for $processor …"
+  export "$(flags_of "$triple")=$(remapped)"
   CARGO_TARGET_DIR=$target/static cargo-zigbuild zigbuild --locked --release --quiet -p mmdb-c --lib \
     --target "$triple.$glibc"
+  licences mmdb-c "$triple" "$work/LICENCES-OF-OTHERS"
+  licences_of_rust "$work/LICENCES-OF-RUST.html"
   python3 crates/mmdb-c/python/build_wheel.py "$target/static/$triple/release/libmmdb_c.so" "$out" \
-    "manylinux_${glibc/./_}_$platform" "$version"
+    "manylinux_${glibc/./_}_$platform" "$version" "$work"/LICENCES-OF-*
 done

@@ -63,11 +63,14 @@ remapped() {
   done
 }
 
+# flags_of TRIPLE: the name of the variable from which cargo takes rustc's flags for it.
+flags_of() { echo "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$1")_RUSTFLAGS"; }
+
 # library TRIPLE: has what is built from here on for it find a standard library: rustup's, or one that
 # is compiled.
 library() {
   local triple=$1 flags
-  flags=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$triple")_RUSTFLAGS
+  flags=$(flags_of "$triple")
   export "$flags=$(remapped)"
   std "$triple" && return
   rustup component add rust-src >/dev/null 2>&1 || unavailable "rustup has neither std for $triple here nor its source"

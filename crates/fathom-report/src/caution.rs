@@ -50,9 +50,14 @@ pub fn cautions(
         let weight = if is_doubted { Weight::Answer } else { caution.weight };
         all.push(Caution::new(weight, "", &caution.text));
     }
-    // What the stack said of itself, unless the worker's warnings said it already.
+    // What the stack said of itself, unless the worker's warnings said it already: there it may
+    // stand among others with other numbers.
     let made = distinct(results.runs.iter().flat_map(|run| run.stack.warnings.iter().cloned()));
-    for warning in made.iter().filter(|warning| !said.iter().any(|said| said.text.contains(*warning))) {
+    let is_said = |warning: &str| {
+        said.iter().any(|said| said.text.contains(warning))
+            || results.warnings.iter().any(|said| said.text == warning)
+    };
+    for warning in made.iter().filter(|warning| !is_said(warning)) {
         all.push(Caution::new(Weight::Note, "", warning));
     }
     for run in results.failed_runs() {

@@ -175,6 +175,9 @@ fn shells_and_man_know_every_command() {
     }
     let page = String::from_utf8(place.read("pages/fathom-stack-up.1")).unwrap();
     assert!(page.contains(".TH fathom-stack-up") && page.contains("\\-\\-device"), "{page}");
+    // The pages of subcommands had their name in the place of the date, and no release.
+    let title = format!(".TH fathom-stack-up 1 \" \" \"fathom {}\" Fathom", env!("CARGO_PKG_VERSION"));
+    assert!(page.contains(&title), "{page}");
     let hidden = place.path("pages/fathom-worker.1");
     assert!(!hidden.exists() && place.path("pages/fathom-trace-capture.1").exists());
 }

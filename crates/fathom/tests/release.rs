@@ -125,6 +125,9 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
             "share/bash-completion/completions/fathom",
             "share/fish/vendor_completions.d/fathom.fish",
             "share/doc/fathom/README.md",
+            "share/doc/fathom/docs/on-a-board.md",
+            "share/doc/fathom/docs/ko/my-app.md",
+            "share/doc/fathom/docs/figures/first-look.svg",
             others,
             completion,
         ] {
@@ -138,6 +141,18 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
         unpacked.join("share/doc/fathom/LICENSE-MIT").exists()
             && installed.join("share/doc/fathom/copyright").exists()
     );
+    // What happened: texts that lie deep in a crate were left out, that of mimalloc's authors among
+    // them, and nobody was told of crates that have none.
+    let others = std::fs::read_to_string(unpacked.join("share/doc/fathom/LICENCES-OF-OTHERS")).unwrap();
+    assert!(others.contains("Daan Leijen"), "mimalloc's");
+    assert!(others.contains("These bring no text of their own") && others.contains("maud "));
+    // Of a compiler that rustup has brought.
+    let sysroot = text(&ran(Command::new("rustc").args(["--print", "sysroot"])));
+    let is_brought = Path::new(sysroot.trim()).join("share/doc/rust/COPYRIGHT-library.html").exists();
+    for (tree, end) in [(&unpacked, ""), (&installed, ".gz")] {
+        let packed = tree.join(format!("share/doc/fathom/LICENCES-OF-RUST.html{end}"));
+        assert_eq!(packed.exists(), is_brought, "{}", packed.display());
+    }
     ran(&mut dpkg(&["--verify", "fathom"]));
     ran(&mut dpkg(&["--remove", "fathom"]));
     let left = ran(Command::new("find").arg(&root).args(["-name", "*fathom*"]));

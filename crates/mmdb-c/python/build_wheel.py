@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Builds the wheel of mmdb from the library: build_wheel.py libmmdb_c.so DIRECTORY [PLATFORM VERSION]
+"""Builds the wheel of mmdb: build_wheel.py libmmdb_c.so DIRECTORY [PLATFORM VERSION [LICENCES…]]
 
 A library for another processor cannot be asked for its version, so that is given with the platform,
-such as manylinux_2_28_aarch64.
+such as manylinux_2_28_aarch64. A wheel that is passed on holds the licences of what others wrote
+and is linked into the library: files, which keep their names.
 
 Nothing is downloaded, and nothing but Python is needed. The same input gives the same file.
 """
@@ -24,7 +25,7 @@ def version_of(library: str) -> str:
     return lib.mmdb_version().decode()
 
 
-def build(library: str, to: str, made_for: str, version: str) -> str:
+def build(library: str, to: str, made_for: str, version: str, *licences: str) -> str:
     """Writes the wheel and returns its path."""
     tag = f"py3-none-{made_for}"
     info = f"mmdb-{version}.dist-info"
@@ -49,6 +50,8 @@ def build(library: str, to: str, made_for: str, version: str) -> str:
     files.append((f"{info}/WHEEL", wheel.encode()))
     for name in ("LICENSE-MIT", "LICENSE-APACHE"):
         files.append((f"{info}/{name}", read(HERE, "..", "..", "..", name)))
+    for path in licences:
+        files.append((f"{info}/{os.path.basename(path)}", read(path)))
 
     lines = []
     for name, content in files:
@@ -72,6 +75,6 @@ def build(library: str, to: str, made_for: str, version: str) -> str:
 if __name__ == "__main__":
     if len(sys.argv) == 3:
         sys.argv += [f"linux_{platform.machine()}", version_of(sys.argv[1])]
-    if len(sys.argv) != 5:
-        sys.exit("usage: build_wheel.py libmmdb_c.so DIRECTORY [PLATFORM VERSION]")
+    if len(sys.argv) < 5:
+        sys.exit("usage: build_wheel.py libmmdb_c.so DIRECTORY [PLATFORM VERSION [LICENCES...]]")
     print(build(*sys.argv[1:]))

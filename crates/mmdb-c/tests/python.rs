@@ -53,6 +53,27 @@ fn installed(dir: &Path) -> Option<PathBuf> {
     Some(python)
 }
 
+/// What happened: a wheel was passed on with the licences of mmdb, and of none of the crates that
+/// are linked into its library, whose licences ask for that.
+#[test]
+fn a_wheel_that_is_passed_on_has_the_licences_of_what_is_linked_in() {
+    if !Command::new("python3").arg("--version").output().is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIP: no python3 (apt-get install python3)");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (library, others) = (dir.path().join("libmmdb_c.so"), dir.path().join("LICENCES-OF-OTHERS"));
+    std::fs::write(&library, "a library").unwrap();
+    std::fs::write(&others, "parking_lot").unwrap();
+    let script = here().join("python/build_wheel.py");
+    let mut build = Command::new("python3");
+    build.arg(script).arg(library).arg(dir.path().join("dist")).args(["linux_armv7l", "1.2.3"]).arg(others);
+    let wheel = run(&mut build);
+    let listed = run(Command::new("python3").args(["-m", "zipfile", "-l", wheel.trim()]));
+    assert!(listed.contains("mmdb-1.2.3.dist-info/LICENCES-OF-OTHERS"), "{listed}");
+    assert!(listed.contains("mmdb-1.2.3.dist-info/LICENSE-MIT"), "{listed}");
+}
+
 #[test]
 fn the_wheel_is_installed_and_used() {
     let dir = tempfile::tempdir().unwrap();

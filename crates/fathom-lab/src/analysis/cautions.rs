@@ -8,6 +8,7 @@ use fathom_workload::trace::MADE_UP;
 use fathom_workload::workload::CONTENT;
 use serde::Serialize;
 
+use super::alike::alike;
 use super::conditions::differences;
 use super::devices::{DeviceRun, device_studies};
 use super::{Analysis, Clock, Measure};
@@ -110,28 +111,42 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
     others_on_the_device(results, &mut found);
     faults(results, &mut found);
     durability(results, &mut found);
-    let mut recorded: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
-    let mut order = Vec::new();
+    recorded(results, &mut found);
+    let mut all = found.0;
+    all.sort_by_key(|caution| caution.weight);
+    all
+}
+
+/// What was said while it was measured: each thing once, also where its numbers differ from run to
+/// run.
+fn recorded(results: &Results, found: &mut Found) {
+    let mut told: BTreeMap<&str, (WarningKind, BTreeSet<i64>)> = BTreeMap::new();
+    let mut order: Vec<&str> = Vec::new();
     for warning in results.warnings.iter().filter(|warning| warning.kind != WarningKind::MadeUp) {
-        if !recorded.contains_key(warning.text.as_str()) {
-            order.push((warning.text.as_str(), warning.kind));
+        let text = warning.text.as_str();
+        if !told.contains_key(text) {
+            order.push(text);
         }
-        recorded.entry(&warning.text).or_default().extend(warning.run);
+        told.entry(text).or_insert_with(|| (warning.kind, BTreeSet::new())).1.extend(warning.run);
     }
-    for (text, kind) in order {
-        let runs = recorded.get(text).map_or(0, BTreeSet::len);
+    for said in alike(order) {
+        let all: Vec<&(WarningKind, BTreeSet<i64>)> =
+            said.texts.iter().filter_map(|text| told.get(text)).collect();
+        let kind = all.first().map_or(WarningKind::Other, |first| first.0);
+        let runs: BTreeSet<i64> = all.iter().flat_map(|of_text| &of_text.1).copied().collect();
         let weight = match kind {
             WarningKind::NoDevice | WarningKind::WarmCaches => Weight::Answer,
             WarningKind::Noise => Weight::Noise,
             WarningKind::MadeUp | WarningKind::Other => Weight::Note,
         };
-        let text = if runs == 0 || runs == results.runs.len() {
-            text.to_owned()
+        let text = said.text();
+        let text = if runs.is_empty() || runs.len() == results.runs.len() {
+            text
         } else {
             let cells: BTreeSet<&str> = results
                 .runs
                 .iter()
-                .filter(|run| recorded.get(text).is_some_and(|text| text.contains(&run.id)))
+                .filter(|run| runs.contains(&run.id))
                 .filter_map(|run| results.cell(run.cell))
                 .map(|cell| cell.label.as_str())
                 .collect();
@@ -145,9 +160,6 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
         };
         found.push(weight, CautionKind::Warning(kind), text);
     }
-    let mut all = found.0;
-    all.sort_by_key(|caution| caution.weight);
-    all
 }
 
 fn failures(results: &Results, found: &mut Found) {

@@ -5,6 +5,7 @@
 //! experiment's comparisons into words; [`changes`] compares two results files; [`cautions`] says
 //! what a reader must be careful about.
 
+mod alike;
 mod baseline;
 mod blocks;
 mod cautions;

@@ -698,6 +698,28 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     assert!(matches!(error, StoreError::Older { .. }), "{error}");
 }
 
+/// What happened: a phone that ran from its battery had a caution for each run, with another charge
+/// in each.
+#[test]
+fn remarks_that_differ_in_their_numbers_only_are_one_caution() {
+    use crate::analysis::{Analysis, CautionKind, cautions};
+    let place = place();
+    let cells = [cell(1, "wal")];
+    let mut writer = Writer::create(&place.file, &experiment(), &BTreeMap::new(), &cells).unwrap();
+    for (block, percent) in [(0, 17), (1, 16)] {
+        let mut run = record(1, block, RunStatus::Done);
+        let text = format!("the battery is at {percent} % and discharging");
+        run.warnings = vec![Warning { kind: WarningKind::Noise, text }];
+        writer.record(&run).unwrap();
+    }
+    writer.close(Some(77)).unwrap();
+    let results = Results::load(&place.file).unwrap();
+    let found = cautions(&results, &Analysis::of(&results).unwrap());
+    let of_noise = found.iter().filter(|caution| caution.kind == CautionKind::Warning(WarningKind::Noise));
+    let said: Vec<&str> = of_noise.map(|caution| caution.text.as_str()).collect();
+    assert_eq!(said, ["the battery is at 16–17 % and discharging"]);
+}
+
 /// What happened: an experiment was gone on with after its engine's library or its trace had been
 /// replaced by another of the same path, and the runs of both went into one mean without a word.
 #[test]

@@ -70,10 +70,16 @@ fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result
     Ok(())
 }
 
-/// The page of one command.
+/// The page of one command. It ends with the release, in the place of which a subcommand has its
+/// own name otherwise.
 fn page(command: &clap::Command) -> Result<Vec<u8>, Error> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut text).map_err(Error::failed)?;
+    let page = clap_mangen::Man::new(command.clone())
+        // An empty one is not quoted, and the release would stand in its place.
+        .date(" ")
+        .source(concat!("fathom ", env!("CARGO_PKG_VERSION")))
+        .manual("Fathom");
+    page.render(&mut text).map_err(Error::failed)?;
     Ok(text)
 }
 
