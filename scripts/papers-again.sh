@@ -113,14 +113,17 @@ library() {
   mv "$work/$name.part" "$work/$name"
 }
 
-# calls APPLICATION: imports ./mobibench-APPLICATION.calls, what a phone asked of its files.
+# calls APPLICATION: imports ./mobibench-APPLICATION.calls, what a phone asked of its files; of
+# APPLICATION-fdatasync with other syncs.
 calls() {
-  local from=${MOBIBENCH:-$work/mobibench}
+  local from=${MOBIBENCH:-$work/mobibench} changed=$work/mobigen-$1 change=
+  case $1 in *-fdatasync) change='s/ fsync / fdatasync /' ;; esac
   [ -e "$from" ] || git clone --quiet --depth 1 https://github.com/ESOS-Lab/Mobibench "$from" || {
     echo "no Mobibench: put a copy of its repository somewhere and name it: MOBIBENCH=…" >&2
     return 1
   }
-  "$fathom" trace import "$from/shell/mobigen.out.$1" --out "$work/mobibench-$1.part" >/dev/null
+  sed "$change" "$from/shell/mobigen.out.${1%-fdatasync}" >"$changed"
+  "$fathom" trace import "$changed" --out "$work/mobibench-$1.part" >/dev/null
   mv "$work/mobibench-$1.part" "$work/mobibench-$1.calls"
 }
 
@@ -171,7 +174,7 @@ for name in "${names[@]}"; do
     for needed in $(grep -o '\./sqlite[^"]*\.so' "$work/$experiment" | sort -u); do
       [ -e "$work/$needed" ] || library "$needed"
     done
-    for needed in $(grep -o '\./mobibench-[a-z]*\.calls' "$work/$experiment" | sort -u); do
+    for needed in $(grep -o '\./mobibench-[a-z-]*\.calls' "$work/$experiment" | sort -u); do
       needed=${needed#./mobibench-}
       [ -e "$work/mobibench-$needed" ] || calls "${needed%.calls}"
     done
