@@ -12,6 +12,7 @@ const PROGRAM: &str = r#"#!/usr/bin/env bash
 echo "$*" >>"$(dirname "$0")/asked"
 case "$1 $2" in
   "papers --list") printf 'p1-card\n  ../results/p1-card.db.zst\nlifetime\n  ../results/lifetime.db.zst\n' ;;
+  "trace import") cp "$3" "$5" ;;
   run\ *)
     while [ "$1" != --out ]; do shift; done
     : >"$2"
@@ -46,6 +47,7 @@ impl Place {
             .args(names)
             .env("FATHOM", self.path("fathom"))
             .env("OUT", self.path("out"))
+            .env("MOBIBENCH", self.path("mobibench"))
             .env_remove("SEED")
             .output()
             .unwrap()
@@ -107,4 +109,20 @@ fn what_failed_is_told_and_the_others_are_measured() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("not measured whole: p4-flush"), "{output:?}");
     assert!(place.asked().contains("papers --with p1-card="));
+}
+
+/// Recorded calls are imported as they are, and for another experiment with other syncs.
+#[test]
+fn recorded_calls_are_imported_with_the_syncs_that_are_asked_for() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("mobibench/shell")).unwrap();
+    for application in ["facebook", "twitter"] {
+        let calls = place.path(&format!("mobibench/shell/mobigen.out.{application}"));
+        std::fs::write(calls, "7 82472 fsync 89 0\n").unwrap();
+    }
+    let output = place.again(&["p3-recorded", "p3-recorded-fdatasync"]);
+    assert!(output.status.success(), "{output:?}");
+    let imported = |name: &str| std::fs::read_to_string(place.path(&format!("out/mobibench-{name}.calls")));
+    assert_eq!(imported("facebook").unwrap(), "7 82472 fsync 89 0\n");
+    assert_eq!(imported("twitter-fdatasync").unwrap(), "7 82472 fdatasync 89 0\n");
 }
