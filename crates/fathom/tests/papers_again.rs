@@ -1,5 +1,5 @@
-//! `scripts/papers-again.sh`, with a program that only notes what it is asked in the place of Fathom:
-//! nothing is measured, and nothing mounted.
+//! `scripts/papers-again.sh`, with a program in the place of Fathom that only notes what it is
+//! asked: nothing is measured, and nothing mounted.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

@@ -18,8 +18,8 @@ import tempfile
 STATEMENTS = 1000
 ROWS = 20_000
 LIMITS = {"sqlite": (1000, -1), "library": (1000, 1_048_576), "framework": (100, 524_288)}
-COLUMNS = """_id INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER, type INTEGER, chat_id INTEGER, user_id INTEGER,
-  message TEXT, attachment TEXT, created_at INTEGER, is_temp INTEGER, v TEXT,
+COLUMNS = """_id INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER, type INTEGER, chat_id INTEGER,
+  user_id INTEGER, message TEXT, attachment TEXT, created_at INTEGER, is_temp INTEGER, v TEXT,
   deleted_at INTEGER NOT NULL DEFAULT 0, client_message_id INTEGER"""
 INDEXES = ["chat_id, id", "chat_id", "created_at", "chat_id, type", "chat_id, deleted_at"]
 INSERT = "INSERT INTO chat_logs VALUES (NULL, ?, ?, ?, ?, ?, NULL, ?, 0, '{}', 0, ?)"
