@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # scripts/papers-again.sh NAME…  measures published data sets of docs/papers.md again and says which
 # verdicts come out otherwise (exit code 1). NAME is one of `fathom papers --list`, whose experiment
-# lies in docs/papers/experiments or is built in. It mounts, and needs root.
+# lies in docs/papers/experiments or is built in; `all` is every one of them, ten hours and more. A
+# NAME of that folder that is not on the page yet is measured, its excerpt written, and not judged. It
+# mounts, and needs root. Stopped, the same command goes on where it was.
 #
 #   SEED=2            another seed than the published runs'
+#   OUT=FOLDER        what is made and measured, and kept [fathom-out/papers-again-SEED]; whoever
+#                     wants to begin anew removes it
 #   DIR=/dev/shm      where images are put: memory, so that the modelled device alone decides
 #   FATHOM=PROGRAM    instead of target/release/fathom; built with FATHOM_COMMIT=… its results name
 #                     that commit
@@ -16,13 +20,27 @@
 # are imported from Mobibench's repository, ./…-app.trace made up by several-app.py. ./aged….img are
 # aged as docs/aged-file-systems.md says. aged-hour's print is shown where it is not the page's.
 set -euo pipefail
-[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 2; }
 cd "$(dirname "$0")/.."
 root=$PWD
 fathom=$(realpath "${FATHOM:-target/release/fathom}")
 [ -x "$fathom" ] || { echo "no $fathom: FATHOM_COMMIT=\$(git describe --always --dirty --exclude '*') cargo build --release -p fathom" >&2; exit 1; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+seed=${SEED:-2}
+published=$("$fathom" papers --list | grep -v '^ ')
+names=("$@")
+[ "$*" != all ] || mapfile -t names <<<"$published"
+is_published() { grep -qxF -- "$1" <<<"$published"; }
+# Before hours of others are measured.
+for name in "${names[@]}"; do
+  is_published "$name" || [ -e "docs/papers/experiments/$name.toml" ] || {
+    echo "$name: no such data set; there are: all" $published >&2
+    exit 2
+  }
+done
+work=$(realpath -m "${OUT:-fathom-out/papers-again-$seed}")
+mkdir -p "$work"
+# Who stops it stops all of it, and not the data set that is under way.
+trap 'exit 130' INT TERM
 cp docs/papers/experiments/* "$work"
 
 # The package of npm that carries a release of SQLite; `of_release` looks whether it does.
@@ -60,6 +78,7 @@ amalgamation() {
     of_release "$version" "$SQLITE/$version/sqlite3.c" "SQLITE=$SQLITE"
     return
   fi
+  rm -rf "$place"
   mkdir -p "$place"
   if ! package "$version" >/dev/null; then
     { git clone --quiet --depth 1 --branch "version-$version" https://github.com/sqlite/sqlite "$place/own" &&
@@ -89,38 +108,48 @@ library() {
   esac
   source=$(amalgamation "$version")
   [ -n "$source" ] || { echo "$name: no amalgamation of SQLite $version was found" >&2; exit 1; }
-  gcc -O2 -fPIC -shared -w -DSQLITE_THREADSAFE=1 "${words[@]}" "$source" -o "$work/$name" -lpthread -ldl
+  gcc -O2 -fPIC -shared -w -DSQLITE_THREADSAFE=1 "${words[@]}" "$source" -o "$work/$name.part" \
+    -lpthread -ldl
+  mv "$work/$name.part" "$work/$name"
 }
 
-# calls APPLICATION: imports ./mobibench-APPLICATION.calls, what a phone asked of its files.
+# calls APPLICATION: imports ./mobibench-APPLICATION.calls, what a phone asked of its files; of
+# APPLICATION-fdatasync with other syncs.
 calls() {
-  local from=${MOBIBENCH:-$work/mobibench}
+  local from=${MOBIBENCH:-$work/mobibench} changed=$work/mobigen-$1 change=
+  case $1 in *-fdatasync) change='s/ fsync / fdatasync /' ;; esac
   [ -e "$from" ] || git clone --quiet --depth 1 https://github.com/ESOS-Lab/Mobibench "$from" || {
     echo "no Mobibench: put a copy of its repository somewhere and name it: MOBIBENCH=…" >&2
     return 1
   }
-  "$fathom" trace import "$from/shell/mobigen.out.$1" --out "$work/mobibench-$1.calls" >/dev/null
+  sed "$change" "$from/shell/mobigen.out.${1%-fdatasync}" >"$changed"
+  "$fathom" trace import "$changed" --out "$work/mobibench-$1.part" >/dev/null
+  mv "$work/mobibench-$1.part" "$work/mobibench-$1.calls"
 }
 
 # traces: makes up ./several-app.trace and ./one-app.trace.
 traces() {
   "$work/several-app.py" "$work/app"
   for made in several one; do
-    "$fathom" trace import "$work/app/$made.sql" --out "$work/$made-app.trace" >/dev/null 2>&1
+    "$fathom" trace import "$work/app/$made.sql" --out "$work/$made-app.part" >/dev/null 2>&1
+    mv "$work/$made-app.part" "$work/$made-app.trace"
   done
 }
 
 # aged NAME FILESYSTEM: ages ./NAME, 512 MiB of a file system.
 aged() {
   local stack=papers-again-$$
-  "$fathom" stack up --fs "$2" --size 512 --keep "$work/$1" --name "$stack" >/dev/null
+  rm -f "$work/$1.part"
+  "$fathom" stack up --fs "$2" --size 512 --keep "$work/$1.part" --name "$stack" >/dev/null
   "$fathom" stack age "$stack" --used 90 --rounds 3 || { "$fathom" stack down "$stack"; return 1; }
   "$fathom" stack down "$stack" >/dev/null
+  mv "$work/$1.part" "$work/$1"
 }
 
 # hour: prints the page with new recordings of an hour of commits, and shows where it is another one.
 hour() {
   "$fathom" simulate "$work/aged-hour.db" --device-alone --device sd-sandisk-8,emmc-51 --json >"$work/aged-hour.json"
+  rm -rf "$work/pages"
   mkdir "$work/pages"
   cp -r docs "$work/pages"
   ln -s "$root/crates" "$work/pages/crates"
@@ -130,15 +159,22 @@ hour() {
   diff docs/papers.md "$work/page.md" || true
 }
 
-with=()
-for name in "$@"; do
+# places: which blocks were written, of every request of p3-places.
+places() {
+  "$fathom" report "$work/p3-places.db" --requests >"$work/p3-places-requests.csv"
+  "$work/p3-places.py" "$work/p3-places-requests.csv" >"$work/p3-places.csv"
+  echo "p3-places: $work/p3-places.csv"
+}
+
+with=() failed=()
+for name in "${names[@]}"; do
   experiment=$name.toml
   chosen=()
   if [ -e "$work/$experiment" ]; then
     for needed in $(grep -o '\./sqlite[^"]*\.so' "$work/$experiment" | sort -u); do
       [ -e "$work/$needed" ] || library "$needed"
     done
-    for needed in $(grep -o '\./mobibench-[a-z]*\.calls' "$work/$experiment" | sort -u); do
+    for needed in $(grep -o '\./mobibench-[a-z-]*\.calls' "$work/$experiment" | sort -u); do
       needed=${needed#./mobibench-}
       [ -e "$work/mobibench-$needed" ] || calls "${needed%.calls}"
     done
@@ -154,12 +190,24 @@ for name in "$@"; do
     [ -e "$work/aged.img" ] || aged aged.img ext4
     chosen=(--set variants=fresh,aged)
   fi
+  [ ! -e "$work/$name.db" ] || chosen+=(--resume)
   (cd "$work" &&
-    "$fathom" run "$experiment" "${chosen[@]}" --seed "${SEED:-2}" --dir "${DIR:-/dev/shm}" --out "$name.db" --quiet)
+    "$fathom" run "$experiment" "${chosen[@]}" --seed "$seed" --dir "${DIR:-/dev/shm}" --out "$name.db" --quiet) ||
+    failed+=("$name")
+  # The others are measured all the same, and what there is of this one is judged.
+  [ -e "$work/$name.db" ] || continue
   if [ "$name" = aged-hour ]; then
     hour
-  else
+  elif is_published "$name"; then
     with+=(--with "$name=$work/$name.db")
+  else
+    rm -f "$work/$name.db.zst"
+    "$fathom" report "$work/$name.db" --excerpt "$work/$name.db.zst" >/dev/null
+    echo "$name is not on the page yet: $work/$name.db.zst"
+    [ "$name" != p3-places ] || places
   fi
 done
-[ ${#with[@]} -eq 0 ] || "$fathom" papers "${with[@]}"
+status=0
+[ ${#with[@]} -eq 0 ] || "$fathom" papers "${with[@]}" || status=1
+[ ${#failed[@]} -eq 0 ] || { echo "not measured whole: ${failed[*]}; the same command goes on" >&2; status=1; }
+exit $status

@@ -40,6 +40,30 @@ fn every_data_set_names_a_commit() {
     }
 }
 
+/// What is prepared and not measured yet has an experiment, and a table that will show it. Those of
+/// p5-reasons had none: the page would have been refused after hours of measuring.
+#[test]
+fn what_is_prepared_has_an_experiment_and_a_table() {
+    let papers = root().join("docs/papers");
+    let Ok(entries) = std::fs::read_dir(papers.join("planned")) else { return };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
+        let blocks = std::fs::read_to_string(papers.join("planned/page.md")).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let of = |key: &'static str| {
+            text.lines().filter_map(move |line| line.strip_prefix(key)?.strip_suffix('"'))
+        };
+        for table in of("table = \"") {
+            let shown = format!("{{{{findings {table}}}}}");
+            assert!(blocks.contains(&shown), "{}: planned/page.md has no {shown}", path.display());
+        }
+        for data in of("data = \"") {
+            assert!(text.contains(&format!("[data.{data}]")), "{}: no data {data}", path.display());
+            assert!(papers.join(format!("experiments/{data}.toml")).exists(), "no experiment {data}");
+        }
+    }
+}
+
 /// A number that was changed by hand is found, with its line.
 #[test]
 fn a_page_that_says_another_number_is_told() {

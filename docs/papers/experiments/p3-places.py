@@ -10,7 +10,9 @@ and run, of the writes within the phases:
                   preparation included: a line that stays where it is
   rising          part of the bytes of writes that begin at or behind the end of all that was written
                   before for the same cause within the phases: a line that rises
-  all             1, for a quotient of the two columns before it
+  partial         part of the writes that are not of whole blocks of 4 KiB: a drive that keeps such
+                  blocks has to read them first
+  all             1, for a quotient of the columns before it
 
 What is written in place is written again and again (again near 1); what is written to new space
 rises and comes to no block twice; a log in a circle does both.
@@ -41,22 +43,24 @@ def main() -> None:
             continue
         key = (row["label"], row["cause"], row["run"])
         sums = found.setdefault(
-            key, {"writes": 0, "bytes": 0, "places": set(), "again": 0, "rising": 0, "end": {}}
+            key, {"writes": 0, "bytes": 0, "places": set(), "again": 0, "rising": 0, "partial": 0, "end": {}}
         )
         sums["writes"] += 1
         sums["bytes"] += size
         sums["places"].update((row["device"], block) for block in blocks)
         sums["again"] += size * again / max(len(blocks), 1)
+        sums["partial"] += begin % BLOCK != 0 or size % BLOCK != 0
         end = sums["end"].get(row["device"], 0)
         if begin >= end:
             sums["rising"] += size
         sums["end"][row["device"]] = max(end, begin + size)
-    print("label,cause,run,writes,kib,places_kib,again,rising,all")
+    print("label,cause,run,writes,kib,places_kib,again,rising,partial,all")
     for (label, cause, run), sums in sorted(found.items()):
         whole = max(sums["bytes"], 1)
         print(
             f"{label},{cause},{run},{sums['writes']},{sums['bytes'] / 1024:.0f},"
-            f"{len(sums['places']) * BLOCK / 1024:.0f},{sums['again'] / whole:.4f},{sums['rising'] / whole:.4f},1"
+            f"{len(sums['places']) * BLOCK / 1024:.0f},{sums['again'] / whole:.4f},{sums['rising'] / whole:.4f},"
+            f"{sums['partial'] / sums['writes']:.4f},1"
         )
 
 

@@ -23,7 +23,7 @@ declare -A places devices
 for disk in data 1 2 3 4; do
   mkdir "$work/$disk"
   places[$disk]=$("$fathom" stack up --fs ext4 --size 512 --name "p5-disks-$disk" \
-    --dir "$work/$disk" --device "$here/log-disk-p5.toml" 2>/dev/null | head -n 1)
+    --dir "$work/$disk" --device "$here/log-disk-p5.toml" | head -n 1)
   devices[$disk]=$(basename "$(findmnt -n -o SOURCE -T "${places[$disk]}")")
 done
 # Flushes that came to the first log disks, so many of them.

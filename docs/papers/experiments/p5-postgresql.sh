@@ -20,7 +20,7 @@ stop() { as_postgres "$programs/pg_ctl" -D "$cluster" -m fast -w stop >/dev/null
 cluster=$work/none
 trap 'stop; "$fathom" stack down p5-postgresql >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 place=$("$fathom" stack up --fs ext4 --size 1024 --name p5-postgresql --dir "$work" \
-  --device "$here/log-disk-p5.toml" 2>/dev/null | head -n 1)
+  --device "$here/log-disk-p5.toml" | head -n 1)
 device=$(basename "$(findmnt -n -o SOURCE -T "$place")")
 cluster=$place/cluster
 install -d -o postgres -m 700 "$cluster"
