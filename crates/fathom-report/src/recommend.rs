@@ -144,8 +144,8 @@ pub fn advice(results: &Results, analysis: &Analysis, phase: &str, chosen: &[Cho
     groups.iter().filter_map(first).collect()
 }
 
-/// What a power cut leaves of a cell's commits: what its settings promise, but on a file system that
-/// is known to lose databases with them.
+/// What a power cut leaves of a cell's commits: what its settings promise, but on a file system
+/// that is known to lose databases with them.
 fn kept(cell: &CellRow, journal: &str) -> Option<Durability> {
     let own = cell.durability?;
     let is_losing = is_losing(cell.spec.stack.place.name(), journal);

@@ -133,8 +133,8 @@ fn what_promises_nothing_is_not_advised() {
     assert!(!words.contains("Use MEMORY") && !words.contains("Keep MEMORY"), "{words}");
 }
 
-/// What happened: on FAT "Use WAL with FULL" was said, with which explored power cuts left databases
-/// that cannot be opened.
+/// What happened: on FAT "Use WAL with FULL" was said, with which explored power cuts left
+/// databases that cannot be opened.
 #[test]
 fn what_is_known_to_lose_databases_is_not_advised() {
     let (_directory, results) = results(fixture::on_fat);

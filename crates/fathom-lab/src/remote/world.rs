@@ -834,7 +834,7 @@ mod tests {
             remote.up(&StackSpec::default(), "x")
         };
         let model = "\"é".repeat(300_000);
-        assert_eq!(up(&model, false).unwrap().record.models, [model.clone()]);
+        assert_eq!(up(&model, false).unwrap().record.models, std::slice::from_ref(&model));
         assert_eq!(up("", false).unwrap().record, StackRecord::default());
         let problem = up(&model, true).unwrap_err().problem;
         assert!(problem.contains("its agent tells of a device's model of more than 1024 KiB"), "{problem}");

@@ -19,10 +19,11 @@ use crate::smpp::{
 use crate::store::{Acknowledge, StoreError};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 
 /// How long a connection, its TLS and its bind may take, each.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -166,12 +167,38 @@ struct Flight {
     sent: Instant,
 }
 
+/// Answers that are being stored. They keep their place in the window until they are: a submit_sm
+/// whose answer is not comes again after a kill -9.
+#[derive(Default)]
+struct Landings {
+    count: AtomicUsize,
+    stored: Notify,
+}
+
+/// An answer that is being stored.
+struct Landing(Arc<Landings>);
+
+impl Landing {
+    fn begin(landings: &Arc<Landings>) -> Landing {
+        landings.count.fetch_add(1, Relaxed);
+        Landing(Arc::clone(landings))
+    }
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Relaxed);
+        self.0.stored.notify_one();
+    }
+}
+
 struct Session {
     front: Arc<Front>,
     peer: Arc<Peer>,
     kind: BindKind,
     out: mpsc::Sender<Vec<u8>>,
     flights: HashMap<u32, Flight>,
+    landings: Arc<Landings>,
     sequence: u32,
     /// The peer wants less: nothing is submitted until then.
     paused: Option<Instant>,
@@ -193,6 +220,7 @@ async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Ope
         kind,
         out,
         flights: HashMap::new(),
+        landings: Arc::default(),
         sequence: 1,
         paused: None,
         pause: PAUSE.0,
@@ -270,11 +298,12 @@ impl Session {
             let wait = silence.saturating_sub(heard.elapsed());
             let wait = if self.kind.submits() || stops.is_some() { wait.min(LOOK) } else { wait };
             input.reserve(CHUNK);
-            let peer = Arc::clone(&self.peer);
+            let (peer, landings) = (Arc::clone(&self.peer), Arc::clone(&self.landings));
             let got = tokio::select! {
                 got = read.read_buf(input) => Some(got),
                 () = tokio::time::sleep(wait) => None,
                 () = peer.wake.notified(), if self.has_room() && stops.is_none() => None,
+                () = landings.stored.notified(), if !self.has_room() && stops.is_none() => None,
                 () = async { _ = closed.wait_for(|closed| *closed).await }, if stops.is_none() => None,
                 () = async { _ = stopping.wait_for(|stops| *stops).await }, if stops.is_none() => None,
             };
@@ -396,8 +425,13 @@ impl Session {
         }
     }
 
+    /// Messages that are submitted, and whose answer is not stored.
+    fn under_way(&self) -> usize {
+        self.flights.len() + self.landings.count.load(Relaxed)
+    }
+
     fn has_room(&self) -> bool {
-        self.flights.len() < self.peer.config.window && self.paused.is_none()
+        self.under_way() < self.peer.config.window && self.paused.is_none()
     }
 
     /// How many messages may be submitted now.
@@ -407,7 +441,7 @@ impl Session {
             return 0;
         }
         self.paused = None;
-        let room = self.peer.config.window.saturating_sub(self.flights.len()).min(CLAIM_MAX);
+        let room = self.peer.config.window.saturating_sub(self.under_way()).min(CLAIM_MAX);
         let rate = f64::from(self.peer.config.rate);
         if rate == 0.0 {
             return room;
@@ -575,12 +609,13 @@ impl Session {
     /// Starts an operation in its turn, and wakes whoever waits for it once it is stored.
     fn start(&self, operation: Operation, lane: Option<StationKey>) {
         let started = self.front.store.start(operation, Acknowledge::Durable);
-        let under_way = UnderWay::new(&self.front.under_way);
+        let (under_way, landing) = (UnderWay::new(&self.front.under_way), Landing::begin(&self.landings));
         let (front, peer) = (Arc::clone(&self.front), Arc::clone(&self.peer));
         tokio::spawn(async move {
             if let Err(error) = started.await {
                 return front.fail(error);
             }
+            drop(landing);
             wake_lane(&front, lane);
             // The mobile may have more.
             peer.wake.notify_one();
