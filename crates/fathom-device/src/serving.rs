@@ -10,6 +10,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 
 use super::awake::Awake;
 use super::device::{Device, FILE, LARGEST, MARK, STATISTICS, Verdict};
@@ -73,6 +75,29 @@ impl Ord for Due {
     fn cmp(&self, other: &Due) -> Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
+}
+
+/// Zeros that are written at once.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// Has a part of the image read as zeros.
+fn empty(image: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match rustix::fs::fallocate(image, flags, offset, bytes) {
+        // The image lies on a file system without holes: exFAT, FAT, NFS before 4.2.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(image, offset, bytes),
+        done => Ok(done?),
+    }
+}
+
+fn write_zeros(image: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes {
+        let next = (bytes - done).min(ZEROS.len() as u64);
+        image.write_all_at(&ZEROS[..next as usize], offset + done)?;
+        done += next;
+    }
+    Ok(())
 }
 
 /// The device's thread.
@@ -282,11 +307,9 @@ impl DeviceThread {
             self.answer(unique, if inside { libc::EOPNOTSUPP } else { libc::EINVAL }, &[]);
             return;
         }
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let image = &self.device.image;
-        let verdict = self.device.operate(Operation::Discard, offset, bytes, None, || {
-            Ok(rustix::fs::fallocate(image, flags, offset, bytes)?)
-        });
+        let verdict =
+            self.device.operate(Operation::Discard, offset, bytes, None, || empty(image, offset, bytes));
         self.answer_at(unique, verdict, Payload::Nothing);
     }
 
@@ -335,5 +358,30 @@ impl DeviceThread {
         // A request that was taken back (ENOENT) needs no answer, nor does one of a mount that is
         // gone.
         let _ = rustix::io::writev(self.fuse.as_fd(), &[IoSlice::new(&head), IoSlice::new(body)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: zeros that a file system has written as such (mkfs does, and ext4 where it
+    /// fills an extent) are a hole in the image; where the image's own file system has none, the
+    /// device gave an I/O error, on which recent kernels write no zeros instead.
+    #[test]
+    fn an_image_without_holes_gets_the_zeros_written() {
+        let whole = 3 * ZEROS.len();
+        let bytes = 2 * ZEROS.len() as u64 + 512;
+        for way in [empty, write_zeros] {
+            let image = tempfile::tempfile().unwrap();
+            image.write_all_at(&vec![7_u8; whole], 0).unwrap();
+            way(&image, 512, bytes).unwrap();
+            let mut all = vec![1_u8; whole];
+            image.read_exact_at(&mut all, 0).unwrap();
+            let end = 512 + bytes as usize;
+            assert!(all[..512].iter().chain(&all[end..]).all(|&byte| byte == 7));
+            assert!(all[512..end].iter().all(|&byte| byte == 0));
+            assert_eq!(image.metadata().unwrap().len(), whole as u64);
+        }
     }
 }
