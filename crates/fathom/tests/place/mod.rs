@@ -354,6 +354,19 @@ impl Running {
         assert!(ready == 1 && asked.revents & libc::POLLIN != 0, "no output within {PATIENCE:?}");
     }
 
+    /// What it has written to stderr so far, as far as a pipe holds it; it is still there for
+    /// [`Running::end`].
+    pub fn said(&self) -> String {
+        let stderr = self.child.stderr.as_ref().unwrap().as_raw_fd();
+        let (mut copy, into) = std::io::pipe().unwrap();
+        // SAFETY: two descriptors that are open, and numbers. An error means that there is nothing.
+        unsafe { libc::tee(stderr, into.as_raw_fd(), 1 << 16, libc::SPLICE_F_NONBLOCK) };
+        drop(into);
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut copy, &mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// Whether it catches Ctrl-C by now.
     pub fn listens(&self) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
