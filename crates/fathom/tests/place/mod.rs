@@ -229,6 +229,15 @@ impl Place {
         Running { child, words: words.iter().map(|word| (*word).to_owned()).collect() }
     }
 
+    /// Copies `fathom` into the place. A process of its own does it: what this one has open for
+    /// writing is, for a moment, open in whatever another test starts just then, and is not
+    /// executed meanwhile ("Text file busy").
+    pub fn copy_program(&self, name: &str) {
+        let program = env!("CARGO_BIN_EXE_fathom");
+        let copied = Command::new("cp").arg("--").arg(program).arg(self.path(name)).status();
+        assert!(copied.unwrap().success());
+    }
+
     /// Makes the place another user's, with `fathom` and a guest kernel in it: what root has built
     /// is not for others.
     pub fn give_to_nobody(&self, kernel: &Path) {
@@ -237,7 +246,7 @@ impl Place {
         for name in ["linux", "kernel.json"] {
             std::fs::copy(kernel.with_file_name(name), own.join(name)).unwrap();
         }
-        std::fs::copy(env!("CARGO_BIN_EXE_fathom"), self.path("fathom")).unwrap();
+        self.copy_program("fathom");
         let given = Command::new("chown").args(["-R", "65534", "."]).current_dir(self.path("")).status();
         assert!(given.unwrap().success());
     }
