@@ -232,9 +232,9 @@ mod tests {
         assert_eq!([faults.next(Write, 4096), faults.next(Write, 4096)], [Outcome::Done, Outcome::Error]);
     }
 
-    /// What happened: a stack's device counts from the mount on, and in a run once more from the end
-    /// of the floor probe on. What a write of the file system's own had met between the two, with
-    /// `write-error@1x1`, was counted anew and did not come again: the run had no failure at all.
+    /// What happened: a stack's device counts from the mount on, and in a run once more from the
+    /// end of the floor probe on. What a write of the file system's own had met between the two,
+    /// with `write-error@1x1`, was counted anew and did not come again: the run had no failure.
     #[test]
     fn what_was_met_before_the_beginning_comes_again_after_it() {
         let mut faults = Faults::new(vec!["write-error@1x1".parse().unwrap()]);
