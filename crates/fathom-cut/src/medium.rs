@@ -173,6 +173,12 @@ impl FileSystem {
     }
 }
 
+/// Whether a mount failed because the machine had not what it takes: memory, a place for one more
+/// file, or time before a signal. That says nothing of what the device holds.
+pub(crate) fn is_want(error: Errno) -> bool {
+    matches!(error, Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::INTR)
+}
+
 /// A mounted file system. Dropped, it is unmounted.
 #[derive(Debug)]
 pub(crate) struct MountedFileSystem(OwnedFd);
@@ -234,8 +240,12 @@ impl Medium {
                 CutError::Usage(format!("{driver} does not take the mount option {option}: {problem}"))
             })?;
         }
-        if let Err(error) = rustix::mount::fsconfig_create(&context) {
-            return Ok(Err(Unmountable { error: error.raw_os_error(), said: said(&context) }));
+        match rustix::mount::fsconfig_create(&context) {
+            Ok(()) => {}
+            Err(error) if is_want(error) => return Err(refused(format!("mount {driver}"))(error)),
+            Err(error) => {
+                return Ok(Err(Unmountable { error: error.raw_os_error(), said: said(&context) }));
+            }
         }
         let mount = |flags| rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags);
         let mounted = match mount(CONFINED.union(NO_LINKS)) {

@@ -102,6 +102,9 @@ fn example(name: &str) -> String {
 /// The failures of a device, and what they have seen.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
+    /// As they were asked for.
+    asked: Vec<Fault>,
+    /// What is left of them.
     list: Vec<Fault>,
     /// Nothing fails, and nothing is counted.
     held: bool,
@@ -114,8 +117,8 @@ pub struct Faults {
 impl Faults {
     /// Failures that a device is told to have.
     #[must_use]
-    pub fn new(list: Vec<Fault>) -> Faults {
-        Faults { list, ..Faults::default() }
+    pub fn new(asked: Vec<Fault>) -> Faults {
+        Faults { list: asked.clone(), asked, ..Faults::default() }
     }
 
     /// Has nothing fail for now.
@@ -123,9 +126,10 @@ impl Faults {
         self.held = true;
     }
 
-    /// Counts from now on, after [`Faults::hold`].
+    /// Counts from now on, after [`Faults::hold`], and has happen what was asked for, whatever has
+    /// happened of it before.
     pub fn begin(&mut self) {
-        *self = Faults::new(std::mem::take(&mut self.list));
+        *self = Faults::new(std::mem::take(&mut self.asked));
     }
 
     /// A discard (or zeros that are written as one) is counted by nothing, and fails once nothing
@@ -226,6 +230,20 @@ mod tests {
         assert!((0..5).all(|_| faults.next(Write, 4096) == Outcome::Done));
         faults.begin();
         assert_eq!([faults.next(Write, 4096), faults.next(Write, 4096)], [Outcome::Done, Outcome::Error]);
+    }
+
+    /// What happened: a stack's device counts from the mount on, and in a run once more from the
+    /// end of the floor probe on. What a write of the file system's own had met between the two,
+    /// with `write-error@1x1`, was counted anew and did not come again: the run had no failure.
+    #[test]
+    fn what_was_met_before_the_beginning_comes_again_after_it() {
+        let mut faults = Faults::new(vec!["write-error@1x1".parse().unwrap()]);
+        faults.begin();
+        assert_eq!([faults.next(Write, 4096), faults.next(Write, 4096)], [Outcome::Error, Outcome::Done]);
+        faults.hold();
+        assert_eq!(faults.next(Write, 4096), Outcome::Done);
+        faults.begin();
+        assert_eq!([faults.next(Write, 4096), faults.next(Write, 4096)], [Outcome::Error, Outcome::Done]);
     }
 
     #[test]

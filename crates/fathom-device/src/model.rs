@@ -9,7 +9,7 @@
 //! channels = 1                           # operations served at the same time; left out: 1
 //! streams = 1                            # sequential streams of reads, and as many of writes, that the device recognises
 //! sector_bytes = 512                     # smallest addressable unit: 512 or 4096
-//! tear_bytes = 512                       # what a power cut leaves whole: 512 or 4096
+//! tear_bytes = 512                       # what a power cut leaves whole: 512 or 4096; left out: a sector
 //!
 //! [read]
 //! random_us = 250                        # a 4 KiB operation: one time, or quantiles [[50, 248], [90, 12300], [100, 249000]]
@@ -208,9 +208,9 @@ fn whole(written: Option<&Spanned<i64>>, otherwise: u64, range: Range<i64>) -> R
     }
 }
 
-fn unit(written: Option<&Spanned<i64>>) -> Result<u32, Problem> {
+fn unit(written: Option<&Spanned<i64>>, otherwise: u32) -> Result<u32, Problem> {
     match written {
-        None => Ok(512),
+        None => Ok(otherwise),
         Some(number) if [512, 4096].contains(number.get_ref()) => Ok(*number.get_ref() as u32),
         Some(number) => Err((number.span(), format!("{} bytes: give 512 or 4096", number.get_ref()))),
     }
@@ -255,6 +255,7 @@ impl WrittenModel {
             let problem = "says neither `sources` nor `assumptions`: where are its numbers from?";
             return Err((self.name.span(), problem.into()));
         }
+        let sector_bytes = unit(self.sector_bytes.as_ref(), 512)?;
         let cache = self.cache.map(|cache| {
             Ok(Cache {
                 bytes: whole(Some(&cache.kib), 0, 4..(1 << 24) + 1)? << 10,
@@ -274,8 +275,9 @@ impl WrittenModel {
             assumptions: self.assumptions,
             channels: whole(self.channels.as_ref(), 1, 1..257)? as usize,
             streams: whole(self.streams.as_ref(), 1, 0..65)? as usize,
-            sector_bytes: unit(self.sector_bytes.as_ref())?,
-            tear_bytes: unit(self.tear_bytes.as_ref())?,
+            sector_bytes,
+            // No device leaves half of a sector: it is what a write is at least.
+            tear_bytes: unit(self.tear_bytes.as_ref(), sector_bytes)?,
             read: side(&self.read)?,
             write: side(&self.write)?,
             flush: Flush {
@@ -409,6 +411,20 @@ us = [[50, 20000], [100, 250000]]
         assert_eq!((cache.bytes, cache.write_ns, cache.drain_bytes_per_ns), (256 << 10, 40e3, 0.01));
         assert_eq!(model.stall.unwrap().every_bytes, 64 << 20);
         assert_eq!((model.sector_bytes, model.tear_bytes, model.streams), (512, 512, 1));
+    }
+
+    /// What happened: a model with sectors of 4096 bytes and no word of what a power cut leaves
+    /// whole had them torn at 512, which no device with such sectors does.
+    #[test]
+    fn a_sector_is_left_whole_unless_it_is_said() {
+        let tear = |lines: &str| {
+            let text = GOOD.replace("channels = 1\n", lines);
+            Model::parse("x", &text).unwrap().tear_bytes
+        };
+        assert_eq!(tear("sector_bytes = 4096\n"), 4096);
+        assert_eq!(tear("sector_bytes = 4096\ntear_bytes = 512\n"), 512);
+        assert_eq!(tear("tear_bytes = 4096\n"), 4096);
+        assert_eq!(tear(""), 512);
     }
 
     /// Every line of it put wrong in a way of its own, with the line at which the message must

@@ -71,7 +71,10 @@ const SERVED_IN_ONE: usize = 20_000;
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 /// Its unused arguments.
 const NONE: libc::c_ulong = 0;
-/// How long a server may take to be ready, or to answer.
+/// How long a server may take to be ready: it tries itself with a thousand operations, for each of
+/// which a busy machine gives it a processor some ten milliseconds late, twice.
+const READY_LIMIT: Duration = Duration::from_secs(120);
+/// How long it may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// How often an unused mount is looked for once the owner is gone.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -167,7 +170,7 @@ impl Server {
         let text = serde_json::to_string(request).map_err(|e| e.to_string())?;
         let sidecar = Sidecar::start(program, WORD, &text, log)?;
         let mut server = Server { sidecar, overhead_ns: [0; 3] };
-        match server.answer() {
+        match server.answer(READY_LIMIT) {
             Ok(Answer::Ready(overhead_ns)) => {
                 server.overhead_ns = overhead_ns;
                 Ok(server)
@@ -182,8 +185,8 @@ impl Server {
         }
     }
 
-    fn answer(&mut self) -> Result<Answer, String> {
-        let line = self.sidecar.line(ANSWER_LIMIT)?;
+    fn answer(&mut self, limit: Duration) -> Result<Answer, String> {
+        let line = self.sidecar.line(limit)?;
         serde_json::from_str(&line).map_err(|e| format!("the device's server says {line:?}: {e}"))
     }
 
@@ -193,7 +196,7 @@ impl Server {
     /// In words: the server is gone.
     pub fn statistics(&mut self) -> Result<Statistics, String> {
         self.sidecar.tell("statistics");
-        match self.answer()? {
+        match self.answer(ANSWER_LIMIT)? {
             Answer::Statistics(statistics) => Ok(*statistics),
             Answer::Error(problem) => Err(problem),
             Answer::Ready(_) | Answer::Requests(_) => Err(NOT_ASKED.into()),
@@ -216,7 +219,7 @@ impl Server {
         let mut all = Vec::new();
         loop {
             self.sidecar.tell(&format!("{SERVED}{}", all.len()));
-            match self.answer()? {
+            match self.answer(ANSWER_LIMIT)? {
                 Answer::Requests(more) if more.is_empty() => return Ok(all),
                 Answer::Requests(more) => all.extend(more),
                 Answer::Error(problem) => return Err(problem),

@@ -143,7 +143,8 @@ fn an_ordinary_user_can_use_dir_and_is_told_about_the_rest() {
     // The build directory may be closed to other users, so the binary is run from where they can
     // read.
     let exe = place.root.path().join("test-binary");
-    fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+    // By a process of its own: what this one writes may be open in what another test starts.
+    assert!(Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&exe).status().unwrap().success());
     let reachable = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x"])
         .arg(&exe)

@@ -290,7 +290,7 @@ fn without_root_this_disk_is_answered_and_the_rest_is_said() {
         return;
     }
     imported(&place, "app", &format!("CREATE TABLE t(a, b);\n{}", INSERTS.repeat(5)));
-    std::fs::copy(env!("CARGO_BIN_EXE_fathom"), place.path("fathom")).unwrap();
+    place.copy_program("fathom");
     let given =
         std::process::Command::new("chown").args(["-R", "65534", "."]).current_dir(place.path("")).status();
     assert!(given.unwrap().success());

@@ -78,8 +78,8 @@ fn a_signal_takes_no_answer_away_and_leaves_what_is_said() {
     // SAFETY: the name ends with a zero byte and outlives the call.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     let running = place.start(&["advise", "out.db", "--device", "emmc-51", "--html", "pipe"]);
-    running.wait_until(|| running.listens());
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    // What happened: three seconds were not enough on a busy machine, and the answer was not there.
+    running.wait_until(|| running.said().contains("waiting for its reader"));
     running.signal(libc::SIGTERM);
     let end = running.end();
     assert!(end.code.is_none() && end.stderr.contains("waiting for its reader"), "{end}");

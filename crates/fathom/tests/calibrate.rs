@@ -8,6 +8,7 @@ mod place;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use fathom_device::{Disk, Latency, Model, Options, preset};
 use fathom_stack::NoiseMeter;
@@ -155,6 +156,33 @@ fn the_model_of_a_modelled_device_is_that_model() {
         }
         assert!(agrees, "{name}: {wrong:#?}");
     }
+}
+
+/// What happened: the device beside one that is served through FUSE was served by the process that
+/// measured it. Killed, that left its mount, and where it was waiting for its own answer it could
+/// not be killed at all.
+#[test]
+fn what_is_served_beside_a_target_goes_when_the_measuring_is_killed() {
+    if !can_serve() {
+        return;
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let disk = served(&place, "at", "none", 1);
+    let path = disk.path().display().to_string();
+    let running = place.start(&["stack", "calibrate", &path, "--destroy", "--quick", "--size", "32"]);
+    let own = format!("fathom-path-{}", running.process());
+    let is_mounted = || std::fs::read_to_string("/proc/mounts").unwrap().contains(&format!("/{own}/"));
+    running.wait_until_soon(is_mounted);
+    running.kill();
+    assert_eq!(running.end().signal, Some(libc::SIGKILL));
+    let begin = Instant::now();
+    while is_mounted() {
+        assert!(begin.elapsed() < Duration::from_secs(100), "{own} stays mounted");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = std::fs::remove_dir_all(std::env::temp_dir().join(own));
+    disk.stop().unwrap();
 }
 
 #[test]

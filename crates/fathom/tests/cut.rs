@@ -338,6 +338,8 @@ fn a_workload_that_takes_too_long_is_stopped() {
     let said = not_tried(&place, &[&words[..], &["--time", "2"]].concat());
     assert!(said.contains("was stopped before it was done"), "{said}");
     let running = place.start(&[&words[..], &["--time", "0"]].concat());
+    // Before that a signal ends it without a word.
+    running.wait_until(|| running.listens());
     std::thread::sleep(Duration::from_secs(2));
     running.signal(libc::SIGTERM);
     running.end().ends_by(libc::SIGTERM).says("stopped before everything was tried");

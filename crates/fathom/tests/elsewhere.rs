@@ -139,7 +139,7 @@ fn root_of_a_user_namespace_works_in_directories_and_is_told_what_it_is() {
         }
     }
     // Where it is, the program may not be reached by everybody.
-    fs::copy(env!("CARGO_BIN_EXE_fathom"), place.path("fathom")).unwrap();
+    place.copy_program("fathom");
     let within = |words: &[&str]| {
         let mut command = Command::new(enter[0]);
         command.args(&enter[1..]).arg("./fathom").args(words).current_dir(place.path(""));

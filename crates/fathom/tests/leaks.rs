@@ -233,7 +233,7 @@ fn a_long_name_shifts_no_columns() {
 fn copied(place: &Place) -> std::path::PathBuf {
     let program = place.path("bin/fathom");
     std::fs::create_dir_all(program.parent().unwrap()).unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_fathom"), &program).unwrap();
+    place.copy_program("bin/fathom");
     program
 }
 

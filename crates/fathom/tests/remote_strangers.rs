@@ -512,6 +512,8 @@ fn a_machine_that_stands_still_is_given_up_and_ctrl_c_does_not_wait_for_it() {
     // The server answers nobody.
     server.signal(libc::SIGSTOP);
     let running = place.start_with(&["doctor", "--on", "ssh:board"], &[("FATHOM_SSH_CONFIG", &config)]);
+    // Before that a signal ends it as it ends any program.
+    running.wait_until(|| running.listens());
     std::thread::sleep(Duration::from_millis(500));
     running.interrupt();
     running.end().exits(1).says("stopped by a signal");

@@ -74,7 +74,7 @@ fn an_entry_that_another_user_has_put_there_removes_nothing() {
         fs::create_dir_all(place.path(directory)).unwrap();
     }
     mode(&place.path("tmp"), 0o1777);
-    fs::copy(env!("CARGO_BIN_EXE_fathom"), place.path("own/fathom")).unwrap();
+    place.copy_program("own/fathom");
     place.write("home/docs/thesis.txt", "years of work");
     place.write("home/tiny.toml", "name = \"tiny\"\nrepeats = 1\n[workload]\nname = \"update\"\nrows = 100\n[engine]\nname = \"sqlite\"\n");
 

@@ -14,7 +14,7 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use super::{Answer, DISK, LOG_DISK, Request};
 use crate::findings::Findings;
 use crate::found_file::files_below;
-use crate::medium::BLKFLSBUF;
+use crate::medium::{BLKFLSBUF, is_want};
 use crate::recovery::find_at;
 use crate::vfs;
 
@@ -118,12 +118,14 @@ fn look(request: &Request, disks: &[File], known: &Findings) -> Answer {
     }
 }
 
-/// What is said of a mount that failed: a kernel without the driver has not looked at the disk.
+/// What is said of a mount that failed: a kernel without the driver has not looked at the disk, nor
+/// has one that was short of memory.
 fn refused(driver: &str, error: rustix::io::Errno) -> Answer {
     match error {
         rustix::io::Errno::NODEV => Answer::Broken(format!(
             "it has no driver {driver}: `fathom stack kernel` builds one that has all that Fathom knows"
         )),
+        error if is_want(error) => Answer::Broken(format!("mounting {driver}: {error}")),
         error => Answer::Unmountable(std::io::Error::from(error).to_string()),
     }
 }
@@ -180,5 +182,21 @@ mod tests {
         use rustix::io::Errno;
         assert!(matches!(refused("f2fs", Errno::NODEV), Answer::Broken(said) if said.contains("f2fs")));
         assert!(matches!(refused("f2fs", Errno::INVAL), Answer::Unmountable(_)));
+    }
+
+    /// What happened: a mount that this machine or the guest had no memory for was a verdict,
+    /// *cannot be mounted*, and the worst that there is: a promise was broken by want of memory.
+    #[test]
+    fn want_of_memory_is_no_verdict() {
+        use rustix::io::Errno;
+        for error in [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::INTR] {
+            assert!(is_want(error));
+            let said = refused("f2fs", error);
+            assert!(matches!(&said, Answer::Broken(said) if said.contains("mounting f2fs")), "{said:?}");
+        }
+        // What drivers say of what they find: damaged, no such file system, not to be read.
+        for error in [Errno::INVAL, Errno::IO, Errno::NODATA, Errno::BADMSG, Errno::NOENT, Errno::ROFS] {
+            assert!(!is_want(error) && matches!(refused("f2fs", error), Answer::Unmountable(_)));
+        }
     }
 }

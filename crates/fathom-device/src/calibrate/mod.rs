@@ -63,6 +63,9 @@ pub struct Calibration {
     pub name: String,
     /// When it is measured, for the model's source.
     pub when: String,
+    /// The program `fathom`, which serves a device without delays beside one that is served through
+    /// FUSE; without it nothing is said of the path to that.
+    pub program: Option<PathBuf>,
 }
 
 /// How many operations a part makes and how long it may go on.
@@ -155,7 +158,7 @@ impl Calibration {
         on_step("flushes");
         let flush = flush_cost(&target.flushes(flushes, most * 2, cache, well)?);
         on_step("the path to the device");
-        let path = path::of(target, operations / 4);
+        let path = path::of(target, operations / 4, self.program.as_deref());
         Ok(Measured {
             channels: channels(&rates, read.mean()),
             streams: streams(&turns, read.median()),

@@ -1,48 +1,74 @@
 //! What the path to a device takes by itself: a device without delays, served through FUSE beside
 //! the target, and measured alike.
+//!
+//! It is served by a process of its own, as a modelled device is. A process that serves a device
+//! and waits for it as well cannot be killed while it waits, and would leave its mount behind.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
 
 use super::sizes::BLOCK;
 use super::target::{Direction, Target};
-use crate::disk::{Disk, Options};
-use crate::presets::preset;
-use fathom_ground::mountinfo::mount_of;
+use crate::device::FILE;
+use crate::presets::text_of;
+use crate::server::{Request, Server};
+use fathom_ground::fuse_mount::unmount;
+use fathom_ground::mountinfo::{is_mounted, mount_of};
 
 /// Medians of a read, a write and a flush, ns; none where the target is not served through FUSE, or
-/// such a device cannot be served.
-pub(super) fn of(target: &mut Target<'_>, count: usize) -> Option<[f64; 3]> {
+/// such a device cannot be served by `program`.
+pub(super) fn of(target: &mut Target<'_>, count: usize, program: Option<&Path>) -> Option<[f64; 3]> {
+    let program = program?;
     if !mount_of(&target.path).is_ok_and(|mount| mount.filesystem.starts_with("fuse")) {
         return None;
     }
-    let at = std::env::temp_dir().join(format!("fathom-path-{}", std::process::id()));
-    std::fs::create_dir(&at).ok()?;
-    let times = measured(target, &at, count);
+    let place = std::env::temp_dir().join(format!("fathom-path-{}", std::process::id()));
+    // One that is there already may be another user's.
+    fs::create_dir(&place).ok()?;
+    let at = place.canonicalize().ok().map(|place| place.join("at"));
+    let times = at.as_deref().and_then(|at| measured(target, at, count, program));
     // Still mounted where that failed: then it stays, and is empty.
-    let _ = std::fs::remove_dir(&at);
+    let _ = at.map(fs::remove_dir);
+    let _ = fs::remove_dir(&place);
     times
 }
 
-fn measured(target: &mut Target<'_>, at: &std::path::Path, count: usize) -> Option<[f64; 3]> {
+fn measured(target: &mut Target<'_>, at: &Path, count: usize, program: &Path) -> Option<[f64; 3]> {
+    fs::create_dir(at).ok()?;
     let image = rustix::fs::memfd_create("fathom-path", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
     rustix::fs::ftruncate(&image, target.bytes).ok()?;
-    let options = Options {
-        model: preset("none")?.clone(),
+    let request = Request {
+        image: format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd()).into(),
+        at: at.to_path_buf(),
+        model: text_of("none")?.to_owned(),
         seed: 1,
         log: None,
         capture: false,
         answers: None,
         faults: Vec::new(),
     };
-    let disk = Disk::serve(image.into(), at, options).ok()?;
-    let times = target.beside(&disk.path(), |other| {
-        let [read, write] = [Direction::Read, Direction::Write]
-            .map(|what| other.random(what, BLOCK, count, std::time::Duration::from_secs(2)));
-        let mut flushes = Vec::new();
-        for _ in 0..count.min(200) {
-            other.operate(Direction::Write, 0, BLOCK)?;
-            flushes.push(other.flush()? as f64);
-        }
-        Ok([read?.median(), write?.median(), super::sorted::median(flushes)])
+    let log = at.with_file_name("log");
+    let started = Server::start(program, &request, &log);
+    // Nobody is told why there is no such device.
+    let _ = fs::remove_file(&log);
+    let times = started.ok().and_then(|server| {
+        let times = target.beside(&at.join(FILE), |other| {
+            let [read, write] = [Direction::Read, Direction::Write]
+                .map(|what| other.random(what, BLOCK, count, Duration::from_secs(2)));
+            let mut flushes = Vec::new();
+            for _ in 0..count.min(200) {
+                other.operate(Direction::Write, 0, BLOCK)?;
+                flushes.push(other.flush()? as f64);
+            }
+            Ok([read?.median(), write?.median(), super::sorted::median(flushes)])
+        });
+        // It takes its mount away when it is left alone.
+        server.end();
+        times
     });
-    disk.stop().ok()?;
+    // One that had to be killed did not.
+    let _ = is_mounted(at) && unmount(at);
     times
 }

@@ -48,8 +48,8 @@ impl Calibration {
             "# How well this model's straight lines fit is at the end.\n\
              name = {name:?}\ntitle = {title:?}\nkind = {kind:?}\n\
              sources = [{source:?}]\n\
-             assumptions = [\"a power cut leaves 512 bytes whole\"{more}{guesses}]\n\
-             channels = {channels}\nstreams = {streams}\nsector_bytes = {sectors}\ntear_bytes = 512\n\
+             assumptions = [\"a power cut leaves {sectors} bytes whole\"{more}{guesses}]\n\
+             channels = {channels}\nstreams = {streams}\nsector_bytes = {sectors}\ntear_bytes = {sectors}\n\
              [read]\nrandom_us = {read}\nsequential_us = {read_next}\nmb_per_s = {read_mb:.1}\n\
              [write]\nrandom_us = {write}\nsequential_us = {write_next}\nmb_per_s = {write_mb:.1}\n\
              [flush]\nbase_us = {flush_base}\nper_dirty_kib_us = {per_kib:.3}\n",

@@ -195,8 +195,8 @@ impl Collector {
                 if mmap.is_some_and(|size| size != "0" && !size.is_empty()) {
                     self.warn(
                         WarningKind::Other,
-                        "mmap reads are not seen by the probe: with mmap_size above 0 page faults count as CPU time, not as \
-                         reads"
+                        "mmap reads are not seen by the probe: with mmap_size above 0 page faults count as CPU and other \
+                         time, not as reads"
                             .into(),
                     );
                 }

@@ -134,7 +134,7 @@ impl LoopDevice {
             }
             let number = number as u32;
             let path = PathBuf::from(format!("/dev/loop{number}"));
-            let file = open_device(&path)?;
+            let file = open_device(&path).map_err(|error| without_node(error, number))?;
             let config = LoopConfig {
                 fd: image.as_raw_fd() as u32,
                 block_size: sector_bytes,
@@ -212,6 +212,19 @@ fn open_device(path: &Path) -> io::Result<File> {
     }
 }
 
+/// What helps where the node of a device that the kernel has is not there.
+fn without_node(error: io::Error, number: u32) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    let problem = format!(
+        "there is no /dev/loop{number}, although the kernel has the device: a container's /dev is not told \
+         of new ones. `mknod /dev/loop{number} b 7 {number}` makes it, or start the container with the \
+         machine's /dev"
+    );
+    io::Error::new(io::ErrorKind::NotFound, problem)
+}
+
 /// The backing file of each attached loop device: number and path as sysfs shows it (`… (deleted)`
 /// for an unnamed one).
 pub fn attached() -> Vec<(u32, String)> {
@@ -286,6 +299,16 @@ mod tests {
     fn layouts_are_the_kernels() {
         assert_eq!(size_of::<LoopInfo64>(), 232);
         assert_eq!(size_of::<LoopConfig>(), 304);
+    }
+
+    /// What happened: in a container that may use loop devices, and whose /dev has only those that
+    /// were there when it was started, every image was "No such file or directory".
+    #[test]
+    fn a_device_without_a_node_is_told_with_a_remedy() {
+        let of = |number: i32| without_node(io::Error::from_raw_os_error(number), 9);
+        let told = of(libc::ENOENT).to_string();
+        assert!(told.contains("`mknod /dev/loop9 b 7 9`") && told.contains("container"), "{told}");
+        assert_eq!(of(libc::EACCES).raw_os_error(), Some(libc::EACCES));
     }
 
     #[test]

@@ -126,9 +126,7 @@ impl Guest {
         let cpu = last_cpu();
         let mut command = Command::new(&kernel.path);
         for (number, disk) in disks.iter().enumerate() {
-            // d: whatever it holds, it is no copy-on-write file; c: no lock, the owner of the image
-            // keeps others away; t: no discards, which would punch holes into the image.
-            command.arg(format!("ubd{number}dct={}", disk.path.display()));
+            command.arg(disk_word(number, &disk.path).map_err(wrong)?);
         }
         if !disks.is_empty() {
             let sectors: Vec<String> = disks.iter().map(|disk| disk.sector_bytes.to_string()).collect();
@@ -497,6 +495,21 @@ pub const KERNEL_WORDS: [&str; 12] = [
     "umid=guest",
 ];
 
+/// A disk as the kernel is told of it. Its driver takes a comma or a colon for the end of a name.
+///
+/// d: whatever it holds, it is no copy-on-write file; c: no lock, the owner of the image keeps
+/// others away; t: no discards, which would punch holes into the image.
+fn disk_word(number: usize, path: &Path) -> Result<String, String> {
+    let shown = quotable(path)?;
+    match shown.contains([',', ':']) {
+        true => Err(format!(
+            "{} cannot be named as a disk of the guest's, for it has a comma or a colon: set FATHOM_STATE_DIR to a plainer path",
+            path.display()
+        )),
+        false => Ok(format!("ubd{number}dct={shown}")),
+    }
+}
+
 /// A path as a kernel's command line takes it.
 ///
 /// # Errors
@@ -549,6 +562,20 @@ mod tests {
         assert_eq!(quotable(Path::new("/a/b")).unwrap(), "/a/b");
         assert_eq!(quotable(Path::new("/a b/c")).unwrap(), "\"/a b/c\"");
         assert!(quotable(Path::new("/a\"b")).unwrap_err().contains("plainer path"));
+    }
+
+    /// What happened: a modelled device is a file below the state directory. Where that has a blank
+    /// in its name the guest's kernel was told the part before it, and its first program the rest;
+    /// a comma or a colon was taken for the end of the name, and there was no disk.
+    #[test]
+    fn a_disk_is_named_as_its_driver_takes_it() {
+        let word = |path: &str| disk_word(1, Path::new(path));
+        assert_eq!(word("/proc/7/fd/9").unwrap(), "ubd1dct=/proc/7/fd/9");
+        assert_eq!(word("/my state/x.device/disk").unwrap(), "ubd1dct=\"/my state/x.device/disk\"");
+        for path in ["/a,b/disk", "/a:b/disk"] {
+            assert!(word(path).unwrap_err().contains("set FATHOM_STATE_DIR"), "{path}");
+        }
+        assert!(word("/a\nb/disk").unwrap_err().contains("plainer path"));
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub fn run(asked: &Calibrate) -> super::Result {
         destroy: asked.destroy,
         name: asked.name.clone(),
         when: fathom_report::number::moment(i64::try_from(ms).unwrap_or(0)),
+        program: fathom_ground::program::own_program().ok(),
     };
     // A wrong name is told before minutes of measuring, not after.
     Model::check_name(&asked.name).map_err(|problem| Error::usage(format!("--name: {problem}")))?;

@@ -229,6 +229,15 @@ impl Place {
         Running { child, words: words.iter().map(|word| (*word).to_owned()).collect() }
     }
 
+    /// Copies `fathom` into the place. A process of its own does it: what this one has open for
+    /// writing is, for a moment, open in whatever another test starts just then, and is not
+    /// executed meanwhile ("Text file busy").
+    pub fn copy_program(&self, name: &str) {
+        let program = env!("CARGO_BIN_EXE_fathom");
+        let copied = Command::new("cp").arg("--").arg(program).arg(self.path(name)).status();
+        assert!(copied.unwrap().success());
+    }
+
     /// Makes the place another user's, with `fathom` and a guest kernel in it: what root has built
     /// is not for others.
     pub fn give_to_nobody(&self, kernel: &Path) {
@@ -237,7 +246,7 @@ impl Place {
         for name in ["linux", "kernel.json"] {
             std::fs::copy(kernel.with_file_name(name), own.join(name)).unwrap();
         }
-        std::fs::copy(env!("CARGO_BIN_EXE_fathom"), self.path("fathom")).unwrap();
+        self.copy_program("fathom");
         let given = Command::new("chown").args(["-R", "65534", "."]).current_dir(self.path("")).status();
         assert!(given.unwrap().success());
     }
@@ -352,6 +361,19 @@ impl Running {
         // SAFETY: one valid structure, which poll writes.
         let ready = unsafe { libc::poll(&raw mut asked, 1, PATIENCE.as_millis() as libc::c_int) };
         assert!(ready == 1 && asked.revents & libc::POLLIN != 0, "no output within {PATIENCE:?}");
+    }
+
+    /// What it has written to stderr so far, as far as a pipe holds it; it is still there for
+    /// [`Running::end`].
+    pub fn said(&self) -> String {
+        let stderr = self.child.stderr.as_ref().unwrap().as_raw_fd();
+        let (mut copy, into) = std::io::pipe().unwrap();
+        // SAFETY: two descriptors that are open, and numbers. An error means that there is nothing.
+        unsafe { libc::tee(stderr, into.as_raw_fd(), 1 << 16, libc::SPLICE_F_NONBLOCK) };
+        drop(into);
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut copy, &mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Whether it catches Ctrl-C by now.
