@@ -1,13 +1,23 @@
 //! Which descriptors each process of a recording has.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// A descriptor of a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Descriptor {
     pub file: u32,
-    pub offset: u64,
+    /// Where it stands; its copies stand there, too, also those of other processes.
+    pub offset: Rc<Cell<u64>>,
     pub appends: bool,
+}
+
+impl Descriptor {
+    /// One at the start of a file.
+    pub fn new(file: u32) -> Descriptor {
+        Descriptor { file, offset: Rc::default(), appends: false }
+    }
 }
 
 /// Descriptors by process. The threads of which no line says who began them are taken for one

@@ -226,7 +226,7 @@ impl Files {
     fn descriptor(&mut self, descriptor: i64, is_file: bool) -> Option<&mut Descriptor> {
         if !self.descriptors.is_open(descriptor) && is_file {
             let file = self.new_file(&format!("descriptor {descriptor}, opened before"));
-            self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends: false }));
+            self.descriptors.set(descriptor, Some(Descriptor::new(file)));
         }
         let known = self.descriptors.file(descriptor);
         if known.is_none() {
@@ -263,7 +263,7 @@ impl Files {
                 return;
             }
         };
-        self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends: false }));
+        self.descriptors.set(descriptor, Some(Descriptor::new(file)));
     }
 
     /// Whether all that is known of a file is a relative path that this one may be: it was renamed
@@ -304,7 +304,7 @@ impl Files {
                 if let Some(path) = path {
                     self.by_path.insert(path, file);
                 }
-                self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends }));
+                self.descriptors.set(descriptor, Some(Descriptor { appends, ..Descriptor::new(file) }));
                 if truncates && self.lengths[file as usize] > 0 {
                     self.lengths[file as usize] = 0;
                     return Some((file, Call::Truncate { bytes: 0 }));
@@ -316,8 +316,12 @@ impl Files {
                 None
             }
             RawCall::Copy { of, descriptor } => {
-                let known = self.descriptors.file(of).copied();
-                self.descriptors.set(descriptor, known);
+                let known = self.descriptors.file(of).cloned();
+                if known.is_some() || self.descriptors.is_open(of) {
+                    self.descriptors.set(descriptor, known);
+                } else {
+                    self.descriptors.remove(descriptor);
+                }
                 None
             }
             RawCall::Close { descriptor } => Some((self.descriptors.remove(descriptor)?.file, Call::Close)),
@@ -326,11 +330,14 @@ impl Files {
                 None
             }
             RawCall::Write { descriptor, at, bytes } => {
-                let known = *self.descriptor(descriptor, at.is_some())?;
+                let known = self.descriptor(descriptor, at.is_some())?.clone();
                 let place = known.file as usize;
-                let offset = at.unwrap_or(if known.appends { self.lengths[place] } else { known.offset });
+                let here = if known.appends { self.lengths[place] } else { known.offset.get() };
+                let offset = at.unwrap_or(here);
                 let end = offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64)?;
-                self.move_to(descriptor, at, end);
+                if at.is_none() {
+                    known.offset.set(end);
+                }
                 // What writes nothing makes no file longer.
                 if bytes > 0 {
                     self.lengths[place] = self.lengths[place].max(end);
@@ -338,10 +345,12 @@ impl Files {
                 Some((known.file, Call::Write { offset, bytes }))
             }
             RawCall::Read { descriptor, at, bytes } => {
-                let known = *self.descriptor(descriptor, at.is_some())?;
-                let offset = at.unwrap_or(known.offset);
+                let known = self.descriptor(descriptor, at.is_some())?.clone();
+                let offset = at.unwrap_or(known.offset.get());
                 let end = offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64)?;
-                self.move_to(descriptor, at, end);
+                if at.is_none() {
+                    known.offset.set(end);
+                }
                 let place = known.file as usize;
                 // A read that got nothing was at or behind the end.
                 if bytes > 0 && end > self.lengths[place] {
@@ -353,7 +362,7 @@ impl Files {
                 Some((known.file, Call::Read { offset, bytes }))
             }
             RawCall::Seek { descriptor, to } => {
-                self.descriptor(descriptor, true)?.offset = to;
+                self.descriptor(descriptor, true)?.offset.set(to);
                 None
             }
             RawCall::Truncate { descriptor, bytes } => {
@@ -393,14 +402,6 @@ impl Files {
                 self.by_path.insert(to, file);
                 None
             }
-        }
-    }
-
-    fn move_to(&mut self, descriptor: i64, at: Option<u64>, end: u64) {
-        if at.is_none()
-            && let Some(known) = self.descriptors.file(descriptor)
-        {
-            known.offset = end;
         }
     }
 }

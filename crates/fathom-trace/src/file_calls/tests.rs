@@ -239,6 +239,27 @@ fn only_a_call_makes_a_recording_one_of_strace() {
     assert!(is_strace_line("100 12:00:01.000200 fdatasync(3) = 0"));
 }
 
+/// What happened: a copy of a descriptor had an offset of its own, so what a program wrote by both
+/// (`> log 2>&1`, or a process and its child) was taken to be written twice at the same place.
+#[test]
+fn copies_of_a_descriptor_have_one_offset() {
+    let recording = "100 open(\"/tmp/log\", O_WRONLY|O_CREAT|O_TRUNC, 0644) = 3\n100 dup2(3, 1) = 1\n\
+        100 fork() = 101\n100 write(3, \"aaaa\", 4) = 4\n100 write(1, \"bb\", 2) = 2\n\
+        101 write(1, \"c\", 1) = 1\n101 lseek(3, 100, SEEK_SET) = 100\n100 write(3, \"d\", 1) = 1\n\
+        100 open(\"/tmp/log\", O_WRONLY) = 4\n100 write(4, \"e\", 1) = 1\n";
+    let imported = imported(recording);
+    let writes: Vec<Call> = imported.recording.calls.iter().map(|made| made.call).collect();
+    let write = |offset, bytes| Call::Write { offset, bytes };
+    let expected =
+        [Call::Open, write(0, 4), write(4, 2), write(6, 1), write(100, 1), Call::Open, write(0, 1)];
+    assert_eq!(writes, expected);
+    // A copy of what was open before the recording is as little known as that.
+    let recording = "100 fcntl(7</w/a.db>, F_DUPFD, 8) = 8</w/a.db>\n100 fsync(8</w/a.db>) = 0\n";
+    let imported = self::imported(recording);
+    assert_eq!(imported.recording.files[0].name, "/w/a.db");
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}
+
 #[test]
 fn wrong_recordings_are_refused_with_their_line() {
     let directory = tempfile::tempdir().expect("a directory");
