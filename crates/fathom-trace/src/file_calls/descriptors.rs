@@ -11,12 +11,14 @@ pub struct Descriptor {
     /// Where it stands; its copies stand there, too, also those of other processes.
     pub offset: Rc<Cell<u64>>,
     pub appends: bool,
+    /// Whether it is closed where its process begins another program.
+    pub closes_at_exec: bool,
 }
 
 impl Descriptor {
     /// One at the start of a file.
     pub fn new(file: u32) -> Descriptor {
-        Descriptor { file, offset: Rc::default(), appends: false }
+        Descriptor { file, offset: Rc::default(), appends: false, closes_at_exec: false }
     }
 }
 
@@ -66,6 +68,19 @@ impl Descriptors {
         let copy = self.tables[of_parent].clone();
         self.tables.push(copy);
         self.tables.len() - 1
+    }
+
+    /// This thread, whose call it is, begins another program, which has what stays open. Of which
+    /// no line says who began it, that may have the descriptors of others, who keep them.
+    pub fn exec(&mut self, thread: u32) {
+        if !self.begun.contains_key(&thread) {
+            return;
+        }
+        let mut kept = self.tables[self.current].clone();
+        kept.retain(|_, known| known.as_ref().is_none_or(|known| !known.closes_at_exec));
+        self.tables.push(kept);
+        self.current = self.tables.len() - 1;
+        self.table_of.insert(thread, self.current);
     }
 
     /// A descriptor of a file.

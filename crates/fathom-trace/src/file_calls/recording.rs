@@ -15,6 +15,7 @@ pub enum RawCall {
         descriptor: i64,
         appends: bool,
         truncates: bool,
+        closes_at_exec: bool,
     },
     /// A descriptor for what is no file.
     NoFile {
@@ -24,6 +25,7 @@ pub enum RawCall {
     Copy {
         of: i64,
         descriptor: i64,
+        closes_at_exec: bool,
     },
     Close {
         descriptor: i64,
@@ -69,6 +71,8 @@ pub enum RawCall {
         thread: u32,
         shares: bool,
     },
+    /// The process begins another program.
+    Exec,
 }
 
 impl RawCall {
@@ -161,6 +165,9 @@ impl Recorder {
             let at_us = at_us - zero_us;
             let path = path.and_then(|number| self.paths.get(number as usize));
             files.descriptors.enter(thread);
+            if call == RawCall::Exec {
+                files.descriptors.exec(thread);
+            }
             if let Some((file, call)) = files.call_on(path.map(String::as_str), call) {
                 files.recording.calls.push(RecordedCall { thread, at_us, file, call });
             }
@@ -298,13 +305,14 @@ impl Files {
     /// The same without a path.
     fn call(&mut self, recorded: RawCall) -> Option<(u32, Call)> {
         match recorded {
-            RawCall::Open { path, descriptor, appends, truncates } => {
+            RawCall::Open { path, descriptor, appends, truncates, closes_at_exec } => {
                 let known = path.as_ref().and_then(|path| self.by_path.get(path)).copied();
                 let file = known.unwrap_or_else(|| self.new_file(path.as_deref().unwrap_or("unnamed")));
                 if let Some(path) = path {
                     self.by_path.insert(path, file);
                 }
-                self.descriptors.set(descriptor, Some(Descriptor { appends, ..Descriptor::new(file) }));
+                let opened = Descriptor { appends, closes_at_exec, ..Descriptor::new(file) };
+                self.descriptors.set(descriptor, Some(opened));
                 if truncates && self.lengths[file as usize] > 0 {
                     self.lengths[file as usize] = 0;
                     return Some((file, Call::Truncate { bytes: 0 }));
@@ -315,8 +323,9 @@ impl Files {
                 self.descriptors.set(descriptor, None);
                 None
             }
-            RawCall::Copy { of, descriptor } => {
+            RawCall::Copy { of, descriptor, closes_at_exec } => {
                 let known = self.descriptors.file(of).cloned();
+                let known = known.map(|known| Descriptor { closes_at_exec, ..known });
                 if known.is_some() || self.descriptors.is_open(of) {
                     self.descriptors.set(descriptor, known);
                 } else {
@@ -329,6 +338,7 @@ impl Files {
                 self.descriptors.begin(thread);
                 None
             }
+            RawCall::Exec => None,
             RawCall::Write { descriptor, at, bytes } => {
                 let known = self.descriptor(descriptor, at.is_some())?.clone();
                 let place = known.file as usize;

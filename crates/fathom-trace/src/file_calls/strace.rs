@@ -213,6 +213,7 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
                 descriptor: result,
                 appends: flags.contains("O_APPEND"),
                 truncates: flags.contains("O_TRUNC"),
+                closes_at_exec: flags.contains("O_CLOEXEC"),
             }
         })
     };
@@ -224,10 +225,17 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
         | "timerfd_create" | "memfd_create" | "inotify_init1" | "signalfd4" => {
             RawCall::NoFile { descriptor: result }
         }
-        "dup" | "dup2" | "dup3" => RawCall::Copy { of: number(0)?, descriptor: result },
-        "fcntl" | "fcntl64" if arguments.get(1)?.starts_with("F_DUPFD") => {
-            RawCall::Copy { of: number(0)?, descriptor: result }
-        }
+        "dup" | "dup2" | "dup3" => RawCall::Copy {
+            of: number(0)?,
+            descriptor: result,
+            closes_at_exec: arguments.get(2).is_some_and(|flags| flags.contains("O_CLOEXEC")),
+        },
+        "fcntl" | "fcntl64" if arguments.get(1)?.starts_with("F_DUPFD") => RawCall::Copy {
+            of: number(0)?,
+            descriptor: result,
+            closes_at_exec: arguments.get(1)?.contains("CLOEXEC"),
+        },
+        "execve" | "execveat" => RawCall::Exec,
         "clone" | "clone3" | "fork" | "vfork" => RawCall::Begin {
             thread: u32::try_from(result).ok()?,
             shares: arguments.iter().any(|argument| argument.contains("CLONE_FILES")),

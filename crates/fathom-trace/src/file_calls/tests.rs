@@ -260,6 +260,26 @@ fn copies_of_a_descriptor_have_one_offset() {
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
 }
 
+/// What happened: a program that a process began had the descriptors of that process, also those
+/// that are closed for it (O_CLOEXEC): what it wrote into a pipe was a write into the database.
+#[test]
+fn a_program_that_is_begun_has_no_descriptor_that_is_closed_for_it() {
+    let recording = "100 execve(\"/bin/app\", [\"app\"], 0x7ffd /* 20 vars */) = 0\n\
+        100 openat(AT_FDCWD, \"/tmp/log\", O_WRONLY|O_APPEND) = 3\n\
+        100 openat(AT_FDCWD, \"/tmp/a.db\", O_RDWR|O_CREAT|O_NOFOLLOW|O_CLOEXEC, 0644) = 4\n\
+        100 vfork( <unfinished ...>\n101 write(4, \"abcd\", 4) = 4\n\
+        101 execve(\"/bin/gzip\", [\"gzip\"], 0x7ffd /* 20 vars */ <unfinished ...>\n\
+        100 <... vfork resumed>) = 101\n101 <... execve resumed>) = 0\n\
+        101 pipe2([4, 5], O_CLOEXEC) = 0\n101 write(4, \"packed\", 6) = 6\n\
+        101 write(3, \"done\", 4) = 4\n100 write(4, \"efgh\", 4) = 4\n";
+    let imported = imported(recording);
+    let writes: Vec<(u32, u32, Call)> =
+        calls(&imported).into_iter().skip(2).map(|(thread, _, file, call)| (thread, file, call)).collect();
+    let write = |offset, bytes| Call::Write { offset, bytes };
+    assert_eq!(writes, [(101, 1, write(0, 4)), (101, 0, write(0, 4)), (100, 1, write(4, 4))]);
+    assert!(imported.warnings[0].contains("1 calls on descriptors"), "{:?}", imported.warnings);
+}
+
 #[test]
 fn wrong_recordings_are_refused_with_their_line() {
     let directory = tempfile::tempdir().expect("a directory");
