@@ -279,6 +279,11 @@ fn leading(argument: &str) -> Option<i64> {
     argument[..end].parse().ok()
 }
 
+/// Whether what was read ends with a descriptor: a number, or AT_FDCWD.
+fn is_descriptor(before: &[u8]) -> bool {
+    before.last().is_some_and(u8::is_ascii_digit) || before.ends_with(b"AT_FDCWD")
+}
+
 /// Arguments up to the bracket that closes them, and what stands behind it. Commas in texts,
 /// structures and lists separate nothing.
 fn arguments(rest: &str) -> (Vec<&str>, &str) {
@@ -290,6 +295,10 @@ fn arguments(rest: &str) -> (Vec<&str>, &str) {
             b'\\' if in_text => at += 1,
             b'"' => in_text = !in_text,
             _ if in_text => {}
+            // The path of a descriptor, `3</tmp/a (1), b.db>`, in which `>` is written as a number.
+            b'<' if is_descriptor(&bytes[..at]) && bytes[at + 1..].starts_with(b"/") => {
+                at += bytes[at..].iter().position(|byte| *byte == b'>').unwrap_or(0);
+            }
             b'(' | b'[' | b'{' => depth += 1,
             b')' if depth == 0 => {
                 all.push(rest[begin..at].trim());

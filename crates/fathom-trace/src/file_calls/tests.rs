@@ -280,6 +280,30 @@ fn a_program_that_is_begun_has_no_descriptor_that_is_closed_for_it() {
     assert!(imported.warnings[0].contains("1 calls on descriptors"), "{:?}", imported.warnings);
 }
 
+/// What happened: a comma in the path that `-y` shows was taken for one between arguments, so the
+/// write of a page was one at the offset 4096, whatever page it was; behind a lone bracket the call
+/// was lost.
+#[test]
+fn what_stands_in_a_descriptors_path_separates_nothing() {
+    let recording = "1 openat(AT_FDCWD</w/x, y>, \"a, b.db\", O_RDWR) = 3</w/x, y/a, b.db>\n\
+        1 pwrite64(3</w/x, y/a, b.db>, \"page, (\"..., 4096, 8192) = 4096\n\
+        1 openat(AT_FDCWD</w/x, y>, \"c).db\", O_RDWR) = 4</w/x, y/c).db>\n\
+        1 pwrite64(4</w/x, y/c).db>, \"page\"..., 512, 1024) = 512\n\
+        1 write(2</dev/pts/0<char 136:0>>, \"x\", 1) = 1\n";
+    let imported = imported(recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Open),
+            (0, Call::Write { offset: 8192, bytes: 4096 }),
+            (1, Call::Open),
+            (1, Call::Write { offset: 1024, bytes: 512 }),
+        ]
+    );
+}
+
 #[test]
 fn wrong_recordings_are_refused_with_their_line() {
     let directory = tempfile::tempdir().expect("a directory");
