@@ -33,28 +33,44 @@ impl Strace {
         }
         let at_us = match at {
             // Of `-r`: since the line before.
-            Some(at_us) if at_us < EPOCH_US && !is_of_the_day(line) => self.last_us + at_us,
-            Some(at_us) => {
+            Some((at_us, false)) if at_us < EPOCH_US => self.last_us.saturating_add(at_us),
+            Some((at_us, _)) => {
                 // Past midnight, and not only a line that is a little late.
                 if at_us + self.days_us + HALF_A_DAY_US < self.last_us {
                     self.days_us += 2 * HALF_A_DAY_US;
                 }
                 at_us + self.days_us
             }
-            None => self.last_us + 1,
+            None => self.last_us.saturating_add(1),
         };
         self.last_us = self.last_us.max(at_us);
-        if let Some((begin, _)) = call.split_once("<unfinished ...>") {
+        // `) = ?` follows where the process ended within the call. What is read or written may be
+        // such a text.
+        if let Some((begin, end)) = call.rsplit_once("<unfinished ...>")
+            && (end.trim().is_empty() || end.starts_with(") "))
+            && !end.contains('"')
+        {
             self.unfinished.insert(thread, (at_us, begin.trim_end().to_owned()));
             return true;
         }
         if let Some(resumed) = call.strip_prefix("<... ") {
-            let Some((_, end)) = resumed.split_once("resumed>") else { return false };
-            let Some((_, begin)) = self.unfinished.remove(&thread) else { return true };
+            let Some((name, end)) = resumed.split_once(" resumed>") else { return false };
+            let begun = self.unfinished.remove(&thread).or_else(|| self.of_the_only(name));
+            let Some((_, begin)) = begun else { return true };
             // Done when it returned.
             return take(&format!("{begin}{end}"), thread, at_us, recorder);
         }
         take(call, thread, at_us, recorder)
+    }
+
+    /// A call of this name that began while there was one thread, which strace does not name on a
+    /// terminal before there are two: the call that began the second one, for one.
+    fn of_the_only(&mut self, name: &str) -> Option<(u64, String)> {
+        let (_, begin) = self.unfinished.get(&0)?;
+        if !begin.strip_prefix(name)?.starts_with('(') {
+            return None;
+        }
+        self.unfinished.remove(&0)
     }
 }
 
@@ -62,12 +78,6 @@ const HALF_A_DAY_US: u64 = 43_200_000_000;
 
 /// Seconds since 1970 are more by now, and no two lines are so far apart: three years, µs.
 const EPOCH_US: u64 = 100_000_000_000_000;
-
-/// Whether a line's time is one of the day: what follows the process has colons before it has
-/// anything of a call.
-fn is_of_the_day(line: &str) -> bool {
-    line.find(':').is_some_and(|colon| line.find('(').is_none_or(|call| colon < call))
-}
 
 fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     match recorded(call) {
@@ -84,8 +94,8 @@ fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     true
 }
 
-/// Process (0 without), time in µs, and the rest.
-fn head(line: &str) -> (u32, Option<u64>, &str) {
+/// Process (0 without), time in µs and whether it is one of the day, and the rest.
+fn head(line: &str) -> (u32, Option<(u64, bool)>, &str) {
     let mut rest = line.trim_start();
     let mut thread = 0;
     if let Some(after) = rest.strip_prefix("[pid") {
@@ -102,7 +112,11 @@ fn head(line: &str) -> (u32, Option<u64>, &str) {
     if let Some((word, after)) = rest.split_once(' ')
         && let Some(at_us) = time_us(word)
     {
-        return (thread, Some(at_us), after.trim_start());
+        let after = after.trim_start();
+        // With `-r` beside it: `(+     0.000100)`.
+        let since = after.strip_prefix("(+").and_then(|since| since.split_once(')'));
+        let call = since.map_or(after, |(_, call)| call.trim_start());
+        return (thread, Some((at_us, word.contains(':'))), call);
     }
     (thread, None, rest)
 }
@@ -169,6 +183,7 @@ fn recorded(call: &str) -> StraceLine<'_> {
     let given = given.trim_start();
     let end = given.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(given.len());
     let Ok(result) = given[..end].parse::<i64>() else { return StraceLine::Nothing };
+    let result = known_by_strace(given).unwrap_or(result);
     match of(name, &arguments, result) {
         Some(recorded) if result >= 0 => {
             let opens = matches!(recorded, RawCall::Open { .. });
@@ -180,6 +195,13 @@ fn recorded(call: &str) -> StraceLine<'_> {
             _ => StraceLine::Nothing,
         },
     }
+}
+
+/// A process by the number that its lines have, where it has another one among its own:
+/// `2 /* 102 in strace's PID NS */`.
+fn known_by_strace(given: &str) -> Option<i64> {
+    let (_, note) = given.split_once(" /* ")?;
+    note.split_once(" in strace's PID NS")?.0.parse().ok()
 }
 
 /// The path that `-y` tells of a descriptor, `3</tmp/a.db>`, where it is one of a file that still

@@ -304,6 +304,53 @@ fn what_stands_in_a_descriptors_path_separates_nothing() {
     );
 }
 
+/// What happened: with `-r` the end of a call that another thread's line had interrupted, and that
+/// read a text with a colon, was taken for one with a time of the day: it stood before all others.
+/// Lines of `-tt -r`, which have both times, were none.
+#[test]
+fn straces_relative_times_are_told_by_their_word_alone() {
+    let recording = "100       0.000000 openat(AT_FDCWD, \"/tmp/a.json\", O_RDWR) = 3\n\
+        100       0.000250 pread64(3,  <unfinished ...>\n101       0.000010 write(9, \"x\", 1) = 1\n\
+        100       0.000005 <... pread64 resumed>\"{a: 1}\", 6, 0) = 6\n\
+        100       0.000100 pwrite64(3, \"<unfinished ...>\", 16, 6) = 16\n";
+    let times = |recording: &str| -> Vec<(u64, Call)> {
+        calls(&imported(recording)).into_iter().map(|(_, at_us, _, call)| (at_us, call)).collect()
+    };
+    let (read, write) = (Call::Read { offset: 0, bytes: 6 }, Call::Write { offset: 6, bytes: 16 });
+    assert_eq!(times(recording), [(0, Call::Open), (265, read), (365, write)]);
+    let line = "15:41:12.000250 (+     0.000250) fsync(3</tmp/a>) = 0";
+    assert!(is_strace_line(line));
+    let recording = format!("15:41:12.000000 (+     0.000000) fsync(3</tmp/a>) = 0\n{line}\n");
+    assert_eq!(times(&recording), [(0, Call::Fsync), (250, Call::Fsync)]);
+}
+
+/// What happened: on a terminal strace names no process while there is one, so the call that began
+/// the second one was never found to end, and the two had the same descriptors.
+#[test]
+fn a_call_of_the_only_process_may_end_when_there_are_two() {
+    let recording = "openat(AT_FDCWD, \"/tmp/a.db\", O_RDWR) = 3\n\
+        clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD <unfinished ...>\n\
+        strace: Process 101 attached\n[pid   101] close(3) = 0\n\
+        [pid   101] openat(AT_FDCWD, \"/tmp/b\", O_RDWR) = 3\n\
+        [pid   100] <... clone resumed>, child_tidptr=0x7f) = 101\n\
+        [pid   100] pwrite64(3, \"x\", 1, 0) = 1\n\
+        clone3({flags=0, exit_signal=SIGCHLD}, 88) = 2 /* 102 in strace's PID NS */\n\
+        [pid   102] close(3) = 0\n[pid   100] fdatasync(3) = 0\n";
+    let imported = imported(recording);
+    let on_files: Vec<(u32, u32, Call)> =
+        calls(&imported).into_iter().skip(1).map(|(thread, _, file, call)| (thread, file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (101, 0, Call::Close),
+            (101, 1, Call::Open),
+            (100, 0, Call::Write { offset: 0, bytes: 1 }),
+            (102, 0, Call::Close),
+            (100, 0, Call::Fdatasync),
+        ]
+    );
+}
+
 #[test]
 fn wrong_recordings_are_refused_with_their_line() {
     let directory = tempfile::tempdir().expect("a directory");
