@@ -83,6 +83,11 @@ impl Descriptors {
         self.table_of.insert(thread, self.current);
     }
 
+    /// Number of the table that the present thread's calls are on.
+    pub fn table(&self) -> usize {
+        self.current
+    }
+
     /// A descriptor of a file.
     pub fn file(&mut self, descriptor: i64) -> Option<&mut Descriptor> {
         self.tables[self.current].get_mut(&descriptor)?.as_mut()

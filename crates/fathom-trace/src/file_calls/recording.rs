@@ -17,9 +17,10 @@ pub enum RawCall {
         truncates: bool,
         closes_at_exec: bool,
     },
-    /// A descriptor for what is no file.
+    /// A descriptor for what is no file; of a directory that is opened as one, its path.
     NoFile {
         descriptor: i64,
+        directory: Option<String>,
     },
     /// A copy of a descriptor.
     Copy {
@@ -202,6 +203,8 @@ struct Files {
     directories: HashSet<String>,
     /// Those that are open like files, by number.
     open_directories: HashSet<u32>,
+    /// Paths of directories that were opened as such, by table and descriptor.
+    listed: HashMap<(usize, i64), String>,
     unknown: u64,
 }
 
@@ -210,6 +213,7 @@ impl Files {
         Files {
             directories,
             open_directories: HashSet::new(),
+            listed: HashMap::new(),
             recording: FileCalls::default(),
             lengths: Vec::new(),
             by_path: HashMap::new(),
@@ -273,6 +277,20 @@ impl Files {
         self.descriptors.set(descriptor, Some(Descriptor::new(file)));
     }
 
+    /// The file that stands for a directory which was opened as one: most are only listed, and none
+    /// is there before it is synced.
+    fn listed_directory(&mut self, descriptor: i64) -> Option<u32> {
+        if self.descriptors.file(descriptor).is_some() || !self.descriptors.is_open(descriptor) {
+            return None;
+        }
+        let path = self.listed.get(&(self.descriptors.table(), descriptor))?.clone();
+        let known = self.by_path.get(&path).copied();
+        let file = known.unwrap_or_else(|| self.new_file(&path));
+        self.by_path.insert(path, file);
+        self.open_directories.insert(file);
+        Some(file)
+    }
+
     /// Whether all that is known of a file is a relative path that this one may be: it was renamed
     /// by one.
     fn is_relative_of(&self, file: u32, path: &str) -> bool {
@@ -319,7 +337,12 @@ impl Files {
                 }
                 Some((file, Call::Open))
             }
-            RawCall::NoFile { descriptor } => {
+            RawCall::NoFile { descriptor, directory } => {
+                let place = (self.descriptors.table(), descriptor);
+                match directory {
+                    Some(path) => drop(self.listed.insert(place, path)),
+                    None => drop(self.listed.remove(&place)),
+                }
                 self.descriptors.set(descriptor, None);
                 None
             }
@@ -381,6 +404,9 @@ impl Files {
                 Some((file, Call::Truncate { bytes }))
             }
             RawCall::Sync { descriptor, is_data } => {
+                if let Some(directory) = self.listed_directory(descriptor) {
+                    return Some((directory, Call::SyncDirectory));
+                }
                 let file = self.descriptor(descriptor, true)?.file;
                 if self.open_directories.contains(&file) {
                     return Some((file, Call::SyncDirectory));

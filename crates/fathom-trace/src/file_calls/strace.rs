@@ -85,6 +85,9 @@ fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
             if matches!(recorded, RawCall::Open { .. }) && writes_through(call) {
                 recorder.leave_out("O_SYNC, O_DSYNC or O_DIRECT of an open");
             }
+            if matches!(recorded, RawCall::Write { .. }) && is_synced(call) {
+                recorder.leave_out("RWF_SYNC or RWF_DSYNC of a pwritev2");
+            }
             recorder.add_with_path(at_us, thread, path, recorded);
         }
         StraceLine::Otherwise(name) => recorder.leave_out(name),
@@ -141,12 +144,18 @@ fn time_us(word: &str) -> Option<u64> {
 
 /// Whether a file is opened so that what is written to it does not stay in memory.
 fn writes_through(open: &str) -> bool {
-    let mut flags = open.split(['|', ',', ' ', ')']);
+    let mut flags = open.split(['|', ',', ' ', ')', '}', '=']);
     flags.any(|flag| matches!(flag, "O_SYNC" | "O_DSYNC" | "O_DIRECT"))
 }
 
+/// Whether a write is durable when it returns. Its flags stand behind the list of what it writes.
+fn is_synced(write: &str) -> bool {
+    let flags = write.rsplit(']').next().unwrap_or_default();
+    write.starts_with("pwritev2(") && (flags.contains("RWF_SYNC") || flags.contains("RWF_DSYNC"))
+}
+
 /// Calls that write or sync files, and of which a recording has nothing.
-const OTHERWISE: [&str; 13] = [
+const OTHERWISE: [&str; 14] = [
     "copy_file_range",
     "fallocate",
     "io_submit",
@@ -157,6 +166,7 @@ const OTHERWISE: [&str; 13] = [
     "splice",
     "sync",
     "sync_file_range",
+    "sync_file_range2",
     "syncfs",
     "truncate",
     "truncate64",
@@ -225,27 +235,30 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
     let path = |at: usize| Some(arguments.get(at)?.strip_prefix('"')?.strip_suffix('"')?.to_owned());
     let bytes = u64::try_from(result).ok().filter(|bytes| *bytes > 0);
     let open = |path: Option<String>, flags: &str| {
-        let is_directory = flags.contains("O_DIRECTORY");
         let path = path?;
-        Some(if is_directory || is_no_file(&path) {
-            RawCall::NoFile { descriptor: result }
-        } else {
-            RawCall::Open {
-                path: Some(path),
-                descriptor: result,
-                appends: flags.contains("O_APPEND"),
-                truncates: flags.contains("O_TRUNC"),
-                closes_at_exec: flags.contains("O_CLOEXEC"),
-            }
+        if is_no_file(&path) {
+            return Some(RawCall::NoFile { descriptor: result, directory: None });
+        }
+        if flags.contains("O_DIRECTORY") {
+            return Some(RawCall::NoFile { descriptor: result, directory: Some(path) });
+        }
+        Some(RawCall::Open {
+            // Each file without a name is one of its own: the path is its directory's.
+            path: Some(path).filter(|_| !flags.contains("O_TMPFILE")),
+            descriptor: result,
+            appends: flags.contains("O_APPEND"),
+            truncates: flags.contains("O_TRUNC"),
+            closes_at_exec: flags.contains("O_CLOEXEC"),
         })
     };
     Some(match name {
         "open" => open(path(0), arguments.get(1)?)?,
-        "openat" => open(path(1), arguments.get(2)?)?,
+        // The flags are a structure in `openat2`: `{flags=O_RDWR|O_CREAT, mode=0600, resolve=0}`.
+        "openat" | "openat2" => open(path(1), arguments.get(2)?)?,
         "creat" => open(path(0), "O_TRUNC")?,
         "socket" | "accept" | "accept4" | "epoll_create" | "epoll_create1" | "eventfd" | "eventfd2"
         | "timerfd_create" | "memfd_create" | "inotify_init1" | "signalfd4" => {
-            RawCall::NoFile { descriptor: result }
+            RawCall::NoFile { descriptor: result, directory: None }
         }
         "dup" | "dup2" | "dup3" => RawCall::Copy {
             of: number(0)?,
@@ -265,6 +278,13 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
         "close" => RawCall::Close { descriptor: number(0)? },
         "write" | "writev" => RawCall::Write { descriptor: number(0)?, at: None, bytes: bytes? },
         "read" | "readv" => RawCall::Read { descriptor: number(0)?, at: None, bytes: bytes? },
+        // At the descriptor's own offset.
+        "pwritev2" if number(3) == Some(-1) => {
+            RawCall::Write { descriptor: number(0)?, at: None, bytes: bytes? }
+        }
+        "preadv2" if number(3) == Some(-1) => {
+            RawCall::Read { descriptor: number(0)?, at: None, bytes: bytes? }
+        }
         "pwrite64" | "pwrite" | "pwritev" | "pwritev2" => {
             RawCall::Write { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
         }
@@ -281,11 +301,13 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
         "fsync" => RawCall::Sync { descriptor: number(0)?, is_data: false },
         "fdatasync" => RawCall::Sync { descriptor: number(0)?, is_data: true },
         "fstat" | "fstat64" => RawCall::Stat { descriptor: number(0)? },
-        "newfstatat" | "fstatat64" if arguments.get(1) == Some(&"\"\"") => {
+        "newfstatat" | "fstatat64" | "statx" if arguments.get(1) == Some(&"\"\"") => {
             RawCall::Stat { descriptor: number(0)? }
         }
         "stat" | "stat64" | "lstat" | "lstat64" | "access" => RawCall::StatPath { path: path(0)? },
-        "newfstatat" | "fstatat64" | "faccessat" | "faccessat2" => RawCall::StatPath { path: path(1)? },
+        "newfstatat" | "fstatat64" | "statx" | "faccessat" | "faccessat2" => {
+            RawCall::StatPath { path: path(1)? }
+        }
         "unlink" => RawCall::Unlink { path: path(0)? },
         "unlinkat" => RawCall::Unlink { path: path(1)? },
         "rename" => RawCall::Rename { from: path(0)?, to: path(1)? },

@@ -351,6 +351,48 @@ fn a_call_of_the_only_process_may_end_when_there_are_two() {
     );
 }
 
+/// What happened: what newer programs call was passed over without a word: `openat2`, so that the
+/// file's writes were on a descriptor that nobody had opened, `pwritev2` at the descriptor's own
+/// offset, `statx`. Files without a name (O_TMPFILE) were one file, with their directory's name,
+/// and the sync of a directory that is opened as one was a call on no file.
+#[test]
+fn what_newer_programs_call_is_read() {
+    let recording = "1 openat2(AT_FDCWD, \"/d/a.db\", {flags=O_WRONLY|O_DSYNC, resolve=0}, 24) = 3\n\
+        1 pwritev2(3, [{iov_base=\"x]\"..., iov_len=8}], 1, -1, 0) = 8\n\
+        1 pwritev2(3, [{iov_base=\"x]\"..., iov_len=8}], 1, -1, RWF_DSYNC) = 8\n\
+        1 preadv2(3, [{iov_base=\"x]\"..., iov_len=8}], 1, 4, RWF_NOWAIT) = 8\n\
+        1 statx(3, \"\", AT_EMPTY_PATH, STATX_ALL, {stx_mask=STATX_ALL, ...}) = 0\n\
+        1 statx(AT_FDCWD, \"/d/a.db\", 0, STATX_ALL, {stx_mask=STATX_ALL, ...}) = 0\n\
+        1 openat(AT_FDCWD, \"/d\", O_RDWR|O_EXCL|O_CLOEXEC|O_TMPFILE, 0600) = 4</d/#12>(deleted)\n\
+        1 openat(AT_FDCWD, \"/d\", O_RDWR|O_EXCL|O_CLOEXEC|O_TMPFILE, 0600) = 5</d/#13 (deleted)>\n\
+        1 pwrite64(5</d/#13 (deleted)>, \"x\", 1, 0) = 1\n1 fsync(5</d/#13 (deleted)>) = 0\n\
+        1 openat(AT_FDCWD, \"/d\", O_RDONLY|O_CLOEXEC|O_DIRECTORY) = 6</d>\n1 fsync(6</d>) = 0\n\
+        1 close(6</d>) = 0\n1 socket(AF_UNIX, SOCK_STREAM, 0) = 6<socket:[1]>\n1 close(6) = 0\n";
+    let imported = imported(recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Open),
+            (0, Call::Write { offset: 0, bytes: 8 }),
+            (0, Call::Write { offset: 8, bytes: 8 }),
+            (0, Call::Read { offset: 4, bytes: 8 }),
+            (0, Call::Stat),
+            (0, Call::Stat),
+            (1, Call::Open),
+            (2, Call::Open),
+            (2, Call::Write { offset: 0, bytes: 1 }),
+            (2, Call::Fsync),
+            (3, Call::SyncDirectory),
+        ]
+    );
+    let warnings = imported.warnings.join("\n");
+    let counted = "1 × O_SYNC, O_DSYNC or O_DIRECT of an open, 1 × RWF_SYNC or RWF_DSYNC of a pwritev2";
+    assert!(warnings.ends_with(&format!("does not have: {counted}")), "{warnings}");
+    assert_eq!(imported.warnings.len(), 1, "{warnings}");
+}
+
 #[test]
 fn wrong_recordings_are_refused_with_their_line() {
     let directory = tempfile::tempdir().expect("a directory");
