@@ -152,6 +152,43 @@ fn lines_that_androids_log_dropped_are_told() {
     assert!(imported.warnings[0].contains("dropped 2 lines (chatty)"), "{:?}", imported.warnings);
 }
 
+/// What happened: a statement that failed in the application was taken for one that did not, and
+/// the replay of the log ended there, though the log said what SQLite said of it. One that SQLite
+/// began once more, because the schema had changed, was there twice.
+#[test]
+fn statements_that_failed_as_androids_log_tells_fail_alike() {
+    let place = Place::new();
+    let (head, label) = ("11-21 16:26:38.100  100  101", "/data/XX@YY");
+    let log = format!(
+        "{head} V SQLiteStatements: {label}: \"CREATE TABLE t(a PRIMARY KEY)\"\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (1)\"\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (1)\"\n\
+         {head} E SQLiteLog: (1555) abort at 7 in [INSERT INTO t VALUES (?)]: UNIQUE constraint failed: t.a\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (2)\"\n\
+         {head} E SQLiteLog: (13) statement aborts at 9: [INSERT INTO t] database or disk is full\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (3)\"\n\
+         {head} E SQLiteLog: (17) statement aborts at 2: [INSERT INTO t] database schema has changed\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (3)\"\n\
+         {head} W SQLiteLog: (284) automatic index on t(a)\n\
+         11-21 16:26:38.100  100  102 E SQLiteLog: (5) statement aborts at 2: [BEGIN] database is locked\n"
+    );
+    let (imported, records) = place.import(&place.write("log.txt", &log)).expect("imported");
+    let came: Vec<_> = results(&records).into_iter().map(|(_, sql, code, _)| (sql, code)).collect();
+    let insert = |value: u32, code: i32| (format!("INSERT INTO t VALUES ({value})"), code);
+    let first = ("CREATE TABLE t(a PRIMARY KEY)".to_owned(), DONE);
+    assert_eq!(came, [first, insert(1, DONE), insert(1, 1555), insert(3, DONE)]);
+    assert_eq!(imported.statements, 4);
+    let warnings = imported.warnings.join("\n");
+    for words in [
+        "1 statements failed in the application, as its log tells",
+        "1 × UNIQUE constraint failed: t.a",
+        "are left out: 1 × database or disk is full",
+        "databases whose names differ in these alone are taken for one",
+    ] {
+        assert!(warnings.contains(words), "{words}: {warnings}");
+    }
+}
+
 /// What happened: a statement that begins with a comment, as generators write one before each, was
 /// taken for what a trigger does, and its lines for no SQL, where something stood before it.
 #[test]

@@ -19,11 +19,13 @@ mod lines;
 mod loading;
 #[cfg(test)]
 mod log_tests;
+mod logcat;
 mod order;
 mod play;
 mod pocketdata;
 mod private;
 mod script;
+mod sqlite_log;
 mod statements;
 mod studio;
 #[cfg(test)]
