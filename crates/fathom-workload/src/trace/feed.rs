@@ -137,6 +137,10 @@ pub enum Task {
     Script {
         sql: Span,
     },
+    Meaning {
+        option: u32,
+        is_on: bool,
+    },
     Checkpoint {
         sql: Span,
     },
@@ -280,6 +284,7 @@ impl Batch {
             CallKind::Reset { handle } => Task::Reset { handle: *handle },
             CallKind::Finalize { handle } => Task::Finalize { handle: *handle },
             CallKind::Checkpoint(sql) => Task::Checkpoint { sql: self.put(sql.as_bytes()) },
+            CallKind::Meaning { option, is_on } => Task::Meaning { option: *option, is_on: *is_on },
             CallKind::Script(sql) => Task::Script { sql: self.put(sql.as_bytes()) },
             CallKind::Attach { database, schema } => {
                 Task::Attach { database: *database, schema: self.put(schema.as_bytes()) }

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use fathom_trace::confine::PRAGMAS;
+use fathom_trace::confine::{MEANING, PRAGMAS};
 use fathom_trace::model::{
     Action, Blob, BlobCall, Database, Event, Exit, Foreign, ForeignKind, Lock, Outcome, Process, Setting,
     Start, Statement, Step, Thread, UNFINISHED, Value,
@@ -23,6 +23,9 @@ use crate::engine::Engine;
 const SHARED_CACHE: u32 = 0x2_0000;
 /// `SQLITE_DBCONFIG_ENABLE_FKEY`.
 const ENABLE_FKEY: u32 = 1002;
+/// `SQLITE_DBCONFIG_RESET_DATABASE`, after which VACUUM empties a database, and
+/// `SQLITE_DBCONFIG_WRITABLE_SCHEMA`.
+const RESETS: [u32; 2] = [1009, 1011];
 
 /// SQLITE_BUSY, SQLITE_LOCKED, SQLITE_INTERRUPT: what another one's timing decides. So does
 /// SQLITE_ABORT itself (ABORT_ROLLBACK does not): without a journal a commit that was refused
@@ -104,6 +107,11 @@ pub enum CallKind {
     },
     /// A statement without result: a setting that was made by a call.
     Script(String),
+    /// Turns what statements mean on or off (`sqlite3_db_config`).
+    Meaning {
+        option: u32,
+        is_on: bool,
+    },
     /// A checkpoint that was made by a call: as much of it as the others' locks allow.
     Checkpoint(String),
     /// Attaches the database with this number.
@@ -728,7 +736,15 @@ impl<'a> Translator<'a> {
                     Setting::BusyTimeout => return None, // always the cell's
                     Setting::WalAutocheckpoint => ("wal_autocheckpoint", value),
                     Setting::DbConfig(ENABLE_FKEY) => ("foreign_keys", value),
-                    Setting::DbConfig(_) => return None,
+                    Setting::DbConfig(option) if MEANING.contains(&option) => {
+                        return Some(CallKind::Meaning { option, is_on: value != 0 });
+                    }
+                    Setting::DbConfig(option) => {
+                        if RESETS.contains(&option) && value != 0 {
+                            self.skip("calls of sqlite3_db_config that reset a database or its schema");
+                        }
+                        return None;
+                    }
                 };
                 (name == "foreign_keys" || !self.engine.sets(name))
                     .then(|| CallKind::Script(format!("PRAGMA {name} = {value}")))
