@@ -524,7 +524,7 @@ impl State<'_> {
                     BoundValue::Blob(span) => Argument::Blob(batch.bytes(span)),
                     BoundValue::ZeroBlob(length) => Argument::ZeroBlob(length),
                 };
-                Ok(calls.bind(*handle, u32::from(*index), value)?)
+                Ok(calls.bind(*handle, index.get(), value)?)
             }
             Task::ClearBindings { handle } => {
                 calls.clear_bindings(*handle);
