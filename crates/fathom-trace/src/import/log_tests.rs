@@ -104,6 +104,18 @@ fn androids_log_in_the_format_long_is_refused_with_the_format_to_take() {
     assert!(error.contains("adb logcat -v threadtime"), "{error}");
 }
 
+/// What happened: keys were left out of captures alone, and not of what a script or log has.
+#[test]
+fn no_key_of_a_script_is_in_its_trace() {
+    let place = Place::new();
+    let script = "PRAGMA key = 'open sesame';\nATTACH 'b.db' AS b KEY 'sesame';\nCREATE TABLE b.t(a);\n\
+        PRAGMA rekey('sesame 2');\n";
+    let (imported, records) = place.import(&place.write("app.sql", script)).expect("imported");
+    assert_eq!(imported.statements, 4);
+    let text = format!("{records:?}");
+    assert!(!text.contains("sesame") && text.contains("KEY '(left out)'"), "{text}");
+}
+
 /// What happened: a pipe (`<(zcat log.gz)`, `/dev/stdin`) was read for its format and then opened
 /// again: the first 64 KiB of it were lost, and where what was left compiled, without a word.
 #[test]

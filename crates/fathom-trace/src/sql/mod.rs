@@ -2,6 +2,7 @@
 //! are.
 
 mod attach;
+mod key;
 mod literal;
 mod parameter;
 mod shape;
@@ -11,6 +12,7 @@ mod vacuum;
 mod verb;
 
 pub use attach::{Attach, Target};
+pub use key::{LEFT_OUT, key_of_attach, without_key};
 pub use literal::{literal, value_of};
 pub use parameter::{Parameters, values_from_expanded};
 pub use shape::shape;
