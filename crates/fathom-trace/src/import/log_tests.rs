@@ -114,6 +114,12 @@ fn no_key_of_a_script_is_in_its_trace() {
     assert_eq!(imported.statements, 4);
     let text = format!("{records:?}");
     assert!(!text.contains("sesame") && text.contains("KEY '(left out)'"), "{text}");
+    // Nor of one that loads.
+    let loading = place.write("app/load.sql", "PRAGMA key = 'sesame';\nCREATE TABLE t(a);\n");
+    place.write("app/1.sql", "SELECT a FROM t;\n");
+    let (_, records) = place.import(loading.parent().expect("a folder")).expect("imported");
+    let (text, bytes) = (format!("{records:?}"), format!("{:?}", b"sesame"));
+    assert!(!text.contains("sesame") && !text.contains(bytes.trim_matches(['[', ']'])), "{text}");
 }
 
 /// What happened: a pipe (`<(zcat log.gz)`, `/dev/stdin`) was read for its format and then opened
