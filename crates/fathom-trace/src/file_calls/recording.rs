@@ -432,11 +432,14 @@ impl Files {
                 }
             },
             RawCall::Rename { from, to } => {
-                let file = self.by_path.get(&from).copied()?;
-                let replaced = self.by_path.get(&to).copied();
-                self.by_path.retain(|_, known| *known != file && Some(*known) != replaced);
-                self.by_path.insert(to, file);
-                None
+                let file = self.by_path.get(&from).copied();
+                let replaced = self.by_path.get(&to).copied().filter(|known| Some(*known) != file);
+                self.by_path.retain(|_, known| Some(*known) != file && Some(*known) != replaced);
+                if let Some(file) = file {
+                    self.by_path.insert(to, file);
+                }
+                // What had the name is gone.
+                replaced.map(|replaced| (replaced, Call::Unlink))
             }
         }
     }

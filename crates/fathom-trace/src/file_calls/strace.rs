@@ -85,6 +85,9 @@ fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
             if matches!(recorded, RawCall::Open { .. }) && writes_through(call) {
                 recorder.leave_out("O_SYNC, O_DSYNC or O_DIRECT of an open");
             }
+            if matches!(recorded, RawCall::Rename { .. }) {
+                recorder.leave_out("rename");
+            }
             if matches!(recorded, RawCall::Write { .. }) && is_synced(call) {
                 recorder.leave_out("RWF_SYNC or RWF_DSYNC of a pwritev2");
             }

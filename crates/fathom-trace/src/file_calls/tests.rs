@@ -393,6 +393,34 @@ fn what_newer_programs_call_is_read() {
     assert_eq!(imported.warnings.len(), 1, "{warnings}");
 }
 
+/// What happened: a file over which another one was renamed, as programs save, was there for ever:
+/// each time that one was saved was a file more, and that renames are left out was not told.
+#[test]
+fn what_another_file_takes_the_name_of_is_gone() {
+    let save = |descriptor: u32| {
+        format!(
+            "1 openat(AT_FDCWD, \"/d/a.tmp\", O_WRONLY|O_CREAT|O_TRUNC, 0600) = {descriptor}\n\
+             1 fsync({descriptor}) = 0\n1 renameat2(AT_FDCWD, \"/d/a.tmp\", AT_FDCWD, \"/d/a\", 0) = 0\n"
+        )
+    };
+    let recording = format!("{}{}1 rename(\"/d/not-known\", \"/d/a\") = 0\n", save(3), save(4));
+    let imported = imported(&recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Open),
+            (0, Call::Fsync),
+            (1, Call::Open),
+            (1, Call::Fsync),
+            (0, Call::Unlink),
+            (1, Call::Unlink),
+        ]
+    );
+    assert!(imported.warnings[0].ends_with("does not have: 3 × rename"), "{:?}", imported.warnings);
+}
+
 #[test]
 fn wrong_recordings_are_refused_with_their_line() {
     let directory = tempfile::tempdir().expect("a directory");
