@@ -19,6 +19,9 @@ pub fn is_line(line: &str) -> bool {
 #[derive(Default)]
 pub struct Strace {
     unfinished: HashMap<u32, (u64, String)>,
+    /// The beginning of a call within whose line strace said that a process had begun, and the
+    /// thread that makes it.
+    cut: Option<(u32, String)>,
     last_us: u64,
     /// µs of the days that have passed where times are of the day.
     days_us: u64,
@@ -27,7 +30,20 @@ pub struct Strace {
 impl Strace {
     /// Takes a line; false where it is none.
     pub fn line(&mut self, line: &str, recorder: &mut Recorder) -> bool {
-        let (thread, at, call) = head(line);
+        let (mut thread, at, call) = head(line);
+        let joined;
+        let call = match self.cut.take() {
+            Some((of, begin)) if call.starts_with([',', ')']) || call.starts_with("<unfinished") => {
+                thread = of;
+                joined = format!("{begin}{call}");
+                joined.as_str()
+            }
+            _ => call,
+        };
+        if let Some(begin) = before_a_process(call) {
+            self.cut = (!begin.is_empty()).then(|| (thread, begin.to_owned()));
+            return true;
+        }
         if call.starts_with("+++") || call.starts_with("---") {
             return true;
         }
@@ -72,6 +88,15 @@ impl Strace {
         }
         self.unfinished.remove(&0)
     }
+}
+
+/// What stands before `strace: Process 101 attached`, which strace says on a terminal as soon as it
+/// is so, also within the line of the call that began the process.
+fn before_a_process(line: &str) -> Option<&str> {
+    let (begin, number) = line.strip_suffix(" attached")?.rsplit_once("Process ")?;
+    number.parse::<u32>().ok()?;
+    let begin = begin.strip_suffix("strace: ").unwrap_or(begin);
+    (begin.is_empty() || begin.contains('(')).then_some(begin)
 }
 
 const HALF_A_DAY_US: u64 = 43_200_000_000;

@@ -393,6 +393,28 @@ fn what_newer_programs_call_is_read() {
     assert_eq!(imported.warnings.len(), 1, "{warnings}");
 }
 
+/// What happened: strace says on a terminal that a process has begun, also within the line of the
+/// call that began it. The two halves were no calls, so the processes had the same descriptors.
+#[test]
+fn a_call_is_read_around_the_word_that_a_process_has_begun() {
+    for (within, behind) in [
+        ("strace: Process 101 attached\n", ", child_tidptr=0x7f0f) = 101\n"),
+        ("Process 101 attached\n", " <unfinished ...>\n[pid   100] <... clone resumed>, tls=0) = 101\n"),
+    ] {
+        let recording = format!(
+            "12:00:01.000001 open(\"/tmp/a.db\", O_RDWR) = 3\n\
+             12:00:01.000002 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD{within}{behind}\
+             [pid   101] 12:00:01.000009 close(3) = 0\n\
+             [pid   100] 12:00:01.000010 fsync(3) = 0\n"
+        );
+        let imported = imported(&recording);
+        let on_files: Vec<(u32, Call)> =
+            calls(&imported).into_iter().map(|(thread, _, _, call)| (thread, call)).collect();
+        assert_eq!(on_files, [(0, Call::Open), (101, Call::Close), (100, Call::Fsync)], "{recording}");
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+}
+
 /// What happened: a file over which another one was renamed, as programs save, was there for ever:
 /// each time that one was saved was a file more, and that renames are left out was not told.
 #[test]
