@@ -103,6 +103,11 @@ impl Descriptors {
         self.tables[self.current].insert(descriptor, known);
     }
 
+    /// Closes all from one number up to another one.
+    pub fn remove_range(&mut self, from: i64, to: i64) {
+        self.tables[self.current].retain(|descriptor, _| !(from..=to).contains(descriptor));
+    }
+
     /// Closes it.
     pub fn remove(&mut self, descriptor: i64) -> Option<Descriptor> {
         self.tables[self.current].remove(&descriptor).flatten()

@@ -74,6 +74,11 @@ pub enum RawCall {
     },
     /// The process begins another program.
     Exec,
+    /// Closes the descriptors with these numbers: what a process does before that.
+    CloseRange {
+        from: i64,
+        to: i64,
+    },
 }
 
 impl RawCall {
@@ -362,6 +367,10 @@ impl Files {
                 None
             }
             RawCall::Exec => None,
+            RawCall::CloseRange { from, to } => {
+                self.descriptors.remove_range(from, to);
+                None
+            }
             RawCall::Write { descriptor, at, bytes } => {
                 let known = self.descriptor(descriptor, at.is_some())?.clone();
                 let place = known.file as usize;

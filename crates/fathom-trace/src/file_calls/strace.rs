@@ -303,6 +303,9 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
             thread: u32::try_from(result).ok()?,
             shares: arguments.iter().any(|argument| argument.contains("CLONE_FILES")),
         },
+        "close_range" if arguments.get(2).is_none_or(|flags| !flags.contains("CLOEXEC")) => {
+            RawCall::CloseRange { from: number(0)?, to: number(1).unwrap_or(i64::MAX) }
+        }
         "close" => RawCall::Close { descriptor: number(0)? },
         "write" | "writev" => RawCall::Write { descriptor: number(0)?, at: None, bytes: bytes? },
         "read" | "readv" => RawCall::Read { descriptor: number(0)?, at: None, bytes: bytes? },

@@ -271,13 +271,14 @@ fn a_program_that_is_begun_has_no_descriptor_that_is_closed_for_it() {
         101 execve(\"/bin/gzip\", [\"gzip\"], 0x7ffd /* 20 vars */ <unfinished ...>\n\
         100 <... vfork resumed>) = 101\n101 <... execve resumed>) = 0\n\
         101 pipe2([4, 5], O_CLOEXEC) = 0\n101 write(4, \"packed\", 6) = 6\n\
-        101 write(3, \"done\", 4) = 4\n100 write(4, \"efgh\", 4) = 4\n";
+        101 write(3, \"done\", 4) = 4\n100 write(4, \"efgh\", 4) = 4\n\
+        101 close_range(3, ~0U, 0) = 0\n101 write(3, \"pipe\", 4) = 4\n";
     let imported = imported(recording);
     let writes: Vec<(u32, u32, Call)> =
         calls(&imported).into_iter().skip(2).map(|(thread, _, file, call)| (thread, file, call)).collect();
     let write = |offset, bytes| Call::Write { offset, bytes };
     assert_eq!(writes, [(101, 1, write(0, 4)), (101, 0, write(0, 4)), (100, 1, write(4, 4))]);
-    assert!(imported.warnings[0].contains("1 calls on descriptors"), "{:?}", imported.warnings);
+    assert!(imported.warnings[0].contains("2 calls on descriptors"), "{:?}", imported.warnings);
 }
 
 /// What happened: a comma in the path that `-y` shows was taken for one between arguments, so the
