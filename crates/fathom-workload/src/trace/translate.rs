@@ -14,7 +14,7 @@ use fathom_trace::model::{
     Start, Statement, Step, Thread, UNFINISHED, Value,
 };
 use fathom_trace::reuse::PreparationCounts;
-use fathom_trace::sql::{Attach, Target, Verb, pragma, tokens};
+use fathom_trace::sql::{Attach, Target, Verb, detached, pragma, tokens};
 
 use super::locks::{LockHistory, Locks, Ties};
 use crate::engine::Engine;
@@ -198,6 +198,8 @@ pub struct Translator<'a> {
     tokenizers: HashSet<u32>,
     /// Statements that attach a file. They are not prepared: the replay attaches its own.
     attaches: HashSet<u32>,
+    /// Statements that detach a database, with its schema's name.
+    detaches: HashMap<u32, String>,
     /// Statements that make a checkpoint.
     checkpoints: HashSet<u32>,
     /// Statements that begin a transaction.
@@ -344,6 +346,7 @@ impl<'a> Translator<'a> {
             the_cells: HashSet::new(),
             tokenizers: HashSet::new(),
             attaches: HashSet::new(),
+            detaches: HashMap::new(),
             checkpoints: HashSet::new(),
             begins: HashSet::new(),
             refused: None,
@@ -500,6 +503,9 @@ impl<'a> Translator<'a> {
         }
         if Attach::of(&sql).is_some_and(|attach| attach.target != Target::Memory) {
             self.attaches.insert(id);
+        }
+        if let Some(schema) = detached(&sql) {
+            self.detaches.insert(id, schema);
         }
         if is_the_cells {
             self.the_cells.insert(id);
@@ -795,6 +801,12 @@ impl<'a> Translator<'a> {
         let (handle, attaches, brings_tokenizer) = (known.number, known.attaches, known.brings_tokenizer);
         let is_checkpoint = known.is_checkpoint;
         let is_a_writer = known.is_a_writer;
+        // Its database may be attached again under another name, by which it is held then.
+        if !step.outcome.is_error()
+            && let Some(gone) = self.detaches.get(&known.statement)
+        {
+            entry.schemas.retain(|(_, schema)| !schema.eq_ignore_ascii_case(gone));
+        }
         let is_refused = step.outcome.code & 0xff == 5 && step.outcome.is_error();
         if is_refused && step.begins {
             let refused = Refused { handle: step.handle, statement: known.statement, step: self.steps };
