@@ -73,14 +73,15 @@ impl Descriptors {
     /// This thread, whose call it is, begins another program, which has what stays open. Of which
     /// no line says who began it, that may have the descriptors of others, who keep them.
     pub fn exec(&mut self, thread: u32) {
-        if !self.begun.contains_key(&thread) {
-            return;
+        let Some((_, shares)) = self.begun.get_mut(&thread) else { return };
+        // The others of its process end.
+        if std::mem::take(shares) {
+            self.tables.push(self.tables[self.current].clone());
+            self.current = self.tables.len() - 1;
+            self.table_of.insert(thread, self.current);
         }
-        let mut kept = self.tables[self.current].clone();
-        kept.retain(|_, known| known.as_ref().is_none_or(|known| !known.closes_at_exec));
-        self.tables.push(kept);
-        self.current = self.tables.len() - 1;
-        self.table_of.insert(thread, self.current);
+        let stays = |known: &Descriptor| !known.closes_at_exec;
+        self.tables[self.current].retain(|_, known| known.as_ref().is_none_or(stays));
     }
 
     /// Number of the table that the present thread's calls are on.
