@@ -17,6 +17,7 @@ use std::path::Path;
 use super::bad::BadOnes;
 use super::chatty;
 use super::checker::Checker;
+use super::died::died;
 use super::lines::Lines;
 use super::logcat::{LogLine, TIME, tagged};
 use super::script::is_open;
@@ -132,9 +133,10 @@ pub fn import(
             Some(LogLine { at_ns: None, pid, tid, is_time, message, column: Some(column) })
         };
         let Some(line) = parse(read).or_else(further) else {
-            match Failure::of(read) {
-                Some(failure) => log.failed(failure),
-                None => dropped += chatty::dropped(read),
+            match (Failure::of(read), died(read)) {
+                (Some(failure), _) => log.failed(failure),
+                (None, Some(pid)) => log.close_all_of(pid)?,
+                (None, None) => dropped += chatty::dropped(read),
             }
             headless = None;
             continue;
@@ -312,8 +314,21 @@ impl Log<'_> {
         }
     }
 
+    /// A process has ended, and what it had open was closed.
+    fn close_all_of(&mut self, process: u32) -> Result<(), TraceError> {
+        let (gone, left) =
+            std::mem::take(&mut self.connections).into_iter().partition(|((pid, _), _)| *pid == process);
+        self.connections = left;
+        self.close(gone)
+    }
+
     fn finish(&mut self) -> Result<(), TraceError> {
-        let mut connections: Vec<u32> = self.connections.values().copied().collect();
+        let all = std::mem::take(&mut self.connections);
+        self.close(all)
+    }
+
+    fn close(&mut self, connections: HashMap<(u32, String), u32>) -> Result<(), TraceError> {
+        let mut connections: Vec<u32> = connections.into_values().collect();
         connections.sort_unstable();
         for connection in connections {
             self.write(connection, 0)?;

@@ -207,6 +207,31 @@ fn statements_that_failed_as_androids_log_tells_fail_alike() {
     }
 }
 
+/// What happened: the connection of a process that was killed within a transaction stayed open to
+/// the log's end, so that the replay of the process that came after it was refused its lock.
+#[test]
+fn a_process_that_has_died_holds_no_lock() {
+    let place = Place::new();
+    let log = "11-21 16:26:38.100  100  101 V SQLiteStatements: /data/a.db: \"CREATE TABLE t(a)\"\n\
+        11-21 16:26:38.100  100  101 V SQLiteStatements: /data/a.db: \"BEGIN EXCLUSIVE;\"\n\
+        11-21 16:26:38.100  100  101 V SQLiteStatements: /data/a.db: \"INSERT INTO t VALUES (1)\"\n\
+        11-21 16:26:39.100   60   61 I ActivityManager: Process com.app (pid 100) has died: fg TOP\n\
+        11-21 16:26:40.100  200  201 V SQLiteStatements: /data/a.db: \"BEGIN EXCLUSIVE;\"\n";
+    let (imported, records) = place.import(&place.write("log.txt", log)).expect("imported");
+    assert_eq!((imported.statements, imported.connections), (4, 2));
+    let at = |wanted: fn(&Action) -> bool, of: u32| {
+        let is_it = |record: &Record| match record {
+            Record::Event(Event { connection, action, .. }) => *connection == of && wanted(action),
+            _ => false,
+        };
+        records.iter().position(is_it).expect("there")
+    };
+    let closed = at(|action| matches!(action, Action::Close { .. }), 0);
+    assert!(at(|action| matches!(action, Action::Step(_)), 0) < closed);
+    assert!(closed < at(|action| matches!(action, Action::Open { .. }), 1));
+    assert_eq!(texts(&records)[2..], ["INSERT INTO t VALUES (1)", "BEGIN EXCLUSIVE"]);
+}
+
 /// What happened: a statement that begins with a comment, as generators write one before each, was
 /// taken for what a trigger does, and its lines for no SQL, where something stood before it.
 #[test]

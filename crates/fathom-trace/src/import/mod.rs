@@ -10,6 +10,7 @@ mod attach;
 mod bad;
 mod chatty;
 mod checker;
+mod died;
 mod ends;
 mod expanded;
 mod folder;
