@@ -374,8 +374,9 @@ impl Files {
             RawCall::Write { descriptor, at, bytes } => {
                 let known = self.descriptor(descriptor, at.is_some())?.clone();
                 let place = known.file as usize;
-                let here = if known.appends { self.lengths[place] } else { known.offset.get() };
-                let offset = at.unwrap_or(here);
+                // Linux appends, whatever offset a call names.
+                let wanted = at.unwrap_or(known.offset.get());
+                let offset = if known.appends { self.lengths[place] } else { wanted };
                 let end = offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64)?;
                 if at.is_none() {
                     known.offset.set(end);

@@ -293,7 +293,7 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
             descriptor: result,
             closes_at_exec: arguments.get(2).is_some_and(|flags| flags.contains("O_CLOEXEC")),
         },
-        "fcntl" | "fcntl64" if arguments.get(1)?.starts_with("F_DUPFD") => RawCall::Copy {
+        "fcntl" | "fcntl64" if matches!(*arguments.get(1)?, "F_DUPFD" | "F_DUPFD_CLOEXEC") => RawCall::Copy {
             of: number(0)?,
             descriptor: result,
             closes_at_exec: arguments.get(1)?.contains("CLOEXEC"),

@@ -86,6 +86,19 @@ fn calls_of_no_bytes_make_no_file_longer() {
     assert_eq!(last.call, Call::Write { offset: 0, bytes: 4 });
 }
 
+/// What happened: `pwrite` to a file that is open for appending was taken for a write at the offset
+/// that it names, where Linux appends; and the question whether two descriptors are one
+/// (F_DUPFD_QUERY) for a copy with the number of its answer.
+#[test]
+fn what_is_written_to_a_file_for_appending_is_appended() {
+    let recording = "100 open(\"/tmp/log\", O_RDWR|O_CREAT|O_APPEND, 0644) = 3\n\
+        100 write(3, \"abcd\", 4) = 4\n100 pwrite64(3, \"ef\", 2, 0) = 2\n\
+        100 fcntl(3, F_DUPFD_QUERY, 5) = 1\n100 write(1, \"to the terminal\", 15) = 15\n";
+    let imported = imported(recording);
+    let writes: Vec<Call> = imported.recording.calls.iter().skip(1).map(|made| made.call).collect();
+    assert_eq!(writes, [Call::Write { offset: 0, bytes: 4 }, Call::Write { offset: 4, bytes: 2 }]);
+}
+
 /// What happened: the times of `strace -r`, which are since the line before, were taken for times
 /// of one clock, and the calls put into their order: a file was written before it was opened.
 #[test]
