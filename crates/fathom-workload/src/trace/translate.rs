@@ -37,6 +37,9 @@ fn is_by_chance(code: i32) -> bool {
 /// SQLITE_READONLY.
 const READ_ONLY: i32 = 8;
 
+/// `SQLITE_CONSTRAINT_COMMITHOOK`: the application's own hook has rolled the transaction back.
+const COMMIT_HOOK: i32 = 531;
+
 /// Calls whose times of return are remembered. A call that began before all of them had returned
 /// waits for those that are forgotten too: more than it must, and never for one that returned after
 /// it.
@@ -227,6 +230,8 @@ pub struct Translator<'a> {
     pub skipped: HashMap<&'static str, u64>,
     /// Functions, collations and modules of the application, for messages.
     pub foreign: Vec<String>,
+    /// Whether a statement limits the pages of a database, so that one is full in a replay, too.
+    limits_pages: bool,
     /// Whether the trace tells times.
     pub has_times: bool,
     /// What of the trace cannot be done again at all.
@@ -366,6 +371,7 @@ impl<'a> Translator<'a> {
             order: Returns::default(),
             skipped: HashMap::new(),
             foreign: Vec::new(),
+            limits_pages: false,
             has_times: false,
         }
     }
@@ -498,6 +504,8 @@ impl<'a> Translator<'a> {
                 name == "busy_timeout" || self.engine.sets(&name) || PRAGMAS.contains(&name.as_str());
             value.is_some() && name != "foreign_keys" && is_left
         });
+        self.limits_pages |=
+            pragma(&sql).is_some_and(|(name, value)| name == "max_page_count" && value.is_some());
         if pragma(&sql).is_some_and(|(name, _)| name == "wal_checkpoint") {
             self.checkpoints.insert(id);
         }
@@ -526,6 +534,26 @@ impl<'a> Translator<'a> {
 
     fn skip(&mut self, why: &'static str) {
         *self.skipped.entry(why).or_default() += 1;
+    }
+
+    /// Why a call failed that does not in a replay: the application's machine had no room or memory
+    /// or a broken device, or code of its own refused it. None where a replay comes to the same.
+    fn refused_there(&self, outcome: &Outcome) -> Option<&'static str> {
+        match outcome.code & 0xff {
+            _ if !outcome.is_error() => None,
+            // SQLITE_AUTH.
+            23 => Some("calls that the application's own authorizer or commit hook refused"),
+            _ if outcome.code == COMMIT_HOOK => {
+                Some("calls that the application's own authorizer or commit hook refused")
+            }
+            // SQLITE_FULL.
+            13 if self.limits_pages => None,
+            // And SQLITE_NOMEM, IOERR, CANTOPEN, PROTOCOL.
+            7 | 10 | 13 | 14 | 15 => {
+                Some("calls that failed for want of room, memory or files, or at the device")
+            }
+            _ => None,
+        }
     }
 
     /// The call that an event becomes, if any.
@@ -691,7 +719,9 @@ impl<'a> Translator<'a> {
             Action::Prepare { handle, statement, outcome } => {
                 let text = self.text(statement)?;
                 let is_the_cells = self.the_cells.contains(&statement);
-                let by_chance = outcome.is_error() && is_by_chance(outcome.code);
+                let refused = self.refused_there(&outcome);
+                refused.into_iter().for_each(|why| self.skip(why));
+                let by_chance = refused.is_some() || (outcome.is_error() && is_by_chance(outcome.code));
                 let attaches = self.attaches.contains(&statement);
                 let brings_tokenizer = self.tokenizers.contains(&statement);
                 let is_skipped = is_the_cells || by_chance || attaches || brings_tokenizer;
@@ -856,6 +886,14 @@ impl<'a> Translator<'a> {
         if step.outcome.is_error() && step.outcome.code & 0xff == READ_ONLY {
             self.skip("executions that would have written to what the application had read-only");
             return (!step.begins).then_some(CallKind::Reset { handle });
+        }
+        if let Some(why) = self.refused_there(&step.outcome) {
+            self.skip(why);
+            return if was_in_transaction && !step.in_transaction {
+                Some(CallKind::Rollback)
+            } else {
+                (!step.begins).then_some(CallKind::Reset { handle })
+            };
         }
         Some(CallKind::Step { step: Step { handle, ..step }, is_checkpoint })
     }
