@@ -273,6 +273,8 @@ impl Merge<'_> {
                 let Some(&statement) = side.statements.get(&raw.number(1)) else {
                     return Err(side.spool.damaged());
                 };
+                // One that did not compile left its number to this one.
+                side.with_key.remove(&place);
                 if let Some(text) = side.texts.get(&raw.number(1)) {
                     if text == LEFT_OUT {
                         let name = "PRAGMA key".into();

@@ -78,6 +78,10 @@ fn a_key_that_an_attach_is_given_is_not_kept() {
         record(4, &[0, 0, 0], &[(b"", 0)]),
         record(4, &[1, 1, 0], &[(b"", 0)]),
         record(5, &[1 | 2 << 32, 3, 6], &[(b"sesame", 6)]),
+        // Another statement with its number, where it did not compile.
+        record(1, &[2], &[(b"SELECT ?", 8)]),
+        record(4, &[1, 2, 0], &[(b"", 0)]),
+        record(5, &[1 | 1 << 32, 1, 77], &[]),
     ]
     .concat();
     spool(place.path(), &records, records.len() as u64);
@@ -85,6 +89,7 @@ fn a_key_that_an_attach_is_given_is_not_kept() {
     let trace = crate::Reader::open(&place.path().join("out.trace")).expect("opens");
     let told = format!("{:?}", trace.collect::<Result<Vec<_>, _>>().expect("read"));
     assert!(told.contains("KEY '(left out)'") && told.contains("value: Null"), "{told}");
+    assert!(told.contains("Integer(77)"), "{told}");
     let bytes = format!("{:?}", b"sesame");
     assert!(!told.contains("sesame") && !told.contains(bytes.trim_matches(['[', ']'])), "{told}");
 }
