@@ -537,13 +537,16 @@ SQLITE_API int sqlite3_bind_text16(sqlite3_stmt *handle, int index, const void *
   return result;
 }
 
+/* SQLITE_UTF8_ZT, since 3.53: the text has its zero byte. */
+enum { UTF8_ZT = 16 };
+
 SQLITE_API int sqlite3_bind_text64(sqlite3_stmt *handle, int index, const char *value, sqlite3_uint64 bytes, void (*free_it)(void *),
                                    unsigned char encoding) {
   int result, is_recorded = recorded();
   NEED(bind_text64);
   uint64_t length = bytes;
   void *copy;
-  if (encoding == SQLITE_UTF8) {
+  if (encoding == SQLITE_UTF8 || encoding == UTF8_ZT) {
     copy = copy_of(value, &length, is_recorded);
   } else {
     size_t narrow_length = 0;

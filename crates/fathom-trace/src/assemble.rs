@@ -151,6 +151,22 @@ impl Assembler {
         self.execute_as(connection, execution, in_transaction, Outcome::of(DONE))
     }
 
+    /// The same of which it is known that it failed. Its transaction is as it was, unless the text
+    /// says that it is rolled back.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn execute_failed(
+        &mut self,
+        connection: u32,
+        execution: &Execution<'_>,
+        outcome: Outcome,
+    ) -> Result<(), TraceError> {
+        let was_in_transaction = self.connections[connection as usize].in_transaction;
+        let in_transaction = was_in_transaction && !rolls_back(execution.sql);
+        self.execute_as(connection, execution, in_transaction, outcome)
+    }
+
     /// The same of which it is known what came of it, and whether a transaction is open afterwards.
     ///
     /// # Errors
@@ -251,6 +267,12 @@ impl Assembler {
     pub fn finish(self) -> Result<Totals, TraceError> {
         self.writer.finish()
     }
+}
+
+/// Whether a statement that fails ends its transaction: `INSERT OR ROLLBACK`.
+fn rolls_back(sql: &str) -> bool {
+    let mut words = crate::sql::tokens(sql).filter(|token| !token.is_blank()).skip(1);
+    words.next().is_some_and(|word| word.is("or")) && words.next().is_some_and(|word| word.is("rollback"))
 }
 
 /// Whether a ROLLBACK or RELEASE goes back to a savepoint only. (The last RELEASE of an outermost

@@ -30,6 +30,10 @@ pub const SWITCHES: [(c_int, c_int); 4] = [
 /// No statement may change the schema table, shadow tables or pages by themselves.
 pub const DEFENSIVE: (c_int, c_int) = (ffi::SQLITE_DBCONFIG_DEFENSIVE, 1);
 
+/// Options of `sqlite3_db_config` that say what a statement means: foreign keys, triggers, views,
+/// ALTER TABLE of old, and whether `"…"` may be a text. They are set as the application did.
+pub const MEANING: [u32; 6] = [1002, 1003, 1012, 1013, 1014, 1015];
+
 /// `sqlite3_limit` categories and SQLite's own defaults, which a build may have raised: they are
 /// lowered to these, never raised.
 pub const LIMITS: [(c_int, c_int); 6] = [

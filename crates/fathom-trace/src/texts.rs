@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::error::TraceError;
 use crate::format::Writer;
 use crate::model::{Record, Statement};
+use crate::sql::without_key;
 
 /// Statement texts that are remembered. A program that writes its values into its SQL has no end of
 /// texts; when there are this many they are forgotten and each is written once more.
@@ -18,7 +19,8 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// The number of a text, which is written to the trace if it is not remembered.
+    /// The number of a text, which is written to the trace if it is not remembered, without the key
+    /// of an encrypted database.
     ///
     /// # Errors
     /// The trace cannot be written.
@@ -32,7 +34,8 @@ impl Texts {
         let id = self.next;
         self.next += 1;
         self.known.insert(sql.to_owned(), id);
-        writer.write(&Record::Statement(Statement { id, sql: sql.to_owned() }))?;
+        let sql = without_key(sql).unwrap_or_else(|| sql.to_owned());
+        writer.write(&Record::Statement(Statement { id, sql }))?;
         Ok(id)
     }
 }

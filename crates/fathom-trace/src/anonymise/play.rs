@@ -14,7 +14,7 @@ use std::rc::Rc;
 use libsqlite3_sys as ffi;
 use rusqlite::Connection;
 
-use crate::confine::ConfinedConnection;
+use crate::confine::{ConfinedConnection, MEANING};
 use crate::error::TraceError;
 use crate::format::Reader;
 use crate::model::{Action, DONE, Event, ROW, Record, Setting, Start, Step, Value};
@@ -26,10 +26,6 @@ const STEPS_MAX: u64 = 1_000_000_000;
 
 /// Settings that say how sure a commit is to be: nothing here outlives the play.
 const DURABILITY: [&str; 3] = ["synchronous", "fullfsync", "checkpoint_fullfsync"];
-
-/// `sqlite3_db_config` options that say what a statement means: foreign keys, triggers, views,
-/// ALTER TABLE of old, and whether `"…"` may be a text.
-const MEANING: [u32; 6] = [1002, 1003, 1012, 1013, 1014, 1015];
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

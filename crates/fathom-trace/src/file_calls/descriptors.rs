@@ -1,13 +1,25 @@
 //! Which descriptors each process of a recording has.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// A descriptor of a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Descriptor {
     pub file: u32,
-    pub offset: u64,
+    /// Where it stands; its copies stand there, too, also those of other processes.
+    pub offset: Rc<Cell<u64>>,
     pub appends: bool,
+    /// Whether it is closed where its process begins another program.
+    pub closes_at_exec: bool,
+}
+
+impl Descriptor {
+    /// One at the start of a file.
+    pub fn new(file: u32) -> Descriptor {
+        Descriptor { file, offset: Rc::default(), appends: false, closes_at_exec: false }
+    }
 }
 
 /// Descriptors by process. The threads of which no line says who began them are taken for one
@@ -58,6 +70,25 @@ impl Descriptors {
         self.tables.len() - 1
     }
 
+    /// This thread, whose call it is, begins another program, which has what stays open. Of which
+    /// no line says who began it, that may have the descriptors of others, who keep them.
+    pub fn exec(&mut self, thread: u32) {
+        let Some((_, shares)) = self.begun.get_mut(&thread) else { return };
+        // The others of its process end.
+        if std::mem::take(shares) {
+            self.tables.push(self.tables[self.current].clone());
+            self.current = self.tables.len() - 1;
+            self.table_of.insert(thread, self.current);
+        }
+        let stays = |known: &Descriptor| !known.closes_at_exec;
+        self.tables[self.current].retain(|_, known| known.as_ref().is_none_or(stays));
+    }
+
+    /// Number of the table that the present thread's calls are on.
+    pub fn table(&self) -> usize {
+        self.current
+    }
+
     /// A descriptor of a file.
     pub fn file(&mut self, descriptor: i64) -> Option<&mut Descriptor> {
         self.tables[self.current].get_mut(&descriptor)?.as_mut()
@@ -71,6 +102,11 @@ impl Descriptors {
     /// What it is from now on; none: no file.
     pub fn set(&mut self, descriptor: i64, known: Option<Descriptor>) {
         self.tables[self.current].insert(descriptor, known);
+    }
+
+    /// Closes all from one number up to another one.
+    pub fn remove_range(&mut self, from: i64, to: i64) {
+        self.tables[self.current].retain(|descriptor, _| !(from..=to).contains(descriptor));
     }
 
     /// Closes it.

@@ -43,6 +43,7 @@ fn line_of(line: &str) -> Option<(u32, u64, Option<RawCall>)> {
                 descriptor: result,
                 appends: flags.contains("O_APPEND"),
                 truncates: false,
+                closes_at_exec: false,
             })
             .filter(|_| done)
         }

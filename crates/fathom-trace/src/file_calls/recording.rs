@@ -15,15 +15,18 @@ pub enum RawCall {
         descriptor: i64,
         appends: bool,
         truncates: bool,
+        closes_at_exec: bool,
     },
-    /// A descriptor for what is no file.
+    /// A descriptor for what is no file; of a directory that is opened as one, its path.
     NoFile {
         descriptor: i64,
+        directory: Option<String>,
     },
     /// A copy of a descriptor.
     Copy {
         of: i64,
         descriptor: i64,
+        closes_at_exec: bool,
     },
     Close {
         descriptor: i64,
@@ -68,6 +71,13 @@ pub enum RawCall {
     Begin {
         thread: u32,
         shares: bool,
+    },
+    /// The process begins another program.
+    Exec,
+    /// Closes the descriptors with these numbers: what a process does before that.
+    CloseRange {
+        from: i64,
+        to: i64,
     },
 }
 
@@ -161,6 +171,9 @@ impl Recorder {
             let at_us = at_us - zero_us;
             let path = path.and_then(|number| self.paths.get(number as usize));
             files.descriptors.enter(thread);
+            if call == RawCall::Exec {
+                files.descriptors.exec(thread);
+            }
             if let Some((file, call)) = files.call_on(path.map(String::as_str), call) {
                 files.recording.calls.push(RecordedCall { thread, at_us, file, call });
             }
@@ -195,6 +208,8 @@ struct Files {
     directories: HashSet<String>,
     /// Those that are open like files, by number.
     open_directories: HashSet<u32>,
+    /// Paths of directories that were opened as such, by table and descriptor.
+    listed: HashMap<(usize, i64), String>,
     unknown: u64,
 }
 
@@ -203,6 +218,7 @@ impl Files {
         Files {
             directories,
             open_directories: HashSet::new(),
+            listed: HashMap::new(),
             recording: FileCalls::default(),
             lengths: Vec::new(),
             by_path: HashMap::new(),
@@ -226,7 +242,7 @@ impl Files {
     fn descriptor(&mut self, descriptor: i64, is_file: bool) -> Option<&mut Descriptor> {
         if !self.descriptors.is_open(descriptor) && is_file {
             let file = self.new_file(&format!("descriptor {descriptor}, opened before"));
-            self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends: false }));
+            self.descriptors.set(descriptor, Some(Descriptor::new(file)));
         }
         let known = self.descriptors.file(descriptor);
         if known.is_none() {
@@ -263,7 +279,21 @@ impl Files {
                 return;
             }
         };
-        self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends: false }));
+        self.descriptors.set(descriptor, Some(Descriptor::new(file)));
+    }
+
+    /// The file that stands for a directory which was opened as one: most are only listed, and none
+    /// is there before it is synced.
+    fn listed_directory(&mut self, descriptor: i64) -> Option<u32> {
+        if self.descriptors.file(descriptor).is_some() || !self.descriptors.is_open(descriptor) {
+            return None;
+        }
+        let path = self.listed.get(&(self.descriptors.table(), descriptor))?.clone();
+        let known = self.by_path.get(&path).copied();
+        let file = known.unwrap_or_else(|| self.new_file(&path));
+        self.by_path.insert(path, file);
+        self.open_directories.insert(file);
+        Some(file)
     }
 
     /// Whether all that is known of a file is a relative path that this one may be: it was renamed
@@ -298,26 +328,37 @@ impl Files {
     /// The same without a path.
     fn call(&mut self, recorded: RawCall) -> Option<(u32, Call)> {
         match recorded {
-            RawCall::Open { path, descriptor, appends, truncates } => {
+            RawCall::Open { path, descriptor, appends, truncates, closes_at_exec } => {
                 let known = path.as_ref().and_then(|path| self.by_path.get(path)).copied();
                 let file = known.unwrap_or_else(|| self.new_file(path.as_deref().unwrap_or("unnamed")));
                 if let Some(path) = path {
                     self.by_path.insert(path, file);
                 }
-                self.descriptors.set(descriptor, Some(Descriptor { file, offset: 0, appends }));
+                let opened = Descriptor { appends, closes_at_exec, ..Descriptor::new(file) };
+                self.descriptors.set(descriptor, Some(opened));
                 if truncates && self.lengths[file as usize] > 0 {
                     self.lengths[file as usize] = 0;
                     return Some((file, Call::Truncate { bytes: 0 }));
                 }
                 Some((file, Call::Open))
             }
-            RawCall::NoFile { descriptor } => {
+            RawCall::NoFile { descriptor, directory } => {
+                let place = (self.descriptors.table(), descriptor);
+                match directory {
+                    Some(path) => drop(self.listed.insert(place, path)),
+                    None => drop(self.listed.remove(&place)),
+                }
                 self.descriptors.set(descriptor, None);
                 None
             }
-            RawCall::Copy { of, descriptor } => {
-                let known = self.descriptors.file(of).copied();
-                self.descriptors.set(descriptor, known);
+            RawCall::Copy { of, descriptor, closes_at_exec } => {
+                let known = self.descriptors.file(of).cloned();
+                let known = known.map(|known| Descriptor { closes_at_exec, ..known });
+                if known.is_some() || self.descriptors.is_open(of) {
+                    self.descriptors.set(descriptor, known);
+                } else {
+                    self.descriptors.remove(descriptor);
+                }
                 None
             }
             RawCall::Close { descriptor } => Some((self.descriptors.remove(descriptor)?.file, Call::Close)),
@@ -325,12 +366,21 @@ impl Files {
                 self.descriptors.begin(thread);
                 None
             }
+            RawCall::Exec => None,
+            RawCall::CloseRange { from, to } => {
+                self.descriptors.remove_range(from, to);
+                None
+            }
             RawCall::Write { descriptor, at, bytes } => {
-                let known = *self.descriptor(descriptor, at.is_some())?;
+                let known = self.descriptor(descriptor, at.is_some())?.clone();
                 let place = known.file as usize;
-                let offset = at.unwrap_or(if known.appends { self.lengths[place] } else { known.offset });
+                // Linux appends, whatever offset a call names.
+                let wanted = at.unwrap_or(known.offset.get());
+                let offset = if known.appends { self.lengths[place] } else { wanted };
                 let end = offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64)?;
-                self.move_to(descriptor, at, end);
+                if at.is_none() {
+                    known.offset.set(end);
+                }
                 // What writes nothing makes no file longer.
                 if bytes > 0 {
                     self.lengths[place] = self.lengths[place].max(end);
@@ -338,10 +388,12 @@ impl Files {
                 Some((known.file, Call::Write { offset, bytes }))
             }
             RawCall::Read { descriptor, at, bytes } => {
-                let known = *self.descriptor(descriptor, at.is_some())?;
-                let offset = at.unwrap_or(known.offset);
+                let known = self.descriptor(descriptor, at.is_some())?.clone();
+                let offset = at.unwrap_or(known.offset.get());
                 let end = offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64)?;
-                self.move_to(descriptor, at, end);
+                if at.is_none() {
+                    known.offset.set(end);
+                }
                 let place = known.file as usize;
                 // A read that got nothing was at or behind the end.
                 if bytes > 0 && end > self.lengths[place] {
@@ -353,7 +405,7 @@ impl Files {
                 Some((known.file, Call::Read { offset, bytes }))
             }
             RawCall::Seek { descriptor, to } => {
-                self.descriptor(descriptor, true)?.offset = to;
+                self.descriptor(descriptor, true)?.offset.set(to);
                 None
             }
             RawCall::Truncate { descriptor, bytes } => {
@@ -362,6 +414,9 @@ impl Files {
                 Some((file, Call::Truncate { bytes }))
             }
             RawCall::Sync { descriptor, is_data } => {
+                if let Some(directory) = self.listed_directory(descriptor) {
+                    return Some((directory, Call::SyncDirectory));
+                }
                 let file = self.descriptor(descriptor, true)?.file;
                 if self.open_directories.contains(&file) {
                     return Some((file, Call::SyncDirectory));
@@ -387,20 +442,15 @@ impl Files {
                 }
             },
             RawCall::Rename { from, to } => {
-                let file = self.by_path.get(&from).copied()?;
-                let replaced = self.by_path.get(&to).copied();
-                self.by_path.retain(|_, known| *known != file && Some(*known) != replaced);
-                self.by_path.insert(to, file);
-                None
+                let file = self.by_path.get(&from).copied();
+                let replaced = self.by_path.get(&to).copied().filter(|known| Some(*known) != file);
+                self.by_path.retain(|_, known| Some(*known) != file && Some(*known) != replaced);
+                if let Some(file) = file {
+                    self.by_path.insert(to, file);
+                }
+                // What had the name is gone.
+                replaced.map(|replaced| (replaced, Call::Unlink))
             }
-        }
-    }
-
-    fn move_to(&mut self, descriptor: i64, at: Option<u64>, end: u64) {
-        if at.is_none()
-            && let Some(known) = self.descriptors.file(descriptor)
-        {
-            known.offset = end;
         }
     }
 }

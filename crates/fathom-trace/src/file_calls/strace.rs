@@ -19,6 +19,9 @@ pub fn is_line(line: &str) -> bool {
 #[derive(Default)]
 pub struct Strace {
     unfinished: HashMap<u32, (u64, String)>,
+    /// The beginning of a call within whose line strace said that a process had begun, and the
+    /// thread that makes it.
+    cut: Option<(u32, String)>,
     last_us: u64,
     /// µs of the days that have passed where times are of the day.
     days_us: u64,
@@ -27,35 +30,73 @@ pub struct Strace {
 impl Strace {
     /// Takes a line; false where it is none.
     pub fn line(&mut self, line: &str, recorder: &mut Recorder) -> bool {
-        let (thread, at, call) = head(line);
+        let (mut thread, at, call) = head(line);
+        let joined;
+        let call = match self.cut.take() {
+            Some((of, begin)) if call.starts_with([',', ')']) || call.starts_with("<unfinished") => {
+                thread = of;
+                joined = format!("{begin}{call}");
+                joined.as_str()
+            }
+            _ => call,
+        };
+        if let Some(begin) = before_a_process(call) {
+            self.cut = (!begin.is_empty()).then(|| (thread, begin.to_owned()));
+            return true;
+        }
         if call.starts_with("+++") || call.starts_with("---") {
             return true;
         }
         let at_us = match at {
             // Of `-r`: since the line before.
-            Some(at_us) if at_us < EPOCH_US && !is_of_the_day(line) => self.last_us + at_us,
-            Some(at_us) => {
+            Some((at_us, false)) if at_us < EPOCH_US => self.last_us.saturating_add(at_us),
+            Some((at_us, _)) => {
                 // Past midnight, and not only a line that is a little late.
                 if at_us + self.days_us + HALF_A_DAY_US < self.last_us {
                     self.days_us += 2 * HALF_A_DAY_US;
                 }
                 at_us + self.days_us
             }
-            None => self.last_us + 1,
+            None => self.last_us.saturating_add(1),
         };
         self.last_us = self.last_us.max(at_us);
-        if let Some((begin, _)) = call.split_once("<unfinished ...>") {
+        // `) = ?` follows where the process ended within the call. What is read or written may be
+        // such a text.
+        if let Some((begin, end)) = call.rsplit_once("<unfinished ...>")
+            && (end.trim().is_empty() || end.starts_with(") "))
+            && !end.contains('"')
+        {
             self.unfinished.insert(thread, (at_us, begin.trim_end().to_owned()));
             return true;
         }
         if let Some(resumed) = call.strip_prefix("<... ") {
-            let Some((_, end)) = resumed.split_once("resumed>") else { return false };
-            let Some((_, begin)) = self.unfinished.remove(&thread) else { return true };
+            let Some((name, end)) = resumed.split_once(" resumed>") else { return false };
+            let begun = self.unfinished.remove(&thread).or_else(|| self.of_the_only(name));
+            let Some((_, begin)) = begun else { return true };
             // Done when it returned.
             return take(&format!("{begin}{end}"), thread, at_us, recorder);
         }
         take(call, thread, at_us, recorder)
     }
+
+    /// A call of this name that began while there was one thread, which strace does not name on a
+    /// terminal before there are two: the call that began the second one, for one.
+    fn of_the_only(&mut self, name: &str) -> Option<(u64, String)> {
+        let (_, begin) = self.unfinished.get(&0)?;
+        if !begin.strip_prefix(name)?.starts_with('(') {
+            return None;
+        }
+        self.unfinished.remove(&0)
+    }
+}
+
+/// What stands before `strace: Process 101 attached`, which strace says on a terminal as soon as it
+/// is so, also within the line of the call that began the process.
+fn before_a_process(line: &str) -> Option<&str> {
+    let (begin, number) = line.strip_suffix(" attached")?.rsplit_once("Process ")?;
+    number.parse::<u32>().ok()?;
+    let begin = begin.strip_suffix("strace: ").unwrap_or(begin);
+    (begin.is_empty() || begin.contains('(')).then_some(begin)
 }
 
 const HALF_A_DAY_US: u64 = 43_200_000_000;
@@ -63,17 +104,17 @@ const HALF_A_DAY_US: u64 = 43_200_000_000;
 /// Seconds since 1970 are more by now, and no two lines are so far apart: three years, µs.
 const EPOCH_US: u64 = 100_000_000_000_000;
 
-/// Whether a line's time is one of the day: what follows the process has colons before it has
-/// anything of a call.
-fn is_of_the_day(line: &str) -> bool {
-    line.find(':').is_some_and(|colon| line.find('(').is_none_or(|call| colon < call))
-}
-
 fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     match recorded(call) {
         StraceLine::Call(recorded, path) => {
             if matches!(recorded, RawCall::Open { .. }) && writes_through(call) {
                 recorder.leave_out("O_SYNC, O_DSYNC or O_DIRECT of an open");
+            }
+            if matches!(recorded, RawCall::Rename { .. }) {
+                recorder.leave_out("rename");
+            }
+            if matches!(recorded, RawCall::Write { .. }) && is_synced(call) {
+                recorder.leave_out("RWF_SYNC or RWF_DSYNC of a pwritev2");
             }
             recorder.add_with_path(at_us, thread, path, recorded);
         }
@@ -84,8 +125,8 @@ fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     true
 }
 
-/// Process (0 without), time in µs, and the rest.
-fn head(line: &str) -> (u32, Option<u64>, &str) {
+/// Process (0 without), time in µs and whether it is one of the day, and the rest.
+fn head(line: &str) -> (u32, Option<(u64, bool)>, &str) {
     let mut rest = line.trim_start();
     let mut thread = 0;
     if let Some(after) = rest.strip_prefix("[pid") {
@@ -102,7 +143,11 @@ fn head(line: &str) -> (u32, Option<u64>, &str) {
     if let Some((word, after)) = rest.split_once(' ')
         && let Some(at_us) = time_us(word)
     {
-        return (thread, Some(at_us), after.trim_start());
+        let after = after.trim_start();
+        // With `-r` beside it: `(+     0.000100)`.
+        let since = after.strip_prefix("(+").and_then(|since| since.split_once(')'));
+        let call = since.map_or(after, |(_, call)| call.trim_start());
+        return (thread, Some((at_us, word.contains(':'))), call);
     }
     (thread, None, rest)
 }
@@ -127,12 +172,18 @@ fn time_us(word: &str) -> Option<u64> {
 
 /// Whether a file is opened so that what is written to it does not stay in memory.
 fn writes_through(open: &str) -> bool {
-    let mut flags = open.split(['|', ',', ' ', ')']);
+    let mut flags = open.split(['|', ',', ' ', ')', '}', '=']);
     flags.any(|flag| matches!(flag, "O_SYNC" | "O_DSYNC" | "O_DIRECT"))
 }
 
+/// Whether a write is durable when it returns. Its flags stand behind the list of what it writes.
+fn is_synced(write: &str) -> bool {
+    let flags = write.rsplit(']').next().unwrap_or_default();
+    write.starts_with("pwritev2(") && (flags.contains("RWF_SYNC") || flags.contains("RWF_DSYNC"))
+}
+
 /// Calls that write or sync files, and of which a recording has nothing.
-const OTHERWISE: [&str; 13] = [
+const OTHERWISE: [&str; 14] = [
     "copy_file_range",
     "fallocate",
     "io_submit",
@@ -143,6 +194,7 @@ const OTHERWISE: [&str; 13] = [
     "splice",
     "sync",
     "sync_file_range",
+    "sync_file_range2",
     "syncfs",
     "truncate",
     "truncate64",
@@ -169,6 +221,7 @@ fn recorded(call: &str) -> StraceLine<'_> {
     let given = given.trim_start();
     let end = given.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(given.len());
     let Ok(result) = given[..end].parse::<i64>() else { return StraceLine::Nothing };
+    let result = known_by_strace(given).unwrap_or(result);
     match of(name, &arguments, result) {
         Some(recorded) if result >= 0 => {
             let opens = matches!(recorded, RawCall::Open { .. });
@@ -180,6 +233,13 @@ fn recorded(call: &str) -> StraceLine<'_> {
             _ => StraceLine::Nothing,
         },
     }
+}
+
+/// A process by the number that its lines have, where it has another one among its own:
+/// `2 /* 102 in strace's PID NS */`.
+fn known_by_strace(given: &str) -> Option<i64> {
+    let (_, note) = given.split_once(" /* ")?;
+    note.split_once(" in strace's PID NS")?.0.parse().ok()
 }
 
 /// The path that `-y` tells of a descriptor, `3</tmp/a.db>`, where it is one of a file that still
@@ -203,38 +263,59 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
     let path = |at: usize| Some(arguments.get(at)?.strip_prefix('"')?.strip_suffix('"')?.to_owned());
     let bytes = u64::try_from(result).ok().filter(|bytes| *bytes > 0);
     let open = |path: Option<String>, flags: &str| {
-        let is_directory = flags.contains("O_DIRECTORY");
         let path = path?;
-        Some(if is_directory || is_no_file(&path) {
-            RawCall::NoFile { descriptor: result }
-        } else {
-            RawCall::Open {
-                path: Some(path),
-                descriptor: result,
-                appends: flags.contains("O_APPEND"),
-                truncates: flags.contains("O_TRUNC"),
-            }
+        if is_no_file(&path) {
+            return Some(RawCall::NoFile { descriptor: result, directory: None });
+        }
+        if flags.contains("O_DIRECTORY") {
+            return Some(RawCall::NoFile { descriptor: result, directory: Some(path) });
+        }
+        Some(RawCall::Open {
+            // Each file without a name is one of its own: the path is its directory's.
+            path: Some(path).filter(|_| !flags.contains("O_TMPFILE")),
+            descriptor: result,
+            appends: flags.contains("O_APPEND"),
+            truncates: flags.contains("O_TRUNC"),
+            closes_at_exec: flags.contains("O_CLOEXEC"),
         })
     };
     Some(match name {
         "open" => open(path(0), arguments.get(1)?)?,
-        "openat" => open(path(1), arguments.get(2)?)?,
+        // The flags are a structure in `openat2`: `{flags=O_RDWR|O_CREAT, mode=0600, resolve=0}`.
+        "openat" | "openat2" => open(path(1), arguments.get(2)?)?,
         "creat" => open(path(0), "O_TRUNC")?,
         "socket" | "accept" | "accept4" | "epoll_create" | "epoll_create1" | "eventfd" | "eventfd2"
         | "timerfd_create" | "memfd_create" | "inotify_init1" | "signalfd4" => {
-            RawCall::NoFile { descriptor: result }
+            RawCall::NoFile { descriptor: result, directory: None }
         }
-        "dup" | "dup2" | "dup3" => RawCall::Copy { of: number(0)?, descriptor: result },
-        "fcntl" | "fcntl64" if arguments.get(1)?.starts_with("F_DUPFD") => {
-            RawCall::Copy { of: number(0)?, descriptor: result }
-        }
+        "dup" | "dup2" | "dup3" => RawCall::Copy {
+            of: number(0)?,
+            descriptor: result,
+            closes_at_exec: arguments.get(2).is_some_and(|flags| flags.contains("O_CLOEXEC")),
+        },
+        "fcntl" | "fcntl64" if matches!(*arguments.get(1)?, "F_DUPFD" | "F_DUPFD_CLOEXEC") => RawCall::Copy {
+            of: number(0)?,
+            descriptor: result,
+            closes_at_exec: arguments.get(1)?.contains("CLOEXEC"),
+        },
+        "execve" | "execveat" => RawCall::Exec,
         "clone" | "clone3" | "fork" | "vfork" => RawCall::Begin {
             thread: u32::try_from(result).ok()?,
             shares: arguments.iter().any(|argument| argument.contains("CLONE_FILES")),
         },
+        "close_range" if arguments.get(2).is_none_or(|flags| !flags.contains("CLOEXEC")) => {
+            RawCall::CloseRange { from: number(0)?, to: number(1).unwrap_or(i64::MAX) }
+        }
         "close" => RawCall::Close { descriptor: number(0)? },
         "write" | "writev" => RawCall::Write { descriptor: number(0)?, at: None, bytes: bytes? },
         "read" | "readv" => RawCall::Read { descriptor: number(0)?, at: None, bytes: bytes? },
+        // At the descriptor's own offset.
+        "pwritev2" if number(3) == Some(-1) => {
+            RawCall::Write { descriptor: number(0)?, at: None, bytes: bytes? }
+        }
+        "preadv2" if number(3) == Some(-1) => {
+            RawCall::Read { descriptor: number(0)?, at: None, bytes: bytes? }
+        }
         "pwrite64" | "pwrite" | "pwritev" | "pwritev2" => {
             RawCall::Write { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
         }
@@ -251,11 +332,13 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
         "fsync" => RawCall::Sync { descriptor: number(0)?, is_data: false },
         "fdatasync" => RawCall::Sync { descriptor: number(0)?, is_data: true },
         "fstat" | "fstat64" => RawCall::Stat { descriptor: number(0)? },
-        "newfstatat" | "fstatat64" if arguments.get(1) == Some(&"\"\"") => {
+        "newfstatat" | "fstatat64" | "statx" if arguments.get(1) == Some(&"\"\"") => {
             RawCall::Stat { descriptor: number(0)? }
         }
         "stat" | "stat64" | "lstat" | "lstat64" | "access" => RawCall::StatPath { path: path(0)? },
-        "newfstatat" | "fstatat64" | "faccessat" | "faccessat2" => RawCall::StatPath { path: path(1)? },
+        "newfstatat" | "fstatat64" | "statx" | "faccessat" | "faccessat2" => {
+            RawCall::StatPath { path: path(1)? }
+        }
         "unlink" => RawCall::Unlink { path: path(0)? },
         "unlinkat" => RawCall::Unlink { path: path(1)? },
         "rename" => RawCall::Rename { from: path(0)?, to: path(1)? },
@@ -271,6 +354,11 @@ fn leading(argument: &str) -> Option<i64> {
     argument[..end].parse().ok()
 }
 
+/// Whether what was read ends with a descriptor: a number, or AT_FDCWD.
+fn is_descriptor(before: &[u8]) -> bool {
+    before.last().is_some_and(u8::is_ascii_digit) || before.ends_with(b"AT_FDCWD")
+}
+
 /// Arguments up to the bracket that closes them, and what stands behind it. Commas in texts,
 /// structures and lists separate nothing.
 fn arguments(rest: &str) -> (Vec<&str>, &str) {
@@ -282,6 +370,10 @@ fn arguments(rest: &str) -> (Vec<&str>, &str) {
             b'\\' if in_text => at += 1,
             b'"' => in_text = !in_text,
             _ if in_text => {}
+            // The path of a descriptor, `3</tmp/a (1), b.db>`, in which `>` is written as a number.
+            b'<' if is_descriptor(&bytes[..at]) && bytes[at + 1..].starts_with(b"/") => {
+                at += bytes[at..].iter().position(|byte| *byte == b'>').unwrap_or(0);
+            }
             b'(' | b'[' | b'{' => depth += 1,
             b')' if depth == 0 => {
                 all.push(rest[begin..at].trim());

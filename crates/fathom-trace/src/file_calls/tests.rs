@@ -86,6 +86,19 @@ fn calls_of_no_bytes_make_no_file_longer() {
     assert_eq!(last.call, Call::Write { offset: 0, bytes: 4 });
 }
 
+/// What happened: `pwrite` to a file that is open for appending was taken for a write at the offset
+/// that it names, where Linux appends; and the question whether two descriptors are one
+/// (F_DUPFD_QUERY) for a copy with the number of its answer.
+#[test]
+fn what_is_written_to_a_file_for_appending_is_appended() {
+    let recording = "100 open(\"/tmp/log\", O_RDWR|O_CREAT|O_APPEND, 0644) = 3\n\
+        100 write(3, \"abcd\", 4) = 4\n100 pwrite64(3, \"ef\", 2, 0) = 2\n\
+        100 fcntl(3, F_DUPFD_QUERY, 5) = 1\n100 write(1, \"to the terminal\", 15) = 15\n";
+    let imported = imported(recording);
+    let writes: Vec<Call> = imported.recording.calls.iter().skip(1).map(|made| made.call).collect();
+    assert_eq!(writes, [Call::Write { offset: 0, bytes: 4 }, Call::Write { offset: 4, bytes: 2 }]);
+}
+
 /// What happened: the times of `strace -r`, which are since the line before, were taken for times
 /// of one clock, and the calls put into their order: a file was written before it was opened.
 #[test]
@@ -237,6 +250,211 @@ fn only_a_call_makes_a_recording_one_of_strace() {
         assert!(!is_strace_line(line), "{line}");
     }
     assert!(is_strace_line("100 12:00:01.000200 fdatasync(3) = 0"));
+}
+
+/// What happened: a copy of a descriptor had an offset of its own, so what a program wrote by both
+/// (`> log 2>&1`, or a process and its child) was taken to be written twice at the same place.
+#[test]
+fn copies_of_a_descriptor_have_one_offset() {
+    let recording = "100 open(\"/tmp/log\", O_WRONLY|O_CREAT|O_TRUNC, 0644) = 3\n100 dup2(3, 1) = 1\n\
+        100 fork() = 101\n100 write(3, \"aaaa\", 4) = 4\n100 write(1, \"bb\", 2) = 2\n\
+        101 write(1, \"c\", 1) = 1\n101 lseek(3, 100, SEEK_SET) = 100\n100 write(3, \"d\", 1) = 1\n\
+        100 open(\"/tmp/log\", O_WRONLY) = 4\n100 write(4, \"e\", 1) = 1\n";
+    let imported = imported(recording);
+    let writes: Vec<Call> = imported.recording.calls.iter().map(|made| made.call).collect();
+    let write = |offset, bytes| Call::Write { offset, bytes };
+    let expected =
+        [Call::Open, write(0, 4), write(4, 2), write(6, 1), write(100, 1), Call::Open, write(0, 1)];
+    assert_eq!(writes, expected);
+    // A copy of what was open before the recording is as little known as that.
+    let recording = "100 fcntl(7</w/a.db>, F_DUPFD, 8) = 8</w/a.db>\n100 fsync(8</w/a.db>) = 0\n";
+    let imported = self::imported(recording);
+    assert_eq!(imported.recording.files[0].name, "/w/a.db");
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}
+
+/// What happened: a program that a process began had the descriptors of that process, also those
+/// that are closed for it (O_CLOEXEC): what it wrote into a pipe was a write into the database.
+#[test]
+fn a_program_that_is_begun_has_no_descriptor_that_is_closed_for_it() {
+    let recording = "100 execve(\"/bin/app\", [\"app\"], 0x7ffd /* 20 vars */) = 0\n\
+        100 openat(AT_FDCWD, \"/tmp/log\", O_WRONLY|O_APPEND) = 3\n\
+        100 openat(AT_FDCWD, \"/tmp/a.db\", O_RDWR|O_CREAT|O_NOFOLLOW|O_CLOEXEC, 0644) = 4\n\
+        100 vfork( <unfinished ...>\n101 write(4, \"abcd\", 4) = 4\n\
+        101 execve(\"/bin/gzip\", [\"gzip\"], 0x7ffd /* 20 vars */ <unfinished ...>\n\
+        100 <... vfork resumed>) = 101\n101 <... execve resumed>) = 0\n\
+        101 pipe2([4, 5], O_CLOEXEC) = 0\n101 write(4, \"packed\", 6) = 6\n\
+        101 write(3, \"done\", 4) = 4\n100 write(4, \"efgh\", 4) = 4\n\
+        101 close_range(3, ~0U, 0) = 0\n101 write(3, \"pipe\", 4) = 4\n";
+    let imported = imported(recording);
+    let writes: Vec<(u32, u32, Call)> =
+        calls(&imported).into_iter().skip(2).map(|(thread, _, file, call)| (thread, file, call)).collect();
+    let write = |offset, bytes| Call::Write { offset, bytes };
+    assert_eq!(writes, [(101, 1, write(0, 4)), (101, 0, write(0, 4)), (100, 1, write(4, 4))]);
+    assert!(imported.warnings[0].contains("2 calls on descriptors"), "{:?}", imported.warnings);
+}
+
+/// What happened: a comma in the path that `-y` shows was taken for one between arguments, so the
+/// write of a page was one at the offset 4096, whatever page it was; behind a lone bracket the call
+/// was lost.
+#[test]
+fn what_stands_in_a_descriptors_path_separates_nothing() {
+    let recording = "1 openat(AT_FDCWD</w/x, y>, \"a, b.db\", O_RDWR) = 3</w/x, y/a, b.db>\n\
+        1 pwrite64(3</w/x, y/a, b.db>, \"page, (\"..., 4096, 8192) = 4096\n\
+        1 openat(AT_FDCWD</w/x, y>, \"c).db\", O_RDWR) = 4</w/x, y/c).db>\n\
+        1 pwrite64(4</w/x, y/c).db>, \"page\"..., 512, 1024) = 512\n\
+        1 write(2</dev/pts/0<char 136:0>>, \"x\", 1) = 1\n";
+    let imported = imported(recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Open),
+            (0, Call::Write { offset: 8192, bytes: 4096 }),
+            (1, Call::Open),
+            (1, Call::Write { offset: 1024, bytes: 512 }),
+        ]
+    );
+}
+
+/// What happened: with `-r` the end of a call that another thread's line had interrupted, and that
+/// read a text with a colon, was taken for one with a time of the day: it stood before all others.
+/// Lines of `-tt -r`, which have both times, were none.
+#[test]
+fn straces_relative_times_are_told_by_their_word_alone() {
+    let recording = "100       0.000000 openat(AT_FDCWD, \"/tmp/a.json\", O_RDWR) = 3\n\
+        100       0.000250 pread64(3,  <unfinished ...>\n101       0.000010 write(9, \"x\", 1) = 1\n\
+        100       0.000005 <... pread64 resumed>\"{a: 1}\", 6, 0) = 6\n\
+        100       0.000100 pwrite64(3, \"<unfinished ...>\", 16, 6) = 16\n";
+    let times = |recording: &str| -> Vec<(u64, Call)> {
+        calls(&imported(recording)).into_iter().map(|(_, at_us, _, call)| (at_us, call)).collect()
+    };
+    let (read, write) = (Call::Read { offset: 0, bytes: 6 }, Call::Write { offset: 6, bytes: 16 });
+    assert_eq!(times(recording), [(0, Call::Open), (265, read), (365, write)]);
+    let line = "15:41:12.000250 (+     0.000250) fsync(3</tmp/a>) = 0";
+    assert!(is_strace_line(line));
+    let recording = format!("15:41:12.000000 (+     0.000000) fsync(3</tmp/a>) = 0\n{line}\n");
+    assert_eq!(times(&recording), [(0, Call::Fsync), (250, Call::Fsync)]);
+}
+
+/// What happened: on a terminal strace names no process while there is one, so the call that began
+/// the second one was never found to end, and the two had the same descriptors.
+#[test]
+fn a_call_of_the_only_process_may_end_when_there_are_two() {
+    let recording = "openat(AT_FDCWD, \"/tmp/a.db\", O_RDWR) = 3\n\
+        clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD <unfinished ...>\n\
+        strace: Process 101 attached\n[pid   101] close(3) = 0\n\
+        [pid   101] openat(AT_FDCWD, \"/tmp/b\", O_RDWR) = 3\n\
+        [pid   100] <... clone resumed>, child_tidptr=0x7f) = 101\n\
+        [pid   100] pwrite64(3, \"x\", 1, 0) = 1\n\
+        clone3({flags=0, exit_signal=SIGCHLD}, 88) = 2 /* 102 in strace's PID NS */\n\
+        [pid   102] close(3) = 0\n[pid   100] fdatasync(3) = 0\n";
+    let imported = imported(recording);
+    let on_files: Vec<(u32, u32, Call)> =
+        calls(&imported).into_iter().skip(1).map(|(thread, _, file, call)| (thread, file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (101, 0, Call::Close),
+            (101, 1, Call::Open),
+            (100, 0, Call::Write { offset: 0, bytes: 1 }),
+            (102, 0, Call::Close),
+            (100, 0, Call::Fdatasync),
+        ]
+    );
+}
+
+/// What happened: what newer programs call was passed over without a word: `openat2`, so that the
+/// file's writes were on a descriptor that nobody had opened, `pwritev2` at the descriptor's own
+/// offset, `statx`. Files without a name (O_TMPFILE) were one file, with their directory's name,
+/// and the sync of a directory that is opened as one was a call on no file.
+#[test]
+fn what_newer_programs_call_is_read() {
+    let recording = "1 openat2(AT_FDCWD, \"/d/a.db\", {flags=O_WRONLY|O_DSYNC, resolve=0}, 24) = 3\n\
+        1 pwritev2(3, [{iov_base=\"x]\"..., iov_len=8}], 1, -1, 0) = 8\n\
+        1 pwritev2(3, [{iov_base=\"x]\"..., iov_len=8}], 1, -1, RWF_DSYNC) = 8\n\
+        1 preadv2(3, [{iov_base=\"x]\"..., iov_len=8}], 1, 4, RWF_NOWAIT) = 8\n\
+        1 statx(3, \"\", AT_EMPTY_PATH, STATX_ALL, {stx_mask=STATX_ALL, ...}) = 0\n\
+        1 statx(AT_FDCWD, \"/d/a.db\", 0, STATX_ALL, {stx_mask=STATX_ALL, ...}) = 0\n\
+        1 openat(AT_FDCWD, \"/d\", O_RDWR|O_EXCL|O_CLOEXEC|O_TMPFILE, 0600) = 4</d/#12>(deleted)\n\
+        1 openat(AT_FDCWD, \"/d\", O_RDWR|O_EXCL|O_CLOEXEC|O_TMPFILE, 0600) = 5</d/#13 (deleted)>\n\
+        1 pwrite64(5</d/#13 (deleted)>, \"x\", 1, 0) = 1\n1 fsync(5</d/#13 (deleted)>) = 0\n\
+        1 openat(AT_FDCWD, \"/d\", O_RDONLY|O_CLOEXEC|O_DIRECTORY) = 6</d>\n1 fsync(6</d>) = 0\n\
+        1 close(6</d>) = 0\n1 socket(AF_UNIX, SOCK_STREAM, 0) = 6<socket:[1]>\n1 close(6) = 0\n";
+    let imported = imported(recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Open),
+            (0, Call::Write { offset: 0, bytes: 8 }),
+            (0, Call::Write { offset: 8, bytes: 8 }),
+            (0, Call::Read { offset: 4, bytes: 8 }),
+            (0, Call::Stat),
+            (0, Call::Stat),
+            (1, Call::Open),
+            (2, Call::Open),
+            (2, Call::Write { offset: 0, bytes: 1 }),
+            (2, Call::Fsync),
+            (3, Call::SyncDirectory),
+        ]
+    );
+    let warnings = imported.warnings.join("\n");
+    let counted = "1 × O_SYNC, O_DSYNC or O_DIRECT of an open, 1 × RWF_SYNC or RWF_DSYNC of a pwritev2";
+    assert!(warnings.ends_with(&format!("does not have: {counted}")), "{warnings}");
+    assert_eq!(imported.warnings.len(), 1, "{warnings}");
+}
+
+/// What happened: strace says on a terminal that a process has begun, also within the line of the
+/// call that began it. The two halves were no calls, so the processes had the same descriptors.
+#[test]
+fn a_call_is_read_around_the_word_that_a_process_has_begun() {
+    for (within, behind) in [
+        ("strace: Process 101 attached\n", ", child_tidptr=0x7f0f) = 101\n"),
+        ("Process 101 attached\n", " <unfinished ...>\n[pid   100] <... clone resumed>, tls=0) = 101\n"),
+    ] {
+        let recording = format!(
+            "12:00:01.000001 open(\"/tmp/a.db\", O_RDWR) = 3\n\
+             12:00:01.000002 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD{within}{behind}\
+             [pid   101] 12:00:01.000009 close(3) = 0\n\
+             [pid   100] 12:00:01.000010 fsync(3) = 0\n"
+        );
+        let imported = imported(&recording);
+        let on_files: Vec<(u32, Call)> =
+            calls(&imported).into_iter().map(|(thread, _, _, call)| (thread, call)).collect();
+        assert_eq!(on_files, [(0, Call::Open), (101, Call::Close), (100, Call::Fsync)], "{recording}");
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+}
+
+/// What happened: a file over which another one was renamed, as programs save, was there for ever:
+/// each time that one was saved was a file more, and that renames are left out was not told.
+#[test]
+fn what_another_file_takes_the_name_of_is_gone() {
+    let save = |descriptor: u32| {
+        format!(
+            "1 openat(AT_FDCWD, \"/d/a.tmp\", O_WRONLY|O_CREAT|O_TRUNC, 0600) = {descriptor}\n\
+             1 fsync({descriptor}) = 0\n1 renameat2(AT_FDCWD, \"/d/a.tmp\", AT_FDCWD, \"/d/a\", 0) = 0\n"
+        )
+    };
+    let recording = format!("{}{}1 rename(\"/d/not-known\", \"/d/a\") = 0\n", save(3), save(4));
+    let imported = imported(&recording);
+    let on_files: Vec<(u32, Call)> =
+        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
+    assert_eq!(
+        on_files,
+        [
+            (0, Call::Open),
+            (0, Call::Fsync),
+            (1, Call::Open),
+            (1, Call::Fsync),
+            (0, Call::Unlink),
+            (1, Call::Unlink),
+        ]
+    );
+    assert!(imported.warnings[0].ends_with("does not have: 3 × rename"), "{:?}", imported.warnings);
 }
 
 #[test]

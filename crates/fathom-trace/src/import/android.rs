@@ -17,31 +17,25 @@ use std::path::Path;
 use super::bad::BadOnes;
 use super::chatty;
 use super::checker::Checker;
+use super::died::died;
 use super::lines::Lines;
+use super::logcat::{LogLine, TIME, tagged};
 use super::script::is_open;
+use super::sqlite_log::Failure;
 use super::studio;
-use super::{ImportReport, Starts};
+use super::{ImportReport, Starts, abridged_list};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
+use crate::model::Outcome;
 use crate::sql::tokens;
-
-/// A line of the log.
-#[derive(Clone, Debug, PartialEq)]
-struct LogLine<'a> {
-    /// ns since the year's start; none where the log has no times.
-    at_ns: Option<u64>,
-    pid: u32,
-    tid: u32,
-    /// Tag SQLiteTime instead of SQLiteStatements.
-    is_time: bool,
-    message: &'a str,
-    /// Byte at which the message's further lines begin, where they have no head of their own.
-    column: Option<usize>,
-}
 
 /// Whether a line of a log is one that counts here.
 pub fn is_log_line(line: &str) -> bool {
     parse(line).is_some()
+}
+
+fn parse(line: &str) -> Option<LogLine<'_>> {
+    tagged(line, "SQLiteStatements").or_else(|| tagged(line, TIME))
 }
 
 /// Whether a line is the head of an entry of `adb logcat -v long`, whose message stands below it:
@@ -55,6 +49,9 @@ pub fn is_long_head(line: &str) -> bool {
         })
 }
 
+/// What Android writes for a word with an `@` in the path of a database.
+const ADDRESS: &str = "XX@YY";
+
 /// A message that goes on in the next line.
 struct Open {
     label: String,
@@ -63,6 +60,15 @@ struct Open {
     tid: u32,
     /// Line of the log.
     line: u64,
+}
+
+/// The last statement of a connection.
+struct Last {
+    sql: String,
+    at_ns: u64,
+    failure: Option<Failure>,
+    /// It has begun in vain, and is begun once more.
+    is_begun_again: bool,
 }
 
 /// Connections by process and label, with the statement whose duration is not known yet.
@@ -77,8 +83,14 @@ struct Log<'a> {
     connections: HashMap<(u32, String), u32>,
     databases: HashMap<String, u32>,
     /// The last statement of each connection, until its time or the next one comes.
-    last: HashMap<u32, (String, u64)>,
+    last: HashMap<u32, Last>,
+    /// The connection of the last statement of each thread, by process and thread.
+    running: HashMap<(u32, u32), u32>,
     statements: u64,
+    /// Messages of those that failed in the application, and how often each came; and of those
+    /// whose failure a replay cannot come to.
+    failed: HashMap<String, u64>,
+    left_out: HashMap<String, u64>,
     last_ns: u64,
 }
 
@@ -100,7 +112,10 @@ pub fn import(
         connections: HashMap::new(),
         databases: HashMap::new(),
         last: HashMap::new(),
+        running: HashMap::new(),
         statements: 0,
+        failed: HashMap::new(),
+        left_out: HashMap::new(),
         last_ns: 0,
     };
     let mut lines = Lines::open(path)?;
@@ -118,7 +133,11 @@ pub fn import(
             Some(LogLine { at_ns: None, pid, tid, is_time, message, column: Some(column) })
         };
         let Some(line) = parse(read).or_else(further) else {
-            dropped += chatty::dropped(read);
+            match (Failure::of(read), died(read)) {
+                (Some(failure), _) => log.failed(failure),
+                (None, Some(pid)) => log.close_all_of(pid)?,
+                (None, None) => dropped += chatty::dropped(read),
+            }
             headless = None;
             continue;
         };
@@ -168,6 +187,7 @@ pub fn import(
             .warnings
             .push(format!("{cut} statements were cut off by the log (longer than 4 KiB) and are left out"));
     }
+    log.warn(&mut imported);
     if dropped > 0 {
         imported.warnings.push(format!(
             "the log has dropped {dropped} lines (chatty), and statements may be among them: empty its list with `adb logcat -P ''` and enlarge its buffer with `adb logcat -G 16M` before you record"
@@ -210,6 +230,14 @@ impl Log<'_> {
             return Ok(());
         }
         let connection = self.connection(pid, message.tid, &message.label, message.at_ns)?;
+        self.running.insert((pid, message.tid), connection);
+        // What has begun in vain is this one, and is told once more.
+        let is_again =
+            self.last.get(&connection).is_some_and(|last| last.is_begun_again && last.sql == message.sql);
+        if is_again {
+            self.last.remove(&connection);
+            self.statements -= 1;
+        }
         self.write(connection, 0)?;
         let database = self.database_of.get(&connection).copied().unwrap_or_default();
         let sql = message.sql.trim_end_matches(';');
@@ -217,8 +245,20 @@ impl Log<'_> {
             return Ok(());
         }
         self.statements += 1;
-        self.last.insert(connection, (message.sql, message.at_ns));
+        let Open { sql, at_ns, .. } = message;
+        self.last.insert(connection, Last { sql, at_ns, failure: None, is_begun_again: false });
         Ok(())
+    }
+
+    /// SQLite says that a thread's statement has failed.
+    fn failed(&mut self, failure: Failure) {
+        let connection = self.running.get(&(failure.pid, failure.tid));
+        let Some(last) = connection.and_then(|connection| self.last.get_mut(connection)) else { return };
+        if failure.is_begun_again() {
+            last.is_begun_again = true;
+        } else {
+            last.failure = Some(failure);
+        }
     }
 
     fn took(&mut self, pid: u32, message: &Open, duration_ns: u64) -> Result<(), TraceError> {
@@ -230,17 +270,65 @@ impl Log<'_> {
 
     /// Writes the connection's last statement, when its duration is known, or will not be.
     fn write(&mut self, connection: u32, duration_ns: u64) -> Result<(), TraceError> {
-        let Some((sql, start_ns)) = self.last.remove(&connection) else { return Ok(()) };
-        let sql = sql.trim_end_matches(';');
-        super::attach::map(sql, connection, start_ns, self.assembler, self.starts)?;
-        self.assembler.execute(
-            connection,
-            &Execution { sql, values: &[], start_ns, duration_ns, keep: false, counts: None },
-        )
+        let Some(last) = self.last.remove(&connection) else { return Ok(()) };
+        let sql = last.sql.trim_end_matches(';');
+        let start_ns = last.at_ns;
+        let execution = Execution { sql, values: &[], start_ns, duration_ns, keep: false, counts: None };
+        let Some(failure) = last.failure else {
+            super::attach::map(sql, connection, start_ns, self.assembler, self.starts)?;
+            return self.assembler.execute(connection, &execution);
+        };
+        let is_done_again = failure.is_the_statements();
+        let Outcome { code, message } = failure.outcome;
+        let told = if message.is_empty() { format!("result {code}") } else { message.clone() };
+        if !is_done_again {
+            *self.left_out.entry(told).or_default() += 1;
+            self.statements -= 1;
+            return Ok(());
+        }
+        *self.failed.entry(told).or_default() += 1;
+        self.assembler.execute_failed(connection, &execution, Outcome { code, message })
+    }
+
+    /// Says what a user must know of statements that failed, and of names.
+    fn warn(&self, imported: &mut ImportReport) {
+        let told = |counted: &HashMap<String, u64>| {
+            let all: Vec<(String, u64)> =
+                counted.iter().map(|(words, count)| (words.clone(), *count)).collect();
+            (all.iter().map(|(_, count)| count).sum::<u64>(), abridged_list(&all))
+        };
+        if let (count @ 1.., messages) = told(&self.failed) {
+            imported.warnings.push(format!(
+                "{count} statements failed in the application, as its log tells (SQLiteLog), and are expected to fail alike when they are replayed: {messages}"
+            ));
+        }
+        if let (count @ 1.., messages) = told(&self.left_out) {
+            imported.warnings.push(format!(
+                "{count} statements failed in the application for what a replay has not, and are left out: {messages}"
+            ));
+        }
+        if let Some(label) = self.databases.keys().filter(|label| label.contains(ADDRESS)).min() {
+            imported.warnings.push(format!(
+                "Android's log has no addresses (`{ADDRESS}` in {label}): databases whose names differ in these alone are taken for one"
+            ));
+        }
+    }
+
+    /// A process has ended, and what it had open was closed.
+    fn close_all_of(&mut self, process: u32) -> Result<(), TraceError> {
+        let (gone, left) =
+            std::mem::take(&mut self.connections).into_iter().partition(|((pid, _), _)| *pid == process);
+        self.connections = left;
+        self.close(gone)
     }
 
     fn finish(&mut self) -> Result<(), TraceError> {
-        let mut connections: Vec<u32> = self.connections.values().copied().collect();
+        let all = std::mem::take(&mut self.connections);
+        self.close(all)
+    }
+
+    fn close(&mut self, connections: HashMap<(u32, String), u32>) -> Result<(), TraceError> {
+        let mut connections: Vec<u32> = connections.into_values().collect();
         connections.sort_unstable();
         for connection in connections {
             self.write(connection, 0)?;
@@ -267,124 +355,4 @@ fn end_of(sql: &str, is_time: bool) -> Option<(usize, u64)> {
     let (before, after) = sql.rsplit_once("\" took ")?;
     let ms: f64 = after.strip_suffix(" ms")?.trim().parse().ok()?;
     Some((before.len(), (ms * 1e6) as u64))
-}
-
-/// A line of `logcat` in the formats brief, tag, time and threadtime (with year, microseconds, uid,
-/// epoch or monotonic, where asked for), or of Android Studio.
-fn parse(line: &str) -> Option<LogLine<'_>> {
-    let line = line.trim_end_matches(['\r', '\n']);
-    let (at, tag) =
-        ["SQLiteStatements", "SQLiteTime"].iter().find_map(|tag| Some((line.find(tag)?, *tag)))?;
-    let (before, after) = (&line[..at], &line[at + tag.len()..]);
-    if !before.ends_with(['/', ' ']) {
-        return None;
-    }
-    let is_time = tag == "SQLiteTime";
-    let words: Vec<&str> = before.split_whitespace().collect();
-    let at_ns = words
-        .windows(2)
-        .find_map(|pair| time_of(pair[0], pair[1]))
-        .or_else(|| words.first().and_then(|word| seconds_of(word)));
-    // Behind the date and the time.
-    let ids = words.get(2).and_then(|word| studio::ids(word));
-    if let Some((pid, tid)) = ids
-        && let Some(message) = studio::message(after)
-    {
-        let column = Some(line.len() - message.len());
-        return Some(LogLine { at_ns, pid, tid, is_time, message, column });
-    }
-    // The first colon ends the tag, which `(pid)` and spaces may follow.
-    let colon = after.find(':')?;
-    let pid_behind = after[..colon].trim().trim_start_matches('(').trim_end_matches(')').trim();
-    let message = after[colon + 1..].strip_prefix(' ').unwrap_or(&after[colon + 1..]);
-    let numbers: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    let (pid, tid) = match (pid_behind.parse(), ids, &numbers[..]) {
-        (Ok(pid), ..) => (pid, pid),
-        (_, Some(ids), _) => ids,
-        // With a uid it comes first.
-        (_, _, [.., pid, tid]) => (*pid, *tid),
-        _ => (0, 0),
-    };
-    Some(LogLine { at_ns, pid, tid, is_time, message, column: ids.map(|_| studio::INDENT) })
-}
-
-/// `MM-DD` or `YYYY-MM-DD`, and `HH:MM:SS.fraction`, as ns since the year's start.
-fn time_of(date: &str, time: &str) -> Option<u64> {
-    const DAYS_BEFORE: [u64; 12] = [0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335];
-    let mut date = date.rsplit('-').map(str::parse::<u64>);
-    let (day, month) = (date.next()?.ok()?, date.next()?.ok()?);
-    let (clock, fraction) = time.split_once('.')?;
-    let mut clock = clock.split(':').map(str::parse::<u64>);
-    let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
-    let days = DAYS_BEFORE.get(usize::try_from(month.checked_sub(1)?).ok()?)? + day.checked_sub(1)?;
-    if day > 31 || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction_of(fraction)?)
-}
-
-/// `SECONDS.fraction`, as the formats epoch and monotonic have it, as ns.
-fn seconds_of(word: &str) -> Option<u64> {
-    let (seconds, fraction) = word.split_once('.')?;
-    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction_of(fraction)?)
-}
-
-/// The digits behind the point of a number of seconds, as ns.
-fn fraction_of(digits: &str) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    Some(digits.parse::<u64>().ok()? * 10_u64.pow(9 - digits.len() as u32))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_all_formats_are_read() {
-        let message = "/data/a.db: \"BEGIN EXCLUSIVE;\"";
-        for (line, pid, tid, has_time) in [
-            (format!("11-21 16:26:38.123  1234  1240 V SQLiteStatements: {message}\r\n"), 1234, 1240, true),
-            (
-                format!("2026-11-21 16:26:38.123456 10031  1234  1240 V SQLiteStatements: {message}"),
-                1234,
-                1240,
-                true,
-            ),
-            (format!("11-21 16:26:38.123 V/SQLiteStatements( 1234): {message}"), 1234, 1234, true),
-            (format!("V/SQLiteStatements(1234): {message}"), 1234, 1234, false),
-            (
-                format!("2020-03-19 20:45:58.981 788-883/com.example.app V/SQLiteStatements: {message}"),
-                788,
-                883,
-                true,
-            ),
-            (
-                format!(
-                    "2022-12-29 04:00:18.823   788-883   SQLiteStatements        com.example.app      V  {message}"
-                ),
-                788,
-                883,
-                true,
-            ),
-            (format!("V/SQLiteStatements: {message}"), 0, 0, false),
-            (format!("  1574325998.123  1234  1240 V SQLiteStatements: {message}"), 1234, 1240, true),
-        ] {
-            let read = parse(&line).unwrap_or_else(|| panic!("{line}"));
-            assert_eq!(
-                (read.pid, read.tid, read.at_ns.is_some(), read.message),
-                (pid, tid, has_time, message),
-                "{line}"
-            );
-        }
-        assert_eq!(parse("11-21 16:26:38.123  1234  1240 I ActivityManager: start"), None);
-        assert_eq!(time_of("01-02", "00:00:01.5"), Some(86_401_500_000_000));
-        assert_eq!(time_of("13-02", "00:00:01.5"), None);
-        assert_eq!(seconds_of("1574325998.123"), Some(1_574_325_998_123_000_000));
-        for no_time in ["1234", "1.+5", "99999999999999.5"] {
-            assert_eq!(seconds_of(no_time), None, "{no_time}");
-        }
-        assert_eq!(time_of("00-00", "00:00:01.5"), None);
-    }
 }

@@ -18,7 +18,7 @@ use super::{ImportReport, Starts};
 use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::model::Start;
-use crate::sql::{TokenKind, Verb, tokens};
+use crate::sql::{TokenKind, Verb, tokens, without_key};
 
 /// What a loading script may not do.
 pub const ATTACHES: &str = "a loading script makes one database, and cannot attach or write another file; put this into a stream's script";
@@ -126,6 +126,7 @@ fn load(
             bad.add(file, line, &sql, &problem);
             continue;
         }
+        let sql = without_key(&sql).unwrap_or(sql);
         // A comment at the end would take the semicolon.
         let last = tokens(&sql).last();
         let is_comment =

@@ -104,6 +104,24 @@ fn androids_log_in_the_format_long_is_refused_with_the_format_to_take() {
     assert!(error.contains("adb logcat -v threadtime"), "{error}");
 }
 
+/// What happened: keys were left out of captures alone, and not of what a script or log has.
+#[test]
+fn no_key_of_a_script_is_in_its_trace() {
+    let place = Place::new();
+    let script = "PRAGMA key = 'open sesame';\nATTACH 'b.db' AS b KEY 'sesame';\nCREATE TABLE b.t(a);\n\
+        PRAGMA rekey('sesame 2');\n";
+    let (imported, records) = place.import(&place.write("app.sql", script)).expect("imported");
+    assert_eq!(imported.statements, 4);
+    let text = format!("{records:?}");
+    assert!(!text.contains("sesame") && text.contains("KEY '(left out)'"), "{text}");
+    // Nor of one that loads.
+    let loading = place.write("app/load.sql", "PRAGMA key = 'sesame';\nCREATE TABLE t(a);\n");
+    place.write("app/1.sql", "SELECT a FROM t;\n");
+    let (_, records) = place.import(loading.parent().expect("a folder")).expect("imported");
+    let (text, bytes) = (format!("{records:?}"), format!("{:?}", b"sesame"));
+    assert!(!text.contains("sesame") && !text.contains(bytes.trim_matches(['[', ']'])), "{text}");
+}
+
 /// What happened: a pipe (`<(zcat log.gz)`, `/dev/stdin`) was read for its format and then opened
 /// again: the first 64 KiB of it were lost, and where what was left compiled, without a word.
 #[test]
@@ -150,6 +168,68 @@ fn lines_that_androids_log_dropped_are_told() {
     );
     let (imported, _) = place.import(&place.write("log.txt", &log)).expect("imported");
     assert!(imported.warnings[0].contains("dropped 2 lines (chatty)"), "{:?}", imported.warnings);
+}
+
+/// What happened: a statement that failed in the application was taken for one that did not, and
+/// the replay of the log ended there, though the log said what SQLite said of it. One that SQLite
+/// began once more, because the schema had changed, was there twice.
+#[test]
+fn statements_that_failed_as_androids_log_tells_fail_alike() {
+    let place = Place::new();
+    let (head, label) = ("11-21 16:26:38.100  100  101", "/data/XX@YY");
+    let log = format!(
+        "{head} V SQLiteStatements: {label}: \"CREATE TABLE t(a PRIMARY KEY)\"\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (1)\"\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (1)\"\n\
+         {head} E SQLiteLog: (1555) abort at 7 in [INSERT INTO t VALUES (?)]: UNIQUE constraint failed: t.a\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (2)\"\n\
+         {head} E SQLiteLog: (13) statement aborts at 9: [INSERT INTO t] database or disk is full\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (3)\"\n\
+         {head} E SQLiteLog: (17) statement aborts at 2: [INSERT INTO t] database schema has changed\n\
+         {head} V SQLiteStatements: {label}: \"INSERT INTO t VALUES (3)\"\n\
+         {head} W SQLiteLog: (284) automatic index on t(a)\n\
+         11-21 16:26:38.100  100  102 E SQLiteLog: (5) statement aborts at 2: [BEGIN] database is locked\n"
+    );
+    let (imported, records) = place.import(&place.write("log.txt", &log)).expect("imported");
+    let came: Vec<_> = results(&records).into_iter().map(|(_, sql, code, _)| (sql, code)).collect();
+    let insert = |value: u32, code: i32| (format!("INSERT INTO t VALUES ({value})"), code);
+    let first = ("CREATE TABLE t(a PRIMARY KEY)".to_owned(), DONE);
+    assert_eq!(came, [first, insert(1, DONE), insert(1, 1555), insert(3, DONE)]);
+    assert_eq!(imported.statements, 4);
+    let warnings = imported.warnings.join("\n");
+    for words in [
+        "1 statements failed in the application, as its log tells",
+        "1 × UNIQUE constraint failed: t.a",
+        "are left out: 1 × database or disk is full",
+        "databases whose names differ in these alone are taken for one",
+    ] {
+        assert!(warnings.contains(words), "{words}: {warnings}");
+    }
+}
+
+/// What happened: the connection of a process that was killed within a transaction stayed open to
+/// the log's end, so that the replay of the process that came after it was refused its lock.
+#[test]
+fn a_process_that_has_died_holds_no_lock() {
+    let place = Place::new();
+    let log = "11-21 16:26:38.100  100  101 V SQLiteStatements: /data/a.db: \"CREATE TABLE t(a)\"\n\
+        11-21 16:26:38.100  100  101 V SQLiteStatements: /data/a.db: \"BEGIN EXCLUSIVE;\"\n\
+        11-21 16:26:38.100  100  101 V SQLiteStatements: /data/a.db: \"INSERT INTO t VALUES (1)\"\n\
+        11-21 16:26:39.100   60   61 I ActivityManager: Process com.app (pid 100) has died: fg TOP\n\
+        11-21 16:26:40.100  200  201 V SQLiteStatements: /data/a.db: \"BEGIN EXCLUSIVE;\"\n";
+    let (imported, records) = place.import(&place.write("log.txt", log)).expect("imported");
+    assert_eq!((imported.statements, imported.connections), (4, 2));
+    let at = |wanted: fn(&Action) -> bool, of: u32| {
+        let is_it = |record: &Record| match record {
+            Record::Event(Event { connection, action, .. }) => *connection == of && wanted(action),
+            _ => false,
+        };
+        records.iter().position(is_it).expect("there")
+    };
+    let closed = at(|action| matches!(action, Action::Close { .. }), 0);
+    assert!(at(|action| matches!(action, Action::Step(_)), 0) < closed);
+    assert!(closed < at(|action| matches!(action, Action::Open { .. }), 1));
+    assert_eq!(texts(&records)[2..], ["INSERT INTO t VALUES (1)", "BEGIN EXCLUSIVE"]);
 }
 
 /// What happened: a statement that begins with a comment, as generators write one before each, was

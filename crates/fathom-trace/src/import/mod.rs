@@ -10,6 +10,7 @@ mod attach;
 mod bad;
 mod chatty;
 mod checker;
+mod died;
 mod ends;
 mod expanded;
 mod folder;
@@ -19,11 +20,13 @@ mod lines;
 mod loading;
 #[cfg(test)]
 mod log_tests;
+mod logcat;
 mod order;
 mod play;
 mod pocketdata;
 mod private;
 mod script;
+mod sqlite_log;
 mod statements;
 mod studio;
 #[cfg(test)]

@@ -476,7 +476,7 @@ impl Count {
         }
         let (writes, changes) =
             (std::mem::take(&mut connection.writes), std::mem::take(&mut connection.changes));
-        let is_alone = is_schema && !was_open;
+        let is_alone = is_schema && !was_open && !step.outcome.is_error();
         if writes == 0 && !is_alone {
             return;
         }

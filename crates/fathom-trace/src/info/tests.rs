@@ -79,6 +79,22 @@ fn statements_transactions_and_think_times_are_counted() {
     assert_eq!((info.connections, info.connections_at_once, info.torn), (1, 1, None));
 }
 
+/// What happened: a CREATE TABLE that another connection's lock refused was a writing transaction,
+/// each time that it was tried.
+#[test]
+fn what_changes_the_schema_in_vain_is_no_transaction() {
+    let (_directory, path) = trace(|assembler, connection| {
+        for (start_ns, code) in [(1_000, 5), (2_000, 5), (3_000, crate::model::DONE)] {
+            let (sql, values, counts) = ("CREATE TABLE t(a)", &[], Some((0, 0)));
+            let execution = Execution { sql, values, start_ns, duration_ns: 10, keep: false, counts };
+            let outcome = crate::model::Outcome::of(code);
+            assembler.execute_as(connection, &execution, false, outcome).expect("written");
+        }
+    });
+    let transactions = info(&path).expect("read").transactions;
+    assert_eq!((transactions.count, transactions.autocommit), (1, 1));
+}
+
 /// With more texts than are remembered, the numbers come from a second reading.
 #[test]
 fn forgetting_texts_changes_no_number() {

@@ -1,7 +1,7 @@
 //! Many spools into one trace, in order of time.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::record::{Raw, tag};
 use crate::error::TraceError;
 use crate::format::Writer;
 use crate::model::*;
-use crate::sql::{is_key_pragma, values_from_expanded};
+use crate::sql::{LEFT_OUT, is_key_pragma, key_of_attach, values_from_expanded};
 use crate::texts::Texts;
 
 /// What became of a directory of spools.
@@ -136,6 +136,8 @@ struct Side {
     begun: HashMap<(u32, u32), (u32, u64)>,
     /// Texts of prepared statements, where the extension tells values only as expanded text.
     templates: HashMap<(u32, u32), String>,
+    /// Statements that attach an encrypted database with a key that is bound.
+    with_key: HashSet<(u32, u32)>,
     /// Texts with parameters, or with a key.
     texts: HashMap<u32, String>,
     last_ns: u64,
@@ -167,6 +169,7 @@ impl Merge<'_> {
             databases: HashMap::new(),
             begun: HashMap::new(),
             templates: HashMap::new(),
+            with_key: HashSet::new(),
             texts: HashMap::new(),
             last_ns,
         });
@@ -219,7 +222,7 @@ impl Merge<'_> {
         };
         let (is_cut, last_ns) = (side.spool.header.is_cut, side.last_ns);
         // Connections stay known: a child process may still use those that it inherited.
-        (side.statements, side.texts, side.templates) = Default::default();
+        (side.statements, side.texts, side.templates, side.with_key) = Default::default();
         if is_cut {
             self.lost(Some(number as u32), last_ns)?;
         }
@@ -241,12 +244,12 @@ impl Merge<'_> {
                 let mut sql = raw.text(0);
                 if is_key_pragma(&sql) {
                     // The key itself must not be kept.
-                    "PRAGMA key = '(left out)'".clone_into(&mut sql);
+                    LEFT_OUT.clone_into(&mut sql);
                 }
                 let id = self.texts.number(&sql, self.writer)?;
                 let side = &mut self.sides[number];
                 side.statements.insert(raw.number(0), id);
-                if sql.contains(MARKS) || sql.starts_with("PRAGMA key = '(left out)'") {
+                if sql.contains(MARKS) || sql == LEFT_OUT {
                     side.texts.insert(raw.number(0), sql);
                 }
                 return Ok(());
@@ -270,12 +273,17 @@ impl Merge<'_> {
                 let Some(&statement) = side.statements.get(&raw.number(1)) else {
                     return Err(side.spool.damaged());
                 };
+                // One that did not compile left its number to this one.
+                side.with_key.remove(&place);
                 if let Some(text) = side.texts.get(&raw.number(1)) {
-                    if text.starts_with("PRAGMA key = '(left out)'") {
+                    if text == LEFT_OUT {
                         let name = "PRAGMA key".into();
                         let action = Action::Foreign(Foreign { kind: ForeignKind::Encryption, name });
                         self.event(number, raw.tid, raw.connection, raw.start_ns, raw.start_ns, action)?;
                     } else if text.contains(MARKS) {
+                        if key_of_attach(text).is_some() {
+                            side.with_key.insert(place);
+                        }
                         side.templates.insert(place, text.clone());
                     }
                 }
@@ -284,6 +292,9 @@ impl Merge<'_> {
             tag::BIND => {
                 let index = (raw.word(0) >> 32) as u32;
                 let Some(value) = raw.value() else { return Err(self.sides[number].spool.damaged()) };
+                // What is attached is told by itself, and a replay attaches its own.
+                let is_key = self.sides[number].with_key.contains(&place);
+                let value = if is_key { Value::Null } else { value };
                 Action::Bind { handle, index, value }
             }
             tag::EXPANDED => return self.expanded(number, &raw),
@@ -318,6 +329,7 @@ impl Merge<'_> {
             tag::FINALIZE => {
                 let side = &mut self.sides[number];
                 side.templates.remove(&place);
+                side.with_key.remove(&place);
                 side.begun.remove(&place);
                 Action::Finalize { handle }
             }
@@ -357,6 +369,9 @@ impl Merge<'_> {
     /// The values that the loadable extension told as text.
     fn expanded(&mut self, number: usize, raw: &Raw) -> Result<(), TraceError> {
         let handle = raw.number(0);
+        if self.sides[number].with_key.contains(&(raw.connection, handle)) {
+            return Ok(());
+        }
         let values = self.sides[number]
             .templates
             .get(&(raw.connection, handle))

@@ -64,6 +64,36 @@ fn a_spool_is_believed_as_far_as_the_file_goes() {
     assert!(merged(place.path()).expect_err("damaged").contains("damaged at byte"));
 }
 
+/// What happened: the key that is given to an ATTACH was kept, in its text or as what was bound.
+#[test]
+fn a_key_that_an_attach_is_given_is_not_kept() {
+    let place = tempfile::tempdir().expect("a directory");
+    let [literal, bound]: [&[u8]; 2] = [b"ATTACH 'b' AS b KEY 'sesame'", b"ATTACH ? AS c KEY ?"];
+    let text = |bytes: &[u8]| bytes.len() as u64;
+    let records = [
+        record(2, &[0], &[(b"/a.db", 5), (b"", 0), (b"empty", 5)]),
+        record(3, &[0, 6, 0], &[(b"", 0), (b"", 0)]),
+        record(1, &[0], &[(literal, text(literal))]),
+        record(1, &[1], &[(bound, text(bound))]),
+        record(4, &[0, 0, 0], &[(b"", 0)]),
+        record(4, &[1, 1, 0], &[(b"", 0)]),
+        record(5, &[1 | 2 << 32, 3, 6], &[(b"sesame", 6)]),
+        // Another statement with its number, where it did not compile.
+        record(1, &[2], &[(b"SELECT ?", 8)]),
+        record(4, &[1, 2, 0], &[(b"", 0)]),
+        record(5, &[1 | 1 << 32, 1, 77], &[]),
+    ]
+    .concat();
+    spool(place.path(), &records, records.len() as u64);
+    merged(place.path()).expect("merged");
+    let trace = crate::Reader::open(&place.path().join("out.trace")).expect("opens");
+    let told = format!("{:?}", trace.collect::<Result<Vec<_>, _>>().expect("read"));
+    assert!(told.contains("KEY '(left out)'") && told.contains("value: Null"), "{told}");
+    assert!(told.contains("Integer(77)"), "{told}");
+    let bytes = format!("{:?}", b"sesame");
+    assert!(!told.contains("sesame") && !told.contains(bytes.trim_matches(['[', ']'])), "{told}");
+}
+
 #[test]
 fn a_spool_names_no_file_but_its_own() {
     let place = tempfile::tempdir().expect("a directory");

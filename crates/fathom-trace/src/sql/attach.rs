@@ -44,6 +44,15 @@ impl Attach {
     }
 }
 
+/// The schema that a DETACH names; none where it is no DETACH, or names it by a parameter.
+#[must_use]
+pub fn detached(sql: &str) -> Option<String> {
+    let mut words = tokens(sql).filter(|token| !token.is_blank()).peekable();
+    words.next().filter(|token| token.is("detach"))?;
+    words.next_if(|token| token.is("database"));
+    text_of(&words.next()?)
+}
+
 impl Target {
     fn of(name: &str) -> Target {
         let Some(uri) = name.strip_prefix("file:") else {
@@ -102,6 +111,20 @@ fn unescaped(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_detached_is_found_in_the_statement() {
+        for (sql, schema) in [
+            ("DETACH a", Some("a")),
+            ("/* x */ detach DATABASE 'it''s';", Some("it's")),
+            ("DETACH [x y]", Some("x y")),
+            ("DETACH ?", None),
+            ("DETACH", None),
+            ("ATTACH 'a' AS b", None),
+        ] {
+            assert_eq!(detached(sql).as_deref(), schema, "{sql}");
+        }
+    }
 
     #[test]
     fn what_is_attached_is_found_in_the_statement() {

@@ -2,6 +2,7 @@
 //! are.
 
 mod attach;
+mod key;
 mod literal;
 mod parameter;
 mod shape;
@@ -10,7 +11,8 @@ mod token;
 mod vacuum;
 mod verb;
 
-pub use attach::{Attach, Target};
+pub use attach::{Attach, Target, detached};
+pub use key::{LEFT_OUT, key_of_attach, without_key};
 pub use literal::{literal, value_of};
 pub use parameter::{Parameters, values_from_expanded};
 pub use shape::shape;

@@ -19,9 +19,9 @@ impl<'a> Parameters<'a> {
     /// The number of a parameter token.
     pub fn number(&mut self, token: &Token<'a>) -> u32 {
         let number = match token.text.strip_prefix('?') {
-            Some("") => self.largest + 1,
+            Some("") => self.largest.saturating_add(1),
             Some(digits) => digits.parse().unwrap_or(u32::MAX),
-            None => *self.named.entry(token.text).or_insert(self.largest + 1),
+            None => *self.named.entry(token.text).or_insert(self.largest.saturating_add(1)),
         };
         self.largest = self.largest.max(number);
         number
@@ -84,6 +84,10 @@ mod tests {
             .map(|token| parameters.number(&token))
             .collect();
         assert_eq!(numbers, [1, 5, 6, 7, 8, 7, 2, 9]);
+        // What happened: after a number that SQLite refuses the next one overflowed.
+        let mut parameters = Parameters::default();
+        let all = tokens("?4294967295 ? :a").filter(|token| token.kind == TokenKind::Parameter);
+        assert!(all.map(|token| parameters.number(&token)).all(|number| number == u32::MAX));
     }
 
     #[test]

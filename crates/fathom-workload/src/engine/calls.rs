@@ -92,6 +92,9 @@ pub trait Calls {
     /// # Errors
     /// What the engine says.
     fn roll_back(&mut self) -> Result<(), EngineError>;
+    /// Turns one of the options of [`fathom_trace::confine::MEANING`] on or off. A library that does
+    /// not know it leaves everything as it is.
+    fn set_meaning(&mut self, option: u32, is_on: bool);
     /// Whether statements wait for locks from now on, as the engine's settings say, or are refused
     /// at once.
     fn wait_for_locks(&mut self, waits: bool);

@@ -73,6 +73,7 @@ impl Changes {
             CallKind::Open(_)
             | CallKind::Reset { .. }
             | CallKind::Script(_)
+            | CallKind::Meaning { .. }
             | CallKind::Checkpoint(_)
             | CallKind::Attach { .. }
             | CallKind::Hold { .. }

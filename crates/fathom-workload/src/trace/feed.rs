@@ -104,10 +104,9 @@ pub enum Task {
         sql: Span,
         code: i32,
     },
-    /// SQLite has at most 32,766 parameters.
     Bind {
         handle: u32,
-        index: u16,
+        index: Index,
         value: BoundValue,
     },
     ClearBindings {
@@ -137,6 +136,10 @@ pub enum Task {
     Script {
         sql: Span,
     },
+    Meaning {
+        option: u32,
+        is_on: bool,
+    },
     Checkpoint {
         sql: Span,
     },
@@ -149,6 +152,25 @@ pub enum Task {
         at: u32,
     },
     Close,
+}
+
+/// Number of a parameter, in three bytes, which a [`Call`] has room for. SQLite has 32,766
+/// parameters at most as it is published, and 250,000 as Debian and others build it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Index([u8; 3]);
+
+impl Index {
+    /// One that is larger than all that there are becomes the largest, which no statement has.
+    pub fn new(index: u32) -> Index {
+        let [_, high, middle, low] = index.min(0xff_ffff).to_be_bytes();
+        Index([high, middle, low])
+    }
+
+    /// The number.
+    pub fn get(self) -> u32 {
+        let [high, middle, low] = self.0;
+        u32::from_be_bytes([0, high, middle, low])
+    }
 }
 
 /// A value.
@@ -262,7 +284,7 @@ impl Batch {
                     Value::Blob(bytes) => BoundValue::Blob(self.put(bytes)),
                     Value::ZeroBlob(length) => BoundValue::ZeroBlob(*length),
                 };
-                Task::Bind { handle: *handle, index: u16::try_from(*index).unwrap_or(u16::MAX), value }
+                Task::Bind { handle: *handle, index: Index::new(*index), value }
             }
             CallKind::ClearBindings { handle } => Task::ClearBindings { handle: *handle },
             CallKind::Step { step, .. } => {
@@ -280,6 +302,7 @@ impl Batch {
             CallKind::Reset { handle } => Task::Reset { handle: *handle },
             CallKind::Finalize { handle } => Task::Finalize { handle: *handle },
             CallKind::Checkpoint(sql) => Task::Checkpoint { sql: self.put(sql.as_bytes()) },
+            CallKind::Meaning { option, is_on } => Task::Meaning { option: *option, is_on: *is_on },
             CallKind::Script(sql) => Task::Script { sql: self.put(sql.as_bytes()) },
             CallKind::Attach { database, schema } => {
                 Task::Attach { database: *database, schema: self.put(schema.as_bytes()) }
@@ -657,5 +680,20 @@ impl Fill<'_> {
             queue.arrived.notify_one();
         }
         self.order.handed_all_below(self.translator.calls());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: parameters beyond number 65,535 were all bound to that one, so that of a large
+    /// INSERT, which the library of Debian takes, the rows were as many, and NULL.
+    #[test]
+    fn a_parameter_keeps_its_number() {
+        for number in [1, 255, 256, 32_766, 65_536, 70_000, 250_000, 0xff_ffff] {
+            assert_eq!(Index::new(number).get(), number);
+        }
+        assert_eq!(Index::new(u32::MAX).get(), 0xff_ffff);
     }
 }

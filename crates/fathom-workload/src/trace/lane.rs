@@ -334,6 +334,7 @@ impl State<'_> {
             Task::Blob { .. } => "a call on an incremental blob".into(),
             Task::Hold { schema } => format!("snapshot of {}", calls.batch.text(*schema)),
             Task::Release => "end of a snapshot".into(),
+            Task::Meaning { option, .. } => format!("sqlite3_db_config {option}"),
             Task::Rollback => "ROLLBACK of an interrupted statement".into(),
         };
         let needs = calls.batch.needs(place);
@@ -523,7 +524,7 @@ impl State<'_> {
                     BoundValue::Blob(span) => Argument::Blob(batch.bytes(span)),
                     BoundValue::ZeroBlob(length) => Argument::ZeroBlob(length),
                 };
-                Ok(calls.bind(*handle, u32::from(*index), value)?)
+                Ok(calls.bind(*handle, index.get(), value)?)
             }
             Task::ClearBindings { handle } => {
                 calls.clear_bindings(*handle);
@@ -543,6 +544,10 @@ impl State<'_> {
                 Ok(())
             }
             Task::Rollback => Ok(calls.roll_back()?),
+            Task::Meaning { option, is_on } => {
+                calls.set_meaning(*option, *is_on);
+                Ok(())
+            }
             Task::Refuse { handle } => match calls.step_refused(*handle).code {
                 code if code & 0xff == BUSY => Ok(()),
                 code => Err(wrong(format!(

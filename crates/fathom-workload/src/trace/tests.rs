@@ -126,6 +126,72 @@ fn a_statement_that_is_reset_at_a_row_ends_there() {
     }
 }
 
+/// What happened: a statement that the application's full disk refused, or its commit hook, was
+/// expected to fail alike, and the replay ended there.
+#[test]
+fn what_the_applications_machine_refused_is_left_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+        let run = |assembler: &mut Assembler, sql, counts| execute(assembler, connection, sql, &[], counts);
+        let refused = |assembler: &mut Assembler, sql, code| {
+            let (start_ns, duration_ns, counts) = (1_000_000, 10, Some((0, 0)));
+            let execution = Execution { sql, values: &[], start_ns, duration_ns, keep: false, counts };
+            assembler.execute_as(connection, &execution, false, Outcome::of(code)).expect("written");
+        };
+        run(assembler, "CREATE TABLE t(a)", (0, 0));
+        // Each has rolled its transaction back.
+        run(assembler, "BEGIN", (0, 0));
+        run(assembler, "INSERT INTO t VALUES (1)", (0, 1));
+        refused(assembler, "INSERT INTO t VALUES (2)", 13);
+        run(assembler, "BEGIN", (0, 0));
+        run(assembler, "INSERT INTO t VALUES (3)", (0, 1));
+        refused(assembler, "COMMIT", 531);
+        run(assembler, "INSERT INTO t VALUES (4)", (0, 1));
+        refused(assembler, "INSERT INTO t VALUES (5)", 778);
+        run(assembler, "SELECT a FROM t", (1, 0));
+    });
+    let (outcome, kept, _place) = replay(&path, json!({"journal_mode": "memory"}), json!({}));
+    outcome.expect("replayed");
+    for words in
+        ["left out: 2 calls that failed for want of room", "left out: 1 calls that the application's own"]
+    {
+        assert!(kept.warnings.iter().any(|warning| warning.starts_with(words)), "{:?}", kept.warnings);
+    }
+}
+
+/// What happened: that an application had turned its triggers off by `sqlite3_db_config` was
+/// recorded and not done again. The replay's triggers changed rows that the application's had not,
+/// which no count of a statement tells, and nothing was said.
+#[test]
+fn what_statements_mean_is_set_as_the_application_did() {
+    use fathom_trace::model::{Action, Setting};
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+        let run = |assembler: &mut Assembler, sql, counts| execute(assembler, connection, sql, &[], counts);
+        let set = |assembler: &mut Assembler, option, value| {
+            let action = Action::Setting { setting: Setting::DbConfig(option), value };
+            assembler.event(connection, 0, 0, action).expect("written");
+        };
+        run(assembler, "CREATE TABLE t(a)", (0, 0));
+        run(assembler, "CREATE TABLE log(a)", (0, 0));
+        run(assembler, "CREATE TRIGGER r AFTER INSERT ON t BEGIN INSERT INTO log VALUES (1); END", (0, 0));
+        run(assembler, "INSERT INTO t VALUES (1)", (0, 1));
+        set(assembler, 1003, 0);
+        run(assembler, "INSERT INTO t VALUES (1)", (0, 1));
+        set(assembler, 1003, 1);
+        // Not done again, and told.
+        set(assembler, 1009, 1);
+        set(assembler, 1009, 0);
+    });
+    let settings = json!({"journal_mode": "memory"});
+    let (outcome, kept, place) = replay(&path, settings.clone(), json!({}));
+    outcome.expect("replayed");
+    let told = |warning: &String| warning.starts_with("left out: 1 calls of sqlite3_db_config");
+    assert!(kept.warnings.iter().any(told), "{:?}", kept.warnings);
+    let counts = "SELECT (SELECT count(*) FROM t) * 10 + (SELECT count(*) FROM log)";
+    assert_eq!(ask(place.path(), settings, counts), "Integer(21)");
+}
+
 #[test]
 fn other_counts_and_new_errors_fail_the_run() {
     let directory = tempfile::tempdir().expect("a directory");

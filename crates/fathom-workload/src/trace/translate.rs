@@ -8,13 +8,13 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use fathom_trace::confine::PRAGMAS;
+use fathom_trace::confine::{MEANING, PRAGMAS};
 use fathom_trace::model::{
     Action, Blob, BlobCall, Database, Event, Exit, Foreign, ForeignKind, Lock, Outcome, Process, Setting,
     Start, Statement, Step, Thread, UNFINISHED, Value,
 };
 use fathom_trace::reuse::PreparationCounts;
-use fathom_trace::sql::{Attach, Target, Verb, pragma, tokens};
+use fathom_trace::sql::{Attach, Target, Verb, detached, pragma, tokens};
 
 use super::locks::{LockHistory, Locks, Ties};
 use crate::engine::Engine;
@@ -23,6 +23,9 @@ use crate::engine::Engine;
 const SHARED_CACHE: u32 = 0x2_0000;
 /// `SQLITE_DBCONFIG_ENABLE_FKEY`.
 const ENABLE_FKEY: u32 = 1002;
+/// `SQLITE_DBCONFIG_RESET_DATABASE`, after which VACUUM empties a database, and
+/// `SQLITE_DBCONFIG_WRITABLE_SCHEMA`.
+const RESETS: [u32; 2] = [1009, 1011];
 
 /// SQLITE_BUSY, SQLITE_LOCKED, SQLITE_INTERRUPT: what another one's timing decides. So does
 /// SQLITE_ABORT itself (ABORT_ROLLBACK does not): without a journal a commit that was refused
@@ -33,6 +36,9 @@ fn is_by_chance(code: i32) -> bool {
 
 /// SQLITE_READONLY.
 const READ_ONLY: i32 = 8;
+
+/// `SQLITE_CONSTRAINT_COMMITHOOK`: the application's own hook has rolled the transaction back.
+const COMMIT_HOOK: i32 = 531;
 
 /// Calls whose times of return are remembered. A call that began before all of them had returned
 /// waits for those that are forgotten too: more than it must, and never for one that returned after
@@ -104,6 +110,11 @@ pub enum CallKind {
     },
     /// A statement without result: a setting that was made by a call.
     Script(String),
+    /// Turns what statements mean on or off (`sqlite3_db_config`).
+    Meaning {
+        option: u32,
+        is_on: bool,
+    },
     /// A checkpoint that was made by a call: as much of it as the others' locks allow.
     Checkpoint(String),
     /// Attaches the database with this number.
@@ -190,6 +201,8 @@ pub struct Translator<'a> {
     tokenizers: HashSet<u32>,
     /// Statements that attach a file. They are not prepared: the replay attaches its own.
     attaches: HashSet<u32>,
+    /// Statements that detach a database, with its schema's name.
+    detaches: HashMap<u32, String>,
     /// Statements that make a checkpoint.
     checkpoints: HashSet<u32>,
     /// Statements that begin a transaction.
@@ -217,6 +230,8 @@ pub struct Translator<'a> {
     pub skipped: HashMap<&'static str, u64>,
     /// Functions, collations and modules of the application, for messages.
     pub foreign: Vec<String>,
+    /// Whether a statement limits the pages of a database, so that one is full in a replay, too.
+    limits_pages: bool,
     /// Whether the trace tells times.
     pub has_times: bool,
     /// What of the trace cannot be done again at all.
@@ -336,6 +351,7 @@ impl<'a> Translator<'a> {
             the_cells: HashSet::new(),
             tokenizers: HashSet::new(),
             attaches: HashSet::new(),
+            detaches: HashMap::new(),
             checkpoints: HashSet::new(),
             begins: HashSet::new(),
             refused: None,
@@ -355,6 +371,7 @@ impl<'a> Translator<'a> {
             order: Returns::default(),
             skipped: HashMap::new(),
             foreign: Vec::new(),
+            limits_pages: false,
             has_times: false,
         }
     }
@@ -487,11 +504,16 @@ impl<'a> Translator<'a> {
                 name == "busy_timeout" || self.engine.sets(&name) || PRAGMAS.contains(&name.as_str());
             value.is_some() && name != "foreign_keys" && is_left
         });
+        self.limits_pages |=
+            pragma(&sql).is_some_and(|(name, value)| name == "max_page_count" && value.is_some());
         if pragma(&sql).is_some_and(|(name, _)| name == "wal_checkpoint") {
             self.checkpoints.insert(id);
         }
         if Attach::of(&sql).is_some_and(|attach| attach.target != Target::Memory) {
             self.attaches.insert(id);
+        }
+        if let Some(schema) = detached(&sql) {
+            self.detaches.insert(id, schema);
         }
         if is_the_cells {
             self.the_cells.insert(id);
@@ -512,6 +534,26 @@ impl<'a> Translator<'a> {
 
     fn skip(&mut self, why: &'static str) {
         *self.skipped.entry(why).or_default() += 1;
+    }
+
+    /// Why a call failed that does not in a replay: the application's machine had no room or memory
+    /// or a broken device, or code of its own refused it. None where a replay comes to the same.
+    fn refused_there(&self, outcome: &Outcome) -> Option<&'static str> {
+        match outcome.code & 0xff {
+            _ if !outcome.is_error() => None,
+            // SQLITE_AUTH.
+            23 => Some("calls that the application's own authorizer or commit hook refused"),
+            _ if outcome.code == COMMIT_HOOK => {
+                Some("calls that the application's own authorizer or commit hook refused")
+            }
+            // SQLITE_FULL.
+            13 if self.limits_pages => None,
+            // And SQLITE_NOMEM, IOERR, CANTOPEN, PROTOCOL.
+            7 | 10 | 13 | 14 | 15 => {
+                Some("calls that failed for want of room, memory or files, or at the device")
+            }
+            _ => None,
+        }
     }
 
     /// The call that an event becomes, if any.
@@ -677,7 +719,9 @@ impl<'a> Translator<'a> {
             Action::Prepare { handle, statement, outcome } => {
                 let text = self.text(statement)?;
                 let is_the_cells = self.the_cells.contains(&statement);
-                let by_chance = outcome.is_error() && is_by_chance(outcome.code);
+                let refused = self.refused_there(&outcome);
+                refused.into_iter().for_each(|why| self.skip(why));
+                let by_chance = refused.is_some() || (outcome.is_error() && is_by_chance(outcome.code));
                 let attaches = self.attaches.contains(&statement);
                 let brings_tokenizer = self.tokenizers.contains(&statement);
                 let is_skipped = is_the_cells || by_chance || attaches || brings_tokenizer;
@@ -728,7 +772,15 @@ impl<'a> Translator<'a> {
                     Setting::BusyTimeout => return None, // always the cell's
                     Setting::WalAutocheckpoint => ("wal_autocheckpoint", value),
                     Setting::DbConfig(ENABLE_FKEY) => ("foreign_keys", value),
-                    Setting::DbConfig(_) => return None,
+                    Setting::DbConfig(option) if MEANING.contains(&option) => {
+                        return Some(CallKind::Meaning { option, is_on: value != 0 });
+                    }
+                    Setting::DbConfig(option) => {
+                        if RESETS.contains(&option) && value != 0 {
+                            self.skip("calls of sqlite3_db_config that reset a database or its schema");
+                        }
+                        return None;
+                    }
                 };
                 (name == "foreign_keys" || !self.engine.sets(name))
                     .then(|| CallKind::Script(format!("PRAGMA {name} = {value}")))
@@ -779,6 +831,12 @@ impl<'a> Translator<'a> {
         let (handle, attaches, brings_tokenizer) = (known.number, known.attaches, known.brings_tokenizer);
         let is_checkpoint = known.is_checkpoint;
         let is_a_writer = known.is_a_writer;
+        // Its database may be attached again under another name, by which it is held then.
+        if !step.outcome.is_error()
+            && let Some(gone) = self.detaches.get(&known.statement)
+        {
+            entry.schemas.retain(|(_, schema)| !schema.eq_ignore_ascii_case(gone));
+        }
         let is_refused = step.outcome.code & 0xff == 5 && step.outcome.is_error();
         if is_refused && step.begins {
             let refused = Refused { handle: step.handle, statement: known.statement, step: self.steps };
@@ -828,6 +886,14 @@ impl<'a> Translator<'a> {
         if step.outcome.is_error() && step.outcome.code & 0xff == READ_ONLY {
             self.skip("executions that would have written to what the application had read-only");
             return (!step.begins).then_some(CallKind::Reset { handle });
+        }
+        if let Some(why) = self.refused_there(&step.outcome) {
+            self.skip(why);
+            return if was_in_transaction && !step.in_transaction {
+                Some(CallKind::Rollback)
+            } else {
+                (!step.begins).then_some(CallKind::Reset { handle })
+            };
         }
         Some(CallKind::Step { step: Step { handle, ..step }, is_checkpoint })
     }

@@ -232,6 +232,12 @@ impl Calls for SqliteConnection {
         if is_open { self.execute_script("ROLLBACK") } else { Ok(()) }
     }
 
+    fn set_meaning(&mut self, option: u32, is_on: bool) {
+        if let Ok(option) = c_int::try_from(option) {
+            self.switch(option, c_int::from(is_on));
+        }
+    }
+
     fn wait_for_locks(&mut self, waits: bool) {
         self.busy_waits().is_off = !waits;
     }

@@ -37,7 +37,7 @@ impl SqliteConnection {
         }
     }
 
-    fn switch(&self, option: c_int, value: c_int) {
+    pub(super) fn switch(&self, option: c_int, value: c_int) {
         if let Some(db_config) = self.library.functions.sqlite3_db_config {
             // SAFETY: the handle is open; these options take a number and a place for the result,
             // which may be null. A library that does not know one refuses it.

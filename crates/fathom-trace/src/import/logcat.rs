@@ -1,0 +1,169 @@
+//! Lines of Android's log.
+
+use super::studio;
+
+/// The tag of what says how long a statement took.
+pub const TIME: &str = "SQLiteTime";
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogLine<'a> {
+    /// ns since the year's start; none where the log has no times.
+    pub at_ns: Option<u64>,
+    pub pid: u32,
+    pub tid: u32,
+    /// The tag [`TIME`] instead of another one.
+    pub is_time: bool,
+    pub message: &'a str,
+    /// Byte at which the message's further lines begin, where they have no head of their own.
+    pub column: Option<usize>,
+}
+
+/// A line with this tag, of `logcat` in the formats brief, tag, time and threadtime (with year,
+/// microseconds, uid, epoch, monotonic or colours, where asked for), of Android Studio, or of the
+/// monitor before it.
+pub fn tagged<'a>(line: &'a str, tag: &str) -> Option<LogLine<'a>> {
+    let line = without_colour(line.trim_end_matches(['\r', '\n']));
+    let at = line.find(tag)?;
+    let (before, after) = (&line[..at], &line[at + tag.len()..]);
+    if !before.ends_with(['/', ' ']) {
+        return None;
+    }
+    let is_time = tag == TIME;
+    let words: Vec<&str> = before.split_whitespace().collect();
+    let at_ns = words
+        .windows(2)
+        .find_map(|pair| time_of(pair[0], pair[1]))
+        .or_else(|| words.first().and_then(|word| seconds_of(word)));
+    // Behind the date and the time; where these are not shown, before the level alone.
+    let first = words.first().filter(|_| words.len() == 2);
+    let ids = words.get(2).or(first).and_then(|word| studio::ids(word));
+    if let Some((pid, tid)) = ids
+        && let Some(message) = studio::message(after)
+    {
+        let column = Some(line.len() - message.len());
+        return Some(LogLine { at_ns, pid, tid, is_time, message, column });
+    }
+    // The first colon ends the tag, which `(pid)` and spaces may follow. Android Studio had a small
+    // one in its first years.
+    let colon = after.find([':', SMALL_COLON])?;
+    let pid_behind = after[..colon].trim().trim_start_matches('(').trim_end_matches(')').trim();
+    let mut message = after[colon..].chars();
+    message.next();
+    let message = message.as_str().strip_prefix(' ').unwrap_or(message.as_str());
+    let numbers: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let (pid, tid) = match (pid_behind.parse(), ids, &numbers[..]) {
+        (Ok(pid), ..) => (pid, pid),
+        (_, Some(ids), _) => ids,
+        // With a uid it comes first.
+        (_, _, [.., pid, tid]) => (*pid, *tid),
+        _ => (0, 0),
+    };
+    Some(LogLine { at_ns, pid, tid, is_time, message, column: ids.map(|_| studio::INDENT) })
+}
+
+const SMALL_COLON: char = '\u{fe55}';
+
+/// A line without the colour that its level has in the format `color`.
+fn without_colour(line: &str) -> &str {
+    let Some((_, rest)) = line.strip_prefix("\u{1b}[").and_then(|rest| rest.split_once('m')) else {
+        return line;
+    };
+    rest.strip_suffix("\u{1b}[0m").unwrap_or(rest)
+}
+
+/// `MM-DD` or `YYYY-MM-DD`, and `HH:MM:SS.fraction`, as ns since the year's start.
+fn time_of(date: &str, time: &str) -> Option<u64> {
+    const DAYS_BEFORE: [u64; 12] = [0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335];
+    let mut date = date.rsplit('-').map(str::parse::<u64>);
+    let (day, month) = (date.next()?.ok()?, date.next()?.ok()?);
+    // The monitor has a colon behind it.
+    let (clock, fraction) = time.trim_end_matches(':').split_once('.')?;
+    let mut clock = clock.split(':').map(str::parse::<u64>);
+    let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
+    let days = DAYS_BEFORE.get(usize::try_from(month.checked_sub(1)?).ok()?)? + day.checked_sub(1)?;
+    if day > 31 || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction_of(fraction)?)
+}
+
+/// `SECONDS.fraction`, as the formats epoch and monotonic have it, as ns.
+fn seconds_of(word: &str) -> Option<u64> {
+    let (seconds, fraction) = word.split_once('.')?;
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction_of(fraction)?)
+}
+
+/// The digits behind the point of a number of seconds, as ns.
+fn fraction_of(digits: &str) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    Some(digits.parse::<u64>().ok()? * 10_u64.pow(9 - digits.len() as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_all_formats_are_read() {
+        let message = "/data/a.db: \"BEGIN EXCLUSIVE;\"";
+        for (line, pid, tid, has_time) in [
+            (format!("11-21 16:26:38.123  1234  1240 V SQLiteStatements: {message}\r\n"), 1234, 1240, true),
+            (
+                format!("2026-11-21 16:26:38.123456 10031  1234  1240 V SQLiteStatements: {message}"),
+                1234,
+                1240,
+                true,
+            ),
+            (format!("11-21 16:26:38.123 V/SQLiteStatements( 1234): {message}"), 1234, 1234, true),
+            (format!("V/SQLiteStatements(1234): {message}"), 1234, 1234, false),
+            (
+                format!("2020-03-19 20:45:58.981 788-883/com.example.app V/SQLiteStatements: {message}"),
+                788,
+                883,
+                true,
+            ),
+            (
+                format!(
+                    "2022-12-29 04:00:18.823   788-883   SQLiteStatements        com.example.app      V  {message}"
+                ),
+                788,
+                883,
+                true,
+            ),
+            (format!("03-23 09:34:49.709    788-883/? V/SQLiteStatements\u{fe55} {message}"), 788, 883, true),
+            (format!("788-883/com.example.app V/SQLiteStatements\u{fe55} {message}"), 788, 883, false),
+            (format!("01-21 15:09:56.957: V/SQLiteStatements(240): {message}"), 240, 240, true),
+            (
+                format!(
+                    "\u{1b}[38;5;231m11-21 16:26:38.123  1234  1240 V SQLiteStatements: {message}\u{1b}[0m"
+                ),
+                1234,
+                1240,
+                true,
+            ),
+            (format!("V/SQLiteStatements: {message}"), 0, 0, false),
+            (format!("  1574325998.123  1234  1240 V SQLiteStatements: {message}"), 1234, 1240, true),
+        ] {
+            let read = tagged(&line, "SQLiteStatements").unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(
+                (read.pid, read.tid, read.at_ns.is_some(), read.message),
+                (pid, tid, has_time, message),
+                "{line}"
+            );
+        }
+        assert_eq!(
+            tagged("11-21 16:26:38.123  1234  1240 I ActivityManager: start", "SQLiteStatements"),
+            None
+        );
+        assert_eq!(time_of("01-02", "00:00:01.5"), Some(86_401_500_000_000));
+        assert_eq!(time_of("13-02", "00:00:01.5"), None);
+        assert_eq!(seconds_of("1574325998.123"), Some(1_574_325_998_123_000_000));
+        for no_time in ["1234", "1.+5", "99999999999999.5"] {
+            assert_eq!(seconds_of(no_time), None, "{no_time}");
+        }
+        assert_eq!(time_of("00-00", "00:00:01.5"), None);
+    }
+}
