@@ -151,7 +151,7 @@ fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Fai
     Ok(Event::Done { max_rss_bytes, involuntary_switches })
 }
 
-/// Notes or calls in one event: a line of it stays far below the longest that is read.
+/// Notes, calls or intervals in one event: a line of it stays far below the longest that is read.
 const WATCHED_IN_ONE: usize = 2000;
 
 /// Marks that are kept at most: 96 MB of them.
@@ -299,8 +299,12 @@ impl<W: Write> Sink for Memory<'_, W> {
         self.kept.push(Event::Phase(summary));
     }
 
-    fn window(&mut self, window: Window) {
+    fn window(&mut self, mut window: Window) {
+        let excluded = std::mem::take(&mut window.excluded);
         self.kept.push(Event::Window(window));
+        for intervals in excluded.chunks(WATCHED_IN_ONE) {
+            self.kept.push(Event::Excluded { intervals: intervals.to_vec() });
+        }
     }
 
     fn io(&mut self, row: IoRow) {
@@ -326,5 +330,49 @@ impl<W: Write> Sink for Memory<'_, W> {
 
     fn verified(&mut self, check: String) {
         self.kept.push(Event::Verified { check });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Observations;
+
+    /// What the schedule has of events when it has read them, each from a line that is not too long.
+    fn read_back(events: &[Event]) -> Observations {
+        let mut read = Observations::default();
+        for event in events {
+            let mut line: Vec<u8> = Vec::new();
+            write_event(&mut line, event).unwrap();
+            assert!((line.len() as u64) < fathom_ground::lines::LONGEST_LINE, "{}", line.len());
+            let heard: Event = serde_json::from_slice(&line).unwrap();
+            assert_eq!(read.take(heard), None);
+        }
+        read
+    }
+
+    /// What happened: a phase that goes cold before each of its executions has two intervals for
+    /// each that count for nothing. From some 14,000 executions on its window was longer than a
+    /// line, was read as nonsense, and the run failed.
+    #[test]
+    fn a_window_of_many_executions_is_told_in_lines_that_are_read() {
+        let at = 1_000_000_000_000_000;
+        let window = |phase: &str, intervals: usize| Window {
+            phase: phase.into(),
+            x: None,
+            start_ns: at,
+            end_ns: at + 9,
+            count: 20_000,
+            changed_bytes: 0,
+            lanes: Vec::new(),
+            excluded: (0..).map(|n| (at + n, at + n + 1)).take(intervals).collect(),
+        };
+        let windows = [window("cold", 40_000), window("warm", 0), window("few", 3)];
+        assert!(serde_json::to_vec(&windows[0]).unwrap().len() as u64 > fathom_ground::lines::LONGEST_LINE);
+        let mut events: Vec<u8> = Vec::new();
+        let mut memory =
+            Memory { kept: Vec::new(), events: &mut events, last_progress: Instant::now(), broken: None };
+        windows.iter().for_each(|window| memory.window(window.clone()));
+        assert_eq!(read_back(&memory.kept).windows, windows);
     }
 }
