@@ -154,6 +154,10 @@ fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Fai
 /// Notes, calls or intervals in one event: a line of it stays far below the longest that is read.
 const WATCHED_IN_ONE: usize = 2000;
 
+/// Octets of statements' texts in one event, as many as the longest that the probe keeps has. JSON
+/// makes six times as many of them at most, which fit into a line.
+const TEXTS_IN_ONE: usize = fathom_probe::TEXT_OCTETS_MAX;
+
 /// Marks that are kept at most: 96 MB of them.
 const MARKS_MAX: usize = 2_000_000;
 
@@ -171,16 +175,32 @@ fn marks_events() -> Vec<Event> {
 fn statements_events() -> Vec<Event> {
     let (fathom_probe::Statements { texts, executions }, is_left_out) = fathom_probe::take_statements();
     let left_out = is_left_out.then(|| Event::Warning {
-        text: "recording: the run had more statements, or more different ones, than are kept: executions may be without theirs".into(),
+        text: "recording: the run had more statements, or more different or longer ones, than are kept: executions may be without theirs".into(),
         kind: WarningKind::Other,
     });
-    let texts = texts
-        .chunks(WATCHED_IN_ONE / 4)
-        .map(|some| Event::Statements { texts: some.to_vec(), executions: Vec::new() });
+    let texts = some_texts(texts).into_iter();
+    let texts = texts.map(|texts| Event::Statements { texts, executions: Vec::new() });
     let executions = executions
         .chunks(WATCHED_IN_ONE)
         .map(|some| Event::Statements { texts: Vec::new(), executions: some.to_vec() });
     texts.chain(executions).chain(left_out).collect()
+}
+
+/// Texts in parts of at most so many, and of [`TEXTS_IN_ONE`] where they are several.
+fn some_texts(texts: Vec<String>) -> Vec<Vec<String>> {
+    let mut parts: Vec<Vec<String>> = Vec::new();
+    let mut octets = 0_usize;
+    for text in texts {
+        octets += text.len();
+        match parts.last_mut() {
+            Some(part) if octets <= TEXTS_IN_ONE && part.len() < WATCHED_IN_ONE => part.push(text),
+            _ => {
+                octets = text.len();
+                parts.push(vec![text]);
+            }
+        }
+    }
+    parts
 }
 
 /// What the probe watched, as events.
@@ -349,6 +369,20 @@ mod tests {
             assert_eq!(read.take(heard), None);
         }
         read
+    }
+
+    /// What happened: 500 texts went into one event, which was longer than a line where an
+    /// application writes its values into them.
+    #[test]
+    fn long_texts_of_statements_are_told_in_lines_that_are_read() {
+        let text = |number: usize| format!("{number}{}", "\u{1}".repeat(if number < 400 { 2000 } else { 0 }));
+        let mut texts: Vec<String> = (0..5000).map(text).collect();
+        texts.push("x".repeat(TEXTS_IN_ONE));
+        let parts = some_texts(texts.clone()).into_iter();
+        let events: Vec<Event> =
+            parts.map(|texts| Event::Statements { texts, executions: Vec::new() }).collect();
+        assert_eq!(read_back(&events).statements.texts, texts);
+        assert!(some_texts(Vec::new()).is_empty());
     }
 
     /// What happened: a phase that goes cold before each of its executions has two intervals for
