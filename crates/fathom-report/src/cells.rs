@@ -43,6 +43,7 @@ pub fn section(document: &Document<'_>) -> Markup {
                 "."
             }
             (scrolled("Every cell", &measures_table(document)))
+            @for known in power_cut::known_losses(document.results) { p.note { (known) } }
             details.more {
                 summary { "Settings of every cell, as read back from the engine" }
                 (scrolled("Settings", &settings_table(document)))

@@ -34,8 +34,13 @@
 //! by run in `conditions`, before the run (`begin`) and after it (`end`), with `number`, its place
 //! among all runs.
 //!
+//! Where power cuts are known to take databases on a cell's file system with its journal mode,
+//! `power_cut_known_loss` stands behind `unit`: the name of the file system, empty for cells of which
+//! nothing of the kind is known. `durability` stays what the settings promise. The JSON has it of
+//! each cell, null where nothing is known.
+//!
 //! Where power cuts were tried, `power_cut_worst` (class of the worst state), `power_cut_states`
-//! (judged), `power_cut_not_kept` and `power_cut_breaks_promise` (0 or 1) stand behind `unit`; the
+//! (judged), `power_cut_not_kept` and `power_cut_breaks_promise` (0 or 1) stand behind that; the
 //! JSON has all that was found in `power_cut`.
 //!
 //! The JSON has the same names, nested: experiment, environment, findings, cautions, cells with
@@ -55,6 +60,7 @@ use crate::document::Document;
 use crate::figure::parts_ns;
 use crate::palette;
 use crate::power_cut;
+use crate::recommend::losing_filesystem;
 
 /// The numbers of one measure, in the order of the CSV's columns.
 fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
@@ -137,6 +143,11 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut head = vec!["experiment".to_string(), "cell".into(), "label".into()];
     head.extend(document.axes.iter().map(|axis| axis.key.clone()));
     head.extend(["durability", "phase", "x", "unit"].map(String::from));
+    let known_loss = |cell| losing_filesystem(document.results, cell);
+    let has_losses = document.results.cells.iter().any(|cell| known_loss(cell).is_some());
+    if has_losses {
+        head.push("power_cut_known_loss".into());
+    }
     let cuts = !document.results.cuts.is_empty();
     if cuts {
         head.extend(power_cut::COLUMNS.map(String::from));
@@ -167,6 +178,9 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         fields.push(measure.phase.clone());
         fields.push(measure.x.map_or_else(String::new, |x| x.to_string()));
         fields.push(measure.unit.clone());
+        if has_losses {
+            fields.push(cell.and_then(known_loss).unwrap_or_default().to_owned());
+        }
         if cuts {
             fields.extend(power_cut::fields(document.results, measure.cell));
         }
@@ -203,6 +217,7 @@ pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Resu
             "axes": cell.axes,
             "durability": durability(Some(cell)),
             "power_cut": power_cut::json(results, cell.id),
+            "power_cut_known_loss": losing_filesystem(results, cell),
             "skipped": cell.skipped,
             "spec": cell.spec,
             "measures": measures.collect::<Vec<Value>>(),
