@@ -15,6 +15,7 @@ mod devices;
 mod headline;
 mod measure;
 mod side;
+mod unlike;
 
 pub use baseline::{BaselineError, is_baseline};
 pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio, unattributed};

@@ -769,6 +769,48 @@ fn runs_of_a_cell_that_are_not_of_the_same_thing_are_told() {
     }
 }
 
+/// What happened: an image or a device's model that was replaced while an experiment ran was noticed
+/// only by whoever went on with it, and of cells that were run once each never.
+#[test]
+fn files_that_are_replaced_between_runs_are_told_also_of_two_cells() {
+    use crate::analysis::{Analysis, CautionKind, cautions};
+    let told = |repeats: u32, change: fn(&mut RunRow)| {
+        let place = place();
+        let mut cells = [cell(1, "wal"), cell(2, "delete")];
+        for cell in &mut cells {
+            cell.spec.stack.image = Some("card.img".into());
+            cell.spec.stack.device = Some("own.toml".into());
+        }
+        let mut writer = Writer::create(&place.file, &experiment(), &BTreeMap::new(), &cells).unwrap();
+        let mut runs: Vec<_> =
+            (0..repeats).flat_map(|block| [1, 2].map(|cell| record(cell, block, RunStatus::Done))).collect();
+        for run in &mut runs {
+            run.row.stack.image = "9 bytes, written at 7 s".into();
+            run.row.stack.models = vec!["name = \"x\"".into()];
+        }
+        change(&mut runs.last_mut().unwrap().row);
+        for run in &runs {
+            writer.record(run).unwrap();
+        }
+        writer.close(Some(77)).unwrap();
+        let results = Results::load(&place.file).unwrap();
+        let found = cautions(&results, &Analysis::of(&results).unwrap());
+        let unlike = found.into_iter().find(|caution| caution.kind == CautionKind::UnlikeRuns);
+        unlike.map(|caution| caution.text)
+    };
+    type Change = fn(&mut RunRow);
+    let image: Change = |row| row.stack.image = "9 bytes, written at 8 s".into();
+    let model: Change = |row| row.stack.models = vec!["name = \"y\"".into()];
+    let earlier: Change = |row| row.stack.image.clear();
+    for repeats in [1, 2] {
+        let text = told(repeats, image).unwrap();
+        assert!(text.contains("in 1 of 2 cells") && text.contains("(two images called card.img)"), "{text}");
+        assert_eq!((told(repeats, |_| ()), told(repeats, earlier)), (None, None));
+    }
+    assert!(told(1, model).unwrap().contains("(two models called own.toml)"));
+    assert!(told(2, model).unwrap().contains("(two models of "));
+}
+
 /// What happened: a full disk was told by the words of a message, which a schema may have as well.
 /// In results from before it had a kind of its own it was one that failed.
 #[test]
