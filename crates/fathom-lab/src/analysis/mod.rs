@@ -14,6 +14,7 @@ mod conditions;
 mod devices;
 mod headline;
 mod measure;
+mod places;
 mod side;
 mod unlike;
 
