@@ -43,9 +43,7 @@ mod text;
 
 pub use access::Access;
 pub use error::OutputError;
-pub use file::{
-    Output, check, check_access, check_overwritten, check_unnamed, is_standard_output, write,
-};
+pub use file::{Output, check, check_access, check_overwritten, check_unnamed, is_standard_output, write};
 pub use precious::is_journal;
 pub use print::{end, is_stdout_closed, out_line, raw, tell_line};
 pub use stream::stop_waiting;
