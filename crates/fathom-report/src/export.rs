@@ -10,12 +10,15 @@
 //! `wall_rate_high`, `wall_time_ns` (as measured, always of wall time); `interval_coverage` (how
 //! often such an interval holds the true mean of runs that scatter log-normally; 0 of one run);
 //! `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns` (of single executions; percentiles
-//! are medians over runs, the extremes over all runs); `trimmed_mean_ns` (highest and lowest
-//! execution dropped; empty without samples); `cpu_ns`, `read_ns`, `write_ns`, `sync_ns`,
+//! are medians over runs, the extremes over all runs); `p99_low_ns`, `p99_high_ns`, `p99_coverage`
+//! (the interval of p99's median over three runs or more, and how often such a one holds the true
+//! median: 0.95 or more of six runs, less of fewer; empty of one run or two); `trimmed_mean_ns`
+//! (highest and lowest execution dropped; empty without samples); `cpu_ns`, `read_ns`, `write_ns`,
+//! `sync_ns`,
 //! `other_ns`, `read_bytes`, `write_bytes`, `read_calls`, `write_calls`, `sync_calls`,
 //! `other_calls` (means of one execution); `model_ns`, `model_cpu_ns`, `model_device_ns`,
 //! `model_other_ns`, `model_held_ns` (model time of the phase for each execution, its three parts,
-//! and what of wall time is not in it), `model_p50_ns`, `model_p99_ns`, `device_flushes`,
+//! and what of wall time is not in it), `model_p50_ns`, `model_p99_ns`, `model_p99_low_ns`, `model_p99_high_ns`, `device_flushes`,
 //! `device_written_bytes`, `device_read_bytes` (that came to the devices in the phase, for each
 //! execution): means over runs, empty where there is no model time; `lock_waits`, `lock_wait_ns`
 //! (sums over all runs); of cells on a modelled device, over whole runs (medians):
@@ -49,7 +52,7 @@
 use std::io::{self, Write};
 
 use fathom_lab::analysis::{DeviceRole, DeviceStudy, Measure, ModelShare};
-use fathom_lab::stats::significant;
+use fathom_lab::stats::{Interval, significant};
 use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
@@ -83,6 +86,14 @@ fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
     ];
     let names = ["min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
     all.extend(names.into_iter().zip(measure.latency_ns.map(number)));
+    let bound = |of: Option<Interval>, pick: fn(&Interval) -> f64| {
+        of.as_ref().map_or(Value::Null, |interval| number(pick(interval)))
+    };
+    all.extend([
+        ("p99_low_ns", bound(measure.p99, |p99| p99.low)),
+        ("p99_high_ns", bound(measure.p99, |p99| p99.high)),
+        ("p99_coverage", bound(measure.p99, |p99| p99.coverage)),
+    ]);
     all.push(("trimmed_mean_ns", measure.trimmed_mean_ns.map_or(Value::Null, number)));
     let names = ["cpu_ns", "read_ns", "write_ns", "sync_ns", "other_ns"];
     all.extend(names.into_iter().zip(parts_ns(measure).map(number)));
@@ -99,6 +110,8 @@ fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
         ("model_held_ns", model(|model| model.held_ns)),
         ("model_p50_ns", latency(1)),
         ("model_p99_ns", latency(3)),
+        ("model_p99_low_ns", bound(measure.model_p99, |p99| p99.low)),
+        ("model_p99_high_ns", bound(measure.model_p99, |p99| p99.high)),
         ("device_flushes", model(|model| model.flushes)),
         ("device_written_bytes", model(|model| model.written_bytes)),
         ("device_read_bytes", model(|model| model.read_bytes)),

@@ -4,7 +4,7 @@ use fathom_lab::experiment::Metric;
 use fathom_lab::simulate::Row;
 use maud::{Markup, html};
 
-use super::{Group, Simulation, interval};
+use super::{Group, Simulation, interval, p99};
 use crate::figure::plural;
 use crate::number;
 use crate::page::{Page, column, label, number_cell, scrolled, sorting};
@@ -237,7 +237,9 @@ impl Simulation {
                     (number::plain(row.rate.mid)) " " span.iv { (interval(row)) }
                 }
                 @for ns in [row.model_ns.mid, row.device_ns, row.cpu_ns, row.other_ns] { (time(ns)) }
-                @for ns in [row.p50_ns, row.p99_ns, row.p999_ns] { (or_nothing(ns)) }
+                (or_nothing(row.p50_ns))
+                (number_cell(row.p99_ns, &p99(row, true)))
+                (or_nothing(row.p999_ns))
                 (number_cell(Some(row.flushes), &format!("{:.2}", row.flushes)))
                 (bytes(row.written_bytes))
                 (bytes(row.read_bytes))
