@@ -69,8 +69,12 @@ pub fn main() -> ExitCode {
     };
     let mut text = String::new();
     let order = match std::io::stdin().read_to_string(&mut text) {
-        Ok(_) => serde_json::from_str::<WorkerRequest>(&text).map_err(|error| {
-            format!("the order on stdin is not one: {error}. `fathom run` gives it; see `fathom run --help`")
+        Ok(_) => serde_json::from_str::<WorkerRequest>(&text).map_err(|error| match protocol_of(&text) {
+            // One of another version may have other keys.
+            Some(asked) if asked != u64::from(PROTOCOL) => of_another_protocol(asked),
+            _ => format!(
+                "the order on stdin is not one: {error}. `fathom run` gives it; see `fathom run --help`"
+            ),
         }),
         Err(error) => Err(format!("stdin: {error}")),
     };
@@ -82,6 +86,15 @@ pub fn main() -> ExitCode {
     let good = matches!(last, Event::Done { .. });
     let written = write_event(&mut events, &last);
     if good && written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The version of an order, whatever else that has.
+fn protocol_of(text: &str) -> Option<u64> {
+    serde_json::from_str::<serde_json::Value>(text).ok()?.get("protocol")?.as_u64()
+}
+
+fn of_another_protocol(asked: u64) -> String {
+    format!("the worker speaks protocol {PROTOCOL}, it was asked in protocol {asked}: use the same Fathom on both sides")
 }
 
 /// Keeps stdout for events: what else is printed goes to stderr.
@@ -102,11 +115,7 @@ fn write_event(to: &mut impl Write, event: &Event) -> std::io::Result<()> {
 /// Executes an order; everything but the last event is written to `events`.
 fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Failure> {
     if order.protocol != PROTOCOL {
-        return Err(format!(
-            "the worker speaks protocol {PROTOCOL}, it was asked in protocol {}: use the same Fathom on both sides",
-            order.protocol
-        )
-        .into());
+        return Err(of_another_protocol(order.protocol.into()).into());
     }
     pin(&order.cpus)?;
     if let Some(what) = order.watch {
