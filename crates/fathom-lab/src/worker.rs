@@ -94,7 +94,9 @@ fn protocol_of(text: &str) -> Option<u64> {
 }
 
 fn of_another_protocol(asked: u64) -> String {
-    format!("the worker speaks protocol {PROTOCOL}, it was asked in protocol {asked}: use the same Fathom on both sides")
+    format!(
+        "the worker speaks protocol {PROTOCOL}, it was asked in protocol {asked}: use the same Fathom on both sides"
+    )
 }
 
 /// Keeps stdout for events: what else is printed goes to stderr.
