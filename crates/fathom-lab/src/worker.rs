@@ -369,7 +369,7 @@ mod tests {
     use super::*;
     use crate::schedule::Observations;
 
-    /// What the schedule has of events when it has read them, each from a line that is not too long.
+    /// What the schedule has of events that it has read, each from a line that is not too long.
     fn read_back(events: &[Event]) -> Observations {
         let mut read = Observations::default();
         for event in events {

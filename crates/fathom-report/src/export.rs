@@ -18,8 +18,8 @@
 //! `other_ns`, `read_bytes`, `write_bytes`, `read_calls`, `write_calls`, `sync_calls`,
 //! `other_calls` (means of one execution); `model_ns`, `model_cpu_ns`, `model_device_ns`,
 //! `model_other_ns`, `model_held_ns` (model time of the phase for each execution, its three parts,
-//! and what of wall time is not in it), `model_p50_ns`, `model_p99_ns`, `model_p99_low_ns`, `model_p99_high_ns`, `device_flushes`,
-//! `device_written_bytes`, `device_read_bytes` (that came to the devices in the phase, for each
+//! and what of wall time is not in it), `model_p50_ns`, `model_p99_ns`, `model_p99_low_ns`,
+//! `model_p99_high_ns` (its interval, as above), `device_flushes`, `device_written_bytes`, `device_read_bytes` (that came to the devices in the phase, for each
 //! execution): means over runs, empty where there is no model time; `lock_waits`, `lock_wait_ns`
 //! (sums over all runs); of cells on a modelled device, over whole runs (medians):
 //! `device_late_share`, `device_late_p50_ns`, `device_late_p99_ns` (how late answers came after the
@@ -38,9 +38,9 @@
 //! among all runs.
 //!
 //! Where power cuts are known to take databases on a cell's file system with its journal mode,
-//! `power_cut_known_loss` stands behind `unit`: the name of the file system, empty for cells of which
-//! nothing of the kind is known. `durability` stays what the settings promise. The JSON has it of
-//! each cell, null where nothing is known.
+//! `power_cut_known_loss` stands behind `unit`: the name of the file system, empty for cells of
+//! which nothing of the kind is known. `durability` stays what the settings promise. The JSON has
+//! it of each cell, null where nothing is known.
 //!
 //! Where power cuts were tried, `power_cut_worst` (class of the worst state), `power_cut_states`
 //! (judged), `power_cut_not_kept` and `power_cut_breaks_promise` (0 or 1) stand behind that; the

@@ -155,8 +155,8 @@ pub fn losing_filesystem<'a>(results: &'a Results, cell: &'a CellRow) -> Option<
     is_losing(name, &journal).then_some(name)
 }
 
-/// What a power cut leaves of a cell's commits: what its settings promise, but on a file system that
-/// is known to lose databases with them.
+/// What a power cut leaves of a cell's commits: what its settings promise, but on a file system
+/// that is known to lose databases with them.
 fn kept(results: &Results, cell: &CellRow) -> Option<Durability> {
     let own = cell.durability?;
     let is_losing = losing_filesystem(results, cell).is_some();

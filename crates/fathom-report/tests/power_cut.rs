@@ -132,8 +132,8 @@ fn exports_have_what_was_measured_and_files_without_power_cuts_are_as_they_were(
     assert!(!text.contains("measured:"), "{text}");
 }
 
-/// What happened: on FAT, where explored power cuts left databases that cannot be opened, the column
-/// had the promise and not a word on that.
+/// What happened: on FAT, where explored power cuts left databases that cannot be opened, the
+/// column had the promise and not a word on that.
 #[test]
 fn a_promise_that_a_file_system_is_known_not_to_keep_is_marked_everywhere() {
     let (_directory, results) = fixture::results(fixture::on_fat);

@@ -283,8 +283,8 @@ fn content_of(run: &RunRow) -> Option<String> {
 }
 
 /// A cell without what is another one on another machine although the experiment is the same: the
-/// machine's name, where files lie, what a file is called of whose content runs tell, and how values
-/// are spelled.
+/// machine's name, where files lie, what a file is called of whose content runs tell, and how
+/// values are spelled.
 fn portable(cell: &Cell, is_told: &dyn Fn(&str) -> bool) -> Cell {
     let mut cell = Cell { on: String::new(), ..cell.clone() };
     for (axis, label) in &mut cell.axes {

@@ -1,8 +1,8 @@
 //! Runs that are not of the same thing.
 //!
-//! A cell names files by their paths, which is all that it is compared by when an experiment is gone
-//! on with, and it does not name the disk. So what the runs were made of may have been replaced
-//! between two of them, also within one session: by an editor, by another process.
+//! A cell names files by their paths, which is all that it is compared by when an experiment is
+//! gone on with, and it does not name the disk. So what the runs were made of may have been
+//! replaced between two of them, also within one session: by an editor, by another process.
 
 use std::collections::{BTreeMap, BTreeSet};
 

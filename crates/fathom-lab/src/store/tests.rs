@@ -769,8 +769,8 @@ fn runs_of_a_cell_that_are_not_of_the_same_thing_are_told() {
     }
 }
 
-/// What happened: an image or a device's model that was replaced while an experiment ran was noticed
-/// only by whoever went on with it, and of cells that were run once each never.
+/// What happened: an image or a device's model that was replaced while an experiment ran was
+/// noticed only by whoever went on with it, and of cells that were run once each never.
 #[test]
 fn files_that_are_replaced_between_runs_are_told_also_of_two_cells() {
     use crate::analysis::{Analysis, CautionKind, cautions};

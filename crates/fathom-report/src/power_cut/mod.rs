@@ -56,8 +56,8 @@ pub fn measured(results: &Results, cell: i64) -> Option<String> {
 /// Stands behind a promise that is known not to be kept on the cell's file system.
 const MARK: &str = " (?)";
 
-/// The file system on which a cell's promise is known not to be kept, where no measurement stands in
-/// its place.
+/// The file system on which a cell's promise is known not to be kept, where no measurement stands
+/// in its place.
 fn doubted<'a>(results: &'a Results, cell: &'a CellRow) -> Option<&'a str> {
     losing_filesystem(results, cell).filter(|_| measured(results, cell.id).is_none())
 }

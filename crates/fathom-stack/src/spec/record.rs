@@ -22,8 +22,8 @@ pub struct StackRecord {
     /// have changed since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// How the image that it is a copy of was ([`image_state`]); empty without one. It may have been
-    /// written to since.
+    /// How the image that it is a copy of was ([`image_state`]); empty without one. It may have
+    /// been written to since.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
     /// The guest kernel that it was mounted in; empty = this machine's own.
