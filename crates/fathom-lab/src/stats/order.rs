@@ -25,9 +25,10 @@ pub(super) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 }
 
 /// The median with an interval between two of the values: the innermost, as far from either end,
-/// that hold the true median in 95 % of cases or more whatever the distribution (David and Nagaraja,
-/// Order Statistics, 2003, section 7.1). Of fewer than six values no two do: it is then from the
-/// least to the greatest, and its coverage is less. None of fewer than three. NaN is left out.
+/// that hold the true median in 95 % of cases or more whatever the distribution (David and
+/// Nagaraja, Order Statistics, 2003, section 7.1). Of fewer than six values no two do: it is then
+/// from the least to the greatest, and its coverage is less. None of fewer than three. NaN is left
+/// out.
 #[must_use]
 pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let sorted = sorted(values);
