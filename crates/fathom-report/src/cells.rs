@@ -142,7 +142,7 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
                     (number::time(*ns))
                     @if is_wall { span.iv { "wall" } }
                     @if let Some(p99) = measure.shown_p99().filter(|_| place == P99) {
-                        span.iv { (number::time_interval_of(&p99)) }
+                        span.iv.wraps { (number::time_interval_of(&p99)) }
                     }
                 }
             }

@@ -192,7 +192,7 @@ impl Simulation {
     }
 }
 
-/// Columns of a terminal in which p99 has its interval beside it.
+/// So many columns of a terminal have room for p99's interval.
 const WIDE: usize = 110;
 
 /// p99, with its interval where there is room for that and it has one.

@@ -4,7 +4,7 @@ use fathom_lab::experiment::Metric;
 use fathom_lab::simulate::Row;
 use maud::{Markup, html};
 
-use super::{Group, Simulation, interval, p99};
+use super::{Group, Simulation, interval};
 use crate::figure::plural;
 use crate::number;
 use crate::page::{Page, column, label, number_cell, scrolled, sorting};
@@ -238,7 +238,12 @@ impl Simulation {
                 }
                 @for ns in [row.model_ns.mid, row.device_ns, row.cpu_ns, row.other_ns] { (time(ns)) }
                 (or_nothing(row.p50_ns))
-                (number_cell(row.p99_ns, &p99(row, true)))
+                td.n data-v=[row.p99_ns] {
+                    (row.p99_ns.map_or_else(String::new, number::time))
+                    @if let Some(p99) = row.p99_interval {
+                        span.iv.wraps { (number::time_interval_of(&p99)) }
+                    }
+                }
                 (or_nothing(row.p999_ns))
                 (number_cell(Some(row.flushes), &format!("{:.2}", row.flushes)))
                 (bytes(row.written_bytes))
