@@ -37,12 +37,12 @@ impl UnlikeRuns {
         }
         let mut first: BTreeMap<(&str, String), &str> = BTreeMap::new();
         for run in results.runs.iter().filter(|run| run.status == RunStatus::Done) {
-            for (what, name, state) in files_of_the_stack(results, run) {
+            for (what, name, state) in files_of(results, run) {
                 let told = format!("two {what} called {name}");
                 if *first.entry((what, name)).or_insert(state) == state {
                     continue;
                 }
-                // Two models in one cell are told already.
+                // Two models or files in one cell are told already.
                 if unlike.cells.insert(run.cell) || what == IMAGES {
                     unlike.between.insert(told);
                 }
@@ -52,9 +52,9 @@ impl UnlikeRuns {
     }
 }
 
-/// The files that a run's stack was made of, as the cell names them, and how they were then: images
-/// and models of devices. Of what earlier versions did not keep there is nothing.
-fn files_of_the_stack<'a>(results: &'a Results, run: &'a RunRow) -> Vec<(&'static str, String, &'a str)> {
+/// The files that a run was made of, as they are named, and how they were then: images, models of
+/// devices, and what it did again. Of what earlier versions did not keep there is nothing.
+fn files_of<'a>(results: &'a Results, run: &'a RunRow) -> Vec<(&'static str, String, &'a str)> {
     let Some(cell) = results.cell(run.cell) else { return Vec::new() };
     let (spec, record) = (&cell.spec.stack, &run.stack);
     let mut files = Vec::new();
@@ -63,6 +63,12 @@ fn files_of_the_stack<'a>(results: &'a Results, run: &'a RunRow) -> Vec<(&'stati
     }
     for (device, model) in spec.device.iter().chain(&spec.log_device).zip(&record.models) {
         files.push(("models", device.clone(), model.as_str()));
+    }
+    for (key, hash) in &run.parameters {
+        let named = key.strip_suffix(CONTENT).and_then(|named| run.parameters.get(named)?.as_str());
+        if let (Some(path), Some(hash)) = (named, hash.as_str()) {
+            files.push(("files", path.to_owned(), hash));
+        }
     }
     files.retain(|(_, _, state)| !state.is_empty());
     files

@@ -787,6 +787,9 @@ fn files_that_are_replaced_between_runs_are_told_also_of_two_cells() {
         for run in &mut runs {
             run.row.stack.image = "9 bytes, written at 7 s".into();
             run.row.stack.models = vec!["name = \"x\"".into()];
+            for (key, value) in [("file", "a.trace"), ("file_sha3_256", "a")] {
+                run.row.parameters.insert(key.to_owned(), value.into());
+            }
         }
         change(&mut runs.last_mut().unwrap().row);
         for run in &runs {
@@ -801,6 +804,7 @@ fn files_that_are_replaced_between_runs_are_told_also_of_two_cells() {
     type Change = fn(&mut RunRow);
     let image: Change = |row| row.stack.image = "9 bytes, written at 8 s".into();
     let model: Change = |row| row.stack.models = vec!["name = \"y\"".into()];
+    let trace: Change = |row| drop(row.parameters.insert("file_sha3_256".into(), "b".into()));
     let earlier: Change = |row| row.stack.image.clear();
     for repeats in [1, 2] {
         let text = told(repeats, image).unwrap();
@@ -809,6 +813,8 @@ fn files_that_are_replaced_between_runs_are_told_also_of_two_cells() {
     }
     assert!(told(1, model).unwrap().contains("(two models called own.toml)"));
     assert!(told(2, model).unwrap().contains("(two models of "));
+    assert!(told(1, trace).unwrap().contains("(two files called a.trace)"));
+    assert!(told(2, trace).unwrap().contains("(two files called \"a.trace\")"));
 }
 
 /// What happened: a full disk was told by the words of a message, which a schema may have as well.
