@@ -200,6 +200,7 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
                 thread: 1,
                 rows: 2,
                 split: split(seq),
+                database: (seq > 0).then_some(7),
                 start_ns: 0,
             })
             .collect(),
@@ -461,12 +462,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 14; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 15; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 14; this Fathom reads up to version 13. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 15; this Fathom reads up to version 14. Use the Fathom that wrote it, or a newer one"
     );
 }
 
@@ -514,6 +515,7 @@ fn a_full_disk_keeps_what_was_finished() {
             thread: 0,
             rows: 0,
             split: split(1),
+            database: None,
             start_ns: 0,
         })
         .collect();
@@ -851,6 +853,24 @@ fn excerpt(place: &Place, results: &Results) -> Results {
     let file = place.file.with_extension("zst");
     std::fs::write(&file, excerpt).unwrap();
     Results::load(&file).unwrap()
+}
+
+/// Version 13 had all but the databases of executions.
+#[test]
+fn results_of_version_13_are_read_without_databases() {
+    let place = place();
+    let databases = |results: &Results| -> Vec<Option<u32>> {
+        let samples = results.samples(1, "insert").unwrap();
+        samples.iter().map(|sample| sample.database).collect()
+    };
+    assert_eq!(databases(&filled(&place)), [None, Some(7), Some(7)]);
+    let db = rusqlite::Connection::open(&place.file).unwrap();
+    db.execute_batch("ALTER TABLE sample DROP COLUMN database; PRAGMA user_version = 13").unwrap();
+    seal(db);
+    let results = Results::load(&place.file).unwrap();
+    assert_eq!(databases(&results), [None; 3]);
+    let error = Writer::resume(results).unwrap_err();
+    assert!(matches!(error, StoreError::Older { found: 13, .. }), "{error}");
 }
 
 /// Version 12 had all but the state of the machine: its runs know nothing of that, also in its
