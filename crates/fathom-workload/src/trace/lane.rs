@@ -43,6 +43,8 @@ pub struct Run<'a> {
     pub order: Option<&'a Order>,
     /// Connections that several lanes use.
     pub shared: &'a [Slot],
+    /// The database of each of those, by its number in calls; none of one with several.
+    pub databases: &'a Mutex<HashMap<u32, Option<u32>>>,
     /// Connections that are open already, by their numbers in the trace.
     pub opened: &'a Mutex<HashMap<u32, Box<dyn Connection>>>,
     /// Connections that are opened together with one, with their databases.
@@ -359,6 +361,22 @@ impl State<'_> {
         format!("{} ({what}) waits for {}", told(place), waits.join(", "))
     }
 
+    /// The only database of a connection, where that is known.
+    fn database_of(&self, connection: u32) -> Option<u32> {
+        let own = match connection & SHARED {
+            0 => self.databases.get(&connection).copied(),
+            _ => lock(self.run.databases).get(&connection).copied(),
+        };
+        own.flatten()
+    }
+
+    fn set_database(&mut self, connection: u32, database: Option<u32>) {
+        match connection & SHARED {
+            0 => self.databases.insert(connection, database),
+            _ => lock(self.run.databases).insert(connection, database),
+        };
+    }
+
     fn sql(&mut self, connection: u32, handle: u32) -> String {
         let sql = |connection: &mut Option<Box<dyn Connection>>| {
             connection
@@ -407,7 +425,7 @@ impl State<'_> {
                     | Task::Attach { .. }
                     | Task::Close
             ) {
-                unit.works_on(self.databases.get(&call.connection).copied().flatten());
+                unit.works_on(self.database_of(call.connection));
             }
             let ends = match &call.task {
                 Task::Step { handle, in_transaction, expected, .. } => {
@@ -489,9 +507,7 @@ impl State<'_> {
     ) -> Result<(), WorkloadError> {
         match &call.task {
             Task::Open { database, connection } => {
-                if call.connection & SHARED == 0 {
-                    self.databases.insert(call.connection, Some(*database));
-                }
+                self.set_database(call.connection, Some(*database));
                 let opened = lock(self.run.opened).remove(connection);
                 *slot = Some(match opened {
                     Some(opened) => opened,
@@ -526,7 +542,7 @@ impl State<'_> {
             Task::Checkpoint { sql } => return self.checkpoint(connection.as_mut(), batch.text(*sql)),
             Task::Attach { database, schema } => {
                 // What it changes from now on may be in either.
-                self.databases.insert(call.connection, None);
+                self.set_database(call.connection, None);
                 return Ok(connection.attach(&name_of(*database), batch.text(*schema))?);
             }
             _ => {}
