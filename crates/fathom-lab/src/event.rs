@@ -15,7 +15,7 @@ use crate::failure::FailureKind;
 
 /// The version of [`WorkerRequest`] and [`Event`]. A worker on another host may be older or newer than the
 /// one who asks.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// What the worker is asked, one JSON object on stdin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,8 +80,14 @@ pub enum Event {
     Phase(PhaseSummary),
     /// VFS calls of a phase.
     Io(IoRow),
-    /// When a phase was.
+    /// When a phase was, without its intervals that count for nothing.
     Window(Window),
+    /// Intervals of the last window that count for nothing; several such events follow one another,
+    /// since a phase may have more of them than fit into a line.
+    Excluded {
+        /// Begin and end of each, in order of time.
+        intervals: Vec<(u64, u64)>,
+    },
     /// The files that were watched, in order of their number: what each counts as.
     Files {
         /// By the file's number.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use fathom_device::model_text;
+use fathom_stack::image_state;
 use fathom_workload::trace::sha3_of_file;
 use fathom_workload::workload::CONTENT;
 
@@ -50,13 +51,22 @@ impl Plan {
                 }
             }
             if let Some(image) = &stack.image
-                && changed_ms(image).is_some_and(|at| at > results.experiment.started_ms)
+                && is_other(image, &run.stack.image, results.experiment.started_ms)
             {
                 return Some(format!("{} was changed after their runs had begun", image.display()));
             }
         }
         None
     }
+}
+
+/// Whether an image is another one now. Earlier versions did not keep how it was.
+fn is_other(image: &Path, then: &str, started_ms: i64) -> bool {
+    if then.is_empty() {
+        return changed_ms(image).is_some_and(|at| at > started_ms);
+    }
+    let now = image_state(image);
+    !now.is_empty() && now != then
 }
 
 /// When a file was last written, ms since 1970 UTC; none where that is not told.

@@ -203,7 +203,8 @@ fn transact(params: &Params, medium: &mut dyn Medium, sink: &mut dyn Sink) {
         split.wall_ns = split.cpu_ns + split.write_ns + split.sync_ns;
         sum.add(&split);
         walls.push(split.wall_ns);
-        sink.sample(Sample { phase: "insert".into(), x: None, seq, thread: 0, rows: 1, split, start_ns: 0 });
+        let (phase, database) = ("insert".into(), None);
+        sink.sample(Sample { phase, x: None, seq, thread: 0, rows: 1, split, database, start_ns: 0 });
     }
     walls.sort_unstable();
     let rank = |share: f64| {

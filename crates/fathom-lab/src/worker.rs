@@ -69,8 +69,12 @@ pub fn main() -> ExitCode {
     };
     let mut text = String::new();
     let order = match std::io::stdin().read_to_string(&mut text) {
-        Ok(_) => serde_json::from_str::<WorkerRequest>(&text).map_err(|error| {
-            format!("the order on stdin is not one: {error}. `fathom run` gives it; see `fathom run --help`")
+        Ok(_) => serde_json::from_str::<WorkerRequest>(&text).map_err(|error| match protocol_of(&text) {
+            // One of another version may have other keys.
+            Some(asked) if asked != u64::from(PROTOCOL) => of_another_protocol(asked),
+            _ => format!(
+                "the order on stdin is not one: {error}. `fathom run` gives it; see `fathom run --help`"
+            ),
         }),
         Err(error) => Err(format!("stdin: {error}")),
     };
@@ -82,6 +86,17 @@ pub fn main() -> ExitCode {
     let good = matches!(last, Event::Done { .. });
     let written = write_event(&mut events, &last);
     if good && written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The version of an order, whatever else that has.
+fn protocol_of(text: &str) -> Option<u64> {
+    serde_json::from_str::<serde_json::Value>(text).ok()?.get("protocol")?.as_u64()
+}
+
+fn of_another_protocol(asked: u64) -> String {
+    format!(
+        "the worker speaks protocol {PROTOCOL}, it was asked in protocol {asked}: use the same Fathom on both sides"
+    )
 }
 
 /// Keeps stdout for events: what else is printed goes to stderr.
@@ -102,11 +117,7 @@ fn write_event(to: &mut impl Write, event: &Event) -> std::io::Result<()> {
 /// Executes an order; everything but the last event is written to `events`.
 fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Failure> {
     if order.protocol != PROTOCOL {
-        return Err(format!(
-            "the worker speaks protocol {PROTOCOL}, it was asked in protocol {}: use the same Fathom on both sides",
-            order.protocol
-        )
-        .into());
+        return Err(of_another_protocol(order.protocol.into()).into());
     }
     pin(&order.cpus)?;
     if let Some(what) = order.watch {
@@ -151,8 +162,12 @@ fn execute<W: Write>(order: &WorkerRequest, events: &mut W) -> Result<Event, Fai
     Ok(Event::Done { max_rss_bytes, involuntary_switches })
 }
 
-/// Notes or calls in one event: a line of it stays far below the longest that is read.
+/// Notes, calls or intervals in one event: a line of it stays far below the longest that is read.
 const WATCHED_IN_ONE: usize = 2000;
+
+/// Octets of statements' texts in one event, as many as the longest that the probe keeps has. JSON
+/// makes six times as many of them at most, which fit into a line.
+const TEXTS_IN_ONE: usize = fathom_probe::TEXT_OCTETS_MAX;
 
 /// Marks that are kept at most: 96 MB of them.
 const MARKS_MAX: usize = 2_000_000;
@@ -171,16 +186,32 @@ fn marks_events() -> Vec<Event> {
 fn statements_events() -> Vec<Event> {
     let (fathom_probe::Statements { texts, executions }, is_left_out) = fathom_probe::take_statements();
     let left_out = is_left_out.then(|| Event::Warning {
-        text: "recording: the run had more statements, or more different ones, than are kept: executions may be without theirs".into(),
+        text: "recording: the run had more statements, or more different or longer ones, than are kept: executions may be without theirs".into(),
         kind: WarningKind::Other,
     });
-    let texts = texts
-        .chunks(WATCHED_IN_ONE / 4)
-        .map(|some| Event::Statements { texts: some.to_vec(), executions: Vec::new() });
+    let texts = some_texts(texts).into_iter();
+    let texts = texts.map(|texts| Event::Statements { texts, executions: Vec::new() });
     let executions = executions
         .chunks(WATCHED_IN_ONE)
         .map(|some| Event::Statements { texts: Vec::new(), executions: some.to_vec() });
     texts.chain(executions).chain(left_out).collect()
+}
+
+/// Texts in parts of at most so many, and of [`TEXTS_IN_ONE`] where they are several.
+fn some_texts(texts: Vec<String>) -> Vec<Vec<String>> {
+    let mut parts: Vec<Vec<String>> = Vec::new();
+    let mut octets = 0_usize;
+    for text in texts {
+        octets += text.len();
+        match parts.last_mut() {
+            Some(part) if octets <= TEXTS_IN_ONE && part.len() < WATCHED_IN_ONE => part.push(text),
+            _ => {
+                octets = text.len();
+                parts.push(vec![text]);
+            }
+        }
+    }
+    parts
 }
 
 /// What the probe watched, as events.
@@ -299,8 +330,12 @@ impl<W: Write> Sink for Memory<'_, W> {
         self.kept.push(Event::Phase(summary));
     }
 
-    fn window(&mut self, window: Window) {
+    fn window(&mut self, mut window: Window) {
+        let excluded = std::mem::take(&mut window.excluded);
         self.kept.push(Event::Window(window));
+        for intervals in excluded.chunks(WATCHED_IN_ONE) {
+            self.kept.push(Event::Excluded { intervals: intervals.to_vec() });
+        }
     }
 
     fn io(&mut self, row: IoRow) {
@@ -326,5 +361,63 @@ impl<W: Write> Sink for Memory<'_, W> {
 
     fn verified(&mut self, check: String) {
         self.kept.push(Event::Verified { check });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Observations;
+
+    /// What the schedule has of events that it has read, each from a line that is not too long.
+    fn read_back(events: &[Event]) -> Observations {
+        let mut read = Observations::default();
+        for event in events {
+            let mut line: Vec<u8> = Vec::new();
+            write_event(&mut line, event).unwrap();
+            assert!((line.len() as u64) < fathom_ground::lines::LONGEST_LINE, "{}", line.len());
+            let heard: Event = serde_json::from_slice(&line).unwrap();
+            assert_eq!(read.take(heard), None);
+        }
+        read
+    }
+
+    /// What happened: 500 texts went into one event, which was longer than a line where an
+    /// application writes its values into them.
+    #[test]
+    fn long_texts_of_statements_are_told_in_lines_that_are_read() {
+        let text = |number: usize| format!("{number}{}", "\u{1}".repeat(if number < 400 { 2000 } else { 0 }));
+        let mut texts: Vec<String> = (0..5000).map(text).collect();
+        texts.push("x".repeat(TEXTS_IN_ONE));
+        let parts = some_texts(texts.clone()).into_iter();
+        let events: Vec<Event> =
+            parts.map(|texts| Event::Statements { texts, executions: Vec::new() }).collect();
+        assert_eq!(read_back(&events).statements.texts, texts);
+        assert!(some_texts(Vec::new()).is_empty());
+    }
+
+    /// What happened: a phase that goes cold before each of its executions has two intervals for
+    /// each that count for nothing. From some 14,000 executions on its window was longer than a
+    /// line, was read as nonsense, and the run failed.
+    #[test]
+    fn a_window_of_many_executions_is_told_in_lines_that_are_read() {
+        let at = 1_000_000_000_000_000;
+        let window = |phase: &str, intervals: usize| Window {
+            phase: phase.into(),
+            x: None,
+            start_ns: at,
+            end_ns: at + 9,
+            count: 20_000,
+            changed_bytes: 0,
+            lanes: Vec::new(),
+            excluded: (0..).map(|n| (at + n, at + n + 1)).take(intervals).collect(),
+        };
+        let windows = [window("cold", 40_000), window("warm", 0), window("few", 3)];
+        assert!(serde_json::to_vec(&windows[0]).unwrap().len() as u64 > fathom_ground::lines::LONGEST_LINE);
+        let mut events: Vec<u8> = Vec::new();
+        let mut memory =
+            Memory { kept: Vec::new(), events: &mut events, last_progress: Instant::now(), broken: None };
+        windows.iter().for_each(|window| memory.window(window.clone()));
+        assert_eq!(read_back(&memory.kept).windows, windows);
     }
 }

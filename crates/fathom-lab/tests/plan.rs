@@ -419,6 +419,13 @@ fn what_runs_are_made_of_is_the_same_when_they_are_gone_on_with() {
     assert!(replaced(&results, &with_image).unwrap().contains("was changed after their runs had begun"));
     results.experiment.started_ms = i64::MAX;
     assert_eq!(replaced(&results, &with_image), None);
+    // Written to while the experiment ran, and before it was gone on with.
+    for (state, is_told) in [(fathom_stack::image_state(&image), false), ("0 bytes".into(), true)] {
+        for run in &mut results.runs {
+            run.stack.image = state.clone();
+        }
+        assert_eq!(replaced(&results, &with_image).is_some(), is_told, "{state}");
+    }
     // A trace by what it holds.
     let traced = |plan: &mut Plan| {
         plan.cells[0].cell.workload.params.insert("file".into(), json!(image.to_str().unwrap()));

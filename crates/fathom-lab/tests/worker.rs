@@ -257,6 +257,8 @@ fn an_order_that_is_none_is_refused() {
     assert!(ask("").starts_with(r#"{"event":"failed","message":"the order on stdin is not one"#));
     let order = r#"{"protocol":99,"cell":{"workload":{"name":"update"},"stack":{},"axes":{}},"seed":1,"directory":"/"}"#;
     assert!(ask(order).contains("protocol 99"), "{}", ask(order));
+    // What happened: one that this worker cannot read was "not one", and not of another version.
+    assert!(ask(r#"{"protocol":99,"cells":[]}"#).contains("it was asked in protocol 99"));
     let order = order
         .replace("99", &fathom_lab::event::PROTOCOL.to_string())
         .replace("\"seed\"", "\"cpus\":[1000],\"seed\"");

@@ -137,6 +137,16 @@ pub fn check_access(path: &Path, inputs: &[&Path], access: Access) -> Result<(),
     Target::of(path, inputs, access).map(drop)
 }
 
+/// Says of a file that is to be written over where it lies that it cannot be made again: who allows
+/// that means no week's results. What is no regular file is not looked into.
+///
+/// # Errors
+/// It is one of those that no output replaces; it cannot be read.
+pub fn check_overwritten(path: &Path) -> Result<(), OutputError> {
+    let place = target::followed(path).map_err(OutputError::io(path))?;
+    precious::spare(path, &place, Access::Public)
+}
+
 /// As [`check`], of a name that the user did not give: what makes it up is the command. What is
 /// there already is replaced only if it is such an output itself, which `mark` in its first 4 KiB
 /// shows; also behind a link.

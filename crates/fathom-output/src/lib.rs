@@ -20,7 +20,8 @@
 //!    first of all, and a name that SQLite takes for a database's journal; **what was recorded and
 //!    cannot be recorded again**: traces (which only another trace may replace), excerpts of
 //!    results (which only another excerpt may replace), spools of a capture, logs of a device's
-//!    operations, databases of `mmdb`.
+//!    operations, databases of `mmdb`. Nor are those written over where they lie
+//!    ([`check_overwritten`]).
 //! 5. A name that the **user did not give** (`index.html` beside `--out index.db`) replaces an
 //!    earlier output of the same kind and nothing else ([`check_unnamed`]).
 //!
@@ -42,7 +43,7 @@ mod text;
 
 pub use access::Access;
 pub use error::OutputError;
-pub use file::{Output, check, check_access, check_unnamed, is_standard_output, write};
+pub use file::{Output, check, check_access, check_overwritten, check_unnamed, is_standard_output, write};
 pub use precious::is_journal;
 pub use print::{end, is_stdout_closed, out_line, raw, tell_line};
 pub use stream::stop_waiting;

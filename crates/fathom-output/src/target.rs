@@ -108,7 +108,7 @@ pub(crate) fn is_standard_output(path: &Path) -> bool {
 }
 
 /// The name at the end of all links, whether there is something of that name or not.
-fn followed(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut at = path.to_owned();
     for _ in 0..LINKS {
         match fs::read_link(&at) {

@@ -12,7 +12,9 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use fathom_output::{Access, Output, OutputError, check, check_access, check_unnamed, is_same_file, write};
+use fathom_output::{
+    Access, Output, OutputError, check, check_access, check_overwritten, check_unnamed, is_same_file, write,
+};
 
 struct Place(tempfile::TempDir);
 
@@ -339,4 +341,26 @@ fn why_no_file_can_be_made_is_told_of_the_directory_that_was_named() {
     let told = error.to_string();
     assert!(told.contains("/proc/r.html: no file can be made in /proc: "), "{told}");
     assert!(!told.contains(".fathom-output-"), "{told}");
+}
+
+/// What happened: `stack calibrate results.db --destroy` wrote over results.
+#[test]
+fn what_cannot_be_made_again_is_not_written_over_where_it_lies() {
+    let place = Place::new();
+    for (name, head) in [
+        ("results.db", &b"SQLite format 3\0"[..]),
+        ("app.trace", b"\x89FTRACE\n"),
+        ("results.zst", b"\x28\xb5\x2f\xfd"),
+        ("app.spool", b"FSPOOL1\n"),
+    ] {
+        let file = place.with(name, head);
+        let link = place.at(&format!("to-{name}"));
+        symlink(&file, &link).unwrap();
+        for path in [&file, &link] {
+            let error = check_overwritten(path).unwrap_err();
+            assert!(matches!(error, OutputError::Refused { .. }), "{error}");
+        }
+    }
+    check_overwritten(&place.with("card.img", &[0; 4096])).unwrap();
+    check_overwritten(&place.with("empty", b"")).unwrap();
 }

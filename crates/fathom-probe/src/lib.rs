@@ -40,7 +40,8 @@ pub use meter::{CpuCheck, check_cpu_in_calls, process_io, reset_thread_io, threa
 pub use refuse::RefusesLocks;
 pub use split::Split;
 pub use statements::{
-    StatementExecution, StatementTimer, Statements, keep_statements, statement_number, take_statements,
+    StatementExecution, StatementTimer, Statements, TEXT_OCTETS_MAX, keep_statements, statement_number,
+    take_statements,
 };
 pub use table::{IoCell, IoTable};
 pub use vfs::{InstallError, Probe};

@@ -17,6 +17,9 @@ use crate::watch::now_ns;
 /// Texts that are kept; statements of others are not.
 const TEXTS_MAX: usize = 10_000;
 
+/// Octets of the longest text that is kept: whoever tells of texts tells of each as a whole.
+pub const TEXT_OCTETS_MAX: usize = 128 << 10;
+
 /// A statement, or some of its steps, from begin to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u32, u32, u64, u64)", into = "(u32, u32, u64, u64)")]
@@ -74,15 +77,15 @@ pub fn keep_statements(most: usize) {
 }
 
 /// Ends keeping statements and gives them, and whether some were left out because there were too
-/// many of them or of their texts.
+/// many of them or of their texts, or a text was too long.
 #[must_use]
 pub fn take_statements() -> (Statements, bool) {
     KEEPING.store(false, Ordering::Release);
     kept().take().map(|kept| (kept.statements, kept.is_left_out)).unwrap_or_default()
 }
 
-/// The number of a text, for [`StatementTimer::begin`]; none where no statements are kept, or too
-/// many texts are. `text` is asked only where they are.
+/// The number of a text, for [`StatementTimer::begin`]; none where no statements are kept, too many
+/// texts are, or it is too long. `text` is asked only where they are.
 pub fn statement_number(text: impl FnOnce() -> String) -> Option<u32> {
     if !KEEPING.load(Ordering::Relaxed) {
         return None;
@@ -94,7 +97,7 @@ pub fn statement_number(text: impl FnOnce() -> String) -> Option<u32> {
         return Some(*number);
     }
     let number = kept.statements.texts.len();
-    if number >= TEXTS_MAX {
+    if number >= TEXTS_MAX || text.len() > TEXT_OCTETS_MAX {
         kept.is_left_out = true;
         return None;
     }
@@ -169,6 +172,7 @@ mod tests {
         assert_eq!(statement_number(|| panic!("no more")), None);
         assert_eq!(take_statements(), (Statements::default(), false));
         keep_statements(2);
+        assert_eq!(number(&"x".repeat(TEXT_OCTETS_MAX + 1)), None);
         for text in 0..TEXTS_MAX {
             assert!(number(&text.to_string()).is_some());
         }

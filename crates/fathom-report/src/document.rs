@@ -288,7 +288,10 @@ fn rests_on(results: &Results) -> String {
     );
     match promises.as_slice() {
         [] => {}
-        [one] => text += &format!(" All cells keep their commits at: {one}."),
+        [one] if power_cut::known_losses(results).is_empty() => {
+            text += &format!(" All cells keep their commits at: {one}.");
+        }
+        [one] => text += &format!(" All cells promise to keep their commits at: {one}; not all do."),
         _ => text += " The settings do not promise the same: compare within a promise.",
     }
     text

@@ -10,20 +10,23 @@
 //! `wall_rate_high`, `wall_time_ns` (as measured, always of wall time); `interval_coverage` (how
 //! often such an interval holds the true mean of runs that scatter log-normally; 0 of one run);
 //! `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns` (of single executions; percentiles
-//! are medians over runs, the extremes over all runs); `trimmed_mean_ns` (highest and lowest
-//! execution dropped; empty without samples); `cpu_ns`, `read_ns`, `write_ns`, `sync_ns`,
-//! `other_ns`, `read_bytes`, `write_bytes`, `read_calls`, `write_calls`, `sync_calls`,
+//! are medians over runs, the extremes over all runs); `p99_low_ns`, `p99_high_ns`, `p99_coverage`
+//! (the interval of p99's median over three runs or more, and how often such a one holds the true
+//! median: 0.95 or more of six runs, less of fewer; empty of one run or two); `trimmed_mean_ns`
+//! (highest and lowest execution dropped; empty without samples); `cpu_ns`, `read_ns`, `write_ns`,
+//! `sync_ns`, `other_ns`, `read_bytes`, `write_bytes`, `read_calls`, `write_calls`, `sync_calls`,
 //! `other_calls` (means of one execution); `model_ns`, `model_cpu_ns`, `model_device_ns`,
 //! `model_other_ns`, `model_held_ns` (model time of the phase for each execution, its three parts,
-//! and what of wall time is not in it), `model_p50_ns`, `model_p99_ns`, `device_flushes`,
-//! `device_written_bytes`, `device_read_bytes` (that came to the devices in the phase, for each
-//! execution): means over runs, empty where there is no model time; `lock_waits`, `lock_wait_ns`
-//! (sums over all runs); of cells on a modelled device, over whole runs (medians):
-//! `device_late_share`, `device_late_p50_ns`, `device_late_p99_ns` (how late answers came after the
-//! model's time), `device_ns` and `device_model_ns` (how long the device had something to do, as
-//! measured and by the model), `elapsed_ns` and `elapsed_model_ns` (the whole worker, likewise),
-//! `device_marked_runs` (runs in which the model's times were not kept). Where the file system's
-//! log is on a device of its own, these are of the file system's device.
+//! and what of wall time is not in it), `model_p50_ns`, `model_p99_ns`, `model_p99_low_ns`,
+//! `model_p99_high_ns` (its interval, as above), `device_flushes`, `device_written_bytes`,
+//! `device_read_bytes` (that came to the devices in the phase, for each execution): means over
+//! runs, empty where there is no model time; `lock_waits`, `lock_wait_ns` (sums over all runs); of
+//! cells on a modelled device, over whole runs (medians): `device_late_share`, `device_late_p50_ns`,
+//! `device_late_p99_ns` (how late answers came after the model's time), `device_ns` and
+//! `device_model_ns` (how long the device had something to do, as measured and by the model),
+//! `elapsed_ns` and `elapsed_model_ns` (the whole worker, likewise), `device_marked_runs` (runs in
+//! which the model's times were not kept). Where the file system's log is on a device of its own,
+//! these are of the file system's device.
 //!
 //! Where the machine tells of its battery, temperature or clocks, these follow, of a cell's good
 //! runs: `battery_percent` (lowest charge), `battery_runs` (runs from the battery),
@@ -34,8 +37,13 @@
 //! by run in `conditions`, before the run (`begin`) and after it (`end`), with `number`, its place
 //! among all runs.
 //!
+//! Where power cuts are known to take databases on a cell's file system with its journal mode,
+//! `power_cut_known_loss` stands behind `unit`: the name of the file system, empty for cells of
+//! which nothing of the kind is known. `durability` stays what the settings promise. The JSON has
+//! it of each cell, null where nothing is known.
+//!
 //! Where power cuts were tried, `power_cut_worst` (class of the worst state), `power_cut_states`
-//! (judged), `power_cut_not_kept` and `power_cut_breaks_promise` (0 or 1) stand behind `unit`; the
+//! (judged), `power_cut_not_kept` and `power_cut_breaks_promise` (0 or 1) stand behind that; the
 //! JSON has all that was found in `power_cut`.
 //!
 //! The JSON has the same names, nested: experiment, environment, findings, cautions, cells with
@@ -44,7 +52,7 @@
 use std::io::{self, Write};
 
 use fathom_lab::analysis::{DeviceRole, DeviceStudy, Measure, ModelShare};
-use fathom_lab::stats::significant;
+use fathom_lab::stats::{Interval, significant};
 use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
@@ -55,6 +63,7 @@ use crate::document::Document;
 use crate::figure::parts_ns;
 use crate::palette;
 use crate::power_cut;
+use crate::recommend::losing_filesystem;
 
 /// The numbers of one measure, in the order of the CSV's columns.
 fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
@@ -77,6 +86,14 @@ fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
     ];
     let names = ["min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
     all.extend(names.into_iter().zip(measure.latency_ns.map(number)));
+    let bound = |of: Option<Interval>, pick: fn(&Interval) -> f64| {
+        of.as_ref().map_or(Value::Null, |interval| number(pick(interval)))
+    };
+    all.extend([
+        ("p99_low_ns", bound(measure.p99, |p99| p99.low)),
+        ("p99_high_ns", bound(measure.p99, |p99| p99.high)),
+        ("p99_coverage", bound(measure.p99, |p99| p99.coverage)),
+    ]);
     all.push(("trimmed_mean_ns", measure.trimmed_mean_ns.map_or(Value::Null, number)));
     let names = ["cpu_ns", "read_ns", "write_ns", "sync_ns", "other_ns"];
     all.extend(names.into_iter().zip(parts_ns(measure).map(number)));
@@ -93,6 +110,8 @@ fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
         ("model_held_ns", model(|model| model.held_ns)),
         ("model_p50_ns", latency(1)),
         ("model_p99_ns", latency(3)),
+        ("model_p99_low_ns", bound(measure.model_p99, |p99| p99.low)),
+        ("model_p99_high_ns", bound(measure.model_p99, |p99| p99.high)),
         ("device_flushes", model(|model| model.flushes)),
         ("device_written_bytes", model(|model| model.written_bytes)),
         ("device_read_bytes", model(|model| model.read_bytes)),
@@ -137,6 +156,11 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut head = vec!["experiment".to_string(), "cell".into(), "label".into()];
     head.extend(document.axes.iter().map(|axis| axis.key.clone()));
     head.extend(["durability", "phase", "x", "unit"].map(String::from));
+    let known_loss = |cell| losing_filesystem(document.results, cell);
+    let has_losses = document.results.cells.iter().any(|cell| known_loss(cell).is_some());
+    if has_losses {
+        head.push("power_cut_known_loss".into());
+    }
     let cuts = !document.results.cuts.is_empty();
     if cuts {
         head.extend(power_cut::COLUMNS.map(String::from));
@@ -167,6 +191,9 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         fields.push(measure.phase.clone());
         fields.push(measure.x.map_or_else(String::new, |x| x.to_string()));
         fields.push(measure.unit.clone());
+        if has_losses {
+            fields.push(cell.and_then(known_loss).unwrap_or_default().to_owned());
+        }
         if cuts {
             fields.extend(power_cut::fields(document.results, measure.cell));
         }
@@ -203,6 +230,7 @@ pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Resu
             "axes": cell.axes,
             "durability": durability(Some(cell)),
             "power_cut": power_cut::json(results, cell.id),
+            "power_cut_known_loss": losing_filesystem(results, cell),
             "skipped": cell.skipped,
             "spec": cell.spec,
             "measures": measures.collect::<Vec<Value>>(),

@@ -137,22 +137,33 @@ pub fn advice(results: &Results, analysis: &Analysis, phase: &str, chosen: &[Cho
         groups = grouped(results, |modes, syncs| modes || syncs);
     }
     if let [only] = groups.as_slice() {
-        return of_group(only, analysis, phase);
+        return of_group(results, only, analysis, phase);
     }
-    let first =
-        |group: &Group<'_>| Some(format!("{}: {}", group.name, of_group(group, analysis, phase).first()?));
+    let first = |group: &Group<'_>| {
+        Some(format!("{}: {}", group.name, of_group(results, group, analysis, phase).first()?))
+    };
     groups.iter().filter_map(first).collect()
+}
+
+/// The file system on which explored power cuts took databases with a cell's journal mode, although
+/// its settings promise something at a power cut; none where nothing of the kind is known.
+pub fn losing_filesystem<'a>(results: &'a Results, cell: &'a CellRow) -> Option<&'a str> {
+    cell.durability.filter(|promise| *promise > Durability::ProcessCrash)?;
+    let (journal, _) = setting(cell)?;
+    let run = results.good_runs(cell.id).next();
+    let name = run.map_or(cell.spec.stack.place.name(), |run| results.filesystem(run));
+    is_losing(name, &journal).then_some(name)
 }
 
 /// What a power cut leaves of a cell's commits: what its settings promise, but on a file system
 /// that is known to lose databases with them.
-fn kept(cell: &CellRow, journal: &str) -> Option<Durability> {
+fn kept(results: &Results, cell: &CellRow) -> Option<Durability> {
     let own = cell.durability?;
-    let is_losing = is_losing(cell.spec.stack.place.name(), journal);
+    let is_losing = losing_filesystem(results, cell).is_some();
     Some(if is_losing { own.min(Durability::ProcessCrash) } else { own })
 }
 
-fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> {
+fn of_group(results: &Results, group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> {
     let candidates: Vec<Candidate<'_>> = group
         .cells
         .iter()
@@ -161,7 +172,7 @@ fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> 
             Some(Candidate {
                 cell,
                 measure: analysis.get(cell.id, phase, None)?,
-                durability: kept(cell, &journal)?,
+                durability: kept(results, cell)?,
                 name: format!("{} with {}", journal.to_uppercase(), synchronous.to_uppercase()),
             })
         })

@@ -99,7 +99,7 @@ impl Simulation {
                     number::time(row.model_ns.mid),
                     number::percent(row.device_ns / row.model_ns.mid.max(1e-9)),
                     number::percent(row.cpu_ns / row.model_ns.mid.max(1e-9)),
-                    row.p99_ns.map_or_else(String::new, number::time),
+                    p99(row, style.width >= WIDE),
                     format!("{:.2}", row.flushes),
                     number::bytes(row.written_bytes),
                 ]);
@@ -140,7 +140,7 @@ impl Simulation {
     pub fn csv(&self) -> String {
         let mut out = String::from(
             "cell,label,durability,phase,x,unit,device,count,runs,draws,rate_per_s,rate_low,rate_high,model_ns,model_low_ns,\
-             model_high_ns,cpu_ns,device_ns,other_ns,p50_ns,p99_ns,p999_ns,flushes,written_bytes,read_bytes,by_the_device\r\n",
+             model_high_ns,cpu_ns,device_ns,other_ns,p50_ns,p99_ns,p99_low_ns,p99_high_ns,p999_ns,flushes,written_bytes,read_bytes,by_the_device\r\n",
         );
         for row in &self.study.rows {
             let durability = row.durability.and_then(|durability| serde_json::to_value(durability).ok());
@@ -169,6 +169,8 @@ impl Simulation {
                 row.other_ns.to_string(),
                 or_nothing(row.p50_ns),
                 or_nothing(row.p99_ns),
+                or_nothing(row.p99_interval.map(|p99| p99.low)),
+                or_nothing(row.p99_interval.map(|p99| p99.high)),
                 or_nothing(row.p999_ns),
                 row.flushes.to_string(),
                 row.written_bytes.to_string(),
@@ -188,6 +190,16 @@ impl Simulation {
     pub fn json(&self) -> impl Serialize {
         serde_json::json!({ "what": self.what(), "simulation": self })
     }
+}
+
+/// So many columns of a terminal have room for p99's interval.
+const WIDE: usize = 110;
+
+/// p99, with its interval where there is room for that and it has one.
+fn p99(row: &Row, has_room: bool) -> String {
+    let interval = row.p99_interval.filter(|_| has_room);
+    let interval = interval.map_or_else(String::new, |p99| format!(" {}", number::time_interval_of(&p99)));
+    row.p99_ns.map_or_else(String::new, |ns| number::time(ns) + &interval)
 }
 
 /// The interval of the rate; nothing where one replay has none.

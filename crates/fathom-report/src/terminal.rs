@@ -198,7 +198,9 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
     let metric = first.main_metric();
     let names = naming(document);
     let is_cut = rows.iter().any(|(cell, _)| document.results.cut(cell.id).is_some());
-    let mixed = is_cut || rows.iter().any(|(cell, _)| cell.durability != rows[0].0.durability);
+    let is_marked = |cell: &CellRow| !power_cut::mark(document.results, cell).is_empty();
+    let mixed =
+        is_cut || rows.iter().any(|(cell, _)| cell.durability != rows[0].0.durability || is_marked(cell));
     let mut table = Table::default();
     for (head, _) in &names {
         let head = if whole_names { head.as_str() } else { head.trim_end_matches(" mode") };
@@ -260,7 +262,8 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
                 true => said,
                 false => said.trim_start_matches("measured: ").to_owned(),
             });
-            fields.push(measured.unwrap_or_else(|| shown(power_cut_keeps(cell.durability))));
+            let mark = power_cut::mark(document.results, cell);
+            fields.push(measured.unwrap_or_else(|| shown(power_cut_keeps(cell.durability)) + mark));
             fields.push(shown(crash_keeps(cell.durability)));
         }
         table.row(fields);

@@ -131,3 +131,45 @@ fn exports_have_what_was_measured_and_files_without_power_cuts_are_as_they_were(
     let text = fathom_report::terminal(&results, &Style::PLAIN).unwrap();
     assert!(!text.contains("measured:"), "{text}");
 }
+
+/// What happened: on FAT, where explored power cuts left databases that cannot be opened, the
+/// column had the promise and not a word on that.
+#[test]
+fn a_promise_that_a_file_system_is_known_not_to_keep_is_marked_everywhere() {
+    let (_directory, results) = fixture::results(fixture::on_fat);
+    let text = fathom_report::terminal(&results, &Style::PLAIN).unwrap();
+    let line =
+        |start: &str| text.lines().find(|line| line.trim_start().starts_with(start)).unwrap().to_owned();
+    assert!(line("DELETE").contains("all but 1* (?)") && line("WAL      FULL").contains("all (?)"), "{text}");
+    assert!(!line("PERSIST").contains("(?)") && !line("WAL      OFF").contains("(?)"), "{text}");
+    let known = "(?): on vfat explored power cuts left databases that cannot be opened, or a file system that cannot be \
+                 mounted, with every journal mode but PERSIST, whatever the settings promise (docs/power-cut.md).";
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words.matches(known).count(), 1, "{text}");
+
+    let page = fixture::page(&results);
+    assert!(page.contains("power cut, all (?)</td>") && page.contains("power cut, all</td>"), "{page}");
+    assert_eq!(page.matches(known).count(), 2, "below the cells, and of the bars");
+
+    let (mut csv, mut json) = (Vec::new(), Vec::new());
+    fathom_report::csv(&results, &mut csv).unwrap();
+    fathom_report::json(&results, false, &mut json).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    let rows: Vec<Vec<&str>> = csv.split("\r\n").map(|row| row.split(',').collect()).collect();
+    let column = |name: &str| rows[0].iter().position(|head| *head == name).unwrap();
+    let of = |cell: usize| {
+        let row = rows.iter().find(|row| row.get(1) == Some(&cell.to_string().as_str())).unwrap();
+        (row[column("durability")], row[column("power_cut_known_loss")])
+    };
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let known = |cell: usize| &json["cells"][cell - 1]["power_cut_known_loss"];
+    assert_eq!((of(3), known(3).as_str()), (("power-cut", "vfat"), Some("vfat")), "WAL/FULL");
+    assert_eq!((of(2), known(2).as_str()), (("power-cut", ""), None), "PERSIST/FULL");
+
+    // Where nothing of the kind is known there is no column.
+    let (_directory, results) = fixture::results(fixture::first_look);
+    let mut csv = Vec::new();
+    fathom_report::csv(&results, &mut csv).unwrap();
+    assert!(!String::from_utf8(csv).unwrap().contains("power_cut_known_loss"));
+    assert!(!fathom_report::terminal(&results, &Style::PLAIN).unwrap().contains("(?)"));
+}

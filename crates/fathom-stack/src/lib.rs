@@ -36,7 +36,7 @@ pub use instruments::floor::{FLOOR_WRITE_BYTES, FloorError, FloorProbe, floor_pr
 pub use instruments::noise::{Noise, NoiseMeter, load_warning};
 pub use spec::{
     Availability, Capability, FileSystem, Machine, Place, Problem, STACK_KEYS, StackRecord, StackSpec,
-    available_filesystems, filesystem_in, filesystems_in_guest,
+    available_filesystems, filesystem_in, filesystems_in_guest, image_state,
 };
 pub use stacks::{
     Leftover, Report, SMALLER_IMAGE, Stack, StackError, StackFailure, Stacks, companions, doctor, down_all,

@@ -93,6 +93,7 @@ struct Execution {
     start_ns: u64,
     rows: u64,
     split: Split,
+    database: Option<u32>,
 }
 
 /// Executions summed up.
@@ -164,8 +165,13 @@ impl Lane {
 
     /// An execution that succeeded has ended.
     pub fn end(&mut self, watch: Stopwatch, rows: u64) {
+        self.end_on(watch, rows, None);
+    }
+
+    /// As [`Lane::end`], of one that worked on this database alone, where that is known.
+    pub fn end_on(&mut self, watch: Stopwatch, rows: u64, database: Option<u32>) {
         let start_ns = watch.start_ns();
-        self.record(start_ns, rows, watch.stop());
+        self.keep(Execution { start_ns, rows, split: watch.stop(), database });
     }
 
     /// Auxiliary work has ended (see [`Lane::time_auxiliary`]).
@@ -194,8 +200,11 @@ impl Lane {
     /// Records an execution that the caller timed itself, e.g. one that knows its reads, writes and
     /// syncs without the probe. `start_ns` is what [`now_ns`] gave before it.
     pub fn record(&mut self, start_ns: u64, rows: u64, split: Split) {
+        self.keep(Execution { start_ns, rows, split, database: None });
+    }
+
+    fn keep(&mut self, execution: Execution) {
         self.mark_again();
-        let execution = Execution { start_ns, rows, split };
         if self.executions.len() == self.kept_max {
             self.thin_out();
         }
@@ -387,6 +396,7 @@ impl Phase {
                 thread,
                 rows: execution.rows,
                 split: execution.split,
+                database: execution.database,
                 start_ns: origin_ns + execution.start_ns,
             });
         }

@@ -25,6 +25,9 @@ pub struct Sample {
     pub rows: u64,
     /// Where the time went.
     pub split: Split,
+    /// The only database that it worked on, by a number of its own; none where that is not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<u32>,
     /// When it began, CLOCK_MONOTONIC, ns; 0 = not told. Not kept in results files.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub start_ns: u64,

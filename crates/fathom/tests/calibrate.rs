@@ -233,6 +233,15 @@ fn what_holds_data_is_not_overwritten_unasked() {
         .exits(2)
         .says("another file");
     assert_eq!(place.read("precious"), b"precious");
+    // What happened: results, traces and databases were written over with --destroy.
+    let database = "SQLite format 3\0".repeat(2 << 20);
+    place.write("results.db", &database);
+    let results = place.path("results.db").display().to_string();
+    place
+        .fathom(&["stack", "calibrate", &results, "--destroy", "--quick", "--size", "16"])
+        .exits(2)
+        .says("an SQLite database, which would be replaced");
+    assert!(place.read("results.db") == database.as_bytes());
     if Path::new("/dev/loop0").exists() {
         place
             .fathom(&["stack", "calibrate", "/dev/loop0"])

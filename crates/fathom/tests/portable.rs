@@ -122,7 +122,7 @@ fn worked(
     (mode, synchronous): (&str, &str),
 ) -> (Vec<String>, String) {
     let order = serde_json::json!({
-        "protocol": 3,
+        "protocol": 4,
         "cell": {
             "workload": {"name": "mobibench-sql", "tables": 1, "transactions": 50, "phases": ["insert", "update"]},
             "engine": {"name": "sqlite", "page_size": 4096, "journal_mode": mode, "synchronous": synchronous},

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::Candidate;
+use super::logs::DatabaseLogs;
 use crate::store::{Results, StoreError};
 
 /// Bytes before each page in the log.
@@ -20,13 +21,13 @@ pub struct Loss {
     pub commits: u64,
     /// Whether that is all that the recording has, and a longer session would lose more of it.
     pub is_all: bool,
-    /// Whether it may be more: of several databases nobody knows whose a checkpoint is, and it is
-    /// taken for all.
+    /// Whether it may be more: there are several databases, the executions do not tell whose a
+    /// checkpoint is, and it is taken for all.
     pub is_least: bool,
 }
 
 /// What the executions of a recorded setting did, counted once, in the first good run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Writing {
     /// Executions that wrote to a file.
     pub transactions: u64,
@@ -38,6 +39,8 @@ pub struct Writing {
     log_pages: u64,
     /// Whether it has several databases, each with a log of its own.
     has_several: bool,
+    /// Each by itself, where there are several and every execution tells its own.
+    logs: Option<DatabaseLogs>,
 }
 
 impl Writing {
@@ -52,20 +55,20 @@ impl Writing {
         page_size: u32,
     ) -> Result<Option<Writing>, StoreError> {
         let Some(run) = results.good_runs(cell).next().map(|run| run.id) else { return Ok(None) };
-        let calls: Vec<(u64, u64)> = results
-            .samples(run, phase)?
-            .iter()
-            .map(|sample| (sample.split.write_calls, sample.split.sync_calls))
-            .collect();
+        let samples = results.samples(run, phase)?;
+        let calls: Vec<(u64, u64)> =
+            samples.iter().map(|sample| (sample.split.write_calls, sample.split.sync_calls)).collect();
         let of_phase = results.phases.iter().filter(|of| of.run == run && of.summary.phase == phase);
         let executed = of_phase.map(|of| of.summary.count).sum();
         let of_log = results.io.iter().filter(|io| io.run == run && io.row.phase == phase);
         let bytes: u64 =
             of_log.filter(|io| io.row.class == "wal" && io.row.op == "write").map(|io| io.row.bytes).sum();
-        let kept = Writing::of_kept(&calls, executed, bytes / (u64::from(page_size) + FRAME_HEADER));
+        let frame_bytes = u64::from(page_size) + FRAME_HEADER;
+        let kept = Writing::of_kept(&calls, executed, bytes / frame_bytes);
         let checks = results.verified.iter().filter(|check| check.run == run);
         let has_several = has_several_databases(checks.map(|check| check.text.as_str()));
-        Ok(kept.map(|writing| Writing { has_several, ..writing }))
+        let logs = if has_several { DatabaseLogs::of(&samples, frame_bytes) } else { None };
+        Ok(kept.map(|writing| Writing { has_several, logs, ..writing }))
     }
 
     /// Of so many executions what is known of those that were kept. Of a part of them nothing is:
@@ -98,12 +101,17 @@ impl Writing {
     /// What may be lost of them with settings under which a commit syncs nothing.
     #[must_use]
     pub fn loss(&self, candidate: &Candidate) -> Loss {
+        let room = candidate.log().filter(|pages| *pages > 0);
+        if let Some(logs) = &self.logs {
+            let (commits, is_all) = logs.loss(room);
+            return Loss { commits, is_all, is_least: false };
+        }
         let is_least = self.has_several;
         if self.has_checkpoint {
             return Loss { commits: self.unsynced, is_all: false, is_least };
         }
         // So many commits fill the log, by the pages that each of them has written.
-        let filling = candidate.log().filter(|pages| *pages > 0 && self.log_pages > 0);
+        let filling = room.filter(|_| self.log_pages > 0);
         let filling = filling.map(|pages| (pages * self.transactions).div_ceil(self.log_pages));
         Loss { commits: filling.unwrap_or(0).max(self.unsynced), is_all: true, is_least }
     }

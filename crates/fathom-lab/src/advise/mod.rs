@@ -26,6 +26,7 @@ mod common;
 mod effort;
 mod known;
 mod live;
+mod logs;
 mod loss;
 mod rounds;
 mod scatter;

@@ -105,7 +105,7 @@ impl Trial {
     }
 
     /// Takes over what the executions did.
-    fn with(self, writing: Option<Writing>) -> Trial {
+    fn with(self, writing: Option<&Writing>) -> Trial {
         let is_of_log = self.candidate.more.contains_key("wal_autocheckpoint");
         let is_prefix = self.durability == Some(Durability::PowerCutPrefix);
         Trial {
@@ -155,7 +155,7 @@ pub fn trials(
         let rows = study.rows.iter().filter(|row| row.device == model.name);
         let of_row = |row: &Row| {
             let trial = Trial::of_row(row, results.cell(row.cell)?)?;
-            Some(trial.with(writing.get(&row.cell).copied()))
+            Some(trial.with(writing.get(&row.cell)))
         };
         rows.filter_map(of_row).collect()
     };
@@ -234,7 +234,7 @@ pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Resul
             flushes: measure.each_ns(|split| split.sync_calls),
             written_bytes: measure.each_ns(|split| split.write_bytes),
         };
-        Some(trial.with(writing.get(&cell.id).copied()))
+        Some(trial.with(writing.get(&cell.id)))
     };
     Ok(results.cells.iter().filter_map(of_cell).collect())
 }

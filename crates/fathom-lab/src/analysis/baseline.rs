@@ -13,7 +13,7 @@
 //! [[cell]]
 //! label = "wal/full"
 //! durability = "power-cut"
-//! settings = "5b1f0c2d9e3a7744"      # hash of the whole cell
+//! settings = "5b1f0c2d9e3a7744"      # hash of the cell
 //! axes = { variants = "wal/full" }
 //!
 //! [[cell.phase]]

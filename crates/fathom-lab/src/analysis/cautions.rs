@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_device::{LATE_SHARE, TESTED_FROM_NS};
 use fathom_workload::sample::WarningKind;
 use fathom_workload::trace::MADE_UP;
-use fathom_workload::workload::CONTENT;
 use serde::Serialize;
 
 use super::alike::alike;
 use super::conditions::differences;
 use super::devices::{DeviceRun, device_studies};
+use super::unlike::UnlikeRuns;
 use super::{Analysis, Clock, Measure};
 use crate::model_time::{Basis, PhaseModel};
 use crate::stats::{coefficient_of_variation, spread, t_quantile_975};
-use crate::store::{Results, RunRow, RunStatus};
+use crate::store::{Results, RunStatus};
 
 /// How much a caution weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -192,57 +192,20 @@ fn failures(results: &Results, found: &mut Found) {
     }
 }
 
-/// Runs of one cell between which its engine's library, its trace, its disk, its device's model or
-/// Fathom's own defaults were replaced: the file's path, which is all that a cell is compared by
-/// when an experiment is gone on with, says nothing of that, and it does not name the disk.
+/// Runs that are taken together or compared although what they were made of was replaced between
+/// them.
 fn unlike_runs(results: &Results, found: &mut Found) {
-    let (mut cells, mut between) = (BTreeSet::new(), BTreeSet::new());
-    for cell in &results.cells {
-        let mut good = results.good_runs(cell.id);
-        let Some(first) = good.next() else { continue };
-        for told in good.filter_map(|run| difference(first, run)) {
-            cells.insert(cell.id);
-            between.insert(told);
-        }
-    }
+    let UnlikeRuns { cells, between } = UnlikeRuns::of(results);
     if !cells.is_empty() {
         let between: Vec<String> = between.into_iter().take(4).collect();
         found.push(Weight::Answer, CautionKind::UnlikeRuns, format!(
-            "unlike runs: in {} of {} cells runs are taken together that were not of the same thing ({}). A library, a trace, a disk, a \
-             device's model or Fathom was replaced between them, and their means are of neither: begin anew, without --resume",
+            "unlike runs: in {} of {} cells runs are taken together that were not of the same thing ({}). A library, a trace, a disk, an \
+             image, a device's model or Fathom was replaced between them, and their means are of neither: begin anew, without --resume",
             cells.len(),
             results.cells.len(),
             between.join("; ")
         ));
     }
-}
-
-/// What two runs of a cell have not in common and must.
-fn difference(one: &RunRow, other: &RunRow) -> Option<String> {
-    if let (Some(one), Some(other)) = (&one.engine, &other.engine) {
-        if (&one.name, &one.version) != (&other.name, &other.version) {
-            return Some(format!("{} {} and {} {}", one.name, one.version, other.name, other.version));
-        }
-        if one.build != other.build {
-            return Some(format!("two builds of {} {}", one.name, one.version));
-        }
-    }
-    if (&one.stack.filesystem, &one.stack.device) != (&other.stack.filesystem, &other.stack.device) {
-        let [one, other] =
-            [one, other].map(|run| format!("{} on {}", run.stack.filesystem, run.stack.device));
-        return Some(format!("{one} and {other}"));
-    }
-    if one.stack.models != other.stack.models {
-        return Some(format!("two models of {}", one.stack.device));
-    }
-    one.parameters.iter().find_map(|(key, value)| {
-        let others = other.parameters.get(key).filter(|others| *others != value)?;
-        let of_file = key.strip_suffix(CONTENT).and_then(|named| one.parameters.get(named));
-        Some(match of_file {
-            Some(path) => format!("two files called {path}"),
-            None => format!("{key} {value} and {others}"),
-        })
-    })
 }
 
 /// The name of the trace that a workload has called made up; all of it where it says it in other

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::baseline::is_fleeting;
+use super::places::Places;
 use super::side::{CellValues, PhaseValues, Quantity, Side};
 use super::{Analysis, Clock};
 use crate::stats::{
@@ -167,22 +168,22 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
     check(a, b, question)?;
     let mut found = Changes::default();
     let is_asked = |cell: &&CellValues| question.cell.as_ref().is_none_or(|name| cell.is_called(name));
+    let (in_a, in_b) = (Places::of(&a.cells), Places::of(&b.cells));
     for cell_b in b.cells.iter().filter(is_asked) {
-        let Some(cell_a) = a.cells.iter().find(|cell| cell.axes == cell_b.axes) else {
+        let Some(cell_a) = in_a.find(&cell_b.axes) else {
             found.only_b.push(cell_b.title.clone());
             continue;
         };
         of_cell(cell_a, cell_b, question, &mut found);
-        if cell_a.settings != cell_b.settings {
+        if !cell_a.has_settings_of(cell_b) {
             found.cautions.push(format!(
                 "\"{}\" has the same place on every axis in both, but not the same settings: what changed may be those",
                 cell_b.title
             ));
         }
     }
-    let in_b = |axes: &BTreeMap<String, String>| b.cells.iter().any(|cell| &cell.axes == axes);
     let has_another = |cell_b: &&CellValues| {
-        let cell_a = a.cells.iter().find(|cell| cell.axes == cell_b.axes);
+        let cell_a = in_a.find(&cell_b.axes);
         let traces = cell_a.and_then(|cell_a| cell_a.replayed.as_ref().zip(cell_b.replayed.as_ref()));
         traces.is_some_and(|(of_a, of_b)| of_a != of_b)
     };
@@ -194,7 +195,7 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         .cells
         .iter()
         .filter(is_asked)
-        .filter(|cell| !in_b(&cell.axes))
+        .filter(|cell| in_b.find(&cell.axes).is_none())
         .map(|cell| cell.title.clone())
         .collect();
     if a.experiment != b.experiment {
@@ -334,6 +335,7 @@ mod tests {
             title: (*label).into(),
             durability: Some(fathom_workload::spec::Durability::PowerCut),
             settings: "0".into(),
+            whole: String::new(),
             replayed: None,
             axes: BTreeMap::from([("variants".to_owned(), (*label).to_owned())]),
             phase: vec![PhaseValues {
@@ -521,6 +523,42 @@ mod tests {
         b.cells[0].phase[0].model_ns = vec![0.0, 0.0, 1000.0, 1001.0, 999.0];
         let found = changes(&a, &b, &Question::default()).unwrap();
         assert_eq!(found.lacking, ["wal, update: the model time is 0 in some runs of A or B"]);
+    }
+
+    /// What happened: of `--set page_size=4KiB,8KiB` and `--set page_size=4096,8192` no cell was in
+    /// both.
+    #[test]
+    fn values_of_an_axis_are_the_same_however_they_are_written() {
+        let of = |size: &str, mode: &str| {
+            let mut side = side(&[("wal", STEADY), ("delete", STEADY)], 2.0);
+            for (cell, size) in side.cells.iter_mut().zip([size, "1024"]) {
+                cell.axes = BTreeMap::from([
+                    ("engine.page_size".to_owned(), size.to_owned()),
+                    ("engine.journal_mode".to_owned(), mode.to_owned()),
+                ]);
+            }
+            side
+        };
+        let found = changes(&of("4KiB", "wal"), &of("4096", "WAL"), &Question::default()).unwrap();
+        assert_eq!((found.changes.len(), found.only_a.len(), found.only_b.len()), (6, 0, 0), "{found:?}");
+        let found = changes(&of("4KiB", "wal"), &of("8192", "wal"), &Question::default()).unwrap();
+        assert_eq!((found.changes.len(), found.only_a.len(), found.only_b.len()), (3, 1, 1), "{found:?}");
+    }
+
+    /// A baseline of an earlier version has the hash of all of the cell.
+    #[test]
+    fn other_settings_at_the_same_place_are_told_once_they_are_others() {
+        let of = |settings: &str, whole: &str| {
+            let mut side = side(&[("wal", STEADY)], 2.0);
+            (side.cells[0].settings, side.cells[0].whole) = (settings.into(), whole.into());
+            side
+        };
+        let told = |a: &Side, b: &Side| changes(a, b, &Question::default()).unwrap().cautions.len();
+        let now = of("1", "2");
+        let same =
+            [of("1", "3"), of("2", ""), of("4", "2")].map(|other| told(&now, &other) + told(&other, &now));
+        assert_eq!(same, [0, 0, 0]);
+        assert_eq!((told(&now, &of("4", "5")), told(&now, &of("4", ""))), (1, 1));
     }
 
     /// What happened: a trace was known by its path alone, so that results of two traces that had

@@ -8,7 +8,9 @@ use serde::Serialize;
 
 use crate::experiment::Metric;
 use crate::model_time::{Basis, PhaseModel};
-use crate::stats::{Comparison, Interval, mean_interval, median, paired_ratio, trimmed_mean};
+use crate::stats::{
+    Comparison, Interval, mean_interval, median, median_interval, paired_ratio, trimmed_mean,
+};
 use crate::store::{Results, RunStatus, StoreError};
 
 /// Which part of the time went where; they add up to 1. Of phases with several threads that were
@@ -187,6 +189,11 @@ pub struct Measure {
     pub latency_ns: [f64; 6],
     /// The same by the model, where [`Measure::clock`] is that and single executions were told.
     pub model_latency_ns: Option<[f64; 6]>,
+    /// p99 of [`Measure::latency_ns`], with the interval of the median over the runs; none of fewer
+    /// than three.
+    pub p99: Option<Interval>,
+    /// The same of [`Measure::model_latency_ns`].
+    pub model_p99: Option<Interval>,
     /// The papers' mean, ns: of all executions of all runs the highest and the lowest dropped, the
     /// mean of the rest; none without samples.
     pub trimmed_mean_ns: Option<f64>,
@@ -228,6 +235,12 @@ impl Measure {
     pub fn shown_latency_ns(&self) -> ([f64; 6], bool) {
         let is_wall = self.clock == Clock::Model && self.model_latency_ns.is_none();
         (self.model_latency_ns.unwrap_or(self.latency_ns), is_wall)
+    }
+
+    /// p99 of [`Measure::shown_latency_ns`] with its interval.
+    #[must_use]
+    pub fn shown_p99(&self) -> Option<Interval> {
+        if self.model_latency_ns.is_some() { self.model_p99 } else { self.p99 }
     }
 
     /// One part of one execution's mean time, ns: `pick` chooses the part.
@@ -453,6 +466,11 @@ fn over_runs_of(latencies: &[[u64; 6]]) -> [f64; 6] {
     [least, middle(1), middle(2), middle(3), middle(4), column(5).fold(0.0, f64::max)]
 }
 
+/// The 99th percentile of these, with its interval.
+fn p99_of(latencies: &[[u64; 6]]) -> Option<Interval> {
+    median_interval(&latencies.iter().map(|latency| latency[3] as f64).collect::<Vec<f64>>())
+}
+
 /// What the runs of one cell brought for one phase.
 #[derive(Debug, Default)]
 struct Gathered {
@@ -514,6 +532,8 @@ impl Gathered {
         let model_latency_ns = (is_by_model && self.model_latencies.len() == self.runs.len())
             .then(|| over_runs_of(&self.model_latencies));
         let latency_ns = over_runs_of(&self.latencies);
+        let p99 = p99_of(&self.latencies);
+        let model_p99 = model_latency_ns.and_then(|_| p99_of(&self.model_latencies));
         let over_runs =
             |pick: fn(&OfRun) -> f64| mean_interval(&self.runs.iter().map(pick).collect::<Vec<f64>>());
         Some(Measure {
@@ -527,6 +547,8 @@ impl Gathered {
             wall_time_ns: over_runs(|run| run.wall.time_ns)?,
             latency_ns,
             model_latency_ns,
+            p99,
+            model_p99,
             trimmed_mean_ns: trimmed_mean(&self.walls),
             shares: self.path.as_ref().map_or_else(|| Shares::of(&self.split), Shares::of_path),
             unit: self.unit,
@@ -571,6 +593,8 @@ mod tests {
             wall_time_ns: interval,
             latency_ns: [0.0; 6],
             model_latency_ns: None,
+            p99: None,
+            model_p99: None,
             trimmed_mean_ns: None,
             shares,
             split: Split::default(),
@@ -641,6 +665,10 @@ mod tests {
         let measure = of_runs(&[0, 10, 0]).unwrap();
         assert_eq!((measure.latency_ns, measure.count, measure.runs.len()), ([5.0; 6], 10, 1));
         assert_eq!(of_runs(&[0, 0]), None);
+        // p99 had no interval, however many runs told it.
+        assert_eq!(of_runs(&[10, 0, 10]).unwrap().shown_p99(), None);
+        let told = of_runs(&[10, 0, 10, 10]).unwrap().shown_p99().unwrap();
+        assert_eq!((told.low, told.mid, told.high, told.n), (5.0, 5.0, 5.0, 3));
     }
 
     /// By the device alone, "CPU" is all that is not the device's.

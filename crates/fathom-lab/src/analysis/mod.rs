@@ -14,7 +14,9 @@ mod conditions;
 mod devices;
 mod headline;
 mod measure;
+mod places;
 mod side;
+mod unlike;
 
 pub use baseline::{BaselineError, is_baseline};
 pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio, unattributed};

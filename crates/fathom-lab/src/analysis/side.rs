@@ -5,13 +5,19 @@
 //! in a repository and the results file it was made from compare alike.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use fathom_workload::engine::engine_named;
+use fathom_workload::params::Parameter;
+use fathom_workload::registry::workload_named;
 use fathom_workload::spec::Durability;
 use fathom_workload::workload::CONTENT;
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use super::{Analysis, Clock, Measure, ModelShare};
 use crate::cell::Cell;
+use crate::experiment::spelled_label;
 use crate::stats::significant;
 use crate::store::{Results, RunRow};
 
@@ -186,8 +192,12 @@ pub struct CellValues {
     /// What its settings promise; none where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
-    /// Hash of the whole cell: whether two of the same place on every axis have the same settings.
+    /// Hash of the cell, without what is another one on another machine: whether two of the same
+    /// place on every axis have the same settings.
     pub settings: String,
+    /// The same of all of the cell, as earlier versions made it; of a baseline there is none.
+    #[serde(skip)]
+    pub(super) whole: String,
     /// Hash of the trace, or of the recording of file calls, that its runs did again; none where
     /// there is none, or they are of a version that does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,6 +212,14 @@ impl CellValues {
     /// Whether a user who writes this means it: its label or its title, in whichever case.
     pub(super) fn is_called(&self, name: &str) -> bool {
         [&self.label, &self.title].iter().any(|own| own.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether two cells have the same settings; either may be of a baseline of an earlier version.
+    pub(super) fn has_settings_of(&self, other: &CellValues) -> bool {
+        self.settings == other.settings
+            || self.whole == other.settings
+            || self.settings == other.whole
+            || (!self.whole.is_empty() && self.whole == other.whole)
     }
 }
 
@@ -233,11 +251,16 @@ impl Side {
                 empty.push(cell.label.clone());
                 continue;
             }
+            let is_told = |name: &str| {
+                let content = format!("{name}{CONTENT}");
+                results.good_runs(cell.id).any(|run| run.parameters.contains_key(&content))
+            };
             cells.push(CellValues {
                 label: cell.label.clone(),
                 title: cell.title.clone(),
                 durability: cell.durability,
-                settings: hash_of(&cell.spec),
+                settings: hash_of(&portable(&cell.spec, &is_told)),
+                whole: hash_of(&cell.spec),
                 replayed: results.good_runs(cell.id).find_map(content_of),
                 axes: cell.axes.clone(),
                 phase,
@@ -259,10 +282,85 @@ fn content_of(run: &RunRow) -> Option<String> {
     told.find_map(|(_, hash)| hash.as_str().map(str::to_owned))
 }
 
+/// A cell without what is another one on another machine although the experiment is the same: the
+/// machine's name, where files lie, what a file is called of whose content runs tell, and how
+/// values are spelled.
+fn portable(cell: &Cell, is_told: &dyn Fn(&str) -> bool) -> Cell {
+    let mut cell = Cell { on: String::new(), ..cell.clone() };
+    for (axis, label) in &mut cell.axes {
+        *label = spelled_label(axis, label);
+    }
+    let parameters = workload_named(&cell.workload.name).map_or(&[][..], |kind| kind.parameters);
+    for (name, value) in &mut cell.workload.params {
+        make_portable("workload", parameters, (name, value), is_told(name));
+    }
+    if let Some(engine) = &mut cell.engine {
+        let settings = engine_named(&engine.name).map_or(&[][..], |kind| kind.settings);
+        for (name, value) in &mut engine.settings {
+            make_portable("engine", settings, (name, value), false);
+        }
+    }
+    // A preset of Fathom's own is no file, and is called what it is.
+    for device in [&mut cell.stack.device, &mut cell.stack.log_device].into_iter().flatten() {
+        *device = file_name(device);
+    }
+    if let Some(image) = &mut cell.stack.image {
+        *image = image.file_name().map(Into::into).unwrap_or_default();
+    }
+    cell
+}
+
+/// A value that is a text: of a path the file's name, and not even that where its content is told.
+fn make_portable(section: &str, accepted: &[Parameter], (name, value): (&String, &mut Json), is_told: bool) {
+    let Json::String(text) = value else { return };
+    let is_path = accepted.iter().any(|own| own.name == name.as_str() && own.unit == "path");
+    *text = match (is_path, is_told) {
+        (true, true) => String::new(),
+        (true, false) => file_name(text),
+        (false, _) => spelled_label(&format!("{section}.{name}"), text),
+    };
+}
+
+fn file_name(path: &str) -> String {
+    Path::new(path).file_name().map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
 /// FNV-1a (64 bits) of the cell's JSON, hexadecimal. Its maps are sorted, so the same cell has the
 /// same text.
 fn hash_of(cell: &Cell) -> String {
     let text = serde_json::to_string(cell).unwrap_or_default();
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     format!("{:016x}", text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn hash(file: &str, on: &str, page: &str, is_told: bool) -> String {
+        let cell = json!({
+            "workload": {"name": "trace", "file": file},
+            "engine": {"name": "sqlite", "page_size": 4096, "journal_mode": "wal"},
+            "stack": fathom_stack::StackSpec::default(),
+            "axes": {"engine.page_size": page},
+            "on": on
+        });
+        let cell: Cell = serde_json::from_value(cell).unwrap();
+        hash_of(&portable(&cell, &|_| is_told))
+    }
+
+    /// What happened: the settings' hash had the path of the trace and the machine of `--on`, so
+    /// that of the same experiment on two machines it was said that what changed may be the
+    /// settings.
+    #[test]
+    fn the_same_experiment_on_another_machine_has_the_same_settings() {
+        let one = hash("/home/a/app.trace", "ssh:a", "4KiB", true);
+        assert_eq!(one, hash("/data/b.trace", "", "4096", true), "its content is compared");
+        let untold = hash("/home/a/app.trace", "", "4096", false);
+        assert_eq!(untold, hash("/data/app.trace", "adb:x", "4096", false));
+        assert_ne!(untold, hash("/data/b.trace", "", "4096", false));
+        assert_ne!(untold, hash("/home/a/app.trace", "", "8192", false));
+    }
 }

@@ -30,6 +30,7 @@ pub use parse::is_name;
 pub use vocabulary::Vocabulary;
 
 pub(crate) use axes::{TRACE_AXIS, VARIANTS_AXIS};
+pub(crate) use values::spelled_label;
 
 use diagnostic::{Source, Span};
 use node::Node;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::slice;
 
 use fathom_stack::{Machine, STACK_KEYS, StackSpec};
+use fathom_workload::engine::engines;
 use fathom_workload::params::{Kind, Parameter, Params, memory_bytes};
+use fathom_workload::registry::workloads;
 use serde_json::Value as Json;
 
 use super::units;
@@ -47,6 +49,33 @@ pub(super) fn are_same<'a>(
         }
     }
     false
+}
+
+/// A label of an axis in the one spelling of the value that it names: `4KiB` on `engine.page_size`
+/// is `4096`. It is that of the first engine, workload or key of stacks that takes it; a path, and
+/// what none takes, stays as it is.
+pub(crate) fn spelled_label(axis: &str, label: &str) -> String {
+    let settings = engines().iter().flat_map(|engine| engine.settings).map(|own| ("engine", own));
+    let of_work = workloads().iter().flat_map(|kind| kind.parameters).map(|own| ("workload", own));
+    let all = settings.chain(of_work).chain(STACK_KEYS.iter().map(|own| ("stack", own)));
+    let mut named =
+        all.filter(|(section, own)| own.unit != "path" && axis.split_once('.') == Some((*section, own.name)));
+    let values = [typed(label), Json::from(label)];
+    let spelled = named.find_map(|(_, own)| values.iter().find_map(|value| read(own, with_unit(own, value))));
+    match spelled {
+        Some(Json::String(text)) => text,
+        _ => label.to_owned(),
+    }
+}
+
+/// A label as the value that a file would have for it: a number or true or false, or a text.
+fn typed(label: &str) -> Json {
+    match (label.parse::<bool>(), label.parse::<i64>(), label.parse::<f64>()) {
+        (Ok(is_so), ..) => is_so.into(),
+        (_, Ok(whole), _) => whole.into(),
+        (_, _, Ok(number)) => number.into(),
+        _ => label.into(),
+    }
 }
 
 /// The value in its one spelling; none where the parameter does not take it.
@@ -105,6 +134,26 @@ mod tests {
         let all = settings.map(|setting| ("engine", setting));
         let all = all.chain(STACK_KEYS.iter().map(|key| ("stack", key)));
         are_same(path, (&one, &other), all, &Machine::unknown())
+    }
+
+    #[test]
+    fn labels_of_an_axis_are_spelled_in_one_way() {
+        for (axis, label, spelled) in [
+            ("engine.page_size", "4KiB", "4096"),
+            ("engine.page_size", "4096", "4096"),
+            ("engine.journal_mode", "WAL", "wal"),
+            ("stack.size_mib", "1 GiB", "1024"),
+            ("workload.rows", "1000", "1000"),
+            ("workload.rows", "1000.0", "1000"),
+            // What names no value of these, and a path.
+            ("variants", "4KiB", "4KiB"),
+            ("engine.page_size", "4 parsecs", "4 parsecs"),
+            ("engine.unknown", "4KiB", "4KiB"),
+            ("workload.file", "./app.trace", "./app.trace"),
+            ("", "", ""),
+        ] {
+            assert_eq!(spelled_label(axis, label), spelled, "{axis} {label}");
+        }
     }
 
     #[test]

@@ -86,7 +86,8 @@ fn window(from: u64, to: u64, lanes: u32) -> Window {
 
 fn sample(thread: u32, from: u64, to: u64) -> Sample {
     let split = Split { wall_ns: (to - from) * US, ..Split::default() };
-    Sample { phase: "insert".into(), x: None, seq: 0, thread, rows: 1, split, start_ns: from * US }
+    let (phase, start_ns) = ("insert".into(), from * US);
+    Sample { phase, x: None, seq: 0, thread, rows: 1, split, database: None, start_ns }
 }
 
 fn model(window: &Window, samples: &[Sample], threads: &[&Thread], served: &[RequestTimes]) -> PhaseModel {

@@ -49,6 +49,7 @@ impl Execution {
             thread: self.lane,
             rows: 0,
             split: Split { wall_ns: self.wall_ns, ..Split::default() },
+            database: None,
             start_ns: self.start_ns,
         }
     }

@@ -25,7 +25,7 @@ use crate::store::{BlockRow, TraceRecord, Warning};
 
 /// The version of [`Question`] and [`Answer`]; the program is pushed by its content, so that both
 /// sides are one.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// How often each side says that it lives.
 pub const BEAT: Duration = Duration::from_secs(20);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fathom_device::{LARGEST_MODEL, RequestTimes, SERVED_MAX, Statistics, text_of};
 use fathom_ground::command::shell_line;
 use fathom_probe::Watch;
-use fathom_stack::{Capability, StackRecord, StackSpec};
+use fathom_stack::{Capability, StackRecord, StackSpec, image_state};
 use serde_json::Value as Json;
 
 use super::allowance::Allowance;
@@ -495,6 +495,8 @@ impl World for Remote {
 
     fn up(&mut self, spec: &StackSpec, label: &str) -> Result<MountedStack, StackFailure> {
         self.connected()?;
+        // That of the file here: it may have been pushed to the machine anew in the meantime.
+        let image = spec.image.as_deref().map(image_state).unwrap_or_default();
         let spec = Box::new(self.stack_there(spec)?);
         let mut answer = self.ask_unless_stopped(&Question::Up { spec, label: label.to_owned() })?;
         let mut models: Vec<String> = Vec::new();
@@ -514,7 +516,7 @@ impl World for Remote {
                     }
                 }
                 Answer::Up { directory, record } => {
-                    return Ok(MountedStack { directory, record: StackRecord { models, ..*record } });
+                    return Ok(MountedStack { directory, record: StackRecord { models, image, ..*record } });
                 }
                 Answer::NoRoom { problem } => return Err(StackFailure { problem, is_full_disk: true }),
                 other => return Err(self.unexpected(&other).into()),

@@ -215,6 +215,7 @@ impl Collector {
             // The schedule keeps what is for the trace.
             Event::Progress { .. }
             | Event::Window(_)
+            | Event::Excluded { .. }
             | Event::Files { .. }
             | Event::Notes { .. }
             | Event::Calls { .. }

@@ -32,6 +32,11 @@ impl Observations {
     pub(crate) fn take(&mut self, event: Event) -> Option<Event> {
         match event {
             Event::Window(window) => self.windows.push(window),
+            Event::Excluded { intervals } => {
+                if let Some(window) = self.windows.last_mut() {
+                    window.excluded.extend(intervals);
+                }
+            }
             Event::Files { causes } => self.causes = causes,
             Event::Notes { notes } => self.notes.extend(notes),
             Event::Calls { calls } => self.calls.extend(calls),

@@ -139,8 +139,10 @@ pub struct Row {
     pub other_ns: f64,
     /// Median of single executions, ns; none where their begins were not told.
     pub p50_ns: Option<f64>,
-    /// Their 99th percentile, ns.
+    /// Their 99th percentile, ns; of three runs and more the geometric mean over runs.
     pub p99_ns: Option<f64>,
+    /// Its 95 % interval over the runs; none of fewer than three.
+    pub p99_interval: Option<Interval>,
     /// What one in a thousand of them takes longer than, ns.
     pub p999_ns: Option<f64>,
     /// Flushes of one execution.
@@ -277,7 +279,11 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                     found.without.push((shown.clone(), why));
                     continue;
                 }
+                let over_all = of_phase(&models, of_runs, window.count);
+                let p99_interval = p99_over(&each_run);
                 let row = Row {
+                    p99_ns: p99_interval.map(|p99| p99.mid).or(over_all.p99_ns),
+                    p99_interval,
                     each_run,
                     cell: cell.id,
                     label: label.clone(),
@@ -291,7 +297,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                     count: window.count,
                     runs: programs.len(),
                     draws: draws as usize,
-                    ..of_phase(&models, of_runs, window.count)
+                    ..over_all
                 };
                 found.rows.push(row);
             }
@@ -421,6 +427,12 @@ fn over_runs(of_runs: &[f64], draws: &[f64]) -> Interval {
     mean_interval(if of_runs.len() > 1 { of_runs } else { draws }).unwrap_or(NONE)
 }
 
+/// The 99th percentile over runs, three or more, each of which tells it.
+fn p99_over(runs: &[SimulatedRun]) -> Option<Interval> {
+    let of_runs: Option<Vec<f64>> = runs.iter().map(|run| run.p99_ns).collect();
+    mean_interval(&of_runs?).filter(|p99| p99.n >= 3)
+}
+
 /// The numbers of a phase over all its replays; `of_runs` are the block and model time of each run.
 fn of_phase(models: &[&PhaseModel], of_runs: Vec<(u32, f64)>, count: u64) -> Row {
     let count = count.max(1) as f64;
@@ -456,6 +468,7 @@ fn of_phase(models: &[&PhaseModel], of_runs: Vec<(u32, f64)>, count: u64) -> Row
         other_ns: mean(&|model| model.other_ns),
         p50_ns: latency(1),
         p99_ns: latency(3),
+        p99_interval: None,
         p999_ns: latency(4),
         flushes: mean(&|model| model.operations[2]),
         written_bytes: mean(&|model| model.bytes[1]),
@@ -502,6 +515,24 @@ mod tests {
         assert_eq!(takes_no_time(&[(0, 12.0), (1, 11.0)], "select", "sd-slow"), None);
         let why = takes_no_time(&[(0, 12.0), (1, 0.0)], "select", "sd-slow").unwrap();
         assert!(why.starts_with("select on sd-slow: it takes no time"), "{why}");
+    }
+
+    /// p99 had no interval here, where the advice had one of the same runs.
+    #[test]
+    fn p99_has_an_interval_over_three_runs_that_tell_it() {
+        let run = |p99_ns: Option<f64>| SimulatedRun {
+            block: 0,
+            model_ns: 1.0,
+            p50_ns: None,
+            p99_ns,
+            p999_ns: None,
+            max_ns: None,
+            slowest: None,
+        };
+        let over = |all: &[Option<f64>]| p99_over(&all.iter().map(|p99| run(*p99)).collect::<Vec<_>>());
+        assert_eq!(over(&[Some(4.0), Some(1.0), Some(2.0)]), mean_interval(&[4.0, 1.0, 2.0]));
+        assert_eq!((over(&[Some(4.0), Some(1.0)]), over(&[Some(1.0), None, Some(2.0)])), (None, None));
+        assert_eq!(over(&[]), None);
     }
 
     /// What happened: three recordings of one setting took 1.35, 1.51 and 1.98 ms a transaction on

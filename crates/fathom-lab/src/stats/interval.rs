@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::student::t_quantile_975;
 
-/// A geometric mean with its 95 % interval.
+/// A geometric mean, or a median, with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
-    /// The geometric mean.
+    /// The geometric mean, or the median.
     pub mid: f64,
     /// Upper end.
     pub high: f64,
@@ -17,7 +17,8 @@ pub struct Interval {
     pub n: usize,
     /// How often an interval made like this, of as many values, holds the true value where runs
     /// scatter log-normally: 0.95 of two values or more, 0 of one, which has no interval. See
-    /// [`COVERAGE_WHEN_DISTURBED`] for other scatter.
+    /// [`COVERAGE_WHEN_DISTURBED`] for other scatter, and
+    /// [`median_interval`](super::median_interval) for medians.
     pub coverage: f64,
 }
 

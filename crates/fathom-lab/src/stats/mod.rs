@@ -44,5 +44,5 @@ pub use difference::{Difference, unpaired_difference};
 pub use digits::significant;
 pub use interval::{COVERAGE_WHEN_DISTURBED, Interval, mean_interval};
 pub use noise::{coefficient_of_variation, spread};
-pub use order::{median, percentile, trimmed_mean};
+pub use order::{median, median_interval, percentile, trimmed_mean};
 pub use student::t_quantile_975;

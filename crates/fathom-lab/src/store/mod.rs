@@ -30,7 +30,7 @@ use write::beside;
 pub use write::{Writer, check_new};
 
 /// `PRAGMA user_version` of the files this Fathom writes.
-pub const VERSION: i64 = 13;
+pub const VERSION: i64 = 14;
 
 /// `PRAGMA application_id` of every results file: `FATM`.
 pub const APPLICATION_ID: i64 = 0x4641_544D;

@@ -742,6 +742,10 @@ fn sample_row(row: &Row<'_>) -> rusqlite::Result<Sample> {
         thread: row.get(4)?,
         rows: count(row, 5)?,
         split: split(row, 6)?,
+        database: match row.as_ref().column_index("database") {
+            Ok(column) => row.get(column)?,
+            Err(_) => None,
+        },
         start_ns: 0,
     })
 }

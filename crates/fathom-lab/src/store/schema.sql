@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 13 (PRAGMA user_version = 13),
+-- results.db: everything one `fathom run` measured, raw. Version 14 (PRAGMA user_version = 14),
 -- journal_mode = WAL, PRAGMA application_id = 0x4641544D ('FATM'). Times are nanoseconds unless the
 -- name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -101,7 +101,8 @@ CREATE TABLE sample (                   -- one row per execution; see Sample
   wall_ns INTEGER NOT NULL, cpu_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL, write_ns INTEGER NOT NULL, sync_ns INTEGER NOT NULL, other_ns INTEGER NOT NULL,
   read_bytes INTEGER NOT NULL, write_bytes INTEGER NOT NULL,
   read_calls INTEGER NOT NULL, write_calls INTEGER NOT NULL, sync_calls INTEGER NOT NULL, other_calls INTEGER NOT NULL,
-  model_ns INTEGER                      -- by the model of its device (version 12); NULL = not known
+  model_ns INTEGER,                     -- by the model of its device (version 12); NULL = not known
+  database INTEGER                      -- the only one that it worked on, by a number (version 14); NULL = not known
 );
 CREATE INDEX sample_by_run ON sample (run, phase, x, seq);
 

@@ -200,6 +200,7 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
                 thread: 1,
                 rows: 2,
                 split: split(seq),
+                database: (seq > 0).then_some(7),
                 start_ns: 0,
             })
             .collect(),
@@ -461,12 +462,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 14; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 15; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 14; this Fathom reads up to version 13. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 15; this Fathom reads up to version 14. Use the Fathom that wrote it, or a newer one"
     );
 }
 
@@ -514,6 +515,7 @@ fn a_full_disk_keeps_what_was_finished() {
             thread: 0,
             rows: 0,
             split: split(1),
+            database: None,
             start_ns: 0,
         })
         .collect();
@@ -769,6 +771,54 @@ fn runs_of_a_cell_that_are_not_of_the_same_thing_are_told() {
     }
 }
 
+/// What happened: an image or a device's model that was replaced while an experiment ran was
+/// noticed only by whoever went on with it, and of cells that were run once each never.
+#[test]
+fn files_that_are_replaced_between_runs_are_told_also_of_two_cells() {
+    use crate::analysis::{Analysis, CautionKind, cautions};
+    let told = |repeats: u32, change: fn(&mut RunRow)| {
+        let place = place();
+        let mut cells = [cell(1, "wal"), cell(2, "delete")];
+        for cell in &mut cells {
+            cell.spec.stack.image = Some("card.img".into());
+            cell.spec.stack.device = Some("own.toml".into());
+        }
+        let mut writer = Writer::create(&place.file, &experiment(), &BTreeMap::new(), &cells).unwrap();
+        let mut runs: Vec<_> =
+            (0..repeats).flat_map(|block| [1, 2].map(|cell| record(cell, block, RunStatus::Done))).collect();
+        for run in &mut runs {
+            run.row.stack.image = "9 bytes, written at 7 s".into();
+            run.row.stack.models = vec!["name = \"x\"".into()];
+            for (key, value) in [("file", "a.trace"), ("file_sha3_256", "a")] {
+                run.row.parameters.insert(key.to_owned(), value.into());
+            }
+        }
+        change(&mut runs.last_mut().unwrap().row);
+        for run in &runs {
+            writer.record(run).unwrap();
+        }
+        writer.close(Some(77)).unwrap();
+        let results = Results::load(&place.file).unwrap();
+        let found = cautions(&results, &Analysis::of(&results).unwrap());
+        let unlike = found.into_iter().find(|caution| caution.kind == CautionKind::UnlikeRuns);
+        unlike.map(|caution| caution.text)
+    };
+    type Change = fn(&mut RunRow);
+    let image: Change = |row| row.stack.image = "9 bytes, written at 8 s".into();
+    let model: Change = |row| row.stack.models = vec!["name = \"y\"".into()];
+    let trace: Change = |row| drop(row.parameters.insert("file_sha3_256".into(), "b".into()));
+    let earlier: Change = |row| row.stack.image.clear();
+    for repeats in [1, 2] {
+        let text = told(repeats, image).unwrap();
+        assert!(text.contains("in 1 of 2 cells") && text.contains("(two images called card.img)"), "{text}");
+        assert_eq!((told(repeats, |_| ()), told(repeats, earlier)), (None, None));
+    }
+    assert!(told(1, model).unwrap().contains("(two models called own.toml)"));
+    assert!(told(2, model).unwrap().contains("(two models of "));
+    assert!(told(1, trace).unwrap().contains("(two files called a.trace)"));
+    assert!(told(2, trace).unwrap().contains("(two files called \"a.trace\")"));
+}
+
 /// What happened: a full disk was told by the words of a message, which a schema may have as well.
 /// In results from before it had a kind of its own it was one that failed.
 #[test]
@@ -803,6 +853,24 @@ fn excerpt(place: &Place, results: &Results) -> Results {
     let file = place.file.with_extension("zst");
     std::fs::write(&file, excerpt).unwrap();
     Results::load(&file).unwrap()
+}
+
+/// Version 13 had all but the databases of executions.
+#[test]
+fn results_of_version_13_are_read_without_databases() {
+    let place = place();
+    let databases = |results: &Results| -> Vec<Option<u32>> {
+        let samples = results.samples(1, "insert").unwrap();
+        samples.iter().map(|sample| sample.database).collect()
+    };
+    assert_eq!(databases(&filled(&place)), [None, Some(7), Some(7)]);
+    let db = rusqlite::Connection::open(&place.file).unwrap();
+    db.execute_batch("ALTER TABLE sample DROP COLUMN database; PRAGMA user_version = 13").unwrap();
+    seal(db);
+    let results = Results::load(&place.file).unwrap();
+    assert_eq!(databases(&results), [None; 3]);
+    let error = Writer::resume(results).unwrap_err();
+    assert!(matches!(error, StoreError::Older { found: 13, .. }), "{error}");
 }
 
 /// Version 12 had all but the state of the machine: its runs know nothing of that, also in its

@@ -356,7 +356,7 @@ impl Writer {
                 )?;
             }
             let mut insert = transaction.prepare(
-                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?;
             let models = record.sample_models.iter().copied().chain(std::iter::repeat(None));
             for (sample, model_ns) in record.samples.iter().zip(models) {
@@ -365,7 +365,7 @@ impl Writer {
                     &mut insert,
                     params![run, sample.phase, sample.x, seq, sample.thread, rows],
                     &sample.split,
-                    params![model_ns.map(int)],
+                    params![model_ns.map(int), sample.database],
                 )?;
             }
             let mut insert = transaction.prepare("INSERT INTO io VALUES (?, ?, ?, ?, ?, ?, ?)")?;

@@ -4,10 +4,12 @@
 pub mod page;
 
 use fathom_cut::{Class, Outcome, Verdict, allowed};
+use fathom_lab::advise::kept_on;
 use fathom_lab::store::{CellRow, CutFinding, Results};
 use serde_json::{Value, json};
 
 use crate::number;
+use crate::recommend::losing_filesystem;
 use crate::words::{distinct, durability_text, joined};
 
 /// The worst, in the words of tables: `kept`, `last 7 commits lost`, `corrupt`.
@@ -51,10 +53,43 @@ pub fn measured(results: &Results, cell: i64) -> Option<String> {
     Some(format!("measured: {}{broken} ({})", worst(outcome), outcome.tally.states))
 }
 
+/// Stands behind a promise that is known not to be kept on the cell's file system.
+const MARK: &str = " (?)";
+
+/// The file system on which a cell's promise is known not to be kept, where no measurement stands
+/// in its place.
+fn doubted<'a>(results: &'a Results, cell: &'a CellRow) -> Option<&'a str> {
+    losing_filesystem(results, cell).filter(|_| measured(results, cell.id).is_none())
+}
+
+/// What stands behind a cell's promise: ` (?)` where it is known not to be kept, else nothing.
+pub fn mark(results: &Results, cell: &CellRow) -> &'static str {
+    if doubted(results, cell).is_some() { MARK } else { "" }
+}
+
+/// What is known where a promise is marked, for each of the file systems.
+pub fn known_losses(results: &Results) -> Vec<String> {
+    let doubted = results.cells.iter().filter_map(|cell| doubted(results, cell));
+    let told = |name: &String| {
+        let kept = kept_on(name).unwrap_or_default();
+        let kept: Vec<String> = kept.iter().map(|mode| mode.to_uppercase()).collect();
+        format!(
+            "(?): on {name} explored power cuts left databases that cannot be opened, or a file system that cannot be mounted, with \
+             every journal mode but {}, whatever the settings promise (docs/power-cut.md).",
+            joined(&kept)
+        )
+    };
+    distinct(doubted.map(str::to_owned)).iter().map(told).collect()
+}
+
 /// What a power cut keeps of a cell: measured, or by documentation.
 pub fn kept(results: &Results, cell: Option<&CellRow>) -> String {
     let found = cell.and_then(|cell| measured(results, cell.id));
-    found.unwrap_or_else(|| durability_text(cell.and_then(|cell| cell.durability)).to_owned())
+    let promise = || {
+        let mark = cell.map_or("", |cell| mark(results, cell));
+        durability_text(cell.and_then(|cell| cell.durability)).to_owned() + mark
+    };
+    found.unwrap_or_else(promise)
 }
 
 /// The cells whose promise a power cut broke, each in a sentence.

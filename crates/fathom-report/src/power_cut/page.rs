@@ -4,7 +4,7 @@ use fathom_cut::{Class, Outcome};
 use fathom_lab::store::{CellRow, CutFinding};
 use maud::{Markup, html};
 
-use super::{notes, worst};
+use super::{known_losses, notes, worst};
 use crate::document::Document;
 use crate::number;
 use crate::page::{cell_name, colours, column, scrolled, swatch};
@@ -26,7 +26,7 @@ fn colour(class: Class) -> &'static Colour {
 /// What stands below the terminal's tables.
 pub fn terminal(document: &Document<'_>, style: &Style) -> String {
     let mut out = String::new();
-    for note in notes(document.results) {
+    for note in notes(document.results).into_iter().chain(known_losses(document.results)) {
         out += &style.paragraph("  ", &tame(&note));
     }
     out

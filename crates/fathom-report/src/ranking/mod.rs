@@ -18,6 +18,7 @@ use crate::axis::Axis;
 use crate::figure::{mean_over_sizes, plural};
 use crate::number;
 use crate::palette::{Colour, PROMISE_COLOURS, UNKNOWN_PROMISE};
+use crate::power_cut;
 
 /// As `--figure` takes it.
 pub const ID: &str = "ranking";
@@ -130,7 +131,7 @@ impl Ranking {
             }
             let bar = Bar {
                 cell: cell.id,
-                name: words(cell, &within, " "),
+                name: words(cell, &within, " ") + power_cut::mark(results, cell),
                 mid: value.mid,
                 low: value.low,
                 high: value.high,
@@ -154,12 +155,14 @@ impl Ranking {
             [_, _] => ", in model time where a device was modelled",
             _ => "",
         };
+        let known = power_cut::known_losses(results).into_iter().map(|known| format!(" {known}"));
         let sizes = if is_curve { ", mean over all sizes" } else { "" };
         Some(Ranking {
             title: format!("{unit} ({phase}{sizes}), {direction}"),
             note: format!(
-                "Best first within what a power cut keeps{clock}; the line on a bar is the 95 % interval.{}",
-                open_ends(&panels)
+                "Best first within what a power cut keeps{clock}; the line on a bar is the 95 % interval.{}{}",
+                open_ends(&panels),
+                known.collect::<String>()
             ),
             metric,
             panels,

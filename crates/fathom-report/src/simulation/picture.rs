@@ -237,7 +237,14 @@ impl Simulation {
                     (number::plain(row.rate.mid)) " " span.iv { (interval(row)) }
                 }
                 @for ns in [row.model_ns.mid, row.device_ns, row.cpu_ns, row.other_ns] { (time(ns)) }
-                @for ns in [row.p50_ns, row.p99_ns, row.p999_ns] { (or_nothing(ns)) }
+                (or_nothing(row.p50_ns))
+                td.n data-v=[row.p99_ns] {
+                    (row.p99_ns.map_or_else(String::new, number::time))
+                    @if let Some(p99) = row.p99_interval {
+                        span.iv.wraps { (number::time_interval_of(&p99)) }
+                    }
+                }
+                (or_nothing(row.p999_ns))
                 (number_cell(Some(row.flushes), &format!("{:.2}", row.flushes)))
                 (bytes(row.written_bytes))
                 (bytes(row.read_bytes))

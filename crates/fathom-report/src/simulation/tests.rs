@@ -24,6 +24,7 @@ fn row(label: &str, device: &str, ms: f64) -> Row {
         other_ns: 0.0,
         p50_ns: Some(ms * 0.9e6),
         p99_ns: None,
+        p99_interval: None,
         p999_ns: None,
         flushes: 1.25,
         written_bytes: 8192.0,
@@ -188,4 +189,21 @@ fn csv_has_a_line_for_each_device_with_as_many_fields_as_its_head() {
     let hostile = simulation(vec![row("=cmd", "nvme", 0.5)]).csv();
     assert!(hostile.contains("'=cmd") && !hostile.contains(",=cmd"), "{hostile}");
     assert!(csv.contains("power-cut-prefix") && lines.next().is_none(), "{csv}");
+}
+
+/// p99 had no interval, however many runs were recorded.
+#[test]
+fn p99_has_its_interval_beside_it() {
+    let p99_interval = mean_interval(&[2e6, 4e6, 8e6]);
+    let told = Row { p99_ns: Some(4e6), p99_interval, runs: 3, ..row("wal", "nvme", 0.5) };
+    let simulation = simulation(vec![told.clone()]);
+    let interval = number::time_interval_of(&p99_interval.unwrap());
+    assert!(simulation.terminal(&Style::PLAIN).contains(&format!("ms {interval}")));
+    assert!(!simulation.terminal(&Style { width: 80, ..Style::PLAIN }).contains(&interval));
+    let csv = simulation.csv();
+    let (head, line) = csv.split_once("\r\n").unwrap();
+    assert!(head.contains(",p99_ns,p99_low_ns,p99_high_ns,p999_ns,"), "{head}");
+    assert_eq!(head.split(',').count(), line.trim_end().split(',').count(), "{csv}");
+    let one = Row { p99_interval: None, ..told };
+    assert_eq!((p99(&one, true), p99(&row("wal", "nvme", 0.5), true)), (number::time(4e6), String::new()));
 }

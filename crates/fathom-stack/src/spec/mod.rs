@@ -23,5 +23,5 @@ pub(crate) use machine::no_loop;
 pub use machine::{Availability, Machine, available_filesystems, filesystems_in_guest};
 pub use place::Place;
 pub use problem::Problem;
-pub use record::StackRecord;
+pub use record::{StackRecord, image_state};
 pub use stack_spec::StackSpec;

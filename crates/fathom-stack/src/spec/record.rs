@@ -1,5 +1,8 @@
 //! What was really made of a stack, and whether it keeps anything at a power cut.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 /// What was really made: goes into the results with every run.
@@ -19,11 +22,25 @@ pub struct StackRecord {
     /// have changed since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
+    /// How the image that it is a copy of was ([`image_state`]); empty without one. It may have
+    /// been written to since.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
     /// The guest kernel that it was mounted in; empty = this machine's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub guest: String,
     /// Things a reader must know: `loop without direct I/O: cached twice`, `tmpfs: no device` …
     pub warnings: Vec<String>,
+}
+
+/// How large an image is and when it was last written, so that it is known when it is another one;
+/// empty where the system does not tell.
+#[must_use]
+pub fn image_state(path: &Path) -> String {
+    let told = |file: std::fs::Metadata| {
+        format!("{} bytes, written at {}.{:09} s", file.len(), file.mtime(), file.mtime_nsec())
+    };
+    std::fs::metadata(path).map(told).unwrap_or_default()
 }
 
 /// File systems that lie in memory.
@@ -56,6 +73,19 @@ impl StackRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_that_was_written_to_is_in_another_state() {
+        let place = tempfile::tempdir().unwrap();
+        let image = place.path().join("card.img");
+        assert_eq!(image_state(&image), "");
+        std::fs::write(&image, "x").unwrap();
+        let begin = image_state(&image);
+        assert!(begin.starts_with("1 bytes, written at "), "{begin}");
+        assert_eq!(image_state(&image), begin);
+        std::fs::write(&image, "xy").unwrap();
+        assert_ne!(image_state(&image), begin);
+    }
 
     #[test]
     fn stacks_whose_syncs_reach_no_device_are_told() {

@@ -125,6 +125,7 @@ impl Stacks {
             mount: named(mounted.options),
             device: disks.described.clone(),
             models: Vec::new(),
+            image: String::new(),
             guest: format!("Linux {} (user-mode)", guest.release()),
             warnings: disks.warnings.clone(),
         };

@@ -108,6 +108,7 @@ impl Stacks {
             mount: anonymous(mount.options),
             device: described_models(modelled).unwrap_or_else(|| described(&main.1, log.is_some(), &host)),
             models: Vec::new(),
+            image: String::new(),
             guest: String::new(),
             warnings,
         };

@@ -29,7 +29,7 @@ use crate::ground::loop_device::BlockDevice;
 use crate::ground::watchdog::Watchdog;
 use crate::guest::{self, Guest, GuestTrace};
 use crate::instruments::floor::{FloorError, FloorProbe, floor_probe};
-use crate::spec::{FileSystem, StackRecord, StackSpec, bytes_of};
+use crate::spec::{FileSystem, StackRecord, StackSpec, bytes_of, image_state};
 
 impl Stacks {
     /// As [`Stack::up`], with this state directory.
@@ -59,6 +59,7 @@ impl Stacks {
             spec.size_mib = bytes_of(path)?.div_ceil(1 << 20);
         }
         let spec = &spec;
+        let image = spec.image.as_deref().map(image_state).unwrap_or_default();
         // A leftover may hold the very space that is needed. What cannot be removed now is reported
         // by `leftovers`.
         self.sweep();
@@ -95,6 +96,11 @@ impl Stacks {
             return Err(StackError::StoodStill);
         }
         (stack.path, stack.record, stack.devices) = made?;
+        if let Some(path) = spec.image.as_deref().filter(|path| image_state(path) != image) {
+            let problem = format!("{} was written to while it was copied: end what does", path.display());
+            return Err(StackError::Spec { field: "image", problem });
+        }
+        stack.record.image = image;
         stack.record.warnings.extend(warnings);
         stack.record.models = std::mem::take(&mut claim.models);
         claim.entry.record = Some(stack.record.clone());
@@ -407,6 +413,7 @@ fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
         mount: host.options,
         device: host.source,
         models: Vec::new(),
+        image: String::new(),
         guest: String::new(),
     };
     Ok((path, record))

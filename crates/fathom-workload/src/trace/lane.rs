@@ -43,6 +43,8 @@ pub struct Run<'a> {
     pub order: Option<&'a Order>,
     /// Connections that several lanes use.
     pub shared: &'a [Slot],
+    /// The database of each of those, by its number in calls; none of one with several.
+    pub databases: &'a Mutex<HashMap<u32, Option<u32>>>,
     /// Connections that are open already, by their numbers in the trace.
     pub opened: &'a Mutex<HashMap<u32, Box<dyn Connection>>>,
     /// Connections that are opened together with one, with their databases.
@@ -179,7 +181,8 @@ impl Run<'_> {
         let late_ns = matches!(self.timing, Timing::Original { .. }).then(lateness);
         let report = Report { late_ns, ..Report::default() };
         let path = Path::begin(self.start_ns);
-        let mut state = State { run: self, connections: Vec::new(), report, rows: 0, path, lock_ns: 0 };
+        let (connections, databases) = (Vec::new(), HashMap::new());
+        let mut state = State { run: self, connections, databases, report, rows: 0, path, lock_ns: 0 };
         // Whatever ends this thread early stops the others, which may wait for it.
         let ends = Ends(self);
         state.all(&mut record)?;
@@ -217,6 +220,8 @@ impl Drop for Ends<'_> {
 struct State<'a> {
     run: &'a Run<'a>,
     connections: Vec<Option<Box<dyn Connection>>>,
+    /// The database of each connection that is this lane's alone; none of one with several.
+    databases: HashMap<u32, Option<u32>>,
     report: Report,
     /// Rows returned and changed by the present execution.
     rows: u64,
@@ -234,6 +239,18 @@ struct Unit {
     /// Connection and handle of the statement whose step was the last one and gave a row outside of
     /// a transaction: it ends where it is reset.
     at_row: Option<(u32, u32)>,
+    has_worked: bool,
+    /// The database that all its calls were on; none where there were several, or it is not known.
+    database: Option<u32>,
+}
+
+impl Unit {
+    /// A call works on this database, or on one that is not known.
+    fn works_on(&mut self, database: Option<u32>) {
+        let is_same = !self.has_worked || self.database == database;
+        self.database = database.filter(|_| is_same);
+        self.has_worked = true;
+    }
 }
 
 impl State<'_> {
@@ -246,7 +263,7 @@ impl State<'_> {
             let watch = record.start();
             let unit = self.unit(&mut calls)?;
             match unit {
-                Unit { has_step: true, .. } => record.end(watch, self.rows),
+                Unit { has_step: true, database, .. } => record.end_on(watch, self.rows, database),
                 // Setting up the cell's settings is no work of the application.
                 Unit { opens: true, .. } => {}
                 _ => record.end_auxiliary(watch),
@@ -345,6 +362,22 @@ impl State<'_> {
         format!("{} ({what}) waits for {}", told(place), waits.join(", "))
     }
 
+    /// The only database of a connection, where that is known.
+    fn database_of(&self, connection: u32) -> Option<u32> {
+        let own = match connection & SHARED {
+            0 => self.databases.get(&connection).copied(),
+            _ => lock(self.run.databases).get(&connection).copied(),
+        };
+        own.flatten()
+    }
+
+    fn set_database(&mut self, connection: u32, database: Option<u32>) {
+        match connection & SHARED {
+            0 => self.databases.insert(connection, database),
+            _ => lock(self.run.databases).insert(connection, database),
+        };
+    }
+
     fn sql(&mut self, connection: u32, handle: u32) -> String {
         let sql = |connection: &mut Option<Box<dyn Connection>>| {
             connection
@@ -381,6 +414,19 @@ impl State<'_> {
                     order.tell_path(lane, self.path);
                     gives.iter().for_each(|counter| order.raise(lane, *counter));
                 }
+            }
+            // What else there is writes nothing.
+            if matches!(
+                call.task,
+                Task::Step { .. }
+                    | Task::Blob { .. }
+                    | Task::Script { .. }
+                    | Task::Checkpoint { .. }
+                    | Task::Rollback
+                    | Task::Attach { .. }
+                    | Task::Close
+            ) {
+                unit.works_on(self.database_of(call.connection));
             }
             let ends = match &call.task {
                 Task::Step { handle, in_transaction, expected, .. } => {
@@ -462,6 +508,7 @@ impl State<'_> {
     ) -> Result<(), WorkloadError> {
         match &call.task {
             Task::Open { database, connection } => {
+                self.set_database(call.connection, Some(*database));
                 let opened = lock(self.run.opened).remove(connection);
                 *slot = Some(match opened {
                     Some(opened) => opened,
@@ -495,6 +542,8 @@ impl State<'_> {
             Task::Script { sql } => return Ok(connection.execute_script(batch.text(*sql))?),
             Task::Checkpoint { sql } => return self.checkpoint(connection.as_mut(), batch.text(*sql)),
             Task::Attach { database, schema } => {
+                // What it changes from now on may be in either.
+                self.set_database(call.connection, None);
                 return Ok(connection.attach(&name_of(*database), batch.text(*schema))?);
             }
             _ => {}
@@ -871,5 +920,25 @@ impl Calls<'_> {
         }
         self.batch = next.unwrap_or_default();
         !self.batch.calls.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Unit;
+
+    #[test]
+    fn an_execution_has_a_database_where_all_its_calls_are_on_that() {
+        let of = |databases: &[Option<u32>]| {
+            let mut unit = Unit::default();
+            databases.iter().for_each(|database| unit.works_on(*database));
+            unit.database
+        };
+        assert_eq!((of(&[]), of(&[Some(3)]), of(&[Some(3), Some(3)])), (None, Some(3), Some(3)));
+        for several in
+            [&[Some(3), Some(4)][..], &[Some(3), None], &[None, Some(3)], &[Some(3), Some(4), Some(4)]]
+        {
+            assert_eq!(of(several), None, "{several:?}");
+        }
     }
 }

@@ -238,6 +238,7 @@ impl Trace {
             opened.insert(connection, lane::open(engine, database)?);
         }
         let opened = std::sync::Mutex::new(opened);
+        let databases = std::sync::Mutex::new(HashMap::new());
         let with = std::mem::take(&mut plan.with);
         let counters = plan.counters as usize + shared.len();
         let (order, feed) = (Order::new(lanes.len(), counters), Feed::new(lanes.len(), ahead_bytes));
@@ -273,6 +274,7 @@ impl Trace {
                 feed: &feed,
                 order: (lanes.len() > 1).then_some(&order),
                 shared: &shared,
+                databases: &databases,
                 opened: &opened,
                 with: &with,
                 ordered: &ordered,

@@ -15,6 +15,11 @@ pub fn run(asked: &Calibrate) -> super::Result {
     if let Some(out) = &asked.out {
         super::check_output("--out", out, what_is_read(asked).as_slice())?;
     }
+    // --destroy is for a card's image, and a name is mistyped soon.
+    if asked.destroy && asked.path.is_file() {
+        fathom_output::check_overwritten(&asked.path)
+            .map_err(|error| super::refused_or_failed("--destroy", error))?;
+    }
     let ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
     let calibration = Calibration {
         path: asked.path.clone(),

@@ -10,7 +10,7 @@ use super::Interrupt;
 use crate::event::{Event, WorkerRequest};
 use crate::schedule::WorkError;
 
-/// Longest line a worker may write; an event has at most a few KiB (the build line of an engine).
+/// Longest line a worker may write; what may have more of anything is told in several events.
 const LONGEST_LINE: u64 = 1 << 20;
 /// What is kept of the worker's stderr, for the message of a failed run.
 const STDERR_KEPT: usize = 4096;
