@@ -220,6 +220,8 @@ fn station(operation: &Operation) -> StationKey {
         Operation::Forward(forward) => forward.station,
         Operation::PutBack(back) => back.station,
         Operation::Alert { station, .. } => *station,
+        // What waits there: behind what was submitted before.
+        Operation::Find { station, .. } => *station,
         _ => StationKey(0),
     }
 }
@@ -326,4 +328,25 @@ fn round(
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::centre::Submission;
+    use crate::model::Message;
+
+    /// What happened: of two submit_sm with replace_if_present that came one behind the other the
+    /// second looked for the first through another thread, before that had stored it: nothing
+    /// waited, so the mobile got both.
+    #[test]
+    fn what_waits_is_looked_for_behind_what_was_submitted() {
+        let message = Message::plain("4900".into(), "491700000009".into(), b"x".to_vec(), 1, 2);
+        let submission = Submission::new(message).unwrap();
+        let key = submission.message.dst_key;
+        assert_ne!(key, StationKey(0));
+        let (src, service_type) = ("4900".to_owned(), None);
+        let find = Operation::Find { account: 1, src, service_type, station: key, max: 1 };
+        assert_eq!(station(&find), station(&Operation::Receive(Box::new(submission))));
+    }
 }
