@@ -4,7 +4,7 @@
 mod smpp_client;
 
 use fathom_random::Random;
-use smpp_client::{Client, Server, c_string, config, message, word};
+use smpp_client::{Client, Server, c_string, config, message, metric, word};
 use smsc::smpp::{Command, Status, Submit, Time, Tlvs, pdu, tag};
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -42,8 +42,13 @@ fn a_message_is_delivered_and_its_receipt_tells() {
     let mut other = Client::bound(&server.address, "other", Command::BindTransmitter);
     other.send(Command::QuerySm as u32, &[id.as_bytes(), b"\0\x01\x014900\0"].concat());
     assert_eq!(other.next_of(Command::QuerySmResp).0.status, Status::QueryFailed as u32);
-    // Only failures: nothing comes.
+    // Only failures: it is delivered, and nothing comes.
     assert_eq!(client.submit(&message("491700000001", b"quiet", 2)).0, 0);
+    let begin = Instant::now();
+    while metric(&server.http, "smsc_delivered_total") < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it is not delivered");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     assert!(client.stream.read(&mut [0; 1]).is_err());
     let metrics = http(&server.http, "GET /metrics HTTP/1.1\r\n\r\n");
@@ -335,7 +340,7 @@ fn submit_multi_tells_which_addresses_were_refused() {
 #[test]
 fn silence_ends_a_session_after_a_question() {
     let (_dir, server) =
-        Server::new("[timers]\nsession_init_s = 1.5\nenquire_link_s = 0.3\ninactivity_s = 1");
+        Server::new("[timers]\nsession_init_s = 1.5\nenquire_link_s = 0.3\ninactivity_s = 5");
     let begin = Instant::now();
     let mut unbound = Client::connect(&server.address);
     assert!(unbound.next().is_none());
