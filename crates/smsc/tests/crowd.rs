@@ -86,9 +86,9 @@ fn strangers_take_no_place_of_an_applications() {
     assert_eq!(refused, Status::BindFailed as u32);
 }
 
-/// What happened: a stranger that took none of its answers kept its place for two seconds after it was
-/// driven out, and whoever it was driven out for waits a quarter of one: where such had all places,
-/// nobody got in.
+/// What happened: a stranger that took none of its answers kept its place for two seconds after it
+/// was driven out, and whoever it was driven out for waits a quarter of one: where such had all
+/// places, nobody got in.
 #[test]
 fn who_is_driven_out_goes_at_once_though_it_reads_nothing() {
     let (_dir, server) = Server::new("unbound = 4\n[timers]\nsession_init_s = 60");

@@ -583,9 +583,9 @@ impl Drop for UnderWay {
 mod tests {
     use super::*;
 
-    /// What happened: the server's threads begin before it waits for their failures. One that failed
-    /// meanwhile, as that of timers whose server had no connection left, was not heard of, nor was any
-    /// later failure: the centre went on without timers, and said that it ended.
+    /// What happened: the server's threads begin before it waits for their failures. One that
+    /// failed meanwhile, as that of timers whose server had no connection left, was not heard of,
+    /// nor was any later failure: the centre went on without timers, and said that it ended.
     #[tokio::test]
     async fn a_failure_is_heard_of_that_came_before_anybody_waited() {
         let failed = watch::Sender::new(String::new());

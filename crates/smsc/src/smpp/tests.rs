@@ -92,8 +92,8 @@ proptest! {
     }
 }
 
-/// What happened: SMPP 5.0 has message_payload in replace_sm. A text that came in it was left out, and
-/// the message became an empty one, ESME_ROK.
+/// What happened: SMPP 5.0 has message_payload in replace_sm. A text that came in it was left out,
+/// and the message became an empty one, ESME_ROK.
 #[test]
 fn a_new_text_may_be_a_payload() {
     let before = &b"7\0\x01\x014900\0\0\0\x01\0"[..];

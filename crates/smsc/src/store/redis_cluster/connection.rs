@@ -133,8 +133,8 @@ fn other(problem: impl std::fmt::Display) -> io::Error {
     io::Error::other(problem.to_string())
 }
 
-/// Waits for the handshake until `deadline` at most. Not as a part of the first write, which ends with
-/// an error where the node says nothing for [`LOOK`].
+/// Waits for the handshake until `deadline` at most. Not as a part of the first write, which ends
+/// with an error where the node says nothing for [`LOOK`].
 fn shake_hands(
     stream: &mut StreamOwned<ClientConnection, TcpStream>,
     deadline: Instant,
@@ -315,8 +315,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// What happened: a node whose part of the handshake took longer than 200 ms, as one far away or
-    /// beside other work, was given up each time: "Resource temporarily unavailable".
+    /// What happened: a node whose part of the handshake took longer than 200 ms, as one far away
+    /// or beside other work, was given up each time: "Resource temporarily unavailable".
     #[test]
     fn a_handshake_that_takes_long_is_waited_for() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
