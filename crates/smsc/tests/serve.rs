@@ -72,7 +72,7 @@ fn http(address: &str, request: &str) -> String {
 /// does not answer comes again; one that it refuses for good does not.
 #[test]
 fn a_message_to_an_applications_number_is_delivered_to_it() {
-    let (_dir, server) = Server::new("[timers]\nresponse_s = 0.5");
+    let (_dir, server) = Server::new("[timers]\nresponse_s = 2");
     let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
     let tlvs = vec![0x14, 0x99, 0, 2, 7, 7];
     let submit = Submit { tlvs: tlvs.clone(), data_coding: 8, ..message("1234", "Ж".as_bytes(), 1) };
