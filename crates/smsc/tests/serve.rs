@@ -373,6 +373,23 @@ fn a_stop_loses_nothing_and_the_store_is_gone_on_with() {
     assert_eq!(told, ids);
 }
 
+/// What happened: `timeout` sends SIGTERM to its child and at once to its whole group. The second of
+/// both ended a centre at once, so that what was on its way to applications came to them twice.
+#[test]
+fn two_signals_at_once_are_one_wish() {
+    let (_dir, server) = Server::new("");
+    let mut sender = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let mut receiver = Client::bound(&server.address, "other", Command::BindReceiver);
+    assert_eq!(sender.submit(&message("1234", b"x", 0)).0, 0);
+    // The end waits for the answer, for three seconds.
+    let (header, _) = receiver.next_of(Command::DeliverSm);
+    let twice = "kill -TERM $0; sleep 0.1; kill -TERM $0";
+    Process::new("sh").args(["-c", twice, &server.pid().to_string()]).status().unwrap();
+    receiver.answer(Command::DeliverSmResp, Status::Ok, header.sequence);
+    let (code, said) = server.wait();
+    assert!(code == Some(0) && !said.contains("ended_at_once"), "{code:?}: {said}");
+}
+
 fn receipt_id(body: &[u8]) -> String {
     let text = String::from_utf8(body.to_vec()).unwrap();
     text.strip_prefix("id:").unwrap().split(' ').next().unwrap().to_owned()
