@@ -156,6 +156,12 @@ fn shake_hands(
 }
 
 impl Connection {
+    /// A connection without TLS; of the other side, requests are read as replies are.
+    #[cfg(test)]
+    pub fn of(stream: TcpStream) -> Connection {
+        Connection { stream: Stream::Plain(stream), input: Vec::new(), at: 0 }
+    }
+
     /// Connects to a node and says who we are.
     pub fn open(
         (host, port): (&str, u16),
