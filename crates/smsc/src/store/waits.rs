@@ -13,6 +13,12 @@ pub(super) struct Wait {
     moved_ms: AtomicU64,
 }
 
+impl Default for Wait {
+    fn default() -> Wait {
+        Wait::new()
+    }
+}
+
 impl Wait {
     pub fn new() -> Wait {
         Wait { begin: Instant::now(), since_ms: AtomicU64::new(0), moved_ms: AtomicU64::new(0) }
