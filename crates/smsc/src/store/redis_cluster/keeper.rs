@@ -35,7 +35,7 @@ impl Keeper {
         let mut links = Links::new(&shared.cluster);
         beat(shared, &mut links)?;
         let stops = Arc::new(AtomicBool::new(false));
-        let mut beats = Beats::default();
+        let mut beats = Beats { last: Some(Instant::now()), ..Beats::default() };
         let keep = move |shared: &Shared| keep(shared, &mut links, &mut beats);
         let (mut links, mut shard) = (Links::new(&shared.cluster), 0);
         let purge = move |shared: &Shared| purge(shared, &mut links, &mut shard);
