@@ -198,12 +198,13 @@ fn a_centre_ends_although_its_server_does_not_answer() {
     // It says what it waits for.
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     let line = said.find_map(|line| line.ok().filter(|line| line.contains("store_opens"))).unwrap();
-    assert!(line.contains("its server is waited for, since 5 s"), "{line}");
+    assert!(line.contains("its server is waited for, since "), "{line}");
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     let begin = Instant::now();
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(begin.elapsed() < Duration::from_secs(12), "it waits for its connection");
+    // At once, and not after the 45 s that an end may take.
+    assert!(begin.elapsed() < Duration::from_secs(40), "it waits for its connection");
     drop(stopped);
 }
 
