@@ -373,8 +373,8 @@ fn a_stop_loses_nothing_and_the_store_is_gone_on_with() {
     assert_eq!(told, ids);
 }
 
-/// What happened: `timeout` sends SIGTERM to its child and at once to its whole group. The second of
-/// both ended a centre at once, so that what was on its way to applications came to them twice.
+/// What happened: `timeout` sends SIGTERM to its child and at once to its whole group. The second
+/// of both ended a centre at once, so that what was on its way to applications came to them twice.
 #[test]
 fn two_signals_at_once_are_one_wish() {
     let (_dir, server) = Server::new("");

@@ -5,6 +5,7 @@
 use super::cluster::{Call, Links};
 use super::shared::{SILENT, Shared};
 use crate::store::StoreError;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -33,9 +34,11 @@ impl Keeper {
     pub fn start(shared: &Arc<Shared>) -> Result<Keeper, StoreError> {
         // Before anything is claimed by this process.
         let mut links = Links::new(&shared.cluster);
-        beat(shared, &mut links)?;
+        let said = beat(shared, &mut links)?;
+        let mut beats = Beats::default();
+        // Nobody has been silent for long yet.
+        let _ = beats.silent(&said, Instant::now());
         let stops = Arc::new(AtomicBool::new(false));
-        let mut beats = Beats { last: Some(Instant::now()), ..Beats::default() };
         let keep = move |shared: &Shared| keep(shared, &mut links, &mut beats);
         let (mut links, mut shard) = (Links::new(&shared.cluster), 0);
         let purge = move |shared: &Shared| purge(shared, &mut links, &mut shard);
@@ -80,22 +83,35 @@ fn every_beat(
     named.spawn(run).map_err(StoreError::io(Path::new("a thread")))
 }
 
-/// When this process has said that it is there.
+/// What processes have said.
 #[derive(Default)]
 struct Beats {
+    /// When this one has said that it is there.
     last: Option<Instant>,
-    /// When it could again, after a [`GAP`].
-    again: Option<Instant>,
+    /// What each other one said last, by whatever clock, and since when that is known here.
+    others: HashMap<i64, (i64, Instant)>,
 }
 
 impl Beats {
-    /// It has just said so. Whether it may take others for dead: they have had the time.
-    fn say(&mut self, now: Instant) -> bool {
+    /// This process has just said that it is there, and heard what others said last. Those that
+    /// have said nothing new for too long, although they could.
+    fn silent(&mut self, said: &[(i64, i64)], now: Instant) -> Vec<i64> {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) > GAP) {
-            self.again = Some(now);
+            self.others.clear();
         }
         self.last = Some(now);
-        self.again.is_none_or(|again| now.saturating_duration_since(again) > SILENT)
+        self.others.retain(|process, _| said.iter().any(|other| other.0 == *process));
+        let mut silent = Vec::new();
+        for &(process, time) in said {
+            let known = self.others.entry(process).or_insert((time, now));
+            if known.0 != time {
+                *known = (time, now);
+            }
+            if now.saturating_duration_since(known.1) > SILENT {
+                silent.push(process);
+            }
+        }
+        silent
     }
 }
 
@@ -105,18 +121,16 @@ pub(super) fn now_us() -> i64 {
     i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Says that this process is there; who has not for too long.
-fn beat(shared: &Shared, links: &mut Links) -> Result<Vec<i64>, StoreError> {
-    let call = Call::write("beat", 0).number(shared.process.into()).number(SILENT.as_micros() as i64);
-    Ok(links.one(call)?.array().iter().filter_map(super::connection::Reply::int).collect())
+/// Says that this process is there; what the others said last.
+fn beat(shared: &Shared, links: &mut Links) -> Result<Vec<(i64, i64)>, StoreError> {
+    let reply = links.one(Call::write("beat", 0).number(shared.process.into()))?;
+    let said = reply.array().chunks_exact(2).filter_map(|pair| Some((pair[0].int()?, pair[1].int()?)));
+    Ok(said.collect())
 }
 
 fn keep(shared: &Shared, links: &mut Links, beats: &mut Beats) -> Result<(), StoreError> {
-    let silent = beat(shared, links)?;
-    if !beats.say(Instant::now()) {
-        return Ok(());
-    }
-    for process in silent {
+    let said = beat(shared, links)?;
+    for process in beats.silent(&said, Instant::now()) {
         let calls: Vec<Call> = (0..shared.cluster.shards)
             .map(|shard| {
                 let call = Call::write("free", shard).number(now_us()).arg(b"");
@@ -157,13 +171,22 @@ mod tests {
 
     /// What happened: where the master that keeps who is there had been silent for longer than a
     /// process may be, the first that said again that it was there took all others for dead, and
-    /// what they had in flight came twice.
+    /// what they had in flight came twice. And so it was where the clock of that master was set.
     #[test]
-    fn who_could_not_say_that_it_is_there_takes_nobody_for_dead() {
+    fn who_is_dead_says_nothing_new_while_it_could() {
         let (mut beats, begin) = (Beats::default(), Instant::now());
-        let mut say = |s: f64| beats.say(begin + Duration::from_secs_f64(s));
-        assert!(say(0.0) && say(1.0) && say(2.2), "in time");
-        assert!((8..=13).all(|s| !say(f64::from(s))), "the others have had no time");
-        assert!(say(14.0) && say(15.0));
+        let mut silent = |s: u64, said: &[(i64, i64)]| beats.silent(said, begin + Duration::from_secs(s));
+        let nobody = Vec::<i64>::new();
+        // 7 says something new each time, with a clock that is set; 8 does not.
+        for (s, time) in [(0, 10), (1, 11), (2, 1000), (3, 14), (4, 15), (5, 16)] {
+            assert_eq!(silent(s, &[(7, time), (8, 5)]), nobody, "{s}");
+        }
+        assert_eq!(silent(6, &[(7, 17), (8, 5)]), [8]);
+        assert_eq!(silent(7, &[(7, 18)]), nobody, "8 is buried");
+        // Nobody could say anything for a while: it begins anew.
+        for s in 15..=20 {
+            assert_eq!(silent(s, &[(7, 18)]), nobody, "{s}");
+        }
+        assert_eq!(silent(21, &[(7, 18)]), [7]);
     }
 }
