@@ -11,8 +11,8 @@
 //! have it on their disks as the master has (`appendfsync always`; a replica answers after its
 //! sync).
 //!
-//! Several processes may use one store. Each says every second that it is there (`keeper`); what one
-//! had in flight that another has heard nothing new of for `shared::SILENT` is given back. Its
+//! Several processes may use one store. Each says every second that it is there (`keeper`); what
+//! one had in flight that another has heard nothing new of for `shared::SILENT` is given back. Its
 //! completions are fenced off by their claims' numbers, should it have been asleep.
 
 mod cluster;
