@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use smpp_client::{Client, Server, config, message};
 use smsc::serve::{hash_admin_password, hash_token, new_token};
 use smsc::smpp::{Command, Status};
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -197,6 +199,33 @@ fn an_operator_sees_sessions_queues_and_messages() {
         let value = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap();
         assert!(value.parse::<f64>().unwrap() > 0.0, "{name} {value}");
     }
+}
+
+/// What happened: where the operator's browser went while a message was taken back, so did what was
+/// to follow: no line of the log said who had done it, and its receipt waited for up to a minute.
+#[test]
+fn a_message_that_is_taken_back_is_told_of_although_the_operator_has_gone() {
+    let centre = centre(false, ABSENT);
+    let mut client = Client::bound(&centre.server.address, "app", Command::BindTransceiver);
+    let id = client.submit(&message("4917100000", b"waits", 1)).1;
+    let body = json!({ "id": id }).to_string();
+    let request = format!(
+        "POST /api/cancel HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nX-Smsc: 1\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        centre.token,
+        body.len()
+    );
+    // It may be in flight just then, or not be read any more.
+    until("it is taken back", || {
+        let mut stream = TcpStream::connect(&centre.server.admin).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        drop(stream);
+        std::thread::sleep(Duration::from_millis(200));
+        centre.get(&format!("/api/messages?id={id}"))["messages"][0]["state"] == "deleted"
+    });
+    // A client waits for 20 s.
+    let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+    assert!(receipt.starts_with(&format!("id:{id} ")) && receipt.contains("stat:DELETED"), "{receipt}");
 }
 
 /// What a message says is shown only where the configuration says so, and never as markup.

@@ -39,7 +39,7 @@ fn pair() -> (tempfile::TempDir, tempfile::TempDir) {
         + &format!(
             "[[peer]]\nnumber = 1\nname = \"second\"\naddress = \"{address}\"\nsystem_id = \"app\"\n\
              password = \"secret\"\nreconnect_s = 0.1\nreconnect_max_s = 0.3\nwindow = {WINDOW}\n\
-             response_s = 5\nbinds = [\"transceiver\", \"transmitter\"]\n[[route]]\nto = \"second\"\n"
+             response_s = 40\nbinds = [\"transceiver\", \"transmitter\"]\n[[route]]\nto = \"second\"\n"
         );
     std::fs::write(first.path().join("smsc.toml"), of_first).unwrap();
     (first, second)

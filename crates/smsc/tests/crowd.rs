@@ -13,7 +13,7 @@ mod http_client;
 mod smpp_client;
 
 use http_client::{ask, basic};
-use smpp_client::{Client, PASSWORD, Server, config, message, metric, read};
+use smpp_client::{Client, PASSWORD, Server, bind_pdu, config, message, metric, read};
 use smsc::smpp::{Command, Status};
 use std::io::Write;
 use std::net::TcpStream;
@@ -29,6 +29,20 @@ fn crowd(address: &str, count: usize, octets: &[u8]) -> Vec<TcpStream> {
         stream
     };
     (0..count).map(connect).collect()
+}
+
+/// A connection from an address of this machine that has room for few answers.
+fn connect_with_little_room(source: [u8; 4], address: &str) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let connected = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        socket.connect(address.parse().unwrap()).await
+    });
+    let stream = connected.unwrap().into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream
 }
 
 /// Whether the other side has closed a connection, or does while nothing is sent.
@@ -70,6 +84,31 @@ fn strangers_take_no_place_of_an_applications() {
     let _third = Client::bound(&server.address, "other", Command::BindTransmitter);
     let refused = Client::connect(&server.address).bind("other", PASSWORD, Command::BindTransmitter);
     assert_eq!(refused, Status::BindFailed as u32);
+}
+
+/// What happened: a stranger that took none of its answers kept its place for two seconds after it
+/// was driven out, and whoever it was driven out for waits a quarter of one: where such had all
+/// places, nobody got in.
+#[test]
+fn who_is_driven_out_goes_at_once_though_it_reads_nothing() {
+    let (_dir, server) = Server::new("unbound = 4\n[timers]\nsession_init_s = 60");
+    let enquiries = [0, 0, 0, 16, 0, 0, 0, 0x15, 0, 0, 0, 0, 0, 0, 0, 1].repeat(20_000);
+    let deaf = |last: u8| {
+        let mut stream = connect_with_little_room([127, 3, 0, last], &server.address);
+        stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+        // Until neither side's buffers take more.
+        while stream.write_all(&enquiries).is_ok() {}
+        stream
+    };
+    let _deaf: Vec<TcpStream> = (1..=4).map(deaf).collect();
+    let gets_in = |_| {
+        let mut client = Client::connect(&server.address);
+        let bind = bind_pdu("app", PASSWORD, Command::BindTransmitter);
+        let is_sent = client.stream.write_all(&bind).is_ok();
+        is_sent && client.next().is_some_and(|(header, _)| header.status == Status::Ok as u32)
+    };
+    // On a slow machine not the first, but one of these: each drives out one of the four.
+    assert!((0..6).any(gets_in));
 }
 
 /// A crowd at the HTTP API: a request of an application is answered, and its connection, which is

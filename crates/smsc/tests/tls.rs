@@ -6,11 +6,11 @@ mod smpp_client;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use smpp_client::{Client, Server, config, message};
 use smsc::smpp::{Command, Status, pdu};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -75,23 +75,24 @@ fn asks(address: &str, ca: &Path) -> std::io::Result<()> {
 fn a_certificate_is_read_again_and_half_open_handshakes_end() {
     let dir = tempfile::tempdir().unwrap();
     certificate(dir.path(), "old");
-    let timers = "[timers]\nsession_init_s = 0.7\n";
+    // Handshakes that are meant have this time as well, also beside other work.
+    let timers = "[timers]\nsession_init_s = 4\n";
     let text = config(timers) + &tls_table(dir.path(), "old", "");
     let (mut server, address) = start(dir.path(), &text);
     asks(&address, &dir.path().join("old-ca.pem")).unwrap();
     // Neither silence nor what is no TLS holds a place for longer than a bind may take.
-    let begin = Instant::now();
     let half_open: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(&address).unwrap()).collect();
     let mut plain = TcpStream::connect(&address).unwrap();
     plain.write_all(b"\0\0\0\x10\0\0\0\x15\0\0\0\0\0\0\0\x01").unwrap();
     for mut stream in half_open.into_iter().chain([plain]) {
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut rest = Vec::new();
         // An alert, or nothing, and then the end.
-        let _ = stream.read_to_end(&mut rest);
-        assert!(rest.len() < 64, "{rest:?}");
+        let ended = stream.read_to_end(&mut rest);
+        let is_held =
+            ended.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
+        assert!(!is_held && rest.len() < 64, "{rest:?}");
     }
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
     asks(&address, &dir.path().join("old-ca.pem")).unwrap();
     // Another certificate at the next SIGHUP; the old one's CA does not know it.
     certificate(dir.path(), "new");

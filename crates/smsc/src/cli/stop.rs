@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Signals that come within this time after the first are the same wish: `timeout` sends SIGTERM to
 /// its child and at once to its whole group, and a shell that ends hands on the hangup that the
 /// terminal has sent already.
-const SAME_WISH: Duration = Duration::from_secs(1);
+pub const SAME_WISH: Duration = Duration::from_secs(1);
 
 /// How long the end at once may take for tidying up: a disk that does not answer any more must not
 /// keep it.

@@ -548,6 +548,19 @@ impl Front {
     pub(super) fn failures(&self) -> watch::Receiver<String> {
         self.failed.subscribe()
     }
+
+    /// Waits until the server has failed, or has already: why.
+    pub(super) async fn failure(&self) -> String {
+        first_failure(&self.failed).await
+    }
+}
+
+/// The first failure, also one that was told before anybody waited for it.
+async fn first_failure(failed: &watch::Sender<String>) -> String {
+    let mut told = failed.subscribe();
+    let first = told.wait_for(|message| !message.is_empty()).await;
+    // Whoever tells is here, and so has not gone.
+    first.map(|message| message.clone()).unwrap_or_default()
 }
 
 /// One of those that the end waits for.
@@ -563,5 +576,30 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: the server's threads begin before it waits for their failures. One that
+    /// failed meanwhile, as that of timers whose server had no connection left, was not heard of,
+    /// nor was any later failure: the centre went on without timers, and said that it ended.
+    #[tokio::test]
+    async fn a_failure_is_heard_of_that_came_before_anybody_waited() {
+        let failed = watch::Sender::new(String::new());
+        failed.send_replace("at once".to_owned());
+        let soon = Duration::from_secs(60);
+        assert_eq!(tokio::time::timeout(soon, first_failure(&failed)).await.unwrap(), "at once");
+        // One that comes later is waited for.
+        let failed = Arc::new(watch::Sender::new(String::new()));
+        let waits = tokio::spawn({
+            let failed = Arc::clone(&failed);
+            async move { first_failure(&failed).await }
+        });
+        tokio::task::yield_now().await;
+        failed.send_replace("later".to_owned());
+        assert_eq!(tokio::time::timeout(soon, waits).await.unwrap().unwrap(), "later");
     }
 }

@@ -269,7 +269,6 @@ pub async fn serve(
     tokio::spawn(watchdog::run(Arc::clone(&front), timeout));
     let admin_site = sites.serve(&front)?;
     tell(Event::Listens { smpp, tls, http, api, admin, freed });
-    let mut failed = front.failures();
     let outcome = loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -304,10 +303,8 @@ pub async fn serve(
                     Wish::None => break Ok(()),
                 }
             }
-            _ = failed.changed() => {
-                let message = failed.borrow_and_update().clone();
-                break Err(ServeError::Failed(message));
-            }
+            // Also what failed before this: threads and tasks work already.
+            message = front.failure() => break Err(ServeError::Failed(message)),
         }
     };
     drop((listener, tls_listener));

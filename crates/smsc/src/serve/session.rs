@@ -38,6 +38,8 @@ const SPARE: usize = 64;
 const CANCELS: usize = 64;
 /// How long a client that does not read is waited for when its session ends.
 const FAREWELL: std::time::Duration = std::time::Duration::from_secs(2);
+/// The same where somebody else waits for its place, which is not for long ([`super::places`]).
+const DRIVEN_OUT: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// How long the end of the server waits for the answers to what a session was sent.
 const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(3);
@@ -110,6 +112,7 @@ pub(super) async fn run(
         left: AtomicU32::new(0),
     };
     let out = session.out.clone();
+    let mut farewell = FAREWELL;
     tokio::select! {
         () = session.read(read) => {}
         // The client has taken nothing for too long: what it says is of no use.
@@ -117,7 +120,10 @@ pub(super) async fn run(
         // An operator ends it.
         () = entry.kick.notified() => session.unbind().await,
         // Somebody else wants its place.
-        () = driven_out.notified() => front.metrics.driven_out.add(1),
+        () = driven_out.notified() => {
+            front.metrics.driven_out.add(1);
+            farewell = DRIVEN_OUT;
+        }
     }
     session.dead.store(true, Relaxed);
     // The writer may take a minute for a client that does not read; others submit meanwhile.
@@ -141,7 +147,7 @@ pub(super) async fn run(
         // Who is not bound is not waited for, least of all while others want its place.
         tokio::select! {
             () = ended => {}
-            () = tokio::time::sleep(FAREWELL) => {}
+            () = tokio::time::sleep(farewell) => {}
             () = driven_out.notified() => {}
         }
         abort.abort();

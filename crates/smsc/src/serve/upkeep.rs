@@ -24,6 +24,23 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often the store's directory is looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// Does something where its thread ends in a panic.
+struct OnPanic<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
+/// Fails the server where this thread panics: it is not to go on without it.
+fn failing(front: &Arc<Front>) -> OnPanic<impl Fn()> {
+    let front = Arc::clone(front);
+    OnPanic(move || front.fail("a thread of the server has panicked"))
+}
+
 /// The threads.
 pub(super) struct Upkeep(Vec<JoinHandle<()>>);
 
@@ -47,6 +64,7 @@ pub(super) fn start(
     let named = |name: &str| std::thread::Builder::new().name(name.into());
     let of_timers = Arc::clone(front);
     let mut threads = vec![named("smsc-timers").spawn(move || {
+        let _failing = failing(&of_timers);
         if let Err(error) = timers(&of_timers) {
             of_timers.fail(error);
         }
@@ -54,6 +72,7 @@ pub(super) fn start(
     if let Some(directory) = directory {
         let front = Arc::clone(front);
         threads.push(named("smsc-directory").spawn(move || {
+            let _failing = failing(&front);
             if let Err(error) = require(&front, &directory) {
                 front.fail(error);
             }
@@ -62,6 +81,7 @@ pub(super) fn start(
     if let Some(mut archive) = archive {
         let front = Arc::clone(front);
         threads.push(named("smsc-flusher").spawn(move || {
+            let _failing = failing(&front);
             if let Err(error) = flusher(&front, &mut archive) {
                 front.fail(error);
             }
@@ -168,4 +188,26 @@ fn write_csv_beside(front: &Arc<Front>, directory: &Path) -> Result<Option<JoinH
     };
     let started = std::thread::Builder::new().name("smsc-csv".into()).spawn(run);
     started.map(Some).map_err(StoreError::io(directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    /// What happened: a thread of timers that had panicked was to have failed the server, and had
+    /// not: the centre went on without timers.
+    #[test]
+    fn a_panic_is_told_and_an_end_is_not() {
+        for panics in [true, false] {
+            let told = Arc::new(AtomicBool::new(false));
+            let of_thread = Arc::clone(&told);
+            let thread = std::thread::spawn(move || {
+                let _told = OnPanic(|| of_thread.store(true, Relaxed));
+                assert!(!panics, "as it was told to");
+            });
+            assert_eq!(thread.join().is_err(), panics);
+            assert_eq!(told.load(Relaxed), panics);
+        }
+    }
 }

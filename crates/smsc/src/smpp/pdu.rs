@@ -445,8 +445,15 @@ impl Replace {
         if reader.octet()? != 0 {
             return Err(Status::DefaultMessage);
         }
-        let body = short_message(&mut reader)?.to_vec();
+        let short = short_message(&mut reader)?;
+        // SMPP 3.4 has no optional parameters here, and 5.0 has this one, for a long text.
+        let body = match Tlvs::new(reader.0)?.find(tag::MESSAGE_PAYLOAD) {
+            Some(_) if !short.is_empty() => return Err(Status::OptionalNotAllowed),
+            Some(payload) => payload,
+            None => short,
+        };
         let msg_id = message_id(&text).ok_or(Status::MessageId)?;
+        let body = body.to_vec();
         Ok(Replace { msg_id, source, schedule, validity, registered_delivery, body })
     }
 }

@@ -91,3 +91,15 @@ proptest! {
         prop_assert_eq!(Deliver::read(body_of(&octets)), Ok(message));
     }
 }
+
+/// What happened: SMPP 5.0 has message_payload in replace_sm. A text that came in it was left out,
+/// and the message became an empty one, ESME_ROK.
+#[test]
+fn a_new_text_may_be_a_payload() {
+    let before = &b"7\0\x01\x014900\0\0\0\x01\0"[..];
+    let read = |rest: &[u8]| Replace::read(&[before, rest].concat()).map(|replace| replace.body);
+    assert_eq!(read(b"\x02hi"), Ok(b"hi".to_vec()));
+    assert_eq!(read(b"\0\x04\x24\0\x02hi"), Ok(b"hi".to_vec()));
+    assert_eq!(read(b"\x02hi\x04\x24\0\x02ho"), Err(Status::OptionalNotAllowed));
+    assert_eq!(read(b"\x02hi\x04\x24\0\x02h"), Err(Status::OptionalStream));
+}

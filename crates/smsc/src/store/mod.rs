@@ -152,6 +152,12 @@ pub trait Store: Send + Sync {
     /// could be given up so.
     fn limit_silence(&self, _at_most: Duration) {}
 
+    /// How long its server has said nothing to anybody, where its answers are noted: an operation
+    /// that takes many of them may take long, and is no silence.
+    fn unheard(&self) -> Option<Duration> {
+        None
+    }
+
     /// Gives the store up, from any thread and any number of times, so that whoever waits for it
     /// need not wait any longer.
     ///

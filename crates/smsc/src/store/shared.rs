@@ -176,9 +176,10 @@ impl SharedStore {
                 let drivers = || durable.iter().chain([early]).map(|driver| &driver.wait);
                 let waited = drivers().map(|wait| wait.elapsed()).max().unwrap_or_default();
                 // What takes long by itself, as a look through many rows, is no silence while
-                // others are answered.
+                // others are answered, or it is with each of its statements.
                 let unmoved = drivers().map(|wait| wait.unmoved()).min().unwrap_or_default();
-                waited.max(watched.elapsed().min(unmoved))
+                let unheard = self.store.unheard().unwrap_or(Duration::MAX);
+                waited.max(watched.elapsed().min(unmoved).min(unheard))
             }
         }
     }
@@ -220,6 +221,8 @@ fn station(operation: &Operation) -> StationKey {
         Operation::Forward(forward) => forward.station,
         Operation::PutBack(back) => back.station,
         Operation::Alert { station, .. } => *station,
+        // What waits there: behind what was submitted before.
+        Operation::Find { station, .. } => *station,
         _ => StationKey(0),
     }
 }
@@ -326,4 +329,111 @@ fn round(
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::centre::Submission;
+    use crate::model::Message;
+    use crate::store::{Durability, EachRow};
+    use std::sync::Barrier;
+    use std::time::Instant;
+
+    /// A store whose operations begin and end with those who wait at its gate.
+    struct Slow {
+        gate: Arc<Barrier>,
+        unheard: Option<Duration>,
+    }
+
+    struct SlowSession(Arc<Barrier>);
+
+    impl Session for SlowSession {
+        fn submit(&mut self, _: Operation) -> Result<(), StoreError> {
+            self.0.wait();
+            self.0.wait();
+            Ok(())
+        }
+
+        fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+            outcomes.push(Outcome::Count(0));
+            Ok(())
+        }
+
+        fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, _: Instant) -> Result<(), StoreError> {
+            self.settle(outcomes)
+        }
+    }
+
+    impl Store for Slow {
+        fn name(&self) -> &str {
+            "slow"
+        }
+
+        fn durability(&self) -> Durability {
+            Durability::ProcessCrash
+        }
+
+        fn has_flusher(&self) -> bool {
+            false
+        }
+
+        fn session(&self, _: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {
+            Ok(Box::new(SlowSession(Arc::clone(&self.gate))))
+        }
+
+        fn unheard(&self) -> Option<Duration> {
+            self.unheard
+        }
+
+        fn abandon(&self) {}
+
+        fn scan(&self, _: EachRow<'_>) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    /// What happened: hundreds of scheduled messages that are due are one transaction of two
+    /// thousand statements. Where each took 2 ms, and nobody else asked, as at the end of a centre,
+    /// that was taken for a silence of four seconds, and the store was given up.
+    #[test]
+    fn an_operation_of_many_answers_is_no_silence() {
+        for (unheard, is_silent) in
+            [(None, true), (Some(Duration::ZERO), false), (Some(Duration::from_secs(9)), true)]
+        {
+            let gate = Arc::new(Barrier::new(2));
+            let store = SharedStore::of(Box::new(Slow { gate: Arc::clone(&gate), unheard })).unwrap();
+            let silence = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut session = store.watched_session(Acknowledge::Early).unwrap();
+                    session.call(Operation::NextDue).unwrap();
+                });
+                gate.wait();
+                // The drivers may just be beginning, which moves them.
+                let patience = if is_silent { Duration::from_secs(60) } else { Duration::from_millis(20) };
+                let (begin, mut silence) = (Instant::now(), store.silence());
+                while silence.is_zero() && begin.elapsed() < patience {
+                    std::thread::sleep(Duration::from_millis(1));
+                    silence = store.silence();
+                }
+                gate.wait();
+                silence
+            });
+            assert_eq!(!silence.is_zero(), is_silent, "{unheard:?}: {silence:?}");
+        }
+    }
+
+    /// What happened: of two submit_sm with replace_if_present that came one behind the other the
+    /// second looked for the first through another thread, before that had stored it: nothing
+    /// waited, so the mobile got both.
+    #[test]
+    fn what_waits_is_looked_for_behind_what_was_submitted() {
+        let message = Message::plain("4900".into(), "491700000009".into(), b"x".to_vec(), 1, 2);
+        let submission = Submission::new(message).unwrap();
+        let key = submission.message.dst_key;
+        assert_ne!(key, StationKey(0));
+        let (src, service_type) = ("4900".to_owned(), None);
+        let find = Operation::Find { account: 1, src, service_type, station: key, max: 1 };
+        assert_eq!(station(&find), station(&Operation::Receive(Box::new(submission))));
+    }
 }

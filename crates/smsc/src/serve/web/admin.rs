@@ -348,21 +348,27 @@ impl Admin {
             Ok(None) => return missing(),
             Err(status) => return failed(status, ""),
         };
-        let operation = Operation::Cancel { account, msg_id, now_us: front.clock.now_us() };
-        match front.store.start(operation, Acknowledge::Durable).await {
-            Ok(Outcome::Count(_)) => {
+        let (front, by) = (Arc::clone(front), request.peer.to_string());
+        // Goes on where the operator's browser goes.
+        let cancelled = tokio::spawn(async move {
+            let _one = UnderWay::new(&front.under_way);
+            let operation = Operation::Cancel { account, msg_id, now_us: front.clock.now_us() };
+            let outcome = front.store.start(operation, Acknowledge::Durable).await;
+            if let Ok(Outcome::Count(_)) = &outcome {
                 front.wake_for_receipt(account, msg_id);
                 let line = front.log.at(Level::Warn, "message_cancelled").number("id", msg_id);
-                drop(line.text("by", &request.peer.to_string()));
-                Answer::json(StatusCode::OK, &json!({ "id": cancel.id }))
+                drop(line.text("by", &by));
             }
-            Ok(Outcome::Refused(Refusal::InFlight)) => conflict("the message is being delivered just now"),
-            Ok(Outcome::Refused(Refusal::Final)) => conflict("the message has its final state"),
-            Ok(_) => missing(),
-            Err(error) => {
-                front.fail(error);
-                failed(Status::SystemError, "")
+            outcome.inspect_err(|error| front.fail(error))
+        });
+        match cancelled.await {
+            Ok(Ok(Outcome::Count(_))) => Answer::json(StatusCode::OK, &json!({ "id": cancel.id })),
+            Ok(Ok(Outcome::Refused(Refusal::InFlight))) => {
+                conflict("the message is being delivered just now")
             }
+            Ok(Ok(Outcome::Refused(Refusal::Final))) => conflict("the message has its final state"),
+            Ok(Ok(_)) => missing(),
+            _ => failed(Status::SystemError, ""),
         }
     }
 }

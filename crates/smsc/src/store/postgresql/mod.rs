@@ -340,6 +340,10 @@ impl Store for PostgresqlStore {
         self.wires.limit_silence(at_most);
     }
 
+    fn unheard(&self) -> Option<Duration> {
+        Some(self.wires.unheard())
+    }
+
     fn abandon(&self) {
         // A server of others goes on: it rolls back what its clients had under way, as they have
         // gone.

@@ -2,6 +2,7 @@
 
 use crate::model::{Columns, Value};
 use crate::store::StoreError;
+use crate::store::waits::Wait;
 use postgresql_server::DISK_FULL;
 use postgresql_server::connection::settings::{Place, Settings};
 use postgresql_server::connection::{self, Address, Connection, ConnectionError, Format, Socket};
@@ -93,6 +94,8 @@ pub(super) struct Wires {
     abandoned: AtomicBool,
     /// How long the server may be silent on connections that are opened, ms; 0 for any time.
     silence_ms: AtomicU64,
+    /// Moves with each answer of the server.
+    heard: Wait,
 }
 
 impl Wires {
@@ -106,6 +109,11 @@ impl Wires {
     /// Connections that are opened from now on give a server up that is silent for longer than so.
     pub fn limit_silence(&self, at_most: Duration) {
         self.silence_ms.store(u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How long the server has said nothing on any of them.
+    pub fn unheard(&self) -> Duration {
+        self.heard.unmoved()
     }
 
     fn limit(&self, connection: &mut Connection) -> Result<(), ConnectionError> {
@@ -347,6 +355,7 @@ impl Wire {
 
     /// What an answer of the connection tells the store, if anything.
     fn answer_of(&self, answer: connection::Answer) -> Result<Option<Answer>, StoreError> {
+        self.wires.heard.ends();
         Ok(Some(match answer {
             connection::Answer::Row(row) => Answer::Row(Row::new(row)?),
             connection::Answer::Done(_) => Answer::Done,

@@ -8,7 +8,7 @@ use super::connection::{Connection, Reply, bulk, request, tls_of};
 use super::url::RedisClusterUrl;
 use crate::store::StoreError;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -318,6 +318,10 @@ pub(super) struct Course {
     again: Vec<bool>,
     /// Where they are to go for once.
     ask: Vec<Option<Address>>,
+    /// Shards of which one was refused in the last round, or may have been: only the first of each
+    /// goes in the next one. A node that takes calls again in the middle of a round would change
+    /// their order.
+    careful: HashSet<u16>,
     /// What kept the last try from being the last.
     problem: String,
 }
@@ -330,6 +334,7 @@ impl Course {
             replies: vec![None; count],
             again: vec![false; count],
             ask: vec![None; count],
+            careful: HashSet::new(),
             problem: String::new(),
         }
     }
@@ -397,8 +402,14 @@ impl Links {
         let map = cluster.map();
         let mut groups: BTreeMap<(bool, Address), (Vec<usize>, usize)> = BTreeMap::new();
         let (mut stale, mut pause) = (false, false);
+        let (mut tried, mut begun) = (Vec::new(), HashSet::new());
         for at in (0..calls.len()).filter(|&at| course.replies[at].is_none()) {
-            let slot = cluster.places[usize::from(calls[at].shard)].0;
+            let shard = calls[at].shard;
+            if !begun.insert(shard) && course.careful.contains(&shard) {
+                continue;
+            }
+            tried.push(at);
+            let slot = cluster.places[usize::from(shard)].0;
             match (course.ask[at].take(), map.owner(slot)) {
                 (Some(node), _) => groups.entry((true, node)).or_insert((Vec::new(), 1)).0.push(at),
                 (None, Some(owner)) => {
@@ -450,6 +461,8 @@ impl Links {
         if course.replies.iter().all(Option::is_some) {
             return Ok(true);
         }
+        let refused = tried.into_iter().filter(|&at| course.replies[at].is_none());
+        course.careful = refused.map(|at| calls[at].shard).collect();
         if pause {
             std::thread::sleep(PAUSE);
         }
@@ -612,6 +625,60 @@ mod tests {
     fn slots_are_those_of_redis() {
         assert_eq!(slot_of("123456789"), 0x31c3);
         assert_eq!((slot_of("0"), slot_of("foo")), (13_907, 12_182));
+    }
+
+    /// A node that carries out all calls of functions but the first so many, which it refuses for
+    /// now; its port, and the first argument of each that it has carried out.
+    fn node(refused: usize) -> (u16, Arc<Mutex<Vec<Vec<u8>>>>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (left, done) = (Arc::new(AtomicUsize::new(refused)), Arc::<Mutex<Vec<Vec<u8>>>>::default());
+        let carried_out = Arc::clone(&done);
+        let serve = move |mut client: Connection, left: Arc<AtomicUsize>, done: Arc<Mutex<Vec<Vec<u8>>>>| {
+            let ever = Instant::now() + Duration::from_secs(3600);
+            while let Ok(asked) = client.reply(ever, &AtomicBool::new(false)) {
+                let words: Vec<&[u8]> = asked.array().iter().filter_map(Reply::bulk).collect();
+                let answer = match words[0] {
+                    b"CLUSTER" => {
+                        format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
+                    }
+                    b"FCALL" if left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() => {
+                        "-NOREPLICAS Not enough good replicas to write.\r\n".into()
+                    }
+                    b"FCALL" => {
+                        // Behind the name, the number of keys and both of them.
+                        done.lock().unwrap().push(words[5].to_vec());
+                        ":1\r\n".into()
+                    }
+                    _ => ":1\r\n".into(),
+                };
+                if client.send(answer.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let client = Connection::of(stream.unwrap());
+                let (left, done) = (Arc::clone(&left), Arc::clone(&done));
+                std::thread::spawn(move || serve(client, left, done));
+            }
+        });
+        (port, carried_out)
+    }
+
+    /// What happened: a node that took calls again in the middle of a round refused the first of
+    /// two messages for one mobile and took the second, so that they were accepted in the other
+    /// order.
+    #[test]
+    fn calls_of_a_shard_keep_their_order_behind_a_refusal() {
+        // Both, and then the first once more.
+        let (port, carried_out) = node(3);
+        let url = RedisClusterUrl::parse(&format!("redis-cluster://127.0.0.1:{port}/")).unwrap();
+        let mut links = Links::new(&Arc::new(Cluster::enter(&url).unwrap()));
+        let calls = [b"a", b"b"].map(|name| Call::write("x", 0).arg(name));
+        assert_eq!(links.run(&calls).unwrap(), [Reply::Int(1), Reply::Int(1)]);
+        assert_eq!(*carried_out.lock().unwrap(), [b"a", b"b"]);
     }
 
     #[test]

@@ -133,7 +133,35 @@ fn other(problem: impl std::fmt::Display) -> io::Error {
     io::Error::other(problem.to_string())
 }
 
+/// Waits for the handshake until `deadline` at most. Not as a part of the first write, which ends
+/// with an error where the node says nothing for [`LOOK`].
+fn shake_hands(
+    stream: &mut StreamOwned<ClientConnection, TcpStream>,
+    deadline: Instant,
+    abandoned: &AtomicBool,
+) -> io::Result<()> {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    while stream.conn.is_handshaking() {
+        if let Err(error) = stream.conn.complete_io(&mut stream.sock)
+            && !matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+        {
+            return Err(error);
+        }
+        let is_over = abandoned.load(Relaxed) || Instant::now() >= deadline;
+        if is_over && stream.conn.is_handshaking() {
+            return Err(TimedOut.into());
+        }
+    }
+    Ok(())
+}
+
 impl Connection {
+    /// A connection without TLS; of the other side, requests are read as replies are.
+    #[cfg(test)]
+    pub fn of(stream: TcpStream) -> Connection {
+        Connection { stream: Stream::Plain(stream), input: Vec::new(), at: 0 }
+    }
+
     /// Connects to a node and says who we are.
     pub fn open(
         (host, port): (&str, u16),
@@ -161,7 +189,9 @@ impl Connection {
             Some(config) => {
                 let name = ServerName::try_from(host.to_owned()).map_err(other)?;
                 let session = ClientConnection::new(Arc::clone(config), name).map_err(other)?;
-                Stream::Tls(Box::new(StreamOwned::new(session, stream)))
+                let mut stream = StreamOwned::new(session, stream);
+                shake_hands(&mut stream, Instant::now() + CONNECT * 2, abandoned)?;
+                Stream::Tls(Box::new(stream))
             }
         };
         let mut connection = Connection { stream, input: Vec::new(), at: 0 };
@@ -283,5 +313,39 @@ impl Connection {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// What happened: a node whose part of the handshake took longer than 200 ms, as one far away
+    /// or beside other work, was given up each time: "Resource temporarily unavailable".
+    #[test]
+    fn a_handshake_that_takes_long_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let node = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let count = stream.read(&mut [0; 1 << 14]).unwrap();
+            std::thread::sleep(LOOK * 3);
+            count
+        });
+        let url = RedisClusterUrl::parse("redis-cluster://localhost:1/").unwrap();
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let abandoned = AtomicBool::new(false);
+        let opened = Connection::open(("127.0.0.1", port), &url, Some(&Arc::new(config)), &abandoned);
+        let error = opened.err().unwrap();
+        // It has ended the connection; until then it was waited for.
+        let is_early = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+        assert!(!is_early, "{error}");
+        assert!(node.join().unwrap() > 0);
     }
 }

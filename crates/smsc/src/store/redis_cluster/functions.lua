@@ -638,21 +638,22 @@ local function enlist(keys)
   return number
 end
 
--- A process says that it is there. 1 process, 2 after how many µs one is taken for dead; those.
+-- A process says that it is there. 1 process; the others, and behind each when it said so.
 local function beat(keys, a)
-  local z, own, dead = keys[2], struct.pack('>I4', tonumber(a[1])), {}
+  local z, own, others = keys[2], struct.pack('>I4', tonumber(a[1])), {}
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   for _, member in ipairs(first_with(z, 'o', -1)) do
     local process = string.sub(member, 2, 5)
     if process == own then
       redis.call('ZREM', z, member)
-    elseif now - u8(string.sub(member, 6, 13)) > tonumber(a[2]) then
-      dead[#dead + 1] = (struct.unpack('>I4', process))
+    else
+      others[#others + 1] = (struct.unpack('>I4', process))
+      others[#others + 1] = u8(string.sub(member, 6, 13))
     end
   end
   redis.call('ZADD', z, 0, 'o' .. own .. b8(now))
-  return dead
+  return others
 end
 
 -- A process is forgotten. 1 process.

@@ -1,9 +1,11 @@
-//! What a process does for the store besides its work: it says that it is there, gives back what
-//! those had in flight that do not say so any more, and takes away what is final for too long.
+//! What a process does for the store besides its work, in two threads: it says that it is there,
+//! and gives back what those had in flight that do not say so any more; and it takes away what is
+//! final for too long.
 
 use super::cluster::{Call, Links};
 use super::shared::{SILENT, Shared};
 use crate::store::StoreError;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,10 +20,13 @@ const LOOK: Duration = Duration::from_millis(50);
 const PURGE_MAX: i64 = 1000;
 /// When a message is looked at again whose receipt has not arrived, µs.
 const AGAIN_US: i64 = 600_000_000;
+/// A process that could not say for so long that it is there knows nothing of others: they may not
+/// have been able to either.
+const GAP: Duration = Duration::from_secs(3);
 
-/// The thread.
+/// The threads.
 pub(super) struct Keeper {
-    thread: JoinHandle<()>,
+    threads: [JoinHandle<()>; 2],
     stops: Arc<AtomicBool>,
 }
 
@@ -29,32 +34,84 @@ impl Keeper {
     pub fn start(shared: &Arc<Shared>) -> Result<Keeper, StoreError> {
         // Before anything is claimed by this process.
         let mut links = Links::new(&shared.cluster);
-        beat(shared, &mut links)?;
-        let shared = Arc::clone(shared);
+        let said = beat(shared, &mut links)?;
+        let mut beats = Beats::default();
+        // Nobody has been silent for long yet.
+        let _ = beats.silent(&said, Instant::now());
         let stops = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stops);
-        let run = move || {
-            let mut next = Instant::now() + BEAT;
-            let mut shard = 0;
-            while !shared.cluster.abandoned.load(Relaxed) && !stopped.load(Relaxed) {
-                if Instant::now() < next {
-                    std::thread::sleep(LOOK);
-                    continue;
-                }
-                next = Instant::now() + BEAT;
-                // What fails is tried again a second later; the sessions tell what is wrong.
-                let _ = keep(&shared, &mut links, &mut shard);
-            }
-        };
-        let named = std::thread::Builder::new().name("smsc-redis".into());
-        let thread = named.spawn(run).map_err(StoreError::io(Path::new("a thread")))?;
-        Ok(Keeper { thread, stops })
+        let keep = move |shared: &Shared| keep(shared, &mut links, &mut beats);
+        let (mut links, mut shard) = (Links::new(&shared.cluster), 0);
+        let purge = move |shared: &Shared| purge(shared, &mut links, &mut shard);
+        // Beside each other: a master that is gone keeps a purge waiting until there is another,
+        // and who does not say meanwhile that it is there is taken for dead.
+        let kept = every_beat(shared, &stops, "smsc-redis", keep)?;
+        let purged = every_beat(shared, &stops, "smsc-purge", purge);
+        let purged = purged.inspect_err(|_| stops.store(true, Relaxed))?;
+        Ok(Keeper { threads: [kept, purged], stops })
     }
 
     pub fn join(self) {
         self.stops.store(true, Relaxed);
-        // One that panicked has told so.
-        let _ = self.thread.join();
+        for thread in self.threads {
+            // One that panicked has told so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A thread that does something every [`BEAT`] until the store is closed.
+fn every_beat(
+    shared: &Arc<Shared>,
+    stops: &Arc<AtomicBool>,
+    name: &str,
+    mut work: impl FnMut(&Shared) -> Result<(), StoreError> + Send + 'static,
+) -> Result<JoinHandle<()>, StoreError> {
+    let (shared, stops) = (Arc::clone(shared), Arc::clone(stops));
+    let run = move || {
+        let mut next = Instant::now() + BEAT;
+        while !shared.cluster.abandoned.load(Relaxed) && !stops.load(Relaxed) {
+            if Instant::now() < next {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            next = Instant::now() + BEAT;
+            // What fails is tried again a second later; the sessions tell what is wrong.
+            let _ = work(&shared);
+        }
+    };
+    let named = std::thread::Builder::new().name(name.into());
+    named.spawn(run).map_err(StoreError::io(Path::new("a thread")))
+}
+
+/// What processes have said.
+#[derive(Default)]
+struct Beats {
+    /// When this one has said that it is there.
+    last: Option<Instant>,
+    /// What each other one said last, by whatever clock, and since when that is known here.
+    others: HashMap<i64, (i64, Instant)>,
+}
+
+impl Beats {
+    /// This process has just said that it is there, and heard what others said last. Those that
+    /// have said nothing new for too long, although they could.
+    fn silent(&mut self, said: &[(i64, i64)], now: Instant) -> Vec<i64> {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) > GAP) {
+            self.others.clear();
+        }
+        self.last = Some(now);
+        self.others.retain(|process, _| said.iter().any(|other| other.0 == *process));
+        let mut silent = Vec::new();
+        for &(process, time) in said {
+            let known = self.others.entry(process).or_insert((time, now));
+            if known.0 != time {
+                *known = (time, now);
+            }
+            if now.saturating_duration_since(known.1) > SILENT {
+                silent.push(process);
+            }
+        }
+        silent
     }
 }
 
@@ -64,14 +121,16 @@ pub(super) fn now_us() -> i64 {
     i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Says that this process is there; who has not for too long.
-fn beat(shared: &Shared, links: &mut Links) -> Result<Vec<i64>, StoreError> {
-    let call = Call::write("beat", 0).number(shared.process.into()).number(SILENT.as_micros() as i64);
-    Ok(links.one(call)?.array().iter().filter_map(super::connection::Reply::int).collect())
+/// Says that this process is there; what the others said last.
+fn beat(shared: &Shared, links: &mut Links) -> Result<Vec<(i64, i64)>, StoreError> {
+    let reply = links.one(Call::write("beat", 0).number(shared.process.into()))?;
+    let said = reply.array().chunks_exact(2).filter_map(|pair| Some((pair[0].int()?, pair[1].int()?)));
+    Ok(said.collect())
 }
 
-fn keep(shared: &Shared, links: &mut Links, shard: &mut u16) -> Result<(), StoreError> {
-    for process in beat(shared, links)? {
+fn keep(shared: &Shared, links: &mut Links, beats: &mut Beats) -> Result<(), StoreError> {
+    let said = beat(shared, links)?;
+    for process in beats.silent(&said, Instant::now()) {
         let calls: Vec<Call> = (0..shared.cluster.shards)
             .map(|shard| {
                 let call = Call::write("free", shard).number(now_us()).arg(b"");
@@ -85,18 +144,49 @@ fn keep(shared: &Shared, links: &mut Links, shard: &mut u16) -> Result<(), Store
         }
         links.one(Call::write("bury", 0).number(process))?;
     }
-    let keep_us = i64::try_from(shared.cluster.url.keep_s).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-    if keep_us > 0 {
-        // A sixteenth of the shards a second.
-        let now_us = now_us();
-        let calls: Vec<Call> = (0..(shared.cluster.shards / 16).max(1))
-            .map(|_| {
-                *shard = (*shard + 1) % shared.cluster.shards;
-                let call = Call::write("purge", *shard).number(now_us - keep_us).number(PURGE_MAX);
-                call.number(now_us - keep_us + AGAIN_US)
-            })
-            .collect();
-        links.run(&calls)?;
-    }
     Ok(())
+}
+
+/// Takes away what is final for too long, in a sixteenth of the shards.
+fn purge(shared: &Shared, links: &mut Links, shard: &mut u16) -> Result<(), StoreError> {
+    let keep_us = i64::try_from(shared.cluster.url.keep_s).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+    if keep_us == 0 {
+        return Ok(());
+    }
+    let now_us = now_us();
+    let calls: Vec<Call> = (0..(shared.cluster.shards / 16).max(1))
+        .map(|_| {
+            *shard = (*shard + 1) % shared.cluster.shards;
+            let call = Call::write("purge", *shard).number(now_us - keep_us).number(PURGE_MAX);
+            call.number(now_us - keep_us + AGAIN_US)
+        })
+        .collect();
+    links.run(&calls)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: where the master that keeps who is there had been silent for longer than a
+    /// process may be, the first that said again that it was there took all others for dead, and
+    /// what they had in flight came twice. And so it was where the clock of that master was set.
+    #[test]
+    fn who_is_dead_says_nothing_new_while_it_could() {
+        let (mut beats, begin) = (Beats::default(), Instant::now());
+        let mut silent = |s: u64, said: &[(i64, i64)]| beats.silent(said, begin + Duration::from_secs(s));
+        let nobody = Vec::<i64>::new();
+        // 7 says something new each time, with a clock that is set; 8 does not.
+        for (s, time) in [(0, 10), (1, 11), (2, 1000), (3, 14), (4, 15), (5, 16)] {
+            assert_eq!(silent(s, &[(7, time), (8, 5)]), nobody, "{s}");
+        }
+        assert_eq!(silent(6, &[(7, 17), (8, 5)]), [8]);
+        assert_eq!(silent(7, &[(7, 18)]), nobody, "8 is buried");
+        // Nobody could say anything for a while: it begins anew.
+        for s in 15..=20 {
+            assert_eq!(silent(s, &[(7, 18)]), nobody, "{s}");
+        }
+        assert_eq!(silent(21, &[(7, 18)]), [7]);
+    }
 }

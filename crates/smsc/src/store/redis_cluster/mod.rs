@@ -11,9 +11,9 @@
 //! have it on their disks as the master has (`appendfsync always`; a replica answers after its
 //! sync).
 //!
-//! Several processes may use one store. Each says every second that it is there (`keeper`), in the
-//! time of one node's clock; what one had in flight that has been silent for `shared::SILENT` is given
-//! back. Its completions are fenced off by their claims' numbers, should it have been asleep.
+//! Several processes may use one store. Each says every second that it is there (`keeper`); what
+//! one had in flight that another has heard nothing new of for `shared::SILENT` is given back. Its
+//! completions are fenced off by their claims' numbers, should it have been asleep.
 
 mod cluster;
 mod connection;
@@ -169,7 +169,7 @@ impl RedisClusterStore {
             if !members.array().iter().filter_map(Reply::bulk).any(is_other) {
                 return Ok(false);
             }
-            if begin.elapsed() > 2 * SILENT {
+            if begin.elapsed() > 4 * SILENT {
                 return Ok(true);
             }
             std::thread::sleep(Duration::from_millis(200));
