@@ -1,7 +1,5 @@
 //! What changed between two measurements, and whether a gate lets it through.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::baseline::is_fleeting;
@@ -327,6 +325,8 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn side(values: &[(&str, [f64; 5])], flushes: f64) -> Side {
