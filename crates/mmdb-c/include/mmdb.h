@@ -1049,6 +1049,13 @@ mmdb_status mmdb_snapshot_scan(const struct mmdb_snapshot *snapshot,
                                uint32_t flags,
                                struct mmdb_cursor **cursor);
 
+// Writes all rows of all tables into the new file `path`, each as a line of JSON, as `mmdb dump`
+// prints them of a closed database. `rows`, which may be NULL, becomes their number. After an
+// error there is no file.
+mmdb_status mmdb_snapshot_dump(const struct mmdb_snapshot *snapshot,
+                               const char *path,
+                               uint64_t *rows);
+
 // Frees a snapshot.
 mmdb_status mmdb_snapshot_free(struct mmdb_snapshot *snapshot);
 
@@ -1393,6 +1400,13 @@ mmdb_status mmdb_snapshot_scan(const struct mmdb_snapshot *snapshot,
                                const struct mmdb_table *of,
                                uint32_t flags,
                                struct mmdb_cursor **cursor);
+
+// Writes all rows of all tables into the new file `path`, each as a line of JSON, as `mmdb dump`
+// prints them of a closed database. `rows`, which may be NULL, becomes their number. After an
+// error there is no file.
+mmdb_status mmdb_snapshot_dump(const struct mmdb_snapshot *snapshot,
+                               const char *path,
+                               uint64_t *rows);
 
 // Frees a snapshot.
 mmdb_status mmdb_snapshot_free(struct mmdb_snapshot *snapshot);

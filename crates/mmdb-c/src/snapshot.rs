@@ -151,6 +151,23 @@ pub unsafe extern "C" fn mmdb_snapshot_scan(
     })
 }
 
+/// Writes all rows of all tables into the new file `path`, each as a line of JSON, as `mmdb dump`
+/// prints them of a closed database. `rows`, which may be NULL, becomes their number. After an
+/// error there is no file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmdb_snapshot_dump(
+    snapshot: *const mmdb_snapshot,
+    path: *const c_char,
+    rows: *mut u64,
+) -> mmdb_status {
+    // SAFETY: the caller keeps the rules of mmdb.h.
+    guard(|| unsafe {
+        let written = content(snapshot)?.snapshot.dump_to(text(path, "the path of a dump")?)?;
+        put(rows, written);
+        Ok(())
+    })
+}
+
 /// Frees a snapshot.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmdb_snapshot_free(snapshot: *mut mmdb_snapshot) -> mmdb_status {

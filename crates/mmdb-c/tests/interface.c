@@ -346,6 +346,20 @@ static void snapshots_stay(mmdb_database *db, const mmdb_table *t) {
   OK(mmdb_cursor_free(c));
 }
 
+/* A dump of an open database could not be had. */
+static void dump(mmdb_database *db, const mmdb_table *t, const char *dir) {
+  mmdb_snapshot *s = NULL;
+  char path[4096];
+  uint64_t written = 0, rows = 0;
+  snprintf(path, sizeof path, "%s/dump", dir);
+  OK(mmdb_get_table_stats(db, t, &rows, NULL, NULL));
+  OK(mmdb_snapshot_open(db, &s));
+  OK(mmdb_snapshot_dump(s, path, &written));
+  TRUE(rows > 0 && written >= rows);
+  IS(mmdb_snapshot_dump(s, path, NULL), MMDB_STATUS_FILE);
+  OK(mmdb_snapshot_free(s));
+}
+
 struct turns {
   const mmdb_table *table;
   int runs;
@@ -602,6 +616,7 @@ int main(int argc, char **argv) {
   snprintf(path, sizeof path, "%s/copy", argv[1]);
   OK(mmdb_backup(db, path, &gsn));
   TRUE(gsn == horizon);
+  dump(db, t, argv[1]);
   cells(db, t);
   tables_change(db, t);
   /* In the wrong order: the transaction keeps the database open. */

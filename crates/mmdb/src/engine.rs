@@ -168,8 +168,9 @@ impl Engine {
         tables.get(id).ok_or_else(|| self.missing(id))
     }
 
+    /// The error of a table with this number, which is not there any more.
     #[cold]
-    fn missing(&self, id: u32) -> Error {
+    pub(crate) fn missing(&self, id: u32) -> Error {
         match self.dropped.lock().get(&id) {
             Some(name) => Error::NoSuchTable { table: name.clone() },
             None => Error::Internal { what: format!("table number {id} was never dropped and is missing") },

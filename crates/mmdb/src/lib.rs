@@ -121,7 +121,7 @@ pub use row::{Row, RowView};
 pub use sabotage::Sabotage;
 pub use salvage::{LogFrame, LogRecord, OfflineDatabase, SalvageReport, read_log, salvage};
 pub use schema::{Expiry, IndexDef, IndexKind, Locking, Logging, MAX_COLUMNS, Schema};
-pub use snapshot::{Snapshot, SnapshotCursor};
+pub use snapshot::{Snapshot, SnapshotCursor, SnapshotDump};
 #[doc(hidden)]
 pub use spawner::Spawner;
 pub use standby::{Confirmation, Frames, Position, Standby, Tail};

@@ -12,7 +12,9 @@ use crate::recovery::survey::{Locks, Purpose, Survey};
 use crate::recovery::{self, LoadedDatabase, RecoveryReport, scan};
 use crate::row::Row;
 use crate::schema::{Logging, Schema};
+use crate::snapshot::line_of;
 use crate::standby::{Lineage, Role};
+use crate::table::TableInner;
 use crate::{codec::Reader, container::Slot};
 use std::path::Path;
 
@@ -323,16 +325,43 @@ impl OfflineDatabase {
         documented("OfflineDatabase::rows", || {
             let t = self.0.tables().find(|t| t.schema.name == table);
             let t = t.ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })?;
-            for (_, c) in t.containers.iter() {
-                let bytes = c.bytes.read();
-                for slot in 0..c.slots(t.space.container_size) {
-                    if let Some(row) = bytes.get(c.range(slot)).and_then(|s| t.layout.row_of(Slot(s))) {
-                        f(&Row { bytes: row.into_owned().into(), layout: t.layout.clone() });
-                    }
-                }
-            }
+            rows_of(t, &mut f);
             Ok(())
         })
+    }
+
+    /// Gives every row of every table to `f`, as [`crate::Snapshot::dump`] shows it of an open
+    /// database: a line of JSON without its end.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let options = Options::in_memory();
+    /// # let db = Database::open("/db", options.clone())?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+    /// # drop((t, db));
+    /// # use mmdb::OfflineDatabase;
+    /// let mut lines = Vec::new();
+    /// OfflineDatabase::load("/db", &options)?.dump(|line| lines.push(line.to_owned()));
+    /// assert_eq!(lines, [r#"{"table":"t","row":{"id":7}}"#]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    pub fn dump(&self, mut f: impl FnMut(&str)) {
+        for t in self.0.tables() {
+            rows_of(t, &mut |row| f(&line_of(&t.schema.name, row)));
+        }
+    }
+}
+
+/// Gives every row of a table to `f`, in order of place.
+fn rows_of(t: &TableInner, f: &mut dyn FnMut(&Row)) {
+    for (_, c) in t.containers.iter() {
+        let bytes = c.bytes.read();
+        for slot in 0..c.slots(t.space.container_size) {
+            if let Some(row) = bytes.get(c.range(slot)).and_then(|s| t.layout.row_of(Slot(s))) {
+                f(&Row { bytes: row.into_owned().into(), layout: t.layout.clone() });
+            }
+        }
     }
 }
 

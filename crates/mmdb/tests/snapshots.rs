@@ -6,7 +6,8 @@
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{
-    ColumnType, Database, Durability, Error, Locking, Logging, Options, Row, Schema, Snapshot, Table, Value,
+    ColumnType, Database, Durability, Error, Locking, Logging, OfflineDatabase, Options, Row, Schema,
+    Snapshot, Table, Value,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -336,6 +337,57 @@ fn tables_that_came_went_or_were_filled_since_are_told() {
     assert_eq!(snapshot.scan(&kept).unwrap().count(), 200);
     drop(snapshot);
     assert_eq!(db.stats().snapshot_bytes, 0);
+}
+
+/// A dump was to be had of closed databases only.
+#[test]
+fn a_dump_is_of_one_moment_and_lacks_nothing() {
+    let o = options();
+    let db = Database::open("/db", o.clone()).unwrap();
+    let make = |name: &str| {
+        db.create_table(Schema::new(name).column("id", ColumnType::Int64).ordered_primary_key(&["id"]))
+            .unwrap()
+    };
+    let (t, u) = (make("t"), make("u"));
+    db.run(|tx| (0..2i64).try_for_each(|id| tx.insert(&t, &[id.into()]))).unwrap();
+    db.run(|tx| tx.insert(&u, &[9.into()])).unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let later = make("later");
+    db.run(|tx| {
+        tx.delete(&t, &[1.into()])?;
+        tx.insert(&u, &[10.into()])?;
+        tx.insert(&later, &[1.into()])
+    })
+    .unwrap();
+    let lines = |s: &Snapshot<'_>| s.dump().unwrap().map(Result::unwrap).collect::<Vec<String>>();
+    let want =
+        [("t", 0), ("t", 1), ("u", 9)].map(|(t, id)| format!(r#"{{"table":"{t}","row":{{"id":{id}}}}}"#));
+    assert_eq!(lines(&snapshot), want);
+    assert_eq!(snapshot.dump_to("/dump").unwrap(), 3);
+    let file = o.medium.open_to_read("/dump".as_ref()).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
+    assert_eq!(String::from_utf8(bytes).unwrap(), want.join("\n") + "\n");
+    assert!(matches!(snapshot.dump_to("/dump"), Err(Error::File { .. })), "nothing is written over");
+
+    let mut begun = snapshot.dump().unwrap();
+    assert!(begun.next().unwrap().is_ok());
+    db.drop_table(&u).unwrap();
+    let failed = begun.find_map(Result::err);
+    assert!(matches!(failed, Some(Error::NoSuchTable { .. })), "a dump does not end early: {failed:?}");
+    assert!(begun.next().is_none());
+    assert!(matches!(snapshot.dump(), Err(Error::NoSuchTable { .. })));
+    assert!(matches!(snapshot.dump_to("/other"), Err(Error::NoSuchTable { .. })));
+    assert_eq!(o.medium.entry("/other".as_ref()).unwrap(), None, "half a dump is none");
+    drop(begun);
+    drop(snapshot);
+
+    let now = lines(&db.snapshot().unwrap());
+    assert_eq!(now.len(), 2);
+    drop((t, u, later, db));
+    let mut offline = Vec::new();
+    OfflineDatabase::load("/db", &o).unwrap().dump(|line| offline.push(line.to_owned()));
+    assert_eq!(offline, now, "the closed database is dumped alike");
 }
 
 /// Two rows exchange a unique key in one transaction: its commit gives the key to one row before it

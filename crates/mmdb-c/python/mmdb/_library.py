@@ -151,6 +151,7 @@ _FUNCTIONS = {
     "snapshot_get_by": [_P, _P, _S, _V, _N, _PP],
     "snapshot_range": [_P, _P, _S, _B, _B, _U32, _PP],
     "snapshot_scan": [_P, _P, _U32, _PP],
+    "snapshot_dump": [_P, _S, _U64],
     "blobs_open": [_P, _S, _PP],
     "blobs_belong_to": [_P, _P],
     "blob_put": [_P, _P, c_uint64, _P, _N],

@@ -3,7 +3,7 @@
 import ctypes
 from typing import Any
 
-from ._library import call
+from ._library import call, text
 from .handle import Handle
 from .reading import Reader
 from .ticket import Ticket
@@ -31,6 +31,13 @@ class Snapshot(Reader):
         with self._handle.use() as pointer:
             call("snapshot_gsn", pointer, None, ticket.place)
         return Ticket(ticket)
+
+    def dump(self, path: Any) -> int:
+        """Writes all rows of all tables into a new file, each as a line of JSON; returns how many."""
+        rows = ctypes.c_uint64()
+        with self._handle.use() as pointer:
+            call("snapshot_dump", pointer, text(path), ctypes.byref(rows))
+        return rows.value
 
     def close(self) -> None:
         """Frees it. Nothing happens the second time."""

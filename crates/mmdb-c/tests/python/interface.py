@@ -4,6 +4,7 @@ import ctypes
 import datetime
 import decimal
 import gc
+import json
 import os
 import sys
 import threading
@@ -202,6 +203,16 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
     assert len(list(rows)) == 2
     with db.snapshot() as now:
         assert list(now.scan(items)) == []
+    # A dump of an open database could not be had: `mmdb dump` reads closed ones only.
+    with db.snapshot() as now:
+        db.run(lambda tx: tx.insert(items, id=77, name="x"))
+        assert now.dump(path + "-before") == 0
+    with db.snapshot() as now:
+        assert now.dump(path + "-dump") == 1
+        raises(mmdb.FileError, now.dump, path + "-dump")
+    with open(path + "-dump", encoding="utf-8") as lines:
+        assert [json.loads(line)["row"]["id"] for line in lines] == [77]
+    db.run(lambda tx: tx.delete(items, 77))
 
     # Blobs, in parts and whole.
     pictures = db.blobs("picture")

@@ -18,7 +18,8 @@ mmdb COMMAND DIRECTORY [ARGUMENT] [--stream DIRECTORY]...
 
   --stream DIR      directory of the next log stream, if it is not DIR/log-N
 
-The database must be closed. DIR and the log directories are only read. Exit code: 0 fine, 1 damaged or failed, 2 wrong usage.
+The database must be closed: who has it open dumps a snapshot of it (Snapshot::dump_to of the library).
+DIR and the log directories are only read. Exit code: 0 fine, 1 damaged or failed, 2 wrong usage.
 salvage ends with 1, too, if anything was lost; NEW has the rest.
 ";
 
@@ -175,14 +176,11 @@ fn dump(dir: &Path, table: Option<&str>, options: &Options, out: &mut impl Write
         })?;
         return Ok(failed?);
     }
-    for (schema, _) in s.tables() {
-        let name = mmdb::Value::Text(&schema.name).to_string();
-        s.rows(&schema.name, |row| {
-            if failed.is_ok() {
-                failed = writeln!(out, "{{\"table\":{name},\"row\":{}}}", row.to_json());
-            }
-        })?;
-    }
+    s.dump(|line| {
+        if failed.is_ok() {
+            failed = writeln!(out, "{line}");
+        }
+    });
     Ok(failed?)
 }
 

@@ -1,6 +1,7 @@
 //! Snapshot reads: a state of the whole database, read without locks.
 
 mod cursor;
+mod dump;
 mod ghosts;
 mod image;
 mod opening;
@@ -8,6 +9,8 @@ mod registry;
 mod versions;
 
 pub use cursor::SnapshotCursor;
+pub use dump::SnapshotDump;
+pub(crate) use dump::line_of;
 pub(crate) use ghosts::Ghosts;
 pub(crate) use registry::Snapshots;
 pub(crate) use versions::{Open, Versions};
