@@ -3,24 +3,12 @@
 use crate::memory::block;
 use std::collections::BTreeMap;
 
-/// What a version costs beside its row, bytes: its place in the list of its slot, and the slot's in
-/// the map.
+/// What a version costs beside its row, bytes: its place in a node of the map, of which slots that
+/// rise fill a half.
 const ENTRY: u64 = 80;
 
-/// A row as it was up to a snapshot.
-#[derive(Debug)]
-struct Version {
-    /// The last snapshot that sees it. The first one that does is the one behind the version
-    /// before.
-    upto: u64,
-    /// `None` if there was no row.
-    row: Option<Box<[u8]>>,
-}
-
-impl Version {
-    fn bytes(&self) -> i64 {
-        (ENTRY + self.row.as_ref().map_or(0, |row| block(row.len()))) as i64
-    }
+fn bytes(row: Option<&[u8]>) -> i64 {
+    (ENTRY + row.map_or(0, |row| block(row.len()))) as i64
 }
 
 /// The snapshots that are open, as far as whoever prunes knows.
@@ -41,9 +29,15 @@ impl Open {
 }
 
 /// The versions of a container's slots. Used under the container's latch, or to prune.
+///
+/// All are in one map: the first version of a slot, which a commit pays for under the latch, takes
+/// nothing from the allocator but the row. A list for each slot took a block more, and all of it
+/// beside the rows twice what was counted.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
-    slots: BTreeMap<u16, Vec<Version>>,
+    /// Rows as they were, `None` where there was none, by the slot and the last snapshot that sees
+    /// them. The first one that does is the one behind the slot's version before.
+    rows: BTreeMap<(u16, u64), Option<Box<[u8]>>>,
     /// The last snapshot for which a row was kept.
     newest: u64,
     /// The container is in the list of those that have versions.
@@ -54,28 +48,29 @@ impl Versions {
     /// Before the slot changes: keeps its row for the snapshots up to `newest`, unless that was
     /// done by an earlier change. Returns the bytes that it takes.
     pub(super) fn keep(&mut self, slot: u16, newest: u64, row: Option<&[u8]>) -> i64 {
-        let list = self.slots.entry(slot).or_default();
-        if list.last().is_some_and(|version| version.upto >= newest) {
+        if self.at(slot, newest).is_some() {
             return 0;
         }
-        let version = Version { upto: newest, row: row.map(Into::into) };
-        let bytes = version.bytes();
-        list.push(version);
+        self.rows.insert((slot, newest), row.map(Into::into));
         self.newest = self.newest.max(newest);
-        assert!(list.is_sorted_by(|a, b| a.upto < b.upto), "versions are kept in order");
-        bytes
+        bytes(row)
     }
 
     /// What a snapshot sees in the slot: a row, none, or (`None`) what the slot holds now.
     pub(super) fn at(&self, slot: u16, snapshot: u64) -> Option<Option<&[u8]>> {
-        let list = self.slots.get(&slot)?;
-        list.iter().find(|version| version.upto >= snapshot).map(|version| version.row.as_deref())
+        if self.rows.is_empty() {
+            return None;
+        }
+        let mut from = self.rows.range((slot, snapshot)..=(slot, u64::MAX));
+        from.next().map(|(_, row)| row.as_deref())
     }
 
     /// Slots in which a snapshot sees something else than they hold now: a row, or none.
     pub(super) fn shown_to(&self, snapshot: u64) -> impl Iterator<Item = (u16, Option<&[u8]>)> {
-        let slots = self.slots.keys().copied();
-        slots.filter_map(move |slot| self.at(slot, snapshot).map(|row| (slot, row)))
+        let mut before = None;
+        let later = self.rows.iter().filter(move |((_, upto), _)| *upto >= snapshot);
+        let first = later.filter(move |((slot, _), _)| before.replace(*slot) != Some(*slot));
+        first.map(|((slot, _), row)| (*slot, row.as_deref()))
     }
 
     /// The last snapshot for which a row was kept.
@@ -85,31 +80,28 @@ impl Versions {
 
     /// Forgets what no open snapshot sees. Returns the bytes that this gives back.
     pub(super) fn prune(&mut self, open: &Open) -> i64 {
-        let mut given = 0;
-        self.slots.retain(|_, list| {
-            let mut after = 0;
-            list.retain(|version| {
-                let needed = open.needs(after, version.upto);
-                after = version.upto;
-                if !needed {
-                    given += version.bytes();
-                }
-                needed
-            });
-            !list.is_empty()
+        let (mut given, mut before) = (0, (0, 0));
+        self.rows.retain(|&(slot, upto), row| {
+            let after = if before.0 == slot { before.1 } else { 0 };
+            before = (slot, upto);
+            let needed = open.needs(after, upto);
+            if !needed {
+                given += bytes(row.as_deref());
+            }
+            needed
         });
         given
     }
 
     /// Forgets all of them. Returns the bytes that this gives back.
     pub(crate) fn clear(&mut self) -> i64 {
-        let given = self.slots.values().flatten().map(Version::bytes).sum();
-        self.slots.clear();
+        let given = self.rows.values().map(|row| bytes(row.as_deref())).sum();
+        self.rows.clear();
         given
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.rows.is_empty()
     }
 }
 
