@@ -11,6 +11,8 @@
 //! thread that only computes shows what it costs that a processor is taken, one that walks through
 //! memory as large as the table shows what sharing caches and memory costs. A snapshot that is open
 //! for as long as a scan takes, and that nobody reads, shows what a commit does for one.
+//! `MMDB_BENCH_LAZY_MS` says after how many milliseconds the lazy commits are flushed: of two
+//! processors, one of which somebody computes on, the flushes get the writer's.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -136,7 +138,10 @@ fn part_readers() {
         "beside", "p50 µs", "p99 µs", "p99 of that alone", "p99 of walking", "runs per commit", "rows read/s"
     );
     let dir = Dir::new();
-    let db = Database::open(&dir.0, Options::default()).unwrap();
+    let usual = Options::default();
+    let given = std::env::var("MMDB_BENCH_LAZY_MS").ok().and_then(|ms| ms.parse().ok());
+    let lazy_interval = given.map_or(usual.lazy_interval, Duration::from_millis);
+    let db = Database::open(&dir.0, Options { lazy_interval, ..usual }).unwrap();
     let t = db
         .create_table(
             Schema::new("t")
