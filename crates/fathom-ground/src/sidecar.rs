@@ -7,7 +7,7 @@
 //! say (a panic) goes into a file, and comes with the error that tells of its end.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -167,9 +167,9 @@ impl Voice {
 
 /// What a sidecar says to its owner: one line of JSON on stdout.
 pub fn say(answer: &impl serde::Serialize) {
-    // If nobody listens any more, nobody misses it.
+    // If nobody listens any more, nobody misses it. Nor is that the end (SIGPIPE): who has a mount
+    // has to take it away. Standard output writes whole lines at once.
     if let Ok(text) = serde_json::to_string(answer) {
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+        let _ = crate::pipe::write_all(&mut std::io::stdout().lock(), format!("{text}\n").as_bytes());
     }
 }

@@ -209,9 +209,7 @@ fn a_centre_ends_although_its_server_does_not_answer() {
 }
 
 /// What happened: a message came as SIGTERM did and was not read, so that nobody waited for the
-/// store but the thread of timers, whose waiting counted for nothing: the end took 45 s. And of a
-/// centre to which nobody sent anything `/health` said that it served, for as long as its server
-/// was silent.
+/// store but the thread of timers, whose waiting counted for nothing: the end took 45 s.
 #[test]
 fn a_centre_without_work_notices_that_its_server_does_not_answer_and_ends() {
     let Some(given) = ForeignServer::start(&[]) else { return };

@@ -85,8 +85,11 @@ fn a_key_that_an_attach_is_given_is_not_kept() {
     ]
     .concat();
     spool(place.path(), &records, records.len() as u64);
-    merged(place.path()).expect("merged");
-    let trace = crate::Reader::open(&place.path().join("out.trace")).expect("opens");
+    let file = place.path().join("out.trace");
+    let mut writer = Writer::create(&file).expect("created");
+    merge(place.path(), Origin::default(), &mut writer).expect("merged");
+    writer.finish().expect("finished");
+    let trace = crate::Reader::open(&file).expect("opens");
     let told = format!("{:?}", trace.collect::<Result<Vec<_>, _>>().expect("read"));
     assert!(told.contains("KEY '(left out)'") && told.contains("value: Null"), "{told}");
     assert!(told.contains("Integer(77)"), "{told}");

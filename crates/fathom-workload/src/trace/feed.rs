@@ -687,8 +687,8 @@ impl Fill<'_> {
 mod tests {
     use super::*;
 
-    /// What happened: parameters beyond number 65,535 were all bound to that one, so that of a large
-    /// INSERT, which the library of Debian takes, the rows were as many, and NULL.
+    /// What happened: parameters beyond number 65,535 were all bound to that one, so that of a
+    /// large INSERT, which the library of Debian takes, the rows were as many, and NULL.
     #[test]
     fn a_parameter_keeps_its_number() {
         for number in [1, 255, 256, 32_766, 65_536, 70_000, 250_000, 0xff_ffff] {
