@@ -531,9 +531,9 @@ impl Session {
                 let (to, target) = (submission.message.dst_key, target_of(&submission));
                 let started =
                     self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
-                let put = self.put(Out::Accepted { command, sequence, started, since, under_way }).await;
+                // Before this waits for a client that reads nothing, or is ended there.
                 self.front.wake(to, target);
-                put
+                self.put(Out::Accepted { command, sequence, started, since, under_way }).await
             }
         }
     }
