@@ -17,6 +17,11 @@ fn calls(imported: &ImportedCalls) -> Vec<(u32, u64, u32, Call)> {
     imported.recording.calls.iter().map(|call| (call.thread, call.at_us, call.file, call.call)).collect()
 }
 
+/// The calls with their files.
+fn on_files(imported: &ImportedCalls) -> Vec<(u32, Call)> {
+    imported.recording.calls.iter().map(|call| (call.file, call.call)).collect()
+}
+
 #[test]
 fn mobigens_threads_become_one_recording_in_the_order_of_its_times() {
     let recording = "1 0 open /data/data O_WRONLY|O_CREAT|O_TRUNC|O_LARGEFILE 36\n1 0 write 36 4\n1 1684 write 36 4\n\
@@ -152,10 +157,8 @@ fn a_descriptor_whose_path_is_told_is_that_files() {
         100 fdatasync(3</w/a.db>) = 0\n100 pwrite64(7</w/a.db-wal>, \"x\", 1, 0) = 1\n\
         100 write(1</dev/pts/0<char 136:0>>, \"x\", 1) = 1\n100 write(2<pipe:[1]>, \"x\", 1) = 1\n";
     let recorded = imported(recording);
-    let on_files: Vec<(u32, Call)> =
-        calls(&recorded).into_iter().skip(2).map(|(_, _, file, call)| (file, call)).collect();
     assert_eq!(
-        on_files,
+        on_files(&recorded)[2..],
         [
             (0, Call::Write { offset: 0, bytes: 4096 }),
             (1, Call::Close),
@@ -170,10 +173,8 @@ fn a_descriptor_whose_path_is_told_is_that_files() {
         fsync(3</w/b.db>) = 0\nunlink(\"b.db\") = 0\nfdatasync(3</w/b.db>(deleted)) = 0\n\
         open(\"b.db\", O_RDWR|O_CREAT) = 4</w/b.db>\nfsync(4</w/b.db>) = 0\n";
     let recorded = imported(recording);
-    let on_files: Vec<(u32, Call)> =
-        calls(&recorded).into_iter().map(|(_, _, file, call)| (file, call)).collect();
     assert_eq!(
-        on_files,
+        on_files(&recorded),
         [
             (0, Call::Open),
             (0, Call::Fsync),
@@ -208,10 +209,8 @@ fn the_sync_of_a_directory_is_none_of_a_file() {
         fdatasync(4) = 0\nclose(4) = 0\nfdatasync(3) = 0\nfsync(9</tmp/d>) = 0\nunlink(\"/var/e/x\") = 0\n\
         open(\"/var/e\", O_RDONLY) = 5\nfsync(5) = 0\n";
     let imported = imported(recording);
-    let on_files: Vec<(u32, Call)> =
-        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
     assert_eq!(
-        on_files,
+        on_files(&imported),
         [
             (0, Call::Open),
             (1, Call::Open),
@@ -305,10 +304,8 @@ fn what_stands_in_a_descriptors_path_separates_nothing() {
         1 pwrite64(4</w/x, y/c).db>, \"page\"..., 512, 1024) = 512\n\
         1 write(2</dev/pts/0<char 136:0>>, \"x\", 1) = 1\n";
     let imported = imported(recording);
-    let on_files: Vec<(u32, Call)> =
-        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
     assert_eq!(
-        on_files,
+        on_files(&imported),
         [
             (0, Call::Open),
             (0, Call::Write { offset: 8192, bytes: 4096 }),
@@ -383,10 +380,8 @@ fn what_newer_programs_call_is_read() {
         1 openat(AT_FDCWD, \"/d\", O_RDONLY|O_CLOEXEC|O_DIRECTORY) = 6</d>\n1 fsync(6</d>) = 0\n\
         1 close(6</d>) = 0\n1 socket(AF_UNIX, SOCK_STREAM, 0) = 6<socket:[1]>\n1 close(6) = 0\n";
     let imported = imported(recording);
-    let on_files: Vec<(u32, Call)> =
-        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
     assert_eq!(
-        on_files,
+        on_files(&imported),
         [
             (0, Call::Open),
             (0, Call::Write { offset: 0, bytes: 8 }),
@@ -441,10 +436,8 @@ fn what_another_file_takes_the_name_of_is_gone() {
     };
     let recording = format!("{}{}1 rename(\"/d/not-known\", \"/d/a\") = 0\n", save(3), save(4));
     let imported = imported(&recording);
-    let on_files: Vec<(u32, Call)> =
-        calls(&imported).into_iter().map(|(_, _, file, call)| (file, call)).collect();
     assert_eq!(
-        on_files,
+        on_files(&imported),
         [
             (0, Call::Open),
             (0, Call::Fsync),
