@@ -10,7 +10,8 @@ use mmdb::{
     Snapshot, Table, Value,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// The seeded generator of the crash schedules.
 #[path = "crash/rng.rs"]
@@ -166,11 +167,13 @@ fn readers_see_whole_commits_and_a_writer_never_waits_for_them() {
         .unwrap();
         let before = db.stats();
         let done = AtomicBool::new(false);
+        let reads = [const { AtomicU64::new(0) }; 3];
         std::thread::scope(|scope| {
-            let readers: Vec<_> = (0..3)
-                .map(|_| {
-                    scope.spawn(|| {
-                        let mut reads = 0;
+            let readers: Vec<_> = reads
+                .iter()
+                .map(|reads| {
+                    let (done, tables, db) = (&done, &tables, &db);
+                    scope.spawn(move || {
                         while !done.load(Ordering::Relaxed) {
                             let snapshot = db.snapshot().unwrap();
                             let sum = || -> i64 {
@@ -180,9 +183,8 @@ fn readers_see_whole_commits_and_a_writer_never_waits_for_them() {
                             assert_eq!(sum(), 2 * ACCOUNTS * 100);
                             std::thread::yield_now();
                             assert_eq!(sum(), 2 * ACCOUNTS * 100);
-                            reads += 1;
+                            reads.fetch_add(1, Ordering::Relaxed);
                         }
-                        reads
                     })
                 })
                 .collect();
@@ -199,12 +201,18 @@ fn readers_see_whole_commits_and_a_writer_never_waits_for_them() {
                 add(&tables[1], to, amount);
                 drop(tx.commit_with(Durability::Lazy).unwrap());
             };
-            for _ in 0..3000 {
+            // A machine that has other work may let the writer end before a reader has begun.
+            let each_has_read = || reads.iter().all(|reads| reads.load(Ordering::Relaxed) > 0);
+            let begin = Instant::now();
+            let mut moved = 0;
+            while moved < 3000 || (!each_has_read() && begin.elapsed() < Duration::from_secs(60)) {
                 move_money(&mut rng);
+                moved += 1;
             }
             done.store(true, Ordering::Relaxed);
-            let reads: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-            assert!(reads > 0);
+            // What a reader found wrong is told before what it did not read.
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+            assert!(each_has_read());
         });
         let after = db.stats();
         assert_eq!((after.lock_waits, after.lock_deaths), (before.lock_waits, before.lock_deaths));

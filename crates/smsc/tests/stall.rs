@@ -20,35 +20,45 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Sends a signal to the first process of a server and to all others of it.
-fn signal(given: &ForeignServer, name: &str) {
-    let first = given.server.process().unwrap();
-    let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap();
-    let mut command = Command::new("kill");
-    assert!(
-        command
-            .arg(name)
-            .arg(first.to_string())
-            .args(children.split_whitespace())
-            .status()
-            .unwrap()
-            .success()
-    );
+/// Sends a signal to these processes.
+fn signal(name: &str, processes: &[String]) {
+    assert!(Command::new("kill").arg(name).args(processes).status().unwrap().success());
 }
 
 /// Lets a stopped server go on, also where a test fails.
-struct Stopped<'a>(&'a ForeignServer);
+struct Stopped {
+    first: [String; 1],
+    children: Vec<String>,
+}
 
-impl<'a> Stopped<'a> {
-    fn stop(given: &'a ForeignServer) -> Stopped<'a> {
-        signal(given, "-STOP");
-        Stopped(given)
+impl Stopped {
+    /// The first process before its children are looked for: it makes none meanwhile, and one that
+    /// ends stays, so that a signal finds it.
+    fn stop(given: &ForeignServer) -> Stopped {
+        let first = given.server.process().unwrap();
+        let mut stopped = Stopped { first: [first.to_string()], children: Vec::new() };
+        signal("-STOP", &stopped.first);
+        let is_stopped = || {
+            let stat = std::fs::read_to_string(format!("/proc/{first}/stat")).unwrap();
+            // Its name may have any signs in it.
+            stat.rsplit_once(") ").unwrap().1.starts_with('T')
+        };
+        while !is_stopped() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap();
+        stopped.children = children.split_whitespace().map(str::to_owned).collect();
+        signal("-STOP", &stopped.children);
+        stopped
     }
 }
 
-impl Drop for Stopped<'_> {
+impl Drop for Stopped {
     fn drop(&mut self) {
-        signal(self.0, "-CONT");
+        if !self.children.is_empty() {
+            signal("-CONT", &self.children);
+        }
+        signal("-CONT", &self.first);
     }
 }
 
