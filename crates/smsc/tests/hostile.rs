@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Whether a message is accepted and receipted; a client waits for 20 s for either.
+/// Whether a message is accepted and receipted; a client waits for two minutes for either.
 fn is_served(client: &mut Client) -> bool {
     let (status, _) = client.submit(&message("491700000001", b"x", 1));
     status == 0 && client.deliver(Status::Ok).esm_class == 4

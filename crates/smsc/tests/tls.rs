@@ -4,7 +4,7 @@
 mod smpp_client;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use smpp_client::{Client, Server, config, message};
+use smpp_client::{Client, FOREVER, Server, config, message};
 use smsc::smpp::{Command, Status, pdu};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -60,7 +60,7 @@ fn asks(address: &str, ca: &Path) -> std::io::Result<()> {
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(Arc::new(client), name).unwrap();
     let socket = TcpStream::connect(address)?;
-    socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+    socket.set_read_timeout(Some(FOREVER))?;
     let mut stream = StreamOwned::new(connection, socket);
     let mut out = Vec::new();
     pdu(&mut out, Command::EnquireLink as u32, Status::Ok, 7, |_| ());

@@ -31,10 +31,13 @@ impl Answer {
     }
 }
 
+/// However slow the machine: an answer that is waited for so long does not come.
+const FOREVER: Duration = Duration::from_secs(120);
+
 /// Sends these octets and reads until the other side closes.
 pub fn raw(address: &str, octets: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(FOREVER)).unwrap();
     // Whoever is refused early may be cut off while it still sends.
     let _ = stream.write_all(octets);
     let mut answer = Vec::new();

@@ -16,6 +16,9 @@ use std::time::Duration;
 
 pub const PASSWORD: &str = "secret";
 
+/// However slow the machine: what is waited for so long does not come.
+pub const FOREVER: Duration = Duration::from_secs(120);
+
 /// One hash for all tests: it is slow on purpose.
 pub fn hash() -> &'static str {
     static HASH: OnceLock<String> = OnceLock::new();
@@ -124,7 +127,7 @@ impl Server {
         let id = self.child.id().to_string();
         let (ended, end) = std::sync::mpsc::channel::<()>();
         std::thread::spawn(move || {
-            if end.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+            if end.recv_timeout(FOREVER) == Err(RecvTimeoutError::Timeout) {
                 let _ = Command::new("kill").args(["-KILL", &id]).status();
             }
         });
@@ -244,7 +247,7 @@ impl Client {
     /// The other side of a connection that was accepted.
     pub fn of(stream: TcpStream) -> Client {
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(FOREVER)).unwrap();
         Client { stream, input: Vec::new(), sequence: 0, waiting: VecDeque::new() }
     }
 
