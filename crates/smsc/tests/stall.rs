@@ -63,7 +63,9 @@ impl Drop for Stopped {
 }
 
 fn serve(dir: &Path, url: &str) -> Server {
-    let api = format!("[api]\nlisten = \"127.0.0.1:0\"\n[store]\nurl = \"{url}\"\n");
+    // A client of a busy machine may take its time to answer: what it has not answered comes twice.
+    let timers = "[timers]\nresponse_s = 45\n";
+    let api = format!("{timers}[api]\nlisten = \"127.0.0.1:0\"\n[store]\nurl = \"{url}\"\n");
     std::fs::write(dir.join("smsc.toml"), config(&api)).unwrap();
     Server::start_configured(dir, &[])
 }
