@@ -101,23 +101,20 @@ fn hear_stops(to: Arc<watch::Sender<Wish>>, log: Arc<Log>) -> std::io::Result<()
     let (told, tells) = mpsc::channel();
     std::thread::Builder::new().name("smsc-signals".into()).spawn(move || {
         for _ in signals.forever() {
-            // Nobody listens once the second has come.
-            let _ = told.send(());
+            // When it came, however late it is heard of. Nobody listens once the second has come.
+            let _ = told.send(Instant::now());
         }
     })?;
     std::thread::Builder::new().name("smsc-end".into()).spawn(move || {
-        if tells.recv().is_err() {
-            return;
-        }
+        let Ok(begin) = tells.recv() else { return };
         let _ = to.send(Wish::Stop);
-        let begin = Instant::now();
         loop {
             match tells.recv_timeout(END.saturating_sub(begin.elapsed())) {
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     end_at_once(1, &format!("the orderly end was not done in {} s; ", END.as_secs()))
                 }
                 // One more of the same wish.
-                Ok(()) if begin.elapsed() < SAME_WISH => {}
+                Ok(at) if at.saturating_duration_since(begin) < SAME_WISH => {}
                 _ => end_at_once(130, ""),
             }
         }
