@@ -2,8 +2,12 @@
 //! not answer.
 #![allow(clippy::unwrap_used)]
 
-use std::fs::read_to_string;
+mod foreign_server;
+
+use foreign_server::{connect, rows};
+use std::fs::{File, read_to_string};
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -128,9 +132,17 @@ fn deaf_bench(dir: &Path, patience: &str) -> Option<(Child, u32, PathBuf)> {
             .map(|process| process.0)
             .collect()
     };
+    // What has been accepted tells that all are there, and that none is still being opened: a bench
+    // that has not begun yet waits for those that are stopped, and does not watch.
+    let data = File::open(directory.join("postgresql")).unwrap();
+    let socket = format!("%2Fproc%2Fself%2Ffd%2F{}", data.as_raw_fd());
+    let url = format!("postgresql://fathom@{socket}:5432/postgres?sslmode=disable");
+    until("a message", || {
+        let found = rows(&mut connect(&url).ok()?, "SELECT 1 FROM message LIMIT 1").ok()?;
+        (!found.is_empty()).then_some(())
+    });
     // Two clients, two senders with two each, the timers and who asks what is due.
     let sessions = until("all sessions", || Some(sessions()).filter(|sessions| sessions.len() >= 8));
-    std::thread::sleep(Duration::from_millis(300));
     sessions.into_iter().for_each(|session| signal(session, libc::SIGSTOP));
     Some((bench, server, directory))
 }
@@ -146,10 +158,11 @@ fn ends_with_its_bench(server: u32) {
 #[test]
 fn a_store_that_does_not_answer_ends_its_bench() {
     let dir = tempfile::tempdir().unwrap();
-    let Some((bench, server, directory)) = deaf_bench(dir.path(), "2") else { return };
+    // Patience for what a busy disk takes, so that it does not end before it is to.
+    let Some((bench, server, directory)) = deaf_bench(dir.path(), "30") else { return };
     let (status, said) = end(bench);
     assert_eq!(status.code(), Some(1), "{status}: {said}");
-    assert!(said.contains("smsc: stuck: nothing was attempted or accepted for 2 s, although "), "{said}");
+    assert!(said.contains("smsc: stuck: nothing was attempted or accepted for 30 s, although "), "{said}");
     assert_eq!(said.matches("stuck").count(), 1, "{said}");
     let name = directory.file_name().unwrap().to_str().unwrap();
     assert!(said.contains("kept: ") && said.contains(name) && directory.exists(), "{said}");
@@ -165,8 +178,14 @@ fn a_second_ctrl_c_ends_a_bench_at_once_and_tells_what_it_leaves_behind() {
     // Within a second it would be the same wish: `timeout` sends a signal twice.
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(bench.try_wait().unwrap(), None, "what is under way is waited for");
-    signal(bench.id(), libc::SIGINT);
-    let (status, said) = end(bench);
+    // One that stood still has heard of both at once: then it is the next.
+    let status = until("the end of the bench", || {
+        signal(bench.id(), libc::SIGINT);
+        std::thread::sleep(Duration::from_millis(1500));
+        bench.try_wait().unwrap()
+    });
+    let mut said = String::new();
+    bench.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!((status.code(), status.signal()), (Some(130), None), "{said}");
     let name = directory.file_name().unwrap().to_str().unwrap();
     assert!(said.contains("left behind, PostgreSQL is ending there: ") && said.contains(name), "{said}");
