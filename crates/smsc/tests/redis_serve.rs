@@ -261,11 +261,10 @@ fn a_centre_whose_cluster_has_gone_ends_when_it_is_told_to() {
     message("491701234567", b"nobody knows", 0).write(&mut out, 77);
     client.stream.write_all(&out).unwrap();
     server.line_with("store_silent");
-    let begin = Instant::now();
     server.signal("-TERM");
     let (code, said) = server.wait();
-    assert_eq!(code, Some(1), "{said}");
-    assert!(begin.elapsed() < Duration::from_secs(40), "{said}");
+    // By itself, and not by the limit of 45 s, which has words of its own.
+    assert!(code == Some(1) && !said.contains("ended_at_once"), "{code:?}: {said}");
     // What was not stored for sure was not acknowledged.
     while let Some((header, _)) = client.next() {
         assert!(header.command != Command::SubmitSmResp as u32 || header.status != 0);

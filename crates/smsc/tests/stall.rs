@@ -100,8 +100,8 @@ fn receipts(client: &mut Client, wanted: usize) -> HashMap<String, usize> {
 fn a_server_that_is_stopped_is_told_of_and_given_up() {
     let Some(given) = ForeignServer::start(&[]) else { return };
     let dir = tempfile::tempdir().unwrap();
-    // Long enough for all that is asked before it is over, also beside other work.
-    let url = given.checked_url("owner", "timeout=12");
+    // Long enough for all that is asked before it is over, also on a machine that stands still.
+    let url = given.checked_url("owner", "timeout=40");
     let server = serve(dir.path(), &url);
     assert_eq!(health(&server, 200), "serving\n");
     let mut client = Client::bound(&server.address, "app", Smpp::BindTransmitter);
@@ -133,8 +133,8 @@ fn a_server_that_is_stopped_is_told_of_and_given_up() {
     assert_eq!(code, Some(1), "{said}");
     for words in [
         "store_silent: no answer for ",
-        "it is given up after 12 s",
-        "the server has not answered for 12 s, although it is connected",
+        "it is given up after 40 s",
+        "the server has not answered for 40 s, although it is connected",
         "start again when it answers",
     ] {
         assert!(said.contains(words), "{words}: {said}");
@@ -196,10 +196,10 @@ fn a_centre_ends_although_its_server_does_not_answer() {
     message("491701111111", b"under way", 1).write(&mut under_way, 99);
     client.stream.write_all(&under_way).unwrap();
     server.signal("-TERM");
-    let begin = Instant::now();
     let (code, said) = server.wait();
-    assert!(begin.elapsed() < Duration::from_secs(40), "{said}");
+    // By itself, and not by the limit of 45 s, which has words of its own.
     assert!(code == Some(1) && said.contains("given up"), "{code:?}: {said}");
+    assert!(!said.contains("ended_at_once"), "{said}");
     // Nor does one that cannot begin, as its server does not answer, keep anybody waiting.
     let mut child = Command::new(env!("CARGO_BIN_EXE_smsc"))
         .args(["serve", "--config"])
@@ -213,10 +213,8 @@ fn a_centre_ends_although_its_server_does_not_answer() {
     assert!(line.contains("its server is waited for, since "), "{line}");
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    let begin = Instant::now();
+    // By itself: the limit of 45 s ends one that waits for its connection with 1.
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    // At once, and not after the 45 s that an end may take.
-    assert!(begin.elapsed() < Duration::from_secs(40), "it waits for its connection");
     drop(stopped);
 }
 
@@ -236,10 +234,10 @@ fn a_centre_without_work_notices_that_its_server_does_not_answer_and_ends() {
     let stopped = Stopped::stop(&given);
     health(&server, 503);
     server.signal("-TERM");
-    let begin = Instant::now();
     let (code, said) = server.wait();
-    assert!(begin.elapsed() < Duration::from_secs(40), "{said}");
+    // By itself, and not by the limit of 45 s, which has words of its own.
     assert!(code == Some(1) && said.contains("given up"), "{code:?}: {said}");
+    assert!(!said.contains("ended_at_once"), "{said}");
     drop(stopped);
 }
 
