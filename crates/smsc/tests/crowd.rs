@@ -17,7 +17,7 @@ use smpp_client::{Client, FOREVER, PASSWORD, Server, bind_pdu, config, message, 
 use smsc::smpp::{Command, Status};
 use std::io::Write;
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So many connections; those that the other side has closed at once count, too.
 fn crowd(address: &str, count: usize, octets: &[u8]) -> Vec<TcpStream> {
@@ -62,23 +62,38 @@ fn is_served(client: &mut Client) -> bool {
     client.submit(&message("491700000001", b"x", 1)).0 == 0 && client.deliver(Status::Ok).esm_class == 4
 }
 
+/// A client that is bound although there is a crowd. On a slow machine not the first, but one of
+/// these: each drives out one of the crowd, which has a quarter of a second to go.
+fn bound_in_a_crowd(server: &Server, system_id: &str, command: Command) -> Option<Client> {
+    (0..6).find_map(|_| {
+        let mut client = Client::connect(&server.address);
+        let is_sent = client.stream.write_all(&bind_pdu(system_id, PASSWORD, command)).is_ok();
+        let is_bound = is_sent && client.next().is_some_and(|(header, _)| header.status == Status::Ok as u32);
+        is_bound.then_some(client)
+    })
+}
+
 /// Silent connections, and some that send requests and never read: the one that is bound goes on,
 /// another gets in, and no more are kept than there are places.
 #[test]
 fn strangers_take_no_place_of_an_applications() {
-    let (_dir, server) = Server::new("connections = 3\nunbound = 20");
+    // Nobody goes by himself, however long it takes.
+    let (_dir, server) = Server::new("connections = 3\nunbound = 20\n[timers]\nsession_init_s = 3600");
     let mut good = Client::bound(&server.address, "app", Command::BindTransceiver);
-    let mut silent = crowd(&server.address, 60, b"");
+    let silent = crowd(&server.address, 60, b"");
     let enquiries = [0, 0, 0, 16, 0, 0, 0, 0x15, 0, 0, 0, 0, 0, 0, 0, 1].repeat(500);
-    let mut deaf = crowd(&server.address, 60, &enquiries);
-    let mut second = Client::bound(&server.address, "other", Command::BindTransceiver);
+    let deaf = crowd(&server.address, 60, &enquiries);
+    let mut second = bound_in_a_crowd(&server, "other", Command::BindTransceiver).unwrap();
     assert!(is_served(&mut good) && is_served(&mut second));
     let open = metric(&server.http, "smsc_connections");
     assert!(open <= 2 + 20, "{open}");
     // One address has half of the places at most, and two of the crowd are gone for good.
-    let kept = silent.iter_mut().chain(&mut deaf).filter_map(|stream| (!is_closed(stream)).then_some(()));
-    let kept = kept.count();
-    assert!(kept <= 10, "{kept}");
+    let mut kept: Vec<TcpStream> = silent.into_iter().chain(deaf).collect();
+    let begin = Instant::now();
+    while kept.len() > 10 && begin.elapsed() < FOREVER {
+        kept.retain_mut(|stream| !is_closed(stream));
+    }
+    assert!(kept.len() <= 10, "{}", kept.len());
     assert!(metric(&server.http, "smsc_connections_driven_out_total") >= 100);
     // Places of those that are bound have their own limit.
     let _third = Client::bound(&server.address, "other", Command::BindTransmitter);
@@ -101,14 +116,7 @@ fn who_is_driven_out_goes_at_once_though_it_reads_nothing() {
         stream
     };
     let _deaf: Vec<TcpStream> = (1..=4).map(deaf).collect();
-    let gets_in = |_| {
-        let mut client = Client::connect(&server.address);
-        let bind = bind_pdu("app", PASSWORD, Command::BindTransmitter);
-        let is_sent = client.stream.write_all(&bind).is_ok();
-        is_sent && client.next().is_some_and(|(header, _)| header.status == Status::Ok as u32)
-    };
-    // On a slow machine not the first, but one of these: each drives out one of the four.
-    assert!((0..6).any(gets_in));
+    assert!(bound_in_a_crowd(&server, "app", Command::BindTransmitter).is_some());
 }
 
 /// A crowd at the HTTP API: a request of an application is answered, and its connection, which is
@@ -127,12 +135,18 @@ fn a_crowd_at_the_api_keeps_nobody_out() {
         String::from_utf8_lossy(&octets[..read]).starts_with("HTTP/1.1 404")
     };
     assert!(answered());
-    let mut crowd = crowd(&server.api, 600, b"GET / HT");
-    assert!(answered());
+    let mut many = Vec::new();
+    for _ in 0..6 {
+        many.extend(crowd(&server.api, 100, b"GET / HT"));
+        // It may be silent for ten seconds, however long all of them take.
+        assert!(answered());
+    }
     let answer = ask(&server.api, "GET", "/v1/messages/1", &[("Authorization", &authorization)], "");
     assert_eq!(answer.status, 404);
-    let closed = crowd.iter_mut().take(300).filter_map(|stream| is_closed(stream).then_some(())).count();
-    assert!(closed >= 300, "{closed}: one address has half of the places");
+    let closed = many.iter_mut().take(300).filter_map(|stream| is_closed(stream).then_some(())).count();
+    // Some may need longer than a fifth of a second on a slow machine; were nobody driven out, the
+    // first fifty would stay for the ten seconds that a request may take.
+    assert!(closed >= 280, "{closed}: one address has half of the places");
 }
 
 /// Fewer descriptors than the configuration wants: connections get what the store leaves, which is
