@@ -76,7 +76,7 @@ fn a_certificate_is_read_again_and_half_open_handshakes_end() {
     let dir = tempfile::tempdir().unwrap();
     certificate(dir.path(), "old");
     // Handshakes that are meant have this time as well, also beside other work.
-    let timers = "[timers]\nsession_init_s = 4\n";
+    let timers = "[timers]\nsession_init_s = 15\n";
     let text = config(timers) + &tls_table(dir.path(), "old", "");
     let (mut server, address) = start(dir.path(), &text);
     asks(&address, &dir.path().join("old-ca.pem")).unwrap();
