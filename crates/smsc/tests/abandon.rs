@@ -9,14 +9,28 @@ use smsc::store::{
     Acknowledge, MmdbOptions, MmdbStore, Opening, PostgresqlForm, PostgresqlStore, PostgresqlUrl, Session,
     Store, StoreError, StoreKind,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn put(account: u32) -> Operation {
     Operation::PutAccount(Box::new(Account::unlimited(account)))
 }
 
-/// Sends a signal to the processes of the server's sessions.
-fn signal(store: &dyn Store, signal: &str) -> usize {
+/// Looks until there are so many sessions. Those that have asked whether the server is there, or
+/// have made the tables, take a while to end, and one that ends gets no signal.
+fn until(count: usize, mut look: impl FnMut() -> Vec<String>) -> Vec<String> {
+    let begin = Instant::now();
+    loop {
+        let sessions = look();
+        if sessions.len() == count {
+            return sessions;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(120), "{count} wanted: {sessions:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The processes of the server's sessions.
+fn sessions(store: &dyn Store) -> Vec<String> {
     let server = store.server_process().unwrap().to_string();
     let mut sessions = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -29,9 +43,13 @@ fn signal(store: &dyn Store, signal: &str) -> usize {
             sessions.push(process);
         }
     }
-    let sent = std::process::Command::new("kill").arg(signal).args(&sessions).status().unwrap();
-    assert!(sent.success(), "{sessions:?}");
-    sessions.len()
+    sessions
+}
+
+/// Sends a signal to processes.
+fn send(signal: &str, processes: &[String]) {
+    let sent = std::process::Command::new("kill").arg(signal).args(processes).status().unwrap();
+    assert!(sent.success(), "{processes:?}");
 }
 
 /// Abandons a store while one session waits and another does not: both fail, and a new one.
@@ -62,7 +80,7 @@ fn a_server_that_stands_still_is_given_up() {
         let idle = store.session(Acknowledge::Durable).unwrap();
         let mut session = store.session(Acknowledge::Durable).unwrap();
         session.call(put(1)).unwrap();
-        assert_eq!(signal(&*store, "-STOP"), 2);
+        send("-STOP", &until(2, || sessions(&*store)));
         give_up(&*store, idle, session);
         // Does not wait until sessions that stand still have said goodbye.
         drop(store);
@@ -84,19 +102,14 @@ fn a_server_of_others_that_stands_still_is_given_up() {
         let mut session = store.session(Acknowledge::Durable).unwrap();
         session.call(put(1)).unwrap();
         let of_owner = "SELECT pid::text FROM pg_stat_activity WHERE usename = 'owner'";
-        let sessions = given.root("sms", of_owner);
-        assert_eq!(sessions.len(), 3, "two, and the one that holds the lock");
-        let send = |signal: &str| {
-            assert!(
-                std::process::Command::new("kill").arg(signal).args(&sessions).status().unwrap().success()
-            );
-        };
-        send("-STOP");
+        // Two, and the one that holds the lock.
+        let sessions = until(3, || given.root("sms", of_owner));
+        send("-STOP", &sessions);
         give_up(&store, idle, session);
         drop(store);
         // As long as they stand they have the store: what they were told may still be done.
         let busy = PostgresqlStore::at(&url, Rules::default(), 4, Opening::OrCreate).err();
-        send("-CONT");
+        send("-CONT", &sessions);
         assert!(matches!(busy, Some(StoreError::Busy { .. })), "{busy:?}");
         let found = open().session(Acknowledge::Durable).unwrap().call(Operation::Account(1)).unwrap();
         assert_eq!(found, Outcome::Account(Some(Account::unlimited(1))));
