@@ -108,11 +108,23 @@ fn a_server_of_others_that_stands_still_is_given_up() {
         give_up(&store, idle, session);
         drop(store);
         // As long as they stand they have the store: what they were told may still be done.
-        let busy = PostgresqlStore::at(&url, Rules::default(), 4, Opening::OrCreate).err();
-        send("-CONT", &sessions);
-        assert!(matches!(busy, Some(StoreError::Busy { .. })), "{busy:?}");
-        let found = open().session(Acknowledge::Durable).unwrap().call(Operation::Account(1)).unwrap();
-        assert_eq!(found, Outcome::Account(Some(Account::unlimited(1))));
+        if form == PostgresqlForm::Calls {
+            let busy = PostgresqlStore::at(&url, Rules::default(), 4, Opening::OrCreate).err();
+            send("-CONT", &sessions);
+            assert!(matches!(busy, Some(StoreError::Busy { .. })), "{busy:?}");
+        }
+        // What happened: those of a process that was killed were waited for for 5 s, which one sync
+        // of a busy disk took.
+        std::thread::scope(|scope| {
+            if form != PostgresqlForm::Calls {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_secs(6));
+                    send("-CONT", &sessions);
+                });
+            }
+            let found = open().session(Acknowledge::Durable).unwrap().call(Operation::Account(1)).unwrap();
+            assert_eq!(found, Outcome::Account(Some(Account::unlimited(1))));
+        });
         given.root("sms", "DROP SCHEMA smsc CASCADE");
     }
 }

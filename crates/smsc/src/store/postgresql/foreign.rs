@@ -25,8 +25,9 @@ const FORMAT: i64 = 1;
 const OLDEST: i64 = 120_000;
 /// First half of the store's lock; the second is its own.
 const LOCK_CLASS: i64 = 0x736d_7363;
-/// How long the connections of a process that was killed may take to end.
-const ENDING: Duration = Duration::from_secs(5);
+/// How long the connections of a process that was killed may take to end: one that commits looks
+/// for its client when its sync is done, and a busy disk takes seconds for one.
+const ENDING: Duration = Duration::from_secs(15);
 /// Connections that are left to others.
 const SPARE: usize = 3;
 
