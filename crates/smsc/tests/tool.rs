@@ -506,9 +506,10 @@ fn an_open_loop_that_does_not_keep_up_says_so() {
         let (accepted, due) = (number("accepted"), number("accepted") + number("not_submitted"));
         let offered = row["offered_per_s"].as_f64().unwrap() * row["seconds"].as_f64().unwrap();
         assert!((offered - due).abs() < 0.5, "{row}");
-        // A loaded machine may begin late, and only what is due until the end counts.
+        // What happened: a client of a loaded machine began late, and what was due before counted for
+        // nothing.
         let wanted = rate * 0.5 * (0.9 + 0.1 * burst);
-        assert!(rate < 1e6 || (0.5..1.01).contains(&(due / wanted)), "{due} of {wanted}");
+        assert!(rate < 1e6 || (0.98..1.02).contains(&(due / wanted)), "{due} of {wanted}");
         assert!(rate < 1e6 || accepted < due * 0.99, "{row}");
         assert_eq!(said.contains("overload: "), accepted < due * 0.99, "{said} {row}");
         let share = format!("overload: {accepted} of {due} messages that were due were accepted (");
@@ -518,7 +519,8 @@ fn an_open_loop_that_does_not_keep_up_says_so() {
     let (head, row) = table.trim_end().split_once('\n').unwrap();
     let at = head.find("offered/s").unwrap();
     let offered: f64 = row[at - 2..at + "offered/s".len()].trim().parse().unwrap();
-    assert!(offered > 2_000_000.0 && said.contains("overload"), "{table}");
+    // Not what was accepted; the run has ended when all that were due are counted.
+    assert!(offered > 500_000.0 && said.contains("overload"), "{table}");
 }
 
 /// A closed loop showed a rate, and nothing told that two thirds of its messages had been refused.

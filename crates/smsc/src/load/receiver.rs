@@ -135,7 +135,10 @@ impl Client<'_> {
 
     fn open(&mut self, window: usize, number: usize, rate: f64, burst: f64) -> Result<(), LoadError> {
         let mut arrivals = Arrivals::of_client(self.shared.plan, number, rate, burst);
-        let begin_us = self.shared.clock.now_us();
+        // From the start that all have, however late this thread comes to it: what is due meanwhile is
+        // late.
+        let late = self.shared.start.began().map_or(Duration::ZERO, |began| began.elapsed());
+        let begin_us = self.shared.clock.now_us() - late.as_micros() as i64;
         while let Some(due_us) = arrivals.next() {
             if self.shared.is_stopped() {
                 // Others that are due by now, and would have been submitted had their client kept
