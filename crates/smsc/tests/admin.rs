@@ -12,7 +12,7 @@ mod smpp_client;
 use chromium::{Chromium, Page};
 use http_client::{Answer, JSON, ask};
 use serde_json::{Value, json};
-use smpp_client::{Client, Server, config, message};
+use smpp_client::{Client, FOREVER, Server, config, message};
 use smsc::serve::{hash_admin_password, hash_token, new_token};
 use smsc::smpp::{Command, Status};
 use std::io::Write;
@@ -68,7 +68,7 @@ impl Centre {
 fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(begin.elapsed() < FOREVER, "{what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

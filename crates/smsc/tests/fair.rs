@@ -21,7 +21,7 @@ use smpp_client::{Client, Server, config, message, metric};
 use smsc::smpp::{Address, Command, Status, Submit, pdu};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A submit_multi to as many destinations as there may be.
 fn multi(sequence: u32) -> Vec<u8> {
@@ -40,7 +40,7 @@ fn multi(sequence: u32) -> Vec<u8> {
 /// Between two messages of another some hundreds of theirs are accepted, and not tens of thousands.
 #[test]
 fn messages_by_the_hundred_leave_others_their_turn() {
-    const MESSAGES: u64 = 10;
+    const MESSAGES: usize = 10;
     let (_dir, server) = Server::new("queue = 1000000");
     let mut other = Client::bound(&server.address, "other", Command::BindTransmitter);
     let ends = AtomicBool::new(false);
@@ -63,13 +63,19 @@ fn messages_by_the_hundred_leave_others_their_turn() {
         while accepted() < 5000 {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let before = accepted();
-        for number in 0..MESSAGES {
-            assert_eq!(other.submit(&message(&format!("4916{number}"), b"x", 0)).0, 0);
-        }
-        let between = (accepted() - before) / MESSAGES;
+        let mut before = accepted();
+        let mut each: Vec<u64> = (0..MESSAGES)
+            .map(|number| {
+                assert_eq!(other.submit(&message(&format!("4916{number}"), b"x", 0)).0, 0);
+                let now = accepted();
+                now - std::mem::replace(&mut before, now)
+            })
+            .collect();
         ends.store(true, Relaxed);
-        println!("{between} between two");
+        each.sort_unstable();
+        println!("{each:?} between two");
+        // This test may have stood still between some of them.
+        let between = each[MESSAGES / 2];
         assert!(between < 5000, "{between} between two");
     });
 }
@@ -113,12 +119,15 @@ fn who_does_not_answer_is_left_alone() {
         let body = sender.submit(&message("1234", b"x", 0));
         assert_eq!(body.0, 0);
     }
+    let begin = Instant::now();
     let first = silent.next_of(Command::DeliverSm).1;
     std::thread::sleep(Duration::from_secs(7));
     // One address has one message under way at a time: after 0.5, 1.5, 3 and 5.5 s it was not
-    // answered. Sent again at once, it was not a dozen times.
+    // answered. Sent again at once, it was not a dozen times, and two more in each second that this
+    // takes longer.
     let unanswered = metric(&server.http, "smsc_deliver_sm_unanswered_total");
-    assert!((1..=5).contains(&unanswered), "{unanswered}");
+    let most = 5 + begin.elapsed().as_secs().saturating_sub(7) / 2;
+    assert!((1..=most).contains(&unanswered), "{unanswered}, {most} at most");
     let mut other = Client::bound(&server.address, "other", Command::BindReceiver);
     assert_eq!(other.next_of(Command::DeliverSm).1, first);
     drop(silent);

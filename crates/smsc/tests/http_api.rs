@@ -7,7 +7,7 @@ mod smpp_client;
 
 use http_client::{Answer, JSON, ask, basic, raw};
 use serde_json::{Value, json};
-use smpp_client::{Client, PASSWORD, Server, config};
+use smpp_client::{Client, FOREVER, PASSWORD, Server, config};
 use smsc::serve::{hash_token, new_token};
 use smsc::smpp::{Command, Status};
 use std::io::Write;
@@ -34,7 +34,7 @@ fn of(server: &Server, method: &str, id: &str) -> Answer {
 fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(begin.elapsed() < FOREVER, "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

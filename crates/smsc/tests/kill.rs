@@ -182,7 +182,7 @@ fn lives(test: &str, victim: &Victim, seeds: Range<u64>) {
         // Every third life may end while it is still starting; the others have work under way,
         // however slow the machine.
         if round % 3 != 0 {
-            _ = first_delivery.recv_timeout(Duration::from_secs(60));
+            _ = first_delivery.recv_timeout(Duration::from_secs(300));
         }
         std::thread::sleep(Duration::from_millis(30 + mix(first + round) % 300));
         process.kill().unwrap();

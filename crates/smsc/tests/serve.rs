@@ -4,7 +4,7 @@
 mod smpp_client;
 
 use fathom_random::Random;
-use smpp_client::{Client, Server, c_string, config, message, metric, word};
+use smpp_client::{Client, FOREVER, Server, c_string, config, message, metric, word};
 use smsc::smpp::{Command, Status, Submit, Time, Tlvs, pdu, tag};
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -46,7 +46,7 @@ fn a_message_is_delivered_and_its_receipt_tells() {
     assert_eq!(client.submit(&message("491700000001", b"quiet", 2)).0, 0);
     let begin = Instant::now();
     while metric(&server.http, "smsc_delivered_total") < 2 {
-        assert!(begin.elapsed() < Duration::from_secs(60), "it is not delivered");
+        assert!(begin.elapsed() < FOREVER, "it is not delivered");
         std::thread::sleep(Duration::from_millis(20));
     }
     client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -603,7 +603,8 @@ fn a_kill_loses_no_message_that_was_acknowledged() {
     let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
     let begin = Instant::now();
     while acknowledged.iter().any(|id| !told.contains_key(id)) {
-        assert!(begin.elapsed() < Duration::from_secs(60), "receipts are missing");
+        // A thousand may be left, each with a sync of its own on a busy disk.
+        assert!(begin.elapsed() < 5 * FOREVER, "receipts are missing");
         let receipt = client.deliver(Status::Ok);
         *told.entry(receipt_id(&receipt.body)).or_default() += 1;
     }

@@ -313,7 +313,7 @@ fn what_was_accepted_before_a_kill_can_be_checked() {
         let kept = said.trim().strip_prefix("kept: ").unwrap();
         let accepted = dir.path().join(kept).join("accepted");
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(60)
+        while begin.elapsed() < Duration::from_secs(300)
             && std::fs::metadata(&accepted).map_or(0, |file| file.len()) < 8000
         {
             std::thread::sleep(Duration::from_millis(1));
@@ -662,7 +662,7 @@ fn a_check_changes_nothing_in_any_store_closed_or_crashed() {
                 // Its server ends by itself a moment after its process.
                 let find = || Command::new("find").arg(&own).args(["-name", "postmaster.pid"]).output();
                 let begin = Instant::now();
-                while !find().unwrap().stdout.is_empty() && begin.elapsed() < Duration::from_secs(60) {
+                while !find().unwrap().stdout.is_empty() && begin.elapsed() < Duration::from_secs(180) {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             }
