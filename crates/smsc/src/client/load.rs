@@ -380,7 +380,8 @@ mod tests {
             destinations: 9,
             body: 1,
             receipts: false,
-            patience: Duration::from_millis(300),
+            // Which the bind has, too.
+            patience: Duration::from_secs(3),
         };
         let step = run(&load, 200.0, Duration::from_millis(500)).await.unwrap();
         assert_eq!((step.accepted, step.refused, step.unanswered), (0, 0, step.offered), "{step:?}");
