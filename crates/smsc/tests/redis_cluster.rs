@@ -218,8 +218,8 @@ fn one_or_two_masters_serve_and_tell_that_they_elect_nobody() {
         }
         let (begin, mut outcomes) = (Instant::now(), Vec::new());
         session.settle_until(&mut outcomes, begin + Duration::from_millis(300)).unwrap();
-        // A round of tries takes a while beside load, and not the time that a failover may have.
-        assert!(outcomes.is_empty() && begin.elapsed() < Duration::from_secs(40), "{outcomes:?}");
+        // A round of tries takes a while beside load, and not the two minutes of a failover.
+        assert!(outcomes.is_empty() && begin.elapsed() < Duration::from_secs(100), "{outcomes:?}");
         // Long enough for an election, had there been one.
         std::thread::sleep(Duration::from_secs(5));
         assert!(!nodes.cluster.is_master(masters), "who has elected it?");

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// How long nodes may take to answer, and to agree.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(120);
 const PROGRAM: &str = "redis-server";
 /// How far a node's second port, for the others, is from its first.
 const BUS: u16 = 10_000;
