@@ -20,6 +20,8 @@ pub(super) const SLOTS: usize = 16_384;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a reply may take; a node that is silent for longer is asked anew.
 const REPLY: Duration = Duration::from_secs(10);
+/// How long a node may take to tell the slots while there are others to be asked.
+const MAP: Duration = Duration::from_secs(2);
 /// How long one `WAIT` waits, ms; it is repeated.
 const WAIT_MS: &str = "1000";
 /// Between two tries.
@@ -163,13 +165,17 @@ impl Cluster {
             repeated: AtomicUsize::new(0),
         };
         let mut failed = String::new();
-        for entry in &url.entries {
-            match cluster.ask_for_map(entry) {
-                Ok(map) => {
-                    *cluster.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
-                    return Ok(cluster.with_shards(url.shards));
+        // Each for a moment, as one may stand still; and then, as all may be busy, for as long as any
+        // answer may take.
+        for patience in [MAP, REPLY] {
+            for entry in &url.entries {
+                match cluster.ask_for_map(entry, patience) {
+                    Ok(map) => {
+                        *cluster.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+                        return Ok(cluster.with_shards(url.shards));
+                    }
+                    Err(problem) => failed = format!("{}:{}: {problem}", entry.0, entry.1),
                 }
-                Err(problem) => failed = format!("{}:{}: {problem}", entry.0, entry.1),
             }
         }
         Err(refused(format!("no node of the cluster can be asked; the last one: {failed}")))
@@ -203,9 +209,9 @@ impl Cluster {
         Connection::open((&node.0, node.1), &self.url, self.tls.as_ref(), &self.abandoned)
     }
 
-    fn ask_for_map(&self, node: &Address) -> Result<Map, String> {
+    fn ask_for_map(&self, node: &Address, patience: Duration) -> Result<Map, String> {
         let mut connection = self.connect(node).map_err(|error| error.to_string())?;
-        let deadline = Instant::now() + Duration::from_secs(2);
+        let deadline = Instant::now() + patience;
         match connection.ask(&[b"CLUSTER", b"SLOTS"], deadline, &self.abandoned) {
             Ok(Reply::Error(error)) if error.contains("cluster support disabled") => {
                 Err("this Redis is no cluster (cluster-enabled no)".into())
@@ -228,7 +234,7 @@ impl Cluster {
         let nodes: Vec<&Address> = known.chain(&self.url.entries).collect();
         for _ in 0..nodes.len() {
             let node = nodes[self.turn.fetch_add(1, Relaxed) % nodes.len()];
-            if let Ok(found) = self.ask_for_map(node)
+            if let Ok(found) = self.ask_for_map(node, MAP)
                 && !found.masters.is_empty()
             {
                 *self.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
@@ -679,6 +685,32 @@ mod tests {
         let calls = [b"a", b"b"].map(|name| Call::write("x", 0).arg(name));
         assert_eq!(links.run(&calls).unwrap(), [Reply::Int(1), Reply::Int(1)]);
         assert_eq!(*carried_out.lock().unwrap(), [b"a", b"b"]);
+    }
+
+    /// What happened: nodes that took more than two seconds for their first answer, as beside other
+    /// work, were no cluster.
+    #[test]
+    fn a_node_that_is_slow_at_the_start_is_waited_for() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut client = Connection::of(stream.unwrap());
+                std::thread::spawn(move || {
+                    let ever = Instant::now() + Duration::from_secs(3600);
+                    while client.reply(ever, &AtomicBool::new(false)).is_ok() {
+                        std::thread::sleep(Duration::from_secs(3));
+                        let answer =
+                            format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
+                        if client.send(answer.as_bytes()).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        let url = RedisClusterUrl::parse(&format!("redis-cluster://127.0.0.1:{port}/")).unwrap();
+        assert!(Cluster::enter(&url).is_ok());
     }
 
     #[test]
