@@ -164,7 +164,7 @@ fn the_store_has_its_descriptors_however_many_connect() {
         let long = smsc::smpp::Submit { data_coding: 4, ..message("1234", &body, 0) };
         assert_eq!(good.submit(&long).0, 0);
     }
-    let _second = Client::bound(&server.address, "other", Command::BindTransmitter);
+    let _second = bound_in_a_crowd(&server, "other", Command::BindTransmitter).unwrap();
     let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
     assert!(open < 190, "{open}");
     server.kill();

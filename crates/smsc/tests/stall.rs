@@ -278,11 +278,11 @@ fn a_network_that_swallows_everything_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let (port, cut) = wire(given.port);
     let url =
-        given.checked_url("owner", "timeout=6").replace(&format!(":{}/", given.port), &format!(":{port}/"));
+        given.checked_url("owner", "timeout=20").replace(&format!(":{}/", given.port), &format!(":{port}/"));
     let server = serve(dir.path(), &url);
     let mut client = Client::bound(&server.address, "app", Smpp::BindTransmitter);
     assert_eq!(client.submit(&message("491701111111", b"x", 0)).0, 0);
     cut.store(true, Relaxed);
     let (code, said) = server.wait();
-    assert!(code == Some(1) && said.contains("has not answered for 6 s"), "{code:?}: {said}");
+    assert!(code == Some(1) && said.contains("has not answered for 20 s"), "{code:?}: {said}");
 }

@@ -176,7 +176,7 @@ fn the_missing_right_is_named() {
 fn each_of_several_hosts_tells_its_own_reason() {
     let Some(given) = ForeignServer::start(&[]) else { return };
     let hosts = |first: &str, second: &str, more: &str| {
-        format!("postgresql://owner:secret@{first},{second}/sms?connect_timeout=5&sslmode=disable&{more}")
+        format!("postgresql://owner:secret@{first},{second}/sms?connect_timeout=60&sslmode=disable&{more}")
     };
     let (here, nobody) = (format!("localhost:{}", given.port), "127.0.0.1:1");
     // Without TLS the role may not come in from there: it is there, and was meant.
