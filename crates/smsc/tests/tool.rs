@@ -519,8 +519,9 @@ fn an_open_loop_that_does_not_keep_up_says_so() {
     let (head, row) = table.trim_end().split_once('\n').unwrap();
     let at = head.find("offered/s").unwrap();
     let offered: f64 = row[at - 2..at + "offered/s".len()].trim().parse().unwrap();
-    // Not what was accepted; the run has ended when all that were due are counted.
-    assert!(offered > 500_000.0 && said.contains("overload"), "{table}");
+    // Not what was accepted. What happened: that all that were due are counted was a part of the
+    // run's time, so that this was too low, and accepted/s with it.
+    assert!(offered > 1_000_000.0 && said.contains("overload"), "{table}");
 }
 
 /// A closed loop showed a rate, and nothing told that two thirds of its messages had been refused.

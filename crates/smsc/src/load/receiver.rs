@@ -146,9 +146,8 @@ impl Client<'_> {
                 let until_us = self.shared.clock.now_us() - begin_us;
                 let due = std::iter::once(due_us)
                     .chain(arrivals)
-                    .take_while(|&arrival_us| arrival_us <= until_us)
-                    .count();
-                self.shared.figures.not_submitted.fetch_add(due as u64, Relaxed);
+                    .take_while(move |&arrival_us| arrival_us <= until_us);
+                self.shared.count_later(Box::new(move || due.count() as u64));
                 break;
             }
             let intended_us = begin_us + due_us;

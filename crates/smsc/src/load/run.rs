@@ -66,6 +66,7 @@ pub fn run(
         senders_left: AtomicUsize::new(senders),
         failed: AtomicBool::new(false),
         accepted: Mutex::default(),
+        overdue: Mutex::default(),
         next_submission_us: (0..receivers).map(|_| AtomicI64::new(0)).collect(),
         lands_us: AtomicI64::new(0),
         waiting: AtomicI64::new(0),
@@ -76,7 +77,11 @@ pub fn run(
         let mut workers = Vec::new();
         for number in 0..receivers {
             let work = move || receiver::run(shared, number, &plan.load, plan.window);
-            workers.push(scope.spawn(move || End::of(shared, Some(&shared.receivers_left), work)));
+            workers.push(scope.spawn(move || {
+                let ended = End::of(shared, Some(&shared.receivers_left), work);
+                shared.count_overdue();
+                ended
+            }));
         }
         for number in 0..senders {
             let work = move || sender::run(shared, number, plan.window);

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+/// Counts the messages of an open loop that were due, and that nobody submitted.
+pub(super) type Overdue = Box<dyn FnOnce() -> u64 + Send>;
+
 /// What the threads of a run share.
 pub(super) struct RunState<'a> {
     pub store: &'a dyn Store,
@@ -30,6 +33,8 @@ pub(super) struct RunState<'a> {
     /// A thread has failed: all end.
     pub failed: AtomicBool,
     pub accepted: Mutex<Vec<i64>>,
+    /// What clients have left to be counted.
+    pub overdue: Mutex<Vec<Overdue>>,
     /// When each client submits its next message, µs; 0 while it is at work.
     pub next_submission_us: Vec<AtomicI64>,
     /// Until when a message is in the air, if that takes long, µs.
@@ -42,6 +47,20 @@ pub(super) struct RunState<'a> {
 }
 
 impl<'a> RunState<'a> {
+    /// Counts what clients have left: once their end was taken, as it takes seconds where much was
+    /// due.
+    pub fn count_overdue(&self) {
+        let next = || self.overdue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(count) = next() {
+            self.figures.not_submitted.fetch_add(count(), Ordering::Relaxed);
+        }
+    }
+
+    /// Leaves something to be counted.
+    pub fn count_later(&self, overdue: Overdue) {
+        self.overdue.lock().unwrap_or_else(PoisonError::into_inner).push(overdue);
+    }
+
     /// Waits until all threads are ready. False if one of them failed before that.
     pub fn wait_for_start(&self) -> bool {
         self.start.wait().is_some()
