@@ -42,8 +42,12 @@ fn log_of(format: &str, text: &str) -> Vec<String> {
         .spawn()
         .unwrap();
     let read = || std::fs::read_to_string(&said).unwrap();
-    until("it listens", || read().contains("listening"));
-    let text = read();
+    let mut text = String::new();
+    until("it listens", || {
+        text = read();
+        // Whole lines, as it may just be writing.
+        text.contains("listening") && text.ends_with('\n')
+    });
     let line = text.lines().find(|line| line.contains("listening")).unwrap();
     let address = line.split(['"', '=', ' ']).find(|word| word.starts_with("127.0.0.1:")).unwrap().to_owned();
     let mut client = Client::bound(&address, "app", Command::BindTransceiver);
