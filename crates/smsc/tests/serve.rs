@@ -541,7 +541,7 @@ fn load_is_answered_and_receipted() {
         (output.status.code(), said)
     };
     let (code, said) =
-        load("secret", &["--rate", "200", "--seconds", "1", "--receipts", "--json", "--limit-ms", "20000"]);
+        load("secret", &["--rate", "200", "--seconds", "1", "--receipts", "--json", "--limit-ms", "120000"]);
     assert_eq!(code, Some(0), "{said}");
     let step: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
     assert!(step["offered"].as_u64().unwrap() > 100, "{said}");

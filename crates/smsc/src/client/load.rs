@@ -83,8 +83,9 @@ struct Counts {
     left: AtomicU64,
 }
 
-/// How long what is under way is waited for at the end of a step.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How long what is under way is waited for at the end of a step, where the patience is not less: a
+/// busy disk takes seconds for a sync.
+const LAST_ANSWERS: Duration = Duration::from_secs(20);
 
 /// One session: what is under way in it.
 struct Session {
@@ -255,7 +256,7 @@ async fn submit_all(
     let left = ((length.as_secs_f64() - due_s) * rate).ceil().max(0.0) as u64;
     counts.offered.fetch_add(left, Relaxed);
     counts.left.fetch_add(left, Relaxed);
-    let end = Instant::now();
+    let (end, last) = (Instant::now(), LAST_ANSWERS.min(load.patience));
     loop {
         let receipts_wait = load.receipts && counts.receipts.load(Acquire) < counts.accepted.load(Relaxed);
         let waits = !lock(&session.under_way).is_empty() || receipts_wait;
@@ -266,14 +267,14 @@ async fn submit_all(
             break;
         }
         out.clear();
-        if !waits || end.elapsed() > LAST_ANSWERS || lock(&session.broke).is_some() {
+        if !waits || end.elapsed() > last || lock(&session.broke).is_some() {
             break;
         }
         let _ = tokio::time::timeout(Duration::from_millis(20), session.answer.notified()).await;
     }
     pdu(&mut out, Command::Unbind as u32, Status::Ok, sequence + 1, |_| ());
     // The centre may have gone already.
-    let _ = put(&mut write, &out, LAST_ANSWERS).await;
+    let _ = put(&mut write, &out, last).await;
 }
 
 /// Whether the centre takes what is written to it, and in time.
