@@ -506,8 +506,8 @@ fn an_open_loop_that_does_not_keep_up_says_so() {
         let (accepted, due) = (number("accepted"), number("accepted") + number("not_submitted"));
         let offered = row["offered_per_s"].as_f64().unwrap() * row["seconds"].as_f64().unwrap();
         assert!((offered - due).abs() < 0.5, "{row}");
-        // What happened: a client of a loaded machine began late, and what was due before counted for
-        // nothing.
+        // What happened: a client of a loaded machine began late, and what was due before counted
+        // for nothing.
         let wanted = rate * 0.5 * (0.9 + 0.1 * burst);
         assert!(rate < 1e6 || (0.98..1.02).contains(&(due / wanted)), "{due} of {wanted}");
         assert!(rate < 1e6 || accepted < due * 0.99, "{row}");

@@ -135,8 +135,8 @@ impl Client<'_> {
 
     fn open(&mut self, window: usize, number: usize, rate: f64, burst: f64) -> Result<(), LoadError> {
         let mut arrivals = Arrivals::of_client(self.shared.plan, number, rate, burst);
-        // From the start that all have, however late this thread comes to it: what is due meanwhile is
-        // late.
+        // From the start that all have, however late this thread comes to it: what is due meanwhile
+        // is late.
         let late = self.shared.start.began().map_or(Duration::ZERO, |began| began.elapsed());
         let begin_us = self.shared.clock.now_us() - late.as_micros() as i64;
         while let Some(due_us) = arrivals.next() {

@@ -165,8 +165,8 @@ impl Cluster {
             repeated: AtomicUsize::new(0),
         };
         let mut failed = String::new();
-        // Each for a moment, as one may stand still; and then, as all may be busy, for as long as any
-        // answer may take.
+        // Each for a moment, as one may stand still; and then, as all may be busy, for as long as
+        // any answer may take.
         for patience in [MAP, REPLY] {
             for entry in &url.entries {
                 match cluster.ask_for_map(entry, patience) {
