@@ -132,32 +132,12 @@ fn signals_that_are_one_wish_end_a_run_in_order_at_any_moment() {
     }
 }
 
-/// Whether the process is stopped before it ends.
-fn stands_still(process: i32) -> bool {
-    loop {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
-            Some('T') => return true,
-            None | Some('Z' | 'X') => return false,
-            Some(_) => std::thread::sleep(Duration::from_millis(1)),
-        }
-    }
-}
-
 /// The worker cannot be ended in order: it is stopped.
 #[test]
 fn a_second_wish_ends_a_run_at_once_and_says_so() {
     let place = Place::new();
     let running = start(&place);
-    // One that was about to end has ended in order all the same: then it is the next one's turn.
-    loop {
-        let worker = running.wait_for_child("worker");
-        // SAFETY: kill takes integers.
-        unsafe { libc::kill(worker, libc::SIGSTOP) };
-        if stands_still(worker) {
-            break;
-        }
-    }
+    running.stop_child("worker");
     let begin = Instant::now();
     running.signal(libc::SIGTERM);
     std::thread::sleep(Duration::from_millis(1500));
