@@ -478,7 +478,8 @@ fn what_a_device_is_doing_can_be_watched() {
     assert!(place.fathom(&["stack", "status"]).stdout.contains(&name));
     place.fathom(&["stack", "status", "none-such"]).exits(2).says("none-such");
     place.fathom(&["stack", "status", &name, "--watch", "0"]).exits(2).says("seconds");
-    // Who watches is told of the end, and a device whose server was killed says so.
+    // Who watches is told of the end, and a device whose server was killed says so. What happened:
+    // where taking it down took more than two seconds, the watched device was said to be broken.
     let watching = place.start(&["stack", "status", &name, "--watch", "0.1"]);
     watching.wait_for_output();
     place.fathom(&["stack", "down", &name]).exits(0);
