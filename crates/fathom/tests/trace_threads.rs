@@ -104,7 +104,8 @@ fn all(count: u64, steps: u64, mode: &str, again: &str) {
         let threads = 2 + seed * 7 % 15;
         // A busy machine has a program meet more locks: of few programs each has three chances.
         let mut found = Again::Same;
-        for _ in 0..if count < 20 { 3 } else { 1 } {
+        let chances = if count < 20 { 3 } else { 1 };
+        for _ in 0..chances {
             capture(&place, &app, seed, threads, mode, steps);
             found = replay(&place, &library, again);
             if !matches!(found, Again::Named(_)) {
