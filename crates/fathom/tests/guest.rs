@@ -336,7 +336,9 @@ fn a_guest_that_is_killed_fails_its_run_at_once_and_leaves_nothing() {
     });
     assert!(begin.elapsed() < Duration::from_secs(90), "{:?}", begin.elapsed());
     let message = place.rows("out.db", "SELECT message FROM run WHERE status = 'failed'");
-    assert!(message.contains("guest kernel: it was killed (signal 9)"), "{message}");
+    // A slow machine's is still booting after two seconds, and is said not to have come up, too.
+    let says = ["guest kernel: it ", "it was killed (signal 9)"];
+    assert!(says.iter().all(|part| message.contains(part)), "{message}");
     running.interrupt();
     running.end().exits(1);
     gone_soon(&owner);
