@@ -38,7 +38,8 @@ fn a_signal_takes_no_answer_away_and_leaves_what_is_said() {
         let files = std::fs::read_dir(&temporary).unwrap().flatten().flat_map(inside).flatten();
         files.map(|file| file.file_name()).any(|name| name.as_bytes().starts_with(end.as_bytes()))
     };
-    // While there is this file. Who is so late, on a busy machine, that all is answered begins again.
+    // While there is this file. Who is so late, on a busy machine, that all is answered begins
+    // again.
     let stopped_at = |words: &[&str], file: &str| {
         let in_time = || {
             std::fs::create_dir(&temporary).unwrap();

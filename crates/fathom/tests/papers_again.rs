@@ -30,8 +30,8 @@ impl Place {
         let directory = tempfile::tempdir().unwrap();
         let (text, program) = (directory.path().join("text"), directory.path().join("fathom"));
         std::fs::write(&text, PROGRAM).unwrap();
-        // By a process of its own: what this one has open for writing is, for a moment, open in what
-        // another test starts, and is not executed meanwhile ("Text file busy").
+        // By a process of its own: what this one has open for writing is, for a moment, open in
+        // what another test starts, and is not executed meanwhile ("Text file busy").
         assert!(Command::new("cp").arg(&text).arg(&program).status().unwrap().success());
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         // So that none is compiled.

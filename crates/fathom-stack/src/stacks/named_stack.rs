@@ -55,9 +55,9 @@ pub fn up(name: &str, spec: &StackSpec) -> Result<NamedStack, StackError> {
     Stacks::here().named_up(name, spec)
 }
 
-/// As [`up`], for a caller that may be told meanwhile to stop. `may_stay` is asked once, when all is
-/// made and nothing of it outlives this process yet; where it says no, all is taken down, and there
-/// is none.
+/// As [`up`], for a caller that may be told meanwhile to stop. `may_stay` is asked once, when all
+/// is made and nothing of it outlives this process yet; where it says no, all is taken down, and
+/// there is none.
 ///
 /// # Errors
 /// As [`up`].

@@ -82,8 +82,8 @@ fn its_log(stack: &NamedStack) -> NamedStack {
 
 /// How long the entry of a stack whose device does not answer is waited for to go.
 const GOES: Duration = Duration::from_secs(2);
-/// The same where nothing is mounted any more, so that whoever takes it down is at it: how long that
-/// takes on a busy machine.
+/// The same where nothing is mounted any more, so that whoever takes it down is at it: how long
+/// that takes on a busy machine.
 const GOES_UNMOUNTED: Duration = Duration::from_secs(60);
 
 /// Whether a stack whose device does not answer any more is being taken down: its entry is the last

@@ -369,8 +369,8 @@ impl Running {
         }
     }
 
-    /// Until this holds, or the process has ended, which is told by `false`: a test that stood still
-    /// for so long begins again.
+    /// Until this holds, or the process has ended, which is told by `false`: a test that stood
+    /// still for so long begins again.
     #[track_caller]
     pub fn holds_before_its_end(&self, mut holds: impl FnMut() -> bool) -> bool {
         let begin = Instant::now();

@@ -42,8 +42,8 @@ impl RecordingFile {
         // Its reason alone: the user has not named the directory that is named there.
         let made = fathom_output::hold(make, TempDir::path).map_err(|error| error.kind().into());
         let (made, held) = made.map_err(problem)?;
-        // By its name it is there when it is locked: found unlocked, the directory was taken for one
-        // that a killed process has left, and removed.
+        // By its name it is there when it is locked: found unlocked, the directory was taken for
+        // one that a killed process has left, and removed.
         let begun = made.path().join("begun");
         let lock = File::create_new(&begun).map_err(problem)?;
         lock.lock().map_err(problem)?;
