@@ -545,6 +545,22 @@ fn named_stacks_outlive_their_maker_and_go_by_name() {
     }
 }
 
+/// What happened: Ctrl-C of `stack up` said that all is being removed, and the stack was complete a
+/// moment later, and stayed.
+#[test]
+fn a_named_stack_that_may_not_stay_is_taken_down_by_its_maker() {
+    let place = Place::new();
+    for filesystem in ["dir", "ext4"] {
+        if !available(filesystem) {
+            continue;
+        }
+        let up = place.stacks().named_up_if("mine", &place.spec(filesystem), &|| false).unwrap();
+        assert_eq!(up, None);
+        assert_eq!(place.stacks().named_list(), []);
+        place.assert_nothing_left();
+    }
+}
+
 #[test]
 fn a_named_stack_that_fails_frees_its_name() {
     if !can_mount() {

@@ -335,9 +335,16 @@ fn a_signal_leaves_nothing_and_what_a_kill_leaves_is_found() {
         assert_eq!(place.files(), before);
     }
     let killed = place.start_with(&["advise", "mail.trace", "--device", "sd-slow"], &variable);
-    killed.wait_until(|| left() > 0);
+    // With a lock in it, by which it is known.
+    let locked = || {
+        let all = std::fs::read_dir(&temporary).unwrap().flatten();
+        all.filter(|entry| entry.path().join("lock").exists()).count()
+    };
+    killed.wait_until(|| locked() > 0);
     let alive = place.start_with(&["advise", "mail.trace", "--device", "sd-slow"], &variable);
-    alive.wait_until(|| left() > 1 && alive.listens());
+    alive.wait_until(|| locked() > 1 && alive.listens());
+    // It lives until it has been looked at, however long that takes.
+    alive.signal(libc::SIGSTOP);
     killed.kill();
     killed.end();
     assert_eq!(left(), 2);
@@ -345,6 +352,7 @@ fn a_signal_leaves_nothing_and_what_a_kill_leaves_is_found() {
     assert!(end.stdout.contains("a recording"), "{end}");
     assert_eq!(left(), 1, "that of a process which lives stays");
     alive.interrupt();
+    alive.signal(libc::SIGCONT);
     alive.end();
     assert_eq!(left(), 0);
 }

@@ -32,34 +32,42 @@ fn a_signal_takes_no_answer_away_and_leaves_what_is_said() {
     let words = ["advise", "app.trace", "--device", "emmc-51", "--repeat", "2", "--out", "out.db"];
     let before = place.files();
     let temporary = place.path("temporary");
-    std::fs::create_dir(&temporary).unwrap();
     let variable = [("TMPDIR", temporary.to_str().unwrap())];
     let holds = |end: &str| {
         let inside = |directory: std::fs::DirEntry| std::fs::read_dir(directory.path()).into_iter().flatten();
         let files = std::fs::read_dir(&temporary).unwrap().flatten().flat_map(inside).flatten();
         files.map(|file| file.file_name()).any(|name| name.as_bytes().starts_with(end.as_bytes()))
     };
+    // While there is this file. Who is so late, on a busy machine, that all is answered begins
+    // again.
+    let stopped_at = |words: &[&str], file: &str| {
+        let in_time = || {
+            std::fs::create_dir(&temporary).unwrap();
+            let running = place.start_with(words, &variable);
+            running.holds_before_its_end(|| holds(file));
+            running.interrupt();
+            let end = running.end();
+            std::fs::remove_dir(&temporary).unwrap();
+            let is_late = end.code == Some(0);
+            for made in place.files().iter().filter(|made| is_late && !before.contains(made)) {
+                std::fs::remove_file(place.path(made)).unwrap();
+            }
+            (!is_late).then_some(end)
+        };
+        (0..10).find_map(|_| in_time()).expect("all was answered each time")
+    };
     // In the last round.
-    let running = place.start_with(&words, &variable);
-    running.wait_until(|| holds("last.db"));
-    running.interrupt();
-    let end = running.end();
+    let end = stopped_at(&words, "last.db");
     assert!(end.code.is_none() && end.stderr.contains("there is no advice"), "{end}");
-    std::fs::remove_dir(&temporary).unwrap();
     assert_eq!(place.files(), before);
     // In the live runs: the answer of the simulation is there, and what it rests on.
-    std::fs::create_dir(&temporary).unwrap();
-    let running = place.start_with(&[&words[..], &["--live", "--cut"]].concat(), &variable);
-    running.wait_until(|| holds("live-0.db"));
-    running.interrupt();
-    let end = running.end();
+    let end = stopped_at(&[&words[..], &["--live", "--cut"]].concat(), "live-0.db");
     assert!(end.code.is_none() && end.stdout.contains("PRAGMA"), "{end}");
     assert!(end.stderr.contains("Stopping: ") && end.stderr.contains("a second Ctrl-C"), "{end}");
     for says in ["The live runs: stopped by a signal", "The exploration of power cuts: stopped"] {
         let told = end.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(told.contains(says), "{says}: {end}");
     }
-    std::fs::remove_dir(&temporary).unwrap();
     place.fathom(&["report", "out.db"]).exits(0);
     // The same bytes are the same trace.
     let bytes = place.read("app.trace");

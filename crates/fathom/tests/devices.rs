@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use place::{Place, Running, Stopped, can_serve, gone_soon, lives, mounts_by, named, server, told};
+use place::{Place, Running, Stopped, can_serve, gone_soon, lives, mounts_by, named, server, stopped, told};
 
 fn up(place: &Place, name: &str, more: &[&str]) -> PathBuf {
     let words = ["stack", "up", "--fs", "ext4", "--size", "32", "--name", name, "--dir", ".", "--device"];
@@ -99,25 +99,52 @@ fn a_server_that_is_killed_gives_errors_and_leaves_nothing() {
 /// program's.
 const SOON: Duration = Duration::from_secs(100);
 
-/// Waits until the worker of a run has asked its device for something, and gives its process.
-fn at_work(running: &Running) -> i32 {
-    let worker = running.wait_for_child("worker");
-    let asked = || -> u64 {
-        let told = told(running);
-        told["operations"].as_array().unwrap().iter().map(|value| value.as_u64().unwrap()).sum()
-    };
-    // What came before the worker began is the file system's and the floor probe's.
-    let before = asked();
-    running.wait_until(|| asked() > before + 10);
-    worker
+/// The worker of a run that has asked its device for something. It stands still, so that the run
+/// does not end before the test has done with it; dropped, it goes on.
+struct Worker(i32);
+
+impl Worker {
+    fn at_work(running: &Running) -> Worker {
+        let asked = || -> u64 {
+            let told = told(running);
+            told["operations"].as_array().unwrap().iter().map(|value| value.as_u64().unwrap()).sum()
+        };
+        loop {
+            let worker = Worker(running.stop_child("worker"));
+            // What came before the worker began is the file system's and the floor probe's.
+            let before = asked();
+            // Where it ends meanwhile it is the next one's turn.
+            loop {
+                worker.go_on();
+                std::thread::sleep(Duration::from_millis(20));
+                if !stopped(worker.0) {
+                    break;
+                }
+                if asked() > before + 10 {
+                    return worker;
+                }
+            }
+        }
+    }
+
+    fn go_on(&self) {
+        // SAFETY: kill takes integers.
+        unsafe { libc::kill(self.0, libc::SIGCONT) };
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.go_on();
+    }
 }
 
 /// The experiment with so much to do, at work on its device.
-fn at_work_for(place: &Place, transactions: u32, more: &[&str]) -> Running {
+fn at_work_for(place: &Place, transactions: u32, more: &[&str]) -> (Running, Worker) {
     place.write("late.toml", &longer(transactions));
     let running = place.start(&[&["run", "late.toml", "--out", "out.db", "--dir", "."], more].concat());
-    at_work(&running);
-    running
+    let worker = Worker::at_work(&running);
+    (running, worker)
 }
 
 /// The experiment with more to do.
@@ -135,9 +162,10 @@ fn a_run_whose_device_stops_ends_within_its_limit_and_the_next_goes_on() {
     }
     // The next one takes five seconds by the model at most, and has to end within its limit on a
     // busy machine too.
-    let running = at_work_for(&place, 60, &["--time-limit", "40"]);
+    let (running, worker) = at_work_for(&place, 60, &["--time-limit", "40"]);
     let begin = Instant::now();
     let stopped = Stopped::new(server(&place));
+    drop(worker);
     let process = running.process();
     let end = running.end();
     end.exits(1).says("time limit").says("device's server, which stood still, was killed");
@@ -154,8 +182,9 @@ fn ctrl_c_ends_a_run_whose_device_stopped() {
     if !can_serve(&place) {
         return;
     }
-    let running = at_work_for(&place, 2000, &[]);
+    let (running, worker) = at_work_for(&place, 2000, &[]);
     let stopped = Stopped::new(server(&place));
+    drop(worker);
     // So that the worker waits for it, which is the harder case.
     std::thread::sleep(Duration::from_millis(300));
     let begin = Instant::now();
@@ -173,9 +202,10 @@ fn a_run_whose_server_is_killed_fails_at_once_and_the_next_goes_on() {
     if !can_serve(&place) {
         return;
     }
-    let running = at_work_for(&place, 200, &[]);
+    let (running, worker) = at_work_for(&place, 200, &[]);
     // SAFETY: kill takes integers.
     assert_eq!(unsafe { libc::kill(server(&place), libc::SIGKILL) }, 0);
+    drop(worker);
     let begin = Instant::now();
     let failed = || place.rows_or_empty("out.db", "SELECT count(*) FROM run WHERE status = 'failed'") == "1";
     running.wait_until(failed);
@@ -400,7 +430,19 @@ fn what_a_device_is_doing_can_be_watched() {
         while synced.load(Ordering::Acquire) == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let end = place.fathom(&["stack", "status", &name, "--watch", "0.3", "--count", "2", "--json"]);
+        // A busy machine gives who writes nothing of an interval at times.
+        let is_worked_in = |line: &str| {
+            let moment: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+            let some = |kind: &str| moment["kinds"][kind]["operations"].as_u64().is_some_and(|n| n > 0);
+            some("write") && some("flush")
+        };
+        let begin = Instant::now();
+        let end = loop {
+            let end = place.fathom(&["stack", "status", &name, "--watch", "0.3", "--count", "2", "--json"]);
+            if end.stdout.lines().all(is_worked_in) || begin.elapsed() > SOON {
+                break end;
+            }
+        };
         is_over.store(true, Ordering::Release);
         end
     });
@@ -436,7 +478,8 @@ fn what_a_device_is_doing_can_be_watched() {
     assert!(place.fathom(&["stack", "status"]).stdout.contains(&name));
     place.fathom(&["stack", "status", "none-such"]).exits(2).says("none-such");
     place.fathom(&["stack", "status", &name, "--watch", "0"]).exits(2).says("seconds");
-    // Who watches is told of the end, and a device whose server was killed says so.
+    // Who watches is told of the end, and a device whose server was killed says so. What happened:
+    // where taking it down took more than two seconds, the watched device was said to be broken.
     let watching = place.start(&["stack", "status", &name, "--watch", "0.1"]);
     watching.wait_for_output();
     place.fathom(&["stack", "down", &name]).exits(0);
@@ -518,11 +561,9 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     // By the model the device is busy for a second or more in each run.
     place.write("late.toml", &longer(60));
     let running = place.start(&["run", "late.toml", "--out", "out.db", "--dir", "."]);
-    // The next worker is the second run's when the first is in the file.
-    running.wait_until(|| place.rows_or_empty("out.db", "SELECT count(*) FROM run") == "1");
-    let worker = at_work(&running);
+    let worker = Worker::at_work(&running);
     let process = server(&place);
-    assert!(lives(worker));
+    drop(worker);
     // What comes while the server stands still is not late, for nobody has seen it come: an
     // operation has to be under way.
     let late_ns = || told(&running)["late_ns"].as_u64().unwrap();
@@ -550,8 +591,14 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
         of("late_p50_ns"),
         of("late_p99_ns")
     );
-    assert!(measured[1] - model[1] > 0.5e9 && model[1] > 0.1e9, "what was stopped is no model time");
-    assert!(timed[1] > 100.0 && of("late_max_ns")[1] > 0.5e9);
+    // Mostly the first one, or the second where the test came late.
+    let latest = of("late_max_ns");
+    let which = usize::from(latest[1] > latest[0]);
+    assert!(
+        measured[which] - model[which] > 0.5e9 && model[which] > 0.1e9,
+        "what was stopped is no model time"
+    );
+    assert!(timed[which] > 100.0 && latest[which] > 0.5e9);
     // Asked against given, before each run.
     assert_eq!(of("self_test[0].asked_ns"), [200_000.0; 2]);
     // A millisecond was asked for; what a busy machine gives, too late or, by a wrong calibration,
@@ -571,8 +618,8 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     );
     let json: serde_json::Value =
         serde_json::from_str(&place.fathom(&["report", "out.db", "--json"]).stdout).unwrap();
-    let second = json["cells"].as_array().unwrap().iter().map(|value| &value["device"]["runs"][0]);
-    assert!(second.clone().any(|run| run["kept"] == false), "{second:?}");
+    let both = json["cells"].as_array().unwrap().iter().map(|value| &value["device"]["runs"][0]);
+    assert!(both.clone().any(|run| run["kept"] == false), "{both:?}");
     let page = String::from_utf8(place.read("out.html")).unwrap();
     assert!(page.contains("Modelled devices: time by the model") && page.contains("<abbr title="));
 }

@@ -74,6 +74,18 @@ fn number(measure: &Value, name: &str) -> f64 {
     measure[name].as_f64().unwrap_or_else(|| panic!("{name} in {measure}"))
 }
 
+/// Flushes that the file system makes by itself, in each execution at most: its own commit comes
+/// after five seconds without another, so in a run that is held up for seconds. It may be under way
+/// when a phase begins or ends: counted and not waited for, or the other way round.
+fn own_flushes(measure: &Value) -> f64 {
+    let executions = number(measure, "executions");
+    let seconds = |name: &str| measure[name].as_f64().unwrap_or(0.0) * executions / 1e9;
+    if seconds("model_held_ns") < 1.0 {
+        return 0.0;
+    }
+    2.0 * (1.0 + seconds("wall_time_ns") / 5.0) / executions
+}
+
 #[test]
 fn where_flushes_take_all_the_time_model_time_is_their_number_times_theirs() {
     let place = Place::new();
@@ -101,7 +113,7 @@ fn where_flushes_take_all_the_time_model_time_is_their_number_times_theirs() {
         let by_hand = number(cell, "device_flushes") * 20.0;
         assert!(number(cell, "device_flushes") >= 1.0, "{name}: {cell}");
         assert!(
-            (of("model_device_ns") / by_hand - 1.0).abs() < 0.01,
+            (of("model_device_ns") - by_hand).abs() < by_hand * 0.01 + own_flushes(cell) * 20.0,
             "{name}: {} ms, by hand {by_hand}",
             of("model_device_ns")
         );
@@ -138,7 +150,11 @@ fn flushes_take_their_time_in_the_guests_phases() {
         let (flushes, device_ns) = (number(cell, "device_flushes"), number(cell, "model_device_ns"));
         assert!(flushes >= 1.0, "{name}: {cell}");
         let by_hand_ns = flushes * 20e6;
-        assert!((device_ns / by_hand_ns - 1.0).abs() < 0.01, "{name}: {device_ns} ns, by hand {by_hand_ns}");
+        let off_ns = (device_ns - by_hand_ns).abs();
+        assert!(
+            off_ns < by_hand_ns * 0.01 + own_flushes(cell) * 20e6,
+            "{name}: {device_ns} ns, by hand {by_hand_ns}"
+        );
         assert!(number(cell, "model_ns") <= number(cell, "wall_time_ns") * 1.02, "{name}: {cell}");
     }
 }

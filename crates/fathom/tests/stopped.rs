@@ -20,6 +20,9 @@ use place::{End, Place, Running};
 /// Ample on a busy machine, where a run that is told to stop waits for its worker for seconds.
 const SOON: Duration = Duration::from_secs(100);
 
+/// Signals that come within a second are one wish: within this, they were surely sent so.
+const ONE_WISH: Duration = Duration::from_millis(800);
+
 /// What a sender of signals means by one wish: the signals, and the time between them in ms.
 const WISHES: [(&[i32], f64); 7] = [
     (&[libc::SIGTERM], 0.0),
@@ -111,15 +114,27 @@ fn signals_that_are_one_wish_end_a_run_in_order_at_any_moment() {
         let (signals, gap_ms) = WISHES[number % WISHES.len()];
         let after_ms = random % 2500;
         let told = format!("case {number}: {signals:?}, {gap_ms} ms apart, after {after_ms} ms");
-        let place = Place::new();
-        let running = start(&place);
-        std::thread::sleep(Duration::from_millis(after_ms));
-        let listens = running.listens();
-        for signal in signals {
-            running.signal(*signal);
-            std::thread::sleep(Duration::from_secs_f64(gap_ms / 1e3));
-        }
-        let end: End = running.end();
+        let in_time = || {
+            let place = Place::new();
+            let running = start(&place);
+            std::thread::sleep(Duration::from_millis(after_ms));
+            let listens = running.listens();
+            let begin = Instant::now();
+            let mut sent = Duration::ZERO;
+            for signal in signals {
+                running.signal(*signal);
+                sent = begin.elapsed();
+                std::thread::sleep(Duration::from_secs_f64(gap_ms / 1e3));
+            }
+            let end: End = running.end();
+            // Where a busy machine had the sender wait between them, they were two wishes.
+            let is_one_wish = sent < ONE_WISH || signals.contains(&libc::SIGPIPE);
+            is_one_wish.then_some((place, listens, end))
+        };
+        let Some((place, listens, end)) = (0..5).find_map(|_| in_time()) else {
+            println!("SKIP: {told}: the machine was too busy to send them in time");
+            continue;
+        };
         // Before the program listens there is nothing to be ended in order, and the signal ends it
         // as it ends any program.
         let early = end.code.is_none() && !listens;
@@ -132,32 +147,12 @@ fn signals_that_are_one_wish_end_a_run_in_order_at_any_moment() {
     }
 }
 
-/// Whether the process is stopped before it ends.
-fn stands_still(process: i32) -> bool {
-    loop {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
-            Some('T') => return true,
-            None | Some('Z' | 'X') => return false,
-            Some(_) => std::thread::sleep(Duration::from_millis(1)),
-        }
-    }
-}
-
 /// The worker cannot be ended in order: it is stopped.
 #[test]
 fn a_second_wish_ends_a_run_at_once_and_says_so() {
     let place = Place::new();
     let running = start(&place);
-    // One that was about to end has ended in order all the same: then it is the next one's turn.
-    loop {
-        let worker = running.wait_for_child("worker");
-        // SAFETY: kill takes integers.
-        unsafe { libc::kill(worker, libc::SIGSTOP) };
-        if stands_still(worker) {
-            break;
-        }
-    }
+    running.stop_child("worker");
     let begin = Instant::now();
     running.signal(libc::SIGTERM);
     std::thread::sleep(Duration::from_millis(1500));

@@ -102,8 +102,17 @@ fn all(count: u64, steps: u64, mode: &str, again: &str) {
     for seed in first..first + count {
         // 2 to 16, every number of them.
         let threads = 2 + seed * 7 % 15;
-        capture(&place, &app, seed, threads, mode, steps);
-        match replay(&place, &library, again) {
+        // A busy machine has a program meet more locks: of few programs each has three chances.
+        let mut found = Again::Same;
+        let chances = if count < 20 { 3 } else { 1 };
+        for _ in 0..chances {
+            capture(&place, &app, seed, threads, mode, steps);
+            found = replay(&place, &library, again);
+            if !matches!(found, Again::Named(_)) {
+                break;
+            }
+        }
+        match found {
             Again::Same => same += 1,
             other => {
                 let kept = std::env::temp_dir().join(format!("fathom-threads-{mode}-{again}-{seed}.trace"));

@@ -134,10 +134,20 @@ fn a_signal_leaves_nothing_of_what_was_not_yet_anonymous() {
     ] {
         let temporary = place.path("tmp");
         let holds = || fs::read_dir(&temporary).unwrap().count() > 0;
-        let running = place.start_with(words, &[("TMPDIR", temporary.to_str().unwrap())]);
-        running.wait_until_soon(holds);
-        running.signal(signal);
-        let end = running.end();
+        // What happened: on a busy machine the signal came when all was done. Who is so late begins
+        // again.
+        let in_time = || {
+            let running = place.start_with(words, &[("TMPDIR", temporary.to_str().unwrap())]);
+            running.holds_before_its_end(holds);
+            running.signal(signal);
+            let end = running.end();
+            let is_late = end.code == Some(0);
+            if is_late {
+                fs::remove_file(place.path("a.trace")).unwrap();
+            }
+            (!is_late).then_some(end)
+        };
+        let end = (0..20).find_map(|_| in_time()).expect("it was done each time");
         assert_eq!(end.code, None, "a signal has ended it: {end}");
         assert!(!holds(), "signal {signal}: {end}");
         assert_eq!(place.files(), before, "signal {signal}");

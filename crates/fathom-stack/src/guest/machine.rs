@@ -39,6 +39,9 @@ const GRACE: Duration = Duration::from_secs(10);
 const OFF_LIMIT: Duration = Duration::from_secs(10);
 /// How long one that was killed may take to die.
 const DEATH: Duration = Duration::from_secs(2);
+/// How long a guest that has closed its line may take to have ended, which tells how: its memory is
+/// given back before that.
+const GONE_LIMIT: Duration = Duration::from_secs(20);
 /// How often its clock is asked for: on a busy machine most answers wait for a processor.
 const CLOCK_READINGS: usize = 15;
 /// How much of the kernel's last words is kept.
@@ -436,7 +439,7 @@ impl Guest {
         let begin = Instant::now();
         let status = loop {
             match self.child.try_wait() {
-                Ok(None) if begin.elapsed() < Duration::from_secs(2) => {
+                Ok(None) if begin.elapsed() < GONE_LIMIT => {
                     thread::sleep(Duration::from_millis(5));
                 }
                 Ok(status) => break status,

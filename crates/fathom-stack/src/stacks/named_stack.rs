@@ -55,6 +55,20 @@ pub fn up(name: &str, spec: &StackSpec) -> Result<NamedStack, StackError> {
     Stacks::here().named_up(name, spec)
 }
 
+/// As [`up`], for a caller that may be told meanwhile to stop. `may_stay` is asked once, when all
+/// is made and nothing of it outlives this process yet; where it says no, all is taken down, and
+/// there is none.
+///
+/// # Errors
+/// As [`up`].
+pub fn up_if(
+    name: &str,
+    spec: &StackSpec,
+    may_stay: &dyn Fn() -> bool,
+) -> Result<Option<NamedStack>, StackError> {
+    Stacks::here().named_up_if(name, spec, may_stay)
+}
+
 /// Every named stack of this user, by name.
 #[must_use]
 pub fn list() -> Vec<NamedStack> {
@@ -107,6 +121,24 @@ impl Stacks {
         check_name(name)?;
         let stack = self.make(spec, name, Some(name))?;
         Ok(named(name.to_owned(), stack.keep()?, &self.state))
+    }
+
+    /// As [`up_if`], with this state directory.
+    ///
+    /// # Errors
+    /// As [`up`].
+    pub fn named_up_if(
+        &self,
+        name: &str,
+        spec: &StackSpec,
+        may_stay: &dyn Fn() -> bool,
+    ) -> Result<Option<NamedStack>, StackError> {
+        check_name(name)?;
+        let stack = self.make(spec, name, Some(name))?;
+        if !may_stay() {
+            return Ok(None);
+        }
+        Ok(Some(named(name.to_owned(), stack.keep()?, &self.state)))
     }
 
     /// As [`list`], with this state directory.

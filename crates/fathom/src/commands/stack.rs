@@ -3,6 +3,7 @@
 
 use fathom_output::{say, shown_path, tell};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -119,20 +120,26 @@ fn up(asked: &StackUp) -> super::Result {
     let interrupt = Interrupt::new();
     // It ends at once, and says what became of the stack.
     interrupt.on_signals_unsaid().map_err(|error| Error::failed(format!("signals: {error}")))?;
+    // Who is first decides: the stack stays, or this process ends, whose guard then undoes what
+    // there is. A stack that was looked for and was not up yet could be complete a moment later,
+    // and stayed although it was said to be removed.
+    let is_decided = AtomicBool::new(false);
+    let is_first = &|| !is_decided.swap(true, Ordering::SeqCst);
     let made = thread::scope(|scope| {
         let (over, waited) = channel::<()>();
         scope.spawn(move || {
             while waited.recv_timeout(Duration::from_millis(20)) == Err(RecvTimeoutError::Timeout) {
-                if interrupt.is_raised() {
-                    stopped(name);
+                if interrupt.is_raised() && is_first() {
+                    tell!("Stopped: what there was of {name} is being removed.");
+                    std::process::exit(1);
                 }
             }
         });
-        let made = named_stack::up(name, spec);
+        let made = named_stack::up_if(name, spec, is_first);
         drop(over);
         made
     });
-    let made = made.map_err(in_options)?;
+    let Some(made) = made.map_err(in_options)? else { return Ok(Outcome::Failed) };
     say!("{}", made.path.display());
     tell!("{name}: {} on {}, mounted {}", made.record.filesystem, made.record.device, made.record.mount);
     for warning in &made.record.warnings {
@@ -148,15 +155,6 @@ fn up(asked: &StackUp) -> super::Result {
 /// An option's text; none where it was left out, or says nothing.
 fn given(text: Option<&str>) -> Option<String> {
     text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-/// Ends this process, whose guard then undoes what there is of the stack.
-fn stopped(name: &str) -> ! {
-    match named_stack::list().iter().any(|stack| stack.name == name) {
-        true => tell!("Stopped when {name} was up already. Take it down with:  fathom stack down {name}"),
-        false => tell!("Stopped: what there was of {name} is being removed."),
-    }
-    std::process::exit(1)
 }
 
 /// How long the last processes of a leftover may take to end: its guard gives up after a minute,

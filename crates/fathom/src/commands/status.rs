@@ -2,7 +2,7 @@
 
 use fathom_output::{say, tell};
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fathom_device::Statistics;
 use fathom_report::number;
@@ -80,16 +80,28 @@ fn its_log(stack: &NamedStack) -> NamedStack {
     log
 }
 
+/// How long the entry of a stack whose device does not answer is waited for to go.
+const GOES: Duration = Duration::from_secs(2);
+/// The same where nothing is mounted any more, so that whoever takes it down is at it: how long
+/// that takes on a busy machine.
+const GOES_UNMOUNTED: Duration = Duration::from_secs(60);
+
 /// Whether a stack whose device does not answer any more is being taken down: its entry is the last
 /// thing that goes.
 fn goes(name: &str) -> bool {
-    (0..20).any(|_| {
-        let gone = !named_stack::list().iter().any(|stack| stack.name == name);
-        if !gone {
-            std::thread::sleep(Duration::from_millis(100));
+    let begin = Instant::now();
+    loop {
+        let Some(stack) = named_stack::list().into_iter().find(|stack| stack.name == name) else {
+            return true;
+        };
+        // One whose server was killed stays mounted.
+        let is_unmounted = !stack.up && stack.problem.is_none();
+        let limit = if is_unmounted { GOES_UNMOUNTED } else { GOES };
+        if begin.elapsed() >= limit {
+            return false;
         }
-        gone
-    })
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// What happens in each interval, until the stack is taken down, the reader goes, or enough has

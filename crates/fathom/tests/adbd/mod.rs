@@ -29,7 +29,7 @@ up() {
     "$library/ld-linux-x86-64.so.2" --library-path "$library:$library/android" \
     "$root/usr/lib/android-sdk/platform-tools/adbd" >>"$place/adbd.log" 2>&1 &
   adbd=$!
-  for try in $(seq 100); do adb connect 127.0.0.1:5555 | grep -q connected && return; sleep 0.2; done
+  for try in $(seq 600); do adb connect 127.0.0.1:5555 | grep -q connected && return; sleep 0.2; done
   echo "== adbd did not come up"
 }
 down() { kill -9 "$adbd"; wait "$adbd" 2>/dev/null; adb disconnect >/dev/null; }

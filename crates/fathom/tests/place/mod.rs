@@ -107,6 +107,20 @@ pub fn lives(process: i32) -> bool {
         .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z')))
 }
 
+/// Stops a process; whether it stands still, and did not end before.
+pub fn stopped(process: i32) -> bool {
+    // SAFETY: kill takes integers.
+    unsafe { libc::kill(process, libc::SIGSTOP) };
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
+            Some('T') => return true,
+            None | Some('Z' | 'X') => return false,
+            Some(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
 /// A call of `fathom` that goes on.
 pub struct Running {
     child: Child,
@@ -243,8 +257,10 @@ impl Place {
     pub fn give_to_nobody(&self, kernel: &Path) {
         let own = self.path("cache/guest-kernel").join(kernel.parent().unwrap().file_name().unwrap());
         std::fs::create_dir_all(&own).unwrap();
+        // As with `copy_program`: a guest kernel is a program.
         for name in ["linux", "kernel.json"] {
-            std::fs::copy(kernel.with_file_name(name), own.join(name)).unwrap();
+            let copied = Command::new("cp").arg("--").arg(kernel.with_file_name(name)).arg(&own).status();
+            assert!(copied.unwrap().success());
         }
         self.copy_program("fathom");
         let given = Command::new("chown").args(["-R", "65534", "."]).current_dir(self.path("")).status();
@@ -350,6 +366,33 @@ impl Running {
         let begin = Instant::now();
         while !holds() {
             assert!(begin.elapsed() < PATIENCE, "did not come to hold within {PATIENCE:?}");
+        }
+    }
+
+    /// Until this holds, or the process has ended, which is told by `false`: a test that stood
+    /// still for so long begins again.
+    #[track_caller]
+    pub fn holds_before_its_end(&self, mut holds: impl FnMut() -> bool) -> bool {
+        let begin = Instant::now();
+        while !holds() {
+            if !lives(self.id()) {
+                return false;
+            }
+            assert!(begin.elapsed() < PATIENCE, "did not come to hold within {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    /// Stops the first child process whose command line holds `word`, so that it does not end
+    /// before the test has done with it. One that was about to end has ended in order all the same:
+    /// then it is the next one's turn.
+    pub fn stop_child(&self, word: &str) -> i32 {
+        loop {
+            let child = self.wait_for_child(word);
+            if stopped(child) {
+                return child;
+            }
         }
     }
 

@@ -97,14 +97,19 @@ pub(super) fn run(
     if !status.is_some_and(|status| status.success()) && interrupt.is_raised() {
         return Err(WorkError::Interrupted);
     }
-    // What the worker started may hold its stderr open still: its words are not worth waiting for.
-    let complaints = complaints.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
     match status {
         Some(status) if status.success() => Ok(()),
-        Some(status) => failed(with_complaints(how_it_ended(status), &complaints)),
+        Some(status) => {
+            let complaints = complaints.recv_timeout(LAST_WORDS).unwrap_or_default();
+            failed(with_complaints(how_it_ended(status), &complaints))
+        }
         None => failed("the worker closed its output and did not end; it was killed".into()),
     }
 }
+
+/// How long is waited for the rest of what a worker that failed has written to stderr. What it
+/// started has been ended, but may have left its group, and holds stderr open then.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// How long the output may stay open after the worker has ended: what it started may hold it.
 const ECHO: Duration = Duration::from_secs(2);

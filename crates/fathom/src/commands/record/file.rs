@@ -42,8 +42,12 @@ impl RecordingFile {
         // Its reason alone: the user has not named the directory that is named there.
         let made = fathom_output::hold(make, TempDir::path).map_err(|error| error.kind().into());
         let (made, held) = made.map_err(problem)?;
-        let lock = File::create_new(made.path().join(LOCK)).map_err(problem)?;
+        // By its name it is there when it is locked: found unlocked, the directory was taken for
+        // one that a killed process has left, and removed.
+        let begun = made.path().join("begun");
+        let lock = File::create_new(&begun).map_err(problem)?;
         lock.lock().map_err(problem)?;
+        std::fs::rename(&begun, made.path().join(LOCK)).map_err(problem)?;
         Ok(RecordingFile { file: made.path().join("recorded.db"), _directory: made, _held: (held, lock) })
     }
 }
@@ -119,6 +123,9 @@ mod tests {
         let alive = RecordingFile::new(place.path()).unwrap();
         let mode = std::fs::metadata(alive.file.parent().unwrap()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+        let names =
+            std::fs::read_dir(alive.file.parent().unwrap()).unwrap().map(|file| file.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), [LOCK], "under its own name when it is locked");
         let killed = place.path().join(".fathom-recorded-killed");
         std::fs::create_dir(&killed).unwrap();
         std::fs::write(killed.join(LOCK), "").unwrap();
