@@ -325,7 +325,7 @@ impl Order {
                 self.reordered_calls.fetch_add(1, Ordering::Relaxed);
                 return Err(WaitResult::Released(None));
             }
-            if all_for > STUCK {
+            if all_for > STUCK && self.none_gives_way() {
                 return Err(WaitResult::Stuck);
             }
         }
@@ -358,6 +358,17 @@ impl Order {
         let is_refused = |(at, now): &(usize, &u64)| *now % 2 == 1 && **now > was(*at) + 1;
         let refused = now.iter().enumerate().filter(is_refused).count();
         refused >= working && self.steps.load(Ordering::Acquire) == all.steps
+    }
+
+    /// Whether none of those that wait will give way, and each has said what it waits for. One that
+    /// gets no processor for long does both once it has one.
+    fn none_gives_way(&self) -> bool {
+        self.lanes.iter().enumerate().all(|(number, lane)| {
+            let rests = lane.rests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let Some(IdleReason::Wants(after, needs)) = rests else { return true };
+            let holds_up = self.holds_up(number, Requirements { after, needs: &needs });
+            matches!(holds_up, Some(HoldsUp::Counter(_))) && self.says(number).is_some()
+        })
     }
 
     fn pauses_now(&self) -> Vec<u64> {
@@ -610,6 +621,31 @@ mod tests {
             let mut told = own.or(other.join().expect("no panic")).expect("one was stuck");
             told.sort_unstable();
             assert_eq!(told, ["the other", "this"]);
+        });
+    }
+
+    /// What happened: a lane that waited only for what had returned got no processor for 1.5 s, in
+    /// which it would have given way. Another one, which waited for a lock, took the replay for
+    /// stuck and gave it up.
+    #[test]
+    fn a_lane_that_would_give_way_and_gets_no_processor_is_waited_for() {
+        let feed = Feed::new(2, 1 << 20);
+        feed.close();
+        let order = Order::new(2, 1);
+        order.hand(0, 9);
+        order.hand(1, 9);
+        order.handed_all_below(9);
+        let needs = [Tie { counter: 0, at_least: 1 }];
+        let wanted = Requirements { after: 0, needs: &needs };
+        std::thread::scope(|scope| {
+            // Lane 0 waits for calls of lane 1 alone, and sleeps on.
+            order.fall_asleep(0, IdleReason::Wants(5, Vec::new()));
+            let other = scope.spawn(|| order.wait(1, wanted, &feed, String::new));
+            until_rests(&order, 1);
+            std::thread::sleep(STUCK + STUCK / 4);
+            order.wake_up(0);
+            order.raise(0, 0);
+            assert_eq!(other.join().expect("no panic"), WaitResult::Released(Some(0)));
         });
     }
 
