@@ -652,27 +652,37 @@ mod tests {
     /// What happened: a lane that waited looked every 20 µs whether it was its turn, and what that
     /// computed counted as its application's, so that live runs of several threads had up to 10 %
     /// more CPU time than their recordings. Here it waits for 5,000 calls of another one, half a
-    /// second: by looking that takes a tenth of it (1/20 where the limit lies).
+    /// second: by looking that takes a tenth of it (1/20 where the limit lies). On a busy machine
+    /// the calls take longer, in which it looks around more often: so its part of the time counts,
+    /// and the best of several.
     #[test]
     fn a_lane_that_waits_computes_next_to_nothing() {
-        let feed = Feed::new(2, 1 << 20);
-        let order = Order::new(2, 0);
-        order.hand(1, 5000);
-        order.handed_all_below(5000);
-        let waited_ns = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| {
-                let before_ns = crate::clock::thread_cpu_ns();
-                assert_eq!(order.wait(0, after(5000), &feed, String::new), WaitResult::Released(Some(1)));
-                crate::clock::thread_cpu_ns() - before_ns
+        let share = || {
+            let feed = Feed::new(2, 1 << 20);
+            let order = Order::new(2, 0);
+            order.hand(1, 5000);
+            order.handed_all_below(5000);
+            let begin = Instant::now();
+            let waited_ns = std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    let before_ns = crate::clock::thread_cpu_ns();
+                    let waited = order.wait(0, after(5000), &feed, String::new);
+                    assert_eq!(waited, WaitResult::Released(Some(1)));
+                    crate::clock::thread_cpu_ns() - before_ns
+                });
+                // One that begins when all is done waits for nothing.
+                until_rests(&order, 0);
+                for number in 1..=5000 {
+                    std::thread::sleep(Duration::from_micros(100));
+                    order.arrive(1, number);
+                }
+                waiting.join().expect("no panic")
             });
-            for number in 1..=5000 {
-                std::thread::sleep(Duration::from_micros(100));
-                order.arrive(1, number);
-            }
-            waiting.join().expect("no panic")
-        });
-        println!("{waited_ns} ns of CPU time");
-        assert!(waited_ns < 10_000_000, "{waited_ns} ns of CPU time");
+            let elapsed = begin.elapsed();
+            println!("{waited_ns} ns of CPU time in {elapsed:?}");
+            waited_ns as f64 / elapsed.as_nanos() as f64
+        };
+        assert!((0..3).any(|_| share() < 0.02), "it computes while it waits");
     }
 
     /// A call of a random order: its lane, what it waits for, and what it raises.
