@@ -422,6 +422,44 @@ fn a_stack_is_left_to_the_state_directory_that_knows_it_and_found_without_one() 
     place.assert_nothing_left();
 }
 
+/// What happened: until it was mounted, what another process was bringing up was nobody's to a look
+/// from another state directory: asked to take down all, it took the loop device away from mkfs, or
+/// waited for it to go and unmounted it once it was there. A test beside it had its stack so taken.
+#[test]
+fn what_is_just_being_brought_up_is_left_to_who_is_at_it() {
+    let _alone = alone();
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let tools = place.root.path().join("tools");
+    fs::create_dir(&tools).unwrap();
+    let (begun, go_on) = (tools.join("begun"), tools.join("go-on"));
+    let text = format!(
+        "touch '{}'; until test -e '{}'; do sleep 0.1; done; /sbin/mke2fs \"$@\"",
+        begun.display(),
+        go_on.display()
+    );
+    script(&tools, "mke2fs", &text);
+    std::thread::scope(|scope| {
+        let maker = scope.spawn(|| {
+            let stacks = place.stacks().with_tools(vec![tools.clone()]);
+            let stack = stacks.up(&place.spec("ext4"), "in-work").unwrap();
+            fs::write(stack.path().join("data"), "x").unwrap();
+            stack.down().unwrap();
+        });
+        let has_begun = wait_until(SOON, || begun.exists());
+        let elsewhere = common::stacks_at(&place.root.path().join("other-state"));
+        let report = elsewhere.down_all(false);
+        fs::write(&go_on, "").unwrap();
+        assert!(has_begun, "mke2fs runs");
+        let told: Vec<_> = report.removed.iter().chain(&report.failed).collect();
+        assert!(!told.iter().any(|label| label.contains("in-work")), "{report:?}");
+        maker.join().unwrap();
+    });
+    place.assert_nothing_left();
+}
+
 /// Its guard was at it, so that nothing was found, and soon after something was still mounted.
 #[test]
 fn what_a_guard_is_at_is_waited_for() {

@@ -107,7 +107,8 @@ impl Stacks {
     }
 
     /// Takes stacks down: those of dead owners, or with `only_dead = false` all, named and running
-    /// ones too. What another state directory knows stays.
+    /// ones too. What another state directory knows stays, and so does what a process that lives
+    /// is just bringing up or taking down.
     ///
     /// A busy mount of a dead owner is detached lazily after [`Stacks`]' patience, and the report
     /// says so.
@@ -165,7 +166,9 @@ impl Stacks {
                 continue;
             }
             // Gone by itself; nobody has removed it here.
-            if matches!(found, Found::Loop { .. } | Found::Trace { .. }) && found.goes_by_itself() {
+            if matches!(found, Found::Loop { .. } | Found::Trace { .. })
+                && (found.goes_by_itself() || self.is_in_work(&found))
+            {
                 continue;
             }
             let outcome = match &found {
@@ -185,6 +188,23 @@ impl Stacks {
             }
         }
         report
+    }
+
+    /// Whether a process that lives is at it: it has a loop device that is not mounted yet, or was
+    /// mounted after the mounts had been looked at, or it records a trace.
+    fn is_in_work(&self, found: &Found) -> bool {
+        let is_known = |tag: &String| {
+            let is_it = |home: PathBuf| Entry::read(&home).is_ok_and(|entry| entry.tag == *tag);
+            self.others().iter().any(|other| other.tag.as_ref() == Some(tag))
+                || homes(&self.state).into_iter().any(is_it)
+        };
+        match found {
+            Found::Entry { .. } | Found::Disbelieved(_) => false,
+            Found::Trace { tag, .. } => owner_of(tag).1,
+            Found::Loop { number, tag, .. } => {
+                owner_of(tag).1 && (mounted_at(*number).is_empty() || is_known(tag))
+            }
+        }
     }
 
     /// Looks with the state locked, so that no entry is half made; the locks of dead entries are
