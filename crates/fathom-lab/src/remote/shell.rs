@@ -328,7 +328,6 @@ pub(super) fn not_started(target: &Target, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
@@ -440,8 +439,11 @@ mod tests {
     fn a_program_whose_loader_is_absent_is_told_from_one_that_is_absent() {
         let place = tempfile::tempdir().unwrap();
         let program = place.path().join("fathom");
-        std::fs::write(&program, "#!/lib/no-such-loader.so\n").unwrap();
-        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        // By a process of its own: what this one writes may be open in what another test starts just
+        // now, and a file that is written cannot be executed ("Text file busy").
+        let write = "echo '#!/lib/no-such-loader.so' >\"$1\" && chmod 755 \"$1\"";
+        let made = Command::new("sh").args(["-c", write, "sh"]).arg(&program).status();
+        assert!(made.unwrap().success());
         let board: Target = "ssh:board".parse().unwrap();
         let mut tried = 0;
         for shell in [&["sh"][..], &["bash"], &["busybox", "sh"]] {
