@@ -273,10 +273,16 @@ mod tests {
     #[test]
     fn eviction_makes_dirty_files_cold_and_counts_them() {
         let dir = on_disk();
-        let path = filled(dir.path(), "a.db", 3 << 20);
         fs::create_dir(dir.path().join("sub")).unwrap();
         filled(&dir.path().join("sub"), "b.db", 1 << 20);
-        assert!(resident_share(&path).unwrap().unwrap() > 0.9, "just written, so warm");
+        // What is just written is warm, unless somebody syncs it and drops the machine's caches
+        // between the two, as the test below does beside this one.
+        let path = dir.path().join("a.db");
+        let is_warm = |_| {
+            filled(dir.path(), "a.db", 3 << 20);
+            resident_share(&path).unwrap().unwrap() > 0.9
+        };
+        assert!((0..100).any(is_warm), "just written, so warm");
         let method = cold_by(dir.path(), Path::new("/nonexistent/drop_caches"));
         assert_eq!(method, ColdMethod::Evicted { files: 2 });
         assert_eq!(resident_share(&path).unwrap(), Some(0.0));
