@@ -97,17 +97,20 @@ pub(super) fn run(
     if !status.is_some_and(|status| status.success()) && interrupt.is_raised() {
         return Err(WorkError::Interrupted);
     }
-    // What the worker started may hold its stderr open still: its words are not worth waiting for.
-    let complaints = complaints.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
     match status {
         Some(status) if status.success() => Ok(()),
-        Some(status) => failed(with_complaints(how_it_ended(status), &complaints)),
+        Some(status) => {
+            let complaints = complaints.recv_timeout(ECHO).unwrap_or_default();
+            failed(with_complaints(how_it_ended(status), &complaints))
+        }
         None => failed("the worker closed its output and did not end; it was killed".into()),
     }
 }
 
-/// How long the output may stay open after the worker has ended: what it started may hold it.
-const ECHO: Duration = Duration::from_secs(2);
+/// How long the output may stay open after the worker has ended: what it started may hold it. The
+/// thread that reads it may get no processor for seconds on a busy machine, and what it has not read
+/// would be missing: that the worker was done, or why it failed.
+const ECHO: Duration = Duration::from_secs(10);
 
 /// Hands on events until the worker's output ends.
 fn attend(
@@ -133,7 +136,10 @@ fn attend(
             }
             Ok(ProgramOutput::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
-                if worker.wait(Instant::now()).is_some() {
+                if let Some(status) = worker.wait(Instant::now()) {
+                    if ended.is_none() && !status.success() {
+                        worker.end_what_it_started();
+                    }
                     let since = *ended.get_or_insert_with(Instant::now);
                     if since.elapsed() > ECHO {
                         return Ok(());
