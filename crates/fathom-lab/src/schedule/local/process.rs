@@ -244,15 +244,35 @@ impl Worker {
     /// Makes it end; what it took where that was more than to kill it.
     fn die(&mut self, free: &dyn Fn() -> bool) -> Option<String> {
         self.signal(rustix::process::Signal::KILL);
-        if self.wait(Instant::now() + DEATH).is_some() {
-            return None;
+        let begin = Instant::now();
+        // What waits for nothing in the kernel dies when it gets a processor, for which it may have
+        // to wait on a busy machine.
+        while self.wait(Instant::now() + DEATH).is_none() {
+            if self.waits_in_kernel() || begin.elapsed() > DEATH * 10 {
+                return Some(self.freed(free));
+            }
         }
+        None
+    }
+
+    /// What it took to make one end that waits in the kernel.
+    fn freed(&mut self, free: &dyn Fn() -> bool) -> String {
         let freed = free();
         let dead = freed && self.wait(Instant::now() + GRACE).is_some();
-        Some(match (freed, dead) {
+        match (freed, dead) {
             (true, true) => DEVICE_STOOD_STILL.to_owned(),
             (true, false) => format!("{DEVICE_STOOD_STILL}, and {}", self.left_behind()),
             (false, _) => self.left_behind(),
+        }
+    }
+
+    /// Whether one of its threads waits in the kernel for what no signal ends.
+    fn waits_in_kernel(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        threads.into_iter().flatten().flatten().any(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // Its name in parentheses may hold anything; the state follows it.
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
         })
     }
 
@@ -321,5 +341,15 @@ mod tests {
             assert!(told.contains(words), "{told}");
         }
         assert_eq!(how_it_ended(ExitStatus::from_raw(63)), "the worker was ended by signal 63");
+    }
+
+    /// What happened: a worker that was killed and got no processor for two seconds "hangs in the
+    /// kernel", and was left behind; its device's server was killed, which had done nothing.
+    #[test]
+    fn what_waits_for_nothing_in_the_kernel_is_known_and_dies() {
+        let child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let mut worker = Worker { child, ended: false };
+        assert_eq!(worker.die(&|| false), None);
+        assert!(!worker.waits_in_kernel(), "it is gone");
     }
 }
