@@ -14,6 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fathom_ground::mountinfo::mounts;
 use fathom_stack::{LoopDevice, Machine};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -391,6 +392,7 @@ impl MountedFileSystem {
             // working directory, and nothing here relies on either being the process'.
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS)? };
             rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+            leave_stacks_out();
             let empty = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
             rustix::mount::move_mount(&self.0, "", rustix::fs::CWD, POINT, empty)?;
             let found = look(Path::new(POINT));
@@ -406,6 +408,19 @@ impl MountedFileSystem {
     /// A path to a file in it, as long as it is mounted.
     pub fn path(&self, below: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{below}", self.0.as_raw_fd()))
+    }
+}
+
+/// Takes stacks that are up, here and elsewhere, out of this thread's view of the file systems: as
+/// long as it has a copy of a mount, that is in use, and so is its loop device or its device's
+/// server, also when the stack is taken down meanwhile.
+fn leave_stacks_out() {
+    // Those of the process, of which this view is a copy: `STATE/stacks/ID/…`.
+    for mount in mounts().unwrap_or_default().iter().rev() {
+        if mount.point.ancestors().nth(2).is_some_and(|above| above.ends_with("stacks")) {
+            // An error means that it is gone already.
+            let _ = rustix::mount::unmount(mount.point.as_path(), UnmountFlags::DETACH);
+        }
     }
 }
 
@@ -446,5 +461,34 @@ mod tests {
         assert_eq!(own("ext4", options), ["data=journal", "dirsync"]);
         assert_eq!(own("xfs", "nouuid,noatime,logbsize=64k"), ["logbsize=64k", "nouuid"]);
         assert!(own("ext4", "").is_empty());
+    }
+
+    /// What happened: while PostgreSQL looked at a state, in a view of its own that had copies of all
+    /// mounts, stacks of other commands that were taken down had their loop devices held: after five
+    /// seconds that was told as an error.
+    #[test]
+    fn a_view_of_ones_own_holds_no_stack_of_others() {
+        let place = tempfile::tempdir().unwrap();
+        let point = place.path().join("stacks/fathom-other-1-2-3/mnt");
+        std::fs::create_dir_all(&point).unwrap();
+        let done = |words: &[&str]| {
+            let ended = std::process::Command::new(words[0]).args(&words[1..]).arg(&point).status();
+            ended.is_ok_and(|status| status.success())
+        };
+        let is_root = fathom_ground::system::is_root();
+        if !is_root || !done(&["mount", "-t", "tmpfs", "-o", "size=64k", "none"]) {
+            println!("skipped: a mount needs root");
+            return;
+        }
+        let context = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
+        rustix::mount::fsconfig_create(&context).unwrap();
+        let flags = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
+        let own = rustix::mount::fsmount(&context, flags.0, flags.1).unwrap();
+        let seen = MountedFileSystem(own)
+            .attached(|_| std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap());
+        let here = mounts().unwrap().iter().any(|mount| mount.point.ends_with("fathom-other-1-2-3/mnt"));
+        assert!(done(&["umount"]) && here, "it is there for all others");
+        let seen = seen.unwrap();
+        assert!(seen.contains(" /mnt ") && !seen.contains("fathom-other-1-2-3/mnt"), "{seen}");
     }
 }

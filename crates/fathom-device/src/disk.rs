@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fuser::{Config, Filesystem, InitFlags, KernelConfig, MountOption, Request, Session, SessionUnmounter};
+use rustix::mount::UnmountFlags;
 
 use super::aligned::AlignedBuffer;
 use super::answers::Answers;
@@ -45,6 +46,8 @@ const WARM: usize = 2;
 const TEST_TRIALS: usize = 51;
 /// What the self-test asks for, ns: the shortest delay that is promised, and a card's.
 const TESTED_NS: [u64; 2] = [TESTED_FROM_NS, 1_000_000];
+/// How long a mount that is to be taken away may be busy.
+const BUSY_LIMIT: Duration = Duration::from_secs(60);
 
 /// How a device is to be served.
 #[derive(Debug)]
@@ -266,10 +269,25 @@ impl Disk {
     /// Unmounts, and brings the log to its file. Answers that are due later are given at once.
     ///
     /// # Errors
-    /// The mount is busy, or the log cannot be written.
+    /// The mount stays busy, or the log cannot be written.
     pub fn stop(mut self) -> Result<Statistics, DiskError> {
-        self.mount.unmount().map_err(|source| DiskError::Mount { at: self.at.clone(), source })?;
+        self.unmount().map_err(|source| DiskError::Mount { at: self.at.clone(), source })?;
         self.end()
+    }
+
+    /// Unmounts. A process that this one has just made, for a trial of another device say, has a
+    /// copy of whatever is open until it gets a processor and closes it: that is waited for.
+    fn unmount(&mut self) -> io::Result<()> {
+        let begin = Instant::now();
+        let mut done = self.mount.unmount();
+        // That tries it once, and never again.
+        while matches!(&done, Err(error) if error.raw_os_error() == Some(libc::EBUSY))
+            && begin.elapsed() < BUSY_LIMIT
+        {
+            std::thread::sleep(Duration::from_millis(5));
+            done = rustix::mount::unmount(self.at.as_path(), UnmountFlags::empty()).map_err(io::Error::from);
+        }
+        done
     }
 
     /// Serves until somebody takes the mount away, and brings the log to its file.
@@ -300,7 +318,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // Busy: then whoever uses it keeps the thread, and the mount goes with the process.
-        let _ = self.mount.unmount();
+        let _ = self.unmount();
     }
 }
 
@@ -411,6 +429,25 @@ mod tests {
         assert_eq!(places, [(0, 2), (1, 4), (2, 6), (3, 8), (4, 10), (u64::MAX, 10)]);
         let after: Vec<_> = log.records.iter().map(|record| record.after.unwrap()).collect();
         assert_eq!(after, (0..10).collect::<Vec<_>>(), "each came when all before it was answered");
+    }
+
+    /// What happened: the trials of one device are made in a process of their own, which has copies
+    /// of all that is open here until it gets a processor. Whoever stopped another device then was
+    /// told that its mount is busy, and it stayed.
+    #[test]
+    fn a_mount_that_is_busy_for_a_moment_is_waited_for() {
+        if !can_fuse() {
+            return;
+        }
+        let (dir, disk) = served("none", &[], false);
+        let open = File::open(disk.path()).unwrap();
+        let user = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            drop(open);
+        });
+        disk.stop().unwrap();
+        user.join().unwrap();
+        assert!(!dir.path().join("at/disk").exists(), "nothing is mounted any more");
     }
 
     #[test]

@@ -18,8 +18,9 @@ const SYSTEM_DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// How much of a command's output is kept, bytes.
 const KEPT_BYTES: u64 = 64 * 1024;
-/// How long a killed child may take to die before it is left behind (it hangs in the kernel).
-const DEATH: Duration = Duration::from_secs(2);
+/// How long a killed child may take to die before it is left behind (it hangs in the kernel). To die
+/// it needs a processor, which on a busy machine it may not get for seconds.
+const DEATH: Duration = Duration::from_secs(10);
 
 /// A command did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -313,11 +314,11 @@ mod tests {
     #[test]
     fn a_hang_becomes_an_error_with_the_command_line() {
         let start = Instant::now();
-        let error = sh("sleep 60; echo never").run(Duration::from_millis(100)).unwrap_err();
-        assert!(start.elapsed() < Duration::from_secs(30), "killed, not waited for");
+        let error = sh("sleep 600; echo never").run(Duration::from_millis(100)).unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(300), "killed, not waited for");
         assert!(matches!(error.problem, CommandProblem::TimeLimit { alive: false, .. }), "{error}");
         assert!(
-            error.to_string().contains("did not end within 0.1 s") && error.to_string().contains("sleep 60"),
+            error.to_string().contains("did not end within 0.1 s") && error.to_string().contains("sleep 600"),
             "{error}"
         );
     }
@@ -325,9 +326,9 @@ mod tests {
     #[test]
     fn a_daemon_that_keeps_the_output_open_does_not_hang_us() {
         let start = Instant::now();
-        let output = sh("echo up; (sleep 40 &)").run(ENOUGH).unwrap();
+        let output = sh("echo up; (sleep 120 &)").run(ENOUGH).unwrap();
         assert_eq!(output.stdout, "up");
-        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(start.elapsed() < ENOUGH);
     }
 
     #[test]

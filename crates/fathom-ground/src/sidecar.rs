@@ -99,9 +99,10 @@ impl Sidecar {
         })
     }
 
-    /// How it ended, if it does within a moment.
+    /// How it ended, if it does within a moment: its output ends before it does, and on a busy
+    /// machine it may get no processor in between.
     fn status(&mut self) -> Option<ExitStatus> {
-        for _ in 0..TRIES {
+        for _ in 0..TRIES * 10 {
             match self.child.try_wait() {
                 Ok(None) => thread::sleep(AGAIN / 10),
                 Ok(status) => return status,

@@ -166,13 +166,16 @@ fn a_crash_garbage_silence_and_an_exit_code_are_told_in_words() {
 #[test]
 fn a_worker_that_hangs_is_ended_at_its_time_limit() {
     let source = SOURCE.replace("repeats = 3", "repeats = 1");
-    // The limit is for the run that hangs: well above what this machine needs for two that do not.
-    let (usual, begin) = (bench(&source), Instant::now());
-    assert_eq!(usual.run(&[WORKER]).unwrap().done, 2);
-    let limit_s = 3 + 2 * begin.elapsed().as_secs();
-    let mut bench = bench(&source);
-    bench.request.time_limit = Some(Duration::from_secs(limit_s));
-    let summary = bench.run_script(&second("sleep 600"));
+    // The limit is for the run that hangs. A machine that is busy with other things may bring the
+    // other one to it, too: then a longer one is tried.
+    let mut tried = [4, 20, 80].into_iter().map(|limit_s| {
+        let mut bench = bench(&source);
+        bench.request.time_limit = Some(Duration::from_secs(limit_s));
+        let summary = bench.run_script(&second("sleep 600"));
+        (limit_s, bench, summary)
+    });
+    let (limit_s, bench, summary) =
+        tried.find(|(limit_s, _, summary)| summary.failed.len() < 2 || *limit_s == 80).unwrap();
     assert_eq!((summary.done, summary.failed.len()), (1, 1), "{summary:?}");
     let told = format!("longer than its time limit of {limit_s} s");
     assert!(summary.failed[0].1.contains(&told), "{}", summary.failed[0].1);

@@ -56,6 +56,6 @@ fn a_fifos_reader_is_waited_for_until_the_wish_to_stop() {
     stop_waiting();
     assert!(waiting.join().unwrap().unwrap_err().to_string().contains("before anybody read it"));
     assert!(filling.join().unwrap().unwrap_err().to_string().contains("stopped by a signal"));
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(begin.elapsed() < Duration::from_secs(60));
     drop(open_at_both_ends);
 }

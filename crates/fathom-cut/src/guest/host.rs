@@ -21,7 +21,7 @@ use crate::scratch::Scratch;
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 /// How long one whose line is closed may take to end.
-const END_LIMIT: Duration = Duration::from_secs(2);
+const END_LIMIT: Duration = Duration::from_secs(10);
 /// Memory of a guest, MiB.
 const MEMORY_MIB: u64 = 256;
 

@@ -32,8 +32,9 @@ const LAST_LIMIT: Duration = Duration::from_secs(30);
 /// How long the orderly end may take before what is left is killed.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(60);
 /// How long what is left after the orderly end may take to end by itself: a server of PostgreSQL
-/// whose worker is gone removes its shared memory before.
-const LEFT_LIMIT: Duration = Duration::from_secs(1);
+/// whose worker is gone removes its shared memory before, once its own processes have ended, which
+/// it waits five seconds for.
+const LEFT_LIMIT: Duration = Duration::from_secs(8);
 /// How often is looked.
 const GLANCE: Duration = Duration::from_millis(100);
 /// Rows of a trace, or operations of a device, in one answer.

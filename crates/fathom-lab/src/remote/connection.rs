@@ -510,10 +510,13 @@ mod tests {
         let failure = to("read asked; exec sleep 600").ask(&Question::Floor, STOP_LIMIT * 100, &interrupt);
         is_lost(&failure.unwrap_err(), "stopped by a signal");
         assert!(begin.elapsed() >= STOP_LIMIT && begin.elapsed() < STOP_LIMIT * 10, "{:?}", begin.elapsed());
-        // What does come is taken.
-        let mut quick = to("read asked; echo '{\"floor\":{\"ns\":7}}'; read end");
-        let answer = quick.ask(&Question::Floor, STOP_LIMIT, &interrupt);
-        assert!(matches!(answer, Ok(Answer::Floor { ns: Some(7) })), "{answer:?}");
+        // What does come is taken: on a busy machine a shell may need longer than that to begin.
+        let is_taken = |_| {
+            let mut quick = to("read asked; echo '{\"floor\":{\"ns\":7}}'; read end");
+            let answer = quick.ask(&Question::Floor, STOP_LIMIT, &interrupt);
+            matches!(answer, Ok(Answer::Floor { ns: Some(7) }))
+        };
+        assert!((0..6).any(is_taken), "an answer that comes is taken");
     }
 
     /// The whole of it, up to 1 MiB, was the message of the failed run: a precision cuts nothing

@@ -853,8 +853,14 @@ mod tests {
             interrupt.raise();
             let begin = Instant::now();
             let left = remote.replayed(Duration::from_secs(1), &mut |_| {}).unwrap_err();
-            assert!(left.contains("stopped by a signal") && left.contains("was left"), "{left}");
-            assert!(remote.connection.is_none() && begin.elapsed() < REPLAY_GRACE, "{:?}", begin.elapsed());
+            // Its own limit of a second, and not the one that users have.
+            let told = ["stopped by a signal", "within 1 s", "was left"];
+            assert!(told.iter().all(|part| left.contains(part)), "{left}");
+            assert!(
+                remote.connection.is_none() && begin.elapsed() < REPLAY_GRACE * 10,
+                "{:?}",
+                begin.elapsed()
+            );
         }
     }
 }

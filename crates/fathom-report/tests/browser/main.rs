@@ -320,7 +320,8 @@ fn half_a_million_executions_stay_usable() {
     let size = std::fs::metadata(&path).unwrap().len();
     println!("{} samples: {made:.2?}, {size} bytes", results.sample_count().unwrap());
     assert!(size < 3_000_000, "{size} bytes");
-    assert!(made < Duration::from_secs(60), "{made:?}");
+    // Seconds on a quiet machine; what would compare each with each took hours.
+    assert!(made < Duration::from_secs(300), "{made:?}");
     let html = std::fs::read_to_string(&path).unwrap();
     assert!(html.contains("Drawn with 23,") && html.contains("of 101,500 executions"));
     let Some(mut chromium) = browser() else { return };

@@ -176,13 +176,17 @@ pub(crate) fn tagged_instances() -> Vec<(String, PathBuf)> {
     all
 }
 
-/// Removes an instance; one that is not there is fine. A reader may hold it for a moment longer.
+/// How long an instance that is to be removed may be in use.
+const IN_USE: Duration = Duration::from_secs(20);
+
+/// Removes an instance; one that is not there is fine. A reader may hold it for a moment longer, and
+/// so may a child that is just being started, until its exec.
 pub(crate) fn remove_instance(path: &Path) -> io::Result<()> {
     let start = Instant::now();
     loop {
         match fs::remove_dir(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && start.elapsed() < Duration::from_secs(5) => {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && start.elapsed() < IN_USE => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             other => return other,

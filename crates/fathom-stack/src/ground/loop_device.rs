@@ -318,18 +318,20 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let path = dir.path().join("fathom-loop-test.img");
+        // A name of its own: the machine's devices are those of other checkouts, too.
+        let name = format!("fathom-loop-test-{}.img", std::process::id());
+        let path = dir.path().join(&name);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
         file.set_len(1 << 20).unwrap();
         let device = LoopDevice::attach(&file).unwrap();
         let takes = File::options().read(true).custom_flags(libc::O_DIRECT).open(&path).is_ok();
         assert!(device.direct || !takes, "this directory's disk takes direct I/O");
-        assert!(attached().iter().any(|(n, f)| *n == device.number && f.ends_with("fathom-loop-test.img")));
+        assert!(attached().iter().any(|(n, f)| *n == device.number && f.ends_with(&name)));
         device.refuse_discards().unwrap();
         device.flush().unwrap();
         let number = device.number;
         drop(device);
-        assert!(wait_detached(number, Some("fathom-loop-test.img"), Duration::from_secs(60)), "autoclear");
-        assert!(!attached().iter().any(|(_, f)| f.ends_with("fathom-loop-test.img")));
+        assert!(wait_detached(number, Some(&name), Duration::from_secs(60)), "autoclear");
+        assert!(!attached().iter().any(|(_, f)| f.ends_with(&name)));
     }
 }

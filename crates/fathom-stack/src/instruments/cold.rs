@@ -78,7 +78,8 @@ pub fn cold(directory: &Path) -> ColdMethod {
     cold_by(directory, Path::new(DROP_CACHES))
 }
 
-/// As [`cold`], with the kernel's switch at another place (tests).
+/// As [`cold`], with the kernel's switch at another place (tests). What is in memory still is tried
+/// once more: whoever else empties the caches just then, or reads ahead, has pages in its hands.
 fn cold_by(directory: &Path, switch: &Path) -> ColdMethod {
     let outcome = std::thread::scope(|scope| {
         scope
@@ -87,14 +88,21 @@ fn cold_by(directory: &Path, switch: &Path) -> ColdMethod {
                 let files = regular_files(directory)?;
                 match drop_caches(directory, switch) {
                     Ok(()) => {
-                        judge(&files, SAMPLED_FILES)?;
+                        judge(&files, SAMPLED_FILES).or_else(|_| {
+                            let again = drop_caches(directory, switch);
+                            again.map_err(|e| format!("{}: {e}", switch.display()))?;
+                            judge(&files, SAMPLED_FILES)
+                        })?;
                         Ok(ColdMethod::DropCaches)
                     }
                     Err(_) => {
-                        for (path, _) in &files {
-                            evict(path).map_err(|e| format!("{}: {e}", path.display()))?;
-                        }
-                        judge(&files, files.len())?;
+                        let evict_all = || -> Result<(), String> {
+                            for (path, _) in &files {
+                                evict(path).map_err(|e| format!("{}: {e}", path.display()))?;
+                            }
+                            judge(&files, files.len())
+                        };
+                        evict_all().or_else(|_| evict_all())?;
                         Ok(ColdMethod::Evicted { files: files.len() as u64 })
                     }
                 }
@@ -273,13 +281,19 @@ mod tests {
     #[test]
     fn eviction_makes_dirty_files_cold_and_counts_them() {
         let dir = on_disk();
-        let path = filled(dir.path(), "a.db", 3 << 20);
         fs::create_dir(dir.path().join("sub")).unwrap();
         filled(&dir.path().join("sub"), "b.db", 1 << 20);
-        assert!(resident_share(&path).unwrap().unwrap() > 0.9, "just written, so warm");
+        // What is just written is warm, unless somebody syncs it and drops the machine's caches
+        // between the two, as the test below does beside this one.
+        let path = dir.path().join("a.db");
+        let is_warm = |_| {
+            filled(dir.path(), "a.db", 3 << 20);
+            resident_share(&path).unwrap().unwrap() > 0.9
+        };
+        assert!((0..100).any(is_warm), "just written, so warm");
         let method = cold_by(dir.path(), Path::new("/nonexistent/drop_caches"));
         assert_eq!(method, ColdMethod::Evicted { files: 2 });
-        assert_eq!(resident_share(&path).unwrap(), Some(0.0));
+        assert!(resident_share(&path).unwrap().unwrap() <= RESIDENT_LIMIT);
         assert_eq!(fs::read(&path).unwrap(), vec![7u8; 3 << 20], "the data survived");
     }
 
@@ -292,7 +306,7 @@ mod tests {
             return;
         }
         assert_eq!(cold(dir.path()), ColdMethod::DropCaches);
-        assert_eq!(resident_share(&path).unwrap(), Some(0.0));
+        assert!(resident_share(&path).unwrap().unwrap() <= RESIDENT_LIMIT);
     }
 
     #[test]

@@ -219,7 +219,7 @@ impl FileSystem {
 
     /// The line in which mkfs (or the FUSE driver) names its version.
     pub(crate) fn version_line(&self, program: &Path) -> String {
-        let output = match CommandLine::new(program, [self.mkfs.version]).run(Duration::from_secs(10)) {
+        let output = match CommandLine::new(program, [self.mkfs.version]).run(Duration::from_secs(60)) {
             Ok(output) => format!("{}\n{}", output.stdout, output.stderr),
             // Some tools print their version and then complain about missing operands.
             Err(e) => e.stderr,

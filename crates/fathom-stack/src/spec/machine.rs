@@ -265,7 +265,7 @@ fn has_module(name: &str) -> bool {
     // The kernel asks for the alias `fs-NAME`; a machine without modprobe or modules has none.
     find_program_in(&[], "modprobe").is_some_and(|modprobe| {
         let alias = format!("fs-{name}");
-        CommandLine::new(modprobe, ["--dry-run", "--quiet", &alias]).run(Duration::from_secs(5)).is_ok()
+        CommandLine::new(modprobe, ["--dry-run", "--quiet", &alias]).run(Duration::from_secs(60)).is_ok()
     })
 }
 

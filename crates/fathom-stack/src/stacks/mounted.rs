@@ -156,7 +156,7 @@ fn described(device: &LoopDevice, log: bool, host: &Mount) -> String {
 
 fn driver_version(name: &str, program: &Path) -> String {
     for word in ["--version", "-V"] {
-        match CommandLine::new(program, [word]).run(Duration::from_secs(10)) {
+        match CommandLine::new(program, [word]).run(Duration::from_secs(60)) {
             Ok(out) if !(out.stdout.is_empty() && out.stderr.is_empty()) => {
                 let text = format!("{}\n{}", out.stdout, out.stderr);
                 return text.trim().lines().next().unwrap_or(name).to_owned();

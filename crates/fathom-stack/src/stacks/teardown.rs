@@ -244,7 +244,7 @@ mod tests {
                 });
             }
             std::thread::sleep(Duration::from_millis(20));
-            remove_when_quiet(&work, Duration::from_secs(20)).unwrap();
+            remove_when_quiet(&work, Duration::from_secs(120)).unwrap();
         });
         assert!(!work.exists());
     }

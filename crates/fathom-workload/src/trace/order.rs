@@ -325,7 +325,7 @@ impl Order {
                 self.reordered_calls.fetch_add(1, Ordering::Relaxed);
                 return Err(WaitResult::Released(None));
             }
-            if all_for > STUCK {
+            if all_for > STUCK && self.none_gives_way() {
                 return Err(WaitResult::Stuck);
             }
         }
@@ -358,6 +358,17 @@ impl Order {
         let is_refused = |(at, now): &(usize, &u64)| *now % 2 == 1 && **now > was(*at) + 1;
         let refused = now.iter().enumerate().filter(is_refused).count();
         refused >= working && self.steps.load(Ordering::Acquire) == all.steps
+    }
+
+    /// Whether none of those that wait will give way, and each has said what it waits for. One that
+    /// gets no processor for long does both once it has one.
+    fn none_gives_way(&self) -> bool {
+        self.lanes.iter().enumerate().all(|(number, lane)| {
+            let rests = lane.rests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let Some(IdleReason::Wants(after, needs)) = rests else { return true };
+            let holds_up = self.holds_up(number, Requirements { after, needs: &needs });
+            matches!(holds_up, Some(HoldsUp::Counter(_))) && self.says(number).is_some()
+        })
     }
 
     fn pauses_now(&self) -> Vec<u64> {
@@ -613,30 +624,65 @@ mod tests {
         });
     }
 
+    /// What happened: a lane that waited only for what had returned got no processor for 1.5 s, in
+    /// which it would have given way. Another one, which waited for a lock, took the replay for
+    /// stuck and gave it up.
+    #[test]
+    fn a_lane_that_would_give_way_and_gets_no_processor_is_waited_for() {
+        let feed = Feed::new(2, 1 << 20);
+        feed.close();
+        let order = Order::new(2, 1);
+        order.hand(0, 9);
+        order.hand(1, 9);
+        order.handed_all_below(9);
+        let needs = [Tie { counter: 0, at_least: 1 }];
+        let wanted = Requirements { after: 0, needs: &needs };
+        std::thread::scope(|scope| {
+            // Lane 0 waits for calls of lane 1 alone, and sleeps on.
+            order.fall_asleep(0, IdleReason::Wants(5, Vec::new()));
+            let other = scope.spawn(|| order.wait(1, wanted, &feed, String::new));
+            until_rests(&order, 1);
+            std::thread::sleep(STUCK + STUCK / 4);
+            order.wake_up(0);
+            order.raise(0, 0);
+            assert_eq!(other.join().expect("no panic"), WaitResult::Released(Some(0)));
+        });
+    }
+
     /// What happened: a lane that waited looked every 20 µs whether it was its turn, and what that
     /// computed counted as its application's, so that live runs of several threads had up to 10 %
     /// more CPU time than their recordings. Here it waits for 5,000 calls of another one, half a
-    /// second: by looking that takes a tenth of it (1/20 where the limit lies).
+    /// second: by looking that takes a tenth of it (1/20 where the limit lies). On a busy machine
+    /// the calls take longer, in which it looks around more often: so its part of the time counts,
+    /// and the best of several.
     #[test]
     fn a_lane_that_waits_computes_next_to_nothing() {
-        let feed = Feed::new(2, 1 << 20);
-        let order = Order::new(2, 0);
-        order.hand(1, 5000);
-        order.handed_all_below(5000);
-        let waited_ns = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| {
-                let before_ns = crate::clock::thread_cpu_ns();
-                assert_eq!(order.wait(0, after(5000), &feed, String::new), WaitResult::Released(Some(1)));
-                crate::clock::thread_cpu_ns() - before_ns
+        let share = || {
+            let feed = Feed::new(2, 1 << 20);
+            let order = Order::new(2, 0);
+            order.hand(1, 5000);
+            order.handed_all_below(5000);
+            let begin = Instant::now();
+            let waited_ns = std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    let before_ns = crate::clock::thread_cpu_ns();
+                    let waited = order.wait(0, after(5000), &feed, String::new);
+                    assert_eq!(waited, WaitResult::Released(Some(1)));
+                    crate::clock::thread_cpu_ns() - before_ns
+                });
+                // One that begins when all is done waits for nothing.
+                until_rests(&order, 0);
+                for number in 1..=5000 {
+                    std::thread::sleep(Duration::from_micros(100));
+                    order.arrive(1, number);
+                }
+                waiting.join().expect("no panic")
             });
-            for number in 1..=5000 {
-                std::thread::sleep(Duration::from_micros(100));
-                order.arrive(1, number);
-            }
-            waiting.join().expect("no panic")
-        });
-        println!("{waited_ns} ns of CPU time");
-        assert!(waited_ns < 10_000_000, "{waited_ns} ns of CPU time");
+            let elapsed = begin.elapsed();
+            println!("{waited_ns} ns of CPU time in {elapsed:?}");
+            waited_ns as f64 / elapsed.as_nanos() as f64
+        };
+        assert!((0..3).any(|_| share() < 0.02), "it computes while it waits");
     }
 
     /// A call of a random order: its lane, what it waits for, and what it raises.

@@ -100,19 +100,17 @@ pub(super) fn run(
     match status {
         Some(status) if status.success() => Ok(()),
         Some(status) => {
-            let complaints = complaints.recv_timeout(LAST_WORDS).unwrap_or_default();
+            let complaints = complaints.recv_timeout(ECHO).unwrap_or_default();
             failed(with_complaints(how_it_ended(status), &complaints))
         }
         None => failed("the worker closed its output and did not end; it was killed".into()),
     }
 }
 
-/// How long is waited for the rest of what a worker that failed has written to stderr. What it
-/// started has been ended, but may have left its group, and holds stderr open then.
-const LAST_WORDS: Duration = Duration::from_secs(10);
-
-/// How long the output may stay open after the worker has ended: what it started may hold it.
-const ECHO: Duration = Duration::from_secs(2);
+/// How long the output may stay open after the worker has ended: what it started may hold it. The
+/// thread that reads it may get no processor for seconds on a busy machine, and what it has not read
+/// would be missing: that the worker was done, or why it failed.
+const ECHO: Duration = Duration::from_secs(10);
 
 /// Hands on events until the worker's output ends.
 fn attend(
@@ -138,7 +136,10 @@ fn attend(
             }
             Ok(ProgramOutput::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
-                if worker.wait(Instant::now()).is_some() {
+                if let Some(status) = worker.wait(Instant::now()) {
+                    if ended.is_none() && !status.success() {
+                        worker.end_what_it_started();
+                    }
                     let since = *ended.get_or_insert_with(Instant::now);
                     if since.elapsed() > ECHO {
                         return Ok(());
@@ -243,15 +244,35 @@ impl Worker {
     /// Makes it end; what it took where that was more than to kill it.
     fn die(&mut self, free: &dyn Fn() -> bool) -> Option<String> {
         self.signal(rustix::process::Signal::KILL);
-        if self.wait(Instant::now() + DEATH).is_some() {
-            return None;
+        let begin = Instant::now();
+        // What waits for nothing in the kernel dies when it gets a processor, for which it may have
+        // to wait on a busy machine.
+        while self.wait(Instant::now() + DEATH).is_none() {
+            if self.waits_in_kernel() || begin.elapsed() > DEATH * 10 {
+                return Some(self.freed(free));
+            }
         }
+        None
+    }
+
+    /// What it took to make one end that waits in the kernel.
+    fn freed(&mut self, free: &dyn Fn() -> bool) -> String {
         let freed = free();
         let dead = freed && self.wait(Instant::now() + GRACE).is_some();
-        Some(match (freed, dead) {
+        match (freed, dead) {
             (true, true) => DEVICE_STOOD_STILL.to_owned(),
             (true, false) => format!("{DEVICE_STOOD_STILL}, and {}", self.left_behind()),
             (false, _) => self.left_behind(),
+        }
+    }
+
+    /// Whether one of its threads waits in the kernel for what no signal ends.
+    fn waits_in_kernel(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        threads.into_iter().flatten().flatten().any(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // Its name in parentheses may hold anything; the state follows it.
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
         })
     }
 
@@ -320,5 +341,15 @@ mod tests {
             assert!(told.contains(words), "{told}");
         }
         assert_eq!(how_it_ended(ExitStatus::from_raw(63)), "the worker was ended by signal 63");
+    }
+
+    /// What happened: a worker that was killed and got no processor for two seconds "hangs in the
+    /// kernel", and was left behind; its device's server was killed, which had done nothing.
+    #[test]
+    fn what_waits_for_nothing_in_the_kernel_is_known_and_dies() {
+        let child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let mut worker = Worker { child, ended: false };
+        assert_eq!(worker.die(&|| false), None);
+        assert!(!worker.waits_in_kernel(), "it is gone");
     }
 }
