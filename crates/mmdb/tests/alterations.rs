@@ -11,6 +11,7 @@ use mmdb::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 fn options(m: &CrashMedium) -> Options {
     Options {
@@ -394,16 +395,23 @@ fn an_index_that_commits_do_not_maintain_while_it_is_built_is_caught() {
     let t = db.create_table(schema("t")).unwrap();
     let put = |id: i64, n: i64| db.run(|tx| tx.upsert(&t, &[id.into(), Value::Null, n.into()])).unwrap();
     (0..20_000).for_each(|id| assert!(!put(id, id), "it was not there"));
-    let caught = (0..50).any(|round| {
-        let stop = AtomicBool::new(false);
+    let began = Instant::now();
+    let mut rounds = (0..).take_while(|&round: &i64| round < 50 || began.elapsed().as_secs() < 60);
+    let caught = rounds.any(|round| {
+        let (stop, puts) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 let mut n = 0;
                 while !stop.load(Ordering::Relaxed) {
                     n += 1;
                     put(n * 7919 % 20_000, -n - round * 1_000_000);
+                    puts.fetch_add(1, Ordering::Relaxed);
                 }
             });
+            // On a busy machine the index might else be there before the writer has begun.
+            while puts.load(Ordering::Relaxed) == 0 && !writer.is_finished() {
+                std::thread::yield_now();
+            }
             db.create_index(&t, NewIndex::hash("n", &["n"])).unwrap();
             stop.store(true, Ordering::Relaxed);
             writer.join().unwrap();
