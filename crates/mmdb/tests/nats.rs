@@ -6,6 +6,7 @@
 #[path = "../examples/nats.rs"]
 mod example;
 
+use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,6 +20,15 @@ impl Drop for Server {
         let _ = self.0.wait();
         let _ = std::fs::remove_dir_all(&self.1);
     }
+}
+
+/// Whether a server is there, which speaks first. A port that nobody has may connect to itself.
+fn speaks(address: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let mut word = [0; 4];
+    stream.set_read_timeout(Some(Duration::from_secs(5))).is_ok()
+        && stream.read_exact(&mut word).is_ok()
+        && word == *b"INFO"
 }
 
 /// A server with JetStream, and its address; `None` where there is none installed.
@@ -37,8 +47,8 @@ fn server() -> Option<(Server, String)> {
         });
         let mut server = Server(started?, dir.clone());
         let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(30) && server.0.try_wait().unwrap().is_none() {
-            if TcpStream::connect(&address).is_ok() {
+        while began.elapsed() < Duration::from_secs(60) && server.0.try_wait().unwrap().is_none() {
+            if speaks(&address) {
                 return Some((server, address));
             }
             std::thread::sleep(Duration::from_millis(10));
