@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// A directory that goes when the test ends.
 pub struct Place(PathBuf);
@@ -73,5 +73,19 @@ pub fn copy(from: &Path, to: &Path) {
     }
     for path in dirs {
         copy(&path, &to.join(path.file_name().unwrap()));
+    }
+}
+
+/// Waits until two segments of a log have no frames, as many as are got ready ahead. The thread that
+/// does so has stated all before the last of them by then, and begins no other.
+pub fn wait_for_ready_segments(log: &Path) {
+    let began = Instant::now();
+    let is_ready = |path: &Path| {
+        let is_segment = path.to_string_lossy().contains("segment-");
+        is_segment && !std::fs::read(path).unwrap_or_default().starts_with(b"MMDBSEG1")
+    };
+    while std::fs::read_dir(log).unwrap().filter(|e| is_ready(&e.as_ref().unwrap().path())).count() < 2 {
+        assert!(began.elapsed() < Duration::from_secs(60), "two segments are ready");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
