@@ -11,7 +11,7 @@ use mmdb::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn options(m: &CrashMedium) -> Options {
     Options {
@@ -21,6 +21,11 @@ fn options(m: &CrashMedium) -> Options {
         container_bytes: 4096,
         ..Options::in_memory()
     }
+}
+
+/// For threads: none gives up because another one stands still for long.
+fn patient() -> Options {
+    Options { lock_timeout: Duration::from_secs(600), ..Options::in_memory() }
 }
 
 fn schema(name: &str) -> Schema {
@@ -334,7 +339,7 @@ fn a_snapshot_of_before_knows_no_later_index_and_none_of_the_columns() {
 #[test]
 fn indexes_are_built_while_others_work() {
     for locking in [Locking::Record, Locking::Page, Locking::None] {
-        let db = Database::in_memory().unwrap();
+        let db = Database::open("/db", patient()).unwrap();
         let t = db.create_table(schema("t").locking(locking)).unwrap();
         for id in 0..2000i64 {
             let put = |tx: &mut mmdb::Transaction<'_>| tx.insert(&t, &[id.into(), "v".into(), id.into()]);
@@ -390,7 +395,7 @@ fn indexes_are_built_while_others_work() {
 /// The test above must notice if commits leave an index alone that is being built.
 #[test]
 fn an_index_that_commits_do_not_maintain_while_it_is_built_is_caught() {
-    let options = Options { sabotage: Sabotage::BuildsAlone, ..Options::in_memory() };
+    let options = Options { sabotage: Sabotage::BuildsAlone, ..patient() };
     let db = Database::open("/db", options).unwrap();
     let t = db.create_table(schema("t")).unwrap();
     let put = |id: i64, n: i64| db.run(|tx| tx.upsert(&t, &[id.into(), Value::Null, n.into()])).unwrap();
@@ -427,7 +432,7 @@ fn an_index_that_commits_do_not_maintain_while_it_is_built_is_caught() {
 /// two that have the same one are.
 #[test]
 fn a_unique_index_is_refused_for_doubled_rows_only() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::open("/db", patient()).unwrap();
     let t = db.create_table(schema("t")).unwrap();
     db.run(|tx| (0..3000i64).try_for_each(|id| tx.insert(&t, &[id.into(), Value::Null, id.into()]))).unwrap();
     let stop = AtomicBool::new(false);

@@ -92,7 +92,9 @@ fn many_rows_go_in_parts() {
 /// Who gives a row more time before it goes keeps it.
 #[test]
 fn a_row_that_got_more_time_stays() {
-    let db = Database::in_memory().unwrap();
+    // Nobody gives up because another thread stands still for long.
+    let lock_timeout = Duration::from_secs(600);
+    let db = Database::open("/db", Options { lock_timeout, ..Options::in_memory() }).unwrap();
     let t = db.create_table(schema(ColumnType::Int64, TimeUnit::Milliseconds)).unwrap();
     put(&db, &t, 0..400, |_| Value::Int(1));
     let kept: usize = std::thread::scope(|s| {
