@@ -126,8 +126,7 @@ impl Nats {
     /// Asks JetStream, and gives its answer, JSON.
     fn ask(&mut self, subject: &str, body: &str) -> Done<String> {
         write!(self.writer, "PUB {subject} {} {}\r\n{body}\r\n", self.inbox, body.len())?;
-        let answer =
-            self.receive(PATIENCE)?.ok_or("JetStream does not answer: is it on (-js)?")?;
+        let answer = self.receive(PATIENCE)?.ok_or("JetStream does not answer: is it on (-js)?")?;
         Ok(String::from_utf8_lossy(&answer.payload).into_owned())
     }
 
