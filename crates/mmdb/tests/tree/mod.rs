@@ -59,7 +59,8 @@ fn walk(dir: &Path, all: &mut Picture) {
 
 /// What a power cut at this moment would leave of an open database whose commits were all waited
 /// for. Files come before directories: a manifest that is stored meanwhile must not be newer than
-/// the log.
+/// the log. A segment that recovery does not need may get another name meanwhile, and be the next
+/// one: see [`wait_for_ready_segments`].
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     let paths = std::fs::read_dir(from).unwrap().map(|e| e.unwrap().path());
@@ -76,15 +77,19 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Waits until two segments of a log have no frames, as many as are got ready ahead. The thread that
-/// does so has stated all before the last of them by then, and begins no other.
+/// Waits until the last two segments of a log have no frames, as many as are got ready ahead. The
+/// thread that does so has stated all before the last of them by then, and begins no other.
 pub fn wait_for_ready_segments(log: &Path) {
     let began = Instant::now();
-    let is_ready = |path: &Path| {
-        let is_segment = path.to_string_lossy().contains("segment-");
-        is_segment && !std::fs::read(path).unwrap_or_default().starts_with(b"MMDBSEG1")
+    let ready = || {
+        let names = std::fs::read_dir(log).unwrap().map(|e| e.unwrap().path());
+        let mut all: Vec<_> = names.filter(|p| p.to_string_lossy().contains("segment-")).collect();
+        all.sort();
+        // One that has just been made of an older one has still the older one's frames.
+        let has_frames = |p: &PathBuf| std::fs::read(p).unwrap_or_default().starts_with(b"MMDBSEG1");
+        all.iter().rev().take_while(|p| !has_frames(p)).count()
     };
-    while std::fs::read_dir(log).unwrap().filter(|e| is_ready(&e.as_ref().unwrap().path())).count() < 2 {
+    while ready() < 2 {
         assert!(began.elapsed() < Duration::from_secs(60), "two segments are ready");
         std::thread::sleep(Duration::from_millis(5));
     }
