@@ -266,8 +266,9 @@ mod tests {
         assert_eq!((slept.call, ran.call), (sync, None));
         assert!(slept.at_ns - ran.at_ns >= 20_000_000 && slept.cpu_ns - ran.cpu_ns < 10_000_000, "{kept:?}");
         if kept.knows_queue {
-            // Ran, and was kept waiting for a processor: nothing else lies between the first two. A
-            // busy machine may have taken a page away, or the processor itself: the best of several.
+            // Ran, and was kept waiting for a processor: nothing else lies between the first two.
+            // A busy machine may have taken a page away, or the processor itself: the best of
+            // several.
             let tries: Vec<(u64, u64)> = std::iter::once(known_of(&first, &ran))
                 .chain((0..9).map(|_| {
                     keep_marks(2);

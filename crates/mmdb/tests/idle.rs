@@ -31,8 +31,8 @@ fn flushers() -> BTreeMap<PathBuf, Duration> {
     spent
 }
 
-/// What those that are there before and afterwards have had in half a second, and how much time that
-/// was.
+/// What those that are there before and afterwards have had in half a second, and how much time
+/// that was.
 fn spent() -> (Duration, Duration) {
     let (began, before) = (Instant::now(), flushers());
     std::thread::sleep(Duration::from_millis(500));
