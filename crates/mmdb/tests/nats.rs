@@ -34,6 +34,7 @@ fn speaks(address: &str) -> bool {
 /// A server with JetStream, and its address; `None` where there is none installed.
 fn server() -> Option<(Server, String)> {
     let dir = std::env::temp_dir().join(format!("mmdb-nats-test-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     // Debian has it in /usr/sbin, which is not on everybody's path.
     let programs = ["nats-server", "/usr/sbin/nats-server"];
     // A port that is free now may be taken by then: another one is tried.

@@ -323,6 +323,7 @@ fn a_database_on_a_full_disk_is_opened_or_says_what_it_needs() {
 fn the_segments_of_a_sparse_copy_have_their_space_before_they_are_used_again() {
     use std::os::unix::fs::{FileExt, MetadataExt};
     let base = std::env::temp_dir().join(format!("mmdb-sparse-copy-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&base);
     let (dir, copy) = (base.join("db"), base.join("copy"));
     let options = Options { segment_bytes: SEGMENT, ..Options::default() };
     let segments = |dir: &Path| {

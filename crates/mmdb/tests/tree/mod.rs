@@ -15,6 +15,8 @@ impl Place {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("mmdb-{name}-{}-{n}", std::process::id()));
+        // What a program of this number has left that was killed.
+        let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
         Place(dir)
     }
