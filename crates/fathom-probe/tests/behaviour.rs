@@ -146,7 +146,8 @@ fn waiting_for_a_lock_is_seen() {
 fn helper_process() {
     let Ok(path) = std::env::var("FATHOM_PROBE_TEST_DB") else { return };
     let db = open(Path::new(&path), std::env::var("FATHOM_PROBE_TEST_PROBED").unwrap() == "1");
-    db.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
+    // Each of three waits for 400 commits of the others at most, and a busy disk takes its time.
+    db.busy_timeout(std::time::Duration::from_secs(600)).unwrap();
     for _ in 0..200 {
         db.execute_batch("BEGIN IMMEDIATE; UPDATE n SET n = n + 1; COMMIT").unwrap();
     }

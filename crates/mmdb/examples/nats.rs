@@ -36,6 +36,8 @@ const BATCH: usize = 256 << 10;
 /// JetStream's code for a publisher that expected another last message.
 const WRONG_LAST_SEQUENCE: &str = "\"err_code\":10071";
 const CLAIM: &str = "claim ";
+/// How long an answer of the server is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection to a NATS server.
 pub struct Nats {
@@ -95,7 +97,7 @@ impl Nats {
                 }
                 Err(e) => return Err(e.into()),
             }
-            self.reader.get_ref().set_read_timeout(Some(Duration::from_secs(30)))?;
+            self.reader.get_ref().set_read_timeout(Some(PATIENCE))?;
             let mut line = String::new();
             self.reader.read_line(&mut line)?;
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -124,8 +126,7 @@ impl Nats {
     /// Asks JetStream, and gives its answer, JSON.
     fn ask(&mut self, subject: &str, body: &str) -> Done<String> {
         write!(self.writer, "PUB {subject} {} {}\r\n{body}\r\n", self.inbox, body.len())?;
-        let answer =
-            self.receive(Duration::from_secs(10))?.ok_or("JetStream does not answer: is it on (-js)?")?;
+        let answer = self.receive(PATIENCE)?.ok_or("JetStream does not answer: is it on (-js)?")?;
         Ok(String::from_utf8_lossy(&answer.payload).into_owned())
     }
 
@@ -149,7 +150,7 @@ impl Nats {
         write!(self.writer, "HPUB {name}.frames {} {n} {all}\r\n{headers}", self.inbox)?;
         self.writer.write_all(payload)?;
         self.writer.write_all(b"\r\n")?;
-        let answer = self.receive(Duration::from_secs(30))?.ok_or("JetStream does not answer")?;
+        let answer = self.receive(PATIENCE)?.ok_or("JetStream does not answer")?;
         let answer = String::from_utf8_lossy(&answer.payload);
         if answer.contains(WRONG_LAST_SEQUENCE) {
             return Ok(None);
@@ -210,7 +211,7 @@ pub fn publish(
 fn successor(address: &str, name: &str, last: u64) -> Done<u64> {
     let mut nats = Nats::connect(address)?;
     nats.consume(name, last + 1)?;
-    let message = nats.receive(Duration::from_secs(10))?.ok_or("whoever has published is not seen")?;
+    let message = nats.receive(PATIENCE)?.ok_or("whoever has published is not seen")?;
     Ok(match Claim::read(&message.payload) {
         Some(claim) => claim.0,
         None => Frames::from_bytes(message.payload)?.epoch(),

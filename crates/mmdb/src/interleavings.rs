@@ -48,6 +48,8 @@ fn options() -> Options {
         container_bytes: 4096,
         recovery_threads: 1,
         checkpoint_log_bytes: 0,
+        // Its time is not the scheduler's: the process may stand still in the middle of a schedule.
+        lock_timeout: std::time::Duration::from_secs(3600),
         ..Options::in_memory()
     }
 }

@@ -11,6 +11,7 @@ use mmdb::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 fn options(m: &CrashMedium) -> Options {
     Options {
@@ -20,6 +21,11 @@ fn options(m: &CrashMedium) -> Options {
         container_bytes: 4096,
         ..Options::in_memory()
     }
+}
+
+/// For threads: none gives up because another one stands still for long.
+fn patient() -> Options {
+    Options { lock_timeout: Duration::from_secs(600), ..Options::in_memory() }
 }
 
 fn schema(name: &str) -> Schema {
@@ -333,7 +339,7 @@ fn a_snapshot_of_before_knows_no_later_index_and_none_of_the_columns() {
 #[test]
 fn indexes_are_built_while_others_work() {
     for locking in [Locking::Record, Locking::Page, Locking::None] {
-        let db = Database::in_memory().unwrap();
+        let db = Database::open("/db", patient()).unwrap();
         let t = db.create_table(schema("t").locking(locking)).unwrap();
         for id in 0..2000i64 {
             let put = |tx: &mut mmdb::Transaction<'_>| tx.insert(&t, &[id.into(), "v".into(), id.into()]);
@@ -389,21 +395,28 @@ fn indexes_are_built_while_others_work() {
 /// The test above must notice if commits leave an index alone that is being built.
 #[test]
 fn an_index_that_commits_do_not_maintain_while_it_is_built_is_caught() {
-    let options = Options { sabotage: Sabotage::BuildsAlone, ..Options::in_memory() };
+    let options = Options { sabotage: Sabotage::BuildsAlone, ..patient() };
     let db = Database::open("/db", options).unwrap();
     let t = db.create_table(schema("t")).unwrap();
     let put = |id: i64, n: i64| db.run(|tx| tx.upsert(&t, &[id.into(), Value::Null, n.into()])).unwrap();
     (0..20_000).for_each(|id| assert!(!put(id, id), "it was not there"));
-    let caught = (0..50).any(|round| {
-        let stop = AtomicBool::new(false);
+    let began = Instant::now();
+    let mut rounds = (0..).take_while(|&round: &i64| round < 50 || began.elapsed().as_secs() < 60);
+    let caught = rounds.any(|round| {
+        let (stop, puts) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 let mut n = 0;
                 while !stop.load(Ordering::Relaxed) {
                     n += 1;
                     put(n * 7919 % 20_000, -n - round * 1_000_000);
+                    puts.fetch_add(1, Ordering::Relaxed);
                 }
             });
+            // On a busy machine the index might else be there before the writer has begun.
+            while puts.load(Ordering::Relaxed) == 0 && !writer.is_finished() {
+                std::thread::yield_now();
+            }
             db.create_index(&t, NewIndex::hash("n", &["n"])).unwrap();
             stop.store(true, Ordering::Relaxed);
             writer.join().unwrap();
@@ -419,7 +432,7 @@ fn an_index_that_commits_do_not_maintain_while_it_is_built_is_caught() {
 /// two that have the same one are.
 #[test]
 fn a_unique_index_is_refused_for_doubled_rows_only() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::open("/db", patient()).unwrap();
     let t = db.create_table(schema("t")).unwrap();
     db.run(|tx| (0..3000i64).try_for_each(|id| tx.insert(&t, &[id.into(), Value::Null, id.into()]))).unwrap();
     let stop = AtomicBool::new(false);

@@ -38,6 +38,11 @@ fn refused<T>(r: mmdb::Result<T>) -> bool {
     matches!(r, Err(Error::Deadlock { .. }))
 }
 
+/// For threads: none gives up because another one stands still for long.
+fn patient() -> Options {
+    Options { lock_timeout: std::time::Duration::from_secs(600), ..Options::in_memory() }
+}
+
 const ALL: [Locking; 3] = [Locking::Record, Locking::Page, Locking::Container];
 
 /// G0: two transactions' writes interleave.
@@ -429,7 +434,7 @@ fn without_locking_the_anomalies_are_there_but_nothing_uncommitted_is_read() {
 #[test]
 fn concurrent_transfers_keep_the_sum() {
     for locking in ALL {
-        let db = Database::in_memory().unwrap();
+        let db = Database::open("/db", patient()).unwrap();
         let s = Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::Int64);
         let t = db.create_table(s.primary_key(&["id"]).locking(locking)).unwrap();
         db.run(|tx| (0..10).try_for_each(|i| tx.insert(&t, &[i.into(), 100.into()]))).unwrap();
@@ -469,7 +474,7 @@ fn concurrent_transfers_keep_the_sum() {
 /// Without locking, operations and commits stay whole: the structure survives any contention.
 #[test]
 fn without_locking_the_structure_stays_sound() {
-    let options = Options::in_memory();
+    let options = patient();
     let db = Database::open("/db", options.clone()).unwrap();
     let s = Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::VarText(200));
     let t =

@@ -15,7 +15,7 @@ mod tree;
 use mmdb::{ColumnType, Database, Error, OfflineDatabase, Options, Schema, restore, salvage};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tree::{Place, copy};
+use tree::{Place, copy, wait_for_ready_segments};
 
 fn options(dirs: &[PathBuf]) -> Options {
     Options { streams: 2, stream_dirs: dirs.to_vec(), segment_bytes: 64 << 10, ..Options::default() }
@@ -179,6 +179,8 @@ fn a_segment_that_is_a_link_is_called_a_link() {
         made += 1;
     }
     let later = [p.join("crashed-a"), p.join("crashed-b")];
+    // They are made of those of the life before.
+    dirs.iter().for_each(|log| wait_for_ready_segments(log));
     copy(&dir, &crashed);
     dirs.iter().zip(&later).for_each(|(from, to)| copy(from, to));
     drop(db);

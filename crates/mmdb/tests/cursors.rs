@@ -4,9 +4,14 @@
 
 use mmdb::{ColumnType, Database, Error, Locking, Options, Sabotage, Schema, Table, Value};
 
+/// For threads: none gives up because another one stands still for long.
+fn patient() -> Options {
+    Options { lock_timeout: std::time::Duration::from_secs(600), ..Options::in_memory() }
+}
+
 /// Ids 0, 10 … 90, each with its tenth.
 fn database(locking: Locking, background: bool) -> (Database, Table) {
-    let db = Database::open("/db", Options { background, ..Options::in_memory() }).unwrap();
+    let db = Database::open("/db", Options { background, ..patient() }).unwrap();
     let s = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
     let s = s.ordered_primary_key(&["id"]).ordered_index("by_n", &["n"]);
     let t = db.create_table(s.locking(locking)).unwrap();
@@ -250,7 +255,7 @@ fn own_rows_are_not_skipped_and_the_table_is_never_locked() {
 #[test]
 fn threads_at_the_head_of_a_queue_take_each_row_once() {
     const ROWS: i64 = 2_000;
-    let db = Database::open("/db", Options::in_memory()).unwrap();
+    let db = Database::open("/db", patient()).unwrap();
     let s = Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]);
     let t = db.create_table(s).unwrap();
     let (taken, runs) = (std::sync::Mutex::new(Vec::new()), std::sync::atomic::AtomicI64::new(0));

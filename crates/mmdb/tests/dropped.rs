@@ -8,11 +8,12 @@
 
 use mmdb::{ColumnType, Database, Durability, Error, Options, Schema, Value};
 
-/// Resident memory of this process, bytes.
+/// Memory of this process that no file is behind, bytes. A machine that is short of memory takes
+/// pages of the program away, and others to the swap.
 fn resident() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<i64>().unwrap() << 10
+    let lines = status.lines().filter(|l| l.starts_with("RssAnon:") || l.starts_with("VmSwap:"));
+    lines.map(|l| l.split_whitespace().nth(1).unwrap().parse::<i64>().unwrap() << 10).sum()
 }
 
 #[test]

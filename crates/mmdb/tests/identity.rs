@@ -16,7 +16,7 @@ use mmdb::medium::{CrashKind, CrashMedium, Faults, Medium};
 use mmdb::{ColumnType, Database, Error, Options, Schema, restore, salvage};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tree::{Place, copy};
+use tree::{Place, copy, wait_for_ready_segments};
 
 fn options(dirs: &[PathBuf]) -> Options {
     Options {
@@ -290,6 +290,8 @@ fn a_segment_that_the_manifest_names_must_be_there_and_so_must_those_between() {
     let o = Options { segment_bytes: 16 << 10, ..options(&[]) };
     let db = Database::open(&dir, o.clone()).unwrap();
     fill(&db, 0, 20);
+    // Or two could be made behind the manifest's copy.
+    wait_for_ready_segments(&dir.join("log-0"));
     copy(&dir, &crashed);
     db.close().unwrap();
     let names = |dir: &Path| {
@@ -377,6 +379,7 @@ fn a_handle_on_a_directory_that_was_replaced_does_not_overwrite_the_new_one() {
     let (dir, o) = (p.join("db"), options(&[]));
     let old = Database::open(&dir, o.clone()).unwrap();
     fill(&old, 0, 5);
+    wait_for_ready_segments(&dir.join("log-0"));
     std::fs::rename(&dir, p.join("away")).unwrap();
     make(&dir, &[], 9);
     let before = std::fs::read(dir.join("MANIFEST")).unwrap();
@@ -412,6 +415,11 @@ fn nothing_is_acknowledged_once_the_log_has_been_deleted() {
         let dir = p.join("db");
         let db = Database::open(&dir, Options { background, ..options(&[]) }).unwrap();
         fill(&db, 0, 5);
+        if background {
+            // A file that is made while its directory is deleted keeps that, and a manifest that is
+            // being stored meanwhile fails in words of its own.
+            wait_for_ready_segments(&dir.join("log-0"));
+        }
         delete(&dir);
         let t = db.table("t").unwrap();
         let put = |id: i64| {

@@ -25,7 +25,6 @@ fn main() {
     let schema = Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]);
     let t = db.create_table(schema).unwrap();
     db.run(|tx| tx.insert(&t, &[0.into()])).unwrap();
-    sleep(Duration::from_millis(300)); // Until segments are ready.
     mmdb::set_wait_check(|| true);
 
     gate.set(true);

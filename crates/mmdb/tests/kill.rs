@@ -52,6 +52,7 @@ fn a_killed_process_loses_nothing_it_acknowledged() {
     }
     let kills: u32 = std::env::var("MMDB_KILLS").ok().and_then(|v| v.parse().ok()).unwrap_or(20);
     let dir = std::env::temp_dir().join(format!("mmdb-kill-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     let mut last = [0i64; 4];
     for round in 0..kills {
         let mut p = Command::new(std::env::current_exe().unwrap())

@@ -120,6 +120,7 @@ fn a_large_table_is_whole_after_a_kill() {
     }
     // Where the build is, as the benchmarks: the system's temporary directory may be memory.
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mmdb-large-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     let mut first = child("fill", &dir);
     let (filled, _pipe) = told(&mut first);
     first.kill().unwrap();

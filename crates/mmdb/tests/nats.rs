@@ -6,6 +6,7 @@
 #[path = "../examples/nats.rs"]
 mod example;
 
+use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -21,9 +22,19 @@ impl Drop for Server {
     }
 }
 
+/// Whether a server is there, which speaks first. A port that nobody has may connect to itself.
+fn speaks(address: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let mut word = [0; 4];
+    stream.set_read_timeout(Some(Duration::from_secs(5))).is_ok()
+        && stream.read_exact(&mut word).is_ok()
+        && word == *b"INFO"
+}
+
 /// A server with JetStream, and its address; `None` where there is none installed.
 fn server() -> Option<(Server, String)> {
     let dir = std::env::temp_dir().join(format!("mmdb-nats-test-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     // Debian has it in /usr/sbin, which is not on everybody's path.
     let programs = ["nats-server", "/usr/sbin/nats-server"];
     // A port that is free now may be taken by then: another one is tried.
@@ -37,8 +48,8 @@ fn server() -> Option<(Server, String)> {
         });
         let mut server = Server(started?, dir.clone());
         let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(30) && server.0.try_wait().unwrap().is_none() {
-            if TcpStream::connect(&address).is_ok() {
+        while began.elapsed() < Duration::from_secs(60) && server.0.try_wait().unwrap().is_none() {
+            if speaks(&address) {
                 return Some((server, address));
             }
             std::thread::sleep(Duration::from_millis(10));

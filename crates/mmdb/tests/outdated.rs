@@ -88,6 +88,12 @@ fn an_older_copy_of_the_log_from_the_same_life_is_refused() {
     let mut copies = Vec::new();
     for id in 0..12 {
         put(&db, id);
+        // The next segment is got ready by another thread, which may be late.
+        let began = Instant::now();
+        while segments(&log).len() == begun(&log).len() {
+            assert!(began.elapsed() < Duration::from_secs(60), "no segment is ready");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let older = p.join(&format!("older-{id}"));
         copy(&log, &older);
         copies.push((begun(&older).len(), older));

@@ -23,6 +23,11 @@ fn open(locking: Locking, sabotage: Sabotage) -> Bench {
     open_with(locking, Options { sabotage, background: false, ..Options::in_memory() })
 }
 
+/// For threads: none gives up because another one stands still for long.
+fn patient() -> Options {
+    Options { lock_timeout: std::time::Duration::from_secs(600), ..Options::in_memory() }
+}
+
 fn open_with(locking: Locking, options: Options) -> Bench {
     let db = Database::open("/db", Options { container_bytes: 4096, ..options }).unwrap();
     let s = Schema::new("t")
@@ -441,7 +446,7 @@ fn each_defect_of_range_locks_brings_an_anomaly_back() {
 #[test]
 fn threads_that_add_what_a_range_lacks_never_add_too_much() {
     for locking in ALL {
-        let Bench { db, t } = open_with(locking, Options::in_memory());
+        let Bench { db, t } = open_with(locking, patient());
         for round in 0..30i64 {
             let (from, to) = [(1000, 2000), (-2000, -1000), (31, 39)][round as usize % 3];
             std::thread::scope(|scope| {
@@ -481,7 +486,7 @@ fn threads_that_add_what_a_range_lacks_never_add_too_much() {
 #[test]
 fn the_head_of_a_queue_is_taken_once() {
     for (locking, for_update) in ALL.into_iter().flat_map(|l| [(l, false), (l, true)]) {
-        let db = Database::in_memory().unwrap();
+        let db = Database::open("/db", patient()).unwrap();
         let s = Schema::new("q").column("id", ColumnType::Int64).ordered_primary_key(&["id"]);
         let t = db.create_table(s.locking(locking)).unwrap();
         const ROWS: i64 = 600;

@@ -10,7 +10,7 @@ mod tree;
 use mmdb::{ColumnType, Database, OfflineDatabase, Options, Schema};
 use std::path::Path;
 use std::process::Command;
-use tree::{Place, copy};
+use tree::{Place, copy, wait_for_ready_segments};
 
 const LOOKS: [&[&str]; 5] = [&["stat"], &["check"], &["dump"], &["dump", "t"], &["log"]];
 
@@ -40,6 +40,8 @@ fn looking_at_a_database_changes_nothing_whatever_its_state() {
     db.checkpoint().unwrap();
     (100..200i64).for_each(|i| db.run(|tx| tx.insert(&t, &[i.into()])).unwrap());
     let crashed = p.join("crashed");
+    // They are made of those that the checkpoint has released.
+    [&log, &p.join("log1")].into_iter().for_each(|log| wait_for_ready_segments(log));
     for (from, to) in [(&dir, ""), (&log, "0"), (&p.join("log1"), "1")] {
         copy(from, &p.join(&format!("crashed{to}")));
     }

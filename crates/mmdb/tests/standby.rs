@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn options() -> Options {
     Options {
@@ -642,15 +642,21 @@ fn tasks_and_threads_are_woken_by_what_comes() {
     assert!(tail.poll_next(&mut task).is_ready(), "it introduces the primary");
     assert!(tail.poll_next(&mut task).is_pending());
     put(&db, &t, 5);
-    while !flag.0.swap(false, Ordering::SeqCst) {
-        std::thread::yield_now();
-    }
+    let await_flag = || {
+        let began = Instant::now();
+        while !flag.0.swap(false, Ordering::SeqCst) {
+            assert!(began.elapsed() < Duration::from_secs(60), "nobody wakes it");
+            std::thread::yield_now();
+        }
+    };
+    await_flag();
     let Poll::Ready(Ok(frames)) = tail.poll_next(&mut task) else { panic!("it was woken for nothing") };
     standby.apply(&frames).unwrap();
     // A change alone wakes, too.
     assert!(tail.poll_next(&mut task).is_pending());
     db.create_table(numbers("u")).unwrap();
-    assert!(flag.0.swap(false, Ordering::SeqCst));
+    // A thread that has flushed may have taken the waker just before, and wake by it later.
+    await_flag();
     let Poll::Ready(Ok(frames)) = tail.poll_next(&mut task) else { panic!("it was woken for nothing") };
     standby.apply(&frames).unwrap();
     assert_eq!(of_standby(&standby), of_primary(&db));

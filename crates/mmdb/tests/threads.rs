@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Threads of this process. One that was joined may be shown for a moment more.
 fn threads(most: usize) -> usize {
     let now = || std::fs::read_dir("/proc/self/task").unwrap().count();
-    for _ in 0..5000 {
+    for _ in 0..30_000 {
         if now() <= most {
             break;
         }

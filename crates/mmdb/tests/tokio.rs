@@ -8,6 +8,7 @@ mod example;
 #[test]
 fn one_thread_awaits_many_commits_at_once() {
     let dir = std::env::temp_dir().join(format!("mmdb-tokio-test-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     let report = example::run(&dir).unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     assert_eq!(report.total, 64_000, "{report:?}");

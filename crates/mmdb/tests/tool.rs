@@ -15,6 +15,7 @@ fn text(o: &Output) -> String {
 #[test]
 fn the_tool_shows_checks_dumps_and_salvages() {
     let base = std::env::temp_dir().join(format!("mmdb-tool-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&base);
     let dir = base.join("db");
     let options = Options { segment_bytes: 64 << 10, ..Options::default() };
     let db = Database::open(&dir, options).unwrap();
@@ -82,6 +83,7 @@ fn the_tool_shows_checks_dumps_and_salvages() {
 #[test]
 fn the_tool_knows_every_type_of_number() {
     let base = std::env::temp_dir().join(format!("mmdb-tool-numbers-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&base);
     let dir = base.join("db");
     let db = Database::open(&dir, Options { segment_bytes: 64 << 10, ..Options::default() }).unwrap();
     let s = Schema::new("number")
@@ -122,6 +124,7 @@ fn the_tool_knows_every_type_of_number() {
 fn a_name_that_is_no_text_and_a_full_output_are_no_panic() {
     use std::os::unix::ffi::OsStringExt;
     let base = std::env::temp_dir().join(format!("mmdb-tool-names-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&base);
     let dir = base.join(std::ffi::OsString::from_vec(b"d\xffb".to_vec()));
     let db = Database::open(&dir, Options::default()).unwrap();
     let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
@@ -160,6 +163,7 @@ fn a_name_that_is_no_text_and_a_full_output_are_no_panic() {
 #[test]
 fn damage_is_told_by_the_end_though_nobody_reads_the_output() {
     let base = std::env::temp_dir().join(format!("mmdb-tool-pipe-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&base);
     let (dir, new) = (base.join("db"), base.join("new"));
     let db = Database::open(&dir, Options { segment_bytes: 64 << 10, ..Options::default() }).unwrap();
     let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
@@ -187,6 +191,7 @@ fn damage_is_told_by_the_end_though_nobody_reads_the_output() {
 #[test]
 fn what_is_said_of_damage_commands_no_terminal() {
     let base = std::env::temp_dir().join(format!("mmdb-tool-escapes-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&base);
     let (dir, new) = (base.join("db"), base.join("new"));
     let db = Database::open(&dir, Options { segment_bytes: 64 << 10, ..Options::default() }).unwrap();
     let name = "\u{1b}[2Jred";
@@ -213,6 +218,7 @@ fn what_is_said_of_damage_commands_no_terminal() {
 #[test]
 fn what_is_saved_goes_nowhere_into_the_damaged_database() {
     let base = std::env::temp_dir().join(format!("mmdb-within-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&base);
     let (dir, elsewhere) = (base.join("db"), base.join("stream"));
     std::fs::create_dir_all(&base).unwrap();
     let options = Options { stream_dirs: vec![elsewhere.clone()], ..Options::default() };

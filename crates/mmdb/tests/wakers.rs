@@ -149,7 +149,7 @@ fn gated(options: Options) -> (Options, slow::Gate, Database, Table) {
     let schema = schema.primary_key(&["id"]).ordered_index("by_end", &["end"]);
     let t = db.create_table(schema.expire_by("end", TimeUnit::Microseconds)).unwrap();
     db.run(|tx| tx.insert(&t, &[1.into(), Value::Time(i64::MAX)])).unwrap();
-    sleep(Duration::from_millis(300)); // Until segments are ready, too.
+    sleep(Duration::from_millis(300)); // Until the log's thread sleeps.
     gate.set(true);
     (options, gate, db, t)
 }
@@ -163,8 +163,10 @@ fn a_waker_on_the_thread_that_expires_rows_may_drop_the_last_handle() {
     let mut ticket = tx.commit().unwrap();
     let due = db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[3.into(), Value::Time(0)])).unwrap();
     drop((t, due));
-    while !gate.has_waiter() {
-        sleep(Duration::from_millis(1)); // The thread that expires rows flushes both.
+    // The thread that expires rows has done so, and flushes both. Were the database closed before
+    // that, the row would stay.
+    while !gate.has_waiter() || db.stats().expired_rows == 0 {
+        sleep(Duration::from_millis(1));
     }
     let task = Arc::new(Task { future: Mutex::new(None) });
     let waker = Waker::from(task.clone());
@@ -181,7 +183,7 @@ fn a_waker_on_the_thread_that_expires_rows_may_drop_the_last_handle() {
         sleep(Duration::from_millis(10));
         Database::open("/db", options.clone()).ok()
     };
-    let db = (0..3000).find_map(open).expect("it is closed");
+    let db = (0..12_000).find_map(open).expect("it is closed");
     assert!(db.recovery().is_closed, "the last handle closes it");
     assert_eq!(db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count(), 2);
 }

@@ -35,7 +35,7 @@ with mmdb.open(sys.argv[1]) as db:
     assert flushes < commits, "no commit shared a flush"
 
 # A call that waits leaves the interpreter to others: what it waits for happens in Python.
-with mmdb.open(sys.argv[1], lock_timeout_ms=5000) as db:
+with mmdb.open(sys.argv[1], lock_timeout_ms=60_000) as db:
     table = db.table("t")
     older, younger = db.transaction(), db.transaction()
     younger.delete(table, 1)

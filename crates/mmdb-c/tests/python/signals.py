@@ -21,23 +21,32 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 rng = random.Random(7)
 
 
-def later(seconds, number=signal.SIGINT):
-    timer = threading.Timer(seconds, os.kill, [os.getpid(), number])
-    timer.start()
-    return timer
+def later(begun, seconds=0.2):
+    """Sends a signal so long after an event."""
+
+    def send():
+        begun.wait()
+        time.sleep(seconds)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    return thread
 
 
 def interrupted(function, kind=KeyboardInterrupt):
-    """Whether a signal ends a wait of a minute with this exception."""
-    began = time.monotonic()
-    timer = later(0.2)
+    """Whether a signal ends a wait of ten minutes with this exception."""
+    began, begun = time.monotonic(), threading.Event()
+    sender = later(begun)
     try:
+        # Not before: on a busy machine it might come before there is anybody to catch it.
+        begun.set()
         function()
     except kind:
-        assert time.monotonic() - began < 20, "the wait went on"
+        assert time.monotonic() - began < 120, "the wait went on"
         return True
     finally:
-        timer.join()
+        sender.join()
     return False
 
 
@@ -49,7 +58,7 @@ def alarm(*_):
     raise Alarm
 
 
-with mmdb.open(path, lock_timeout_ms=60_000, segment_bytes=1 << 20) as db:
+with mmdb.open(path, lock_timeout_ms=600_000, segment_bytes=1 << 20) as db:
     t = db.create_table(
         "t",
         [Column("id", ColumnType.INT64), Column("n", ColumnType.INT64)],
@@ -80,26 +89,28 @@ with mmdb.open(path, lock_timeout_ms=60_000, segment_bytes=1 << 20) as db:
     waiting, let_go = threading.Event(), threading.Event()
 
     def hold():
-        tx = db.transaction()
         waiting.wait()
+        tx = db.transaction()
         tx.update(t, 2, n=1)
         let_go.wait()
         tx.abort()
 
     def wait_for_younger(tx):
         tx.get(t, 1)
-        thread = threading.Thread(target=hold)
-        thread.start()
         waiting.set()
         while db.stats()["locks"] < 2:
             time.sleep(0.001)
-        try:
-            tx.update(t, 2, n=2)
-        finally:
-            let_go.set()
-            thread.join()
+        tx.update(t, 2, n=2)
 
-    assert interrupted(lambda: db.run(wait_for_younger))
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert interrupted(lambda: db.run(wait_for_younger))
+    finally:
+        # The signal may have come before the other one was waited for.
+        waiting.set()
+        let_go.set()
+        thread.join()
     # A handler of one's own: what it raises comes, whatever it is, and what raises nothing is heard.
     before = signal.signal(signal.SIGINT, alarm)
     older, second, younger = db.transaction(), db.transaction(), db.transaction()
@@ -109,10 +120,19 @@ with mmdb.open(path, lock_timeout_ms=60_000, segment_bytes=1 << 20) as db:
     # And what raises nothing ends nothing.
     heard = []
     signal.signal(signal.SIGINT, lambda *_: heard.append(1))
-    timer, letting_go = later(0.2), threading.Timer(0.6, younger.abort)
+    begun = threading.Event()
+
+    def let_younger_go():
+        end = time.monotonic() + 60
+        while not heard and time.monotonic() < end:
+            time.sleep(0.01)
+        younger.abort()
+
+    sender, letting_go = later(begun), threading.Thread(target=let_younger_go)
     letting_go.start()
+    begun.set()
     assert second.get(t, 1)["n"] == 0 and heard
-    timer.join()
+    sender.join()
     letting_go.join()
     signal.signal(signal.SIGINT, before)
     second.abort()

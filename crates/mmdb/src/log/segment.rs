@@ -90,6 +90,16 @@ pub(crate) fn header_block(h: Header) -> Vec<u8> {
     b
 }
 
+/// What a preparation asks meanwhile, which may take seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Questions<'a> {
+    /// Whether the segment is still wanted.
+    pub(crate) is_wanted: &'a dyn Fn() -> bool,
+    /// Whether the directory is the one that was opened: what has the segment's name in another one
+    /// is not to be removed.
+    pub(crate) is_own_directory: &'a dyn Fn() -> bool,
+}
+
 /// Makes segment `number` ready, out of `old` if there is one: named, of full size, headed and
 /// durable. Between two steps of filling it, asks whether it is still wanted; one that is not is
 /// removed, and an error.
@@ -100,7 +110,7 @@ pub(crate) fn prepare(
     salt: u64,
     size: u64,
     old: Option<&str>,
-    is_wanted: &dyn Fn() -> bool,
+    ask: Questions<'_>,
 ) -> Result<Segment> {
     let path = dir.join(name(h.number));
     let file = match old {
@@ -119,7 +129,7 @@ pub(crate) fn prepare(
         while filled.saturating_add(STEP) < size {
             filled += STEP;
             file.preallocate(filled)?;
-            if !is_wanted() {
+            if !(ask.is_wanted)() {
                 return Err(ErrorKind::Interrupted.into());
             }
         }
@@ -131,7 +141,9 @@ pub(crate) fn prepare(
     })();
     if let Err(e) = ready {
         // A half-made segment only takes the space that is missing.
-        let _ = medium.remove(&path);
+        if (ask.is_own_directory)() {
+            let _ = medium.remove(&path);
+        }
         return Err(Error::io("prepare", &path)(e));
     }
     Ok(Segment { number: h.number, path, file, seed: Seed::new(salt, h.stream, h.number) })
@@ -156,8 +168,8 @@ mod tests {
                 asked.get() < steps
             };
             let h = Header { epoch: 1, stream: 0, number, used: false };
-            prepare(&medium, dir, h, 7, size, old.map(name).as_deref(), &is_wanted)
-                .map(|s| s.file.len().unwrap())
+            let ask = Questions { is_wanted: &is_wanted, is_own_directory: &|| true };
+            prepare(&medium, dir, h, 7, size, old.map(name).as_deref(), ask).map(|s| s.file.len().unwrap())
         };
         let size = 4 * STEP + 4096;
         assert!(make(1, size, None, 2).is_err());
@@ -166,5 +178,19 @@ mod tests {
         // Nothing is filled, nobody is asked.
         assert_eq!((make(3, size, Some(2), 0).unwrap(), asked.get()), (size, 0));
         assert_eq!((make(4, STEP, None, 0).unwrap(), asked.get()), (STEP, 0));
+    }
+
+    /// While a segment was filled, its directory was taken away and another database made in its
+    /// place. The segment was given up when the first database was closed, and what had its name by
+    /// then, a segment of the other one, was removed.
+    #[test]
+    fn a_segment_that_is_given_up_is_not_removed_from_another_directory() {
+        let (medium, dir) = (MemoryMedium::new(), Path::new("/log"));
+        let h = Header { epoch: 1, stream: 0, number: 1, used: false };
+        for (is_own, left) in [(true, 0), (false, 1)] {
+            let ask = Questions { is_wanted: &|| false, is_own_directory: &|| is_own };
+            assert!(prepare(&medium, dir, h, 7, 4 * STEP, None, ask).is_err());
+            assert_eq!(medium.list(dir).unwrap().len(), left);
+        }
     }
 }

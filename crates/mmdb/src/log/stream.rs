@@ -377,7 +377,11 @@ impl Stream {
 
     fn make(&self, number: u64, old: Option<&str>, is_wanted: &dyn Fn() -> bool) -> Result<Segment> {
         let (p, header) = (&self.place, self.header(number, false));
-        segment::prepare(&*p.medium, &p.dir, header, p.salt, p.segment_size, old, is_wanted)
+        // If it cannot be told, it is taken for its own: a disk that fails has not replaced it.
+        let is_another = |there: Option<Mark>| there != Some(p.mark);
+        let is_own_directory = || !Mark::load(&*p.medium, &p.dir).is_ok_and(is_another);
+        let ask = segment::Questions { is_wanted, is_own_directory: &is_own_directory };
+        segment::prepare(&*p.medium, &p.dir, header, p.salt, p.segment_size, old, ask)
     }
 
     /// Does the next step towards `at_most` segments that are ready. False if there is none to be

@@ -367,6 +367,7 @@ mod tests {
 
     fn place(name: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("mmdb-medium-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
         dir
     }

@@ -117,7 +117,7 @@ fn a_checkpoint_that_fails_is_told_and_stops_commits_at_the_bound_and_one_that_s
     assert!(refused.contains("Options::max_log_bytes") && refused.contains("images-a"), "{refused}");
     // Reading goes on meanwhile, and attempts are not what keeps the disk busy.
     assert_eq!(db.begin().unwrap().scan(&t).unwrap().count() as i64, id);
-    let (attempts, began) = (medium.attempts.load(Ordering::SeqCst), Instant::now());
+    let (began, attempts) = (Instant::now(), medium.attempts.load(Ordering::SeqCst));
     std::thread::sleep(Duration::from_millis(700));
     let more = medium.attempts.load(Ordering::SeqCst) - attempts;
     assert!(more as u128 <= began.elapsed().as_millis() / 100 + 1, "{more} attempts");
@@ -125,7 +125,11 @@ fn a_checkpoint_that_fails_is_told_and_stops_commits_at_the_bound_and_one_that_s
     medium.broken.store(false, Ordering::SeqCst);
     within_a_minute("it is tried again by itself", || put(&db, &t, id).is_ok());
     id += 1;
-    assert_eq!((db.stats().checkpoint_error, db.stats().checkpoint_failing_for), (None, None));
+    // The room is there a moment before it is said that all is well.
+    within_a_minute("the failure is over", || {
+        let stats = db.stats();
+        stats.checkpoint_error.is_none() && stats.checkpoint_failing_for.is_none()
+    });
     (0..2000).for_each(|_| {
         within_a_minute("commits go on", || put(&db, &t, id).is_ok());
         id += 1;

@@ -19,6 +19,11 @@ fn open(options: Options) -> (Database, Table) {
     (db, t)
 }
 
+/// For threads: none gives up because another one stands still for long.
+fn patient() -> Options {
+    Options { lock_timeout: Duration::from_secs(600), ..Options::in_memory() }
+}
+
 fn add<'db>(tx: &mut Transaction<'db>, t: &Table) -> mmdb::Result<()> {
     let n = tx.get(t, &[1.into()])?.and_then(|row| row.at(1).as_int()).unwrap_or(0);
     tx.update(t, &[1.into()], &[("n", (n + 1).into())]).map(|_| ())
@@ -78,7 +83,7 @@ fn a_scan_that_waits_for_an_idle_writer_is_told_too() {
 
 #[test]
 fn who_waits_goes_on_as_soon_as_the_holder_has_gone() {
-    let (db, t) = open(Options::in_memory());
+    let (db, t) = open(patient());
     let runs = AtomicU32::new(0);
     std::thread::scope(|s| {
         let mut holder = db.begin().unwrap();
@@ -152,7 +157,7 @@ fn an_error_of_the_application_aborts_and_comes_back_as_it_is() {
 
 #[test]
 fn a_transaction_that_had_to_give_way_runs_again_whatever_its_error_was_made_into() {
-    let (db, t) = open(Options::in_memory());
+    let (db, t) = open(patient());
     for swallowed in [false, true] {
         let runs = AtomicU32::new(0);
         std::thread::scope(|s| {
@@ -198,7 +203,7 @@ fn a_transaction_that_had_to_give_way_can_only_end() {
 /// waits for its turn like everybody, and no longer than they.
 #[test]
 fn dropping_a_table_in_use_waits_for_its_turn_and_not_for_ever() {
-    let (db, t) = open(Options::in_memory());
+    let (db, t) = open(patient());
     let mut older = db.begin().unwrap();
     add(&mut older, &t).unwrap();
     std::thread::scope(|s| {
@@ -214,7 +219,7 @@ fn dropping_a_table_in_use_waits_for_its_turn_and_not_for_ever() {
     assert_eq!(db.locks_held(), 0);
 
     // Under load: clients that never stop using it, each for a moment.
-    let (db, t) = open(Options::in_memory());
+    let (db, t) = open(patient());
     let told = std::thread::scope(|s| {
         let client = || {
             loop {

@@ -1,4 +1,6 @@
-//! A medium in memory whose syncs of segments wait while its gate is shut.
+//! A medium in memory whose flushes of the log wait while its gate is shut. A segment that is only
+//! got ready is synced all the same: so who waits at the gate has frames, however late the thread
+//! that prepares segments is.
 #[path = "../handing_on/mod.rs"]
 mod handing_on;
 
@@ -6,6 +8,7 @@ use handing_on::hand_on;
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// Whether it is shut, and how many wait.
@@ -35,13 +38,14 @@ impl Gate {
 #[derive(Debug)]
 pub struct Slow(pub MemoryMedium, pub Gate);
 
+/// Of a segment with the gate, and whether frames were written to it.
 #[derive(Debug)]
-struct SlowFile(Arc<dyn MediumFile>, Option<Gate>);
+struct SlowFile(Arc<dyn MediumFile>, Option<(Gate, AtomicBool)>);
 
 impl Slow {
     fn slowed(&self, path: &Path, file: Arc<dyn MediumFile>) -> Arc<dyn MediumFile> {
         let is_segment = path.to_string_lossy().contains("segment-");
-        Arc::new(SlowFile(file, is_segment.then(|| self.1.clone())))
+        Arc::new(SlowFile(file, is_segment.then(|| (self.1.clone(), AtomicBool::new(false)))))
     }
 }
 
@@ -66,10 +70,20 @@ impl MediumFile for SlowFile {
         self.0.read_at(offset, buf)
     }
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if let Some((_, has_frames)) = &self.1
+            && offset > 0
+        {
+            // Before them there is the header.
+            has_frames.store(true, Ordering::SeqCst);
+        }
         self.0.write_at(offset, data)
     }
     fn sync(&self) -> io::Result<()> {
-        self.1.iter().for_each(Gate::pass);
+        if let Some((gate, has_frames)) = &self.1
+            && has_frames.load(Ordering::SeqCst)
+        {
+            gate.pass();
+        }
         self.0.sync()
     }
     fn preallocate(&self, len: u64) -> io::Result<()> {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// A directory that goes when the test ends.
 pub struct Place(PathBuf);
@@ -15,6 +15,8 @@ impl Place {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("mmdb-{name}-{}-{n}", std::process::id()));
+        // What a program of this number has left that was killed.
+        let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
         Place(dir)
     }
@@ -59,7 +61,8 @@ fn walk(dir: &Path, all: &mut Picture) {
 
 /// What a power cut at this moment would leave of an open database whose commits were all waited
 /// for. Files come before directories: a manifest that is stored meanwhile must not be newer than
-/// the log.
+/// the log. A segment that recovery does not need may get another name meanwhile, and be the next
+/// one: see [`wait_for_ready_segments`].
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     let paths = std::fs::read_dir(from).unwrap().map(|e| e.unwrap().path());
@@ -73,5 +76,23 @@ pub fn copy(from: &Path, to: &Path) {
     }
     for path in dirs {
         copy(&path, &to.join(path.file_name().unwrap()));
+    }
+}
+
+/// Waits until the last two segments of a log have no frames, as many as are got ready ahead. The
+/// thread that does so has stated all before the last of them by then, and begins no other.
+pub fn wait_for_ready_segments(log: &Path) {
+    let began = Instant::now();
+    let ready = || {
+        let names = std::fs::read_dir(log).unwrap().map(|e| e.unwrap().path());
+        let mut all: Vec<_> = names.filter(|p| p.to_string_lossy().contains("segment-")).collect();
+        all.sort();
+        // One that has just been made of an older one has still the older one's frames.
+        let has_frames = |p: &PathBuf| std::fs::read(p).unwrap_or_default().starts_with(b"MMDBSEG1");
+        all.iter().rev().take_while(|p| !has_frames(p)).count()
+    };
+    while ready() < 2 {
+        assert!(began.elapsed() < Duration::from_secs(60), "two segments are ready");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
