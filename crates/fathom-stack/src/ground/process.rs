@@ -32,6 +32,13 @@ impl Process {
         Some(Process { pid, start: start_time(&pid.to_string())? })
     }
 
+    /// Those that live and were started with this word.
+    pub fn all_with(word: &str) -> Vec<Process> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.filter_map(Process::of).filter(|process| process.runs(word)).collect()
+    }
+
     /// Its number.
     pub fn pid(self) -> u32 {
         self.pid

@@ -22,6 +22,7 @@ use super::owner::tie_to_owner;
 use super::protocol::{Answer, Ask, FileNotes, milliseconds};
 use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
+use crate::ground::process::Process;
 use crate::instruments::floor::FloorProbe;
 use fathom_ground::command::{CommandError, CommandLine, CommandProblem, Output};
 use fathom_ground::lines;
@@ -469,15 +470,24 @@ impl Drop for Guest {
     }
 }
 
-/// Ends guests whose state is kept in `home` and whose owner is gone: one that was not told of its
-/// owner's death.
+/// Ends what is left of a guest whose state is kept in `home` and whose owner is gone: one that was
+/// not told of its owner's death, and its own processes that were not told of its. The first that
+/// its kernel makes stops itself, to see what this machine allows; of a guest that was killed in
+/// that moment it stayed for good.
 pub(crate) fn end(home: &Path) {
-    let Ok(text) = fs::read_to_string(home.join("guest/pid")) else { return };
-    let Some(pid) = text.trim().parse().ok().and_then(rustix::process::Pid::from_raw) else { return };
-    let words = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-    let ours = format!("uml_dir={}/", home.display());
-    if words.split(|byte| *byte == 0).any(|word| word == ours.as_bytes()) {
-        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    // Of a place that cannot be named there is none.
+    let Ok(home) = quotable(home) else { return };
+    let ours = format!("uml_dir={home}/");
+    // One that is killed may have made another since it was looked for.
+    for _ in 0..8 {
+        let left = Process::all_with(&ours);
+        if left.is_empty() {
+            return;
+        }
+        left.iter().for_each(|process| process.kill());
+        for process in left {
+            process.ended(DEATH);
+        }
     }
 }
 
@@ -580,6 +590,24 @@ mod tests {
             assert!(word(path).unwrap_err().contains("set FATHOM_STATE_DIR"), "{path}");
         }
         assert!(word("/a\nb/disk").unwrap_err().contains("plainer path"));
+    }
+
+    /// What happened: a guest was killed in the moment in which its kernel had made a process that
+    /// stops itself, to see what this machine allows. It stayed, stopped, for good.
+    #[test]
+    fn what_a_killed_guest_had_made_ends_with_it() {
+        let home = tempfile::tempdir().unwrap();
+        let started = |word: String| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "kill -STOP $$; exec sleep 600", "sh", &word]).spawn().unwrap()
+        };
+        let mut left = started(format!("uml_dir={}/", home.path().display()));
+        let mut of_another = started(format!("uml_dir={}/other/", home.path().display()));
+        end(home.path());
+        assert_eq!(left.wait().unwrap().signal(), Some(9));
+        assert_eq!(of_another.try_wait().unwrap(), None);
+        of_another.kill().unwrap();
+        of_another.wait().unwrap();
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub(crate) use protocol::milliseconds;
 
 /// Ends what is left of a guest whose state is kept in `home`, and whoever held it.
 pub(crate) fn end_left_behind(home: &std::path::Path) {
-    machine::end(home);
-    keeper::end(home);
+    // Most have none, and are not to look at all processes for that.
+    if home.exists() {
+        machine::end(home);
+        keeper::end(home);
+    }
 }

@@ -23,7 +23,7 @@ use fathom_ground::pipe;
 use fathom_ground::program::executable;
 
 use super::entry::Entry;
-use super::teardown::{BusyMount, undo};
+use super::teardown::{BusyMount, undo_abandoned};
 
 /// The command of `fathom` that this is.
 pub const WORD: &str = "stack-guard";
@@ -87,20 +87,20 @@ pub fn main(home: &Path) -> ExitCode {
     if word.trim() == DOWN {
         return ExitCode::SUCCESS;
     }
-    match undo_abandoned(home) {
+    match undo_of_killed(home) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
 /// Whether nothing is left to undo.
-fn undo_abandoned(home: &Path) -> bool {
+fn undo_of_killed(home: &Path) -> bool {
     let Ok(entry) = Entry::read_trusted(home) else { return false };
     // Complete, and its owner died before it could say so.
     if entry.kept {
         return true;
     }
-    undo(home, &entry, BusyMount { wait: BUSY_LIMIT, lazy: false }).is_ok()
+    undo_abandoned(home, &entry, BusyMount { wait: BUSY_LIMIT, lazy: false }).is_ok()
 }
 
 /// Ctrl-C, a closed terminal and a service manager's SIGTERM are for the owner.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::config::Stacks;
 use super::entry::{self, Entry, abandoned, homes, let_go, lock_state, mount_point};
 use super::error::StackError;
-use super::teardown::{BusyMount, undo, unmount};
+use super::teardown::{BusyMount, undo, undo_abandoned, unmount};
 use super::trust;
 use crate::blocks;
 use crate::ground::loop_device;
@@ -173,6 +173,7 @@ impl Stacks {
             }
             let outcome = match &found {
                 Found::Entry { home, entry, .. } => {
+                    let undo = if leftover.dead { undo_abandoned } else { undo };
                     undo(home, entry, BusyMount { wait: self.busy_limit, lazy: leftover.dead || !only_dead })
                 }
                 Found::Loop { number, tag, .. } => release(*number, tag, self.busy_limit),

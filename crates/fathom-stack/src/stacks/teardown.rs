@@ -93,6 +93,18 @@ pub(crate) fn undo(home: &Path, entry: &Entry, busy: BusyMount) -> Result<(), St
     }
 }
 
+/// As [`undo`], where the owner was killed. In its directory it may have had guests of its own,
+/// which `fathom cut` boots.
+///
+/// # Errors
+/// As [`undo`].
+pub(crate) fn undo_abandoned(home: &Path, entry: &Entry, busy: BusyMount) -> Result<(), StackError> {
+    if let Some(work) = &entry.work {
+        guest::end_left_behind(work);
+    }
+    undo(home, entry, busy)
+}
+
 /// Tells of a device whose server had to be killed, and of a log that is not complete.
 fn logged(entry: &Entry, stood_still: bool) -> Result<(), StackError> {
     let killed = || "the device's server was killed, and the last operations are missing".to_owned();
