@@ -167,6 +167,29 @@ fn a_receipt_finds_its_message_after_kill_9_between_answer_and_receipt() {
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
 }
 
+/// The parts of a message that sar_* tell of have a user data header for the mobile: all the same
+/// one, with which what fits a part by itself still fits. The only part of a message has none.
+#[test]
+fn a_part_has_the_header_that_leaves_most_room() {
+    let other = Other::new();
+    let more = peer(1, "north", &other.address(), "") + "[[route]]\nto = \"north\"\n";
+    let (_dir, server) = start(&more);
+    let mut session = other.accept();
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let part = |total: u8| {
+        let tlvs = vec![2, 0x0c, 0, 2, 0x12, 0x34, 2, 0x0e, 0, 1, total, 2, 0x0f, 0, 1, 1];
+        Submit { tlvs, ..message("491700000001", &[b'a'; 153], 0) }
+    };
+    assert_eq!(client.submit(&part(2)).0, 0);
+    let submit = accept_submit(&mut session, "1");
+    assert_eq!((submit.esm_class, &submit.body[..6]), (0x40, &[5, 0, 3, 0x34, 2, 1][..]));
+    assert_eq!((submit.body.len(), submit.segment), (159, None));
+    assert_eq!(send(&mut session, 4, "4900", b"id:1 stat:DELIVRD"), 0);
+    assert_eq!(client.submit(&part(1)).0, 0);
+    let submit = accept_submit(&mut session, "2");
+    assert_eq!((submit.esm_class, submit.body, submit.segment), (0, vec![b'a'; 153], Some((0x1234, 1, 1))));
+}
+
 /// Some centres number in hexadecimal here and in decimal there.
 #[test]
 fn numbers_are_compared_as_the_peer_writes_them() {
