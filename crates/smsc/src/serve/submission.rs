@@ -182,7 +182,7 @@ pub(super) fn shown_text(data_coding: u8, esm_class: u8, body: &[u8]) -> String 
     let body = body.get(header..).unwrap_or_default();
     match Coding::of_data_coding(data_coding) {
         Some(Coding::Gsm7) => decode_septets(body),
-        Some(Coding::Latin1) => body.iter().map(|&octet| char::from(octet)).collect(),
+        Some(Coding::Ascii | Coding::Latin1) => body.iter().map(|&octet| char::from(octet)).collect(),
         Some(Coding::Ucs2) => {
             let units: Vec<u16> =
                 body.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
