@@ -537,10 +537,21 @@ pub struct MultiResponse {
 }
 
 impl MultiResponse {
+    /// What is told of the whole. Where none was accepted, and for now only, it says so as the
+    /// answer to a submit_sm does: who looks no further tries again.
+    fn status(&self) -> Status {
+        if self.msg_id != 0 {
+            return Status::Ok;
+        }
+        let is_all = |status: &Status| {
+            !self.refused.is_empty() && self.refused.iter().all(|refused| refused.1 == *status as u32)
+        };
+        [Status::Throttled, Status::QueueFull].into_iter().find(is_all).unwrap_or(Status::SubmitFailed)
+    }
+
     /// Appends it.
     pub fn write(&self, out: &mut Vec<u8>, sequence: u32) {
-        let status = if self.msg_id == 0 { Status::SubmitFailed } else { Status::Ok };
-        pdu(out, Command::SubmitMultiResp as u32, status, sequence, |out| {
+        pdu(out, Command::SubmitMultiResp as u32, self.status(), sequence, |out| {
             text(out, &if self.msg_id == 0 { String::new() } else { self.msg_id.to_string() });
             // Of 254 destinations.
             out.push(self.refused.len() as u8);

@@ -92,6 +92,30 @@ proptest! {
     }
 }
 
+/// What happened: a submit_multi that was refused only because its application was to submit less
+/// was answered with ESME_RSUBMITFAIL, which clients take for good.
+#[test]
+fn a_submit_multi_that_may_come_again_is_told_so() {
+    use Status::{DestinationAddress, QueueFull, SubmitFailed, Throttled};
+    for (msg_id, refused, wanted) in [
+        (0, &[Throttled, Throttled][..], Throttled),
+        (0, &[QueueFull], QueueFull),
+        (0, &[Throttled, DestinationAddress], SubmitFailed),
+        (0, &[Throttled, QueueFull], SubmitFailed),
+        (0, &[DestinationAddress], SubmitFailed),
+        (7, &[Throttled], Status::Ok),
+        (7, &[], Status::Ok),
+    ] {
+        let of = |&status: &Status| (Address { ton: 1, npi: 1, text: "49170".into() }, status as u32);
+        let response = MultiResponse { msg_id, refused: refused.iter().map(of).collect() };
+        let mut octets = Vec::new();
+        response.write(&mut octets, 5);
+        let Framing::Pdu(header) = frame(&octets) else { panic!("no PDU: {octets:?}") };
+        assert_eq!((header.status, header.sequence), (wanted as u32, 5), "{refused:?}");
+        assert_eq!(body_of(&octets)[if msg_id == 0 { 1 } else { 2 }], refused.len() as u8);
+    }
+}
+
 /// What happened: SMPP 5.0 has message_payload in replace_sm. A text that came in it was left out,
 /// and the message became an empty one, ESME_ROK.
 #[test]
