@@ -634,6 +634,7 @@ impl Session {
             let started = fits.and_then(|()| self.admit_rate(now_us)).and_then(|()| {
                 let submit = Submit { destination: address.clone(), ..multi.submit.clone() };
                 let submission = submission(&self.front, self.account(), submit, now_us)?;
+                self.place.entry.submitted.add(1);
                 let (to, target) = (submission.message.dst_key, target_of(&submission));
                 let started =
                     self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
