@@ -291,6 +291,30 @@ fn messages_of_other_services_are_left_alone() {
     }
 }
 
+/// What waits for an application's number was not found by a cancel_sm without a number: it was
+/// looked for where messages to a mobile of this number would wait.
+#[test]
+fn messages_to_an_applications_number_are_taken_back_without_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = config("").replace("numbers = [\"1234\"]", "numbers = [\"1234\", \"1235\"]");
+    std::fs::write(dir.path().join("smsc.toml"), text).unwrap();
+    let server = Server::start(dir.path(), &["--segment-mib", "1"]);
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    for (to, body) in [("1234", b"goes"), ("1235", b"stay"), ("1234", b"too.")] {
+        assert_eq!(client.submit(&message(to, body, 0)).0, 0);
+    }
+    let all = b"\0\0\x01\x014900\0\x01\x011234\0";
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, 0);
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, Status::CancelFailed as u32);
+    // That to the other number of the application, in the same lane, is left alone.
+    let mut other = Client::bound(&server.address, "other", Command::BindReceiver);
+    assert_eq!(other.deliver(Status::Ok).body, b"stay");
+    other.send(Command::EnquireLink as u32, b"");
+    assert_eq!(other.next().unwrap().0.command, Command::EnquireLinkResp as u32, "and nothing else");
+}
+
 /// A cancel_sm without a number takes back all, not the first thousand, and not one after the
 /// other, each durable before the next: of ten thousand that took half a minute, in which the
 /// session answered nothing and the centre did not end.

@@ -693,15 +693,43 @@ impl Session {
         self.answer(command, status, sequence).await
     }
 
+    /// The messages that a cancel_sm without a number is about.
+    async fn named(&self, cancel: &Cancel) -> Result<Vec<i64>, Status> {
+        let (source, destination) = (&cancel.source.text, &cancel.destination.text);
+        let service_type = Some(cancel.service_type.clone()).filter(|named| !named.is_empty());
+        let digits = destination.trim_start_matches('+');
+        let Some(receiver) = self.front.account_of_number(digits) else {
+            let station = StationKey::of_address(destination).map_err(|_| Status::DestinationAddress)?;
+            return self.find(source, service_type, station).await;
+        };
+        // What an application gets from one address waits in one lane, for all of its numbers.
+        let found = self.find(source, service_type, StationKey::of_source(receiver, source)).await?;
+        let mut named = Vec::new();
+        for some in found.chunks(CANCELS) {
+            let _some = UnderWay::new(&self.front.under_way);
+            let show = |&msg_id: &i64| self.front.store.start(Operation::Show(msg_id), Acknowledge::Early);
+            let started: Vec<StartedOperation> = some.iter().map(show).collect();
+            for (one, &msg_id) in started.into_iter().zip(some) {
+                match one.await {
+                    Ok(Outcome::Message(Some(message))) if message.dst.trim_start_matches('+') == digits => {
+                        named.push(msg_id);
+                    }
+                    // To another of its numbers, or delivered just then.
+                    Ok(_) => {}
+                    Err(error) => {
+                        self.front.fail(error);
+                        return Err(Status::SystemError);
+                    }
+                }
+            }
+        }
+        Ok(named)
+    }
+
     async fn cancel_all(&self, cancel: &Cancel) -> Result<(), Status> {
         let messages = match cancel.msg_id {
             Some(msg_id) => vec![msg_id],
-            None => {
-                let destination = &cancel.destination.text;
-                let station = StationKey::of_address(destination).map_err(|_| Status::DestinationAddress)?;
-                let service_type = Some(cancel.service_type.clone()).filter(|named| !named.is_empty());
-                self.find(&cancel.source.text, service_type, station).await?
-            }
+            None => self.named(cancel).await?,
         };
         let (account, now_us) = (self.account(), self.front.clock.now_us());
         let mut cancelled = 0;
