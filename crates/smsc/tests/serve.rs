@@ -361,6 +361,31 @@ fn submit_multi_tells_which_addresses_were_refused() {
     assert_eq!(receipts, ["491700000021", "491700000022"].map(String::from).into());
 }
 
+/// What came behind an unbind was left unread, so the system reset the connection: answers that were
+/// still on their way were lost, and a client that had them saw an error in the place of an end.
+#[test]
+fn what_comes_behind_an_unbind_does_not_break_the_connection() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let mut octets = Vec::new();
+    for sequence in 10..60 {
+        message("491700000001", b"x", 0).write(&mut octets, sequence);
+    }
+    pdu(&mut octets, Command::Unbind as u32, Status::Ok, 60, |_| ());
+    // More than is read at a time.
+    for sequence in 61..2000 {
+        pdu(&mut octets, Command::EnquireLink as u32, Status::Ok, sequence, |_| ());
+    }
+    client.stream.write_all(&octets).unwrap();
+    for _ in 0..50 {
+        assert_eq!(client.next_of(Command::SubmitSmResp).0.status, 0);
+    }
+    client.next_of(Command::UnbindResp);
+    // The end, and no reset, however long it takes until the client looks.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(smpp_client::read(&mut client.stream, &mut [0; 16]).unwrap(), 0);
+}
+
 #[test]
 fn silence_ends_a_session_after_a_question() {
     let (_dir, server) =

@@ -41,6 +41,8 @@ const FAREWELL: std::time::Duration = std::time::Duration::from_secs(2);
 /// The same where somebody else waits for its place, which is not for long ([`super::places`]).
 const DRIVEN_OUT: std::time::Duration = std::time::Duration::from_millis(20);
 
+/// How long a client is heard that has been told the last, until it closes its side.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long the end of the server waits for the answers to what a session was sent.
 const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(3);
 /// How long a client may take nothing of what is sent to it.
@@ -81,7 +83,7 @@ pub(super) enum Seat {
 pub(super) async fn run(
     front: Arc<Front>,
     peer: Option<SocketAddr>,
-    (read, write): (ReadHalf, WriteHalf),
+    (mut read, write): (ReadHalf, WriteHalf),
     seat: Seat,
 ) {
     front.metrics.connections.add(1);
@@ -114,7 +116,7 @@ pub(super) async fn run(
     let out = session.out.clone();
     let mut farewell = FAREWELL;
     tokio::select! {
-        () = session.read(read) => {}
+        () = session.read(&mut read) => {}
         // The client has taken nothing for too long: what it says is of no use.
         () = out.closed() => {}
         // An operator ends it.
@@ -152,8 +154,23 @@ pub(super) async fn run(
         }
         abort.abort();
     }
+    // It is gone from the list, and keeps its seat until the client has closed its side, too.
+    let Session { place, seat, .. } = session;
+    drop(place);
+    if was_bound {
+        let _ = tokio::time::timeout(LAST_WORDS, hear_out(&mut read)).await;
+    }
     front.metrics.connections_ended.add(1);
-    drop(session);
+    drop(seat);
+}
+
+/// Reads what the client still sends until it closes its side. A connection that is closed with
+/// something unread is reset, and what the client has not got by then of its answers is lost.
+async fn hear_out(read: &mut ReadHalf) {
+    let mut octets = Vec::with_capacity(CHUNK);
+    while matches!(read.read_buf(&mut octets).await, Ok(1..)) {
+        octets.clear();
+    }
 }
 
 /// An application's session.
@@ -197,7 +214,7 @@ enum Next {
 
 impl Session {
     /// Reads until the connection ends, or is to end.
-    async fn read(&mut self, mut stream: ReadHalf) {
+    async fn read(&mut self, stream: &mut ReadHalf) {
         let mut input: Vec<u8> = Vec::new();
         let mut skip = 0_usize;
         let (mut stopping, mut stops) = (self.front.stopping(), None);
