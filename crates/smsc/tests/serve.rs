@@ -103,6 +103,28 @@ fn a_message_to_an_applications_number_is_delivered_to_it() {
     assert!(receipt.contains(&format!("id:{id} ")) && receipt.contains("stat:UNDELIV err:101"), "{receipt}");
 }
 
+/// Who asks to hear of a first attempt in vain was told where a mobile did not take the message, and
+/// not where an application did not.
+#[test]
+fn an_application_that_takes_nothing_for_now_is_told_of() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let mut other = Client::bound(&server.address, "other", Command::BindTransceiver);
+    let (status, id) = client.submit(&message("1234", b"not now", 0x11));
+    assert_eq!(status, 0);
+    let (header, _) = other.next_of(Command::DeliverSm);
+    other.answer(Command::DeliverSmResp, Status::TemporaryApplication, header.sequence);
+    let told = client.deliver(Status::Ok);
+    let text = String::from_utf8(told.body).unwrap();
+    assert!(text.starts_with(&format!("id:{id} ")) && text.contains("stat:ENROUTE err:100"), "{text}");
+    assert_eq!((told.esm_class, told.source.text.as_str()), (0x20, "1234"));
+    // After 5 s it comes again.
+    assert_eq!(other.deliver(Status::Ok).body, b"not now");
+    let receipt = client.deliver(Status::Ok);
+    assert!(String::from_utf8(receipt.body).unwrap().contains("stat:DELIVRD"));
+    assert_eq!(receipt.esm_class, 4);
+}
+
 /// A body of any length goes through, in message_payload where it is long.
 #[test]
 fn a_long_message_comes_through() {
