@@ -4,7 +4,9 @@
 mod smpp_client;
 
 use smpp_client::{Client, Server, c_string, config, message};
-use smsc::smpp::{Address, Alert, Command, Deliver, Status, Submit, bind_response, deliver, pdu};
+use smsc::smpp::{
+    Address, Alert, Command, Deliver, Status, Submit, bind_response, deliver, pdu, tag, write_tlv,
+};
 use std::io::Write;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -78,6 +80,11 @@ fn refuse_submit(other: &mut Client, status: Status) -> Submit {
 
 /// Sends a deliver_sm; the status that it is answered with.
 fn send(other: &mut Client, esm_class: u8, to: &str, body: &[u8]) -> u32 {
+    send_with(other, esm_class, to, body, Vec::new())
+}
+
+/// The same, with optional parameters.
+fn send_with(other: &mut Client, esm_class: u8, to: &str, body: &[u8], tlvs: Vec<u8>) -> u32 {
     let address = |text: &str| Address { ton: 1, npi: 1, text: text.into() };
     let message = Deliver {
         service_type: String::new(),
@@ -89,7 +96,7 @@ fn send(other: &mut Client, esm_class: u8, to: &str, body: &[u8]) -> u32 {
         registered_delivery: 0,
         data_coding: 0,
         body: body.to_vec(),
-        tlvs: Vec::new(),
+        tlvs,
     };
     let mut out = Vec::new();
     deliver(&mut out, 7000, &message);
@@ -208,6 +215,33 @@ fn numbers_are_compared_as_the_peer_writes_them() {
         assert_eq!(send(&mut session, 4, "4900", text.as_bytes()), 0);
         let (text, _) = receipt_of(&mut client);
         assert!(text.starts_with(&format!("id:{id} ")) && text.contains("stat:DELIVRD"), "{text}");
+    }
+}
+
+/// The number in the text of a receipt may be written differently from that of the answer, and that
+/// of receipted_message_id as there. It was read as that of the text, and the message not found.
+#[test]
+fn a_number_in_the_parameter_may_be_written_as_in_the_answer() {
+    for (ids, answer, parameter, text) in [
+        ("hexadecimal-in-answers", "4F2A", "4F2A", "20266"),
+        ("hexadecimal-in-answers", "4F2A", "20266", "20266"),
+        ("hexadecimal-in-receipts", "20266", "20266", "4F2A"),
+        ("hexadecimal-in-receipts", "20266", "4F2A", "4F2A"),
+    ] {
+        let other = Other::new();
+        let more = peer(1, "north", &other.address(), &format!("message_id = \"{ids}\""))
+            + "[[route]]\nto = \"north\"\n";
+        let (_dir, server) = start(&more);
+        let mut session = other.accept();
+        let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+        let (_, id) = client.submit(&message("491700000001", b"x", 1));
+        accept_submit(&mut session, answer);
+        let mut tlvs = Vec::new();
+        write_tlv(&mut tlvs, tag::RECEIPTED_MESSAGE_ID, format!("{parameter}\0").as_bytes());
+        let text = format!("id:{text} stat:DELIVRD err:000");
+        assert_eq!(send_with(&mut session, 4, "4900", text.as_bytes(), tlvs), 0);
+        let (told, _) = receipt_of(&mut client);
+        assert!(told.starts_with(&format!("id:{id} ")) && told.contains("stat:DELIVRD"), "{told}");
     }
 }
 

@@ -61,6 +61,12 @@ impl PeerReceipt {
         };
         Some(PeerReceipt { message_id, state, error })
     }
+
+    /// The number that the text alone says.
+    #[must_use]
+    pub fn id_in_text(body: &[u8]) -> Option<String> {
+        word(&String::from_utf8_lossy(body), "id:").map(str::to_owned)
+    }
 }
 
 /// The word behind `name`, which begins the text or stands behind a space. Centres differ in the
@@ -132,6 +138,8 @@ mod tests {
         let state = Some(MessageState::Undeliverable);
         assert_eq!(receipt, PeerReceipt { message_id: "77".into(), state, error: 258 });
         assert_eq!(PeerReceipt::of(b"", &tlvs), Some(receipt));
+        assert_eq!(PeerReceipt::id_in_text(b"id:7 stat:DELIVRD err:001").as_deref(), Some("7"));
+        assert_eq!(PeerReceipt::id_in_text(b"stat:DELIVRD text:id:7"), None);
         assert_eq!(PeerReceipt::of(b"", &tlvs[..5]), None, "cut off");
     }
 

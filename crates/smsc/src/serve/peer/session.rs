@@ -724,9 +724,15 @@ async fn settle(front: &Front, peer: &Peer, deliver: &Deliver, is_notification: 
         front.metrics.malformed.add(1);
         return Status::PermanentApplication;
     };
+    // Some write a number differently in the text alone, and that of the parameter, which counts, is
+    // as in their answer.
+    let ids = peer.config.message_ids;
+    let as_answered = ids.comparable(&told.message_id, false);
+    let written = PeerReceipt::id_in_text(&deliver.body);
+    let is_as_answered = written.is_some_and(|id| ids.comparable(&id, true) == as_answered);
     let settlement = Settlement {
         peer: peer.config.number.into(),
-        peer_id: peer.config.message_ids.comparable(&told.message_id, true),
+        peer_id: if is_as_answered { as_answered } else { ids.comparable(&told.message_id, true) },
         state: told.state.filter(|_| !is_notification),
         error: told.error,
         now_us: front.clock.now_us(),
