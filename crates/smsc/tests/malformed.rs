@@ -165,6 +165,11 @@ fn submits() -> Vec<(&'static str, Vec<u8>, Status)> {
     case("the only part, of 160 septets", Status::Ok, &|f| {
         (f.length, f.body, f.tlvs) = (160, vec![b'a'; 160], part(1));
     });
+    // As php-smpp sends it if nobody tells it not to; it was refused.
+    case("a NUL behind the text", Status::Ok, &|f| f.tlvs = vec![0]);
+    case("a NUL between the text and a parameter", Status::Ok, &|f| {
+        f.tlvs = vec![0, 2, 0x04, 0, 2, 0, 7];
+    });
     // Each form of registered_delivery: receipts, acknowledgements, intermediate notifications.
     case("receipt whatever becomes of it", Status::Ok, &|f| f.registered_delivery = 1);
     case("receipt of a failure", Status::Ok, &|f| f.registered_delivery = 2);

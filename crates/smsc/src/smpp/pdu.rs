@@ -230,7 +230,7 @@ impl Submit {
             return Err(Status::DefaultMessage);
         }
         let short = short_message(reader)?;
-        let tlvs = Tlvs::new(reader.0)?;
+        let tlvs = Tlvs::behind_text(reader.0)?;
         let body = match tlvs.find(tag::MESSAGE_PAYLOAD) {
             Some(_) if !short.is_empty() => return Err(Status::OptionalNotAllowed),
             Some(payload) => payload,
@@ -447,7 +447,7 @@ impl Replace {
         }
         let short = short_message(&mut reader)?;
         // SMPP 3.4 has no optional parameters here, and 5.0 has this one, for a long text.
-        let body = match Tlvs::new(reader.0)?.find(tag::MESSAGE_PAYLOAD) {
+        let body = match Tlvs::behind_text(reader.0)?.find(tag::MESSAGE_PAYLOAD) {
             Some(_) if !short.is_empty() => return Err(Status::OptionalNotAllowed),
             Some(payload) => payload,
             None => short,
@@ -615,7 +615,7 @@ impl Deliver {
         let data_coding = reader.octet()?;
         reader.octet()?;
         let short = short_message(&mut reader)?;
-        let tlvs = Tlvs::new(reader.0)?;
+        let tlvs = Tlvs::behind_text(reader.0)?;
         Ok(Deliver {
             service_type,
             source,
