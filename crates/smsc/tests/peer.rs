@@ -294,6 +294,23 @@ fn a_receipt_that_overtakes_its_answer_is_not_lost() {
     assert!(receipt_of(&mut client).0.contains("stat:DELIVRD"));
 }
 
+/// What a peer sent while its session was ended stayed unread, so that the system reset the
+/// connection: it lost answers that were on their way, and brought what was stored again.
+#[test]
+fn a_session_with_a_peer_ends_without_a_reset() {
+    let other = Other::new();
+    let (_dir, server) = start(&peer(1, "north", &other.address(), ""));
+    let mut session = other.accept();
+    server.signal("-TERM");
+    session.next_of(Command::Unbind);
+    for _ in 0..100 {
+        session.send(Command::EnquireLink as u32, b"");
+    }
+    session.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(smpp_client::read(&mut session.stream, &mut [0; 16]).unwrap(), 0);
+    assert_eq!(server.wait().0, Some(0));
+}
+
 /// What a peer refuses: for good, for now, and because it wants less.
 #[test]
 fn a_peers_refusals_are_heeded() {

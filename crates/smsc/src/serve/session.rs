@@ -6,7 +6,7 @@ use super::front::{Account, Front, UnderWay};
 use super::places::UnboundConnection;
 use super::sessions::Place;
 use super::source::Source;
-use super::stream::{ReadHalf, WriteHalf};
+use super::stream::{ReadHalf, WriteHalf, hear_out};
 use super::submission::{refusal_status, submission, target_of};
 use super::turns::{SLICE, Turn};
 use crate::centre::{Form, Operation, Outcome, Refusal, Replacement, Status as MessageStatus, Submission};
@@ -162,15 +162,6 @@ pub(super) async fn run(
     }
     front.metrics.connections_ended.add(1);
     drop(seat);
-}
-
-/// Reads what the client still sends until it closes its side. A connection that is closed with
-/// something unread is reset, and what the client has not got by then of its answers is lost.
-async fn hear_out(read: &mut ReadHalf) {
-    let mut octets = Vec::with_capacity(CHUNK);
-    while matches!(read.read_buf(&mut octets).await, Ok(1..)) {
-        octets.clear();
-    }
 }
 
 /// An application's session.
