@@ -303,11 +303,14 @@ fn a_session_with_a_peer_ends_without_a_reset() {
     let mut session = other.accept();
     server.signal("-TERM");
     session.next_of(Command::Unbind);
-    for _ in 0..100 {
-        session.send(Command::EnquireLink as u32, b"");
+    let mut octets = Vec::new();
+    for sequence in 1..100 {
+        pdu(&mut octets, Command::EnquireLink as u32, Status::Ok, sequence, |_| ());
     }
+    session.stream.write_all(&octets).unwrap();
     session.stream.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(smpp_client::read(&mut session.stream, &mut [0; 16]).unwrap(), 0);
+    assert!(session.stream.take_error().unwrap().is_none());
     assert_eq!(server.wait().0, Some(0));
 }
 
