@@ -103,8 +103,8 @@ fn a_message_to_an_applications_number_is_delivered_to_it() {
     assert!(receipt.contains(&format!("id:{id} ")) && receipt.contains("stat:UNDELIV err:101"), "{receipt}");
 }
 
-/// Who asks to hear of a first attempt in vain was told where a mobile did not take the message, and
-/// not where an application did not.
+/// Who asks to hear of a first attempt in vain was told where a mobile did not take the message,
+/// and not where an application did not.
 #[test]
 fn an_application_that_takes_nothing_for_now_is_told_of() {
     let (_dir, server) = Server::new("");
@@ -383,8 +383,8 @@ fn submit_multi_tells_which_addresses_were_refused() {
     assert_eq!(receipts, ["491700000021", "491700000022"].map(String::from).into());
 }
 
-/// What came behind an unbind was left unread, so the system reset the connection when it was closed:
-/// of 320 KB of answers that were on their way to a client that had not read them yet, it got 100.
+/// What came behind an unbind was left unread, so the system reset the connection: of 320 KB of
+/// answers that were on their way to a client that had not read them yet, it got 100.
 #[test]
 fn what_comes_behind_an_unbind_does_not_cost_the_answers_before_it() {
     const COUNT: u32 = 20_000;

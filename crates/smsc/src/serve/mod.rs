@@ -90,7 +90,7 @@ const OPENING: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a store may be silent then.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
-/// How long the end waits for a cluster that is silent: it may be making a replica its master, which
+/// How long the end waits for a cluster that is silent: it may be making a replica its master. That
 /// takes `cluster-node-timeout` and a second, and 12 s where a node says nothing.
 const FAILOVER: Duration = Duration::from_secs(15);
 /// How long the end waits after a failure: for those who have to be told of it.

@@ -20,7 +20,7 @@ pub(super) fn secured(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> (
     (Box::new(read), Box::new(write))
 }
 
-/// Reads what the other side still sends until it closes. A connection that is closed with something
+/// Reads what the other side still sends until it closes. A connection that is closed with octets
 /// unread is reset, and what the other side has not got by then of its answers is lost.
 pub(super) async fn hear_out(read: &mut ReadHalf) {
     let mut octets = Vec::with_capacity(8 << 10);

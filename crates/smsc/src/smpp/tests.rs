@@ -116,8 +116,8 @@ fn a_submit_multi_that_may_come_again_is_told_so() {
     }
 }
 
-/// What happened: a NUL behind the text, which sm_length does not count, was taken for the beginning
-/// of an optional parameter. All that php-smpp submits as it comes was refused,
+/// What happened: a NUL behind the text, which sm_length does not count, was taken for the begin of
+/// an optional parameter. All that php-smpp submits as it comes was refused,
 /// ESME_RINVOPTPARSTREAM, and so was what centres brought that do the same.
 #[test]
 fn a_text_may_have_a_nul_behind_it() {

@@ -53,8 +53,9 @@ impl<'a> Tlvs<'a> {
         Ok(Tlvs(octets))
     }
 
-    /// Takes what follows short_message. Some end that with a NUL which sm_length does not count, as
-    /// PHP's php-smpp does if nobody tells it not to: it is left out where only the rest is whole.
+    /// Takes what follows short_message. Some end that with a NUL that is not counted in sm_length,
+    /// as PHP's php-smpp does if nobody tells it not to: it is left out where the rest alone is
+    /// whole.
     ///
     /// # Errors
     /// As [`Tlvs::new`].

@@ -728,8 +728,8 @@ async fn settle(front: &Front, peer: &Peer, deliver: &Deliver, is_notification: 
         front.metrics.malformed.add(1);
         return Status::PermanentApplication;
     };
-    // Some write a number differently in the text alone, and that of the parameter, which counts, is
-    // as in their answer.
+    // Some write a number differently in the text alone. That of the parameter, which counts, is as
+    // in their answer.
     let ids = peer.config.message_ids;
     let as_answered = ids.comparable(&told.message_id, false);
     let written = PeerReceipt::id_in_text(&deliver.body);
