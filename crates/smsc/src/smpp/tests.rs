@@ -116,7 +116,7 @@ fn a_submit_multi_that_may_come_again_is_told_so() {
     }
 }
 
-/// What happened: a NUL behind the text, which sm_length does not count, was taken for the begin of
+/// What happened: a NUL behind the text, which sm_length does not count, was taken for the start of
 /// an optional parameter. All that php-smpp submits as it comes was refused,
 /// ESME_RINVOPTPARSTREAM, and so was what centres brought that do the same.
 #[test]
