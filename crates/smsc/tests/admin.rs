@@ -133,6 +133,19 @@ fn strangers_see_the_door_only() {
 
 /// What the page tells agrees with what happens; a session is ended with unbind; a message is found
 /// by its number and by that of its mobile, and taken back.
+/// What came by submit_multi was left out of what a session had submitted.
+#[test]
+fn what_a_session_submits_by_submit_multi_is_counted() {
+    let centre = centre(false, ABSENT);
+    let mut client = Client::bound(&centre.server.address, "app", Command::BindTransmitter);
+    let addresses = b"\x01\x01\x01491720001\0\x01\x01\x01491720002\0";
+    let body = [&b"\0\x01\x014900\0\x02"[..], addresses, b"\0\0\0\0\0\0\0\0\0\x02hi"].concat();
+    client.send(Command::SubmitMulti as u32, &body);
+    assert_eq!(client.next_of(Command::SubmitMultiResp).0.status, 0);
+    let state = centre.get("/api/state");
+    assert_eq!(state["sessions"][0]["submitted"], 2, "{state}");
+}
+
 #[test]
 fn an_operator_sees_sessions_queues_and_messages() {
     let centre = centre(false, ABSENT);

@@ -4,7 +4,9 @@
 mod smpp_client;
 
 use smpp_client::{Client, FOREVER, Server, c_string, config, message};
-use smsc::smpp::{Address, Alert, Command, Deliver, Status, Submit, bind_response, deliver, pdu};
+use smsc::smpp::{
+    Address, Alert, Command, Deliver, Status, Submit, bind_response, deliver, pdu, tag, write_tlv,
+};
 use std::io::Write;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -78,6 +80,11 @@ fn refuse_submit(other: &mut Client, status: Status) -> Submit {
 
 /// Sends a deliver_sm; the status that it is answered with.
 fn send(other: &mut Client, esm_class: u8, to: &str, body: &[u8]) -> u32 {
+    send_with(other, esm_class, to, body, Vec::new())
+}
+
+/// The same, with optional parameters.
+fn send_with(other: &mut Client, esm_class: u8, to: &str, body: &[u8], tlvs: Vec<u8>) -> u32 {
     let address = |text: &str| Address { ton: 1, npi: 1, text: text.into() };
     let message = Deliver {
         service_type: String::new(),
@@ -89,7 +96,7 @@ fn send(other: &mut Client, esm_class: u8, to: &str, body: &[u8]) -> u32 {
         registered_delivery: 0,
         data_coding: 0,
         body: body.to_vec(),
-        tlvs: Vec::new(),
+        tlvs,
     };
     let mut out = Vec::new();
     deliver(&mut out, 7000, &message);
@@ -167,6 +174,29 @@ fn a_receipt_finds_its_message_after_kill_9_between_answer_and_receipt() {
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
 }
 
+/// The parts of a message that sar_* tell of have a user data header for the mobile: all the same
+/// one, with which what fits a part by itself still fits. The only part of a message has none.
+#[test]
+fn a_part_has_the_header_that_leaves_most_room() {
+    let other = Other::new();
+    let more = peer(1, "north", &other.address(), "") + "[[route]]\nto = \"north\"\n";
+    let (_dir, server) = start(&more);
+    let mut session = other.accept();
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let part = |total: u8| {
+        let tlvs = vec![2, 0x0c, 0, 2, 0x12, 0x34, 2, 0x0e, 0, 1, total, 2, 0x0f, 0, 1, 1];
+        Submit { tlvs, ..message("491700000001", &[b'a'; 153], 0) }
+    };
+    assert_eq!(client.submit(&part(2)).0, 0);
+    let submit = accept_submit(&mut session, "1");
+    assert_eq!((submit.esm_class, &submit.body[..6]), (0x40, &[5, 0, 3, 0x34, 2, 1][..]));
+    assert_eq!((submit.body.len(), submit.segment), (159, None));
+    assert_eq!(send(&mut session, 4, "4900", b"id:1 stat:DELIVRD"), 0);
+    assert_eq!(client.submit(&part(1)).0, 0);
+    let submit = accept_submit(&mut session, "2");
+    assert_eq!((submit.esm_class, submit.body, submit.segment), (0, vec![b'a'; 153], Some((0x1234, 1, 1))));
+}
+
 /// Some centres number in hexadecimal here and in decimal there.
 #[test]
 fn numbers_are_compared_as_the_peer_writes_them() {
@@ -185,6 +215,33 @@ fn numbers_are_compared_as_the_peer_writes_them() {
         assert_eq!(send(&mut session, 4, "4900", text.as_bytes()), 0);
         let (text, _) = receipt_of(&mut client);
         assert!(text.starts_with(&format!("id:{id} ")) && text.contains("stat:DELIVRD"), "{text}");
+    }
+}
+
+/// The number in the text of a receipt may be written differently from that of the answer, and that
+/// of receipted_message_id as there. It was read as that of the text, and the message not found.
+#[test]
+fn a_number_in_the_parameter_may_be_written_as_in_the_answer() {
+    for (ids, answer, parameter, text) in [
+        ("hexadecimal-in-answers", "4F2A", "4F2A", "20266"),
+        ("hexadecimal-in-answers", "4F2A", "20266", "20266"),
+        ("hexadecimal-in-receipts", "20266", "20266", "4F2A"),
+        ("hexadecimal-in-receipts", "20266", "4F2A", "4F2A"),
+    ] {
+        let other = Other::new();
+        let more = peer(1, "north", &other.address(), &format!("message_id = \"{ids}\""))
+            + "[[route]]\nto = \"north\"\n";
+        let (_dir, server) = start(&more);
+        let mut session = other.accept();
+        let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+        let (_, id) = client.submit(&message("491700000001", b"x", 1));
+        accept_submit(&mut session, answer);
+        let mut tlvs = Vec::new();
+        write_tlv(&mut tlvs, tag::RECEIPTED_MESSAGE_ID, format!("{parameter}\0").as_bytes());
+        let text = format!("id:{text} stat:DELIVRD err:000");
+        assert_eq!(send_with(&mut session, 4, "4900", text.as_bytes(), tlvs), 0);
+        let (told, _) = receipt_of(&mut client);
+        assert!(told.starts_with(&format!("id:{id} ")) && told.contains("stat:DELIVRD"), "{told}");
     }
 }
 
@@ -235,6 +292,26 @@ fn a_receipt_that_overtakes_its_answer_is_not_lost() {
     pdu(&mut out, Command::SubmitSmResp as u32, Status::Ok, header.sequence, |out| out.extend(b"5\0"));
     session.stream.write_all(&out).unwrap();
     assert!(receipt_of(&mut client).0.contains("stat:DELIVRD"));
+}
+
+/// What a peer sent while its session was ended stayed unread, so that the system reset the
+/// connection: it lost answers that were on their way, and brought what was stored again.
+#[test]
+fn a_session_with_a_peer_ends_without_a_reset() {
+    let other = Other::new();
+    let (_dir, server) = start(&peer(1, "north", &other.address(), ""));
+    let mut session = other.accept();
+    server.signal("-TERM");
+    session.next_of(Command::Unbind);
+    let mut octets = Vec::new();
+    for sequence in 1..100 {
+        pdu(&mut octets, Command::EnquireLink as u32, Status::Ok, sequence, |_| ());
+    }
+    session.stream.write_all(&octets).unwrap();
+    session.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(smpp_client::read(&mut session.stream, &mut [0; 16]).unwrap(), 0);
+    assert!(session.stream.take_error().unwrap().is_none());
+    assert_eq!(server.wait().0, Some(0));
 }
 
 /// What a peer refuses: for good, for now, and because it wants less.

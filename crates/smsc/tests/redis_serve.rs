@@ -246,6 +246,39 @@ fn kill_9_of_a_serving_process_loses_doubles_and_disorders_nothing() {
     assert!(messages <= most && receipts <= most, "{messages} {receipts}");
 }
 
+/// A centre that was told to end gave up a cluster that had been silent for three seconds, as it is
+/// when it makes a replica its master, and ended with code 1: what was under way had no answer.
+#[test]
+fn a_centre_that_ends_waits_for_a_cluster_that_comes_back() {
+    let Some(nodes) = Nodes::start() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("smsc.toml"), config("")).unwrap();
+    let mut server = Server::start_at(dir.path(), nodes.url("shards=64").written(), &[]);
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    assert_eq!(client.submit(&message("491701234567", b"hello", 0)).0, 0);
+    let replicas = (0..nodes.cluster.count()).filter(|&at| !nodes.cluster.is_master(at));
+    let replicas: Vec<u32> = replicas.filter_map(|at| nodes.cluster.process(at)).collect();
+    let signal = |name: &str| {
+        for id in &replicas {
+            let sent = std::process::Command::new("kill").args([name, &id.to_string()]).status();
+            assert!(sent.unwrap().success());
+        }
+    };
+    // Nothing is acknowledged by one node alone.
+    signal("-STOP");
+    let mut out = Vec::new();
+    message("491701234567", b"later", 0).write(&mut out, 77);
+    client.stream.write_all(&out).unwrap();
+    server.line_with("store_silent");
+    server.signal("-TERM");
+    std::thread::sleep(Duration::from_secs(4));
+    signal("-CONT");
+    let (code, said) = server.wait();
+    assert_eq!(code, Some(0), "{said}");
+    let (header, _) = client.next_of(Command::SubmitSmResp);
+    assert_eq!((header.sequence, header.status), (77, 0));
+}
+
 /// A centre whose cluster says nothing any more waits for two minutes, as for a failover; told to
 /// end, it took 45 s.
 #[test]

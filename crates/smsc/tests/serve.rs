@@ -103,6 +103,28 @@ fn a_message_to_an_applications_number_is_delivered_to_it() {
     assert!(receipt.contains(&format!("id:{id} ")) && receipt.contains("stat:UNDELIV err:101"), "{receipt}");
 }
 
+/// Who asks to hear of a first attempt in vain was told where a mobile did not take the message,
+/// and not where an application did not.
+#[test]
+fn an_application_that_takes_nothing_for_now_is_told_of() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let mut other = Client::bound(&server.address, "other", Command::BindTransceiver);
+    let (status, id) = client.submit(&message("1234", b"not now", 0x11));
+    assert_eq!(status, 0);
+    let (header, _) = other.next_of(Command::DeliverSm);
+    other.answer(Command::DeliverSmResp, Status::TemporaryApplication, header.sequence);
+    let told = client.deliver(Status::Ok);
+    let text = String::from_utf8(told.body).unwrap();
+    assert!(text.starts_with(&format!("id:{id} ")) && text.contains("stat:ENROUTE err:100"), "{text}");
+    assert_eq!((told.esm_class, told.source.text.as_str()), (0x20, "1234"));
+    // After 5 s it comes again.
+    assert_eq!(other.deliver(Status::Ok).body, b"not now");
+    let receipt = client.deliver(Status::Ok);
+    assert!(String::from_utf8(receipt.body).unwrap().contains("stat:DELIVRD"));
+    assert_eq!(receipt.esm_class, 4);
+}
+
 /// A body of any length goes through, in message_payload where it is long.
 #[test]
 fn a_long_message_comes_through() {
@@ -291,6 +313,30 @@ fn messages_of_other_services_are_left_alone() {
     }
 }
 
+/// What waits for an application's number was not found by a cancel_sm without a number: it was
+/// looked for where messages to a mobile of this number would wait.
+#[test]
+fn messages_to_an_applications_number_are_taken_back_without_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = config("").replace("numbers = [\"1234\"]", "numbers = [\"1234\", \"1235\"]");
+    std::fs::write(dir.path().join("smsc.toml"), text).unwrap();
+    let server = Server::start(dir.path(), &["--segment-mib", "1"]);
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    for (to, body) in [("1234", b"goes"), ("1235", b"stay"), ("1234", b"too.")] {
+        assert_eq!(client.submit(&message(to, body, 0)).0, 0);
+    }
+    let all = b"\0\0\x01\x014900\0\x01\x011234\0";
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, 0);
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, Status::CancelFailed as u32);
+    // That to the other number of the application, in the same lane, is left alone.
+    let mut other = Client::bound(&server.address, "other", Command::BindReceiver);
+    assert_eq!(other.deliver(Status::Ok).body, b"stay");
+    other.send(Command::EnquireLink as u32, b"");
+    assert_eq!(other.next().unwrap().0.command, Command::EnquireLinkResp as u32, "and nothing else");
+}
+
 /// A cancel_sm without a number takes back all, not the first thousand, and not one after the
 /// other, each durable before the next: of ten thousand that took half a minute, in which the
 /// session answered nothing and the centre did not end.
@@ -335,6 +381,31 @@ fn submit_multi_tells_which_addresses_were_refused() {
     // Both others are messages of their own.
     let receipts: HashSet<String> = (0..2).map(|_| client.deliver(Status::Ok).source.text).collect();
     assert_eq!(receipts, ["491700000021", "491700000022"].map(String::from).into());
+}
+
+/// What came behind an unbind was left unread, so the system reset the connection: of 320 KB of
+/// answers that were on their way to a client that had not read them yet, it got 100.
+#[test]
+fn what_comes_behind_an_unbind_does_not_cost_the_answers_before_it() {
+    const COUNT: u32 = 20_000;
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let mut octets = Vec::new();
+    let enquire = |octets: &mut Vec<u8>, sequence: u32| {
+        pdu(octets, Command::EnquireLink as u32, Status::Ok, sequence, |_| ());
+    };
+    (1..=COUNT).for_each(|sequence| enquire(&mut octets, sequence));
+    pdu(&mut octets, Command::Unbind as u32, Status::Ok, COUNT + 1, |_| ());
+    // More than is read at a time.
+    (1..2000).for_each(|sequence| enquire(&mut octets, sequence));
+    client.stream.write_all(&octets).unwrap();
+    // Until the session has ended.
+    std::thread::sleep(Duration::from_millis(500));
+    for sequence in 1..=COUNT {
+        assert_eq!(client.next_of(Command::EnquireLinkResp).0.sequence, sequence);
+    }
+    client.next_of(Command::UnbindResp);
+    assert!(client.next().is_none());
 }
 
 #[test]

@@ -354,6 +354,23 @@ fn latin1_behind_a_header_of_the_senders_own_is_translated() {
     }
 }
 
+/// data_coding 1 is ASCII, and was read as septets of the default alphabet: `a@b_c` was sent as
+/// `a¡b§c`, and `[` as `Ä`.
+#[test]
+fn ascii_is_translated() {
+    let reference = Reference::Eight(7);
+    for text in ["me@example.org: $5 [a] {b} ~ \\ ^ | _x_", "a tick, ` , is in UCS2 alone"] {
+        let parts = segment(text.as_bytes(), 1, 0, reference).unwrap();
+        assert_eq!((parts.len(), parts[0].text().unwrap().as_str()), (1, text));
+        let with_header = [&b"\x02\x70\x00"[..], text.as_bytes()].concat();
+        let parts = segment(&with_header, 1, 0x40, reference).unwrap();
+        assert_eq!(parts[0].text().unwrap(), text);
+    }
+    // An escape and one more for each: not 160, but 80 in a part.
+    assert_eq!(segment(&[b'['; 81], 1, 0, reference).unwrap().len(), 2);
+    assert_eq!(segment(b"h\xffllo", 1, 0, reference), Err(TextError::Septet { at: 1, octet: 0xff }));
+}
+
 #[test]
 fn what_cannot_be_sent_is_refused_with_the_place() {
     let reference = Reference::Eight(1);

@@ -123,7 +123,7 @@ fn judge(body: &Body) -> Result<(), String> {
     let submitted = &octets[own_header..];
     let coding = Coding::of_data_coding(*data_coding).ok_or("an unknown coding was taken")?;
     let same = match coding {
-        Coding::Latin1 => {
+        Coding::Ascii | Coding::Latin1 => {
             let text: String = submitted.iter().map(|&octet| char::from(octet)).collect();
             match parts[0].alphabet {
                 0 => decode_septets(&whole) == text,

@@ -77,7 +77,9 @@ fn beginning(message: &Message) -> String {
     let body = message.body.get(header..).unwrap_or_default();
     let text: String = match Coding::of_data_coding(message.data_coding) {
         Some(Coding::Gsm7) => decode_septets(&body[..body.len().min(2 * TEXT_LETTERS)]),
-        Some(Coding::Latin1) => body.iter().take(TEXT_LETTERS).map(|&octet| char::from(octet)).collect(),
+        Some(Coding::Ascii | Coding::Latin1) => {
+            body.iter().take(TEXT_LETTERS).map(|&octet| char::from(octet)).collect()
+        }
         _ => String::new(),
     };
     text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(TEXT_LETTERS).collect()
@@ -192,6 +194,7 @@ mod tests {
         // Septets: '@' is 0, '[' an escape and one more, 'é' is not in ASCII.
         assert_eq!(text_of(0, 0, &[0x00, 0x1b, 0x3c, 0x05, b'a']), "@[a");
         assert_eq!(text_of(0, 0, &[0x1b, 0x3c].repeat(30)), "[".repeat(20));
+        assert_eq!(text_of(1, 0, b"a@b_c"), "a@b_c", "ASCII, which was read as septets");
         assert_eq!(text_of(3, 0, b"a\xe9[\nb"), "a[b");
         assert_eq!(text_of(0, 0x40, &[2, 0x70, 0, b'h', b'i']), "hi", "behind the user data header");
         assert_eq!(text_of(8, 0, &[0, b'a']), "");

@@ -9,7 +9,9 @@ use super::lanes::Lanes;
 use super::outbind;
 use super::session::Out;
 use super::submission::{destination_of, receipt_tlvs, source_of};
-use crate::centre::{Channel, Completion, CompletionResult, Delivery, Operation, Outcome, Verdict, receipt};
+use crate::centre::{
+    Channel, Completion, CompletionResult, Delivery, Operation, Outcome, Verdict, notification, receipt,
+};
 use crate::model::{ESME_LANES, Message, State, StationKey};
 use crate::smpp::{Alert, Deliver, Status, Tlvs, deliver, tag};
 use crate::store::Acknowledge;
@@ -336,7 +338,7 @@ impl Deliverer {
             }
             Verdict::Temporary { .. } => {
                 metrics.again.add(1);
-                None
+                notification(&message, verdict.error(), now_us)
             }
         };
         let lane_of_receipt = receipt.as_ref().map(|receipt| receipt.dst_key);

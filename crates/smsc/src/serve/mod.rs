@@ -90,7 +90,10 @@ const OPENING: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a store may be silent then.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
-/// The same after a failure: for those who have to be told of it.
+/// How long the end waits for a cluster that is silent: it may be making a replica its master. That
+/// takes `cluster-node-timeout` and a second, and 12 s where a node says nothing.
+const FAILOVER: Duration = Duration::from_secs(15);
+/// How long the end waits after a failure: for those who have to be told of it.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What a server is started with.
@@ -320,8 +323,11 @@ pub async fn serve(
         give_up();
     }
     let grace = if outcome.is_ok() { GRACE } else { FAREWELL };
+    let is_cluster = kind == StoreKind::RedisCluster && outcome.is_ok();
+    let failover = if is_cluster { FAILOVER } else { Duration::ZERO };
+    let patience = LAST_PATIENCE.max(failover);
     let begin = tokio::time::Instant::now();
-    while front.is_busy() && begin.elapsed() < grace && front.store.silence() < LAST_PATIENCE {
+    while front.is_busy() && begin.elapsed() < grace && front.store.silence() < patience {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     front.end();
@@ -335,7 +341,7 @@ pub async fn serve(
     tokio::select! {
         () = &mut ending => {}
         // A server that says nothing is not waited for; a disk that hangs cannot be given up.
-        () = watchdog::silent(&front), if may_abandon => {
+        () = watchdog::silent(&front, begin + failover), if may_abandon => {
             give_up();
             ending.await;
         }

@@ -6,7 +6,7 @@ use super::front::{Account, Front, UnderWay};
 use super::places::UnboundConnection;
 use super::sessions::Place;
 use super::source::Source;
-use super::stream::{ReadHalf, WriteHalf};
+use super::stream::{ReadHalf, WriteHalf, hear_out};
 use super::submission::{refusal_status, submission, target_of};
 use super::turns::{SLICE, Turn};
 use crate::centre::{Form, Operation, Outcome, Refusal, Replacement, Status as MessageStatus, Submission};
@@ -41,6 +41,8 @@ const FAREWELL: std::time::Duration = std::time::Duration::from_secs(2);
 /// The same where somebody else waits for its place, which is not for long ([`super::places`]).
 const DRIVEN_OUT: std::time::Duration = std::time::Duration::from_millis(20);
 
+/// How long a client is heard that has been told the last, until it closes its side.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long the end of the server waits for the answers to what a session was sent.
 const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(3);
 /// How long a client may take nothing of what is sent to it.
@@ -81,7 +83,7 @@ pub(super) enum Seat {
 pub(super) async fn run(
     front: Arc<Front>,
     peer: Option<SocketAddr>,
-    (read, write): (ReadHalf, WriteHalf),
+    (mut read, write): (ReadHalf, WriteHalf),
     seat: Seat,
 ) {
     front.metrics.connections.add(1);
@@ -114,7 +116,7 @@ pub(super) async fn run(
     let out = session.out.clone();
     let mut farewell = FAREWELL;
     tokio::select! {
-        () = session.read(read) => {}
+        () = session.read(&mut read) => {}
         // The client has taken nothing for too long: what it says is of no use.
         () = out.closed() => {}
         // An operator ends it.
@@ -152,8 +154,14 @@ pub(super) async fn run(
         }
         abort.abort();
     }
+    // It is gone from the list, and keeps its seat until the client has closed its side, too.
+    let Session { place, seat, .. } = session;
+    drop(place);
+    if was_bound {
+        let _ = tokio::time::timeout(LAST_WORDS, hear_out(&mut read)).await;
+    }
     front.metrics.connections_ended.add(1);
-    drop(session);
+    drop(seat);
 }
 
 /// An application's session.
@@ -197,7 +205,7 @@ enum Next {
 
 impl Session {
     /// Reads until the connection ends, or is to end.
-    async fn read(&mut self, mut stream: ReadHalf) {
+    async fn read(&mut self, stream: &mut ReadHalf) {
         let mut input: Vec<u8> = Vec::new();
         let mut skip = 0_usize;
         let (mut stopping, mut stops) = (self.front.stopping(), None);
@@ -634,6 +642,7 @@ impl Session {
             let started = fits.and_then(|()| self.admit_rate(now_us)).and_then(|()| {
                 let submit = Submit { destination: address.clone(), ..multi.submit.clone() };
                 let submission = submission(&self.front, self.account(), submit, now_us)?;
+                self.place.entry.submitted.add(1);
                 let (to, target) = (submission.message.dst_key, target_of(&submission));
                 let started =
                     self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
@@ -692,15 +701,43 @@ impl Session {
         self.answer(command, status, sequence).await
     }
 
+    /// The messages that a cancel_sm without a number is about.
+    async fn named(&self, cancel: &Cancel) -> Result<Vec<i64>, Status> {
+        let (source, destination) = (&cancel.source.text, &cancel.destination.text);
+        let service_type = Some(cancel.service_type.clone()).filter(|named| !named.is_empty());
+        let digits = destination.trim_start_matches('+');
+        let Some(receiver) = self.front.account_of_number(digits) else {
+            let station = StationKey::of_address(destination).map_err(|_| Status::DestinationAddress)?;
+            return self.find(source, service_type, station).await;
+        };
+        // What an application gets from one address waits in one lane, for all of its numbers.
+        let found = self.find(source, service_type, StationKey::of_source(receiver, source)).await?;
+        let mut named = Vec::new();
+        for some in found.chunks(CANCELS) {
+            let _some = UnderWay::new(&self.front.under_way);
+            let show = |&msg_id: &i64| self.front.store.start(Operation::Show(msg_id), Acknowledge::Early);
+            let started: Vec<StartedOperation> = some.iter().map(show).collect();
+            for (one, &msg_id) in started.into_iter().zip(some) {
+                match one.await {
+                    Ok(Outcome::Message(Some(message))) if message.dst.trim_start_matches('+') == digits => {
+                        named.push(msg_id);
+                    }
+                    // To another of its numbers, or delivered just then.
+                    Ok(_) => {}
+                    Err(error) => {
+                        self.front.fail(error);
+                        return Err(Status::SystemError);
+                    }
+                }
+            }
+        }
+        Ok(named)
+    }
+
     async fn cancel_all(&self, cancel: &Cancel) -> Result<(), Status> {
         let messages = match cancel.msg_id {
             Some(msg_id) => vec![msg_id],
-            None => {
-                let destination = &cancel.destination.text;
-                let station = StationKey::of_address(destination).map_err(|_| Status::DestinationAddress)?;
-                let service_type = Some(cancel.service_type.clone()).filter(|named| !named.is_empty());
-                self.find(&cancel.source.text, service_type, station).await?
-            }
+            None => self.named(cancel).await?,
         };
         let (account, now_us) = (self.account(), self.front.clock.now_us());
         let mut cancelled = 0;

@@ -55,12 +55,14 @@ pub(super) fn submission(
     }
     let is_mobile = receiver.is_none();
     let (mut esm_class, mut body) = (submit.esm_class, submit.body);
-    // A mobile knows a part by its user data header only.
+    // A mobile knows a part by its user data header only. It is the short one, with the low octet
+    // of the reference: who cuts at 153 septets or 134 octets leaves no room for another, and all
+    // parts of a message need the same. What is the only part needs none.
     if let Some((reference, total, number)) =
-        submit.segment.filter(|_| is_mobile && esm_class & ESM_UDHI == 0)
+        submit.segment.filter(|segment| is_mobile && esm_class & ESM_UDHI == 0 && segment.1 > 1)
     {
-        let [high, low] = reference.to_be_bytes();
-        body.splice(0..0, [6, 8, 4, high, low, total, number]);
+        let [_, low] = reference.to_be_bytes();
+        body.splice(0..0, [5, 0, 3, low, total, number]);
         esm_class |= ESM_UDHI;
     }
     let message = Message {
@@ -180,7 +182,7 @@ pub(super) fn shown_text(data_coding: u8, esm_class: u8, body: &[u8]) -> String 
     let body = body.get(header..).unwrap_or_default();
     match Coding::of_data_coding(data_coding) {
         Some(Coding::Gsm7) => decode_septets(body),
-        Some(Coding::Latin1) => body.iter().map(|&octet| char::from(octet)).collect(),
+        Some(Coding::Ascii | Coding::Latin1) => body.iter().map(|&octet| char::from(octet)).collect(),
         Some(Coding::Ucs2) => {
             let units: Vec<u16> =
                 body.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();

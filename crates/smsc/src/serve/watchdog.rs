@@ -41,8 +41,9 @@ pub(super) async fn run(front: Arc<Front>, timeout: Option<Duration>) {
     }
 }
 
-/// Ends when the store has been silent for a while.
-pub(super) async fn silent(front: &Front) {
+/// Ends when the store has been silent for a while, and not before `earliest`.
+pub(super) async fn silent(front: &Front, earliest: tokio::time::Instant) {
+    tokio::time::sleep_until(earliest).await;
     while front.store.silence() < SILENCE {
         tokio::time::sleep(LOOK).await;
     }

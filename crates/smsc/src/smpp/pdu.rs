@@ -230,7 +230,7 @@ impl Submit {
             return Err(Status::DefaultMessage);
         }
         let short = short_message(reader)?;
-        let tlvs = Tlvs::new(reader.0)?;
+        let tlvs = Tlvs::behind_text(reader.0)?;
         let body = match tlvs.find(tag::MESSAGE_PAYLOAD) {
             Some(_) if !short.is_empty() => return Err(Status::OptionalNotAllowed),
             Some(payload) => payload,
@@ -447,7 +447,7 @@ impl Replace {
         }
         let short = short_message(&mut reader)?;
         // SMPP 3.4 has no optional parameters here, and 5.0 has this one, for a long text.
-        let body = match Tlvs::new(reader.0)?.find(tag::MESSAGE_PAYLOAD) {
+        let body = match Tlvs::behind_text(reader.0)?.find(tag::MESSAGE_PAYLOAD) {
             Some(_) if !short.is_empty() => return Err(Status::OptionalNotAllowed),
             Some(payload) => payload,
             None => short,
@@ -537,10 +537,21 @@ pub struct MultiResponse {
 }
 
 impl MultiResponse {
+    /// What is told of the whole. Where none was accepted, and for now only, it says so as the
+    /// answer to a submit_sm does: who looks no further tries again.
+    fn status(&self) -> Status {
+        if self.msg_id != 0 {
+            return Status::Ok;
+        }
+        let is_all = |status: &Status| {
+            !self.refused.is_empty() && self.refused.iter().all(|refused| refused.1 == *status as u32)
+        };
+        [Status::Throttled, Status::QueueFull].into_iter().find(is_all).unwrap_or(Status::SubmitFailed)
+    }
+
     /// Appends it.
     pub fn write(&self, out: &mut Vec<u8>, sequence: u32) {
-        let status = if self.msg_id == 0 { Status::SubmitFailed } else { Status::Ok };
-        pdu(out, Command::SubmitMultiResp as u32, status, sequence, |out| {
+        pdu(out, Command::SubmitMultiResp as u32, self.status(), sequence, |out| {
             text(out, &if self.msg_id == 0 { String::new() } else { self.msg_id.to_string() });
             // Of 254 destinations.
             out.push(self.refused.len() as u8);
@@ -604,7 +615,7 @@ impl Deliver {
         let data_coding = reader.octet()?;
         reader.octet()?;
         let short = short_message(&mut reader)?;
-        let tlvs = Tlvs::new(reader.0)?;
+        let tlvs = Tlvs::behind_text(reader.0)?;
         Ok(Deliver {
             service_type,
             source,

@@ -34,7 +34,7 @@ impl PeerReceipt {
     #[must_use]
     pub fn of(body: &[u8], tlvs: &[u8]) -> Option<PeerReceipt> {
         let tlvs = Tlvs::new(tlvs).ok()?;
-        let text = String::from_utf8_lossy(body);
+        let text = text_of(body);
         let named = tlvs.find(tag::RECEIPTED_MESSAGE_ID).map(|id| {
             // Some leave the NUL out.
             String::from_utf8_lossy(id.split(|&octet| octet == 0).next().unwrap_or_default()).into_owned()
@@ -61,6 +61,22 @@ impl PeerReceipt {
         };
         Some(PeerReceipt { message_id, state, error })
     }
+
+    /// The number that the text alone says.
+    #[must_use]
+    pub fn id_in_text(body: &[u8]) -> Option<String> {
+        word(&text_of(body), "id:").map(str::to_owned)
+    }
+}
+
+/// The text of a receipt. Some centres write it in UCS2, where letters of ASCII have a NUL before
+/// them. Its data_coding does not count: others say UCS2 there and write ASCII.
+fn text_of(body: &[u8]) -> String {
+    if body.first() != Some(&0) {
+        return String::from_utf8_lossy(body).into_owned();
+    }
+    let units: Vec<u16> = body.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
+    String::from_utf16_lossy(&units)
 }
 
 /// The word behind `name`, which begins the text or stands behind a space. Centres differ in the
@@ -122,6 +138,18 @@ mod tests {
         assert_eq!(PeerReceipt::of(format!("id:{} stat:DELIVRD", "9".repeat(65)).as_bytes(), &[]), None);
     }
 
+    /// One in UCS2 was taken for none, and refused for good: its message ended as UNKNOWN.
+    #[test]
+    fn a_receipt_may_be_in_ucs2() {
+        let text = "id:4f2a sub:001 dlvrd:000 stat:UNDELIV err:027 text:Жук";
+        let ucs2: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let receipt = PeerReceipt::of(&ucs2, &[]).unwrap();
+        let state = Some(MessageState::Undeliverable);
+        assert_eq!(receipt, PeerReceipt { message_id: "4f2a".into(), state, error: 27 });
+        assert_eq!(PeerReceipt::id_in_text(&ucs2).as_deref(), Some("4f2a"));
+        assert_eq!(PeerReceipt::of(&[0], &[]), None);
+    }
+
     #[test]
     fn parameters_go_before_the_text() {
         let mut tlvs = Vec::new();
@@ -132,6 +160,8 @@ mod tests {
         let state = Some(MessageState::Undeliverable);
         assert_eq!(receipt, PeerReceipt { message_id: "77".into(), state, error: 258 });
         assert_eq!(PeerReceipt::of(b"", &tlvs), Some(receipt));
+        assert_eq!(PeerReceipt::id_in_text(b"id:7 stat:DELIVRD err:001").as_deref(), Some("7"));
+        assert_eq!(PeerReceipt::id_in_text(b"stat:DELIVRD text:id:7"), None);
         assert_eq!(PeerReceipt::of(b"", &tlvs[..5]), None, "cut off");
     }
 

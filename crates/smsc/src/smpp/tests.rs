@@ -92,6 +92,49 @@ proptest! {
     }
 }
 
+/// What happened: a submit_multi that was refused only because its application was to submit less
+/// was answered with ESME_RSUBMITFAIL, which clients take for good.
+#[test]
+fn a_submit_multi_that_may_come_again_is_told_so() {
+    use Status::{DestinationAddress, QueueFull, SubmitFailed, Throttled};
+    for (msg_id, refused, wanted) in [
+        (0, &[Throttled, Throttled][..], Throttled),
+        (0, &[QueueFull], QueueFull),
+        (0, &[Throttled, DestinationAddress], SubmitFailed),
+        (0, &[Throttled, QueueFull], SubmitFailed),
+        (0, &[DestinationAddress], SubmitFailed),
+        (7, &[Throttled], Status::Ok),
+        (7, &[], Status::Ok),
+    ] {
+        let of = |&status: &Status| (Address { ton: 1, npi: 1, text: "49170".into() }, status as u32);
+        let response = MultiResponse { msg_id, refused: refused.iter().map(of).collect() };
+        let mut octets = Vec::new();
+        response.write(&mut octets, 5);
+        let Framing::Pdu(header) = frame(&octets) else { panic!("no PDU: {octets:?}") };
+        assert_eq!((header.status, header.sequence), (wanted as u32, 5), "{refused:?}");
+        assert_eq!(body_of(&octets)[if msg_id == 0 { 1 } else { 2 }], refused.len() as u8);
+    }
+}
+
+/// What happened: a NUL behind the text, which sm_length does not count, was taken for the start of
+/// an optional parameter. All that php-smpp submits as it comes was refused,
+/// ESME_RINVOPTPARSTREAM, and so was what centres brought that do the same.
+#[test]
+fn a_text_may_have_a_nul_behind_it() {
+    let read = |rest: &[u8]| {
+        let before = &b"\0\x01\x0149170\0\x01\x014900\0\x04\0\0\0\0\0\0\0\0"[..];
+        Deliver::read(&[before, rest].concat()).map(|message| (message.body, message.tlvs.len()))
+    };
+    assert_eq!(read(b"\x02hi"), Ok((b"hi".to_vec(), 0)));
+    assert_eq!(read(b"\x02hi\0"), Ok((b"hi".to_vec(), 0)));
+    assert_eq!(read(b"\x02hi\0\x02\x04\0\x02\0\x07"), Ok((b"hi".to_vec(), 6)));
+    assert_eq!(read(b"\0\0\x04\x24\0\x02hi"), Ok((b"hi".to_vec(), 0)));
+    // A parameter whose tag begins with a NUL is one.
+    assert_eq!(read(b"\x02hi\0\x05\0\x01\x07"), Ok((b"hi".to_vec(), 5)));
+    assert_eq!(read(b"\x02hi\0\0"), Err(Status::OptionalStream));
+    assert_eq!(read(b"\x02hi\x04"), Err(Status::OptionalStream));
+}
+
 /// What happened: SMPP 5.0 has message_payload in replace_sm. A text that came in it was left out,
 /// and the message became an empty one, ESME_ROK.
 #[test]

@@ -53,6 +53,19 @@ impl<'a> Tlvs<'a> {
         Ok(Tlvs(octets))
     }
 
+    /// Takes what follows short_message. Some end that with a NUL that is not counted in sm_length,
+    /// as PHP's php-smpp does if nobody tells it not to: it is left out where the rest alone is
+    /// whole.
+    ///
+    /// # Errors
+    /// As [`Tlvs::new`].
+    pub fn behind_text(octets: &'a [u8]) -> Result<Tlvs<'a>, Status> {
+        Tlvs::new(octets).or_else(|status| match octets {
+            [0, rest @ ..] => Tlvs::new(rest),
+            _ => Err(status),
+        })
+    }
+
     /// Tag and value of each.
     pub fn iter(self) -> impl Iterator<Item = (u16, &'a [u8])> {
         let mut rest = self.0;

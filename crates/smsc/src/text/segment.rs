@@ -27,6 +27,9 @@ pub const ESM_UDHI: u8 = 0x40;
 pub enum Coding {
     /// Septets of the GSM 7-bit default alphabet, one in each octet.
     Gsm7,
+    /// ASCII (IA5). The letters and digits of the alphabet above are where it has them, `@`, `$`,
+    /// `_`, brackets and others are not: translated as ISO 8859-1 is, of which it is a half.
+    Ascii,
     /// ISO 8859-1. No phone knows it: the centre translates it, to septets if they have every
     /// character, else to UCS2.
     Latin1,
@@ -48,9 +51,9 @@ impl Coding {
     #[must_use]
     pub fn of_data_coding(data_coding: u8) -> Option<Coding> {
         Some(match data_coding {
-            // 0 is the centre's default alphabet; here that is GSM 7-bit. 1 is ASCII, of which the
-            // letters agree.
-            0x00 | 0x01 => Coding::Gsm7,
+            // The centre's default alphabet; here that is GSM 7-bit.
+            0x00 => Coding::Gsm7,
+            0x01 => Coding::Ascii,
             0x02 | 0x04 => Coding::Binary,
             0x03 => Coding::Latin1,
             0x08 => Coding::Ucs2,
@@ -121,13 +124,15 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// The data_coding is not one that the centre knows.
-    #[error("data_coding {0:#04x} is not supported: use 0 (GSM 7-bit), 3 (Latin-1), 4 (binary) or 8 (UCS2)")]
+    #[error(
+        "data_coding {0:#04x} is not supported: use 0 (GSM 7-bit), 1 (ASCII), 3 (Latin-1), 4 (binary) or 8 (UCS2)"
+    )]
     DataCoding(u8),
     /// UCS2 of an odd number of octets.
     #[error("a UCS2 body has {0} octets, which is odd")]
     OddUcs2(usize),
     /// A septet above 127.
-    #[error("octet {at} of a GSM 7-bit body is {octet:#04x}; septets are at most 0x7f, one in each octet")]
+    #[error("octet {at} of a body of septets or ASCII is {octet:#04x}; at most 0x7f, one in each octet")]
     Septet {
         /// Position from 0.
         at: usize,
@@ -175,10 +180,13 @@ pub fn segment(
             check_septets(body, 0)?;
             septet_parts(body, reference)
         }
-        Coding::Latin1 => match translate_latin1(body) {
-            Translated::Septets(septets) => septet_parts(&septets, reference),
-            Translated::Ucs2(octets) => octet_parts(&octets, 2, reference),
-        },
+        Coding::Ascii | Coding::Latin1 => {
+            check_ascii(coding, body, 0)?;
+            match translate_latin1(body) {
+                Translated::Septets(septets) => septet_parts(&septets, reference),
+                Translated::Ucs2(octets) => octet_parts(&octets, 2, reference),
+            }
+        }
         Coding::Ucs2 if body.len() % 2 == 1 => Err(TextError::OddUcs2(body.len())),
         Coding::Ucs2 => octet_parts(body, 2, reference),
         Coding::Binary => octet_parts(body, 1, reference),
@@ -208,6 +216,11 @@ fn check_septets(octets: &[u8], offset: usize) -> Result<(), TextError> {
     }
 }
 
+/// As [`check_septets`], where a text says that it is ASCII: what else it might be nobody knows.
+fn check_ascii(coding: Coding, octets: &[u8], offset: usize) -> Result<(), TextError> {
+    if coding == Coding::Ascii { check_septets(octets, offset) } else { Ok(()) }
+}
+
 /// One part whose header the sender made.
 fn with_own_header(body: &[u8], coding: Coding) -> Result<Vec<Part>, TextError> {
     let &length = body.first().ok_or(TextError::Header("it is empty"))?;
@@ -219,10 +232,13 @@ fn with_own_header(body: &[u8], coding: Coding) -> Result<Vec<Part>, TextError> 
             check_septets(text, header_octets)?;
             (0, Cow::Borrowed(text))
         }
-        Coding::Latin1 => match translate_latin1(text) {
-            Translated::Septets(septets) => (0, Cow::Owned(septets)),
-            Translated::Ucs2(octets) => (2, Cow::Owned(octets)),
-        },
+        Coding::Ascii | Coding::Latin1 => {
+            check_ascii(coding, text, header_octets)?;
+            match translate_latin1(text) {
+                Translated::Septets(septets) => (0, Cow::Owned(septets)),
+                Translated::Ucs2(octets) => (2, Cow::Owned(octets)),
+            }
+        }
         Coding::Ucs2 if text.len() % 2 == 1 => return Err(TextError::OddUcs2(text.len())),
         Coding::Ucs2 => (2, Cow::Borrowed(text)),
         Coding::Binary => (1, Cow::Borrowed(text)),

@@ -9,7 +9,7 @@ use crate::model::{Message, State, StationKey, shard_of_peer};
 use crate::serve::account::AccountEvent;
 use crate::serve::front::{Front, UnderWay};
 use crate::serve::log::Level;
-use crate::serve::stream::{ReadHalf, WriteHalf, plain, secured};
+use crate::serve::stream::{ReadHalf, WriteHalf, hear_out, plain, secured};
 use crate::serve::submission::{destination_of, source_of, submission};
 use crate::serve::trace::Centre;
 use crate::smpp::{
@@ -53,6 +53,8 @@ const LOOK_AGAIN: [Duration; 5] = [
     Duration::from_millis(800),
     Duration::from_secs(2),
 ];
+/// How long a peer is heard that has been told the last, until it closes its side.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long the end of the server waits for answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
@@ -241,6 +243,8 @@ async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Ope
     drop(session);
     // What is being stored may still be answered.
     let _ = tokio::time::timeout(Duration::from_secs(2), writer).await;
+    // And arrives. What the peer sends meanwhile it sends again, in the next session.
+    let _ = tokio::time::timeout(LAST_WORDS, hear_out(&mut read)).await;
     end
 }
 
@@ -724,9 +728,15 @@ async fn settle(front: &Front, peer: &Peer, deliver: &Deliver, is_notification: 
         front.metrics.malformed.add(1);
         return Status::PermanentApplication;
     };
+    // Some write a number differently in the text alone. That of the parameter, which counts, is as
+    // in their answer.
+    let ids = peer.config.message_ids;
+    let as_answered = ids.comparable(&told.message_id, false);
+    let written = PeerReceipt::id_in_text(&deliver.body);
+    let is_as_answered = written.is_some_and(|id| ids.comparable(&id, true) == as_answered);
     let settlement = Settlement {
         peer: peer.config.number.into(),
-        peer_id: peer.config.message_ids.comparable(&told.message_id, true),
+        peer_id: if is_as_answered { as_answered } else { ids.comparable(&told.message_id, true) },
         state: told.state.filter(|_| !is_notification),
         error: told.error,
         now_us: front.clock.now_us(),
