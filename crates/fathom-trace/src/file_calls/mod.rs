@@ -32,6 +32,7 @@ use std::path::Path;
 use crate::error::TraceError;
 
 pub use mobigen::is_line as is_mobigen_line;
+pub use strace::is_file_call as is_strace_file_call;
 pub use strace::is_line as is_strace_line;
 
 /// The first line.

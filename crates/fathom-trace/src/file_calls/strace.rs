@@ -15,6 +15,14 @@ pub fn is_line(line: &str) -> bool {
     is_call && Strace::default().line(line, &mut Recorder::default())
 }
 
+/// Whether a line is a whole call that a recording has or counts: nothing else has such lines, while
+/// `count(x) = 5` of a statement may be a call that is not known.
+#[must_use]
+pub fn is_file_call(line: &str) -> bool {
+    let (_, _, call) = head(line);
+    matches!(recorded(call.trim_end()), StraceLine::Call(..) | StraceLine::Otherwise(_))
+}
+
 /// What was not finished, by process.
 #[derive(Default)]
 pub struct Strace {
@@ -93,6 +101,11 @@ impl Strace {
 /// What stands before `strace: Process 101 attached`, which strace says on a terminal as soon as it
 /// is so, also within the line of the call that began the process.
 fn before_a_process(line: &str) -> Option<&str> {
+    // Of one that ran before (`-p`): `attached with 3 threads`.
+    let line = match line.rsplit_once(" with ") {
+        Some((attached, threads)) if threads.ends_with(" threads") => attached,
+        _ => line,
+    };
     let (begin, number) = line.strip_suffix(" attached")?.rsplit_once("Process ")?;
     number.parse::<u32>().ok()?;
     let begin = begin.strip_suffix("strace: ").unwrap_or(begin);

@@ -5,6 +5,14 @@ use std::path::Path;
 
 use super::{Format, android, expanded, lines, pocketdata};
 use crate::error::TraceError;
+use crate::file_calls;
+
+/// Lines that are looked at for SQL, and for calls of any kind.
+const LINES: usize = 1000;
+
+/// Lines that are looked at for what nothing but one format has: what a phone's log holds begins
+/// long before the application does.
+const LINES_OF_LOGS: usize = 100_000;
 
 /// Refuses what is no recording of anything, by its first bytes.
 fn refuse_other_kinds(path: &Path) -> Result<(), TraceError> {
@@ -14,7 +22,7 @@ fn refuse_other_kinds(path: &Path) -> Result<(), TraceError> {
     file.take(LOOKED_AT).read_to_end(&mut head).map_err(TraceError::io(path))?;
     let problem = if head.starts_with(&crate::format::MAGIC) {
         "is a trace already: see `fathom trace info`"
-    } else if head.starts_with(crate::file_calls::MAGIC.as_bytes()) {
+    } else if head.starts_with(file_calls::MAGIC.as_bytes()) {
         "is a recording of file calls already: it is work of the workload mobibench-file (`calls = …`)"
     } else if head.starts_with(b"SQLite format 3\0") {
         "is a database, and says nothing of what is done with it: give it with --start, beside a log or script"
@@ -51,11 +59,13 @@ pub fn find_out(path: &Path) -> Result<Format, TraceError> {
     if ends_with(path, "sql") {
         return Ok(Format::Script);
     }
-    const LINES: usize = 1000;
     let mut lines = lines::Lines::open(path)?;
     let mut beginning = String::new();
     let mut is_first = true;
-    for _ in 0..LINES {
+    // Words of SQL stand in messages of every kind (`update done with 3 results`): a line that
+    // nothing else has says more, wherever it stands.
+    let mut may_be_expanded = false;
+    for number in 0..LINES_OF_LOGS {
         let Some(line) = lines.next_line()? else { break };
         if beginning.len() < 100 {
             beginning.push_str(line);
@@ -63,10 +73,16 @@ pub fn find_out(path: &Path) -> Result<Format, TraceError> {
                 return Ok(Format::PocketWorkload);
             }
         }
-        if crate::file_calls::is_mobigen_line(line) || crate::file_calls::is_strace_line(line) {
+        let is_looked_at = number < LINES && !may_be_expanded;
+        let is_file_call = if is_looked_at {
+            file_calls::is_mobigen_line(line) || file_calls::is_strace_line(line)
+        } else {
+            file_calls::is_strace_file_call(line)
+        };
+        if is_file_call {
             return Ok(Format::FileCalls);
         }
-        if pocketdata::is_log_line(line) {
+        if is_looked_at && pocketdata::is_log_line(line) {
             return Ok(Format::PocketData);
         }
         if android::is_log_line(line) {
@@ -79,16 +95,21 @@ pub fn find_out(path: &Path) -> Result<Format, TraceError> {
             ));
         }
         // A comment before the first statement, with nothing before itself.
-        if line.trim_start().starts_with("--") {
+        if !is_looked_at || line.trim_start().starts_with("--") {
             continue;
         }
         if let Some(at) = expanded::statement_at(line) {
             // With nothing before the statements it is a script without semicolons, and where each
             // ends is decided by compiling.
-            let is_script = is_first && line[..at].trim().is_empty();
-            return Ok(if is_script { Format::Script } else { Format::Expanded });
+            if is_first && line[..at].trim().is_empty() {
+                return Ok(Format::Script);
+            }
+            may_be_expanded = true;
         }
         is_first &= line.trim().is_empty();
+    }
+    if may_be_expanded {
+        return Ok(Format::Expanded);
     }
     Err(TraceError::refused(
         path.display(),
