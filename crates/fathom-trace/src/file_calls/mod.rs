@@ -19,6 +19,7 @@
 //! Calls stand in the order of their times.
 
 mod descriptors;
+mod head;
 mod mobigen;
 mod recording;
 mod strace;

@@ -1,9 +1,10 @@
-//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt`, `-r` or no times, `-y` or not): `[PID] [TIME]
-//! CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted (`<unfinished ...>`) is
+//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt`, `-r` or no times; `-y`, `-Y`, `-n`, `-i` or not):
+//! `[PID] [TIME] CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted (`<unfinished ...>`) is
 //! put together with its end (`<... CALL resumed>`).
 
 use std::collections::HashMap;
 
+use super::head::head;
 use super::recording::{RawCall, Recorder};
 
 /// Whether a line is one of a call on files.
@@ -136,51 +137,6 @@ fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
         StraceLine::NoLine => return false,
     }
     true
-}
-
-/// Process (0 without), time in µs and whether it is one of the day, and the rest.
-fn head(line: &str) -> (u32, Option<(u64, bool)>, &str) {
-    let mut rest = line.trim_start();
-    let mut thread = 0;
-    if let Some(after) = rest.strip_prefix("[pid") {
-        if let Some((number, after)) = after.split_once(']') {
-            thread = number.trim().parse().unwrap_or(0);
-            rest = after.trim_start();
-        }
-    } else if let Some((word, after)) = rest.split_once(' ')
-        && let Ok(number) = word.parse::<u32>()
-    {
-        thread = number;
-        rest = after.trim_start();
-    }
-    if let Some((word, after)) = rest.split_once(' ')
-        && let Some(at_us) = time_us(word)
-    {
-        let after = after.trim_start();
-        // With `-r` beside it: `(+     0.000100)`.
-        let since = after.strip_prefix("(+").and_then(|since| since.split_once(')'));
-        let call = since.map_or(after, |(_, call)| call.trim_start());
-        return (thread, Some((at_us, word.contains(':'))), call);
-    }
-    (thread, None, rest)
-}
-
-/// `HH:MM:SS`, with a fraction or without, or seconds with one.
-fn time_us(word: &str) -> Option<u64> {
-    let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
-    if fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let fraction_us = format!("{fraction:0<6}").get(..6)?.parse::<u64>().ok()?;
-    let seconds = match whole.split(':').collect::<Vec<_>>()[..] {
-        [seconds] if !fraction.is_empty() => seconds.parse::<u64>().ok()?,
-        [hours, minutes, seconds] => {
-            let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number < 100);
-            (number(hours)? * 60 + number(minutes)?) * 60 + number(seconds)?
-        }
-        _ => return None,
-    };
-    seconds.checked_mul(1_000_000)?.checked_add(fraction_us).filter(|at_us| *at_us < 1 << 60)
 }
 
 /// Whether a file is opened so that what is written to it does not stay in memory.

@@ -424,6 +424,36 @@ fn a_call_is_read_around_the_word_that_a_process_has_begun() {
     }
 }
 
+/// What happened: with the names of its processes (`strace -Y`) a recording on a terminal had one
+/// thread, whose descriptors were those of all, without a word; one in a file was refused, as were
+/// those with the numbers of calls (`-n`) and of instructions (`-i`).
+#[test]
+fn what_options_of_strace_add_before_a_call_is_read() {
+    for (one, other) in [
+        ("[pid   100<app>] ", "[pid   101<worker [1] a>] "),
+        ("100<app> 12:00:01.000001 ", "101<worker 1> 12:00:01.000002 "),
+        ("100   1700000000.000001 [ 257] ", "101   1700000000.000002 [  18] "),
+        ("100 12:00:01.000001 [00007f0123456789] ", "101 12:00:01.000002 [????????????????] "),
+        ("[pid   100] [ 257] [f7f3a2c4] ", "[pid   101] [  18] [f7f3a2c4] "),
+    ] {
+        let recording = format!(
+            "{one}openat(AT_FDCWD, \"/tmp/a.db\", O_RDWR) = 3\n\
+             {one}clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD) = 101<app>\n\
+             {other}close(3) = 0\n{one}fsync(3) = 0\n"
+        );
+        assert!(is_strace_line(recording.lines().next().expect("a line")), "{recording}");
+        let imported = imported(&recording);
+        let on_files: Vec<(u32, Call)> =
+            calls(&imported).into_iter().map(|(thread, _, _, call)| (thread, call)).collect();
+        assert_eq!(on_files.len(), 3, "{recording}");
+        for made in [(100, Call::Open), (101, Call::Close), (100, Call::Fsync)] {
+            assert!(on_files.contains(&made), "{made:?}: {recording}");
+        }
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+    assert!(!is_strace_line("[main] read(3) = 0"));
+}
+
 /// What happened: a file over which another one was renamed, as programs save, was there for ever:
 /// each time that one was saved was a file more, and that renames are left out was not told.
 #[test]
