@@ -6,7 +6,8 @@
 //! with a statement's first word, or with a comment, while no text of the statement before is open;
 //! digits are alike in a shape. The beginning may have a line of its own, with the statement below.
 //! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
-//! lines belong to the statement before them up to its semicolon, and to none behind it.
+//! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
+//! they begin as no SQL does but the log's lines do: with a time, or with the same name and a colon.
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
@@ -78,15 +79,20 @@ pub fn import(
                 is_whole = ends.feed(&open).is_some();
                 begin = line_number;
             }
-            None if open.is_empty() || is_whole => match log.statement_of_another(line) {
-                Some(sql) => log.player.bad.add(path, line_number, sql, OTHERWISE),
-                None => {
-                    skipped += u64::from(!line.trim().is_empty() && !line.trim_start().starts_with("--"));
-                }
-            },
             None => {
-                open.push_str(line);
-                is_whole = ends.feed(line).is_some();
+                is_whole = is_whole || (!is_within && is_of_the_log(line, shape.as_deref()));
+                if !open.is_empty() && !is_whole {
+                    open.push_str(line);
+                    is_whole = ends.feed(line).is_some();
+                    continue;
+                }
+                match log.statement_of_another(line) {
+                    Some(sql) => log.player.bad.add(path, line_number, sql, OTHERWISE),
+                    None => {
+                        let is_comment = line.trim_start().starts_with("--");
+                        skipped += u64::from(!line.trim().is_empty() && !is_comment);
+                    }
+                }
             }
         }
     }
@@ -226,6 +232,29 @@ fn begin_of(line: &str, shape: Option<&str>) -> Option<usize> {
     // The statement is below. Its line end is left, so that something is open.
     let below = || known.filter(|known| *known == shape_of(line)).map(|_| line.trim_end().len());
     statement.or_else(comment).or_else(below)
+}
+
+/// Whether a line is another one of the log's own, and no further line of a statement: it begins as
+/// those with statements do, up to the first word that no SQL begins with. Where it begins as they
+/// do up to the statement, it may be a further line of one that has the beginning, too.
+fn is_of_the_log(line: &str, shape: Option<&str>) -> bool {
+    let Some(shape) = shape else { return false };
+    let Some(head) = head_of(shape) else { return false };
+    let begins = shape_of(line);
+    begins.starts_with(head) && !begins.starts_with(shape)
+}
+
+/// A shape up to and with its first time (`9:9`) or name with a colon (`CoreData:`).
+fn head_of(shape: &str) -> Option<&str> {
+    let mut end = 0;
+    for word in shape.split_inclusive(' ') {
+        end += word.len();
+        let word = word.trim_end();
+        if word.contains("9:9") || word.ends_with(':') {
+            return Some(&shape[..end]);
+        }
+    }
+    None
 }
 
 /// A statement without the comments at its end.

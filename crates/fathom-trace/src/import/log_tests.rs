@@ -300,6 +300,37 @@ fn statements_of_a_log_of_expanded_sql_may_begin_with_comments() {
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
 }
 
+/// What happened: what a log tells between statements without semicolons was taken for their further
+/// lines, so that each of them was refused: all that Core Data tells how long it took, for one.
+#[test]
+fn what_a_log_tells_between_statements_is_none_of_them() {
+    let place = Place::new();
+    let core_data = "CoreData: sql: CREATE TABLE t(a)\n\
+        CoreData: annotation: sql execution time: 0.0004s\n\
+        CoreData: sql: SELECT a\n  FROM t\nCoreData: annotation: total time: 0.0006s for 0 rows.\n\
+        CoreData: details: bind[0] = 12\n  (more of it)\nCoreData: sql: SELECT 'one\nCoreData: two'\n";
+    let timed = "10:00:01.5 app[7]: SQL: CREATE TABLE t(a)\n10:00:01.25 app[7]: request done\n\
+        10:00:02.5 app[7]: SQL: SELECT a\n  FROM t\n10:00:02.5 net[12]: 200 OK\n  (more of it)\n\
+        10:00:02.5 app[7]: SQL: SELECT 'one\nCoreData: two'\n";
+    for (log, lines) in [(core_data, 4), (timed, 3)] {
+        let (imported, records) = place.import(&place.write("app.log", log)).expect(log);
+        assert_eq!(
+            texts(&records),
+            ["CREATE TABLE t(a)", "SELECT a\n  FROM t", "SELECT 'one\nCoreData: two'"]
+        );
+        assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+        assert!(imported.warnings[0].starts_with(&format!("{lines} lines ")), "{:?}", imported.warnings);
+    }
+    // A further line may have all that stands before statements: without it, all rows would go.
+    let log = "10:00:01 SQL: CREATE TABLE t(a)\n10:00:02 SQL: DELETE FROM t\n10:00:02 SQL: WHERE a = 1\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("a cut statement").to_string();
+    assert!(error.contains("app.log:2: "), "{error}");
+    // Another thread's statement is told, as it is behind a semicolon.
+    let log = "10:00:01 one: CREATE TABLE t(a)\n10:00:02 two: SELECT a FROM t\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("another thread").to_string();
+    assert!(error.contains("app.log:2: ") && error.contains("stands without"), "{error}");
+}
+
 /// What happened: a log of what was prepared and not of what was expanded has `?` instead of
 /// values, and was imported without the warning that each is NULL.
 #[test]
