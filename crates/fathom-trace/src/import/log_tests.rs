@@ -93,43 +93,6 @@ fn androids_log_as_android_studio_shows_it_has_its_processes_and_whole_statement
     }
 }
 
-/// What happened: the first word of SQL in any line made a log one of expanded SQL, so a phone's log
-/// without a filter was refused, and with `--skip-bad` all of its statements were lost, because of
-/// what another process had told before (`update`, `with`, `end`). Also where the application
-/// begins more than a thousand lines below.
-#[test]
-fn words_in_a_phones_log_make_it_none_of_expanded_sql() {
-    let place = Place::new();
-    let app = "11-21 16:26:38.100  100  101 V SQLiteStatements: /data/a.db: \"CREATE TABLE t(a)\"\n";
-    for before in [
-        "11-21 16:26:37.900   600   612 I WifiService: update of networks done with 3 results\n".to_owned(),
-        "--------- beginning of main\n11-21 16:26:37.900   600   612 I Radio: select(1) = 0\n".repeat(600),
-        "11-21 16:26:37.900   600   612 I Radio: nothing\n".repeat(1500),
-    ] {
-        let (imported, records) = place.import(&place.write("log.txt", &(before + app))).expect("imported");
-        assert_eq!(texts(&records), ["CREATE TABLE t(a)"]);
-        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
-    }
-}
-
-/// What happened: the same of strace, which says with `-p` how many threads it is attached with, and
-/// whose calls that go on then begin in the middle.
-#[test]
-fn a_recording_of_strace_may_begin_with_words() {
-    let place = Place::new();
-    let log = "strace: Process 100 attached with 2 threads\n\
-        [pid   101] restart_syscall(<... resuming interrupted futex ...> <unfinished ...>\n\
-        [pid   100] openat(AT_FDCWD, \"/tmp/a.db\", O_RDWR) = 3\n[pid   101] fsync(3) = 0\n";
-    let path = place.write("calls.txt", log);
-    let out = place.0.path().join("out.calls");
-    let imported = import(&Request { path, out: out.clone(), ..Request::default() }).expect("imported");
-    assert_eq!((imported.totals.events, imported.warnings.len()), (2, 0), "{:?}", imported.warnings);
-    // A line of a statement is no call.
-    let log = "SQL: SELECT a\nFROM (SELECT 1 AS a) GROUP BY a HAVING\ncount(a) = 1\n";
-    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
-    assert_eq!(texts(&records).len(), 1);
-}
-
 /// What happened: of `adb logcat -v long` the heads of entries were taken for lines of statements,
 /// which then did not compile, and nothing said what to do.
 #[test]

@@ -22,6 +22,7 @@ mod loading;
 #[cfg(test)]
 mod log_tests;
 mod logcat;
+mod not_read;
 mod order;
 mod play;
 mod pocketdata;
