@@ -93,6 +93,15 @@ fn androids_log_as_android_studio_shows_it_has_its_processes_and_whole_statement
     }
 }
 
+/// What happened: a log with the tag SQLiteTime alone held no SQL statement, as it was told.
+#[test]
+fn a_log_of_times_alone_is_refused_with_what_lacks() {
+    let place = Place::new();
+    let log = "11-21 16:26:38.106  100  101 V SQLiteTime: /data/a.db: \"SELECT ?\" took 0.250 ms\n";
+    let error = place.import(&place.write("log.txt", log)).expect_err("times").to_string();
+    assert!(error.contains("log.tag.SQLiteStatements VERBOSE"), "{error}");
+}
+
 /// What happened: of `adb logcat -v long` the heads of entries were taken for lines of statements,
 /// which then did not compile, and nothing said what to do.
 #[test]
