@@ -19,7 +19,7 @@ use super::chatty;
 use super::checker::Checker;
 use super::died::died;
 use super::lines::Lines;
-use super::logcat::{LogLine, TIME, tagged};
+use super::logcat::{Clock, LogLine, TIME, tagged};
 use super::script::is_open;
 use super::sqlite_log::Failure;
 use super::studio;
@@ -120,7 +120,7 @@ pub fn import(
     };
     let mut lines = Lines::open(path)?;
     let mut open: HashMap<(u32, bool), Open> = HashMap::new();
-    let (mut cut, mut dropped, mut zero_ns, mut has_times) = (0_u64, 0_u64, None, false);
+    let (mut cut, mut dropped, mut clock, mut has_times) = (0_u64, 0_u64, Clock::default(), false);
     let mut number = 0;
     let (mut any_statement, mut any_time) = (false, false);
     // Whose message the next line may go on with, where it has no head.
@@ -146,8 +146,7 @@ pub fn import(
         headless = line.column.map(|column| (line.pid, line.tid, line.is_time, column));
         if let Some(at_ns) = line.at_ns {
             has_times = true;
-            let zero = *zero_ns.get_or_insert(at_ns);
-            log.last_ns = log.last_ns.max(at_ns.saturating_sub(zero));
+            log.last_ns = log.last_ns.max(clock.since_first(at_ns));
         }
         let key = (line.pid, line.is_time);
         if let Some(started) = open.get_mut(&key) {
