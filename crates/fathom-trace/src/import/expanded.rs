@@ -7,7 +7,7 @@
 //! digits are alike in a shape. The beginning may have a line of its own, with the statement below.
 //! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
 //! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
-//! they begin as no SQL does but the log's lines do: with a time, or with the same name and a colon.
+//! they begin as no SQL does but a log's lines do: with a time, or with the same name and a colon.
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
@@ -235,13 +235,15 @@ fn begin_of(line: &str, shape: Option<&str>) -> Option<usize> {
 }
 
 /// Whether a line is another one of the log's own, and no further line of a statement: it begins as
-/// those with statements do, up to the first word that no SQL begins with. Where it begins as they
-/// do up to the statement, it may be a further line of one that has the beginning, too.
+/// those with statements do, up to the first word that no SQL begins with, or with a time. Where it
+/// begins as they do up to the statement, it may be a further line of one that has the beginning,
+/// too.
 fn is_of_the_log(line: &str, shape: Option<&str>) -> bool {
     let Some(shape) = shape else { return false };
-    let Some(head) = head_of(shape) else { return false };
     let begins = shape_of(line);
-    begins.starts_with(head) && !begins.starts_with(shape)
+    let is_alike = head_of(shape).is_some_and(|head| begins.starts_with(head));
+    let is_timed = begins.split(' ').take(2).any(|word| word.contains("9:9:9"));
+    (is_alike || is_timed) && !begins.starts_with(shape)
 }
 
 /// A shape up to and with its first time (`9:9`) or name with a colon (`CoreData:`).

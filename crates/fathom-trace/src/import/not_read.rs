@@ -12,6 +12,16 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
         "has single operations as Android tells them (SQLiteConnection, `dumpsys dbinfo`), and not all \
          that was asked: `adb shell setprop log.tag.SQLiteStatements VERBOSE`, restart the application, \
          and record `adb logcat -v threadtime`"
+    } else if line.contains("SQL Args: [") {
+        "has the values of statements beside them (a callback of Room), and is not read: `adb shell \
+         setprop log.tag.SQLiteStatements VERBOSE`, restart the application, and record `adb logcat -v \
+         threadtime`"
+    } else if is_without_tag(line) {
+        "is Android's log without tags and times (`-v raw`, `process` or `thread`), which is not read: \
+         record it with `adb logcat -v threadtime`"
+    } else if is_error(line) {
+        "is SQLite's error log (`.log`), which has what failed alone: record all with `.trace FILE`, or \
+         capture the program (`fathom trace capture`)"
     } else if line.contains("sqlalchemy.engine") {
         "is SQLAlchemy's log, which has the values of a statement on a line of their own, as Python \
          writes them, and is not read: capture the program (`fathom trace capture -- python3 …`)"
@@ -39,6 +49,23 @@ pub fn problem_of_trace(line: &str) -> Option<&'static str> {
     } else {
         return None;
     })
+}
+
+/// A message of the tag SQLiteStatements where only a process and a level, or nothing, stands before
+/// it: `V( 1234) /data/a.db: "SELECT 1"`.
+fn is_without_tag(line: &str) -> bool {
+    let message = match line.split_once(") ") {
+        Some((head, message)) if head.len() < 20 && head.get(1..2) == Some("(") => message,
+        _ => line,
+    };
+    message.starts_with("/data/") && message.contains(": \"")
+}
+
+/// An error of SQLite with its code: `(1) no such table: t in "SELECT a FROM t"`.
+fn is_error(line: &str) -> bool {
+    let is_told = |words: &str| [" in \"", "abort at ", "aborts at "].iter().any(|told| words.contains(told));
+    let rest = line.strip_prefix('(').and_then(|rest| rest.split_once(") "));
+    rest.is_some_and(|(code, words)| is_number(code) && is_told(words))
 }
 
 /// The head of the kernel's own text, or a call as `perf trace` shows it: `0.000 ( 0.012 ms):
@@ -87,6 +114,11 @@ mod tests {
         for (line, words) in [
             ("  \"logcatMessages\": [\r\n", "adb logcat -v threadtime"),
             ("0: [11-21 16:26:38.123] execute took 3ms - succeeded, sql=\"COMMIT;\"", "SQLiteStatements"),
+            ("D/Db: SQL Query: BEGIN DEFERRED TRANSACTION SQL Args: []", "SQLiteStatements"),
+            ("/data/user/0/app/a.db: \"BEGIN EXCLUSIVE;\"", "-v threadtime"),
+            ("V( 1234: 1240) /data/a.db: \"BEGIN EXCLUSIVE;\"", "-v threadtime"),
+            ("(1) no such table: t in \"SELECT a FROM t\"", ".trace FILE"),
+            ("(5) statement aborts at 2: [BEGIN IMMEDIATE] database is locked", ".trace FILE"),
             ("2026-11-21 16:26:38,123 INFO sqlalchemy.engine.Engine [raw sql] ()", "capture -- python3"),
             ("  Note Load (0.1ms)  SELECT * FROM notes WHERE id = ?  [[\"id\", 7]]", "capture -- ruby"),
             ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "TRACE_STMT on ADDRESS"),
@@ -104,6 +136,7 @@ mod tests {
         for line in [
             "INSERT INTO t VALUES (1, 'W', 2, 3, 4)",
             "1,2,W,x,y",
+            "(0.001) SELECT a FROM t WHERE b in \"c\"",
             "(0.3ms) SELECT '[[\"id\", 7]]' FROM t",
             "11-21 16:26:38.100  100  101 V SQLiteTime: /data/a.db: \"SELECT 1\" took 0.250 ms",
             "8,0 1 7 x 697 Q WS 1 + 8",
