@@ -1,6 +1,6 @@
 //! Lines of `strace -f` (with `-t`, `-tt`, `-ttt`, `-r` or no times; `-y`, `-Y`, `-n`, `-i` or not):
-//! `[PID] [TIME] CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted (`<unfinished ...>`) is
-//! put together with its end (`<... CALL resumed>`).
+//! `[PID] [TIME] CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted
+//! (`<unfinished ...>`) is put together with its end (`<... CALL resumed>`).
 
 use std::collections::HashMap;
 
@@ -120,7 +120,7 @@ const EPOCH_US: u64 = 100_000_000_000_000;
 
 fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     match recorded(call) {
-        StraceLine::Call(recorded, path) => {
+        StraceLine::Call(recorded, path, other) => {
             if matches!(recorded, RawCall::Open { .. }) && writes_through(call) {
                 recorder.leave_out("O_SYNC, O_DSYNC or O_DIRECT of an open");
             }
@@ -129,6 +129,10 @@ fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
             }
             if matches!(recorded, RawCall::Write { .. }) && is_synced(call) {
                 recorder.leave_out("RWF_SYNC or RWF_DSYNC of a pwritev2");
+            }
+            // Nothing may have told that what had this number before was closed.
+            if let Some(descriptor) = other {
+                recorder.add(at_us, thread, RawCall::NoFile { descriptor, directory: None });
             }
             recorder.add_with_path(at_us, thread, path, recorded);
         }
@@ -170,8 +174,9 @@ const OTHERWISE: [&str; 14] = [
 ];
 
 enum StraceLine<'a> {
-    /// A call, and the path that `-y` tells of its descriptor.
-    Call(RawCall, Option<&'a str>),
+    /// A call, the path that `-y` tells of its descriptor, and the descriptor where it tells that it
+    /// is none of a file.
+    Call(RawCall, Option<&'a str>, Option<i64>),
     /// One of [`OTHERWISE`].
     Otherwise(&'static str),
     /// A call that failed, or is on no file.
@@ -194,8 +199,10 @@ fn recorded(call: &str) -> StraceLine<'_> {
     match of(name, &arguments, result) {
         Some(recorded) if result >= 0 => {
             let opens = matches!(recorded, RawCall::Open { .. });
-            let path = if opens { shown(given) } else { arguments.first().copied().and_then(shown) };
-            StraceLine::Call(recorded, path)
+            let descriptor = arguments.first().copied().filter(|_| !opens);
+            let path = if opens { shown(given) } else { descriptor.and_then(shown) };
+            let other = descriptor.filter(|descriptor| is_shown_as_no_file(descriptor)).and_then(leading);
+            StraceLine::Call(recorded, path, other)
         }
         _ => match OTHERWISE.iter().copied().find(|other| *other == name) {
             Some(other) if result >= 0 => StraceLine::Otherwise(other),
@@ -219,6 +226,19 @@ fn shown(descriptor: &str) -> Option<&str> {
     let is_gone = path.ends_with(" (deleted)") || after.starts_with("(deleted)");
     let is_path = path.starts_with('/') && !path.contains('<') && !is_no_file(path);
     (is_path && !is_gone).then_some(path)
+}
+
+/// Whether `-y` tells of a descriptor that it is none of a file: `4<pipe:[1]>`, `5</dev/null>`.
+fn is_shown_as_no_file(descriptor: &str) -> bool {
+    let behind = descriptor.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let Some(shown) = behind.strip_prefix('<').filter(|_| behind.len() < descriptor.len()) else {
+        return false;
+    };
+    let is_kind = |word: &str| {
+        !word.is_empty()
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    is_no_file(shown) || shown.split_once(':').is_some_and(|(kind, _)| is_kind(kind))
 }
 
 /// Whether a path is none of a file that keeps what is written.

@@ -454,6 +454,33 @@ fn what_options_of_strace_add_before_a_call_is_read() {
     assert!(!is_strace_line("[main] read(3) = 0"));
 }
 
+/// What happened: where nothing was recorded but what writes and syncs (`-yy -e
+/// trace=write,pwrite64,fdatasync`), what a program wrote into a pipe or socket whose number a file
+/// had before was a write into that file, without a word; and where a socket's number became a
+/// file's, that file's calls were left out.
+#[test]
+fn a_descriptor_that_is_shown_as_no_file_is_none() {
+    let recording = "1 pwrite64(4</w/a.db>, \"x\", 1, 0) = 1\n1 write(4<pipe:[7]>, \"ab\", 2) = 2\n\
+        1 write(4<TCP:[127.0.0.1:80->127.0.0.1:90]>, \"ab\", 2) = 2\n1 fdatasync(4</w/a.db>) = 0\n\
+        1 write(4<UNIX-STREAM:[1->2, \"/w/s\"]>, \"ab\", 2) = 2\n\
+        1 write(4</dev/null<char 1:3>>, \"a\", 1) = 1\n\
+        1 pwrite64(4</w/b.db>, \"x\", 1, 8) = 1\n1 close(4<anon_inode:[eventfd]>) = 0\n";
+    let imported = imported(recording);
+    assert_eq!(
+        on_files(&imported),
+        [
+            (0, Call::Write { offset: 0, bytes: 1 }),
+            (0, Call::Fdatasync),
+            (1, Call::Write { offset: 8, bytes: 1 }),
+        ]
+    );
+    assert!(imported.warnings[0].contains("4 calls on descriptors"), "{:?}", imported.warnings);
+    // What is not where its process sees it may be a file all the same.
+    let recording =
+        "1 open(\"a\", O_RDWR) = 3<(unreachable)/w/a>\n1 write(3<(unreachable)/w/a>, \"ab\", 2) = 2\n";
+    assert_eq!(self::imported(recording).recording.calls.len(), 2);
+}
+
 /// What happened: a file over which another one was renamed, as programs save, was there for ever:
 /// each time that one was saved was a file more, and that renames are left out was not told.
 #[test]
