@@ -173,6 +173,20 @@ const OTHERWISE: [&str; 14] = [
     "truncate64",
 ];
 
+/// Calls of which all is lost where the numbers of their descriptors, bytes and offsets are not told.
+const ON_DESCRIPTORS: [&str; 10] = [
+    "fdatasync",
+    "fsync",
+    "ftruncate",
+    "ftruncate64",
+    "pwrite",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "write",
+    "writev",
+];
+
 enum StraceLine<'a> {
     /// A call, the path that `-y` tells of its descriptor, and the descriptor where it tells that it
     /// is none of a file.
@@ -196,6 +210,10 @@ fn recorded(call: &str) -> StraceLine<'_> {
     let end = given.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(given.len());
     let Ok(result) = given[..end].parse::<i64>() else { return StraceLine::Nothing };
     let result = known_by_strace(given).unwrap_or(result);
+    let is_raw = arguments.first().is_some_and(|first| first.starts_with("0x"));
+    if is_raw && result >= 0 && ON_DESCRIPTORS.contains(&name) {
+        return StraceLine::Otherwise("calls with raw arguments (`-e raw`)");
+    }
     match of(name, &arguments, result) {
         Some(recorded) if result >= 0 => {
             let opens = matches!(recorded, RawCall::Open { .. });
@@ -336,11 +354,13 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
     })
 }
 
-/// The number at the beginning of an argument; with `-y` the descriptor's path follows it.
+/// The number at the beginning of an argument; with `-y` the descriptor's path follows it. None of a
+/// raw one, `0x3`.
 fn leading(argument: &str) -> Option<i64> {
     let end =
         argument.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(argument.len());
-    argument[..end].parse().ok()
+    let (number, behind) = argument.split_at(end);
+    number.parse().ok().filter(|_| !behind.starts_with('x'))
 }
 
 /// Whether what was read ends with a descriptor: a number, or AT_FDCWD.

@@ -481,6 +481,19 @@ fn a_descriptor_that_is_shown_as_no_file_is_none() {
     assert_eq!(self::imported(recording).recording.calls.len(), 2);
 }
 
+/// What happened: of a call with raw arguments (`-e raw=fsync`) the descriptor was taken for 0, so
+/// the syncs of all files were those of one that there never was.
+#[test]
+fn calls_with_raw_arguments_are_left_out_and_counted() {
+    let recording = "1 openat(AT_FDCWD, \"/w/a.db\", O_RDWR) = 3\n1 fsync(0x3) = 0\n\
+        1 pwrite64(0x3, 0x7f12, 0x1000, 0x2000) = 0x1000\n1 read(0x3, 0x7f12, 0x10) = 0x10\n\
+        1 close(0x3) = 0\n1 fsync(3) = 0\n";
+    let imported = imported(recording);
+    assert_eq!(on_files(&imported), [(0, Call::Open), (0, Call::Fsync)]);
+    let warnings = imported.warnings.join("\n");
+    assert!(warnings.ends_with("does not have: 2 × calls with raw arguments (`-e raw`)"), "{warnings}");
+}
+
 /// What happened: a file over which another one was renamed, as programs save, was there for ever:
 /// each time that one was saved was a file more, and that renames are left out was not told.
 #[test]
