@@ -189,6 +189,9 @@ mod tests {
             11-21 16:26:38.100  100  101 V SQLiteStatements: /data/a.db: \"SELECT 1\"\n";
         let (_, records) = place.import(&place.write("log.txt", log)).expect("imported");
         assert_eq!(texts(&records), ["SELECT 1"]);
+        let log = place.write("calls/log.788", "12:00:01.000001 fsync(3) = 0\n");
+        let error = place.import(log.parent().expect("a folder")).expect_err("-ff").to_string();
+        assert!(error.contains("strace-log-merge"), "{error}");
         let path = place.write("log.txt", "");
         let wide: Vec<u8> = "\u{feff}SELECT 1".encode_utf16().flat_map(u16::to_le_bytes).collect();
         std::fs::write(&path, wide).expect("written");
