@@ -124,6 +124,9 @@ fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
             if matches!(recorded, RawCall::Open { .. }) && writes_through(call) {
                 recorder.leave_out("O_SYNC, O_DSYNC or O_DIRECT of an open");
             }
+            if matches!(recorded, RawCall::Open { .. }) && has_raw_flags(call) {
+                recorder.leave_out("flags of an open as numbers (`-X raw`)");
+            }
             if matches!(recorded, RawCall::Rename { .. }) {
                 recorder.leave_out("rename");
             }
@@ -147,6 +150,11 @@ fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
 fn writes_through(open: &str) -> bool {
     let mut flags = open.split(['|', ',', ' ', ')', '}', '=']);
     flags.any(|flag| matches!(flag, "O_SYNC" | "O_DSYNC" | "O_DIRECT"))
+}
+
+/// Whether the flags of an open are a number, which says what on one kind of machine alone.
+fn has_raw_flags(open: &str) -> bool {
+    open.split(',').any(|argument| argument.trim_start().starts_with("0x"))
 }
 
 /// Whether a write is durable when it returns. Its flags stand behind the list of what it writes.

@@ -492,6 +492,10 @@ fn calls_with_raw_arguments_are_left_out_and_counted() {
     assert_eq!(on_files(&imported), [(0, Call::Open), (0, Call::Fsync)]);
     let warnings = imported.warnings.join("\n");
     assert!(warnings.ends_with("does not have: 2 × calls with raw arguments (`-e raw`)"), "{warnings}");
+    // Nor is it known without their names (`-X raw`) what a file is opened for.
+    let recording = "1 openat(-100, \"/w/log\", 0x80441, 0644) = 3\n1 write(3, \"ab\", 2) = 2\n";
+    let warnings = self::imported(recording).warnings.join("\n");
+    assert!(warnings.ends_with("does not have: 1 × flags of an open as numbers (`-X raw`)"), "{warnings}");
 }
 
 /// What happened: a file over which another one was renamed, as programs save, was there for ever:
