@@ -12,6 +12,9 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
         "has single operations as Android tells them (SQLiteConnection, `dumpsys dbinfo`), and not all \
          that was asked: `adb shell setprop log.tag.SQLiteStatements VERBOSE`, restart the application, \
          and record `adb logcat -v threadtime`"
+    } else if line.starts_with("== dumpstate: ") {
+        "is a bug report of Android: `--format android` reads what its log has with the tag \
+         SQLiteStatements"
     } else if line.contains("SQL Args: [") {
         "has the values of statements beside them (a callback of Room), and is not read: `adb shell \
          setprop log.tag.SQLiteStatements VERBOSE`, restart the application, and record `adb logcat -v \
@@ -114,6 +117,7 @@ mod tests {
         for (line, words) in [
             ("  \"logcatMessages\": [\r\n", "adb logcat -v threadtime"),
             ("0: [11-21 16:26:38.123] execute took 3ms - succeeded, sql=\"COMMIT;\"", "SQLiteStatements"),
+            ("== dumpstate: 2026-11-21 16:26:38", "--format android"),
             ("D/Db: SQL Query: BEGIN DEFERRED TRANSACTION SQL Args: []", "SQLiteStatements"),
             ("/data/user/0/app/a.db: \"BEGIN EXCLUSIVE;\"", "-v threadtime"),
             ("V( 1234: 1240) /data/a.db: \"BEGIN EXCLUSIVE;\"", "-v threadtime"),
