@@ -133,10 +133,10 @@ mod tests {
     use super::super::tests::{Place, texts};
     use super::super::{Request, import};
 
-    /// What happened: the first word of SQL in any line made a log one of expanded SQL, so a phone's log
-    /// without a filter was refused, and with `--skip-bad` all of its statements were lost, because of
-    /// what another process had told before (`update`, `with`, `end`). Also where the application
-    /// begins more than a thousand lines below.
+    /// What happened: the first word of SQL in any line made a log one of expanded SQL, so a phone's
+    /// log without a filter was refused, and with `--skip-bad` all of its statements were lost,
+    /// because of what another process had told before (`update`, `with`, `end`). Also where the
+    /// application begins more than a thousand lines below.
     #[test]
     fn words_in_a_phones_log_make_it_none_of_expanded_sql() {
         let place = Place::new();
@@ -153,8 +153,8 @@ mod tests {
         }
     }
 
-    /// What happened: the same of strace, which says with `-p` how many threads it is attached with, and
-    /// whose calls that go on then begin in the middle.
+    /// What happened: the same of strace, which says with `-p` how many threads it is attached with,
+    /// and whose calls that go on then begin in the middle.
     #[test]
     fn a_recording_of_strace_may_begin_with_words() {
         let place = Place::new();
@@ -171,8 +171,9 @@ mod tests {
         assert_eq!(texts(&records).len(), 1);
     }
 
-    /// What happened: what is known and not read was refused statement by statement, or as what holds
-    /// no SQL, and nothing said what to do instead. `>` of PowerShell was some other kind of file.
+    /// What happened: what is known and not read was refused statement by statement, or as what
+    /// holds no SQL, and nothing said what to do instead. `>` of PowerShell was some other kind of
+    /// file.
     #[test]
     fn what_is_not_read_is_refused_with_what_to_do() {
         let place = Place::new();

@@ -28,6 +28,9 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
     } else if line.contains("sqlalchemy.engine") {
         "is SQLAlchemy's log, which has the values of a statement on a line of their own, as Python \
          writes them, and is not read: capture the program (`fathom trace capture -- python3 …`)"
+    } else if line.contains("Executed DbCommand (") {
+        "is Entity Framework's log, which has the values of a statement before it, if at all, and is not \
+         read: capture the program (`fathom trace capture -- dotnet …`)"
     } else if is_timed_by_rails && line.trim_end_matches("\u{1b}[0m").ends_with("]]") {
         "is ActiveRecord's log, which has the values of a statement behind it, as Ruby writes them, and \
          is not read: capture the program (`fathom trace capture -- ruby …`)"
@@ -124,6 +127,7 @@ mod tests {
             ("(1) no such table: t in \"SELECT a FROM t\"", ".trace FILE"),
             ("(5) statement aborts at 2: [BEGIN IMMEDIATE] database is locked", ".trace FILE"),
             ("2026-11-21 16:26:38,123 INFO sqlalchemy.engine.Engine [raw sql] ()", "capture -- python3"),
+            ("      Executed DbCommand (2ms) [Parameters=[@p0='?'], CommandType='Text']", "capture -- dotnet"),
             ("  Note Load (0.1ms)  SELECT * FROM notes WHERE id = ?  [[\"id\", 7]]", "capture -- ruby"),
             ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "TRACE_STMT on ADDRESS"),
             ("# tracer: nop", "strace -f"),
