@@ -1,5 +1,5 @@
-//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt`, `-r` or no times; `-y`, `-Y`, `-n`, `-i` or not):
-//! `[PID] [TIME] CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted
+//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt`, `-r` or no times; `-y`, `-Y`, `-n`, `-i` or
+//! not): `[PID] [TIME] CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted
 //! (`<unfinished ...>`) is put together with its end (`<... CALL resumed>`).
 
 use std::collections::HashMap;
@@ -16,8 +16,8 @@ pub fn is_line(line: &str) -> bool {
     is_call && Strace::default().line(line, &mut Recorder::default())
 }
 
-/// Whether a line is a whole call that a recording has or counts: nothing else has such lines, while
-/// `count(x) = 5` of a statement may be a call that is not known.
+/// Whether a line is a whole call that a recording has or counts: nothing else has such lines,
+/// while `count(x) = 5` of a statement may be a call that is not known.
 #[must_use]
 pub fn is_file_call(line: &str) -> bool {
     let (_, _, call) = head(line);
@@ -181,7 +181,7 @@ const OTHERWISE: [&str; 14] = [
     "truncate64",
 ];
 
-/// Calls of which all is lost where the numbers of their descriptors, bytes and offsets are not told.
+/// Calls of which all is lost where their descriptors, bytes and offsets are not told.
 const ON_DESCRIPTORS: [&str; 10] = [
     "fdatasync",
     "fsync",
@@ -196,8 +196,8 @@ const ON_DESCRIPTORS: [&str; 10] = [
 ];
 
 enum StraceLine<'a> {
-    /// A call, the path that `-y` tells of its descriptor, and the descriptor where it tells that it
-    /// is none of a file.
+    /// A call, the path that `-y` tells of its descriptor, and the descriptor where it tells that
+    /// it is none of a file.
     Call(RawCall, Option<&'a str>, Option<i64>),
     /// One of [`OTHERWISE`].
     Otherwise(&'static str),
@@ -362,8 +362,8 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
     })
 }
 
-/// The number at the beginning of an argument; with `-y` the descriptor's path follows it. None of a
-/// raw one, `0x3`.
+/// The number at the beginning of an argument; with `-y` the descriptor's path follows it. None of
+/// a raw one, `0x3`.
 fn leading(argument: &str) -> Option<i64> {
     let end =
         argument.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(argument.len());

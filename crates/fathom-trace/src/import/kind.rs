@@ -133,7 +133,7 @@ mod tests {
     use super::super::tests::{Place, texts};
     use super::super::{Request, import};
 
-    /// What happened: the first word of SQL in any line made a log one of expanded SQL, so a phone's
+    /// What happened: the first word of SQL in any line made a log one of expanded SQL. A phone's
     /// log without a filter was refused, and with `--skip-bad` all of its statements were lost,
     /// because of what another process had told before (`update`, `with`, `end`). Also where the
     /// application begins more than a thousand lines below.
@@ -153,8 +153,8 @@ mod tests {
         }
     }
 
-    /// What happened: the same of strace, which says with `-p` how many threads it is attached with,
-    /// and whose calls that go on then begin in the middle.
+    /// What happened: the same of strace, which says with `-p` how many threads it is attached
+    /// with, and whose calls that go on then begin in the middle.
     #[test]
     fn a_recording_of_strace_may_begin_with_words() {
         let place = Place::new();

@@ -114,8 +114,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// ns since the log's first time. On New Year the days begin again; a line that is a little late
-    /// is one of the old year.
+    /// ns since the log's first time. On New Year the days begin again; a line that is a little
+    /// late is one of the old year.
     pub fn since_first(&mut self, at_ns: u64) -> u64 {
         let is_begin = |ns: u64| ns < 2 * DAY_NS;
         let is_end = |ns: u64| (363 * DAY_NS..366 * DAY_NS).contains(&ns);

@@ -57,8 +57,8 @@ pub fn problem_of_trace(line: &str) -> Option<&'static str> {
     })
 }
 
-/// A message of the tag SQLiteStatements where only a process and a level, or nothing, stands before
-/// it: `V( 1234) /data/a.db: "SELECT 1"`.
+/// A message of the tag SQLiteStatements where only a process and a level, or nothing, stands
+/// before it: `V( 1234) /data/a.db: "SELECT 1"`.
 fn is_without_tag(line: &str) -> bool {
     let message = match line.split_once(") ") {
         Some((head, message)) if head.len() < 20 && head.get(1..2) == Some("(") => message,
@@ -127,7 +127,7 @@ mod tests {
             ("(1) no such table: t in \"SELECT a FROM t\"", ".trace FILE"),
             ("(5) statement aborts at 2: [BEGIN IMMEDIATE] database is locked", ".trace FILE"),
             ("2026-11-21 16:26:38,123 INFO sqlalchemy.engine.Engine [raw sql] ()", "capture -- python3"),
-            ("      Executed DbCommand (2ms) [Parameters=[@p0='?'], CommandType='Text']", "capture -- dotnet"),
+            ("      Executed DbCommand (2ms) [Parameters=[@p0='?']]", "capture -- dotnet"),
             ("  Note Load (0.1ms)  SELECT * FROM notes WHERE id = ?  [[\"id\", 7]]", "capture -- ruby"),
             ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "TRACE_STMT on ADDRESS"),
             ("# tracer: nop", "strace -f"),
