@@ -80,7 +80,8 @@ pub fn import(
                 begin = line_number;
             }
             None => {
-                is_whole = is_whole || (!is_within && is_of_the_log(line, shape.as_deref()));
+                let is_other = !is_whole && !is_within && is_of_the_log(line, shape.as_deref());
+                is_whole |= is_other && (!may_go_on(line) || log.statement_of_another(line).is_some());
                 if !open.is_empty() && !is_whole {
                     open.push_str(line);
                     is_whole = ends.feed(line).is_some();
@@ -244,6 +245,21 @@ fn is_of_the_log(line: &str, shape: Option<&str>) -> bool {
     let is_alike = head_of(shape).is_some_and(|head| begins.starts_with(head));
     let is_timed = begins.split(' ').take(2).any(|word| word.contains("9:9:9"));
     (is_alike || is_timed) && !begins.starts_with(shape)
+}
+
+/// Whether a clause of a statement may stand in a line: what writes down a log may give each of its
+/// lines the same beginning, and a statement without its WHERE would do another thing.
+fn may_go_on(line: &str) -> bool {
+    const CLAUSES: &str = "and cross except from group having inner intersect join left limit natural \
+        offset on or order returning set union using values where";
+    let words: Vec<&str> = line.trim_end().split([' ', '\t']).collect();
+    words.windows(2).any(|pair| {
+        let is_clause = CLAUSES.split(' ').any(|clause| pair[1].eq_ignore_ascii_case(clause));
+        // Not within a message: `read from cache`.
+        let is_first = !pair[0].ends_with(|letter: char| letter.is_alphabetic());
+        let is_capital = pair[1].bytes().all(|byte| byte.is_ascii_uppercase());
+        pair[1].starts_with(',') || (is_clause && (is_first || is_capital))
+    })
 }
 
 /// A shape up to and with its first time (`9:9`) or name with a colon (`CoreData:`).

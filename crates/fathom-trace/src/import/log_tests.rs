@@ -296,10 +296,20 @@ fn what_a_log_tells_between_statements_is_none_of_them() {
         assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
         assert!(imported.warnings[0].starts_with(&format!("{lines} lines ")), "{:?}", imported.warnings);
     }
-    // A further line may have all that stands before statements: without it, all rows would go.
-    let log = "10:00:01 SQL: CREATE TABLE t(a)\n10:00:02 SQL: DELETE FROM t\n10:00:02 SQL: WHERE a = 1\n";
-    let error = place.import(&place.write("app.log", log)).expect_err("a cut statement").to_string();
-    assert!(error.contains("app.log:2: "), "{error}");
+    // A further line may have what stands before statements, or some of it: without it, all rows
+    // would go.
+    for further in [
+        "10:00:02 app[7]: SQL: WHERE a = 1",
+        "10:00:02 app[7]: WHERE a = 1",
+        "10:00:02 app[7]   where a = 1",
+        "10:00:02 WHERE a IN ( SELECT 1 )",
+    ] {
+        let log = format!(
+            "10:00:01 app[7]: SQL: CREATE TABLE t(a)\n10:00:02 app[7]: SQL: DELETE FROM t\n{further}\n"
+        );
+        let error = place.import(&place.write("app.log", &log)).expect_err(further).to_string();
+        assert!(error.contains("app.log:2: "), "{error}");
+    }
     // Another thread's statement is told, as it is behind a semicolon.
     let log = "10:00:01 one: CREATE TABLE t(a)\n10:00:02 two: SELECT a FROM t\n";
     let error = place.import(&place.write("app.log", log)).expect_err("another thread").to_string();
