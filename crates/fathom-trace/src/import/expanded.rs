@@ -33,6 +33,9 @@ const SHAPE_LINES: usize = 1000;
 /// is one of theirs that something else logs as well, is not known.
 const OTHERWISE: &str = "stands without what the log has before its first statement";
 
+/// What is wrong with a line that may be a clause of a statement which something else has ended.
+const PARTED: &str = "may go on with the statement above, from which another line of the log parts it";
+
 /// What the statements of a log become.
 struct Log<'a> {
     path: &'a Path,
@@ -63,7 +66,7 @@ pub fn import(
     let mut lines = Lines::open(path)?;
     let mut shape = log.shape()?;
     let (mut open, mut begin) = (String::new(), 0);
-    let (mut ends, mut is_whole) = (Ends::default(), false);
+    let (mut ends, mut is_whole, mut is_parted) = (Ends::default(), false, false);
     let (mut line_number, mut skipped) = (0, 0_u64);
     while let Some(line) = lines.next_line()? {
         line_number += 1;
@@ -76,12 +79,14 @@ pub fn import(
                 open.clear();
                 open.push_str(&line[at..]);
                 ends = Ends::default();
-                is_whole = ends.feed(&open).is_some();
+                (is_whole, is_parted) = (ends.feed(&open).is_some(), false);
                 begin = line_number;
             }
             None => {
                 let is_other = !is_whole && !is_within && is_of_the_log(line, shape.as_deref());
-                is_whole |= is_other && (!may_go_on(line) || log.statement_of_another(line).is_some());
+                if is_other && (!may_go_on(line) || log.statement_of_another(line).is_some()) {
+                    (is_whole, is_parted) = (true, !open.is_empty());
+                }
                 if !open.is_empty() && !is_whole {
                     open.push_str(line);
                     is_whole = ends.feed(line).is_some();
@@ -89,6 +94,9 @@ pub fn import(
                 }
                 match log.statement_of_another(line) {
                     Some(sql) => log.player.bad.add(path, line_number, sql, OTHERWISE),
+                    None if is_parted && line.split_whitespace().next().is_some_and(begins_clause) => {
+                        log.player.bad.add(path, line_number, line, PARTED);
+                    }
                     None => {
                         let is_comment = line.trim_start().starts_with("--");
                         skipped += u64::from(!line.trim().is_empty() && !is_comment);
@@ -250,16 +258,20 @@ fn is_of_the_log(line: &str, shape: Option<&str>) -> bool {
 /// Whether a clause of a statement may stand in a line: what writes down a log may give each of its
 /// lines the same beginning, and a statement without its WHERE would do another thing.
 fn may_go_on(line: &str) -> bool {
-    const CLAUSES: &str = "and cross except from group having inner intersect join left limit natural \
-        offset on or order returning set union using values where";
     let words: Vec<&str> = line.trim_end().split([' ', '\t']).collect();
     words.windows(2).any(|pair| {
-        let is_clause = CLAUSES.split(' ').any(|clause| pair[1].eq_ignore_ascii_case(clause));
         // Not within a message: `read from cache`.
         let is_first = !pair[0].ends_with(|letter: char| letter.is_alphabetic());
         let is_capital = pair[1].bytes().all(|byte| byte.is_ascii_uppercase());
-        pair[1].starts_with(',') || (is_clause && (is_first || is_capital))
+        begins_clause(pair[1]) && (is_first || is_capital || pair[1].starts_with(','))
     })
+}
+
+/// Whether a further clause of a statement, or a further value, may begin with this word.
+fn begins_clause(word: &str) -> bool {
+    const WORDS: &str = "and cross except from group having inner intersect join left limit natural offset \
+        on or order returning set union using values where";
+    word.starts_with(',') || WORDS.split(' ').any(|clause| word.eq_ignore_ascii_case(clause))
 }
 
 /// A shape up to and with its first time (`9:9`) or name with a colon (`CoreData:`).

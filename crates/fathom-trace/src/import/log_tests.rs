@@ -310,6 +310,10 @@ fn what_a_log_tells_between_statements_is_none_of_them() {
         let error = place.import(&place.write("app.log", &log)).expect_err(further).to_string();
         assert!(error.contains("app.log:2: "), "{error}");
     }
+    let log =
+        "10:00:01 SQL: CREATE TABLE t(a)\n10:00:02 SQL: DELETE FROM t\n10:00:02 net: ok\n  WHERE a = 1\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("a parted statement").to_string();
+    assert!(error.contains("app.log:4: may go on with the statement above"), "{error}");
     // Another thread's statement is told, as it is behind a semicolon.
     let log = "10:00:01 one: CREATE TABLE t(a)\n10:00:02 two: SELECT a FROM t\n";
     let error = place.import(&place.write("app.log", log)).expect_err("another thread").to_string();
