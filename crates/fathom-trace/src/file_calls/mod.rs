@@ -19,6 +19,7 @@
 //! Calls stand in the order of their times.
 
 mod descriptors;
+mod head;
 mod mobigen;
 mod recording;
 mod strace;
@@ -32,6 +33,7 @@ use std::path::Path;
 use crate::error::TraceError;
 
 pub use mobigen::is_line as is_mobigen_line;
+pub use strace::is_file_call as is_strace_file_call;
 pub use strace::is_line as is_strace_line;
 
 /// The first line.

@@ -256,8 +256,10 @@ impl Files {
     fn follow(&mut self, descriptor: i64, is_file: bool, path: &str) {
         let named = self.by_path.get(path).copied();
         let known = self.descriptors.file(descriptor).map(|known| known.file);
+        // A directory that was opened as one stays that; what else was no file is closed by now.
         let is_no_file = known.is_none() && self.descriptors.is_open(descriptor);
-        if is_no_file || (known.is_some() && known == named) {
+        let is_listed = is_no_file && self.listed.contains_key(&(self.descriptors.table(), descriptor));
+        if is_listed || (known.is_some() && known == named) {
             return;
         }
         if named.is_none()

@@ -1,9 +1,10 @@
-//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt`, `-r` or no times, `-y` or not): `[PID] [TIME]
-//! CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted (`<unfinished ...>`) is
-//! put together with its end (`<... CALL resumed>`).
+//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt`, `-r` or no times; `-y`, `-Y`, `-n`, `-i` or
+//! not): `[PID] [TIME] CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted
+//! (`<unfinished ...>`) is put together with its end (`<... CALL resumed>`).
 
 use std::collections::HashMap;
 
+use super::head::head;
 use super::recording::{RawCall, Recorder};
 
 /// Whether a line is one of a call on files.
@@ -13,6 +14,14 @@ pub fn is_line(line: &str) -> bool {
     let (_, _, call) = head(line);
     let is_call = call.contains('(') && !call.starts_with("---") && !call.starts_with("+++");
     is_call && Strace::default().line(line, &mut Recorder::default())
+}
+
+/// Whether a line is a whole call that a recording has or counts: nothing else has such lines,
+/// while `count(x) = 5` of a statement may be a call that is not known.
+#[must_use]
+pub fn is_file_call(line: &str) -> bool {
+    let (_, _, call) = head(line);
+    matches!(recorded(call.trim_end()), StraceLine::Call(..) | StraceLine::Otherwise(_))
 }
 
 /// What was not finished, by process.
@@ -93,6 +102,11 @@ impl Strace {
 /// What stands before `strace: Process 101 attached`, which strace says on a terminal as soon as it
 /// is so, also within the line of the call that began the process.
 fn before_a_process(line: &str) -> Option<&str> {
+    // Of one that ran before (`-p`): `attached with 3 threads`.
+    let line = match line.rsplit_once(" with ") {
+        Some((attached, threads)) if threads.ends_with(" threads") => attached,
+        _ => line,
+    };
     let (begin, number) = line.strip_suffix(" attached")?.rsplit_once("Process ")?;
     number.parse::<u32>().ok()?;
     let begin = begin.strip_suffix("strace: ").unwrap_or(begin);
@@ -106,15 +120,22 @@ const EPOCH_US: u64 = 100_000_000_000_000;
 
 fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     match recorded(call) {
-        StraceLine::Call(recorded, path) => {
+        StraceLine::Call(recorded, path, other) => {
             if matches!(recorded, RawCall::Open { .. }) && writes_through(call) {
                 recorder.leave_out("O_SYNC, O_DSYNC or O_DIRECT of an open");
+            }
+            if matches!(recorded, RawCall::Open { .. }) && has_raw_flags(call) {
+                recorder.leave_out("flags of an open as numbers (`-X raw`)");
             }
             if matches!(recorded, RawCall::Rename { .. }) {
                 recorder.leave_out("rename");
             }
             if matches!(recorded, RawCall::Write { .. }) && is_synced(call) {
                 recorder.leave_out("RWF_SYNC or RWF_DSYNC of a pwritev2");
+            }
+            // Nothing may have told that what had this number before was closed.
+            if let Some(descriptor) = other {
+                recorder.add(at_us, thread, RawCall::NoFile { descriptor, directory: None });
             }
             recorder.add_with_path(at_us, thread, path, recorded);
         }
@@ -125,55 +146,15 @@ fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
     true
 }
 
-/// Process (0 without), time in µs and whether it is one of the day, and the rest.
-fn head(line: &str) -> (u32, Option<(u64, bool)>, &str) {
-    let mut rest = line.trim_start();
-    let mut thread = 0;
-    if let Some(after) = rest.strip_prefix("[pid") {
-        if let Some((number, after)) = after.split_once(']') {
-            thread = number.trim().parse().unwrap_or(0);
-            rest = after.trim_start();
-        }
-    } else if let Some((word, after)) = rest.split_once(' ')
-        && let Ok(number) = word.parse::<u32>()
-    {
-        thread = number;
-        rest = after.trim_start();
-    }
-    if let Some((word, after)) = rest.split_once(' ')
-        && let Some(at_us) = time_us(word)
-    {
-        let after = after.trim_start();
-        // With `-r` beside it: `(+     0.000100)`.
-        let since = after.strip_prefix("(+").and_then(|since| since.split_once(')'));
-        let call = since.map_or(after, |(_, call)| call.trim_start());
-        return (thread, Some((at_us, word.contains(':'))), call);
-    }
-    (thread, None, rest)
-}
-
-/// `HH:MM:SS`, with a fraction or without, or seconds with one.
-fn time_us(word: &str) -> Option<u64> {
-    let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
-    if fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let fraction_us = format!("{fraction:0<6}").get(..6)?.parse::<u64>().ok()?;
-    let seconds = match whole.split(':').collect::<Vec<_>>()[..] {
-        [seconds] if !fraction.is_empty() => seconds.parse::<u64>().ok()?,
-        [hours, minutes, seconds] => {
-            let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number < 100);
-            (number(hours)? * 60 + number(minutes)?) * 60 + number(seconds)?
-        }
-        _ => return None,
-    };
-    seconds.checked_mul(1_000_000)?.checked_add(fraction_us).filter(|at_us| *at_us < 1 << 60)
-}
-
 /// Whether a file is opened so that what is written to it does not stay in memory.
 fn writes_through(open: &str) -> bool {
     let mut flags = open.split(['|', ',', ' ', ')', '}', '=']);
     flags.any(|flag| matches!(flag, "O_SYNC" | "O_DSYNC" | "O_DIRECT"))
+}
+
+/// Whether the flags of an open are a number, which says what on one kind of machine alone.
+fn has_raw_flags(open: &str) -> bool {
+    open.split(',').any(|argument| argument.trim_start().starts_with("0x"))
 }
 
 /// Whether a write is durable when it returns. Its flags stand behind the list of what it writes.
@@ -200,9 +181,24 @@ const OTHERWISE: [&str; 14] = [
     "truncate64",
 ];
 
+/// Calls of which all is lost where their descriptors, bytes and offsets are not told.
+const ON_DESCRIPTORS: [&str; 10] = [
+    "fdatasync",
+    "fsync",
+    "ftruncate",
+    "ftruncate64",
+    "pwrite",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "write",
+    "writev",
+];
+
 enum StraceLine<'a> {
-    /// A call, and the path that `-y` tells of its descriptor.
-    Call(RawCall, Option<&'a str>),
+    /// A call, the path that `-y` tells of its descriptor, and the descriptor where it tells that
+    /// it is none of a file.
+    Call(RawCall, Option<&'a str>, Option<i64>),
     /// One of [`OTHERWISE`].
     Otherwise(&'static str),
     /// A call that failed, or is on no file.
@@ -222,11 +218,17 @@ fn recorded(call: &str) -> StraceLine<'_> {
     let end = given.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(given.len());
     let Ok(result) = given[..end].parse::<i64>() else { return StraceLine::Nothing };
     let result = known_by_strace(given).unwrap_or(result);
+    let is_raw = arguments.first().is_some_and(|first| first.starts_with("0x"));
+    if is_raw && result >= 0 && ON_DESCRIPTORS.contains(&name) {
+        return StraceLine::Otherwise("calls with raw arguments (`-e raw`)");
+    }
     match of(name, &arguments, result) {
         Some(recorded) if result >= 0 => {
             let opens = matches!(recorded, RawCall::Open { .. });
-            let path = if opens { shown(given) } else { arguments.first().copied().and_then(shown) };
-            StraceLine::Call(recorded, path)
+            let descriptor = arguments.first().copied().filter(|_| !opens);
+            let path = if opens { shown(given) } else { descriptor.and_then(shown) };
+            let other = descriptor.filter(|descriptor| is_shown_as_no_file(descriptor)).and_then(leading);
+            StraceLine::Call(recorded, path, other)
         }
         _ => match OTHERWISE.iter().copied().find(|other| *other == name) {
             Some(other) if result >= 0 => StraceLine::Otherwise(other),
@@ -250,6 +252,19 @@ fn shown(descriptor: &str) -> Option<&str> {
     let is_gone = path.ends_with(" (deleted)") || after.starts_with("(deleted)");
     let is_path = path.starts_with('/') && !path.contains('<') && !is_no_file(path);
     (is_path && !is_gone).then_some(path)
+}
+
+/// Whether `-y` tells of a descriptor that it is none of a file: `4<pipe:[1]>`, `5</dev/null>`.
+fn is_shown_as_no_file(descriptor: &str) -> bool {
+    let behind = descriptor.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let Some(shown) = behind.strip_prefix('<').filter(|_| behind.len() < descriptor.len()) else {
+        return false;
+    };
+    let is_kind = |word: &str| {
+        !word.is_empty()
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    is_no_file(shown) || shown.split_once(':').is_some_and(|(kind, _)| is_kind(kind))
 }
 
 /// Whether a path is none of a file that keeps what is written.
@@ -347,11 +362,13 @@ fn of(name: &str, arguments: &[&str], result: i64) -> Option<RawCall> {
     })
 }
 
-/// The number at the beginning of an argument; with `-y` the descriptor's path follows it.
+/// The number at the beginning of an argument; with `-y` the descriptor's path follows it. None of
+/// a raw one, `0x3`.
 fn leading(argument: &str) -> Option<i64> {
     let end =
         argument.find(|letter: char| !(letter.is_ascii_digit() || letter == '-')).unwrap_or(argument.len());
-    argument[..end].parse().ok()
+    let (number, behind) = argument.split_at(end);
+    number.parse().ok().filter(|_| !behind.starts_with('x'))
 }
 
 /// Whether what was read ends with a descriptor: a number, or AT_FDCWD.

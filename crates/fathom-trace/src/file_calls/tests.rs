@@ -424,6 +424,80 @@ fn a_call_is_read_around_the_word_that_a_process_has_begun() {
     }
 }
 
+/// What happened: with the names of its processes (`strace -Y`) a recording on a terminal had one
+/// thread, whose descriptors were those of all, without a word; one in a file was refused, as were
+/// those with the numbers of calls (`-n`) and of instructions (`-i`).
+#[test]
+fn what_options_of_strace_add_before_a_call_is_read() {
+    for (one, other) in [
+        ("[pid   100<app>] ", "[pid   101<worker [1] a>] "),
+        ("100<app> 12:00:01.000001 ", "101<worker 1> 12:00:01.000002 "),
+        ("100   1700000000.000001 [ 257] ", "101   1700000000.000002 [  18] "),
+        ("100 12:00:01.000001 [00007f0123456789] ", "101 12:00:01.000002 [????????????????] "),
+        ("[pid   100] [ 257] [f7f3a2c4] ", "[pid   101] [  18] [f7f3a2c4] "),
+    ] {
+        let recording = format!(
+            "{one}openat(AT_FDCWD, \"/tmp/a.db\", O_RDWR) = 3\n\
+             {one}clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD) = 101<app>\n\
+             {other}close(3) = 0\n{one}fsync(3) = 0\n"
+        );
+        assert!(is_strace_line(recording.lines().next().expect("a line")), "{recording}");
+        let imported = imported(&recording);
+        let on_files: Vec<(u32, Call)> =
+            calls(&imported).into_iter().map(|(thread, _, _, call)| (thread, call)).collect();
+        assert_eq!(on_files.len(), 3, "{recording}");
+        for made in [(100, Call::Open), (101, Call::Close), (100, Call::Fsync)] {
+            assert!(on_files.contains(&made), "{made:?}: {recording}");
+        }
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+    assert!(!is_strace_line("[main] read(3) = 0"));
+}
+
+/// What happened: where nothing was recorded but what writes and syncs (`-yy -e
+/// trace=write,pwrite64,fdatasync`), what a program wrote into a pipe or socket whose number a file
+/// had before was a write into that file, without a word; and where a socket's number became a
+/// file's, that file's calls were left out.
+#[test]
+fn a_descriptor_that_is_shown_as_no_file_is_none() {
+    let recording = "1 pwrite64(4</w/a.db>, \"x\", 1, 0) = 1\n1 write(4<pipe:[7]>, \"ab\", 2) = 2\n\
+        1 write(4<TCP:[127.0.0.1:80->127.0.0.1:90]>, \"ab\", 2) = 2\n1 fdatasync(4</w/a.db>) = 0\n\
+        1 write(4<UNIX-STREAM:[1->2, \"/w/s\"]>, \"ab\", 2) = 2\n\
+        1 write(4</dev/null<char 1:3>>, \"a\", 1) = 1\n\
+        1 pwrite64(4</w/b.db>, \"x\", 1, 8) = 1\n1 close(4<anon_inode:[eventfd]>) = 0\n";
+    let imported = imported(recording);
+    assert_eq!(
+        on_files(&imported),
+        [
+            (0, Call::Write { offset: 0, bytes: 1 }),
+            (0, Call::Fdatasync),
+            (1, Call::Write { offset: 8, bytes: 1 }),
+        ]
+    );
+    assert!(imported.warnings[0].contains("4 calls on descriptors"), "{:?}", imported.warnings);
+    // What is not where its process sees it may be a file all the same.
+    let recording =
+        "1 open(\"a\", O_RDWR) = 3<(unreachable)/w/a>\n1 write(3<(unreachable)/w/a>, \"ab\", 2) = 2\n";
+    assert_eq!(self::imported(recording).recording.calls.len(), 2);
+}
+
+/// What happened: of a call with raw arguments (`-e raw=fsync`) the descriptor was taken for 0, so
+/// the syncs of all files were those of one that there never was.
+#[test]
+fn calls_with_raw_arguments_are_left_out_and_counted() {
+    let recording = "1 openat(AT_FDCWD, \"/w/a.db\", O_RDWR) = 3\n1 fsync(0x3) = 0\n\
+        1 pwrite64(0x3, 0x7f12, 0x1000, 0x2000) = 0x1000\n1 read(0x3, 0x7f12, 0x10) = 0x10\n\
+        1 close(0x3) = 0\n1 fsync(3) = 0\n";
+    let imported = imported(recording);
+    assert_eq!(on_files(&imported), [(0, Call::Open), (0, Call::Fsync)]);
+    let warnings = imported.warnings.join("\n");
+    assert!(warnings.ends_with("does not have: 2 × calls with raw arguments (`-e raw`)"), "{warnings}");
+    // Nor is it known without their names (`-X raw`) what a file is opened for.
+    let recording = "1 openat(-100, \"/w/log\", 0x80441, 0644) = 3\n1 write(3, \"ab\", 2) = 2\n";
+    let warnings = self::imported(recording).warnings.join("\n");
+    assert!(warnings.ends_with("does not have: 1 × flags of an open as numbers (`-X raw`)"), "{warnings}");
+}
+
 /// What happened: a file over which another one was renamed, as programs save, was there for ever:
 /// each time that one was saved was a file more, and that renames are left out was not told.
 #[test]

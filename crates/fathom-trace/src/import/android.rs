@@ -19,7 +19,7 @@ use super::chatty;
 use super::checker::Checker;
 use super::died::died;
 use super::lines::Lines;
-use super::logcat::{LogLine, TIME, tagged};
+use super::logcat::{Clock, LogLine, TIME, tagged};
 use super::script::is_open;
 use super::sqlite_log::Failure;
 use super::studio;
@@ -120,8 +120,9 @@ pub fn import(
     };
     let mut lines = Lines::open(path)?;
     let mut open: HashMap<(u32, bool), Open> = HashMap::new();
-    let (mut cut, mut dropped, mut zero_ns, mut has_times) = (0_u64, 0_u64, None, false);
+    let (mut cut, mut dropped, mut clock, mut has_times) = (0_u64, 0_u64, Clock::default(), false);
     let mut number = 0;
+    let (mut any_statement, mut any_time) = (false, false);
     // Whose message the next line may go on with, where it has no head.
     let mut headless: Option<(u32, u32, bool, usize)> = None;
     while let Some(read) = lines.next_line()? {
@@ -141,11 +142,11 @@ pub fn import(
             headless = None;
             continue;
         };
+        (any_statement, any_time) = (any_statement || !line.is_time, any_time || line.is_time);
         headless = line.column.map(|column| (line.pid, line.tid, line.is_time, column));
         if let Some(at_ns) = line.at_ns {
             has_times = true;
-            let zero = *zero_ns.get_or_insert(at_ns);
-            log.last_ns = log.last_ns.max(at_ns.saturating_sub(zero));
+            log.last_ns = log.last_ns.max(clock.since_first(at_ns));
         }
         let key = (line.pid, line.is_time);
         if let Some(started) = open.get_mut(&key) {
@@ -178,6 +179,13 @@ pub fn import(
                 log.begun(line.pid, message)?;
             }
         }
+    }
+    if any_time && !any_statement {
+        return Err(TraceError::refused(
+            path.display(),
+            "tells how long statements took (SQLiteTime), and not with which values: `adb shell setprop \
+             log.tag.SQLiteStatements VERBOSE` beside it, restart the application, and record again",
+        ));
     }
     cut += open.len() as u64;
     log.finish()?;

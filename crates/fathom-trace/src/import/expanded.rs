@@ -6,7 +6,8 @@
 //! with a statement's first word, or with a comment, while no text of the statement before is open;
 //! digits are alike in a shape. The beginning may have a line of its own, with the statement below.
 //! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
-//! lines belong to the statement before them up to its semicolon, and to none behind it.
+//! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
+//! they begin as no SQL does but a log's lines do: with a time, or with the same name and a colon.
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
@@ -31,6 +32,9 @@ const SHAPE_LINES: usize = 1000;
 /// What is wrong with a statement that does not begin as the others do: whose it is, and whether it
 /// is one of theirs that something else logs as well, is not known.
 const OTHERWISE: &str = "stands without what the log has before its first statement";
+
+/// What is wrong with a line that may be a clause of a statement which something else has ended.
+const PARTED: &str = "may go on with the statement above, from which another line of the log parts it";
 
 /// What the statements of a log become.
 struct Log<'a> {
@@ -62,7 +66,7 @@ pub fn import(
     let mut lines = Lines::open(path)?;
     let mut shape = log.shape()?;
     let (mut open, mut begin) = (String::new(), 0);
-    let (mut ends, mut is_whole) = (Ends::default(), false);
+    let (mut ends, mut is_whole, mut is_parted) = (Ends::default(), false, false);
     let (mut line_number, mut skipped) = (0, 0_u64);
     while let Some(line) = lines.next_line()? {
         line_number += 1;
@@ -75,18 +79,29 @@ pub fn import(
                 open.clear();
                 open.push_str(&line[at..]);
                 ends = Ends::default();
-                is_whole = ends.feed(&open).is_some();
+                (is_whole, is_parted) = (ends.feed(&open).is_some(), false);
                 begin = line_number;
             }
-            None if open.is_empty() || is_whole => match log.statement_of_another(line) {
-                Some(sql) => log.player.bad.add(path, line_number, sql, OTHERWISE),
-                None => {
-                    skipped += u64::from(!line.trim().is_empty() && !line.trim_start().starts_with("--"));
-                }
-            },
             None => {
-                open.push_str(line);
-                is_whole = ends.feed(line).is_some();
+                let is_other = !is_whole && !is_within && is_of_the_log(line, shape.as_deref());
+                if is_other && (!may_go_on(line) || log.statement_of_another(line).is_some()) {
+                    (is_whole, is_parted) = (true, !open.is_empty());
+                }
+                if !open.is_empty() && !is_whole {
+                    open.push_str(line);
+                    is_whole = ends.feed(line).is_some();
+                    continue;
+                }
+                match log.statement_of_another(line) {
+                    Some(sql) => log.player.bad.add(path, line_number, sql, OTHERWISE),
+                    None if is_parted && line.split_whitespace().next().is_some_and(begins_clause) => {
+                        log.player.bad.add(path, line_number, line, PARTED);
+                    }
+                    None => {
+                        let is_comment = line.trim_start().starts_with("--");
+                        skipped += u64::from(!line.trim().is_empty() && !is_comment);
+                    }
+                }
             }
         }
     }
@@ -226,6 +241,50 @@ fn begin_of(line: &str, shape: Option<&str>) -> Option<usize> {
     // The statement is below. Its line end is left, so that something is open.
     let below = || known.filter(|known| *known == shape_of(line)).map(|_| line.trim_end().len());
     statement.or_else(comment).or_else(below)
+}
+
+/// Whether a line is another one of the log's own, and no further line of a statement: it begins as
+/// those with statements do, up to the first word that no SQL begins with, or with a time. Where it
+/// begins as they do up to the statement, it may be a further line of one that has the beginning,
+/// too.
+fn is_of_the_log(line: &str, shape: Option<&str>) -> bool {
+    let Some(shape) = shape else { return false };
+    let begins = shape_of(line);
+    let is_alike = head_of(shape).is_some_and(|head| begins.starts_with(head));
+    let is_timed = begins.split(' ').take(2).any(|word| word.contains("9:9:9"));
+    (is_alike || is_timed) && !begins.starts_with(shape)
+}
+
+/// Whether a clause of a statement may stand in a line: what writes down a log may give each of its
+/// lines the same beginning, and a statement without its WHERE would do another thing.
+fn may_go_on(line: &str) -> bool {
+    let words: Vec<&str> = line.trim_end().split([' ', '\t']).collect();
+    words.windows(2).any(|pair| {
+        // Not within a message: `read from cache`.
+        let is_first = !pair[0].ends_with(|letter: char| letter.is_alphabetic());
+        let is_capital = pair[1].bytes().all(|byte| byte.is_ascii_uppercase());
+        begins_clause(pair[1]) && (is_first || is_capital || pair[1].starts_with(','))
+    })
+}
+
+/// Whether a further clause of a statement, or a further value, may begin with this word.
+fn begins_clause(word: &str) -> bool {
+    const WORDS: &str = "and cross except from group having inner intersect join left limit natural offset \
+        on or order returning set union using values where";
+    word.starts_with(',') || WORDS.split(' ').any(|clause| word.eq_ignore_ascii_case(clause))
+}
+
+/// A shape up to and with its first time (`9:9`) or name with a colon (`CoreData:`).
+fn head_of(shape: &str) -> Option<&str> {
+    let mut end = 0;
+    for word in shape.split_inclusive(' ') {
+        end += word.len();
+        let word = word.trim_end();
+        if word.contains("9:9") || word.ends_with(':') {
+            return Some(&shape[..end]);
+        }
+    }
+    None
 }
 
 /// A statement without the comments at its end.

@@ -204,7 +204,11 @@ fn find(path: &Path) -> Result<Folder, TraceError> {
         ));
     }
     if streams.is_empty() {
-        let problem = if within.is_empty() {
+        let problem = if has_numbered_files(path) {
+            "has no .sql file for a stream; what `strace -ff -tt -o LOG` wrote is made one file by \
+             `strace-log-merge LOG`, which can be imported"
+                .into()
+        } else if within.is_empty() {
             "has no .sql file for a stream; see `fathom trace import --help`".into()
         } else {
             format!("has no .sql file itself; import one of the folders in it: {}", names(&within))
@@ -213,6 +217,16 @@ fn find(path: &Path) -> Result<Folder, TraceError> {
     }
     streams.sort_by_key(|file| sort_key(file));
     Ok(Folder { loading: loading.pop(), streams })
+}
+
+/// Whether a folder has files as `strace -ff` writes one for each process: `log.788`.
+fn has_numbered_files(path: &Path) -> bool {
+    let is_numbered = |file: PathBuf| {
+        let number = file.extension().unwrap_or_default().as_encoded_bytes();
+        !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+    };
+    std::fs::read_dir(path)
+        .is_ok_and(|mut files| files.any(|file| file.is_ok_and(|file| is_numbered(file.path()))))
 }
 
 /// The `.sql` files and the folders in a folder, by name.

@@ -93,6 +93,15 @@ fn androids_log_as_android_studio_shows_it_has_its_processes_and_whole_statement
     }
 }
 
+/// What happened: a log with the tag SQLiteTime alone held no SQL statement, as it was told.
+#[test]
+fn a_log_of_times_alone_is_refused_with_what_lacks() {
+    let place = Place::new();
+    let log = "11-21 16:26:38.106  100  101 V SQLiteTime: /data/a.db: \"SELECT ?\" took 0.250 ms\n";
+    let error = place.import(&place.write("log.txt", log)).expect_err("times").to_string();
+    assert!(error.contains("log.tag.SQLiteStatements VERBOSE"), "{error}");
+}
+
 /// What happened: of `adb logcat -v long` the heads of entries were taken for lines of statements,
 /// which then did not compile, and nothing said what to do.
 #[test]
@@ -261,6 +270,54 @@ fn statements_of_a_log_of_expanded_sql_may_begin_with_comments() {
         ["-- select nothing yet\nCREATE TABLE t(a)", "-- name: Add :exec\nINSERT INTO t VALUES (1)"]
     );
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}
+
+/// What happened: what a log tells between statements without semicolons was taken for their
+/// further lines, so that each of them was refused: all that Core Data tells how long it took, for one.
+#[test]
+fn what_a_log_tells_between_statements_is_none_of_them() {
+    let place = Place::new();
+    let core_data = "CoreData: sql: CREATE TABLE t(a)\n\
+        CoreData: annotation: sql execution time: 0.0004s\n\
+        CoreData: sql: SELECT a\n  FROM t\nCoreData: annotation: total time: 0.0006s for 0 rows.\n\
+        CoreData: details: bind[0] = 12\n  (more of it)\nCoreData: sql: SELECT 'one\nCoreData: two'\n";
+    let timed = "10:00:01.5 app[7]: SQL: CREATE TABLE t(a)\n10:00:01.25 app[7]: request done\n\
+        10:00:02.5 app[7]: SQL: SELECT a\n  FROM t\n10:00:02.5 net[12]: 200 OK\n  (more of it)\n\
+        10:00:02.5 app[7]: SQL: SELECT 'one\nCoreData: two'\n";
+    let other_has_times = "Hibernate: CREATE TABLE t(a)\nHibernate: \nSELECT a\n  FROM t\n\
+        2026-01-02T10:00:00.123+01:00 TRACE bind : binding parameter (1:VARCHAR) <- [x]\n\
+        2026-01-02 10:00:00.5 TRACE bind : nothing\nHibernate: SELECT 'one\nCoreData: two'\n";
+    for (log, lines) in [(core_data, 4), (timed, 3), (other_has_times, 2)] {
+        let (imported, records) = place.import(&place.write("app.log", log)).expect(log);
+        assert_eq!(
+            texts(&records),
+            ["CREATE TABLE t(a)", "SELECT a\n  FROM t", "SELECT 'one\nCoreData: two'"]
+        );
+        assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+        assert!(imported.warnings[0].starts_with(&format!("{lines} lines ")), "{:?}", imported.warnings);
+    }
+    // A further line may have what stands before statements, or some of it: without it, all rows
+    // would go.
+    for further in [
+        "10:00:02 app[7]: SQL: WHERE a = 1",
+        "10:00:02 app[7]: WHERE a = 1",
+        "10:00:02 app[7]   where a = 1",
+        "10:00:02 WHERE a IN ( SELECT 1 )",
+    ] {
+        let log = format!(
+            "10:00:01 app[7]: SQL: CREATE TABLE t(a)\n10:00:02 app[7]: SQL: DELETE FROM t\n{further}\n"
+        );
+        let error = place.import(&place.write("app.log", &log)).expect_err(further).to_string();
+        assert!(error.contains("app.log:2: "), "{error}");
+    }
+    let log =
+        "10:00:01 SQL: CREATE TABLE t(a)\n10:00:02 SQL: DELETE FROM t\n10:00:02 net: ok\n  WHERE a = 1\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("a parted statement").to_string();
+    assert!(error.contains("app.log:4: may go on with the statement above"), "{error}");
+    // Another thread's statement is told, as it is behind a semicolon.
+    let log = "10:00:01 one: CREATE TABLE t(a)\n10:00:02 two: SELECT a FROM t\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("another thread").to_string();
+    assert!(error.contains("app.log:2: ") && error.contains("stands without"), "{error}");
 }
 
 /// What happened: a log of what was prepared and not of what was expanded has `?` instead of

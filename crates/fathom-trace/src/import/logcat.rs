@@ -102,9 +102,54 @@ fn fraction_of(digits: &str) -> Option<u64> {
     Some(digits.parse::<u64>().ok()? * 10_u64.pow(9 - digits.len() as u32))
 }
 
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// Times of a log, of which most have no year.
+#[derive(Debug, Default)]
+pub struct Clock {
+    first_ns: Option<u64>,
+    last_ns: u64,
+    /// What years have passed.
+    years_ns: u64,
+}
+
+impl Clock {
+    /// ns since the log's first time. On New Year the days begin again; a line that is a little
+    /// late is one of the old year.
+    pub fn since_first(&mut self, at_ns: u64) -> u64 {
+        let is_begin = |ns: u64| ns < 2 * DAY_NS;
+        let is_end = |ns: u64| (363 * DAY_NS..366 * DAY_NS).contains(&ns);
+        if is_begin(at_ns) && is_end(self.last_ns) {
+            self.years_ns += 365 * DAY_NS;
+        } else if is_end(at_ns) && is_begin(self.last_ns) {
+            self.years_ns = self.years_ns.saturating_sub(365 * DAY_NS);
+        }
+        self.last_ns = at_ns;
+        let at_ns = at_ns.saturating_add(self.years_ns);
+        at_ns.saturating_sub(*self.first_ns.get_or_insert(at_ns))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: all that a log had after New Year was at the last time of the old one.
+    #[test]
+    fn time_goes_on_in_a_new_year() {
+        let mut clock = Clock::default();
+        let mut ms =
+            |date: &str, time: &str| clock.since_first(time_of(date, time).expect("a time")) / 1_000_000;
+        assert_eq!(ms("12-31", "23:59:59.500"), 0);
+        assert_eq!(ms("01-01", "00:00:00.250"), 750);
+        assert_eq!(ms("12-31", "23:59:59.900"), 400);
+        assert_eq!(ms("01-01", "00:00:02.500"), 3000);
+        assert_eq!(ms("01-03", "23:59:59.500"), 3 * 86_400_000);
+        // Seconds since 1970 have their years.
+        let mut clock = Clock::default();
+        let times = [1_767_225_599_u64, 1_767_225_600, 1_767_225_601];
+        assert_eq!(times.map(|second| clock.since_first(second * 1_000_000_000) / 1_000_000_000), [0, 1, 2]);
+    }
 
     #[test]
     fn lines_of_all_formats_are_read() {

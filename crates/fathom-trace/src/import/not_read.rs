@@ -1,0 +1,156 @@
+//! Logs and traces that are known and not read, and what to do instead.
+
+/// What is wrong with the log of statements that this line is of, where that is known. It may be a
+/// line of a log that is read, too: what that has of its own counts first.
+pub fn problem_of_log(line: &str) -> Option<&'static str> {
+    let line = line.trim_end();
+    let is_timed_by_rails = line.contains("ms)") && line.contains("[[\"");
+    Some(if line.contains("\"logcatMessages\"") {
+        "is what Android Studio's Logcat exports (JSON), which is not read: copy its lines into a file, \
+         or record them with `adb logcat -v threadtime`"
+    } else if line.contains("ms - ") && line.contains(", sql=\"") {
+        "has single operations as Android tells them (SQLiteConnection, `dumpsys dbinfo`), and not all \
+         that was asked: `adb shell setprop log.tag.SQLiteStatements VERBOSE`, restart the application, \
+         and record `adb logcat -v threadtime`"
+    } else if line.starts_with("== dumpstate: ") {
+        "is a bug report of Android: `--format android` reads what its log has with the tag \
+         SQLiteStatements"
+    } else if line.contains("SQL Args: [") {
+        "has the values of statements beside them (a callback of Room), and is not read: `adb shell \
+         setprop log.tag.SQLiteStatements VERBOSE`, restart the application, and record `adb logcat -v \
+         threadtime`"
+    } else if is_without_tag(line) {
+        "is Android's log without tags and times (`-v raw`, `process` or `thread`), which is not read: \
+         record it with `adb logcat -v threadtime`"
+    } else if is_error(line) {
+        "is SQLite's error log (`.log`), which has what failed alone: record all with `.trace FILE`, or \
+         capture the program (`fathom trace capture`)"
+    } else if line.contains("sqlalchemy.engine") {
+        "is SQLAlchemy's log, which has the values of a statement on a line of their own, as Python \
+         writes them, and is not read: capture the program (`fathom trace capture -- python3 …`)"
+    } else if line.contains("Executed DbCommand (") {
+        "is Entity Framework's log, which has the values of a statement before it, if at all, and is not \
+         read: capture the program (`fathom trace capture -- dotnet …`)"
+    } else if is_timed_by_rails && line.trim_end_matches("\u{1b}[0m").ends_with("]]") {
+        "is ActiveRecord's log, which has the values of a statement behind it, as Ruby writes them, and \
+         is not read: capture the program (`fathom trace capture -- ruby …`)"
+    } else if line.contains("TRACE_STMT on ") {
+        "is Firefox's log (mozStorage), which is not read: a statement of it stands in quotes behind the \
+         address of its connection (`TRACE_STMT on ADDRESS: `); write those of each connection to one \
+         database to a .sql file of its own, and import their folder"
+    } else {
+        return None;
+    })
+}
+
+/// The same of a trace that has no statements. A text within a statement may be such a line.
+pub fn problem_of_trace(line: &str) -> Option<&'static str> {
+    let line = line.trim_end();
+    Some(if is_of_the_kernel(line) {
+        "holds events of the kernel (ftrace, `perf trace`), which are not read: record the calls on files \
+         with `strace -f -ttt -y -o FILE`"
+    } else if is_of_a_device(line) {
+        "is a trace of a block device's requests, which is not read: what is replayed are statements, and \
+         calls on files (`strace -f -ttt -y -o FILE`)"
+    } else {
+        return None;
+    })
+}
+
+/// A message of the tag SQLiteStatements where only a process and a level, or nothing, stands
+/// before it: `V( 1234) /data/a.db: "SELECT 1"`.
+fn is_without_tag(line: &str) -> bool {
+    let message = match line.split_once(") ") {
+        Some((head, message)) if head.len() < 20 && head.get(1..2) == Some("(") => message,
+        _ => line,
+    };
+    message.starts_with("/data/") && message.contains(": \"")
+}
+
+/// An error of SQLite with its code: `(1) no such table: t in "SELECT a FROM t"`.
+fn is_error(line: &str) -> bool {
+    let is_told = |words: &str| [" in \"", "abort at ", "aborts at "].iter().any(|told| words.contains(told));
+    let rest = line.strip_prefix('(').and_then(|rest| rest.split_once(") "));
+    rest.is_some_and(|(code, words)| is_number(code) && is_told(words))
+}
+
+/// The head of the kernel's own text, or a call as `perf trace` shows it: `0.000 ( 0.012 ms):
+/// app/100 fsync(fd: 3) = 0`.
+fn is_of_the_kernel(line: &str) -> bool {
+    line.starts_with("# tracer: ") || (line.contains(" ms): ") && line.contains("(fd: "))
+}
+
+/// The head of fio's log, a line of blkparse (`8,0 1 7 0.000012 697 Q WS 4096 + 8 [app]`), or of
+/// the tables that are published (`128160000000000001,host,0,Write,8192,4096,1331`).
+fn is_of_a_device(line: &str) -> bool {
+    if line.starts_with("fio version ") && line.ends_with(" iolog") {
+        return true;
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if let [device, cpu, sequence, time, process, action, _, ..] = words[..] {
+        let is_device =
+            device.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor));
+        let is_time = time.contains('.') && time.parse::<f64>().is_ok();
+        return is_device
+            && [cpu, sequence, process].into_iter().all(is_number)
+            && is_time
+            && action.len() == 1;
+    }
+    let fields: Vec<&str> = line.split(',').collect();
+    (5..=7).contains(&fields.len())
+        && is_number(fields[0])
+        && fields.iter().filter(|field| is_operation(field)).count() == 1
+        && fields.iter().filter(|field| is_number(field)).count() >= 3
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_operation(word: &str) -> bool {
+    matches!(word, "R" | "W" | "r" | "w" | "Read" | "Write")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_and_not_read_is_told_with_what_to_do() {
+        for (line, words) in [
+            ("  \"logcatMessages\": [\r\n", "adb logcat -v threadtime"),
+            ("0: [11-21 16:26:38.123] execute took 3ms - succeeded, sql=\"COMMIT;\"", "SQLiteStatements"),
+            ("== dumpstate: 2026-11-21 16:26:38", "--format android"),
+            ("D/Db: SQL Query: BEGIN DEFERRED TRANSACTION SQL Args: []", "SQLiteStatements"),
+            ("/data/user/0/app/a.db: \"BEGIN EXCLUSIVE;\"", "-v threadtime"),
+            ("V( 1234: 1240) /data/a.db: \"BEGIN EXCLUSIVE;\"", "-v threadtime"),
+            ("(1) no such table: t in \"SELECT a FROM t\"", ".trace FILE"),
+            ("(5) statement aborts at 2: [BEGIN IMMEDIATE] database is locked", ".trace FILE"),
+            ("2026-11-21 16:26:38,123 INFO sqlalchemy.engine.Engine [raw sql] ()", "capture -- python3"),
+            ("      Executed DbCommand (2ms) [Parameters=[@p0='?']]", "capture -- dotnet"),
+            ("  Note Load (0.1ms)  SELECT * FROM notes WHERE id = ?  [[\"id\", 7]]", "capture -- ruby"),
+            ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "TRACE_STMT on ADDRESS"),
+            ("# tracer: nop", "strace -f"),
+            ("  0.104 ( 0.012 ms): app/100 fsync(fd: 3</tmp/a.db>)   = 0", "strace -f"),
+            ("fio version 3 iolog", "block device"),
+            ("  8,16   1       12     0.000041250   697  Q  WS 4096 + 8 [app]", "block device"),
+            ("128160000000000001,host,1,Write,8192,4096,1331\r\n", "block device"),
+            ("0,W,8192,4096,1577000000000000", "block device"),
+            ("1,8192,4096,W,0.125", "block device"),
+        ] {
+            let problem = problem_of_log(line).or_else(|| problem_of_trace(line));
+            assert!(problem.is_some_and(|problem| problem.contains(words)), "{line}");
+        }
+        for line in [
+            "INSERT INTO t VALUES (1, 'W', 2, 3, 4)",
+            "1,2,W,x,y",
+            "(0.001) SELECT a FROM t WHERE b in \"c\"",
+            "(0.3ms) SELECT '[[\"id\", 7]]' FROM t",
+            "11-21 16:26:38.100  100  101 V SQLiteTime: /data/a.db: \"SELECT 1\" took 0.250 ms",
+            "8,0 1 7 x 697 Q WS 1 + 8",
+            "",
+        ] {
+            assert_eq!(problem_of_log(line).or_else(|| problem_of_trace(line)), None, "{line}");
+        }
+    }
+}
