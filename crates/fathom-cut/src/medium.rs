@@ -463,9 +463,9 @@ mod tests {
         assert!(own("ext4", "").is_empty());
     }
 
-    /// What happened: while PostgreSQL looked at a state, in a view of its own that had copies of all
-    /// mounts, stacks of other commands that were taken down had their loop devices held: after five
-    /// seconds that was told as an error.
+    /// What happened: while PostgreSQL looked at a state, in a view of its own that had copies of
+    /// all mounts, stacks of other commands that were taken down had their loop devices held: after
+    /// five seconds that was told as an error.
     #[test]
     fn a_view_of_ones_own_holds_no_stack_of_others() {
         let place = tempfile::tempdir().unwrap();

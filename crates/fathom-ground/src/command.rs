@@ -18,8 +18,8 @@ const SYSTEM_DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// How much of a command's output is kept, bytes.
 const KEPT_BYTES: u64 = 64 * 1024;
-/// How long a killed child may take to die before it is left behind (it hangs in the kernel). To die
-/// it needs a processor, which on a busy machine it may not get for seconds.
+/// How long a killed child may take to die before it is left behind (it hangs in the kernel). To
+/// die it needs a processor, which on a busy machine it may not get for seconds.
 const DEATH: Duration = Duration::from_secs(10);
 
 /// A command did not do its work.

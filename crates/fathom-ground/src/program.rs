@@ -90,8 +90,8 @@ mod tests {
         }
         let place = tempfile::tempdir().unwrap();
         let copy = place.path().join("program");
-        // By a process of its own: what this one writes may be open in what another test starts just
-        // now, and a file that is written cannot be executed ("Text file busy").
+        // By a process of its own: what this one writes may be open in what another test starts
+        // just now, and a file that is written cannot be executed ("Text file busy").
         let made = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&copy).status();
         assert!(made.unwrap().success());
         let child = Command::new(&copy).args([name, "--exact"]).env(CHILD, "remove").output().unwrap();

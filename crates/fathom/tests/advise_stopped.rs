@@ -80,7 +80,9 @@ fn a_signal_takes_no_answer_away_and_leaves_what_is_said() {
     // Other bytes are not.
     place.write("app.sql", "CREATE TABLE t (a); INSERT INTO t VALUES (1);");
     place.fathom(&["trace", "import", "app.sql", "--out", "app.trace"]).exits(0);
-    assert!(place.fathom(&again).stdout.replace('\n', " ").contains("has changed"));
+    let end = place.fathom(&again);
+    let told = end.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("has changed"), "{end}");
     // A FIFO without a reader, at the first signal.
     let name = std::ffi::CString::new(place.path("pipe").as_os_str().as_bytes()).unwrap();
     // SAFETY: the name ends with a zero byte and outlives the call.

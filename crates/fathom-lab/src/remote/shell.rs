@@ -448,8 +448,8 @@ mod tests {
     fn a_program_whose_loader_is_absent_is_told_from_one_that_is_absent() {
         let place = tempfile::tempdir().unwrap();
         let program = place.path().join("fathom");
-        // By a process of its own: what this one writes may be open in what another test starts just
-        // now, and a file that is written cannot be executed ("Text file busy").
+        // By a process of its own: what this one writes may be open in what another test starts
+        // just now, and a file that is written cannot be executed ("Text file busy").
         let write = "echo '#!/lib/no-such-loader.so' >\"$1\" && chmod 755 \"$1\"";
         let made = Command::new("sh").args(["-c", write, "sh"]).arg(&program).status();
         assert!(made.unwrap().success());

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use tungstenite::stream::MaybeTlsStream;
 use tungstenite::{Error, Message, WebSocket};
 
-/// For one answer: a picture of a long page takes a minute where four browsers share two processors.
+/// For one answer: a picture of a long page takes a minute where four browsers share two
+/// processors.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A browser of its own with a profile of its own; gone when dropped.

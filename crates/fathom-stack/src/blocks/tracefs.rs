@@ -179,8 +179,8 @@ pub(crate) fn tagged_instances() -> Vec<(String, PathBuf)> {
 /// How long an instance that is to be removed may be in use.
 const IN_USE: Duration = Duration::from_secs(20);
 
-/// Removes an instance; one that is not there is fine. A reader may hold it for a moment longer, and
-/// so may a child that is just being started, until its exec.
+/// Removes an instance; one that is not there is fine. A reader may hold it for a moment longer,
+/// and so may a child that is just being started, until its exec.
 pub(crate) fn remove_instance(path: &Path) -> io::Result<()> {
     let start = Instant::now();
     loop {

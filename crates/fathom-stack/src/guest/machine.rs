@@ -38,8 +38,8 @@ const TRACED_LIMIT: Duration = Duration::from_secs(300);
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a guest that has unmounted may take to end.
 const OFF_LIMIT: Duration = Duration::from_secs(10);
-/// How long one that was killed may take to die: all its processes and its memory go with it, and on a
-/// busy machine that may take seconds.
+/// How long one that was killed may take to die: all its processes and its memory go with it, and
+/// on a busy machine that may take seconds.
 const DEATH: Duration = Duration::from_secs(10);
 /// How long a guest that has closed its line may take to have ended, which tells how: its memory is
 /// given back before that.

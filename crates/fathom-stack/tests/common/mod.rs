@@ -18,9 +18,9 @@ pub struct Place {
     pub state: PathBuf,
 }
 
-/// Stacks with a guard, which this program cannot be. A child that another test is just starting has
-/// a copy of what is open on a mount, or of its loop device, until its exec, which may take seconds
-/// on a busy machine: what has to go is waited for longer than a user would.
+/// Stacks with a guard, which this program cannot be. A child that another test is just starting
+/// has a copy of what is open on a mount, or of its loop device, until its exec, which may take
+/// seconds on a busy machine: what has to go is waited for longer than a user would.
 pub fn stacks_at(state: &Path) -> Stacks {
     Stacks::at(state)
         .with_program(env!("CARGO_BIN_EXE_fathom-sidecar").into())

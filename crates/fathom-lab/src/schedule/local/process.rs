@@ -108,8 +108,8 @@ pub(super) fn run(
 }
 
 /// How long the output may stay open after the worker has ended: what it started may hold it. The
-/// thread that reads it may get no processor for seconds on a busy machine, and what it has not read
-/// would be missing: that the worker was done, or why it failed.
+/// thread that reads it may get no processor for seconds on a busy machine, and what it has not
+/// read would be missing: that the worker was done, or why it failed.
 const ECHO: Duration = Duration::from_secs(10);
 
 /// Hands on events until the worker's output ends.
