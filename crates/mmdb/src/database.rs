@@ -245,6 +245,7 @@ impl Database {
     pub fn create_table(&self, schema: Schema) -> Result<Table> {
         documented("Database::create_table", || {
             let e = &self.0.engine;
+            let schema = schema.of_new_table();
             schema.validate()?;
             e.log.check()?;
             let _held = HeldBack::begin();

@@ -369,7 +369,14 @@ impl Schema {
                 ));
             }
         }
+        // Who changes the fields by hand can leave an index on columns that are not there.
+        let count = self.columns.len();
+        let beyond = |ix: &&IndexDef| ix.columns.iter().any(|&at| at >= count);
+        if let Some(ix) = self.indexes.iter().find(beyond) {
+            return bad(format!("index {} has a column behind the last one", ix.name));
+        }
         match self.indexes.first() {
+            Some(p) if p.name == "primary" && !p.unique => return bad("the primary key is not unique".into()),
             Some(p) if p.name == "primary" => {
                 if let Some(c) = p.columns.iter().map(|&c| &self.columns[c]).find(|c| c.nullable) {
                     return bad(format!("column {} of the primary key may be NULL", c.name));
@@ -389,6 +396,12 @@ impl Schema {
             return bad(problem);
         }
         Ok(())
+    }
+
+    /// The same definition for a table that is to be made: a copy of another table's knows in what
+    /// columns rows of that one were written, which says nothing of this one's.
+    pub(crate) fn of_new_table(self) -> Schema {
+        Schema { generations: Generations::default(), ..self }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
