@@ -7,6 +7,7 @@
 use super::lineage::Change;
 use crate::admin::Admin;
 use crate::alter::{fill_index, put_schema, refuse_doubled};
+use crate::container::Slot;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -19,6 +20,17 @@ use std::sync::Arc;
 
 fn damaged(change: &Change, what: &str) -> Error {
     Error::FramesDamaged { what: format!("change {} of table {}: {what}", change.number, change.table) }
+}
+
+/// Whether a row of the table is not one in the columns of this definition: it has no room for a
+/// column that came, or was written in columns that the primary has forgotten, for no row of its
+/// own was.
+fn has_unreadable_row(t: &TableInner) -> bool {
+    t.containers.iter().any(|(_, c)| {
+        let bytes = c.bytes.read();
+        let mut slots = (0..c.slots(t.space.container_size)).filter_map(|slot| bytes.get(c.range(slot)));
+        slots.any(|slot| Slot(slot).is_live() && t.layout.row_of(Slot(slot)).is_none())
+    })
 }
 
 impl Engine {
@@ -79,6 +91,10 @@ impl Engine {
                     return Err(damaged(&change, "it has another primary key"));
                 }
                 let new = Arc::new(table.redefined(schema.clone(), indexes));
+                if table.logging != Logging::Logged && has_unreadable_row(&new) {
+                    fresh.iter().for_each(|index| self.discard_index(index));
+                    return self.give_up_rows(&mut admin, &table, schema, next);
+                }
                 let filled = fresh.iter().try_for_each(|index| {
                     fill_index(self, &new, index)?;
                     refuse_doubled(self, &new, index)
