@@ -75,6 +75,8 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
             dict(id=3, name="x" * 41), dict(id=3, name=None), dict(id=-1, name="x"),
             dict(id=3, name="x", small=40000), dict(id=3, name="x", price=D("1.001")),
             dict(id=3, name="x", price=D("NaN")), dict(id=3, name="x", price=D("1e30")),
+            # It was rounded to an even number, and no other number is.
+            dict(id=3, name="x", weight=2**53 + 1),
             dict(id=2**64, name="x"), dict(id=3, name="x", sold="yes"), dict(id=3, name=object()),
             dict(id=3, name="x", made=datetime.datetime(2026, 1, 1)), dict(id=3, name="\ud800"),
         ):
@@ -84,6 +86,7 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
         raises(mmdb.DuplicateKeyError, tx.insert, items, id=1, name="x")
         raises(mmdb.OperationError, tx.get, items, (1, 2))
         raises(mmdb.MisuseError, tx.get, "item", 1)
+        assert tx.update(items, 1, weight=2**60) and tx.get(items, 1)["weight"] == 2.0**60
         assert tx.update(items, 1, {"made": 2**62}) and not tx.update(items, 9, name="x")
         assert tx.get(items, 1)["made"] == 2**62
         assert tx.upsert(items, id=1, name="ink") and not tx.upsert(items, id=5, name="ink")
