@@ -28,9 +28,9 @@ use crate::log::HeldBack;
 use crate::register::ManifestState;
 use crate::row::Layout;
 use crate::sabotage::has_defect;
-use crate::schema::{IndexDef, IndexKind, Logging, Schema};
+use crate::schema::{IndexDef, IndexKind, Locking, Logging, Schema};
 use crate::sync::thread;
-use crate::table::{Table, TableInner};
+use crate::table::{Growth, Table, TableInner};
 use crate::value::Value;
 use std::sync::Arc;
 
@@ -105,6 +105,15 @@ struct Changed {
     reshaped: bool,
     /// Handles of before may go on.
     continues: bool,
+    /// Of a column that is added without locks, until it is there.
+    _growth: Option<Growth>,
+}
+
+impl Changed {
+    /// Another definition of rows that stay as they are.
+    fn definition(schema: Schema, indexes: Vec<Index>) -> Changed {
+        Changed { schema, indexes, reshaped: false, continues: true, _growth: None }
+    }
 }
 
 impl Database {
@@ -147,8 +156,15 @@ impl Database {
                 schema.generations.add(&schema.columns, row);
                 schema.columns.push(column.clone());
                 schema.validate()?;
+                // Nobody keeps those off the table who lock nothing.
+                let growth = (t.locking == Locking::None).then(|| {
+                    let growth = t.announce_growth(schema.generations.most_added());
+                    self.0.engine.quiesce();
+                    growth
+                });
                 require_room(t, &schema)?;
-                Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: true, continues: true })
+                let indexes = t.indexes.clone();
+                Ok(Changed { schema, indexes, reshaped: true, continues: true, _growth: growth })
             })
         })
     }
@@ -211,7 +227,7 @@ impl Database {
                 // ones.
                 let indexes = t.indexes.iter().zip(&schema.indexes);
                 let indexes = indexes.map(|(index, def)| index.renumbered(def)).collect();
-                Ok(Changed { schema, indexes, reshaped: true, continues: false })
+                Ok(Changed { schema, indexes, reshaped: true, continues: false, _growth: None })
             })
         })
     }
@@ -240,7 +256,7 @@ impl Database {
                 let at = column_of(&schema, name)?;
                 to.clone_into(&mut schema.columns[at].name);
                 schema.validate()?;
-                Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: false, continues: true })
+                Ok(Changed::definition(schema, t.indexes.clone()))
             });
             renamed.map(drop)
         })
@@ -268,7 +284,7 @@ impl Database {
                 let mut schema = t.schema.clone();
                 to.clone_into(&mut schema.name);
                 schema.validate()?;
-                Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: false, continues: true })
+                Ok(Changed::definition(schema, t.indexes.clone()))
             });
             renamed.map(drop)
         })
@@ -313,7 +329,7 @@ impl Database {
                     });
                 }
                 gone = Some(indexes.remove(at));
-                Ok(Changed { schema, indexes, reshaped: false, continues: true })
+                Ok(Changed::definition(schema, indexes))
             })?;
             if let Some(index) = gone {
                 self.0.engine.discard_index(&index);
