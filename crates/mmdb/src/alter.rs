@@ -490,15 +490,23 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::SchemaDiffers`] says what differs; [`Error::Schema`], [`Error::NoSuchColumn`],
+    /// [`Error::SchemaDiffers`] says what differs; [`Error::NoSuchTable`] if the table is being
+    /// filled, or dropped at this moment; [`Error::Schema`], [`Error::NoSuchColumn`],
     /// [`Error::Operation`], [`Error::Io`], [`Error::Directory`] and [`Error::Poisoned`] mean what they do of
     /// [`Database::create_table`].
     pub fn create_table_if_missing(&self, schema: Schema) -> Result<Table> {
         documented("Database::create_table_if_missing", || {
             schema.validate()?;
-            let table = match self.create_table(schema.clone()) {
-                Err(Error::TableExists { table }) => self.table(&table)?,
-                done => return done,
+            let table = loop {
+                let name = match self.create_table(schema.clone()) {
+                    Err(Error::TableExists { table }) => table,
+                    done => return done,
+                };
+                match self.table(&name) {
+                    // It was dropped in between, and the name is free.
+                    Err(_) if !self.0.engine.names.read().contains_key(&name) => {}
+                    found => break found?,
+                }
             };
             let differences = table.schema().differences(&schema);
             if differences.is_empty() {

@@ -532,7 +532,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Poisoned`] or [`Error::Io`].
+    /// [`Error::Poisoned`] or [`Error::Io`]; [`Error::Directory`] if the directory was replaced
+    /// meanwhile, or the log deleted.
     pub fn flush(&self) -> Result<()> {
         documented("Database::flush", || self.0.engine.log.flush_all())
     }

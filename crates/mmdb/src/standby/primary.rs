@@ -74,9 +74,9 @@ impl Database {
     /// # Errors
     /// [`Error::TailLost`] if the log from there on is not there any more; [`Error::FramesForeign`]
     /// if the position is not of this database's past; [`Error::Deposed`] if it is of a later epoch,
-    /// or fenced with one: then this database is deposed; [`Error::Io`] in its place if that could
-    /// not be stated, as of [`Database::depose`]. [`Error::Poisoned`];
-    /// [`Error::Unsupported`] with [`crate::Options::reference`].
+    /// or fenced with one: then this database is deposed; [`Error::Io`] or [`Error::Directory`] in
+    /// its place if that could not be stated, as of [`Database::depose`], or that there are standbys.
+    /// [`Error::Poisoned`]; [`Error::Unsupported`] with [`crate::Options::reference`].
     pub fn tail(&self, from: &Position) -> Result<Tail> {
         documented("Database::tail", || {
             let e = &self.0.engine;
@@ -93,7 +93,9 @@ impl Database {
     /// Counts a standby's position as an acknowledgement of all commits up to it:
     /// [`crate::Ticket::wait_standbys`] waits for these. `standby` is its name, one for each; until
     /// [`Database::forget_standby`] the log that it needs to go on is kept, up to
-    /// [`crate::Options::tail_log_bytes`]. After an opening none is known.
+    /// [`crate::Options::tail_log_bytes`]. After an opening none is known. Of one name the greatest
+    /// position counts, for they may overtake each other: a standby that begins again with an older
+    /// copy is forgotten first, or has another name.
     ///
     /// ```
     /// # use mmdb::{Database, Options, Standby};
@@ -109,8 +111,8 @@ impl Database {
     /// # Errors
     /// [`Error::FramesForeign`] if the position is not of this database's past; [`Error::Deposed`] if
     /// it is of a later epoch, or fenced with one: then this database is deposed, and nothing is
-    /// acknowledged here any more; [`Error::Io`] in its place if that could not be stated, as of
-    /// [`Database::depose`]. [`Error::Poisoned`]; [`Error::Unsupported`] with
+    /// acknowledged here any more; [`Error::Io`] or [`Error::Directory`] in its place if that could
+    /// not be stated, as of [`Database::depose`]. [`Error::Poisoned`]; [`Error::Unsupported`] with
     /// [`crate::Options::reference`].
     pub fn acknowledge(&self, standby: &str, position: &Position) -> Result<()> {
         documented("Database::acknowledge", || {
@@ -157,7 +159,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::FramesOutdated`] if this database is in that epoch or a later one: nothing happens.
-    /// [`Error::Io`] if it could not be stated; it is deposed all the same, until it is opened again.
+    /// [`Error::Io`], or [`Error::Directory`] of one that was replaced, if it could not be stated;
+    /// it is deposed all the same, until it is opened again.
     /// [`Error::Unsupported`] with [`crate::Options::reference`].
     pub fn depose(&self, by: u64) -> Result<()> {
         documented("Database::depose", || {
