@@ -264,6 +264,26 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
     assert [t.name for t in db.tables()] == ["thing"] and items.columns[-1].name == "tint"
     assert db.table_stats(items)["rows"] == 1
 
+    # A handle goes on when its table gets another name. What a change gave back was looked up by
+    # the name of before: another table that had it by then, or none though the change was made.
+    first = db.create_table("first", [Column("id", ColumnType.INT64)], ["id"])
+    db.rename_table(first, "second")
+    first = db.create_index(first, Index("again", ["id"], unique=True))
+    assert first.indexes[1] == Index("again", ["id"], unique=True)
+    other = db.create_table("first", [Column("id", ColumnType.INT64)], ["id"])
+    first = db.rename_column(first, "id", "number")
+    assert [c.name for c in first.columns] == first.indexes[1].columns == ["number"]
+    db.run(lambda tx: tx.insert(first, number=1))
+    with db.transaction() as tx:
+        assert tx.get_by(first, "again", 1) == [{"number": 1}]
+    first = db.drop_index(first, "again")
+    assert len(first.indexes) == 1 and db.table("second").indexes == first.indexes
+    assert db.table_stats(first)["rows"] == 1 and db.table_stats(other)["rows"] == 0
+    first = db.rename_table(first, "third")
+    assert first.name == "third" and db.run(lambda tx: tx.get(first, 1)) == {"number": 1}
+    db.drop_table(first)
+    db.drop_table(other)
+
     assert db.checkpoint()["containers"] >= 1
     copy = path + "-copy"
     assert db.backup(copy) == db.horizon
