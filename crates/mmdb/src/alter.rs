@@ -496,6 +496,7 @@ impl Database {
     /// [`Database::create_table`].
     pub fn create_table_if_missing(&self, schema: Schema) -> Result<Table> {
         documented("Database::create_table_if_missing", || {
+            let schema = schema.of_new_table();
             schema.validate()?;
             let table = loop {
                 let name = match self.create_table(schema.clone()) {

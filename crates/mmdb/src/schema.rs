@@ -376,7 +376,6 @@ impl Schema {
             return bad(format!("index {} has a column behind the last one", ix.name));
         }
         match self.indexes.first() {
-            Some(p) if p.name == "primary" && !p.unique => return bad("the primary key is not unique".into()),
             Some(p) if p.name == "primary" => {
                 if let Some(c) = p.columns.iter().map(|&c| &self.columns[c]).find(|c| c.nullable) {
                     return bad(format!("column {} of the primary key may be NULL", c.name));
@@ -401,7 +400,13 @@ impl Schema {
     /// The same definition for a table that is to be made: a copy of another table's knows in what
     /// columns rows of that one were written, which says nothing of this one's.
     pub(crate) fn of_new_table(self) -> Schema {
-        Schema { generations: Generations::default(), ..self }
+        Schema { generations: Generations::default(), ..self }.with_unique_key()
+    }
+
+    /// The primary key, which is the first index, is unique whichever way that was declared.
+    fn with_unique_key(mut self) -> Schema {
+        self.indexes.iter_mut().take(1).for_each(|primary| primary.unique = true);
+        self
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -477,6 +482,6 @@ impl Schema {
             s.expiry = Some(Expiry { column, unit: TimeUnit::from_code(r.u8()?)? });
         }
         s.validate().ok()?;
-        Some(s)
+        Some(s.with_unique_key())
     }
 }
