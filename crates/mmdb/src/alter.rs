@@ -105,14 +105,12 @@ struct Changed {
     reshaped: bool,
     /// Handles of before may go on.
     continues: bool,
-    /// Of a column that is added without locks, until it is there.
-    _growth: Option<Growth>,
 }
 
 impl Changed {
     /// Another definition of rows that stay as they are.
     fn definition(schema: Schema, indexes: Vec<Index>) -> Changed {
-        Changed { schema, indexes, reshaped: false, continues: true, _growth: None }
+        Changed { schema, indexes, reshaped: false, continues: true }
     }
 }
 
@@ -147,24 +145,10 @@ impl Database {
     /// [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn add_column(&self, table: &Table, column: Column, default: Value<'_>) -> Result<Table> {
         documented("Database::add_column", || {
-            self.alter(table, |t| {
-                let mut schema = t.schema.clone();
-                require_generation(&schema)?;
-                let one = std::iter::once((&*column.name, column.kind, column.nullable));
-                let mut row = Vec::new();
-                Layout::of(&schema.name, 1, one).encode(&[default], &mut row)?;
-                schema.generations.add(&schema.columns, row);
-                schema.columns.push(column.clone());
-                schema.validate()?;
-                // Nobody keeps those off the table who lock nothing.
-                let growth = (t.locking == Locking::None).then(|| {
-                    let growth = t.announce_growth(schema.generations.most_added());
-                    self.0.engine.quiesce();
-                    growth
-                });
-                require_room(t, &schema)?;
-                let indexes = t.indexes.clone();
-                Ok(Changed { schema, indexes, reshaped: true, continues: true, _growth: growth })
+            let settle = |t: &TableInner| self.settle_rows(t, &with_column(t, &column, default)?);
+            self.alter_settled(table, settle, |t| {
+                let (schema, indexes) = (with_column(t, &column, default)?, t.indexes.clone());
+                Ok(Changed { schema, indexes, reshaped: true, continues: true })
             })
         })
     }
@@ -227,7 +211,7 @@ impl Database {
                 // ones.
                 let indexes = t.indexes.iter().zip(&schema.indexes);
                 let indexes = indexes.map(|(index, def)| index.renumbered(def)).collect();
-                Ok(Changed { schema, indexes, reshaped: true, continues: false, _growth: None })
+                Ok(Changed { schema, indexes, reshaped: true, continues: false })
             })
         })
     }
@@ -444,8 +428,34 @@ impl Database {
         self.locked_whole(growing).map(drop)
     }
 
+    /// Refuses a definition in which a row is too long, and sees to it that none of before comes back
+    /// after a crash. It stays so while the table is taken and what this returns is there.
+    fn settle_rows(&self, t: &TableInner, schema: &Schema) -> Result<Option<Growth>> {
+        let e = &self.0.engine;
+        // Nobody keeps those off the table who lock nothing.
+        let growth = (t.locking == Locking::None).then(|| {
+            let growth = t.announce_growth(schema.generations.most_added());
+            e.quiesce();
+            growth
+        });
+        if require_room(t, schema)? {
+            e.make_rows_durable(t)?;
+        }
+        Ok(growth)
+    }
+
     /// Changes a table's definition: states it, and then lets everybody find it.
     fn alter(&self, table: &Table, change: impl FnOnce(&TableInner) -> Result<Changed>) -> Result<Table> {
+        self.alter_settled(table, |_| Ok(None), change)
+    }
+
+    /// As [`Database::alter`]; when the table is taken, its rows are settled first.
+    fn alter_settled(
+        &self,
+        table: &Table,
+        settle: impl FnOnce(&TableInner) -> Result<Option<Growth>>,
+        change: impl FnOnce(&TableInner) -> Result<Changed>,
+    ) -> Result<Table> {
         let e = &self.0.engine;
         e.log.check()?;
         // A checkpoint that is running is waited for before others have to wait for this, and
@@ -455,6 +465,7 @@ impl Database {
         let _turn = e.alterations.lock();
         let mine = e.table_of(table)?;
         let tx = self.locked_whole(mine)?;
+        let _growth = settle(mine)?;
         let mut admin = e.admin.lock();
         let changed = change(mine)?;
         let renamed = changed.schema.name != mine.schema.name;
@@ -540,6 +551,11 @@ impl Engine {
         if !index.def.unique || has_defect!(self.options.defect(), StatesUniqueEarly) {
             return Ok(());
         }
+        self.make_rows_durable(t)
+    }
+
+    /// After a crash the table has no rows of before.
+    fn make_rows_durable(&self, t: &TableInner) -> Result<()> {
         match t.logging {
             Logging::Logged => self.log.flush_all(),
             Logging::Checkpointed => self.checkpoint().map(drop),
@@ -577,13 +593,29 @@ fn require_generation(schema: &Schema) -> Result<()> {
     })
 }
 
+/// The definition of a table with a column behind the others.
+fn with_column(t: &TableInner, column: &Column, default: Value<'_>) -> Result<Schema> {
+    let mut schema = t.schema.clone();
+    require_generation(&schema)?;
+    let one = std::iter::once((&*column.name, column.kind, column.nullable));
+    let mut row = Vec::new();
+    Layout::of(&schema.name, 1, one).encode(&[default], &mut row)?;
+    schema.generations.add(&schema.columns, row);
+    schema.columns.push(column.clone());
+    schema.validate()?;
+    Ok(schema)
+}
+
 /// Refuses a column for which a row that is there has no room: it could not be changed any more.
 /// A row that was written long ago lacks all columns that were added since, not this one alone.
-fn require_room(t: &TableInner, schema: &Schema) -> Result<()> {
+/// Whether there are slots that may hold such rows.
+fn require_room(t: &TableInner, schema: &Schema) -> Result<bool> {
     let max = t.space.container_size - crate::container::SLOT_HEAD;
     let more = schema.generations.most_added();
     let layout = Layout::new(schema);
+    let mut has_large_slots = false;
     for (_, c) in t.containers.iter().filter(|(_, c)| c.slot_size + more > max) {
+        has_large_slots = true;
         let bytes = c.bytes.read();
         for slot in (0..c.slots(t.space.container_size)).filter_map(|slot| bytes.get(c.range(slot))) {
             if !Slot(slot).is_live() {
@@ -595,7 +627,7 @@ fn require_room(t: &TableInner, schema: &Schema) -> Result<()> {
             }
         }
     }
-    Ok(())
+    Ok(has_large_slots)
 }
 
 /// Enters all rows into an index that commits maintain already, and looks whether keys of a unique

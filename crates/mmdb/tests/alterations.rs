@@ -244,6 +244,35 @@ fn a_column_for_which_a_row_has_no_room_is_refused() {
     db.add_column(&t, column("n", ColumnType::Int16), 0.into()).unwrap();
 }
 
+/// A row that had no room for a column was deleted before that came, and came back: with the images
+/// of a table that is only checkpointed, at any opening, or, where the delete was not durable yet,
+/// with the log after a power cut. Nobody could read it, and the opening was refused.
+#[test]
+fn no_row_of_before_comes_back_that_has_no_room_for_a_column() {
+    for logging in [Logging::Logged, Logging::Checkpointed] {
+        let m = CrashMedium::new(1);
+        let options = Options { container_bytes: 64 << 10, segment_bytes: 256 << 10, ..options(&m) };
+        let db = Database::open("/db", options.clone()).unwrap();
+        let wide =
+            Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::VarText(u16::MAX));
+        let t = db.create_table(wide.primary_key(&["id"]).logging(logging)).unwrap();
+        let (long, default) = ("x".repeat(65_490), "y".repeat(100));
+        db.run(|tx| tx.insert(&t, &[1.into(), long.as_str().into()])).unwrap();
+        db.run(|tx| tx.insert(&t, &[2.into(), "short".into()])).unwrap();
+        db.checkpoint().unwrap();
+        let (there, ticket) = db.run_with(Durability::Lazy, |tx| tx.delete(&t, &[1.into()])).unwrap();
+        assert!(there && ticket.poll().unwrap());
+        db.add_column(&t, column("n", ColumnType::VarText(100)), default.as_str().into()).unwrap();
+        m.set_faults(Faults { crash_at: Some(m.calls()), ..Faults::default() });
+        drop((t, db));
+        m.crash(CrashKind::Power);
+        m.set_faults(Faults::default());
+        let db = Database::open("/db", options).unwrap();
+        assert_eq!(rows(&db, "t"), [format!(r#"{{"id":2,"v":"short","n":"{default}"}}"#)], "{logging:?}");
+        db.verify().unwrap();
+    }
+}
+
 /// What happened: whether a row had room was asked for the column that came alone. Each of several
 /// was small enough beside the row as it had been written, all of them were not, and the row could
 /// not be changed any more.
