@@ -52,6 +52,9 @@ impl Engine {
         if next.next_table > MAX_TABLES {
             return Err(damaged(&change, "there are too many tables"));
         }
+        if change.after > self.log.last() {
+            return Err(damaged(&change, "it comes behind a commit that is not here"));
+        }
         next.lineage.note(change.after, change.table, change.next_table, change.schema.clone());
         if let Some(schema) = &change.schema {
             schema.validate().map_err(|e| damaged(&change, &e.to_string()))?;
@@ -181,5 +184,34 @@ impl Engine {
         });
         let all = all.collect();
         (all, fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{Builder, Head, Place};
+    use super::Change;
+    use crate::{Database, Error, LogKind, Options, Standby};
+
+    /// A change that said that it comes behind commits which the standby had not was noted so: with
+    /// a number that no commit can have an assertion failed, and with others a tail of the promoted
+    /// standby would have given the change too late.
+    #[test]
+    fn a_change_behind_commits_that_are_not_here_is_refused() {
+        let options = Options::in_memory();
+        let db = Database::open("/primary", options.clone()).unwrap();
+        db.backup_for_standby("/standby").unwrap();
+        let standby = Standby::open("/standby", options).unwrap();
+        let lineage = standby.db.0.engine.stated().lineage.clone();
+        let (kind, from) = (LogKind::default(), Place { gsn: 0, change: 0 });
+        let head = Head { lineage: lineage.id, kind, fences: lineage.fences, from };
+        for (after, is_here) in [(1, false), (u64::MAX, false), (0, true)] {
+            let mut batch = Builder::new(head.clone());
+            batch.change(&Change { number: 1, after, table: 1, next_table: 2, schema: None });
+            match standby.apply(&batch.finish()) {
+                Ok(position) => assert!(is_here && position.change == 1, "{after}"),
+                Err(e) => assert!(!is_here && matches!(e, Error::FramesDamaged { .. }), "{after}: {e}"),
+            }
+        }
     }
 }
