@@ -28,9 +28,9 @@ use crate::log::HeldBack;
 use crate::register::ManifestState;
 use crate::row::Layout;
 use crate::sabotage::has_defect;
-use crate::schema::{IndexDef, IndexKind, Logging, Schema};
+use crate::schema::{IndexDef, IndexKind, Locking, Logging, Schema};
 use crate::sync::thread;
-use crate::table::{Table, TableInner};
+use crate::table::{Growth, Table, TableInner};
 use crate::value::Value;
 use std::sync::Arc;
 
@@ -107,6 +107,13 @@ struct Changed {
     continues: bool,
 }
 
+impl Changed {
+    /// Another definition of rows that stay as they are.
+    fn definition(schema: Schema, indexes: Vec<Index>) -> Changed {
+        Changed { schema, indexes, reshaped: false, continues: true }
+    }
+}
+
 impl Database {
     /// Adds a column behind the others. Rows that are there have `default` in it without being
     /// written again; so have those that a handle of before inserts without it. Snapshots that are
@@ -138,17 +145,10 @@ impl Database {
     /// [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn add_column(&self, table: &Table, column: Column, default: Value<'_>) -> Result<Table> {
         documented("Database::add_column", || {
-            self.alter(table, |t| {
-                let mut schema = t.schema.clone();
-                require_generation(&schema)?;
-                let one = std::iter::once((&*column.name, column.kind, column.nullable));
-                let mut row = Vec::new();
-                Layout::of(&schema.name, 1, one).encode(&[default], &mut row)?;
-                schema.generations.add(&schema.columns, row);
-                schema.columns.push(column.clone());
-                schema.validate()?;
-                require_room(t, &schema)?;
-                Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: true, continues: true })
+            let settle = |t: &TableInner| self.settle_rows(t, &with_column(t, &column, default)?);
+            self.alter_settled(table, settle, |t| {
+                let (schema, indexes) = (with_column(t, &column, default)?, t.indexes.clone());
+                Ok(Changed { schema, indexes, reshaped: true, continues: true })
             })
         })
     }
@@ -240,7 +240,7 @@ impl Database {
                 let at = column_of(&schema, name)?;
                 to.clone_into(&mut schema.columns[at].name);
                 schema.validate()?;
-                Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: false, continues: true })
+                Ok(Changed::definition(schema, t.indexes.clone()))
             });
             renamed.map(drop)
         })
@@ -268,7 +268,7 @@ impl Database {
                 let mut schema = t.schema.clone();
                 to.clone_into(&mut schema.name);
                 schema.validate()?;
-                Ok(Changed { schema, indexes: t.indexes.clone(), reshaped: false, continues: true })
+                Ok(Changed::definition(schema, t.indexes.clone()))
             });
             renamed.map(drop)
         })
@@ -313,7 +313,7 @@ impl Database {
                     });
                 }
                 gone = Some(indexes.remove(at));
-                Ok(Changed { schema, indexes, reshaped: false, continues: true })
+                Ok(Changed::definition(schema, indexes))
             })?;
             if let Some(index) = gone {
                 self.0.engine.discard_index(&index);
@@ -428,8 +428,34 @@ impl Database {
         self.locked_whole(growing).map(drop)
     }
 
+    /// Refuses a definition in which a row is too long, and sees to it that none of before comes back
+    /// after a crash. It stays so while the table is taken and what this returns is there.
+    fn settle_rows(&self, t: &TableInner, schema: &Schema) -> Result<Option<Growth>> {
+        let e = &self.0.engine;
+        // Nobody keeps those off the table who lock nothing.
+        let growth = (t.locking == Locking::None).then(|| {
+            let growth = t.announce_growth(schema.generations.most_added());
+            e.quiesce();
+            growth
+        });
+        if require_room(t, schema)? {
+            e.make_rows_durable(t)?;
+        }
+        Ok(growth)
+    }
+
     /// Changes a table's definition: states it, and then lets everybody find it.
     fn alter(&self, table: &Table, change: impl FnOnce(&TableInner) -> Result<Changed>) -> Result<Table> {
+        self.alter_settled(table, |_| Ok(None), change)
+    }
+
+    /// As [`Database::alter`]; when the table is taken, its rows are settled first.
+    fn alter_settled(
+        &self,
+        table: &Table,
+        settle: impl FnOnce(&TableInner) -> Result<Option<Growth>>,
+        change: impl FnOnce(&TableInner) -> Result<Changed>,
+    ) -> Result<Table> {
         let e = &self.0.engine;
         e.log.check()?;
         // A checkpoint that is running is waited for before others have to wait for this, and
@@ -439,6 +465,7 @@ impl Database {
         let _turn = e.alterations.lock();
         let mine = e.table_of(table)?;
         let tx = self.locked_whole(mine)?;
+        let _growth = settle(mine)?;
         let mut admin = e.admin.lock();
         let changed = change(mine)?;
         let renamed = changed.schema.name != mine.schema.name;
@@ -474,15 +501,24 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::SchemaDiffers`] says what differs; [`Error::Schema`], [`Error::NoSuchColumn`],
+    /// [`Error::SchemaDiffers`] says what differs; [`Error::NoSuchTable`] if the table is being
+    /// filled, or dropped at this moment; [`Error::Schema`], [`Error::NoSuchColumn`],
     /// [`Error::Operation`], [`Error::Io`], [`Error::Directory`] and [`Error::Poisoned`] mean what they do of
     /// [`Database::create_table`].
     pub fn create_table_if_missing(&self, schema: Schema) -> Result<Table> {
         documented("Database::create_table_if_missing", || {
+            let schema = schema.of_new_table();
             schema.validate()?;
-            let table = match self.create_table(schema.clone()) {
-                Err(Error::TableExists { table }) => self.table(&table)?,
-                done => return done,
+            let table = loop {
+                let name = match self.create_table(schema.clone()) {
+                    Err(Error::TableExists { table }) => table,
+                    done => return done,
+                };
+                match self.table(&name) {
+                    // It was dropped in between, and the name is free.
+                    Err(_) if !self.0.engine.names.read().contains_key(&name) => {}
+                    found => break found?,
+                }
             };
             let differences = table.schema().differences(&schema);
             if differences.is_empty() {
@@ -515,6 +551,11 @@ impl Engine {
         if !index.def.unique || has_defect!(self.options.defect(), StatesUniqueEarly) {
             return Ok(());
         }
+        self.make_rows_durable(t)
+    }
+
+    /// After a crash the table has no rows of before.
+    fn make_rows_durable(&self, t: &TableInner) -> Result<()> {
         match t.logging {
             Logging::Logged => self.log.flush_all(),
             Logging::Checkpointed => self.checkpoint().map(drop),
@@ -552,13 +593,29 @@ fn require_generation(schema: &Schema) -> Result<()> {
     })
 }
 
+/// The definition of a table with a column behind the others.
+fn with_column(t: &TableInner, column: &Column, default: Value<'_>) -> Result<Schema> {
+    let mut schema = t.schema.clone();
+    require_generation(&schema)?;
+    let one = std::iter::once((&*column.name, column.kind, column.nullable));
+    let mut row = Vec::new();
+    Layout::of(&schema.name, 1, one).encode(&[default], &mut row)?;
+    schema.generations.add(&schema.columns, row);
+    schema.columns.push(column.clone());
+    schema.validate()?;
+    Ok(schema)
+}
+
 /// Refuses a column for which a row that is there has no room: it could not be changed any more.
 /// A row that was written long ago lacks all columns that were added since, not this one alone.
-fn require_room(t: &TableInner, schema: &Schema) -> Result<()> {
+/// Whether there are slots that may hold such rows.
+fn require_room(t: &TableInner, schema: &Schema) -> Result<bool> {
     let max = t.space.container_size - crate::container::SLOT_HEAD;
     let more = schema.generations.most_added();
     let layout = Layout::new(schema);
+    let mut has_large_slots = false;
     for (_, c) in t.containers.iter().filter(|(_, c)| c.slot_size + more > max) {
+        has_large_slots = true;
         let bytes = c.bytes.read();
         for slot in (0..c.slots(t.space.container_size)).filter_map(|slot| bytes.get(c.range(slot))) {
             if !Slot(slot).is_live() {
@@ -570,7 +627,7 @@ fn require_room(t: &TableInner, schema: &Schema) -> Result<()> {
             }
         }
     }
-    Ok(())
+    Ok(has_large_slots)
 }
 
 /// Enters all rows into an index that commits maintain already, and looks whether keys of a unique

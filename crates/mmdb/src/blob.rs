@@ -15,6 +15,7 @@ use crate::snapshot::Snapshot;
 use crate::table::{BlobTable, Table, TableInner};
 use crate::tx::Transaction;
 use crate::value::Value;
+use std::sync::Arc;
 
 /// Bytes of a slot that a whole chunk fills: a quarter of a usual container. Smaller ones cost more
 /// entries of the index, larger ones more copying for a change of a few bytes.
@@ -400,8 +401,8 @@ impl Blobs {
     ///
     /// # Errors
     /// [`Error::Operation`] if the primary key is not one column of `UInt64` or `Int64` (whose
-    /// number as `u64` the blob has). If a blob cannot be deleted later, the transaction can only
-    /// end.
+    /// number as `u64` the blob has); [`Error::NoSuchTable`] if one of the two is gone, or they are
+    /// not of one database. If a blob cannot be deleted later, the transaction can only end.
     pub fn belong_to(&self, owner: &Table) -> Result<()> {
         documented("Blobs::belong_to", || {
             let schema = owner.schema();
@@ -411,6 +412,12 @@ impl Blobs {
                 let reason = format!("the primary key is {kinds:?}, and has to be one UInt64 or Int64");
                 let (table, operation) = (schema.name.clone(), "have blobs belong to its rows");
                 return Err(Error::Operation { table, operation, reason });
+            }
+            owner.0.alive()?;
+            self.table.0.alive()?;
+            // Of another database, or of an earlier opening, no blob could be deleted with its row.
+            if !Arc::ptr_eq(&owner.0.space, &self.table.0.space) {
+                return Err(self.table.0.gone());
             }
             let mut attached = owner.0.blobs.write();
             attached.retain(|b| b.table.0.is_live() && b.table.0.id != self.table.0.id);

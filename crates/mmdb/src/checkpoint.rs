@@ -238,7 +238,7 @@ impl<'a> Stepwise<'a> {
         // A change may have been stated after later commits had gone out: some are kept for longer.
         let before = stated.published.as_ref().map_or(0, |p| p.g0);
         let asked = e.log.tails.done().map_or(before, |done| done.min(before));
-        next.lineage.forget_changes(asked);
+        next.lineage.forget_changes(asked, e.log.tails.known_changes().unwrap_or(u64::MAX));
         let manifest = e.state(&mut self.admin, next)?;
         let on_disk = manifest.checkpoint.as_ref().map(|c| (c.side, c.g0, c.g1));
         assert_eq!(on_disk, Some((self.side, self.g0, g1)), "the manifest names this checkpoint");

@@ -245,6 +245,7 @@ impl Database {
     pub fn create_table(&self, schema: Schema) -> Result<Table> {
         documented("Database::create_table", || {
             let e = &self.0.engine;
+            let schema = schema.of_new_table();
             schema.validate()?;
             e.log.check()?;
             let _held = HeldBack::begin();
@@ -531,7 +532,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Poisoned`] or [`Error::Io`].
+    /// [`Error::Poisoned`] or [`Error::Io`]; [`Error::Directory`] if the directory was replaced
+    /// meanwhile, or the log deleted.
     pub fn flush(&self) -> Result<()> {
         documented("Database::flush", || self.0.engine.log.flush_all())
     }

@@ -369,6 +369,12 @@ impl Schema {
                 ));
             }
         }
+        // Who changes the fields by hand can leave an index on columns that are not there.
+        let count = self.columns.len();
+        let beyond = |ix: &&IndexDef| ix.columns.iter().any(|&at| at >= count);
+        if let Some(ix) = self.indexes.iter().find(beyond) {
+            return bad(format!("index {} has a column behind the last one", ix.name));
+        }
         match self.indexes.first() {
             Some(p) if p.name == "primary" => {
                 if let Some(c) = p.columns.iter().map(|&c| &self.columns[c]).find(|c| c.nullable) {
@@ -389,6 +395,18 @@ impl Schema {
             return bad(problem);
         }
         Ok(())
+    }
+
+    /// The same definition for a table that is to be made: a copy of another table's knows in what
+    /// columns rows of that one were written, which says nothing of this one's.
+    pub(crate) fn of_new_table(self) -> Schema {
+        Schema { generations: Generations::default(), ..self }.with_unique_key()
+    }
+
+    /// The primary key, which is the first index, is unique whichever way that was declared.
+    fn with_unique_key(mut self) -> Schema {
+        self.indexes.iter_mut().take(1).for_each(|primary| primary.unique = true);
+        self
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -464,6 +482,6 @@ impl Schema {
             s.expiry = Some(Expiry { column, unit: TimeUnit::from_code(r.u8()?)? });
         }
         s.validate().ok()?;
-        Some(s)
+        Some(s.with_unique_key())
     }
 }

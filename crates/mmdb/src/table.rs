@@ -152,10 +152,22 @@ pub(crate) struct Body {
     pub(crate) moves: Moves,
     /// Where the blobs of its rows are, which go with them. Nothing is waited for under this lock.
     pub(crate) blobs: RwLock<Vec<BlobTable>>,
+    /// By how many bytes rows may get longer when the column is there that is being added.
+    growth: AtomicU64,
     free: Vec<FreeSlots>,
     growing: Mutex<()>,
     /// Bytes of the table but its containers and indexes.
     gauge: Gauge,
+}
+
+/// A column is being added to a table whose rows nobody locks: they may come at any moment.
+#[derive(Debug)]
+pub(crate) struct Growth(Arc<Body>);
+
+impl Drop for Growth {
+    fn drop(&mut self) {
+        self.0.growth.store(0, Ordering::Release);
+    }
 }
 
 impl std::ops::Deref for TableInner {
@@ -253,6 +265,7 @@ impl TableInner {
             life,
             moves: Moves::default(),
             blobs: RwLock::new(Vec::new()),
+            growth: AtomicU64::new(0),
             growing: Mutex::new(()),
         };
         let locking = if reference { Locking::None } else { schema.locking };
@@ -283,6 +296,19 @@ impl TableInner {
     /// The same table with another definition.
     pub(crate) fn redefined(&self, schema: Schema, indexes: Vec<Index>) -> TableInner {
         TableInner::defined(self.id, schema, (self.locking, self.logging), indexes, self.body.clone())
+    }
+
+    /// As long as what this returns is there, a row that comes without locks must have room for so
+    /// many bytes more.
+    pub(crate) fn announce_growth(&self, bytes: usize) -> Growth {
+        self.growth.store(bytes as u64, Ordering::Release);
+        Growth(self.body.clone())
+    }
+
+    /// Whether a row of `len` bytes has room for the column that is being added, if one is.
+    pub(crate) fn has_room_to_grow(&self, len: usize) -> bool {
+        let growth = self.growth.load(Ordering::Acquire);
+        growth == 0 || len as u64 + growth <= (self.space.container_size - SLOT_HEAD) as u64
     }
 
     /// Says what takes the place of this. A handle goes on with it if it `continues`.

@@ -250,6 +250,35 @@ fn a_column_for_which_a_row_has_no_room_is_refused() {
     db.add_column(&t, column("n", ColumnType::Int16), 0.into()).unwrap();
 }
 
+/// A row that had no room for a column was deleted before that came, and came back: with the images
+/// of a table that is only checkpointed, at any opening, or, where the delete was not durable yet,
+/// with the log after a power cut. Nobody could read it, and the opening was refused.
+#[test]
+fn no_row_of_before_comes_back_that_has_no_room_for_a_column() {
+    for logging in [Logging::Logged, Logging::Checkpointed] {
+        let m = CrashMedium::new(1);
+        let options = Options { container_bytes: 64 << 10, segment_bytes: 256 << 10, ..options(&m) };
+        let db = Database::open("/db", options.clone()).unwrap();
+        let wide =
+            Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::VarText(u16::MAX));
+        let t = db.create_table(wide.primary_key(&["id"]).logging(logging)).unwrap();
+        let (long, default) = ("x".repeat(65_490), "y".repeat(100));
+        db.run(|tx| tx.insert(&t, &[1.into(), long.as_str().into()])).unwrap();
+        db.run(|tx| tx.insert(&t, &[2.into(), "short".into()])).unwrap();
+        db.checkpoint().unwrap();
+        let (there, ticket) = db.run_with(Durability::Lazy, |tx| tx.delete(&t, &[1.into()])).unwrap();
+        assert!(there && ticket.poll().unwrap());
+        db.add_column(&t, column("n", ColumnType::VarText(100)), default.as_str().into()).unwrap();
+        m.set_faults(Faults { crash_at: Some(m.calls()), ..Faults::default() });
+        drop((t, db));
+        m.crash(CrashKind::Power);
+        m.set_faults(Faults::default());
+        let db = Database::open("/db", options).unwrap();
+        assert_eq!(rows(&db, "t"), [format!(r#"{{"id":2,"v":"short","n":"{default}"}}"#)], "{logging:?}");
+        db.verify().unwrap();
+    }
+}
+
 /// What happened: whether a row had room was asked for the column that came alone. Each of several
 /// was small enough beside the row as it had been written, all of them were not, and the row could
 /// not be changed any more.
@@ -311,6 +340,84 @@ fn create_if_missing_says_what_differs() {
         "it is Logged and not Volatile",
     ];
     assert_eq!(differences, want);
+}
+
+/// The definition of a table whose columns had changed was taken for another table, with one column
+/// more: it kept the numbers of the columns, one too few, so that what was stored of it was read as
+/// something else. No manifest could be read again, and with it the whole database was lost.
+#[test]
+fn a_definition_that_is_copied_from_a_table_is_one_of_a_new_table() {
+    let m = CrashMedium::new(1);
+    let db = Database::open("/db", options(&m)).unwrap();
+    let t = db.create_table(schema("t")).unwrap();
+    let t = db.add_column(&t, column("k", ColumnType::Int16), 7.into()).unwrap();
+    let t = db.drop_column(&t, "v").unwrap();
+    let copy = |name: &str| {
+        let mut s = t.schema().clone();
+        s.name = name.into();
+        s
+    };
+    let same = db.create_table(copy("same")).unwrap();
+    db.run(|tx| tx.insert(&same, &[1.into(), 2.into(), 3.into()])).unwrap();
+    let more = db.create_table(copy("more").column("extra", ColumnType::Int32)).unwrap();
+    db.run(|tx| tx.insert(&more, &[1.into(), 2.into(), 3.into(), 4.into()])).unwrap();
+    let mut fewer = copy("fewer");
+    fewer.columns.pop();
+    let fewer = db.create_table_if_missing(fewer).unwrap();
+    db.run(|tx| tx.insert(&fewer, &[1.into(), 2.into()])).unwrap();
+    // Who stores a manifest reads the one before.
+    let later = db.add_column(&t, column("l", ColumnType::Int16), 0.into()).unwrap();
+    drop((same, more, fewer, later, t));
+    let db = survives(survives(survives(db, &m, "same"), &m, "more"), &m, "fewer");
+    assert_eq!(rows(&db, "more"), [r#"{"id":1,"n":2,"k":3,"extra":4}"#]);
+}
+
+/// An index that is called `primary` is the primary key. Declared as a plain one it was not unique
+/// in a table without locks: two rows got one key, and the database could not be opened again.
+#[test]
+fn a_primary_key_is_unique_whichever_way_it_was_declared() {
+    let m = CrashMedium::new(1);
+    let db = Database::open("/db", options(&m)).unwrap();
+    let plain = || {
+        let plain = Schema::new("t").column("id", ColumnType::Int64).hash_index("primary", &["id"]);
+        plain.locking(Locking::None)
+    };
+    let t = db.create_table_if_missing(plain()).unwrap();
+    db.create_table_if_missing(plain()).unwrap();
+    let (mut one, mut two) = (db.begin().unwrap(), db.begin().unwrap());
+    one.insert(&t, &[1.into()]).unwrap();
+    two.insert(&t, &[1.into()]).unwrap();
+    one.commit().unwrap().wait().unwrap();
+    let refused = two.commit().map(drop);
+    assert!(matches!(refused, Err(Error::DuplicateKey { .. })), "{refused:?}");
+    drop(t);
+    let db = survives(db, &m, "t");
+    assert_eq!(rows(&db, "t"), [r#"{"id":1}"#]);
+    db.create_table_if_missing(plain()).unwrap();
+}
+
+/// The fields of a definition are anybody's to change. An index on a column that is not there was
+/// taken, and stored: the database could not be opened again, for no manifest that has such an
+/// index is read. With the primary key it was a panic.
+#[test]
+fn an_index_on_a_column_that_is_not_there_is_refused() {
+    let m = CrashMedium::new(1);
+    let db = Database::open("/db", options(&m)).unwrap();
+    let t = db.create_table(schema("t")).unwrap();
+    let wrong = |change: fn(&mut Schema)| {
+        let mut s = schema("wrong").hash_index("by_n", &["n"]);
+        change(&mut s);
+        let refused = db.create_table(s.clone()).map(drop);
+        assert!(matches!(refused, Err(Error::Schema { .. })), "{refused:?}");
+        let refused = db.create_table_if_missing(s).map(drop);
+        assert!(matches!(refused, Err(Error::Schema { .. })), "{refused:?}");
+    };
+    wrong(|s| s.indexes[1].columns.push(3));
+    wrong(|s| s.indexes[0].columns[0] = 99);
+    wrong(|s| s.columns.truncate(2));
+    db.run(|tx| tx.insert(&t, &[1.into(), "v".into(), 1.into()])).unwrap();
+    drop(t);
+    drop(survives(db, &m, "t"));
 }
 
 #[test]

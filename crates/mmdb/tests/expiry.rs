@@ -223,3 +223,24 @@ fn expiry_ends_though_the_blobs_of_the_rows_cannot_be_deleted() {
     let done = told.recv_timeout(Duration::from_secs(60)).expect("it ends");
     assert!(matches!(&done, Err(Error::TableChanged { table }) if table == "b"), "{done:?}");
 }
+
+/// Blobs of another database, or of an earlier opening, were attached to a table: no row of it could
+/// be deleted any more, and `expire` went round for good, for it took `NoSuchTable` for that of the
+/// rows' table.
+#[test]
+fn blobs_of_another_database_are_attached_to_no_table() {
+    let options = Options::in_memory();
+    let earlier = Database::open("/db", options.clone()).unwrap().blobs("b").unwrap();
+    let db = Database::open("/db", options).unwrap();
+    let t = db.create_table(schema(ColumnType::Time, TimeUnit::Microseconds)).unwrap();
+    let other = Database::in_memory().unwrap().blobs("b").unwrap();
+    let gone = db.blobs("gone").unwrap();
+    db.drop_table(gone.table()).unwrap();
+    for blobs in [&earlier, &other, &gone] {
+        assert!(matches!(blobs.belong_to(&t), Err(Error::NoSuchTable { .. })));
+    }
+    put(&db, &t, 0..5, |_| Value::Time(0));
+    let (done, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(db.expire(SystemTime::now())));
+    assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("it ends").unwrap(), 5);
+}

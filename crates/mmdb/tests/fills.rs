@@ -212,3 +212,17 @@ fn a_fill_is_refused_for_doubled_keys_of_an_index_that_was_made_later() {
         assert!(matches!(done, Err(Error::DuplicateKey { .. })), "{done:?}: two rows share a unique key");
     }
 }
+
+/// The name is taken, and the table not there: which errors that makes was not said.
+#[test]
+fn a_table_that_is_being_filled_is_neither_missing_nor_there() {
+    let db = Database::in_memory().unwrap();
+    let t = db.create_table(schema(Locking::Record)).unwrap();
+    let fill = db.fill(&t).unwrap();
+    no_such(db.create_table_if_missing(schema(Locking::Record)));
+    assert!(matches!(db.create_table(schema(Locking::Record)), Err(Error::TableExists { .. })));
+    drop(fill);
+    db.create_table_if_missing(schema(Locking::Record)).unwrap();
+    db.drop_table(&t).unwrap();
+    db.create_table_if_missing(schema(Locking::Record)).unwrap();
+}

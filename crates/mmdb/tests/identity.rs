@@ -13,7 +13,7 @@
 mod tree;
 
 use mmdb::medium::{CrashKind, CrashMedium, Faults, Medium};
-use mmdb::{ColumnType, Database, Error, Options, Schema, restore, salvage};
+use mmdb::{ColumnType, Database, Durability, Error, Options, Schema, Standby, restore, salvage};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tree::{Place, copy, wait_for_ready_segments};
@@ -436,6 +436,33 @@ fn nothing_is_acknowledged_once_the_log_has_been_deleted() {
         assert!(words.iter().any(|words| cause.contains(words)), "{cause}");
         assert!(matches!(put(7).map(drop), Err(Error::Poisoned { .. })));
     }
+}
+
+/// Operations that state or flush something returned an error of the directory, though the page of
+/// errors did not have it for them.
+#[test]
+fn who_states_or_flushes_in_a_directory_that_is_gone_hears_of_the_directory() {
+    let p = Place::new("gone");
+    let open = |name: &str| {
+        let db = Database::open(p.join(name), Options { background: false, ..options(&[]) }).unwrap();
+        fill(&db, 0, 5);
+        db
+    };
+    let told = |done: mmdb::Result<()>| assert!(matches!(done, Err(Error::Directory { .. })), "{done:?}");
+    let db = open("flushed");
+    let t = db.table("t").unwrap();
+    db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[9.into(), "lazy".into()])).unwrap().1.wait().unwrap();
+    std::fs::remove_dir_all(p.join("flushed")).unwrap();
+    told(db.flush());
+    let db = open("deposed");
+    for name in ["fenced", "promoted"] {
+        db.backup_for_standby(p.join(name)).unwrap();
+        let standby = Standby::open(p.join(name), Options { background: false, ..options(&[]) }).unwrap();
+        std::fs::remove_dir_all(p.join(name)).unwrap();
+        told(if name == "fenced" { standby.fence(2).map(drop) } else { standby.promote(2).map(drop) });
+    }
+    std::fs::remove_dir_all(p.join("deposed")).unwrap();
+    told(db.depose(2));
 }
 
 /// What is written goes along, until a manifest is due and is not found.

@@ -214,8 +214,9 @@ class Database:
     def rename_table(self, table: Table, to: str) -> Table:
         """Gives a table another name."""
         with pointer_of(table) as t, self._handle.use() as me:
-            call("rename_table", me, t, text(to))
-        return self.table(to)
+            name = text(to)
+            call("rename_table", me, t, name)
+        return table._named(name.decode())
 
     def add_column(self, table: Table, column: Column, default: Any = None) -> Table:
         """Adds a column, which all rows have with the default."""
@@ -232,20 +233,24 @@ class Database:
     def rename_column(self, table: Table, name: str, to: str) -> Table:
         """Gives a column another name."""
         with pointer_of(table) as t, self._handle.use() as me:
-            call("rename_column", me, t, text(name), text(to))
-        return self.table(table.name)
+            old, new = text(name), text(to)
+            call("rename_column", me, t, old, new)
+        return table._with_column_named(old.decode(), new.decode())
 
     def create_index(self, table: Table, index: Index) -> Table:
         """Builds an index while others work."""
         with pointer_of(table) as t, self._handle.use() as me:
-            call("create_index", me, t, *_index(table.name, index))
-        return self.table(table.name)
+            name, columns, count, flags = _index(table.name, index)
+            call("create_index", me, t, name, columns, count, flags)
+        listed = [columns[i].decode() for i in range(count)]
+        return table._with_index(Index(name.decode(), listed, bool(flags & 1), bool(flags & 2)))
 
     def drop_index(self, table: Table, name: str) -> Table:
         """Drops an index."""
         with pointer_of(table) as t, self._handle.use() as me:
-            call("drop_index", me, t, text(name))
-        return self.table(table.name)
+            dropped = text(name)
+            call("drop_index", me, t, dropped)
+        return table._without_index(dropped.decode())
 
     def transaction(self) -> Transaction:
         """Begins a serializable transaction."""

@@ -1,6 +1,8 @@
 """Tables."""
 
+import copy
 import ctypes
+from dataclasses import replace
 from typing import Any, Sequence, Tuple
 
 from . import _library, errors
@@ -44,6 +46,34 @@ class Table:
             if found.name == index:
                 return [by_name[name] for name in found.columns]
         return []
+
+    # What a change that was just made gives back: this table, by the same handle. Looking it up by
+    # its name would find another one that has the name by now.
+
+    def _named(self, name: str) -> "Table":
+        other = copy.copy(self)
+        other.name = name
+        return other
+
+    def _with_column_named(self, name: str, to: str) -> "Table":
+        other = copy.copy(self)
+        other.columns = tuple(replace(c, name=to) if c.name == name else c for c in self.columns)
+        other.indexes = tuple(
+            replace(i, columns=[to if c == name else c for c in i.columns]) for i in self.indexes
+        )
+        return other
+
+    def _with_index(self, index: Index) -> "Table":
+        other = copy.copy(self)
+        # Over a column that is not known here it can be used all the same: see `columns_of`.
+        if set(index.columns) <= {c.name for c in self.columns}:
+            other.indexes = (*self.indexes, index)
+        return other
+
+    def _without_index(self, name: str) -> "Table":
+        other = copy.copy(self)
+        other.indexes = tuple(i for i in self.indexes if i.name != name)
+        return other
 
     def __repr__(self) -> str:
         return f"<mmdb.Table {self.name}>"

@@ -70,9 +70,12 @@ def encode(value: Any, kind: Optional[ColumnType] = None) -> Tuple[Value, Any]:
     if isinstance(value, int):
         if kind == ColumnType.FLOAT64:
             try:
-                return Value(4, 0, 0, 0, float(value)), None
+                real = float(value)
             except OverflowError as e:
                 raise errors.InvalidValueError(f"{shown(value)} is no float: {e}") from None
+            if real != value:
+                raise errors.InvalidValueError(f"{shown(value)} is no float: it would be rounded")
+            return Value(4, 0, 0, 0, real), None
         if kind is not None and kind.number == 13:
             return _decimal(decimal.Decimal(value)), None
         if kind == ColumnType.TIME and -(2**63) <= value < 2**63:

@@ -76,6 +76,8 @@ with mmdb.open(path, segment_bytes=1 << 20, lock_timeout_ms=600_000) as db:
             dict(id=3, name="x" * 41), dict(id=3, name=None), dict(id=-1, name="x"),
             dict(id=3, name="x", small=40000), dict(id=3, name="x", price=D("1.001")),
             dict(id=3, name="x", price=D("NaN")), dict(id=3, name="x", price=D("1e30")),
+            # It was rounded to an even number, and no other number is.
+            dict(id=3, name="x", weight=2**53 + 1),
             dict(id=2**64, name="x"), dict(id=3, name="x", sold="yes"), dict(id=3, name=object()),
             dict(id=3, name="x", made=datetime.datetime(2026, 1, 1)), dict(id=3, name="\ud800"),
         ):
@@ -85,6 +87,7 @@ with mmdb.open(path, segment_bytes=1 << 20, lock_timeout_ms=600_000) as db:
         raises(mmdb.DuplicateKeyError, tx.insert, items, id=1, name="x")
         raises(mmdb.OperationError, tx.get, items, (1, 2))
         raises(mmdb.MisuseError, tx.get, "item", 1)
+        assert tx.update(items, 1, weight=2**60) and tx.get(items, 1)["weight"] == 2.0**60
         assert tx.update(items, 1, {"made": 2**62}) and not tx.update(items, 9, name="x")
         assert tx.get(items, 1)["made"] == 2**62
         assert tx.upsert(items, id=1, name="ink") and not tx.upsert(items, id=5, name="ink")
@@ -261,6 +264,26 @@ with mmdb.open(path, segment_bytes=1 << 20, lock_timeout_ms=600_000) as db:
     items = db.rename_table(items, "thing")
     assert [t.name for t in db.tables()] == ["thing"] and items.columns[-1].name == "tint"
     assert db.table_stats(items)["rows"] == 1
+
+    # A handle goes on when its table gets another name. What a change gave back was looked up by
+    # the name of before: another table that had it by then, or none though the change was made.
+    first = db.create_table("first", [Column("id", ColumnType.INT64)], ["id"])
+    db.rename_table(first, "second")
+    first = db.create_index(first, Index("again", ["id"], unique=True))
+    assert first.indexes[1] == Index("again", ["id"], unique=True)
+    other = db.create_table("first", [Column("id", ColumnType.INT64)], ["id"])
+    first = db.rename_column(first, "id", "number")
+    assert [c.name for c in first.columns] == first.indexes[1].columns == ["number"]
+    db.run(lambda tx: tx.insert(first, number=1))
+    with db.transaction() as tx:
+        assert tx.get_by(first, "again", 1) == [{"number": 1}]
+    first = db.drop_index(first, "again")
+    assert len(first.indexes) == 1 and db.table("second").indexes == first.indexes
+    assert db.table_stats(first)["rows"] == 1 and db.table_stats(other)["rows"] == 0
+    first = db.rename_table(first, "third")
+    assert first.name == "third" and db.run(lambda tx: tx.get(first, 1)) == {"number": 1}
+    db.drop_table(first)
+    db.drop_table(other)
 
     assert db.checkpoint()["containers"] >= 1
     copy = path + "-copy"

@@ -7,6 +7,7 @@
 use super::lineage::Change;
 use crate::admin::Admin;
 use crate::alter::{fill_index, put_schema, refuse_doubled};
+use crate::container::Slot;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -19,6 +20,17 @@ use std::sync::Arc;
 
 fn damaged(change: &Change, what: &str) -> Error {
     Error::FramesDamaged { what: format!("change {} of table {}: {what}", change.number, change.table) }
+}
+
+/// Whether a row of the table is not one in the columns of this definition: it has no room for a
+/// column that came, or was written in columns that the primary has forgotten, for no row of its
+/// own was.
+fn has_unreadable_row(t: &TableInner) -> bool {
+    t.containers.iter().any(|(_, c)| {
+        let bytes = c.bytes.read();
+        let mut slots = (0..c.slots(t.space.container_size)).filter_map(|slot| bytes.get(c.range(slot)));
+        slots.any(|slot| Slot(slot).is_live() && t.layout.row_of(Slot(slot)).is_none())
+    })
 }
 
 impl Engine {
@@ -39,6 +51,9 @@ impl Engine {
         }
         if next.next_table > MAX_TABLES {
             return Err(damaged(&change, "there are too many tables"));
+        }
+        if change.after > self.log.last() {
+            return Err(damaged(&change, "it comes behind a commit that is not here"));
         }
         next.lineage.note(change.after, change.table, change.next_table, change.schema.clone());
         if let Some(schema) = &change.schema {
@@ -79,6 +94,10 @@ impl Engine {
                     return Err(damaged(&change, "it has another primary key"));
                 }
                 let new = Arc::new(table.redefined(schema.clone(), indexes));
+                if table.logging != Logging::Logged && has_unreadable_row(&new) {
+                    fresh.iter().for_each(|index| self.discard_index(index));
+                    return self.give_up_rows(&mut admin, &table, schema, next);
+                }
                 let filled = fresh.iter().try_for_each(|index| {
                     fill_index(self, &new, index)?;
                     refuse_doubled(self, &new, index)
@@ -165,5 +184,34 @@ impl Engine {
         });
         let all = all.collect();
         (all, fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{Builder, Head, Place};
+    use super::Change;
+    use crate::{Database, Error, LogKind, Options, Standby};
+
+    /// A change that said that it comes behind commits which the standby had not was noted so: with
+    /// a number that no commit can have an assertion failed, and with others a tail of the promoted
+    /// standby would have given the change too late.
+    #[test]
+    fn a_change_behind_commits_that_are_not_here_is_refused() {
+        let options = Options::in_memory();
+        let db = Database::open("/primary", options.clone()).unwrap();
+        db.backup_for_standby("/standby").unwrap();
+        let standby = Standby::open("/standby", options).unwrap();
+        let lineage = standby.db.0.engine.stated().lineage.clone();
+        let (kind, from) = (LogKind::default(), Place { gsn: 0, change: 0 });
+        let head = Head { lineage: lineage.id, kind, fences: lineage.fences, from };
+        for (after, is_here) in [(1, false), (u64::MAX, false), (0, true)] {
+            let mut batch = Builder::new(head.clone());
+            batch.change(&Change { number: 1, after, table: 1, next_table: 2, schema: None });
+            match standby.apply(&batch.finish()) {
+                Ok(position) => assert!(is_here && position.change == 1, "{after}"),
+                Err(e) => assert!(!is_here && matches!(e, Error::FramesDamaged { .. }), "{after}: {e}"),
+            }
+        }
     }
 }

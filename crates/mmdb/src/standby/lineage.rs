@@ -180,9 +180,10 @@ impl Lineage {
         self.changes.drain(..many);
     }
 
-    /// Forgets the changes that nobody asks for who has every commit up to `gsn`.
-    pub(crate) fn forget_changes(&mut self, gsn: u64) {
-        self.changes.retain(|change| change.after >= gsn);
+    /// Forgets the changes that nobody asks for who has every commit up to `gsn`, and all changes up
+    /// to number `known`: the last commits may have gone out before a change that was stated later.
+    pub(crate) fn forget_changes(&mut self, gsn: u64, known: u64) {
+        self.changes.retain(|change| change.after >= gsn || change.number > known);
     }
 
     /// At an opening: commits behind `cut` are gone, and what followed them follows the cut.
@@ -310,7 +311,9 @@ mod tests {
         assert_eq!(after(lineage.change(3)), Ok(None));
         lineage.cut_at(7);
         assert_eq!(after(lineage.change(2)), Ok(Some(7)), "it follows what is left");
-        lineage.forget_changes(6);
+        lineage.forget_changes(9, 0);
+        assert_eq!(after(lineage.change(1)), Ok(Some(5)), "who asks for it has later commits already");
+        lineage.forget_changes(6, 2);
         assert_eq!((after(lineage.change(1)), after(lineage.change(2))), (Err(()), Ok(Some(7))));
         for table in 0..1000 {
             lineage.note(10, table, 1000, None);

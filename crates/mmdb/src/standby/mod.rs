@@ -137,7 +137,8 @@ impl Standby {
     /// [`Error::LogFull`], [`Error::TransactionTooLarge`], [`Error::FramesDamaged`],
     /// [`Error::OutOfMemory`], [`Error::MemoryLimit`] of a new index, and [`Error::Io`] of a
     /// change's manifest: what came before was applied, and the same frames can be given again.
-    /// [`Error::Poisoned`] after a failed write or sync: open it again.
+    /// [`Error::Poisoned`] after a failed write or sync, [`Error::Directory`] if the directory was
+    /// replaced or the log deleted: open it again.
     pub fn apply(&self, frames: &Frames) -> Result<Position> {
         documented("Standby::apply", || {
             let e = &self.db.0.engine;
@@ -353,7 +354,8 @@ impl Standby {
     ///
     /// # Errors
     /// [`Error::FramesOutdated`] if the standby is in that epoch or a later one, or was fenced with a
-    /// later one; [`Error::Unsupported`] above 2^60; [`Error::Io`], [`Error::Poisoned`].
+    /// later one; [`Error::Unsupported`] above 2^60; [`Error::Io`], [`Error::Poisoned`];
+    /// [`Error::Directory`] if the directory was replaced or the log deleted.
     pub fn fence(&self, epoch: u64) -> Result<Position> {
         documented("Standby::fence", || {
             let _held = HeldBack::begin();

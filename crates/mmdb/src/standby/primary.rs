@@ -74,9 +74,9 @@ impl Database {
     /// # Errors
     /// [`Error::TailLost`] if the log from there on is not there any more; [`Error::FramesForeign`]
     /// if the position is not of this database's past; [`Error::Deposed`] if it is of a later epoch,
-    /// or fenced with one: then this database is deposed; [`Error::Io`] in its place if that could
-    /// not be stated, as of [`Database::depose`]. [`Error::Poisoned`];
-    /// [`Error::Unsupported`] with [`crate::Options::reference`].
+    /// or fenced with one: then this database is deposed; [`Error::Io`] or [`Error::Directory`] in
+    /// its place if that could not be stated, as of [`Database::depose`], or that there are standbys.
+    /// [`Error::Poisoned`]; [`Error::Unsupported`] with [`crate::Options::reference`].
     pub fn tail(&self, from: &Position) -> Result<Tail> {
         documented("Database::tail", || {
             let e = &self.0.engine;
@@ -93,7 +93,9 @@ impl Database {
     /// Counts a standby's position as an acknowledgement of all commits up to it:
     /// [`crate::Ticket::wait_standbys`] waits for these. `standby` is its name, one for each; until
     /// [`Database::forget_standby`] the log that it needs to go on is kept, up to
-    /// [`crate::Options::tail_log_bytes`]. After an opening none is known.
+    /// [`crate::Options::tail_log_bytes`]. After an opening none is known. Of one name the greatest
+    /// position counts, for they may overtake each other: a standby that begins again with an older
+    /// copy is forgotten first, or has another name.
     ///
     /// ```
     /// # use mmdb::{Database, Options, Standby};
@@ -109,8 +111,8 @@ impl Database {
     /// # Errors
     /// [`Error::FramesForeign`] if the position is not of this database's past; [`Error::Deposed`] if
     /// it is of a later epoch, or fenced with one: then this database is deposed, and nothing is
-    /// acknowledged here any more; [`Error::Io`] in its place if that could not be stated, as of
-    /// [`Database::depose`]. [`Error::Poisoned`]; [`Error::Unsupported`] with
+    /// acknowledged here any more; [`Error::Io`] or [`Error::Directory`] in its place if that could
+    /// not be stated, as of [`Database::depose`]. [`Error::Poisoned`]; [`Error::Unsupported`] with
     /// [`crate::Options::reference`].
     pub fn acknowledge(&self, standby: &str, position: &Position) -> Result<()> {
         documented("Database::acknowledge", || {
@@ -157,7 +159,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::FramesOutdated`] if this database is in that epoch or a later one: nothing happens.
-    /// [`Error::Io`] if it could not be stated; it is deposed all the same, until it is opened again.
+    /// [`Error::Io`], or [`Error::Directory`] of one that was replaced, if it could not be stated;
+    /// it is deposed all the same, until it is opened again.
     /// [`Error::Unsupported`] with [`crate::Options::reference`].
     pub fn depose(&self, by: u64) -> Result<()> {
         documented("Database::depose", || {
@@ -225,5 +228,52 @@ impl Engine {
     pub(crate) fn note_change(&self, next: &mut ManifestState, id: u32) {
         let schema = next.schemas.iter().find(|(number, _)| *number == id).map(|(_, schema)| schema.clone());
         next.lineage.note(self.log.last(), id, next.next_table, schema);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::register::ManifestState;
+    use crate::{ColumnType, Database, Options, Schema, Standby};
+
+    /// A change is noted behind the last commit, and stated a little later: commits in between may
+    /// go out before it. A tail that had given these, and was slow to ask for the change, was told
+    /// that the log was lost, for two checkpoints forgot what came before the last commit given.
+    #[test]
+    fn a_change_is_kept_for_a_tail_that_gave_later_commits_before_it() {
+        let options = Options { background: false, ..Options::in_memory() };
+        let db = Database::open("/primary", options.clone()).unwrap();
+        let schema = |name| Schema::new(name).column("id", ColumnType::Int64).primary_key(&["id"]);
+        let t = db.create_table(schema("t")).unwrap();
+        let put = |id: i64| db.run(|tx| tx.insert(&t, &[id.into()])).unwrap();
+        put(1);
+        db.backup_for_standby("/standby").unwrap();
+        let standby = Standby::open("/standby", options).unwrap();
+        let mut tail = db.tail(&standby.position()).unwrap();
+        let e = &db.0.engine;
+        let number = {
+            let mut admin = e.admin.lock();
+            let mut next = ManifestState::clone(&e.stated());
+            let number = next.next_table;
+            next.next_table += 1;
+            next.schemas.push((number, schema("u")));
+            e.note_change(&mut next, number);
+            put(2);
+            let first = tail.try_next().unwrap().unwrap();
+            assert_eq!(standby.apply(&first).unwrap().gsn(), 2);
+            e.state(&mut admin, next).unwrap();
+            number
+        };
+        for _ in 0..3 {
+            db.checkpoint().unwrap();
+        }
+        let change = tail.try_next().expect("what it asks for is kept").unwrap();
+        standby.apply(&change).unwrap();
+        assert_eq!(standby.table("u").unwrap().0.id, number);
+        // Nobody asks for it any more.
+        for _ in 0..2 {
+            db.checkpoint().unwrap();
+        }
+        assert!(e.stated().lineage.changes.is_empty());
     }
 }

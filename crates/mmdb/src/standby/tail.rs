@@ -96,9 +96,9 @@ pub(crate) fn require_past(lineage: &Lineage, position: &Position, horizon: u64)
 impl Tail {
     pub(crate) fn open(log: Arc<Log>, lineage: &Lineage, from: &Position) -> Result<Tail> {
         require_past(lineage, from, log.horizon())?;
-        let number = log.tails.open(from.gsn);
-        let readers = (0..log.streams.len()).map(StreamReader::new).collect();
         let at = Place { gsn: from.gsn, change: from.change };
+        let number = log.tails.open(at);
+        let readers = (0..log.streams.len()).map(StreamReader::new).collect();
         let tail =
             Tail { log, number, at, readers, last: 0, introduced: false, batch_bytes: BATCH, ended: false };
         // Listed first: what is there now is kept from now on.
@@ -214,7 +214,7 @@ impl Tail {
             return Ok(None);
         }
         self.introduced = true;
-        self.log.tails.has_given(self.number, self.at.gsn);
+        self.log.tails.has_given(self.number, self.at);
         Ok(Some(batch.finish()))
     }
 

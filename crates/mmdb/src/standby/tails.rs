@@ -5,6 +5,7 @@
 //! Nor is a waker copied or dropped under it, which is the caller's code too, and may end a wait
 //! that is registered here.
 
+use super::frames::Place;
 use super::lineage::Lineage;
 use super::position::Position;
 use crate::error::{Error, Result};
@@ -24,8 +25,8 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Default)]
 struct State {
     last_tail: u64,
-    /// The last commit that each open tail has given out.
-    given: BTreeMap<u64, u64>,
+    /// How far each open tail has given out commits and changes.
+    given: BTreeMap<u64, Place>,
     /// The last position that each standby has acknowledged.
     standbys: BTreeMap<String, Position>,
     /// What is stated of the lineage.
@@ -64,11 +65,11 @@ impl Tails {
         }
     }
 
-    pub(crate) fn open(&self, gsn: u64) -> u64 {
+    pub(crate) fn open(&self, from: Place) -> u64 {
         let mut state = self.state.lock();
         state.last_tail += 1;
         let number = state.last_tail;
-        state.given.insert(number, gsn);
+        state.given.insert(number, from);
         self.open.store(state.given.len(), Ordering::SeqCst);
         number
     }
@@ -82,8 +83,8 @@ impl Tails {
         drop(waker);
     }
 
-    pub(crate) fn has_given(&self, number: u64, gsn: u64) {
-        self.state.lock().given.insert(number, gsn);
+    pub(crate) fn has_given(&self, number: u64, upto: Place) {
+        self.state.lock().given.insert(number, upto);
     }
 
     /// How many tails are open.
@@ -95,7 +96,14 @@ impl Tails {
     pub(crate) fn done(&self) -> Option<u64> {
         let state = self.state.lock();
         let standbys = state.standbys.values().map(|position| position.gsn);
-        state.given.values().copied().chain(standbys).min()
+        state.given.values().map(|given| given.gsn).chain(standbys).min()
+    }
+
+    /// The last change of a definition that nobody asks for any more; `None` if nobody asks for any.
+    pub(crate) fn known_changes(&self) -> Option<u64> {
+        let state = self.state.lock();
+        let standbys = state.standbys.values().map(|position| position.change);
+        state.given.values().map(|given| given.change).chain(standbys).min()
     }
 
     /// Segments of this size that each of so many streams keeps for who is behind.

@@ -185,6 +185,10 @@ impl Transaction<'_> {
     /// For tables without locking, whose written keys this commit has locked: whether the rows are
     /// still there that it changes, and the keys free that it gives. `k` is a buffer.
     fn check_unlocked(&self, t: &TableInner, w: &Write, slot: Slot<'_>, k: &mut Vec<u8>) -> Result<()> {
+        // Once the column is there that is being added, it is run again.
+        if w.change != Change::Delete && !t.has_room_to_grow(w.after.len()) {
+            return Err(t.changed());
+        }
         let primary = &t.indexes[0].def.columns;
         if w.change != Change::Insert {
             // The slot may have been freed, and filled with another row, since it was looked up.
