@@ -157,8 +157,8 @@ impl History {
         let deleted = files - self.files.len();
         if self.files.is_empty() && is_in_vain(deleted, before, used(&self.place)?, low) {
             return Err(io::Error::other(format!(
-                "{deleted} files were deleted, which gave no space back, so that it does not age here (NILFS2 does so \
-                 without its cleaner)"
+                "{deleted} files were deleted, which gave no space back, so that it does not age here \
+                 (NILFS2 does so without its cleaner)"
             )));
         }
         Ok(())
