@@ -115,9 +115,10 @@ mod tests {
 
     /// What happened: `nvme` listed 4000 MB/s of writes among its numbers, which nothing asks where
     /// a cache drains, and much data at once is written at 70 GB/s by it. It said so nowhere, nor
-    /// that a power cut tears no 4 KiB of it. The numbers stay, for results rest on them.
+    /// that a power cut tears no 4 KiB of it; `emmc-51` takes 64 KiB faster than its bus. The
+    /// numbers stay, for results rest on them.
     #[test]
-    fn the_nvme_drives_say_what_their_caches_leave_out() {
+    fn models_say_what_their_caches_leave_out() {
         use crate::{Operation, Timeline};
         let mut device = Timeline::new(preset("nvme").unwrap().clone(), 7);
         let mut now = 0;
@@ -128,6 +129,9 @@ mod tests {
         let says =
             |name: &str, part: &str| preset(name).unwrap().assumptions.iter().any(|said| said.contains(part));
         assert!(says("nvme", "128 MiB and their flush take 4 ms"));
+        for model in presets().iter().filter(|model| model.cache.is_some()) {
+            assert!(says(&model.name, "however long it is"), "{}", model.name);
+        }
         for model in presets().iter().filter(|model| model.tear_bytes > model.sector_bytes) {
             assert!(says(&model.name, "tear unit"), "{} leaves more whole than a sector", model.name);
         }
