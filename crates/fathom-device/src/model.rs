@@ -22,7 +22,7 @@
 //! [flush]
 //! base_us = 2000                         # one time or quantiles
 //! per_dirty_kib_us = 5                   # for every KiB written since the last one, and not drained
-//! [cache]                                # left out: no volatile cache
+//! [cache]                                # left out: none; a power cut takes the unflushed all the same
 //! kib = 256
 //! write_us = 40                          # a write that fits
 //! drain_mb_per_s = 10                    # 0: only a flush empties it

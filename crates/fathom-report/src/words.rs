@@ -29,6 +29,12 @@ pub fn joined(words: &[String]) -> String {
     }
 }
 
+/// What is excepted of *every journal mode* or *no journal mode*: ` but PERSIST`, or nothing.
+pub fn but(modes: &[&str]) -> String {
+    let modes: Vec<String> = modes.iter().map(|mode| mode.to_uppercase()).collect();
+    if modes.is_empty() { String::new() } else { format!(" but {}", joined(&modes)) }
+}
+
 /// The words without repetitions and empty ones, in order.
 pub fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut all = Vec::new();
@@ -47,5 +53,12 @@ mod tests {
     #[test]
     fn one_comparison_more_is_no_plural() {
         assert_eq!([1, 2].map(more_comparisons), ["1 more comparison", "2 more comparisons"]);
+    }
+
+    #[test]
+    fn where_nothing_is_excepted_no_exception_is_told() {
+        assert_eq!(but(&[]), "");
+        assert_eq!(but(&["persist"]), " but PERSIST");
+        assert_eq!(but(&["delete", "truncate", "persist"]), " but DELETE, TRUNCATE and PERSIST");
     }
 }

@@ -7,7 +7,7 @@ use fathom_workload::spec::Durability;
 
 use super::{Advice, has_interval, place};
 use crate::number;
-use crate::words::joined;
+use crate::words::but;
 
 /// With fewer writing transactions what is done once weighs as much as they do.
 const FEW: u64 = 100;
@@ -77,13 +77,12 @@ impl Advice {
         let mut all: Vec<String> = Vec::new();
         for trial in self.devices.iter().flat_map(|device| &device.tried) {
             let Some(kept) = kept_on(&trial.filesystem) else { continue };
-            let kept: Vec<String> = kept.iter().map(|mode| mode.to_uppercase()).collect();
             let text = format!(
-                "On {} no journal mode but {} is named: explored power cuts left databases that cannot be opened with the \
+                "On {} no journal mode{} is named: explored power cuts left databases that cannot be opened with the \
                  others, whatever these promise, or a file system that cannot be mounted (docs/power-cut.md); --cut tries \
                  it with this trace.",
                 trial.filesystem,
-                joined(&kept)
+                but(kept)
             );
             if !all.contains(&text) {
                 all.push(text);

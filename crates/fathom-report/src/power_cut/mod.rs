@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::number;
 use crate::recommend::losing_filesystem;
-use crate::words::{distinct, durability_text, joined};
+use crate::words::{but, distinct, durability_text, joined};
 
 /// The worst, in the words of tables: `kept`, `last 7 commits lost`, `corrupt`.
 pub fn worst(outcome: &Outcome) -> String {
@@ -71,12 +71,10 @@ pub fn mark(results: &Results, cell: &CellRow) -> &'static str {
 pub fn known_losses(results: &Results) -> Vec<String> {
     let doubted = results.cells.iter().filter_map(|cell| doubted(results, cell));
     let told = |name: &String| {
-        let kept = kept_on(name).unwrap_or_default();
-        let kept: Vec<String> = kept.iter().map(|mode| mode.to_uppercase()).collect();
         format!(
             "(?): on {name} explored power cuts left databases that cannot be opened, or a file system that cannot be mounted, with \
-             every journal mode but {}, whatever the settings promise (docs/power-cut.md).",
-            joined(&kept)
+             every journal mode{}, whatever the settings promise (docs/power-cut.md).",
+            but(kept_on(name).unwrap_or_default())
         )
     };
     distinct(doubted.map(str::to_owned)).iter().map(told).collect()

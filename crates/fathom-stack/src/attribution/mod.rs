@@ -6,7 +6,7 @@
 //!    external log is a device of its own). Btrfs has no such place: its log tree lies among its
 //!    other trees and counts as metadata.
 //! 2. **The metadata mark** (`REQ_META`) that ext3, ext4, XFS and Btrfs put on what they write of
-//!    themselves.
+//!    themselves, and F2FS on a part of it: checkpoints and the tables of segments and nodes.
 //! 3. **The files' extents**, as [`fathom_probe::Note`]s told them while the files were there, and
 //!    as they are on the mounted file system at the end ([`files_on`]). They hold for a time: a
 //!    journal's blocks may become the database's.
@@ -148,6 +148,14 @@ impl Attribution {
                 );
                 return all;
             }
+            "f2fs" => {
+                all.remarks.push(
+                    "F2FS marks its checkpoints and its tables of segments and nodes as metadata, and not the nodes themselves: \
+                     these and directories are unattributed"
+                        .into(),
+                );
+                return all;
+            }
             other => {
                 all.remarks.push(unmarked(other));
                 return all;
@@ -225,5 +233,40 @@ impl Regions {
             "ntfs" | "ntfs3" => ntfs::regions(&device),
             _ => Ok(Regions::default()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(meta: bool) -> Request {
+        Request {
+            device: 0,
+            op: BlockOp::Write,
+            fua: false,
+            sync: true,
+            meta,
+            ahead: false,
+            submit_ns: 1,
+            issue_ns: 1,
+            complete_ns: 2,
+            sector: 8,
+            sectors: 8,
+            error: 0,
+        }
+    }
+
+    /// What happened: of a run on F2FS it was said that it marks nothing as metadata, beside a
+    /// column with the bytes that it had marked: its checkpoints.
+    #[test]
+    fn what_f2fs_marks_is_metadata_and_the_remark_says_so() {
+        let on = |name: &str| Attribution::of_filesystem(name, Some(Path::new("/dev/null")));
+        let all = on("f2fs");
+        let cause = |meta| all.pieces(&write(meta)).first().map(|piece| piece.cause);
+        assert_eq!((cause(true), cause(false)), (Some(Cause::Metadata), Some(Cause::Unattributed)));
+        assert!(all.remarks.iter().any(|said| said.starts_with("F2FS marks its checkpoints")));
+        assert!(!all.remarks.iter().any(|said| said.contains("marks nothing")), "{:?}", all.remarks);
+        assert!(on("vfat").remarks.iter().any(|said| said.contains("vfat marks nothing")));
     }
 }

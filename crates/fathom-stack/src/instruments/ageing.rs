@@ -64,7 +64,8 @@ impl Ageing {
     /// be on a file system that is made for this.
     ///
     /// # Errors
-    /// It was aged already; a write fails for another reason than that there is no space.
+    /// It was aged already; a write fails for another reason than that there is no space; what is
+    /// deleted gives no space back (NILFS2 without its cleaner).
     pub fn age(self, directory: &Path) -> io::Result<AgeingReport> {
         let place = directory.join(DIRECTORY);
         fs::create_dir(&place)?;
@@ -138,6 +139,7 @@ impl History {
 
     fn delete_until(&mut self, low: f64, random: &mut Random) -> io::Result<()> {
         random.shuffle(&mut self.files);
+        let (before, files) = (used(&self.place)?, self.files.len());
         let mut since_look = 0;
         while let Some(path) = self.files.pop() {
             fs::remove_file(path)?;
@@ -151,8 +153,22 @@ impl History {
                 }
             }
         }
-        sync(&self.place)
+        sync(&self.place)?;
+        let deleted = files - self.files.len();
+        if self.files.is_empty() && is_in_vain(deleted, before, used(&self.place)?, low) {
+            return Err(io::Error::other(format!(
+                "{deleted} files were deleted, which gave no space back, so that it does not age here \
+                 (NILFS2 does so without its cleaner)"
+            )));
+        }
+        Ok(())
     }
+}
+
+/// Whether so many files were deleted for nothing: no less is used than before, and more than there
+/// shall be.
+fn is_in_vain(deleted: usize, before: f64, after: f64, low: f64) -> bool {
+    deleted > 0 && after > low && after >= before
 }
 
 /// The share of the space that is used.
@@ -191,5 +207,21 @@ fn probe(place: &Path, random: &mut Random) -> io::Result<Option<usize>> {
     match counted {
         Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(None),
         counted => counted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: NILFS2 is mounted without its cleaner, so that what is deleted gives no space
+    /// back. All files were deleted, and it was called aged, with none left and all of its space
+    /// used.
+    #[test]
+    fn what_gives_no_space_back_is_not_aged() {
+        assert!(is_in_vain(300, 0.97, 0.97, 0.9), "nothing came back");
+        assert!(is_in_vain(300, 0.97, 0.98, 0.63), "and deleting itself was written");
+        assert!(!is_in_vain(300, 0.97, 0.2, 0.07), "as empty as it can be, for its metadata");
+        assert!(!is_in_vain(0, 0.98, 0.98, 0.9), "there was nothing to delete");
     }
 }
