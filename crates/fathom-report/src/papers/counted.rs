@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fathom_lab::stats::{Comparison, range_ratio};
+use fathom_lab::stats::{Comparison, paired_ratio, range_ratio};
 use serde::Deserialize;
 
 use super::select::Choice;
@@ -18,14 +18,26 @@ pub(super) struct Counts {
     pub of: (Choice, String),
     /// … and those that they are compared with.
     pub over: (Choice, String),
+    /// Whether the lines of both are of the same blocks, in the same order, and say what was
+    /// measured rather than counted: then it is their paired ratio, as of measures.
+    #[serde(default)]
+    pub paired: bool,
 }
 
 impl Counts {
-    /// The quotient of the means, from the least to the largest that any two lines make.
+    /// The quotient of the means, from the least to the largest that any two lines make; of paired
+    /// ones the geometric mean of the quotients, with its interval.
     pub fn ratio(&self, directory: &Path) -> Result<Comparison, String> {
         let sheet = Sheet::read(&self.file, directory)?;
         let (of, over) = (sheet.numbers(&self.of.0, &self.of.1)?, sheet.numbers(&self.over.0, &self.over.1)?);
-        range_ratio(&of, &over).ok_or_else(|| format!("{}: nothing was counted", self.file))
+        if self.paired && of.len() != over.len() {
+            return Err(format!("{}: {} lines cannot be paired with {}", self.file, of.len(), over.len()));
+        }
+        let ratio = match self.paired {
+            true => paired_ratio(&of.into_iter().zip(over).collect::<Vec<(f64, f64)>>()),
+            false => range_ratio(&of, &over),
+        };
+        ratio.ok_or_else(|| format!("{}: nothing was counted", self.file))
     }
 }
 
@@ -50,13 +62,32 @@ mod tests {
         std::fs::write(directory.path().join("a.csv"), "fs,kib\nntfs,10\next2,40\nntfs,10\next2,50\n")
             .unwrap();
         let side = |fs: &str| (Choice::parse(&format!("fs:{fs}")).unwrap(), "kib".to_owned());
-        let counts = Counts { file: "a.csv".into(), of: side("ntfs"), over: side("ext2") };
+        let (of, over) = (side("ntfs"), side("ext2"));
+        let counts = Counts { file: "a.csv".into(), of, over, paired: false };
         let ratio = counts.ratio(directory.path()).unwrap();
         assert_eq!((ratio.low, ratio.high), (0.2, 0.25));
         let none = Counts { of: side("xfs"), ..counts.clone() };
         assert!(none.ratio(directory.path()).unwrap_err().contains("no line"));
         let other = Counts { of: (Choice::default(), "mib".into()), ..counts };
         assert!(other.ratio(directory.path()).unwrap_err().contains("no column"));
+    }
+
+    /// WAL against the mean of the rollback modes had the range of any two blocks in the place of an
+    /// interval, by which it was in its band, and was called reproduced: rates are no counts.
+    #[test]
+    fn what_was_measured_in_the_same_blocks_is_paired() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("a.csv"), "block,wal,mean\n0,20,10\n1,60,20\n2,160,40\n")
+            .unwrap();
+        let all = |column: &str| (Choice::default(), column.to_owned());
+        let counts = Counts { file: "a.csv".into(), of: all("wal"), over: all("mean"), paired: true };
+        let blocks = [(20.0, 10.0), (60.0, 20.0), (160.0, 40.0)];
+        assert_eq!(counts.ratio(directory.path()).unwrap(), paired_ratio(&blocks).unwrap());
+        let range = Counts { paired: false, ..counts.clone() }.ratio(directory.path()).unwrap();
+        assert_eq!((range.low, range.high), (0.5, 16.0));
+        let first = (Choice::parse("block:0").unwrap(), "wal".to_owned());
+        let uneven = Counts { of: first, ..counts };
+        assert!(uneven.ratio(directory.path()).unwrap_err().contains("cannot be paired"));
     }
 
     #[test]
