@@ -428,8 +428,8 @@ impl Database {
         self.locked_whole(growing).map(drop)
     }
 
-    /// Refuses a definition in which a row is too long, and sees to it that none of before comes back
-    /// after a crash. It stays so while the table is taken and what this returns is there.
+    /// Refuses a definition in which a row is too long, and sees to it that none of before comes
+    /// back after a crash. It stays so while the table is taken and what this returns is there.
     fn settle_rows(&self, t: &TableInner, schema: &Schema) -> Result<Option<Growth>> {
         let e = &self.0.engine;
         // Nobody keeps those off the table who lock nothing.

@@ -58,8 +58,8 @@ impl TimeUnit {
 mod tests {
     use super::*;
 
-    /// A moment before 1970 that is no whole microsecond counted as the next one, in which rows were
-    /// not due yet.
+    /// A moment before 1970 that is no whole microsecond counted as the next one, in which rows
+    /// were not due yet.
     #[test]
     fn a_moment_is_in_the_last_unit_that_has_begun() {
         let (before, after) =

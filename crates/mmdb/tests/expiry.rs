@@ -224,9 +224,9 @@ fn expiry_ends_though_the_blobs_of_the_rows_cannot_be_deleted() {
     assert!(matches!(&done, Err(Error::TableChanged { table }) if table == "b"), "{done:?}");
 }
 
-/// Blobs of another database, or of an earlier opening, were attached to a table: no row of it could
-/// be deleted any more, and `expire` went round for good, for it took `NoSuchTable` for that of the
-/// rows' table.
+/// Blobs of another database, or of an earlier opening, were attached to a table: no row of it
+/// could be deleted any more, and `expire` went round for good, for it took `NoSuchTable` for that
+/// of the rows' table.
 #[test]
 fn blobs_of_another_database_are_attached_to_no_table() {
     let options = Options::in_memory();

@@ -273,7 +273,8 @@ fn statements_of_a_log_of_expanded_sql_may_begin_with_comments() {
 }
 
 /// What happened: what a log tells between statements without semicolons was taken for their
-/// further lines, so that each of them was refused: all that Core Data tells how long it took, for one.
+/// further lines, so that each of them was refused: all that Core Data tells how long it took, for
+/// one.
 #[test]
 fn what_a_log_tells_between_statements_is_none_of_them() {
     let place = Place::new();

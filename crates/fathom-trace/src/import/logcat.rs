@@ -103,6 +103,8 @@ fn fraction_of(digits: &str) -> Option<u64> {
 }
 
 const DAY_NS: u64 = 86_400_000_000_000;
+/// As [`time_of`] counts, where each year has a 29 February.
+const YEAR_NS: u64 = 366 * DAY_NS;
 
 /// Times of a log, of which most have no year.
 #[derive(Debug, Default)]
@@ -118,11 +120,11 @@ impl Clock {
     /// late is one of the old year.
     pub fn since_first(&mut self, at_ns: u64) -> u64 {
         let is_begin = |ns: u64| ns < 2 * DAY_NS;
-        let is_end = |ns: u64| (363 * DAY_NS..366 * DAY_NS).contains(&ns);
+        let is_end = |ns: u64| (YEAR_NS - 3 * DAY_NS..YEAR_NS).contains(&ns);
         if is_begin(at_ns) && is_end(self.last_ns) {
-            self.years_ns += 365 * DAY_NS;
+            self.years_ns += YEAR_NS;
         } else if is_end(at_ns) && is_begin(self.last_ns) {
-            self.years_ns = self.years_ns.saturating_sub(365 * DAY_NS);
+            self.years_ns = self.years_ns.saturating_sub(YEAR_NS);
         }
         self.last_ns = at_ns;
         let at_ns = at_ns.saturating_add(self.years_ns);
