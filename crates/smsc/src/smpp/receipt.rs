@@ -13,6 +13,10 @@ pub fn response_message_id(body: &[u8]) -> Result<String, Status> {
     if body.is_empty() {
         return Ok(String::new());
     }
+    if !body.contains(&0) {
+        // Others leave the NUL out: then it ends with the body.
+        return Reader(&[body, b"\0"].concat()).ascii(PEER_ID_MAX + 1, Status::MessageId);
+    }
     Reader(body).ascii(PEER_ID_MAX + 1, Status::MessageId)
 }
 
@@ -165,11 +169,16 @@ mod tests {
         assert_eq!(PeerReceipt::of(b"", &tlvs[..5]), None, "cut off");
     }
 
+    /// One without its NUL was taken for none: the message ended as UNKNOWN, and its receipt found
+    /// nothing.
     #[test]
-    fn an_answers_number_may_be_left_out() {
+    fn an_answers_number_may_be_left_out_and_so_may_its_nul() {
         assert_eq!(response_message_id(b""), Ok(String::new()));
         assert_eq!(response_message_id(b"a7\0"), Ok("a7".into()));
-        assert_eq!(response_message_id(b"a7"), Err(Status::CommandLength));
+        assert_eq!(response_message_id(b"a7"), Ok("a7".into()));
+        assert_eq!(response_message_id(&[b'9'; PEER_ID_MAX]), Ok("9".repeat(PEER_ID_MAX)));
+        assert_eq!(response_message_id(&[b'9'; PEER_ID_MAX + 1]), Err(Status::MessageId));
+        assert_eq!(response_message_id(b"a\x07"), Err(Status::MessageId));
         assert_eq!(response_message_id(&[b'9'; 70]), Err(Status::MessageId));
     }
 }
