@@ -392,8 +392,8 @@ fn messages_of_a_peer_reach_the_application_that_has_the_number() {
     // What is wrong is told, and the next is not lost.
     for (command, body, answer, status) in [
         (Command::DeliverSm, &b""[..], Command::DeliverSmResp, Status::CommandLength),
-        (Command::DeliverSm, b"\0\x09\x011\0", Command::DeliverSmResp, Status::SourceTon),
-        (Command::DataSm, b"\0\x01\x63\0", Command::DataSmResp, Status::SourceNpi),
+        (Command::DeliverSm, b"\0\x01\x01\x07\0", Command::DeliverSmResp, Status::SourceAddress),
+        (Command::DataSm, b"\0\x01\x01\x07\0", Command::DataSmResp, Status::SourceAddress),
         (Command::SubmitSm, b"", Command::GenericNack, Status::CommandId),
         (Command::BindTransceiver, b"", Command::GenericNack, Status::CommandId),
     ] {
