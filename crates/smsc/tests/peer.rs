@@ -294,6 +294,45 @@ fn a_receipt_that_overtakes_its_answer_is_not_lost() {
     assert!(receipt_of(&mut client).0.contains("stat:DELIVRD"));
 }
 
+/// Receipts of messages that nobody waits for are looked for again for three seconds. 256 of them
+/// took all places, and what came behind them waited for so long.
+#[test]
+fn receipts_of_no_message_do_not_keep_those_behind_them() {
+    let other = Other::new();
+    let more = peer(1, "north", &other.address(), "") + "[[route]]\nto = \"north\"\n";
+    let (_dir, server) = start(&more);
+    let mut session = other.accept();
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    client.submit(&message("491700000001", b"x", 1));
+    accept_submit(&mut session, "5");
+    let address = Address { ton: 1, npi: 1, text: "4900".into() };
+    let receipt = |id: u32| Deliver {
+        service_type: String::new(),
+        source: address.clone(),
+        destination: address.clone(),
+        esm_class: 4,
+        protocol_id: 0,
+        priority: 0,
+        registered_delivery: 0,
+        data_coding: 0,
+        body: format!("id:{id} stat:DELIVRD").into_bytes(),
+        tlvs: Vec::new(),
+    };
+    let mut out = Vec::new();
+    for id in 1000..1600 {
+        deliver(&mut out, id, &receipt(id));
+    }
+    deliver(&mut out, 5, &receipt(5));
+    session.stream.write_all(&out).unwrap();
+    assert!(receipt_of(&mut client).0.contains("stat:DELIVRD"));
+    // That of the message is answered before the first of the others. The answers to all come.
+    let first = session.next_of(Command::DeliverSmResp).0.sequence;
+    assert_eq!(first, 5);
+    for _ in 1000..1600 {
+        assert_eq!(session.next_of(Command::DeliverSmResp).0.status, 0);
+    }
+}
+
 /// What a peer sent while its session was ended stayed unread, so that the system reset the
 /// connection: it lost answers that were on their way, and brought what was stored again.
 #[test]

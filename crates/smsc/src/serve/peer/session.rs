@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// How long a connection, its TLS and its bind may take, each.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,6 +37,9 @@ const CHUNK: usize = 8 << 10;
 const SPARE: usize = 512;
 /// deliver_sm that are being stored at a time; the next is read after one of them is answered.
 const TAKING_MAX: usize = 256;
+/// Receipts besides these whose message is looked for again. More of them would be a load for the
+/// store, which looks for each five times.
+const WAITING_MAX: usize = 1024;
 /// Messages that one claim takes at most.
 const CLAIM_MAX: usize = 32;
 /// The first pause after ESME_RTHROTTLED; it doubles up to the second.
@@ -208,6 +211,7 @@ struct Session {
     /// Messages that may be submitted now, where there is a rate; and since when they were counted.
     tokens: (f64, Instant),
     taking: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
 }
 
 async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Opened) -> End {
@@ -228,6 +232,7 @@ async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Ope
         pause: PAUSE.0,
         tokens: (1.0, Instant::now()),
         taking: Arc::new(Semaphore::new(TAKING_MAX)),
+        waiting: Arc::new(Semaphore::new(WAITING_MAX)),
     };
     if kind.submits() {
         peer.enter();
@@ -630,26 +635,34 @@ impl Session {
     /// A deliver_sm or data_sm: a receipt, or a message to an application. Answered once it is
     /// stored.
     async fn deliver(&mut self, command: Command, sequence: u32, deliver: Deliver) {
-        let Ok(permit) = Arc::clone(&self.taking).acquire_owned().await else { return };
-        let (front, peer, out) = (Arc::clone(&self.front), Arc::clone(&self.peer), self.out.clone());
+        let Ok(mut place) = Arc::clone(&self.taking).acquire_owned().await else { return };
+        let out = self.out.clone();
         let under_way = UnderWay::new(&self.front.under_way);
         // Messages from one address keep their order: a message is handed to the store here.
         let kind = deliver.esm_class & 0x3c;
-        let taken: std::pin::Pin<Box<dyn Future<Output = Status> + Send>> = match kind {
+        let taken: std::pin::Pin<Box<dyn Future<Output = (Status, OwnedSemaphorePermit)> + Send>> = match kind
+        {
             0x04 | 0x20 => {
                 self.front.metrics.peer_receipts.add(1);
-                let (front, peer) = (Arc::clone(&front), Arc::clone(&peer));
-                Box::pin(async move { settle(&front, &peer, &deliver, kind == 0x20).await })
+                let (front, peer) = (Arc::clone(&self.front), Arc::clone(&self.peer));
+                let waiting = Arc::clone(&self.waiting);
+                Box::pin(async move {
+                    let status = settle(&front, &peer, deliver, kind == 0x20, (&mut place, &waiting)).await;
+                    (status, place)
+                })
             }
-            _ => self.take_message(deliver),
+            _ => {
+                let message = self.take_message(deliver);
+                Box::pin(async move { (message.await, place) })
+            }
         };
         tokio::spawn(async move {
-            let status = taken.await;
+            let (status, place) = taken.await;
             let mut octets = Vec::new();
             answer(&mut octets, command, status, sequence, true);
             // The session may have ended: then the peer sends it again.
             let _ = out.send(octets).await;
-            drop((permit, under_way));
+            drop((place, under_way));
         });
     }
 
@@ -722,8 +735,17 @@ fn wake_lane(front: &Front, lane: Option<StationKey>) {
     }
 }
 
-/// What a receipt or an intermediate notification tells becomes the state of its message.
-async fn settle(front: &Front, peer: &Peer, deliver: &Deliver, is_notification: bool) -> Status {
+/// What a receipt or an intermediate notification tells becomes the state of its message. One whose
+/// message is not known gives its place to others while it is looked for again, and takes one among
+/// those that wait, as long as there are any: else receipts of nobody's messages, which a centre
+/// sends by the thousand after it has lost its own state, kept those behind them for three seconds.
+async fn settle(
+    front: &Front,
+    peer: &Peer,
+    deliver: Deliver,
+    is_notification: bool,
+    (place, waiting): (&mut OwnedSemaphorePermit, &Arc<Semaphore>),
+) -> Status {
     let Some(told) = PeerReceipt::of(&deliver.body, &deliver.tlvs) else {
         front.metrics.malformed.add(1);
         return Status::PermanentApplication;
@@ -741,6 +763,9 @@ async fn settle(front: &Front, peer: &Peer, deliver: &Deliver, is_notification: 
         error: told.error,
         now_us: front.clock.now_us(),
     };
+    // It may be long, and many may wait.
+    drop(deliver);
+    let mut waits = false;
     for wait in LOOK_AGAIN.into_iter().map(Some).chain([None]) {
         let settle = Operation::Settle(Box::new(settlement.clone()));
         match front.store.start(settle, Acknowledge::Durable).await {
@@ -756,6 +781,9 @@ async fn settle(front: &Front, peer: &Peer, deliver: &Deliver, is_notification: 
         }
         if *front.stopping().borrow() {
             return Status::TemporaryApplication;
+        }
+        if !waits && let Ok(other) = Arc::clone(waiting).try_acquire_owned() {
+            (*place, waits) = (other, true);
         }
         if let Some(wait) = wait {
             tokio::time::sleep(wait).await;
