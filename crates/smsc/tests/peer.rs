@@ -245,6 +245,39 @@ fn a_number_in_the_parameter_may_be_written_as_in_the_answer() {
     }
 }
 
+/// Some centres tell what became of a message in parameters alone, and their esm_class says that it
+/// is a message. As one it went to whom the number belongs, and the message ended as UNKNOWN. Where
+/// the peer's section does not say so it still is a message: a user of the peer may have sent it.
+#[test]
+fn a_receipt_may_be_told_by_its_parameters_alone() {
+    for says in [true, false] {
+        let other = Other::new();
+        let more = peer(1, "north", &other.address(), &format!("unmarked_receipts = {says}"))
+            + "[[route]]\nto = \"north\"\n";
+        let (_dir, server) = start(&more);
+        let mut session = other.accept();
+        let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+        let mut owner = Client::bound(&server.address, "other", Command::BindReceiver);
+        let (_, id) = client.submit(&message("491700000001", b"x", 1));
+        accept_submit(&mut session, "77");
+        let mut tlvs = Vec::new();
+        write_tlv(&mut tlvs, tag::RECEIPTED_MESSAGE_ID, b"77\0");
+        write_tlv(&mut tlvs, tag::MESSAGE_STATE, &[2]);
+        assert_eq!(send_with(&mut session, 0, "1234", b"told", tlvs), 0);
+        if says {
+            let (told, _) = receipt_of(&mut client);
+            assert!(told.starts_with(&format!("id:{id} ")) && told.contains("stat:DELIVRD"), "{told}");
+        } else {
+            assert_eq!(owner.deliver(Status::Ok).esm_class, 0);
+        }
+        // One parameter of the two makes no receipt.
+        let mut tlvs = Vec::new();
+        write_tlv(&mut tlvs, tag::MESSAGE_STATE, &[2]);
+        assert_eq!(send_with(&mut session, 0, "1234", b"hi", tlvs), 0);
+        assert_eq!(owner.deliver(Status::Ok).body, b"hi");
+    }
+}
+
 /// An answer whose message_id could not be read was taken for a delivery, which nobody had told.
 #[test]
 fn an_answer_without_a_message_id_is_no_delivery() {

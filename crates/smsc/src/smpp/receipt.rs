@@ -66,6 +66,13 @@ impl PeerReceipt {
         Some(PeerReceipt { message_id, state, error })
     }
 
+    /// Whether optional parameters are those of a receipt: whose, and what became of it.
+    #[must_use]
+    pub fn is_told_by(tlvs: &[u8]) -> bool {
+        let told = [tag::RECEIPTED_MESSAGE_ID, tag::MESSAGE_STATE];
+        Tlvs::new(tlvs).is_ok_and(|tlvs| told.iter().all(|&tag| tlvs.find(tag).is_some()))
+    }
+
     /// The number that the text alone says.
     #[must_use]
     pub fn id_in_text(body: &[u8]) -> Option<String> {
@@ -167,6 +174,9 @@ mod tests {
         assert_eq!(PeerReceipt::id_in_text(b"id:7 stat:DELIVRD err:001").as_deref(), Some("7"));
         assert_eq!(PeerReceipt::id_in_text(b"stat:DELIVRD text:id:7"), None);
         assert_eq!(PeerReceipt::of(b"", &tlvs[..5]), None, "cut off");
+        assert!(PeerReceipt::is_told_by(&tlvs) && !PeerReceipt::is_told_by(&tlvs[..5]));
+        // The first of the three alone.
+        assert!(!PeerReceipt::is_told_by(&tlvs[..7]) && !PeerReceipt::is_told_by(b""));
     }
 
     /// One without its NUL was taken for none: the message ended as UNKNOWN, and its receipt found

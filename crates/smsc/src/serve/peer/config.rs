@@ -70,6 +70,9 @@ pub struct PeerConfig {
     pub failover: Duration,
     /// Whether it sends receipts.
     pub receipts: bool,
+    /// Whether what has the parameters of a receipt is one although its esm_class says that it is a
+    /// message.
+    pub unmarked_receipts: bool,
     /// How long a receipt is waited for beyond the end of validity.
     pub receipt_wait: Duration,
     /// How it writes numbers.
@@ -98,6 +101,7 @@ pub(in crate::serve) struct WrittenPeer {
     reconnect_max_s: Option<Spanned<f64>>,
     failover_s: Option<Spanned<f64>>,
     receipts: Option<bool>,
+    unmarked_receipts: Option<bool>,
     receipt_wait_s: Option<Spanned<f64>>,
     message_id: Option<Spanned<String>>,
     tls: Option<Spanned<WrittenPeerTls>>,
@@ -173,6 +177,7 @@ impl WrittenPeer {
             reconnect: (reconnect, reconnect_max),
             failover: seconds(&self.failover_s, 5.0, 0.0..=86_400.0)?,
             receipts: self.receipts.unwrap_or(true),
+            unmarked_receipts: self.unmarked_receipts.unwrap_or(false),
             receipt_wait: seconds(&self.receipt_wait_s, 3600.0, 0.0..=31_536_000.0)?,
             message_ids: self.message_ids()?,
             tls: self.tls.as_ref().map(|tls| tls.get_ref().checked(host(address))).transpose()?,

@@ -639,7 +639,10 @@ impl Session {
         let out = self.out.clone();
         let under_way = UnderWay::new(&self.front.under_way);
         // Messages from one address keep their order: a message is handed to the store here.
-        let kind = deliver.esm_class & 0x3c;
+        let kind = match deliver.esm_class & 0x3c {
+            0 if self.peer.config.unmarked_receipts && PeerReceipt::is_told_by(&deliver.tlvs) => 0x04,
+            kind => kind,
+        };
         let taken: std::pin::Pin<Box<dyn Future<Output = (Status, OwnedSemaphorePermit)> + Send>> = match kind
         {
             0x04 | 0x20 => {
