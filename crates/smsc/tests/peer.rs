@@ -4,9 +4,7 @@
 mod smpp_client;
 
 use smpp_client::{Client, FOREVER, Server, c_string, config, message};
-use smsc::smpp::{
-    Address, Alert, Command, Deliver, Status, Submit, bind_response, deliver, pdu, tag, write_tlv,
-};
+use smsc::smpp::{Address, Alert, Command, Deliver, Status, Submit, deliver, pdu, tag, write_tlv};
 use std::io::Write;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -27,12 +25,20 @@ impl Other {
 
     /// Waits for the centre and lets it in.
     fn accept(&self) -> Client {
+        self.accept_as(&[2, 0x10, 0, 1, 0x34])
+    }
+
+    /// The same, with these optional parameters in the answer.
+    fn accept_as(&self, tlvs: &[u8]) -> Client {
         let mut client = Client::of(self.listener.accept().unwrap().0);
         let (header, _) = client.next().unwrap();
         let command = Command::of(header.command).unwrap();
         assert!(matches!(command, Command::BindTransceiver | Command::BindTransmitter));
         let mut out = Vec::new();
-        bind_response(&mut out, command, Status::Ok, header.sequence, ("other", true));
+        pdu(&mut out, command.response() as u32, Status::Ok, header.sequence, |out| {
+            out.extend_from_slice(b"other\0");
+            out.extend_from_slice(tlvs);
+        });
         client.stream.write_all(&out).unwrap();
         client
     }
@@ -275,6 +281,36 @@ fn a_receipt_may_be_told_by_its_parameters_alone() {
         write_tlv(&mut tlvs, tag::MESSAGE_STATE, &[2]);
         assert_eq!(send_with(&mut session, 0, "1234", b"hi", tlvs), 0);
         assert_eq!(owner.deliver(Status::Ok).body, b"hi");
+    }
+}
+
+/// A centre of SMPP 3.3 takes no optional parameters. It got them all the same, and the one that
+/// each message has that goes through a peer, so it could refuse every message.
+#[test]
+fn a_peer_of_an_old_version_gets_no_parameters() {
+    let of_version = |version: u8| vec![2, 0x10, 0, 1, version];
+    for (more, answer, gets) in [
+        ("", of_version(0x33), false),
+        ("", Vec::new(), true),
+        ("parameters = false", of_version(0x34), false),
+        ("parameters = true", of_version(0x33), true),
+    ] {
+        let other = Other::new();
+        let more = peer(1, "north", &other.address(), more) + "[[route]]\nto = \"north\"\n";
+        let (_dir, server) = start(&more);
+        let mut session = other.accept_as(&answer);
+        let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+        let tlvs = vec![0x14, 0, 0, 1, 9];
+        client.submit(&Submit { tlvs, ..message("491700000001", b"x", 0) });
+        assert_eq!(!accept_submit(&mut session, "1").tlvs.is_empty(), gets, "{more}");
+        // Too long without message_payload.
+        client.submit(&message("491700000002", &[b'a'; 255], 1));
+        if gets {
+            assert_eq!(accept_submit(&mut session, "2").body.len(), 255);
+        } else {
+            let (text, _) = receipt_of(&mut client);
+            assert!(text.contains("stat:REJECTD err:001"), "{text}");
+        }
     }
 }
 

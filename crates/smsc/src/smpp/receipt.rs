@@ -20,6 +20,17 @@ pub fn response_message_id(body: &[u8]) -> Result<String, Status> {
     Reader(body).ascii(PEER_ID_MAX + 1, Status::MessageId)
 }
 
+/// Whether the answer to a bind names a version before 3.4, whose centres take no optional
+/// parameters (SMPP 3.4 §3.4). Of those that name none many are of 3.4 all the same.
+#[must_use]
+pub fn names_old_version(body: &[u8]) -> bool {
+    let mut reader = Reader(body);
+    let is_whole = reader.text(16, Status::SystemId).is_ok();
+    let tlvs = Tlvs::new(reader.0).ok().filter(|_| is_whole);
+    let version = tlvs.and_then(|tlvs| tlvs.find(tag::SC_INTERFACE_VERSION));
+    matches!(version, Some(&[version]) if version < 0x34)
+}
+
 /// What a delivery receipt or an intermediate notification says, in its optional parameters or in
 /// the customary text (SMPP 3.4 appendix B). Where both say something, the parameter counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +170,21 @@ mod tests {
         assert_eq!(receipt, PeerReceipt { message_id: "4f2a".into(), state, error: 27 });
         assert_eq!(PeerReceipt::id_in_text(&ucs2).as_deref(), Some("4f2a"));
         assert_eq!(PeerReceipt::of(&[0], &[]), None);
+    }
+
+    #[test]
+    fn a_centre_of_an_old_version_says_so_or_nothing() {
+        for (body, old) in [
+            (&b"smsc\0\x02\x10\0\x01\x33"[..], true),
+            (b"smsc\0\x02\x10\0\x01\x34", false),
+            (b"smsc\0\x02\x10\0\x01\x50", false),
+            (b"smsc\0\x02\x10\0\x02\x33\0", false),
+            (b"smsc\0", false),
+            (b"smsc", false),
+            (b"", false),
+        ] {
+            assert_eq!(names_old_version(body), old, "{body:?}");
+        }
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct PeerConfig {
     pub reconnect: (Duration, Duration),
     /// How long a peer may be away before messages go another way.
     pub failover: Duration,
+    /// Whether it gets optional parameters; none if the version counts that it names.
+    pub parameters: Option<bool>,
     /// Whether it sends receipts.
     pub receipts: bool,
     /// Whether what has the parameters of a receipt is one although its esm_class says that it is a
@@ -100,6 +102,7 @@ pub(in crate::serve) struct WrittenPeer {
     reconnect_s: Option<Spanned<f64>>,
     reconnect_max_s: Option<Spanned<f64>>,
     failover_s: Option<Spanned<f64>>,
+    parameters: Option<bool>,
     receipts: Option<bool>,
     unmarked_receipts: Option<bool>,
     receipt_wait_s: Option<Spanned<f64>>,
@@ -176,6 +179,7 @@ impl WrittenPeer {
             response: seconds(&self.response_s, 30.0, 0.1..=RESPONSE_MAX_S)?,
             reconnect: (reconnect, reconnect_max),
             failover: seconds(&self.failover_s, 5.0, 0.0..=86_400.0)?,
+            parameters: self.parameters,
             receipts: self.receipts.unwrap_or(true),
             unmarked_receipts: self.unmarked_receipts.unwrap_or(false),
             receipt_wait: seconds(&self.receipt_wait_s, 3600.0, 0.0..=31_536_000.0)?,

@@ -14,7 +14,7 @@ use crate::serve::submission::{destination_of, source_of, submission};
 use crate::serve::trace::Centre;
 use crate::smpp::{
     Alert, Bind, BindKind, Command, Deliver, Framing, HEADER_OCTETS, Header, PeerReceipt, Status, Submit,
-    Time, Tlvs, frame, pdu, response_message_id, tag,
+    Time, Tlvs, frame, names_old_version, pdu, response_message_id, tag,
 };
 use crate::store::{Acknowledge, StoreError};
 use std::collections::HashMap;
@@ -40,6 +40,8 @@ const TAKING_MAX: usize = 256;
 /// Receipts besides these whose message is looked for again. More of them would be a load for the
 /// store, which looks for each five times.
 const WAITING_MAX: usize = 1024;
+/// Octets that short_message has room for.
+const SHORT_MAX: usize = 254;
 /// Messages that one claim takes at most.
 const CLAIM_MAX: usize = 32;
 /// The first pause after ESME_RTHROTTLED; it doubles up to the second.
@@ -93,17 +95,18 @@ fn name_of(status: u32) -> String {
 /// Connects, binds and serves until the session ends.
 pub(super) async fn run(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind) -> End {
     match open(peer, kind).await {
-        Ok((read, write, input)) => {
+        Ok(opened) => {
             front.metrics.peer_binds.add(1);
             front.log.at(Level::Info, "peer_bound").text("peer", &peer.config.name);
-            serve(front, peer, kind, (read, write, input)).await
+            serve(front, peer, kind, opened).await
         }
         Err(end) => end,
     }
 }
 
-/// What was read behind the answer to the bind is the third.
-type Opened = (ReadHalf, WriteHalf, Vec<u8>);
+/// What was read behind the answer to the bind is the third; the last, whether the peer gets
+/// optional parameters.
+type Opened = (ReadHalf, WriteHalf, Vec<u8>, bool);
 
 async fn open(peer: &Peer, kind: BindKind) -> Result<Opened, End> {
     let config = &peer.config;
@@ -140,11 +143,11 @@ async fn open(peer: &Peer, kind: BindKind) -> Result<Opened, End> {
         loop {
             match frame(&input) {
                 Framing::Pdu(header) => {
-                    input.drain(..header.length as usize);
+                    let whole: Vec<u8> = input.drain(..header.length as usize).collect();
                     let is_answer = header.command == command.response() as u32;
                     let is_nack = header.command == Command::GenericNack as u32;
                     if is_answer && header.status == 0 {
-                        return Ok(());
+                        return Ok(names_old_version(whole.get(HEADER_OCTETS..).unwrap_or_default()));
                     }
                     if is_answer || is_nack {
                         let status = name_of(header.status);
@@ -162,8 +165,8 @@ async fn open(peer: &Peer, kind: BindKind) -> Result<Opened, End> {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, bound).await.map_err(slow)??;
-    Ok((read, write, input))
+    let is_old = tokio::time::timeout(PATIENCE, bound).await.map_err(slow)??;
+    Ok((read, write, input, config.parameters.unwrap_or(!is_old)))
 }
 
 /// A message in flight.
@@ -201,6 +204,8 @@ struct Session {
     front: Arc<Front>,
     peer: Arc<Peer>,
     kind: BindKind,
+    /// Whether the peer gets optional parameters.
+    takes_parameters: bool,
     out: mpsc::Sender<Vec<u8>>,
     flights: HashMap<u32, Flight>,
     landings: Arc<Landings>,
@@ -215,7 +220,7 @@ struct Session {
 }
 
 async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Opened) -> End {
-    let (mut read, write, mut input) = opened;
+    let (mut read, write, mut input, takes_parameters) = opened;
     // The end of the server waits for the answers to what is in flight.
     let _under_way = UnderWay::new(&front.under_way);
     let (out, outs) = mpsc::channel(peer.config.window + SPARE);
@@ -224,6 +229,7 @@ async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Ope
         front: Arc::clone(front),
         peer: Arc::clone(peer),
         kind,
+        takes_parameters,
         out,
         flights: HashMap::new(),
         landings: Arc::default(),
@@ -496,8 +502,16 @@ impl Session {
     }
 
     async fn submit(&mut self, delivery: Delivery) {
+        if !self.takes_parameters && delivery.message.body.len() > SHORT_MAX {
+            // It has no other place than message_payload.
+            self.front.metrics.undeliverable.add(1);
+            return self.end(delivery, State::Rejected, Status::MessageLength as u32);
+        }
         let sequence = self.next_sequence();
-        let submit = message_for_peer(&delivery.message, self.peer.config.receipts, self.front.centre);
+        let mut submit = message_for_peer(&delivery.message, self.peer.config.receipts, self.front.centre);
+        if !self.takes_parameters {
+            submit.tlvs.clear();
+        }
         if self.peer.config.rate > 0 {
             self.tokens.0 -= 1.0;
         }
