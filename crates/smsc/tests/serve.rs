@@ -365,6 +365,34 @@ fn all_of_many_messages_are_taken_back_together() {
     assert_eq!(client.next_of(Command::CancelSmResp).0.status, Status::CancelFailed as u32);
 }
 
+/// submit_multi has replace_if_present_flag as submit_sm has it. It was refused,
+/// ESME_RINVREPFLAG, and with it the example of jSMPP.
+#[test]
+fn submit_multi_replaces_where_there_is_something() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let tomorrow = Time::Absolute(since.as_micros() as i64 + 86_400_000_000);
+    let waits = Submit { schedule: tomorrow, ..message("491700000031", b"old", 1) };
+    let (status, id) = client.submit(&waits);
+    assert_eq!(status, 0);
+    let addresses = b"\x01\x01\x01491700000031\0\x01\x01\x01491700000032\0";
+    let body = [&b"\0\x01\x014900\0\x02"[..], addresses, b"\0\0\0\0\0\x01\x01\0\0\x03new"].concat();
+    client.send(Command::SubmitMulti as u32, &body);
+    let (header, answer) = client.next_of(Command::SubmitMultiResp);
+    assert_eq!((header.status, answer), (0, [id.as_bytes(), b"\0\0"].concat()));
+    // The other address had none that waited: it gets a message of its own.
+    let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+    assert!(receipt.contains("stat:DELIVRD") && receipt.ends_with("text:new"), "{receipt}");
+    let all = b"\0\0\x01\x014900\0\x01\x01491700000031\0";
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, 0);
+    let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+    assert!(receipt.starts_with(&format!("id:{id} ")) && receipt.ends_with("text:new"), "{receipt}");
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, Status::CancelFailed as u32);
+}
+
 #[test]
 fn submit_multi_tells_which_addresses_were_refused() {
     let (_dir, server) = Server::new("");

@@ -370,9 +370,6 @@ impl SubmitMulti {
             });
         }
         let submit = Submit::rest(&mut reader, service_type, source, Address::default())?;
-        if submit.replaces {
-            return Err(Status::ReplaceFlag);
-        }
         Ok(SubmitMulti { destinations, submit })
     }
 }
