@@ -91,10 +91,11 @@ pub(super) struct WrittenRoute {
 /// Routes at most: each message looks through them.
 const ROUTES_MAX: usize = 1000;
 
-/// Checks all routes. `peer` and `account` know numbers by name.
+/// Checks all routes. `peer` and `account` know numbers by name; of a peer also whether it is
+/// submitted to.
 pub(super) fn checked(
     written: &[Spanned<WrittenRoute>],
-    peer: impl Fn(&str) -> Option<u16>,
+    peer: impl Fn(&str) -> Option<(u16, bool)>,
     account: impl Fn(&str) -> Option<u32>,
 ) -> Result<Routes, Problem> {
     let mut routes: Vec<Route> = Vec::with_capacity(written.len());
@@ -107,7 +108,13 @@ pub(super) fn checked(
         let target = match to {
             "network" => Target::Network,
             name => match peer(name) {
-                Some(number) => Target::Peer(number),
+                Some((number, true)) => Target::Peer(number),
+                Some((_, false)) => {
+                    let problem = format!(
+                        "to = {name:?}: nothing is submitted to this peer, which has receiver binds alone"
+                    );
+                    return Err((written.to.span(), problem));
+                }
                 None => {
                     let problem =
                         format!("to = {name:?}: there is no such [[peer]]; give one's name or network");
