@@ -436,6 +436,36 @@ fn what_comes_behind_an_unbind_does_not_cost_the_answers_before_it() {
     assert!(client.next().is_none());
 }
 
+/// A process that stood still for longer than response_s, as a container that is paused, took what
+/// it had sent for not answered before it had read the answers: all of it came twice.
+#[test]
+fn what_was_answered_while_the_centre_stood_still_does_not_come_again() {
+    let (_dir, server) = Server::new("[timers]\nresponse_s = 4");
+    let mut clients: Vec<Client> =
+        (0..3).map(|_| Client::bound(&server.address, "app", Command::BindTransceiver)).collect();
+    for number in 0..20 {
+        assert_eq!(clients[0].submit(&message(&format!("4917000000{number:02}"), b"x", 1)).0, 0);
+    }
+    // Long before they are overdue.
+    std::thread::sleep(Duration::from_millis(500));
+    server.signal("-STOP");
+    let mut came = Vec::new();
+    for client in &mut clients {
+        client.stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        came.extend(client.delivered_so_far());
+    }
+    assert!(!came.is_empty());
+    std::thread::sleep(Duration::from_millis(4500));
+    server.signal("-CONT");
+    // What had not been sent yet comes now, and nothing that has come.
+    std::thread::sleep(Duration::from_millis(1500));
+    for client in &mut clients {
+        came.extend(client.delivered_so_far());
+    }
+    let different: HashSet<&String> = came.iter().collect();
+    assert_eq!((came.len(), different.len()), (20, 20), "{came:?}");
+}
+
 #[test]
 fn silence_ends_a_session_after_a_question() {
     // Who answers has these times, too, and may be slow beside other work.
