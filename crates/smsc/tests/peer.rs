@@ -422,6 +422,28 @@ fn a_session_with_a_peer_ends_without_a_reset() {
     assert_eq!(server.wait().0, Some(0));
 }
 
+/// A process that stood still for longer than response_s took what the peer had answered meanwhile
+/// for not answered, and submitted it again.
+#[test]
+fn what_a_peer_answered_while_the_centre_stood_still_is_not_submitted_again() {
+    let other = Other::new();
+    let more = peer(1, "north", &other.address(), "response_s = 4") + "[[route]]\nto = \"north\"\n";
+    let (_dir, server) = start(&more);
+    let mut session = other.accept();
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    client.submit(&message("491700000001", b"once", 1));
+    let (header, _) = session.next_of(Command::SubmitSm);
+    server.signal("-STOP");
+    let mut out = Vec::new();
+    pdu(&mut out, Command::SubmitSmResp as u32, Status::Ok, header.sequence, |out| out.extend(b"5\0"));
+    session.stream.write_all(&out).unwrap();
+    std::thread::sleep(Duration::from_millis(4500));
+    server.signal("-CONT");
+    assert_eq!(send(&mut session, 4, "4900", b"id:5 stat:DELIVRD"), 0);
+    assert!(receipt_of(&mut client).0.contains("stat:DELIVRD"));
+    assert_eq!(smpp_client::metric(&server.http, "smsc_peer_submits_total"), 1);
+}
+
 /// What a peer refuses: for good, for now, and because it wants less.
 #[test]
 fn a_peers_refusals_are_heeded() {

@@ -292,6 +292,8 @@ impl Session {
             if let Some(end) = self.take(input, &mut skip).await {
                 return end;
             }
+            // Behind what has come: this process may have stood still, and the answers be here.
+            self.land_overdue();
             if stops.is_none() && (*closed.borrow() || *stopping.borrow()) {
                 stops = Some(Instant::now());
             }
@@ -315,6 +317,8 @@ impl Session {
             input.reserve(CHUNK);
             let (peer, landings) = (Arc::clone(&self.peer), Arc::clone(&self.landings));
             let got = tokio::select! {
+                // What the peer has said is heard before it is said to be silent.
+                biased;
                 got = read.read_buf(input) => Some(got),
                 () = tokio::time::sleep(wait) => None,
                 () = peer.wake.notified(), if self.has_room() && stops.is_none() => None,
@@ -340,7 +344,6 @@ impl Session {
                 let sequence = self.next_sequence();
                 self.send(|out| pdu(out, Command::EnquireLink as u32, Status::Ok, sequence, |_| ())).await;
             }
-            self.land_overdue();
         }
     }
 
