@@ -466,6 +466,23 @@ fn what_was_answered_while_the_centre_stood_still_does_not_come_again() {
     assert_eq!((came.len(), different.len()), (20, 20), "{came:?}");
 }
 
+/// A process that stood still for longer than inactivity_s ended sessions that had not been silent,
+/// before it had read what they had said.
+#[test]
+fn what_was_said_while_the_centre_stood_still_is_no_silence() {
+    let (_dir, server) = Server::new("[timers]\ninactivity_s = 4");
+    let mut clients: Vec<Client> =
+        (0..8).map(|_| Client::bound(&server.address, "other", Command::BindTransmitter)).collect();
+    server.signal("-STOP");
+    let sent: Vec<u32> =
+        clients.iter_mut().map(|client| client.send(Command::EnquireLink as u32, b"")).collect();
+    std::thread::sleep(Duration::from_millis(4500));
+    server.signal("-CONT");
+    for (client, sequence) in clients.iter_mut().zip(sent) {
+        assert_eq!(client.next_of(Command::EnquireLinkResp).0.sequence, sequence);
+    }
+}
+
 #[test]
 fn silence_ends_a_session_after_a_question() {
     // Who answers has these times, too, and may be slow beside other work.

@@ -229,17 +229,25 @@ impl Session {
             let read = tokio::select! {
                 read = stream.read_buf(&mut input) => read,
                 () = tokio::time::sleep(wait) => {
-                    let silent = heard.elapsed();
-                    if self.bound.is_none() || silent >= timers.inactivity {
+                    if self.bound.is_none() {
                         return;
                     }
-                    enquired = true;
-                    self.enquiry = self.enquiry.wrapping_add(1).max(1);
-                    let (command, sequence) = (Command::EnquireLink as u32, self.enquiry | 0x4000_0000);
-                    if self.send(|out| pdu(out, command, Status::Ok, sequence, |_| ())).await == Next::End {
-                        return;
+                    if heard.elapsed() < timers.inactivity {
+                        enquired = true;
+                        self.enquiry = self.enquiry.wrapping_add(1).max(1);
+                        let (command, sequence) = (Command::EnquireLink as u32, self.enquiry | 0x4000_0000);
+                        let asked = self.send(|out| pdu(out, command, Status::Ok, sequence, |_| ())).await;
+                        if asked == Next::End {
+                            return;
+                        }
+                        continue;
                     }
-                    continue;
+                    // Where this process stood still, what has come meanwhile is heard first.
+                    let here = stream.read_buf(&mut input);
+                    match tokio::time::timeout(std::time::Duration::ZERO, here).await {
+                        Ok(read) => read,
+                        Err(_) => return,
+                    }
                 }
                 () = async { _ = stopping.wait_for(|stops| *stops).await } => {
                     // What it has been sent may still be answered.

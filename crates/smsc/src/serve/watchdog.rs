@@ -28,7 +28,7 @@ fn apart(ahead_us: i64, told: &mut bool) -> Option<String> {
     tells.then(|| {
         format!(
             "the time of day is {seconds:.1} s {side} the centre's clock, which goes on without steps: it was \
-             set, or the machine stood still; times are those of the centre's clock until it is started again"
+             set, or the machine stood still; the centre keeps to its own until it is started again"
         )
     })
 }
