@@ -47,7 +47,7 @@ impl Address {
 
     /// An address as another centre sends it. A type of number or a plan that is reserved counts as
     /// unknown: who refused it would lose the receipt beside it.
-    fn of_centre(reader: &mut Reader<'_>, max: usize, wrong: Status) -> Result<Address, Status> {
+    pub(super) fn of_centre(reader: &mut Reader<'_>, max: usize, wrong: Status) -> Result<Address, Status> {
         let (ton, npi) = (reader.octet()?, reader.octet()?);
         let text = reader.ascii(max, wrong)?;
         if text.len() >= ADDRESS_MAX {

@@ -159,6 +159,8 @@ fn what_a_centre_sends_may_have_addresses_of_reserved_kinds() {
     assert_eq!((read.esm_class, read.body.as_slice()), (4, &b"x"[..]));
     let read = Deliver::read_data(b"\0\xff\xff1\0\x07\x022\0\x04\0\0").unwrap();
     assert_eq!((read.source.ton, read.source.npi, read.destination.ton, read.destination.npi), (0, 0, 0, 0));
+    let alert = Alert::read(b"\x09\x011\0\x01\x632\0").unwrap();
+    assert_eq!((alert.source.ton, alert.esme.ton, alert.esme.npi), (0, 1, 0));
     // What an application submits is as strict as ever.
     assert_eq!(Submit::read(&body), Err(Status::SourceTon));
 }
