@@ -466,6 +466,34 @@ fn what_was_answered_while_the_centre_stood_still_does_not_come_again() {
     assert_eq!((came.len(), different.len()), (20, 20), "{came:?}");
 }
 
+/// What was in flight to an application that was taken out of the configuration stayed so for a
+/// minute: put in again, the application waited for so long.
+#[test]
+fn an_account_that_comes_back_gets_soon_what_was_in_flight() {
+    let (dir, mut server) = Server::new("");
+    let file = dir.path().join("smsc.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let mut app = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let mut other = Client::bound(&server.address, "other", Command::BindReceiver);
+    assert_eq!(app.submit(&message("1234", b"x", 0)).0, 0);
+    other.next_of(Command::DeliverSm);
+    let begin = before.find("[[account]]\nnumber = 2").unwrap();
+    let end = begin + 1 + before[begin + 1..].find("[[account]]").unwrap();
+    std::fs::write(&file, format!("{}{}", &before[..begin], &before[end..])).unwrap();
+    server.signal("-HUP");
+    server.line_with("reloaded");
+    other.next_of(Command::Unbind);
+    // Until it has been stored.
+    std::thread::sleep(Duration::from_millis(500));
+    std::fs::write(&file, &before).unwrap();
+    server.signal("-HUP");
+    server.line_with("reloaded");
+    let begin = Instant::now();
+    let mut other = Client::bound(&server.address, "other", Command::BindReceiver);
+    assert_eq!(other.deliver(Status::Ok).body, b"x");
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+}
+
 /// A process that stood still for longer than inactivity_s ended sessions that had not been silent,
 /// before it had read what they had said.
 #[test]

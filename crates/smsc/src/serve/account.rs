@@ -155,7 +155,7 @@ pub(super) async fn run(
     loop {
         tokio::select! {
             event = events.recv() => match event {
-                Some(AccountEvent::Closed) | None => return,
+                Some(AccountEvent::Closed) | None => return deliverer.close(),
                 Some(event) => deliverer.handle(event),
             },
             _ = tick.tick() => deliverer.tick(),
@@ -163,7 +163,7 @@ pub(super) async fn run(
         // Not without end: more may come as fast as they are handled.
         for _ in 0..EVENTS {
             match events.try_recv() {
-                Ok(AccountEvent::Closed) => return,
+                Ok(AccountEvent::Closed) => return deliverer.close(),
                 Ok(event) => deliverer.handle(event),
                 Err(_) => break,
             }
@@ -210,6 +210,13 @@ impl Deliverer {
             AccountEvent::Completed { station, more } => self.lanes.completed(lane_of(station), more),
             AccountEvent::Closed => {}
         }
+    }
+
+    /// What is in flight waits for whoever has this account next: its sessions are ended, and it
+    /// would be in flight until its claim is over.
+    fn close(&mut self) {
+        let all: Vec<(u64, u32)> = self.flights.keys().copied().collect();
+        all.into_iter().for_each(|key| self.land(key, Landing::Lost));
     }
 
     fn tick(&mut self) {
