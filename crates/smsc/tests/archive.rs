@@ -43,6 +43,35 @@ fn check_all(store: &dyn Store, archive: &Archive, accepted: &[i64]) -> Vec<Stat
     states
 }
 
+/// A crash between an index and the new name of its file cost the file its number: a check then said
+/// that a closed file had been moved away, and left out what could be in it.
+#[test]
+fn a_rotation_that_was_cut_short_leaves_no_gap() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = || {
+        let rotation = Rotation { octets: 1, ..Rotation::NEVER };
+        Archive::open_with(dir.path(), rotation, None).unwrap()
+    };
+    let message = Message { state: State::Delivered, msg_id: 1, done_us: NOW_US, ..message(1, b"x") };
+    let mut own = archive();
+    own.append(std::slice::from_ref(&message)).unwrap();
+    assert!(own.rotate(NOW_US).unwrap());
+    own.append(&[Message { msg_id: 2, ..message }]).unwrap();
+    drop(own);
+    let is_there = |name: &str| dir.path().join(name).exists();
+    std::fs::write(dir.path().join("archive-000002.index"), "{\"index\":1").unwrap();
+    let mut own = archive();
+    assert!(own.rotate(NOW_US).unwrap());
+    assert!(is_there("archive-000002.jsonl") && !is_there("archive-000003.jsonl"));
+    drop(own);
+    assert_eq!(archive().count(), 2);
+    // One whose file was moved away keeps its number from being given again.
+    std::fs::remove_file(dir.path().join("archive-000002.jsonl")).unwrap();
+    let mut own = archive();
+    own.append(&[Message { msg_id: 3, ..common::message(1, b"x") }]).unwrap();
+    assert!(own.rotate(NOW_US).unwrap() && is_there("archive-000003.jsonl"));
+}
+
 /// Messages of two stores have the same numbers: an archive that lies beside another store, as
 /// after a restore of the wrong directory, gave one application another's messages.
 #[test]

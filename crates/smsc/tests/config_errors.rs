@@ -84,6 +84,8 @@ fn mistakes_are_told_with_their_line() {
         ("reconnect_max_s = 30", "reconnect_max_s = 1", 14, "less than reconnect_s"),
         ("failover_s = 3", "failover_s = -1", 15, "from 0 to"),
         ("receipt_wait_s = 60", "receipt_wait_s = nan", 16, "out of range"),
+        // Its messages would have waited until they had expired.
+        ("\"transmitter\", \"receiver\"", "\"receiver\"", 20, "nothing is submitted to this peer"),
         ("receipts = true", "receipts = 1", 17, "boolean"),
         ("system_type = \"x\"", "system_type = \"a system type\"", 18, "at most 12"),
         ("to = \"north\"", "to = \"south\"", 20, "there is no such [[peer]]"),

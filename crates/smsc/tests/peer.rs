@@ -4,9 +4,7 @@
 mod smpp_client;
 
 use smpp_client::{Client, FOREVER, Server, c_string, config, message};
-use smsc::smpp::{
-    Address, Alert, Command, Deliver, Status, Submit, bind_response, deliver, pdu, tag, write_tlv,
-};
+use smsc::smpp::{Address, Alert, Command, Deliver, Status, Submit, deliver, pdu, tag, write_tlv};
 use std::io::Write;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -27,12 +25,20 @@ impl Other {
 
     /// Waits for the centre and lets it in.
     fn accept(&self) -> Client {
+        self.accept_as(&[2, 0x10, 0, 1, 0x34])
+    }
+
+    /// The same, with these optional parameters in the answer.
+    fn accept_as(&self, tlvs: &[u8]) -> Client {
         let mut client = Client::of(self.listener.accept().unwrap().0);
         let (header, _) = client.next().unwrap();
         let command = Command::of(header.command).unwrap();
         assert!(matches!(command, Command::BindTransceiver | Command::BindTransmitter));
         let mut out = Vec::new();
-        bind_response(&mut out, command, Status::Ok, header.sequence, ("other", true));
+        pdu(&mut out, command.response() as u32, Status::Ok, header.sequence, |out| {
+            out.extend_from_slice(b"other\0");
+            out.extend_from_slice(tlvs);
+        });
         client.stream.write_all(&out).unwrap();
         client
     }
@@ -245,6 +251,69 @@ fn a_number_in_the_parameter_may_be_written_as_in_the_answer() {
     }
 }
 
+/// Some centres tell what became of a message in parameters alone, and their esm_class says that it
+/// is a message. As one it went to whom the number belongs, and the message ended as UNKNOWN. Where
+/// the peer's section does not say so it still is a message: a user of the peer may have sent it.
+#[test]
+fn a_receipt_may_be_told_by_its_parameters_alone() {
+    for says in [true, false] {
+        let other = Other::new();
+        let more = peer(1, "north", &other.address(), &format!("unmarked_receipts = {says}"))
+            + "[[route]]\nto = \"north\"\n";
+        let (_dir, server) = start(&more);
+        let mut session = other.accept();
+        let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+        let mut owner = Client::bound(&server.address, "other", Command::BindReceiver);
+        let (_, id) = client.submit(&message("491700000001", b"x", 1));
+        accept_submit(&mut session, "77");
+        let mut tlvs = Vec::new();
+        write_tlv(&mut tlvs, tag::RECEIPTED_MESSAGE_ID, b"77\0");
+        write_tlv(&mut tlvs, tag::MESSAGE_STATE, &[2]);
+        assert_eq!(send_with(&mut session, 0, "1234", b"told", tlvs), 0);
+        if says {
+            let (told, _) = receipt_of(&mut client);
+            assert!(told.starts_with(&format!("id:{id} ")) && told.contains("stat:DELIVRD"), "{told}");
+        } else {
+            assert_eq!(owner.deliver(Status::Ok).esm_class, 0);
+        }
+        // One parameter of the two makes no receipt.
+        let mut tlvs = Vec::new();
+        write_tlv(&mut tlvs, tag::MESSAGE_STATE, &[2]);
+        assert_eq!(send_with(&mut session, 0, "1234", b"hi", tlvs), 0);
+        assert_eq!(owner.deliver(Status::Ok).body, b"hi");
+    }
+}
+
+/// A centre of SMPP 3.3 takes no optional parameters. It got them all the same, and the one that
+/// each message has that goes through a peer, so it could refuse every message.
+#[test]
+fn a_peer_of_an_old_version_gets_no_parameters() {
+    let of_version = |version: u8| vec![2, 0x10, 0, 1, version];
+    for (more, answer, gets) in [
+        ("", of_version(0x33), false),
+        ("", Vec::new(), true),
+        ("parameters = false", of_version(0x34), false),
+        ("parameters = true", of_version(0x33), true),
+    ] {
+        let other = Other::new();
+        let more = peer(1, "north", &other.address(), more) + "[[route]]\nto = \"north\"\n";
+        let (_dir, server) = start(&more);
+        let mut session = other.accept_as(&answer);
+        let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+        let tlvs = vec![0x14, 0, 0, 1, 9];
+        client.submit(&Submit { tlvs, ..message("491700000001", b"x", 0) });
+        assert_eq!(!accept_submit(&mut session, "1").tlvs.is_empty(), gets, "{more}");
+        // Too long without message_payload.
+        client.submit(&message("491700000002", &[b'a'; 255], 1));
+        if gets {
+            assert_eq!(accept_submit(&mut session, "2").body.len(), 255);
+        } else {
+            let (text, _) = receipt_of(&mut client);
+            assert!(text.contains("stat:REJECTD err:001"), "{text}");
+        }
+    }
+}
+
 /// An answer whose message_id could not be read was taken for a delivery, which nobody had told.
 #[test]
 fn an_answer_without_a_message_id_is_no_delivery() {
@@ -294,6 +363,45 @@ fn a_receipt_that_overtakes_its_answer_is_not_lost() {
     assert!(receipt_of(&mut client).0.contains("stat:DELIVRD"));
 }
 
+/// Receipts of messages that nobody waits for are looked for again for three seconds. 256 of them
+/// took all places, and what came behind them waited for so long.
+#[test]
+fn receipts_of_no_message_do_not_keep_those_behind_them() {
+    let other = Other::new();
+    let more = peer(1, "north", &other.address(), "") + "[[route]]\nto = \"north\"\n";
+    let (_dir, server) = start(&more);
+    let mut session = other.accept();
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    client.submit(&message("491700000001", b"x", 1));
+    accept_submit(&mut session, "5");
+    let address = Address { ton: 1, npi: 1, text: "4900".into() };
+    let receipt = |id: u32| Deliver {
+        service_type: String::new(),
+        source: address.clone(),
+        destination: address.clone(),
+        esm_class: 4,
+        protocol_id: 0,
+        priority: 0,
+        registered_delivery: 0,
+        data_coding: 0,
+        body: format!("id:{id} stat:DELIVRD").into_bytes(),
+        tlvs: Vec::new(),
+    };
+    let mut out = Vec::new();
+    for id in 1000..1600 {
+        deliver(&mut out, id, &receipt(id));
+    }
+    deliver(&mut out, 5, &receipt(5));
+    session.stream.write_all(&out).unwrap();
+    assert!(receipt_of(&mut client).0.contains("stat:DELIVRD"));
+    // That of the message is answered before the first of the others. The answers to all come.
+    let first = session.next_of(Command::DeliverSmResp).0.sequence;
+    assert_eq!(first, 5);
+    for _ in 1000..1600 {
+        assert_eq!(session.next_of(Command::DeliverSmResp).0.status, 0);
+    }
+}
+
 /// What a peer sent while its session was ended stayed unread, so that the system reset the
 /// connection: it lost answers that were on their way, and brought what was stored again.
 #[test]
@@ -312,6 +420,28 @@ fn a_session_with_a_peer_ends_without_a_reset() {
     assert_eq!(smpp_client::read(&mut session.stream, &mut [0; 16]).unwrap(), 0);
     assert!(session.stream.take_error().unwrap().is_none());
     assert_eq!(server.wait().0, Some(0));
+}
+
+/// A process that stood still for longer than response_s took what the peer had answered meanwhile
+/// for not answered, and submitted it again.
+#[test]
+fn what_a_peer_answered_while_the_centre_stood_still_is_not_submitted_again() {
+    let other = Other::new();
+    let more = peer(1, "north", &other.address(), "response_s = 4") + "[[route]]\nto = \"north\"\n";
+    let (_dir, server) = start(&more);
+    let mut session = other.accept();
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    client.submit(&message("491700000001", b"once", 1));
+    let (header, _) = session.next_of(Command::SubmitSm);
+    server.signal("-STOP");
+    let mut out = Vec::new();
+    pdu(&mut out, Command::SubmitSmResp as u32, Status::Ok, header.sequence, |out| out.extend(b"5\0"));
+    session.stream.write_all(&out).unwrap();
+    std::thread::sleep(Duration::from_millis(4500));
+    server.signal("-CONT");
+    assert_eq!(send(&mut session, 4, "4900", b"id:5 stat:DELIVRD"), 0);
+    assert!(receipt_of(&mut client).0.contains("stat:DELIVRD"));
+    assert_eq!(smpp_client::metric(&server.http, "smsc_peer_submits_total"), 1);
 }
 
 /// What a peer refuses: for good, for now, and because it wants less.
@@ -392,8 +522,8 @@ fn messages_of_a_peer_reach_the_application_that_has_the_number() {
     // What is wrong is told, and the next is not lost.
     for (command, body, answer, status) in [
         (Command::DeliverSm, &b""[..], Command::DeliverSmResp, Status::CommandLength),
-        (Command::DeliverSm, b"\0\x09\x011\0", Command::DeliverSmResp, Status::SourceTon),
-        (Command::DataSm, b"\0\x01\x63\0", Command::DataSmResp, Status::SourceNpi),
+        (Command::DeliverSm, b"\0\x01\x01\x07\0", Command::DeliverSmResp, Status::SourceAddress),
+        (Command::DataSm, b"\0\x01\x01\x07\0", Command::DataSmResp, Status::SourceAddress),
         (Command::SubmitSm, b"", Command::GenericNack, Status::CommandId),
         (Command::BindTransceiver, b"", Command::GenericNack, Status::CommandId),
     ] {

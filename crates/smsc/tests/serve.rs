@@ -365,6 +365,34 @@ fn all_of_many_messages_are_taken_back_together() {
     assert_eq!(client.next_of(Command::CancelSmResp).0.status, Status::CancelFailed as u32);
 }
 
+/// submit_multi has replace_if_present_flag as submit_sm has it. It was refused,
+/// ESME_RINVREPFLAG, and with it the example of jSMPP.
+#[test]
+fn submit_multi_replaces_where_there_is_something() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let tomorrow = Time::Absolute(since.as_micros() as i64 + 86_400_000_000);
+    let waits = Submit { schedule: tomorrow, ..message("491700000031", b"old", 1) };
+    let (status, id) = client.submit(&waits);
+    assert_eq!(status, 0);
+    let addresses = b"\x01\x01\x01491700000031\0\x01\x01\x01491700000032\0";
+    let body = [&b"\0\x01\x014900\0\x02"[..], addresses, b"\0\0\0\0\0\x01\x01\0\0\x03new"].concat();
+    client.send(Command::SubmitMulti as u32, &body);
+    let (header, answer) = client.next_of(Command::SubmitMultiResp);
+    assert_eq!((header.status, answer), (0, [id.as_bytes(), b"\0\0"].concat()));
+    // The other address had none that waited: it gets a message of its own.
+    let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+    assert!(receipt.contains("stat:DELIVRD") && receipt.ends_with("text:new"), "{receipt}");
+    let all = b"\0\0\x01\x014900\0\x01\x01491700000031\0";
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, 0);
+    let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+    assert!(receipt.starts_with(&format!("id:{id} ")) && receipt.ends_with("text:new"), "{receipt}");
+    client.send(Command::CancelSm as u32, all);
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, Status::CancelFailed as u32);
+}
+
 #[test]
 fn submit_multi_tells_which_addresses_were_refused() {
     let (_dir, server) = Server::new("");
@@ -406,6 +434,81 @@ fn what_comes_behind_an_unbind_does_not_cost_the_answers_before_it() {
     }
     client.next_of(Command::UnbindResp);
     assert!(client.next().is_none());
+}
+
+/// A process that stood still for longer than response_s, as a container that is paused, took what
+/// it had sent for not answered before it had read the answers: all of it came twice.
+#[test]
+fn what_was_answered_while_the_centre_stood_still_does_not_come_again() {
+    let (_dir, server) = Server::new("[timers]\nresponse_s = 4");
+    let mut clients: Vec<Client> =
+        (0..3).map(|_| Client::bound(&server.address, "app", Command::BindTransceiver)).collect();
+    for number in 0..20 {
+        assert_eq!(clients[0].submit(&message(&format!("4917000000{number:02}"), b"x", 1)).0, 0);
+    }
+    // Long before they are overdue.
+    std::thread::sleep(Duration::from_millis(500));
+    server.signal("-STOP");
+    let mut came = Vec::new();
+    for client in &mut clients {
+        client.stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        came.extend(client.delivered_so_far());
+    }
+    assert!(!came.is_empty());
+    std::thread::sleep(Duration::from_millis(4500));
+    server.signal("-CONT");
+    // What had not been sent yet comes now, and nothing that has come.
+    std::thread::sleep(Duration::from_millis(1500));
+    for client in &mut clients {
+        came.extend(client.delivered_so_far());
+    }
+    let different: HashSet<&String> = came.iter().collect();
+    assert_eq!((came.len(), different.len()), (20, 20), "{came:?}");
+}
+
+/// What was in flight to an application that was taken out of the configuration stayed so for a
+/// minute: put in again, the application waited for so long.
+#[test]
+fn an_account_that_comes_back_gets_soon_what_was_in_flight() {
+    let (dir, mut server) = Server::new("");
+    let file = dir.path().join("smsc.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let mut app = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let mut other = Client::bound(&server.address, "other", Command::BindReceiver);
+    assert_eq!(app.submit(&message("1234", b"x", 0)).0, 0);
+    other.next_of(Command::DeliverSm);
+    let begin = before.find("[[account]]\nnumber = 2").unwrap();
+    let end = begin + 1 + before[begin + 1..].find("[[account]]").unwrap();
+    std::fs::write(&file, format!("{}{}", &before[..begin], &before[end..])).unwrap();
+    server.signal("-HUP");
+    server.line_with("reloaded");
+    other.next_of(Command::Unbind);
+    // Until it has been stored.
+    std::thread::sleep(Duration::from_millis(500));
+    std::fs::write(&file, &before).unwrap();
+    server.signal("-HUP");
+    server.line_with("reloaded");
+    let begin = Instant::now();
+    let mut other = Client::bound(&server.address, "other", Command::BindReceiver);
+    assert_eq!(other.deliver(Status::Ok).body, b"x");
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+}
+
+/// A process that stood still for longer than inactivity_s ended sessions that had not been silent,
+/// before it had read what they had said.
+#[test]
+fn what_was_said_while_the_centre_stood_still_is_no_silence() {
+    let (_dir, server) = Server::new("[timers]\ninactivity_s = 4");
+    let mut clients: Vec<Client> =
+        (0..8).map(|_| Client::bound(&server.address, "other", Command::BindTransmitter)).collect();
+    server.signal("-STOP");
+    let sent: Vec<u32> =
+        clients.iter_mut().map(|client| client.send(Command::EnquireLink as u32, b"")).collect();
+    std::thread::sleep(Duration::from_millis(4500));
+    server.signal("-CONT");
+    for (client, sequence) in clients.iter_mut().zip(sent) {
+        assert_eq!(client.next_of(Command::EnquireLinkResp).0.sequence, sequence);
+    }
 }
 
 #[test]

@@ -58,14 +58,27 @@ impl Connection {
         bind.write(&mut out, command, 1);
         connection.stream.write_all(&out).await?;
         let late = || std::io::Error::from(std::io::ErrorKind::TimedOut);
-        let answer = tokio::time::timeout(PATIENCE, connection.next()).await.map_err(|_| late())??;
-        if answer.0.status != 0 {
-            let number = answer.0.status;
+        let answer =
+            tokio::time::timeout(PATIENCE, connection.answer(command)).await.map_err(|_| late())??;
+        if answer.status != 0 {
+            let number = answer.status;
             let status =
                 Status::of(number).map_or_else(|| format!("{number:#010x}"), |status| status.name().into());
             return Err(ClientError::Bind { system_id: bind.system_id.clone(), status });
         }
         Ok(connection)
+    }
+
+    /// The answer to a bind. What else a centre sends before, as an enquire_link or an outbind, is
+    /// none.
+    async fn answer(&mut self, to: Command) -> Result<Header, ClientError> {
+        let answers = [to.response() as u32, Command::GenericNack as u32];
+        loop {
+            let (header, _) = self.next().await?;
+            if answers.contains(&header.command) {
+                return Ok(header);
+            }
+        }
     }
 
     /// The next PDU: its header and its body.
@@ -99,5 +112,36 @@ impl Connection {
         let mut out = Vec::new();
         pdu(&mut out, Command::Unbind as u32, Status::Ok, sequence, |_| ());
         Ok(self.stream.write_all(&out).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    /// An enquire_link that came before the answer was taken for it, and a bind that was refused
+    /// for one that was not.
+    #[tokio::test]
+    async fn a_question_is_no_answer_to_a_bind() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut out = Vec::new();
+            pdu(&mut out, Command::EnquireLink as u32, Status::Ok, 9, |_| ());
+            pdu(&mut out, Command::BindTransceiverResp as u32, Status::Password, 1, |_| ());
+            stream.write_all(&out).await.unwrap();
+            // Until the client has gone.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        });
+        let bind = Bind {
+            system_id: "app".into(),
+            password: "secret".into(),
+            system_type: String::new(),
+            interface_version: 0x34,
+        };
+        let refused = Connection::bind(&address, Command::BindTransceiver, &bind).await.err().unwrap();
+        assert_eq!(refused.to_string(), "the centre refuses the bind of app: ESME_RINVPASWD");
     }
 }

@@ -27,6 +27,9 @@ const CLAIM_MAX: usize = 32;
 const EVENTS: usize = 1000;
 /// How often lanes are looked at, and answers that are overdue.
 const TICK: Duration = Duration::from_millis(500);
+/// A look at answers that comes so long after the one before: this process stood still, and answers
+/// that have come meanwhile may not have been read.
+const STOOD: Duration = Duration::from_secs(2);
 /// How long an application that refuses a message for now is left alone with it, µs.
 const AGAIN_US: i64 = 5_000_000;
 /// The most that this grows to, by doubling.
@@ -108,6 +111,8 @@ struct Deliverer {
     lanes: Lanes,
     sequence: u32,
     call: Call,
+    /// When answers were looked at last, and whether they were given more time then.
+    ticked: (Instant, bool),
 }
 
 /// Calls of an application that takes them (outbind).
@@ -142,6 +147,7 @@ pub(super) async fn run(
         sequence: 0,
         // What was queued before the server began may wait for it.
         call: Call { is_due: true, next: Instant::now(), wait: CALL_AGAIN.0 },
+        ticked: (Instant::now(), false),
     };
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -149,7 +155,7 @@ pub(super) async fn run(
     loop {
         tokio::select! {
             event = events.recv() => match event {
-                Some(AccountEvent::Closed) | None => return,
+                Some(AccountEvent::Closed) | None => return deliverer.close(),
                 Some(event) => deliverer.handle(event),
             },
             _ = tick.tick() => deliverer.tick(),
@@ -157,7 +163,7 @@ pub(super) async fn run(
         // Not without end: more may come as fast as they are handled.
         for _ in 0..EVENTS {
             match events.try_recv() {
-                Ok(AccountEvent::Closed) => return,
+                Ok(AccountEvent::Closed) => return deliverer.close(),
                 Ok(event) => deliverer.handle(event),
                 Err(_) => break,
             }
@@ -206,12 +212,20 @@ impl Deliverer {
         }
     }
 
+    /// What is in flight waits for whoever has this account next: its sessions are ended, and it
+    /// would be in flight until its claim is over.
+    fn close(&mut self) {
+        let all: Vec<(u64, u32)> = self.flights.keys().copied().collect();
+        all.into_iter().for_each(|key| self.land(key, Landing::Lost));
+    }
+
     fn tick(&mut self) {
         let response = self.front.timers().response;
+        let stood = self.stood(Instant::now());
         let overdue: Vec<(u64, u32)> = self
             .flights
             .iter()
-            .filter(|flight| flight.1.sent.elapsed() >= response)
+            .filter(|flight| !stood && flight.1.sent.elapsed() >= response)
             .map(|flight| *flight.0)
             .collect();
         let silent: BTreeSet<u64> = overdue.iter().map(|key| key.0).collect();
@@ -234,6 +248,15 @@ impl Deliverer {
         } else if self.call.is_due && self.call.next <= Instant::now() {
             self.call();
         }
+    }
+
+    /// Whether it stood still since the last look. Not twice in a row: where each round takes long,
+    /// as with a slow store, what is overdue is seen all the same.
+    fn stood(&mut self, now: Instant) -> bool {
+        let (ticked, was_spared) = self.ticked;
+        let stood = !was_spared && now.saturating_duration_since(ticked) >= STOOD;
+        self.ticked = (now, stood);
+        stood
     }
 
     /// Calls the application, if it takes calls.

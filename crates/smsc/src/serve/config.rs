@@ -312,7 +312,10 @@ impl Written {
         let otherwise = SocketAddr::from(([127, 0, 0, 1], 2775));
         let name = self.system_id.as_ref().map(system_id).transpose()?;
         let peers = peer::checked(&self.peer)?;
-        let peer_named = |name: &str| peers.iter().find(|peer| peer.name == name).map(|peer| peer.number);
+        let peer_named = |name: &str| {
+            let named = peers.iter().find(|peer| peer.name == name);
+            named.map(|peer| (peer.number, peer.binds.iter().any(|kind| kind.submits())))
+        };
         let account_named =
             |name: &str| accounts.iter().find(|account| account.system_id == name).map(|other| other.number);
         let routes = route::checked(&self.route, peer_named, account_named)?;

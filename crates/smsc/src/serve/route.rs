@@ -38,8 +38,11 @@ impl Routes {
     /// Puts routes in order; those of equal rank stay in theirs.
     #[must_use]
     pub fn new(mut routes: Vec<Route>) -> Routes {
-        routes.sort_by_key(|route| {
-            (std::cmp::Reverse((route.prefix.len(), route.account.is_some())), route.cost)
+        let rank = |route: &Route| std::cmp::Reverse((route.prefix.len(), route.account.is_some()));
+        // Those of one prefix and account stand together: who looks for them stops at another.
+        routes.sort_by(|a, b| {
+            let own = |route: &Route| (route.account, route.cost);
+            rank(a).cmp(&rank(b)).then_with(|| a.prefix.cmp(&b.prefix)).then_with(|| own(a).cmp(&own(b)))
         });
         Routes(routes)
     }
@@ -88,10 +91,11 @@ pub(super) struct WrittenRoute {
 /// Routes at most: each message looks through them.
 const ROUTES_MAX: usize = 1000;
 
-/// Checks all routes. `peer` and `account` know numbers by name.
+/// Checks all routes. `peer` and `account` know numbers by name; of a peer also whether it is
+/// submitted to.
 pub(super) fn checked(
     written: &[Spanned<WrittenRoute>],
-    peer: impl Fn(&str) -> Option<u16>,
+    peer: impl Fn(&str) -> Option<(u16, bool)>,
     account: impl Fn(&str) -> Option<u32>,
 ) -> Result<Routes, Problem> {
     let mut routes: Vec<Route> = Vec::with_capacity(written.len());
@@ -104,7 +108,13 @@ pub(super) fn checked(
         let target = match to {
             "network" => Target::Network,
             name => match peer(name) {
-                Some(number) => Target::Peer(number),
+                Some((number, true)) => Target::Peer(number),
+                Some((_, false)) => {
+                    let problem = format!(
+                        "to = {name:?}: nothing is submitted to this peer, which has receiver binds alone"
+                    );
+                    return Err((written.to.span(), problem));
+                }
                 None => {
                     let problem =
                         format!("to = {name:?}: there is no such [[peer]]; give one's name or network");
@@ -161,5 +171,27 @@ mod tests {
         assert_eq!(targets(1, "1"), [Target::Peer(1)]);
         assert!(routes.has_alternative(3) && !routes.has_alternative(5) && !routes.has_alternative(9));
         assert_eq!(Routes::default().targets(1, "49").count(), 0);
+    }
+
+    /// Routes of prefixes of equal length were in the order of their cost alone. One to 44 whose
+    /// cost lay between those of two to 49 hid the dearer of these: its messages waited for the
+    /// cheaper peer for as long as that was away.
+    #[test]
+    fn routes_of_other_prefixes_hide_none() {
+        let route =
+            |target, prefix: &str, account, cost| Route { target, prefix: prefix.into(), account, cost };
+        let routes = Routes::new(vec![
+            route(Target::Peer(1), "49", None, 1),
+            route(Target::Peer(2), "44", None, 2),
+            route(Target::Peer(3), "49", None, 3),
+            route(Target::Peer(4), "49", Some(7), 1),
+            route(Target::Peer(5), "49", Some(8), 2),
+            route(Target::Peer(6), "49", Some(7), 3),
+        ]);
+        let targets = |account, digits| routes.targets(account, digits).collect::<Vec<_>>();
+        assert_eq!(targets(1, "4917"), [Target::Peer(1), Target::Peer(3)]);
+        assert_eq!(targets(1, "4417"), [Target::Peer(2)]);
+        assert_eq!(targets(7, "4917"), [Target::Peer(4), Target::Peer(6)]);
+        assert_eq!(targets(8, "4917"), [Target::Peer(5)]);
     }
 }

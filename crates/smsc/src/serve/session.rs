@@ -63,12 +63,20 @@ pub(super) enum Out {
     /// The answer to a submit_multi, once all of its messages are.
     Multi {
         sequence: u32,
-        messages: Vec<(Address, Result<StartedOperation, Status>)>,
+        messages: Vec<(Address, Result<OneOfMany, Status>)>,
         since: Instant,
         under_way: UnderWay,
     },
     /// Nothing more.
     End,
+}
+
+/// A message of a submit_multi.
+pub(super) enum OneOfMany {
+    /// It is being stored.
+    Started(StartedOperation),
+    /// The one that has this number is what it is now.
+    Replaced(i64),
 }
 
 /// The place that a connection has.
@@ -221,17 +229,25 @@ impl Session {
             let read = tokio::select! {
                 read = stream.read_buf(&mut input) => read,
                 () = tokio::time::sleep(wait) => {
-                    let silent = heard.elapsed();
-                    if self.bound.is_none() || silent >= timers.inactivity {
+                    if self.bound.is_none() {
                         return;
                     }
-                    enquired = true;
-                    self.enquiry = self.enquiry.wrapping_add(1).max(1);
-                    let (command, sequence) = (Command::EnquireLink as u32, self.enquiry | 0x4000_0000);
-                    if self.send(|out| pdu(out, command, Status::Ok, sequence, |_| ())).await == Next::End {
-                        return;
+                    if heard.elapsed() < timers.inactivity {
+                        enquired = true;
+                        self.enquiry = self.enquiry.wrapping_add(1).max(1);
+                        let (command, sequence) = (Command::EnquireLink as u32, self.enquiry | 0x4000_0000);
+                        let asked = self.send(|out| pdu(out, command, Status::Ok, sequence, |_| ())).await;
+                        if asked == Next::End {
+                            return;
+                        }
+                        continue;
                     }
-                    continue;
+                    // Where this process stood still, what has come meanwhile is heard first.
+                    let here = stream.read_buf(&mut input);
+                    match tokio::time::timeout(std::time::Duration::ZERO, here).await {
+                        Ok(read) => read,
+                        Err(_) => return,
+                    }
                 }
                 () = async { _ = stopping.wait_for(|stops| *stops).await } => {
                     // What it has been sent may still be answered.
@@ -527,11 +543,13 @@ impl Session {
         match submission(&self.front, self.account(), submit, now_us) {
             Err(status) => self.refuse(command, status, sequence).await,
             Ok(submission) => {
-                if replaces
-                    && let Some(answer) =
-                        self.replace_if_present(command, sequence, &submission, validity).await
-                {
-                    return answer;
+                if replaces && let Some(done) = self.replace_if_present(&submission, validity).await {
+                    return match done {
+                        Ok(msg_id) => {
+                            self.send(|out| message_response(out, command, sequence, Ok(msg_id))).await
+                        }
+                        Err(status) => self.refuse(command, status, sequence).await,
+                    };
                 }
                 let under_way = UnderWay::new(&self.front.under_way);
                 self.window.fetch_add(1, Relaxed);
@@ -558,15 +576,13 @@ impl Session {
     }
 
     /// replace_if_present: the newest message of this service between the two addresses becomes
-    /// what this one is, in its place and at its time. None if there is none, or if it is an
-    /// application that gets it: messages to all of its numbers wait together.
+    /// what this one is, in its place and at its time; its number. None if there is none, or if it
+    /// is an application that gets it: messages to all of its numbers wait together.
     async fn replace_if_present(
         &self,
-        command: Command,
-        sequence: u32,
         submission: &Submission,
         validity: Time,
-    ) -> Option<Next> {
+    ) -> Option<Result<i64, Status>> {
         let message = &submission.message;
         if message.dst_key.account().is_some() {
             return None;
@@ -574,7 +590,7 @@ impl Session {
         let service_type = Some(message.service_type.clone());
         let msg_id = match self.find(&message.src, service_type, message.dst_key).await {
             Ok(found) => *found.last()?,
-            Err(status) => return Some(self.refuse(command, status, sequence).await),
+            Err(status) => return Some(Err(status)),
         };
         let replacement = Replacement {
             account: self.account(),
@@ -590,17 +606,12 @@ impl Session {
             }),
         };
         match self.run(Operation::Replace(Box::new(replacement))).await {
-            Ok(Outcome::Count(_)) => {
-                Some(self.send(|out| message_response(out, command, sequence, Ok(msg_id))).await)
-            }
+            Ok(Outcome::Count(_)) => Some(Ok(msg_id)),
             // It was on its way just then, so this one is a message of its own.
             Ok(Outcome::Refused(Refusal::InFlight | Refusal::Final | Refusal::NoSuchMessage)) => None,
-            Ok(Outcome::Refused(refusal)) => {
-                let status = refusal_status(&refusal, Status::SubmitFailed);
-                Some(self.refuse(command, status, sequence).await)
-            }
-            Ok(_) => Some(self.refuse(command, Status::SystemError, sequence).await),
-            Err(status) => Some(self.refuse(command, status, sequence).await),
+            Ok(Outcome::Refused(refusal)) => Some(Err(refusal_status(&refusal, Status::SubmitFailed))),
+            Ok(_) => Some(Err(Status::SystemError)),
+            Err(status) => Some(Err(status)),
         }
     }
 
@@ -633,26 +644,41 @@ impl Session {
             return self.refuse(command, Status::DistributionList, sequence).await;
         }
         let under_way = UnderWay::new(&self.front.under_way);
+        let (replaces, validity) = (multi.submit.replaces, multi.submit.validity);
         let mut messages = Vec::with_capacity(multi.destinations.len());
         // It is let in where one message is; all of it counts until it is answered.
         let fits = self.admit_window();
         for destination in multi.destinations {
             let Destination::Address(address) = destination else { continue };
             self.take_turn().await;
-            let started = fits.and_then(|()| self.admit_rate(now_us)).and_then(|()| {
+            let ready = fits.and_then(|()| self.admit_rate(now_us)).and_then(|()| {
                 let submit = Submit { destination: address.clone(), ..multi.submit.clone() };
-                let submission = submission(&self.front, self.account(), submit, now_us)?;
-                self.place.entry.submitted.add(1);
-                let (to, target) = (submission.message.dst_key, target_of(&submission));
-                let started =
-                    self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
-                self.front.wake(to, target);
-                Ok(started)
+                submission(&self.front, self.account(), submit, now_us)
             });
-            messages.push((address, started));
+            let one = match ready {
+                Ok(submission) => self.begin_one(submission, (replaces, validity)).await,
+                Err(status) => Err(status),
+            };
+            messages.push((address, one));
         }
         self.window.fetch_add(messages.len(), Relaxed);
         self.put(Out::Multi { sequence, messages, since, under_way }).await
+    }
+
+    /// Begins with a message of a submit_multi, or gives what it is to the one that it replaces.
+    async fn begin_one(
+        &self,
+        submission: Submission,
+        (replaces, validity): (bool, Time),
+    ) -> Result<OneOfMany, Status> {
+        if replaces && let Some(done) = self.replace_if_present(&submission, validity).await {
+            return done.map(OneOfMany::Replaced);
+        }
+        self.place.entry.submitted.add(1);
+        let (to, target) = (submission.message.dst_key, target_of(&submission));
+        let started = self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
+        self.front.wake(to, target);
+        Ok(OneOfMany::Started(started))
     }
 
     async fn query(&self, sequence: u32, query: Result<Query, Status>) -> Next {
@@ -843,7 +869,8 @@ async fn write_all(
                     let mut response = MultiResponse::default();
                     for (address, started) in messages {
                         let done = match started {
-                            Ok(started) => accepted(&front, started.await),
+                            Ok(OneOfMany::Started(started)) => accepted(&front, started.await),
+                            Ok(OneOfMany::Replaced(msg_id)) => Ok(msg_id),
                             Err(status) => {
                                 front.metrics.refused.add(1);
                                 Err(status)

@@ -19,6 +19,9 @@ const FLUSH_BATCH: usize = 1024;
 const SWEEP_US: i64 = 250_000;
 /// How often leases are looked at, and receipts of peers that are overdue, µs.
 const LEASES_US: i64 = 1_000_000;
+/// A round that begins so long after the one before: this process stood still. Claims are given up
+/// so much later then, as what has been answered meanwhile has to be heard first, µs.
+const STOOD_US: i64 = 5_000_000;
 /// How often timers and the Flusher look, when nothing was due.
 const TICK: Duration = Duration::from_millis(20);
 /// How often the store's directory is looked for.
@@ -108,12 +111,40 @@ fn require(front: &Front, directory: &FileIdentity) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// When leases are looked at.
+struct Leases {
+    /// Not before this.
+    due_us: i64,
+    /// When the round before began, and whether that was late.
+    round: (i64, bool),
+}
+
+impl Leases {
+    fn new(now_us: i64) -> Leases {
+        Leases { due_us: i64::MIN, round: (now_us, false) }
+    }
+
+    /// Whether they are to be looked at in the round that begins now. Rounds that are late one after
+    /// the other are those of a slow store, which puts nothing off.
+    fn are_due(&mut self, now_us: i64) -> bool {
+        let (before_us, was_late) = self.round;
+        let is_late = now_us.saturating_sub(before_us) >= STOOD_US;
+        if is_late && !was_late {
+            self.due_us = self.due_us.max(now_us.saturating_add(STOOD_US));
+        }
+        self.round = (now_us, is_late);
+        now_us >= self.due_us
+    }
+}
+
 /// Scheduled Message Timer, Retry, expiry and leases, until the server ends.
 fn timers(front: &Front) -> Result<(), StoreError> {
     let mut session = front.store.watched_session(Acknowledge::Early)?;
-    let (mut place, mut sweep_us, mut leases_us) = (Place::BEGIN, i64::MIN, i64::MIN);
+    let (mut place, mut sweep_us) = (Place::BEGIN, i64::MIN);
+    let mut leases = Leases::new(front.clock.now_us());
     while !front.has_ended() {
         let now_us = front.clock.now_us();
+        let leases_are_due = leases.are_due(now_us);
         let mut usual = count(&mut session, Operation::ReleaseScheduled { now_us, max: BATCH })?;
         let woken = count(&mut session, Operation::WakeDue { now_us, max: BATCH })?;
         let mut freed = 0;
@@ -127,10 +158,10 @@ fn timers(front: &Front) -> Result<(), StoreError> {
             sweep_us = if count > 0 { now_us } else { now_us + SWEEP_US };
             usual += count;
         }
-        if now_us >= leases_us {
+        if leases_are_due {
             freed = count(&mut session, Operation::FreeLeases { now_us, until_us: now_us, max: BATCH })?;
             let overdue = count(&mut session, Operation::Overdue { now_us, max: BATCH })?;
-            leases_us = if freed + overdue == 0 { now_us + LEASES_US } else { now_us };
+            leases.due_us = if freed + overdue == 0 { now_us + LEASES_US } else { now_us };
             usual += overdue;
         }
         match (freed, usual, woken) {
@@ -194,6 +225,21 @@ fn write_csv_beside(front: &Arc<Front>, directory: &Path) -> Result<Option<JoinH
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    /// A process that stood still for longer than a claim holds gave up all that it had in flight
+    /// before it had read the answers: all of it was delivered once more.
+    #[test]
+    fn who_stood_still_gives_no_claim_up_at_once() {
+        const S: i64 = 1_000_000;
+        let mut leases = Leases::new(1000 * S);
+        assert!(leases.are_due(1000 * S) && leases.are_due(1001 * S));
+        assert!(!leases.are_due(1100 * S), "it stood still");
+        assert!(!leases.are_due(1104 * S));
+        assert!(leases.are_due(1105 * S));
+        // A store that takes long for each round keeps claims from being given up once.
+        assert!(!leases.are_due(1111 * S));
+        assert!(leases.are_due(1117 * S) && leases.are_due(1123 * S));
+    }
 
     /// What happened: a thread of timers that had panicked was to have failed the server, and had
     /// not: the centre went on without timers.

@@ -24,8 +24,8 @@ impl Alert {
     /// The status that the first wrong field has.
     pub fn read(body: &[u8]) -> Result<Alert, Status> {
         let mut reader = Reader(body);
-        let source = Address::source(&mut reader, LONG_ADDRESS_MAX)?;
-        let esme = Address::destination(&mut reader, LONG_ADDRESS_MAX)?;
+        let source = Address::of_centre(&mut reader, LONG_ADDRESS_MAX, Status::SourceAddress)?;
+        let esme = Address::of_centre(&mut reader, LONG_ADDRESS_MAX, Status::DestinationAddress)?;
         let availability = Tlvs::new(reader.0)?.number(tag::MS_AVAILABILITY, 1)?;
         // It came in one octet.
         Ok(Alert { source, esme, availability: availability.map(|status| status as u8) })

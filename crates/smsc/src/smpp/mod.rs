@@ -24,7 +24,7 @@ pub use pdu::{
     Address, Bind, BindKind, Cancel, Deliver, Destination, MultiResponse, Query, Replace, Submit,
     SubmitMulti, bind_response, deliver, message_response, pdu, query_response,
 };
-pub use receipt::{PeerReceipt, response_message_id};
+pub use receipt::{PeerReceipt, names_old_version, response_message_id};
 pub use status::Status;
 pub use time::{Time, format_time, parse_time};
 pub use tlv::{Tlvs, tag, write_tlv};

@@ -19,19 +19,42 @@ pub(super) const ADDRESS_MAX: usize = 21;
 /// The same in data_sm (SMPP 3.4 §4.7.1).
 pub(super) const LONG_ADDRESS_MAX: usize = 65;
 
+/// Types of number of SMPP 3.4 §5.2.5.
+fn is_type(ton: u8) -> bool {
+    ton <= 6
+}
+
+/// Numbering plans of SMPP 3.4 §5.2.6.
+fn is_plan(npi: u8) -> bool {
+    matches!(npi, 0 | 1 | 3 | 4 | 6 | 8 | 9 | 10 | 14 | 18)
+}
+
 impl Address {
     fn read(reader: &mut Reader<'_>, max: usize, wrong: [Status; 3]) -> Result<Address, Status> {
         let (ton, npi) = (reader.octet()?, reader.octet()?);
         let text = reader.ascii(max, wrong[2])?;
-        if ton > 6 {
+        if !is_type(ton) {
             return Err(wrong[0]);
         }
-        if !matches!(npi, 0 | 1 | 3 | 4 | 6 | 8 | 9 | 10 | 14 | 18) {
+        if !is_plan(npi) {
             return Err(wrong[1]);
         }
         if text.len() >= ADDRESS_MAX {
             return Err(wrong[2]);
         }
+        Ok(Address { ton, npi, text })
+    }
+
+    /// An address as another centre sends it. A type of number or a plan that is reserved counts as
+    /// unknown: who refused it would lose the receipt beside it.
+    pub(super) fn of_centre(reader: &mut Reader<'_>, max: usize, wrong: Status) -> Result<Address, Status> {
+        let (ton, npi) = (reader.octet()?, reader.octet()?);
+        let text = reader.ascii(max, wrong)?;
+        if text.len() >= ADDRESS_MAX {
+            return Err(wrong);
+        }
+        let ton = if is_type(ton) { ton } else { 0 };
+        let npi = if is_plan(npi) { npi } else { 0 };
         Ok(Address { ton, npi, text })
     }
 
@@ -347,9 +370,6 @@ impl SubmitMulti {
             });
         }
         let submit = Submit::rest(&mut reader, service_type, source, Address::default())?;
-        if submit.replaces {
-            return Err(Status::ReplaceFlag);
-        }
         Ok(SubmitMulti { destinations, submit })
     }
 }
@@ -605,8 +625,8 @@ impl Deliver {
     pub fn read(body: &[u8]) -> Result<Deliver, Status> {
         let mut reader = Reader(body);
         let service_type = reader.ascii(6, Status::ServiceType)?;
-        let source = Address::source(&mut reader, ADDRESS_MAX)?;
-        let destination = Address::destination(&mut reader, ADDRESS_MAX)?;
+        let source = Address::of_centre(&mut reader, ADDRESS_MAX, Status::SourceAddress)?;
+        let destination = Address::of_centre(&mut reader, ADDRESS_MAX, Status::DestinationAddress)?;
         let [esm_class, protocol_id, priority] = [reader.octet()?, reader.octet()?, reader.octet()?];
         reader.text(17, Status::ScheduleTime)?;
         reader.text(17, Status::Validity)?;
@@ -639,8 +659,8 @@ impl Deliver {
     pub fn read_data(body: &[u8]) -> Result<Deliver, Status> {
         let mut reader = Reader(body);
         let service_type = reader.ascii(6, Status::ServiceType)?;
-        let source = Address::source(&mut reader, LONG_ADDRESS_MAX)?;
-        let destination = Address::destination(&mut reader, LONG_ADDRESS_MAX)?;
+        let source = Address::of_centre(&mut reader, LONG_ADDRESS_MAX, Status::SourceAddress)?;
+        let destination = Address::of_centre(&mut reader, LONG_ADDRESS_MAX, Status::DestinationAddress)?;
         let [esm_class, registered_delivery, data_coding] =
             [reader.octet()?, reader.octet()?, reader.octet()?];
         let tlvs = Tlvs::new(reader.0)?;

@@ -13,7 +13,22 @@ pub fn response_message_id(body: &[u8]) -> Result<String, Status> {
     if body.is_empty() {
         return Ok(String::new());
     }
+    if !body.contains(&0) {
+        // Others leave the NUL out: then it ends with the body.
+        return Reader(&[body, b"\0"].concat()).ascii(PEER_ID_MAX + 1, Status::MessageId);
+    }
     Reader(body).ascii(PEER_ID_MAX + 1, Status::MessageId)
+}
+
+/// Whether the answer to a bind names a version before 3.4, whose centres take no optional
+/// parameters (SMPP 3.4 §3.4). Of those that name none many are of 3.4 all the same.
+#[must_use]
+pub fn names_old_version(body: &[u8]) -> bool {
+    let mut reader = Reader(body);
+    let is_whole = reader.text(16, Status::SystemId).is_ok();
+    let tlvs = Tlvs::new(reader.0).ok().filter(|_| is_whole);
+    let version = tlvs.and_then(|tlvs| tlvs.find(tag::SC_INTERFACE_VERSION));
+    matches!(version, Some(&[version]) if version < 0x34)
 }
 
 /// What a delivery receipt or an intermediate notification says, in its optional parameters or in
@@ -60,6 +75,13 @@ impl PeerReceipt {
             _ => word(&text, "err:").and_then(|digits| digits.parse::<u16>().ok()).unwrap_or(0).into(),
         };
         Some(PeerReceipt { message_id, state, error })
+    }
+
+    /// Whether optional parameters are those of a receipt: whose, and what became of it.
+    #[must_use]
+    pub fn is_told_by(tlvs: &[u8]) -> bool {
+        let told = [tag::RECEIPTED_MESSAGE_ID, tag::MESSAGE_STATE];
+        Tlvs::new(tlvs).is_ok_and(|tlvs| told.iter().all(|&tag| tlvs.find(tag).is_some()))
     }
 
     /// The number that the text alone says.
@@ -151,6 +173,21 @@ mod tests {
     }
 
     #[test]
+    fn a_centre_of_an_old_version_says_so_or_nothing() {
+        for (body, old) in [
+            (&b"smsc\0\x02\x10\0\x01\x33"[..], true),
+            (b"smsc\0\x02\x10\0\x01\x34", false),
+            (b"smsc\0\x02\x10\0\x01\x50", false),
+            (b"smsc\0\x02\x10\0\x02\x33\0", false),
+            (b"smsc\0", false),
+            (b"smsc", false),
+            (b"", false),
+        ] {
+            assert_eq!(names_old_version(body), old, "{body:?}");
+        }
+    }
+
+    #[test]
     fn parameters_go_before_the_text() {
         let mut tlvs = Vec::new();
         write_tlv(&mut tlvs, tag::RECEIPTED_MESSAGE_ID, b"77\0");
@@ -163,13 +200,21 @@ mod tests {
         assert_eq!(PeerReceipt::id_in_text(b"id:7 stat:DELIVRD err:001").as_deref(), Some("7"));
         assert_eq!(PeerReceipt::id_in_text(b"stat:DELIVRD text:id:7"), None);
         assert_eq!(PeerReceipt::of(b"", &tlvs[..5]), None, "cut off");
+        assert!(PeerReceipt::is_told_by(&tlvs) && !PeerReceipt::is_told_by(&tlvs[..5]));
+        // The first of the three alone.
+        assert!(!PeerReceipt::is_told_by(&tlvs[..7]) && !PeerReceipt::is_told_by(b""));
     }
 
+    /// One without its NUL was taken for none: the message ended as UNKNOWN, and its receipt found
+    /// nothing.
     #[test]
-    fn an_answers_number_may_be_left_out() {
+    fn an_answers_number_may_be_left_out_and_so_may_its_nul() {
         assert_eq!(response_message_id(b""), Ok(String::new()));
         assert_eq!(response_message_id(b"a7\0"), Ok("a7".into()));
-        assert_eq!(response_message_id(b"a7"), Err(Status::CommandLength));
+        assert_eq!(response_message_id(b"a7"), Ok("a7".into()));
+        assert_eq!(response_message_id(&[b'9'; PEER_ID_MAX]), Ok("9".repeat(PEER_ID_MAX)));
+        assert_eq!(response_message_id(&[b'9'; PEER_ID_MAX + 1]), Err(Status::MessageId));
+        assert_eq!(response_message_id(b"a\x07"), Err(Status::MessageId));
         assert_eq!(response_message_id(&[b'9'; 70]), Err(Status::MessageId));
     }
 }

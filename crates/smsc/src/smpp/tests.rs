@@ -146,3 +146,21 @@ fn a_new_text_may_be_a_payload() {
     assert_eq!(read(b"\x02hi\x04\x24\0\x02ho"), Err(Status::OptionalNotAllowed));
     assert_eq!(read(b"\x02hi\x04\x24\0\x02h"), Err(Status::OptionalStream));
 }
+
+/// A deliver_sm with a type of number or a plan that is reserved was refused, and the receipt that
+/// it was, with it: its message ended as UNKNOWN.
+#[test]
+fn what_a_centre_sends_may_have_addresses_of_reserved_kinds() {
+    let tail = b"\x04\0\0\0\0\0\0\0\0\x01x";
+    let body = [&b"\0\x09\x01abc\0\x01\x6312\0"[..], tail].concat();
+    let read = Deliver::read(&body).unwrap();
+    assert_eq!(read.source, Address { ton: 0, npi: 1, text: "abc".into() });
+    assert_eq!(read.destination, Address { ton: 1, npi: 0, text: "12".into() });
+    assert_eq!((read.esm_class, read.body.as_slice()), (4, &b"x"[..]));
+    let read = Deliver::read_data(b"\0\xff\xff1\0\x07\x022\0\x04\0\0").unwrap();
+    assert_eq!((read.source.ton, read.source.npi, read.destination.ton, read.destination.npi), (0, 0, 0, 0));
+    let alert = Alert::read(b"\x09\x011\0\x01\x632\0").unwrap();
+    assert_eq!((alert.source.ton, alert.esme.ton, alert.esme.npi), (0, 1, 0));
+    // What an application submits is as strict as ever.
+    assert_eq!(Submit::read(&body), Err(Status::SourceTon));
+}

@@ -331,6 +331,30 @@ impl Client {
         (header.status, if header.status == 0 { c_string(&body) } else { String::new() })
     }
 
+    /// Who sent what comes within the stream's time limit, answered.
+    pub fn delivered_so_far(&mut self) -> Vec<String> {
+        let mut came = Vec::new();
+        let mut chunk = [0; 4096];
+        loop {
+            while let Framing::Pdu(header) = frame(&self.input) {
+                let end = header.length as usize;
+                let body = self.input[HEADER_OCTETS..end].to_vec();
+                self.input.drain(..end);
+                if header.command == Smpp::DeliverSm as u32 {
+                    self.waiting.push_back((header, body));
+                }
+            }
+            while let Some((header, body)) = self.waiting.pop_front() {
+                self.answer(Smpp::DeliverSmResp, Status::Ok, header.sequence);
+                came.push(Deliver::read(&body).unwrap().source.text);
+            }
+            match read(&mut self.stream, &mut chunk) {
+                Ok(0) | Err(_) => return came,
+                Ok(read) => self.input.extend_from_slice(&chunk[..read]),
+            }
+        }
+    }
+
     /// The next deliver_sm, answered with `status`.
     pub fn deliver(&mut self, status: Status) -> Deliver {
         let (header, body) = self.next_of(Smpp::DeliverSm);

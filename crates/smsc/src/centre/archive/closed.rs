@@ -77,8 +77,10 @@ fn named(directory: &Path) -> Result<Vec<(u32, String)>, StoreError> {
 /// same place, would overwrite it there.
 pub(super) fn next(directory: &Path, open: &Path) -> Result<u32, StoreError> {
     let own = if open.is_file() { format::number_of(open)? } else { None };
-    // Also of what was beside a file, and was left there.
-    let behind = named(directory)?.into_iter().map(|(number, _)| number.saturating_add(1)).max();
+    // Also of what was beside a file, and was left there. But an index with the open file's own
+    // number is that of a rotation that a crash cut short, before the file had its new name.
+    let left = named(directory)?.into_iter().filter(|(number, end)| end == FILE || Some(*number) != own);
+    let behind = left.map(|(number, _)| number.saturating_add(1)).max();
     Ok(own.unwrap_or(FIRST).max(behind.unwrap_or(FIRST)))
 }
 

@@ -68,8 +68,13 @@ pub struct PeerConfig {
     pub reconnect: (Duration, Duration),
     /// How long a peer may be away before messages go another way.
     pub failover: Duration,
+    /// Whether it gets optional parameters; none if the version counts that it names.
+    pub parameters: Option<bool>,
     /// Whether it sends receipts.
     pub receipts: bool,
+    /// Whether what has the parameters of a receipt is one although its esm_class says that it is a
+    /// message.
+    pub unmarked_receipts: bool,
     /// How long a receipt is waited for beyond the end of validity.
     pub receipt_wait: Duration,
     /// How it writes numbers.
@@ -97,7 +102,9 @@ pub(in crate::serve) struct WrittenPeer {
     reconnect_s: Option<Spanned<f64>>,
     reconnect_max_s: Option<Spanned<f64>>,
     failover_s: Option<Spanned<f64>>,
+    parameters: Option<bool>,
     receipts: Option<bool>,
+    unmarked_receipts: Option<bool>,
     receipt_wait_s: Option<Spanned<f64>>,
     message_id: Option<Spanned<String>>,
     tls: Option<Spanned<WrittenPeerTls>>,
@@ -172,7 +179,9 @@ impl WrittenPeer {
             response: seconds(&self.response_s, 30.0, 0.1..=RESPONSE_MAX_S)?,
             reconnect: (reconnect, reconnect_max),
             failover: seconds(&self.failover_s, 5.0, 0.0..=86_400.0)?,
+            parameters: self.parameters,
             receipts: self.receipts.unwrap_or(true),
+            unmarked_receipts: self.unmarked_receipts.unwrap_or(false),
             receipt_wait: seconds(&self.receipt_wait_s, 3600.0, 0.0..=31_536_000.0)?,
             message_ids: self.message_ids()?,
             tls: self.tls.as_ref().map(|tls| tls.get_ref().checked(host(address))).transpose()?,

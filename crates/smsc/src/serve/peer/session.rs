@@ -14,7 +14,7 @@ use crate::serve::submission::{destination_of, source_of, submission};
 use crate::serve::trace::Centre;
 use crate::smpp::{
     Alert, Bind, BindKind, Command, Deliver, Framing, HEADER_OCTETS, Header, PeerReceipt, Status, Submit,
-    Time, Tlvs, frame, pdu, response_message_id, tag,
+    Time, Tlvs, frame, names_old_version, pdu, response_message_id, tag,
 };
 use crate::store::{Acknowledge, StoreError};
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// How long a connection, its TLS and its bind may take, each.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,6 +37,11 @@ const CHUNK: usize = 8 << 10;
 const SPARE: usize = 512;
 /// deliver_sm that are being stored at a time; the next is read after one of them is answered.
 const TAKING_MAX: usize = 256;
+/// Receipts besides these whose message is looked for again. More of them would be a load for the
+/// store, which looks for each five times.
+const WAITING_MAX: usize = 1024;
+/// Octets that short_message has room for.
+const SHORT_MAX: usize = 254;
 /// Messages that one claim takes at most.
 const CLAIM_MAX: usize = 32;
 /// The first pause after ESME_RTHROTTLED; it doubles up to the second.
@@ -90,17 +95,18 @@ fn name_of(status: u32) -> String {
 /// Connects, binds and serves until the session ends.
 pub(super) async fn run(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind) -> End {
     match open(peer, kind).await {
-        Ok((read, write, input)) => {
+        Ok(opened) => {
             front.metrics.peer_binds.add(1);
             front.log.at(Level::Info, "peer_bound").text("peer", &peer.config.name);
-            serve(front, peer, kind, (read, write, input)).await
+            serve(front, peer, kind, opened).await
         }
         Err(end) => end,
     }
 }
 
-/// What was read behind the answer to the bind is the third.
-type Opened = (ReadHalf, WriteHalf, Vec<u8>);
+/// What was read behind the answer to the bind is the third; the last, whether the peer gets
+/// optional parameters.
+type Opened = (ReadHalf, WriteHalf, Vec<u8>, bool);
 
 async fn open(peer: &Peer, kind: BindKind) -> Result<Opened, End> {
     let config = &peer.config;
@@ -137,11 +143,11 @@ async fn open(peer: &Peer, kind: BindKind) -> Result<Opened, End> {
         loop {
             match frame(&input) {
                 Framing::Pdu(header) => {
-                    input.drain(..header.length as usize);
+                    let whole: Vec<u8> = input.drain(..header.length as usize).collect();
                     let is_answer = header.command == command.response() as u32;
                     let is_nack = header.command == Command::GenericNack as u32;
                     if is_answer && header.status == 0 {
-                        return Ok(());
+                        return Ok(names_old_version(whole.get(HEADER_OCTETS..).unwrap_or_default()));
                     }
                     if is_answer || is_nack {
                         let status = name_of(header.status);
@@ -159,8 +165,8 @@ async fn open(peer: &Peer, kind: BindKind) -> Result<Opened, End> {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, bound).await.map_err(slow)??;
-    Ok((read, write, input))
+    let is_old = tokio::time::timeout(PATIENCE, bound).await.map_err(slow)??;
+    Ok((read, write, input, config.parameters.unwrap_or(!is_old)))
 }
 
 /// A message in flight.
@@ -198,6 +204,8 @@ struct Session {
     front: Arc<Front>,
     peer: Arc<Peer>,
     kind: BindKind,
+    /// Whether the peer gets optional parameters.
+    takes_parameters: bool,
     out: mpsc::Sender<Vec<u8>>,
     flights: HashMap<u32, Flight>,
     landings: Arc<Landings>,
@@ -208,10 +216,11 @@ struct Session {
     /// Messages that may be submitted now, where there is a rate; and since when they were counted.
     tokens: (f64, Instant),
     taking: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
 }
 
 async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Opened) -> End {
-    let (mut read, write, mut input) = opened;
+    let (mut read, write, mut input, takes_parameters) = opened;
     // The end of the server waits for the answers to what is in flight.
     let _under_way = UnderWay::new(&front.under_way);
     let (out, outs) = mpsc::channel(peer.config.window + SPARE);
@@ -220,6 +229,7 @@ async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Ope
         front: Arc::clone(front),
         peer: Arc::clone(peer),
         kind,
+        takes_parameters,
         out,
         flights: HashMap::new(),
         landings: Arc::default(),
@@ -228,6 +238,7 @@ async fn serve(front: &Arc<Front>, peer: &Arc<Peer>, kind: BindKind, opened: Ope
         pause: PAUSE.0,
         tokens: (1.0, Instant::now()),
         taking: Arc::new(Semaphore::new(TAKING_MAX)),
+        waiting: Arc::new(Semaphore::new(WAITING_MAX)),
     };
     if kind.submits() {
         peer.enter();
@@ -281,6 +292,8 @@ impl Session {
             if let Some(end) = self.take(input, &mut skip).await {
                 return end;
             }
+            // Behind what has come: this process may have stood still, and the answers be here.
+            self.land_overdue();
             if stops.is_none() && (*closed.borrow() || *stopping.borrow()) {
                 stops = Some(Instant::now());
             }
@@ -304,6 +317,8 @@ impl Session {
             input.reserve(CHUNK);
             let (peer, landings) = (Arc::clone(&self.peer), Arc::clone(&self.landings));
             let got = tokio::select! {
+                // What the peer has said is heard before it is said to be silent.
+                biased;
                 got = read.read_buf(input) => Some(got),
                 () = tokio::time::sleep(wait) => None,
                 () = peer.wake.notified(), if self.has_room() && stops.is_none() => None,
@@ -329,7 +344,6 @@ impl Session {
                 let sequence = self.next_sequence();
                 self.send(|out| pdu(out, Command::EnquireLink as u32, Status::Ok, sequence, |_| ())).await;
             }
-            self.land_overdue();
         }
     }
 
@@ -491,8 +505,16 @@ impl Session {
     }
 
     async fn submit(&mut self, delivery: Delivery) {
+        if !self.takes_parameters && delivery.message.body.len() > SHORT_MAX {
+            // It has no other place than message_payload.
+            self.front.metrics.undeliverable.add(1);
+            return self.end(delivery, State::Rejected, Status::MessageLength as u32);
+        }
         let sequence = self.next_sequence();
-        let submit = message_for_peer(&delivery.message, self.peer.config.receipts, self.front.centre);
+        let mut submit = message_for_peer(&delivery.message, self.peer.config.receipts, self.front.centre);
+        if !self.takes_parameters {
+            submit.tlvs.clear();
+        }
         if self.peer.config.rate > 0 {
             self.tokens.0 -= 1.0;
         }
@@ -630,26 +652,37 @@ impl Session {
     /// A deliver_sm or data_sm: a receipt, or a message to an application. Answered once it is
     /// stored.
     async fn deliver(&mut self, command: Command, sequence: u32, deliver: Deliver) {
-        let Ok(permit) = Arc::clone(&self.taking).acquire_owned().await else { return };
-        let (front, peer, out) = (Arc::clone(&self.front), Arc::clone(&self.peer), self.out.clone());
+        let Ok(mut place) = Arc::clone(&self.taking).acquire_owned().await else { return };
+        let out = self.out.clone();
         let under_way = UnderWay::new(&self.front.under_way);
         // Messages from one address keep their order: a message is handed to the store here.
-        let kind = deliver.esm_class & 0x3c;
-        let taken: std::pin::Pin<Box<dyn Future<Output = Status> + Send>> = match kind {
+        let kind = match deliver.esm_class & 0x3c {
+            0 if self.peer.config.unmarked_receipts && PeerReceipt::is_told_by(&deliver.tlvs) => 0x04,
+            kind => kind,
+        };
+        let taken: std::pin::Pin<Box<dyn Future<Output = (Status, OwnedSemaphorePermit)> + Send>> = match kind
+        {
             0x04 | 0x20 => {
                 self.front.metrics.peer_receipts.add(1);
-                let (front, peer) = (Arc::clone(&front), Arc::clone(&peer));
-                Box::pin(async move { settle(&front, &peer, &deliver, kind == 0x20).await })
+                let (front, peer) = (Arc::clone(&self.front), Arc::clone(&self.peer));
+                let waiting = Arc::clone(&self.waiting);
+                Box::pin(async move {
+                    let status = settle(&front, &peer, deliver, kind == 0x20, (&mut place, &waiting)).await;
+                    (status, place)
+                })
             }
-            _ => self.take_message(deliver),
+            _ => {
+                let message = self.take_message(deliver);
+                Box::pin(async move { (message.await, place) })
+            }
         };
         tokio::spawn(async move {
-            let status = taken.await;
+            let (status, place) = taken.await;
             let mut octets = Vec::new();
             answer(&mut octets, command, status, sequence, true);
             // The session may have ended: then the peer sends it again.
             let _ = out.send(octets).await;
-            drop((permit, under_way));
+            drop((place, under_way));
         });
     }
 
@@ -722,8 +755,17 @@ fn wake_lane(front: &Front, lane: Option<StationKey>) {
     }
 }
 
-/// What a receipt or an intermediate notification tells becomes the state of its message.
-async fn settle(front: &Front, peer: &Peer, deliver: &Deliver, is_notification: bool) -> Status {
+/// What a receipt or an intermediate notification tells becomes the state of its message. One whose
+/// message is not known gives its place to others while it is looked for again, and takes one among
+/// those that wait, as long as there are any: else receipts of nobody's messages, which a centre
+/// sends by the thousand after it has lost its own state, kept those behind them for three seconds.
+async fn settle(
+    front: &Front,
+    peer: &Peer,
+    deliver: Deliver,
+    is_notification: bool,
+    (place, waiting): (&mut OwnedSemaphorePermit, &Arc<Semaphore>),
+) -> Status {
     let Some(told) = PeerReceipt::of(&deliver.body, &deliver.tlvs) else {
         front.metrics.malformed.add(1);
         return Status::PermanentApplication;
@@ -741,6 +783,9 @@ async fn settle(front: &Front, peer: &Peer, deliver: &Deliver, is_notification: 
         error: told.error,
         now_us: front.clock.now_us(),
     };
+    // It may be long, and many may wait.
+    drop(deliver);
+    let mut waits = false;
     for wait in LOOK_AGAIN.into_iter().map(Some).chain([None]) {
         let settle = Operation::Settle(Box::new(settlement.clone()));
         match front.store.start(settle, Acknowledge::Durable).await {
@@ -756,6 +801,9 @@ async fn settle(front: &Front, peer: &Peer, deliver: &Deliver, is_notification: 
         }
         if *front.stopping().borrow() {
             return Status::TemporaryApplication;
+        }
+        if !waits && let Ok(other) = Arc::clone(waiting).try_acquire_owned() {
+            (*place, waits) = (other, true);
         }
         if let Some(wait) = wait {
             tokio::time::sleep(wait).await;
