@@ -8,7 +8,7 @@ use fathom_output::shown_path;
 use fathom_trace::info::{Info, info};
 
 use super::hints::of_settings;
-use super::settings::{TAKEN_OVER, plain, take_over};
+use super::settings::{TAKEN_OVER, set, take_over, value_of};
 use crate::outcome::Error;
 
 /// The application.
@@ -112,7 +112,7 @@ impl OwnSettings<'_> {
             let Some((name, value)) = lower.split_once('=') else { continue };
             let name = name.trim_start_matches("pragma ").trim_start_matches("sqlite3_").trim();
             let Some(key) = TAKEN_OVER.iter().find(|setting| **setting == name) else { continue };
-            if let Some(value) = plain(key, value) {
+            if let Some(value) = value_of(key, value) {
                 *own.entry(key).or_default().entry(value).or_default() += count;
             }
         }
@@ -146,7 +146,7 @@ impl OwnSettings<'_> {
                     all.join(" and ")
                 ));
             }
-            baseline.set(key, &most);
+            set(&mut baseline, key, &most);
         }
         if !own.is_empty() {
             let keys = own.keys().copied().collect::<Vec<_>>().join(", ");
@@ -281,6 +281,9 @@ mod tests {
         // "The most often" was said of two that are set as often as each other.
         let (own, _, notes) = of(&[("PRAGMA journal_mode=WAL", 1), ("PRAGMA journal_mode=delete", 1)]);
         assert!(own.journal_mode == "wal" && notes[0].ends_with("--now journal_mode=VALUE"), "{notes:?}");
+        // EXCLUSIVE was taken of one that has it once, and sets it back each time.
+        let (own, ..) = of(&[("PRAGMA locking_mode=EXCLUSIVE", 1), ("PRAGMA locking_mode=NORMAL", 5)]);
+        assert_eq!(own, Candidate::default());
         // An autocheckpoint is WAL's alone.
         let (own, ..) = of(&[("sqlite3_wal_autocheckpoint=100", 1)]);
         assert_eq!(own, Candidate::default());
