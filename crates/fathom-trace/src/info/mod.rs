@@ -88,6 +88,9 @@ pub struct Info {
     pub lost: u64,
     /// PRAGMAs that set something, and settings made by calls, with how often.
     pub settings: BTreeMap<String, u64>,
+    /// Executions of VACUUM, by which a database with content gets other pages.
+    #[serde(skip)]
+    pub vacuums: u64,
     /// What a replay cannot do again by itself, with how often.
     pub foreign: BTreeMap<String, u64>,
 }
@@ -243,6 +246,7 @@ struct Text {
     literal_bytes: u64,
     /// `journal_mode=wal`
     setting: Option<String>,
+    is_vacuum: bool,
 }
 
 #[derive(Default)]
@@ -398,6 +402,7 @@ impl Count {
             handle.executions += 1;
             statement.executions += 1;
             add(&mut self.info.bytes_given, if text.verb.changes_rows() { text.literal_bytes } else { 0 });
+            self.info.vacuums += u64::from(text.is_vacuum);
             if let Some(setting) = &text.setting {
                 *self.info.settings.entry(setting.clone()).or_default() += 1;
             }
@@ -547,7 +552,9 @@ impl Text {
         let literals = crate::sql::tokens(sql).filter_map(|token| crate::sql::value_of(&token));
         let setting =
             crate::sql::pragma(sql).and_then(|(name, value)| Some(format!("PRAGMA {name}={}", value?)));
+        let first = crate::sql::tokens(sql).find(|token| !token.is_blank());
         Text {
+            is_vacuum: first.is_some_and(|token| token.is("vacuum")),
             verb,
             tables: tables::of(sql),
             literal_bytes: literals.fold(0, |sum, value| sum.saturating_add(value.bytes())),
