@@ -457,6 +457,22 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     }
 }
 
+/// What happened: where no device can be modelled, advice is of runs on this disk, whose
+/// transactions were counted over all of them and those that write in one: of five runs a
+/// transaction that writes had five times its calls of fsync and its bytes, and "300 of 1,500
+/// write".
+#[test]
+fn what_is_advised_of_this_disk_is_counted_in_one_run() {
+    let (_directory, results) = results(fixture::first_look);
+    let analysis = fathom_lab::analysis::Analysis::of(&results).unwrap();
+    let all = fathom_lab::advise::trials_here(&results, &analysis, "insert").unwrap();
+    assert_eq!(all.len(), 8);
+    for trial in all {
+        assert_eq!((trial.runs.len(), trial.count, trial.writing), (5, 300, Some(300)), "{trial:?}");
+        assert!((trial.of_writing(trial.flushes) - trial.flushes).abs() < 1e-9, "{trial:?}");
+    }
+}
+
 #[test]
 fn a_comparison_is_a_page_with_every_ratio_and_the_same_words() {
     let (_a, a) = results(|path| fixture::modelled(path, 1.0, 2.0));
