@@ -189,6 +189,16 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
     found.cautions.extend(others.map(|cell| {
         format!("\"{}\" is another trace in B than in A: what changed is the work, too", cell.title)
     }));
+    for (side, which) in [(a, "A"), (b, "B")] {
+        let failing = side.cells.iter().filter(is_asked).filter(|cell| cell.failed > 0);
+        found.cautions.extend(failing.map(|cell| {
+            let runs = if cell.failed == 1 { "a run" } else { "runs" };
+            format!(
+                "\"{}\": {runs} failed in {which} ({}), and the others alone are compared",
+                cell.title, cell.failed
+            )
+        }));
+    }
     found.only_a = a
         .cells
         .iter()
@@ -338,6 +348,7 @@ mod tests {
             whole: String::new(),
             replayed: None,
             axes: BTreeMap::from([("variants".to_owned(), (*label).to_owned())]),
+            failed: 0,
             phase: vec![PhaseValues {
                 name: "update".into(),
                 x: None,
@@ -543,6 +554,22 @@ mod tests {
         assert_eq!((found.changes.len(), found.only_a.len(), found.only_b.len()), (6, 0, 0), "{found:?}");
         let found = changes(&of("4KiB", "wal"), &of("8192", "wal"), &Question::default()).unwrap();
         assert_eq!((found.changes.len(), found.only_a.len(), found.only_b.len()), (3, 1, 1), "{found:?}");
+    }
+
+    /// What happened: two of three runs of B failed, the third was as fast as A, and neither the
+    /// table nor the page said anything.
+    #[test]
+    fn runs_that_failed_are_told() {
+        let (a, mut b) = (side(&[("wal", STEADY)], 2.0), side(&[("wal", STEADY)], 2.0));
+        b.cells[0].failed = 2;
+        let told = |question| changes(&a, &b, &question).unwrap().cautions;
+        let expected = ["\"wal\": runs failed in B (2), and the others alone are compared"];
+        assert_eq!(told(Question::default()), expected);
+        assert_eq!(told(Question { cell: Some("WAL".into()), ..Question::default() }), expected);
+        // Those of a cell that nobody asked about are not.
+        b.cells.extend(side(&[("delete", STEADY)], 2.0).cells);
+        let other = Question { cell: Some("delete".into()), ..Question::default() };
+        assert_eq!(changes(&b, &b, &other).unwrap().cautions, Vec::<String>::new());
     }
 
     /// A baseline of an earlier version has the hash of all of the cell.
