@@ -206,7 +206,8 @@ pub enum StudyError {
 pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError> {
     let file = results.path().display().to_string();
     let mut found = Study::default();
-    let (mut has_any, mut labels, mut phases) = (false, Vec::new(), Vec::<String>::new());
+    let (mut has_any, mut has_asked) = (false, false);
+    let (mut labels, mut phases) = (Vec::new(), Vec::<String>::new());
     let names = names_without_devices(results);
     for (cell, (label, shown)) in results.cells.iter().zip(&names) {
         let is_called =
@@ -222,6 +223,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             if !asked {
                 break;
             }
+            has_asked = true;
             for phase in recording.windows.iter().map(|window| &window.phase) {
                 if !phases.contains(phase) {
                     phases.push(phase.clone());
@@ -307,19 +309,34 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         return Err(StudyError::NoRecording(file));
     }
     if found.rows.is_empty() {
-        return Err(match (&question.cell, &question.phase, found.without.first()) {
-            (Some(name), _, _) if !labels.iter().any(|label| label.eq_ignore_ascii_case(name)) => {
-                StudyError::NoSuch { what: "cell", name: name.clone(), known: labels }
-            }
-            (_, _, Some((label, why))) => StudyError::Nothing(file, format!("{label}: {why}")),
-            (_, Some(name), _) => StudyError::NoSuch { what: "phase", name: name.clone(), known: phases },
-            _ => StudyError::Nothing(file, "no phase was recorded".into()),
-        });
+        return Err(why_nothing(question, file, has_asked, (labels, phases), &found.without));
     }
     let order = |row: &Row| results.cells.iter().position(|cell| cell.id == row.cell);
     let place = |row: &Row| phases.iter().position(|phase| *phase == row.phase);
     found.rows.sort_by_key(|row| (order(row), place(row)));
     Ok(found)
+}
+
+/// Why there is no row: nothing has the name that was asked for, or it cannot be replayed.
+/// `has_asked` is whether a cell with a recording is asked for; then the cells and the phases that
+/// there are.
+fn why_nothing(
+    question: &Question,
+    file: String,
+    has_asked: bool,
+    (labels, phases): (Vec<String>, Vec<String>),
+    without: &[(String, String)],
+) -> StudyError {
+    match (&question.cell, &question.phase, without.first()) {
+        (Some(name), _, _) if !has_asked => {
+            StudyError::NoSuch { what: "cell", name: name.clone(), known: labels }
+        }
+        (_, Some(name), _) if !phases.contains(name) => {
+            StudyError::NoSuch { what: "phase", name: name.clone(), known: phases }
+        }
+        (_, _, Some((label, why))) => StudyError::Nothing(file, format!("{label}: {why}")),
+        _ => StudyError::Nothing(file, "no phase was recorded".into()),
+    }
 }
 
 /// A run that is replayed: itself, what it recorded, and the loop of that.
@@ -506,6 +523,25 @@ mod tests {
         assert!(is_of(ByTheDevice::Unseen, &[&seen, &unseen]));
         assert!(!is_of(ByTheDevice::Unseen, &[&seen, &seen]));
         assert!(is_of(ByTheDevice::All, &[&seen]) && !is_of(ByTheDevice::Never, &[&seen, &unseen]));
+    }
+
+    /// What happened: of a phase whose name was mistyped the reason was given for which one of the
+    /// cells cannot be replayed; and of such a cell itself, asked for by its label, that there is
+    /// none of this name.
+    #[test]
+    fn a_name_that_nothing_has_is_told_before_what_cannot_be_replayed() {
+        let without = [("SMS mmdb".to_owned(), "several executed at once".to_owned())];
+        let told = |cell: Option<&str>, phase: Option<&str>, has_asked| {
+            let (cell, phase) = (cell.map(str::to_owned), phase.map(str::to_owned));
+            let question = Question { cell, phase, ..Question::default() };
+            let known = (vec!["SMS mmdb".to_owned()], vec!["send".to_owned()]);
+            why_nothing(&question, "a.db".into(), has_asked, known, &without).to_string()
+        };
+        assert!(told(None, Some("sned"), true).starts_with("no phase is called \"sned\""));
+        assert!(told(Some("sms redis"), None, false).starts_with("no cell is called \"sms redis\""));
+        let cannot = "a.db: nothing can be simulated: SMS mmdb: several executed at once";
+        assert_eq!(told(Some("sms/mmdb"), None, true), cannot);
+        assert_eq!(told(None, Some("send"), true), cannot);
     }
 
     /// What happened: by the device alone queries that read nothing from it came at
