@@ -54,7 +54,11 @@ fn fastest<'a>(trials: &[(usize, &'a Trial)]) -> Option<(usize, &'a Trial)> {
 /// Those that may be named at all: their promise is allowed (one that is not known is none), what
 /// they set can have an effect, and what locks others out is proven to be faster than all that does
 /// not.
-fn allowed<'a>(tried: &'a [Trial], must: Durability, now: Option<&Candidate>) -> Vec<(usize, &'a Trial)> {
+pub(super) fn allowed<'a>(
+    tried: &'a [Trial],
+    must: Durability,
+    now: Option<&Candidate>,
+) -> Vec<(usize, &'a Trial)> {
     let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, trial)| trial.keeps(must)).collect();
     let felt: Vec<(usize, &Trial)> = all
         .iter()

@@ -239,6 +239,34 @@ fn one_setting_for_all_devices_is_the_least_behind_where_it_is_furthest_behind()
     assert!(common(&devices[..1], Durability::PowerCut).is_none());
 }
 
+/// What happened: EXCLUSIVE, which is named of a device only where it is proven to be faster, was
+/// the one setting for all of them without a proof.
+#[test]
+fn what_locks_others_out_is_no_setting_for_all_devices_unless_it_is_proven() {
+    let of = |name: &str, [small, large]: [f64; 2], out: &[f64]| {
+        let pages = |size: &str, runs: &[f64]| {
+            tried_in(Candidate::new("wal", "full").with("page_size", size), Some(Durability::PowerCut), runs)
+        };
+        let steady = |ms: f64| [ms, ms * 1.001, ms * 0.999];
+        let exclusive = Candidate::new("wal", "full").with("locking_mode", "exclusive");
+        let all = vec![
+            one("delete", "full", 20.0),
+            pages("1024", &steady(small)),
+            pages("4096", &steady(large)),
+            tried_in(exclusive, Some(Durability::PowerCut), out),
+        ];
+        let must = Durability::PowerCutAllButLast;
+        DeviceAdvice::of(Some(name.into()), String::new(), all, &Candidate::default(), must)
+    };
+    let named = |out: &[f64]| {
+        let devices = [of("a", [4.0, 5.0], out), of("b", [5.0, 4.0], out)];
+        common(&devices, Durability::PowerCutAllButLast).unwrap().candidate.name()
+    };
+    let scattered = [3.0, 4.6, 3.9];
+    assert_eq!(named(&scattered), "WAL/FULL", "as far behind as small pages are, and it changes less");
+    assert_eq!(named(&[3.0, 3.001, 2.999]), "WAL/FULL, locking_mode exclusive");
+}
+
 #[test]
 fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     let own = Candidate::new("wal", "normal").with("wal_autocheckpoint", "100").with("cache_size", "-500");
