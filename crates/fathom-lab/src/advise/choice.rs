@@ -97,7 +97,7 @@ pub fn choose(tried: &[Trial], must: Durability, baseline: Option<usize>) -> Opt
 }
 
 /// Commits that a power cut may take.
-fn lost(trial: &Trial) -> f64 {
+pub(super) fn lost(trial: &Trial) -> f64 {
     match (trial.kept(), trial.loss) {
         (Some(Durability::PowerCut), _) => 0.0,
         (Some(Durability::PowerCutAllButLast), _) => 1.0,
@@ -107,7 +107,7 @@ fn lost(trial: &Trial) -> f64 {
 }
 
 /// Whether a power cut takes no more of its commits than so many, or hardly more.
-fn loses_no_more(trial: &Trial, commits: f64) -> bool {
+pub(super) fn loses_no_more(trial: &Trial, commits: f64) -> bool {
     lost(trial) <= commits.max(1.0) * SAME_LOSS
 }
 

@@ -3,7 +3,7 @@
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
-use super::choice::{SAME, allowed, effort_of};
+use super::choice::{ENOUGH, SAME, allowed, effort_of, loses_no_more, lost};
 use super::{Candidate, DeviceAdvice, Trial};
 
 /// The setting that is nowhere far behind the best.
@@ -22,7 +22,8 @@ pub struct Common {
 
 /// Of the settings that were tried on all devices and may be named on each of them, the one that is
 /// the least behind where it is furthest behind; of those within 2 % of that, the one that changes
-/// less than what the application has. None for a single device, and where one has no advice.
+/// less than what the application has. Where commits may be lost, of those within 5 % the one that
+/// loses the fewest. None for a single device, and where one has no advice.
 #[must_use]
 pub fn common(devices: &[DeviceAdvice], must: Durability) -> Option<Common> {
     let first = devices.first().filter(|_| devices.len() > 1)?;
@@ -56,6 +57,14 @@ pub fn common(devices: &[DeviceAdvice], must: Durability) -> Option<Common> {
         let worst = of_each.iter().map(|of| of.1).fold(0.0, f64::max);
         let (candidate, filesystem) = (trial.candidate.clone(), trial.filesystem.clone());
         all.push((trial, Common { candidate, filesystem, worst, of_each }));
+    }
+    let first = all.iter().min_by(|a, b| a.1.worst.total_cmp(&b.1.worst))?;
+    let (nearest, may_lose) = (first.1.worst, first.0.kept() == Some(Durability::PowerCutPrefix));
+    // Where commits may be lost, a little speed is given for fewer of them, as on a single device.
+    if may_lose {
+        let near = all.iter().filter(|pair| pair.1.worst <= nearest * ENOUGH);
+        let fewest = near.map(|pair| lost(pair.0)).fold(f64::INFINITY, f64::min);
+        all.retain(|pair| loses_no_more(pair.0, fewest));
     }
     let least = all.iter().map(|pair| pair.1.worst).min_by(f64::total_cmp)?;
     let near = all.into_iter().filter(|pair| pair.1.worst <= least * SAME);

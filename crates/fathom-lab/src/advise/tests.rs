@@ -267,6 +267,34 @@ fn what_locks_others_out_is_no_setting_for_all_devices_unless_it_is_proven() {
     assert_eq!(named(&[3.0, 3.001, 2.999]), "WAL/FULL, locking_mode exclusive");
 }
 
+/// What happened: of settings within 5 % the one that loses the fewest commits is named of each
+/// device, and of all of them together the one that loses four times as many.
+#[test]
+fn of_all_devices_too_fewer_lost_commits_are_worth_a_little_speed() {
+    let of = |name: &str, [small, large]: [f64; 2], long_ms: f64| {
+        let with = |key: &str, value: &str, commits, ms: f64| {
+            let candidate = Candidate::new("wal", "normal").with(key, value);
+            let loss = Some(Loss { commits, is_all: false, is_least: false });
+            let runs = [ms, ms * 1.001, ms * 0.999];
+            Trial { loss, ..tried_in(candidate, Some(Durability::PowerCutPrefix), &runs) }
+        };
+        let all = vec![
+            one("delete", "full", 20.0),
+            with("page_size", "1024", 250, small),
+            with("page_size", "4096", 250, large),
+            with("wal_autocheckpoint", "4000", 1000, long_ms),
+        ];
+        let must = Durability::PowerCutPrefix;
+        DeviceAdvice::of(Some(name.into()), String::new(), all, &Candidate::default(), must)
+    };
+    let named = |long_ms: f64| {
+        let devices = [of("a", [4.0, 4.2], long_ms), of("b", [4.4, 4.2], long_ms)];
+        common(&devices, Durability::PowerCutPrefix).unwrap().candidate.name()
+    };
+    assert_eq!(named(4.05), "WAL/NORMAL");
+    assert_eq!(named(3.0), "WAL/NORMAL, wal_autocheckpoint 4000");
+}
+
 #[test]
 fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     let own = Candidate::new("wal", "normal").with("wal_autocheckpoint", "100").with("cache_size", "-500");
