@@ -408,6 +408,26 @@ fn pages_are_tried_beside_all_that_may_be_the_best() {
     assert!(keys(1.0).contains(&"wal/full/512".to_owned()), "{:?}", keys(1.0));
 }
 
+/// What happened: of results with `engine.library` or SQLCipher's `engine.key` the lines to paste
+/// had `PRAGMA library = /usr/lib/…;`, which is no SQL, and the key.
+#[test]
+fn what_is_no_pragma_is_not_pasted_and_a_key_is_not_told() {
+    let settings = [
+        ("journal_mode", "wal"),
+        ("library", "/usr/lib/libsqlcipher.so"),
+        ("key", "secret"),
+        ("extension", "./fts.so"),
+        ("temp_store", "memory"),
+    ];
+    let settings = settings.map(|(key, value)| (key.to_owned(), serde_json::json!(value)));
+    let engine = fathom_workload::spec::EngineSpec { name: "sqlcipher".into(), settings: settings.into() };
+    let found = Candidate::of(&engine).unwrap();
+    assert!(found.name().contains("library /usr/lib") && !found.name().contains("secret"), "{found:?}");
+    let expected =
+        ["PRAGMA journal_mode = WAL;", "PRAGMA synchronous = FULL;", "PRAGMA temp_store = memory;"];
+    assert_eq!(found.pragmas(), expected);
+}
+
 #[test]
 fn statements_stand_in_the_order_in_which_they_have_to_be_given() {
     let candidate = Candidate::new("wal", "full")
