@@ -165,8 +165,12 @@ pub fn compare(a: &Results, b: &Results) -> Result<Changes, StoreError> {
 pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, String> {
     check(a, b, question)?;
     let mut found = Changes::default();
-    let is_asked = |cell: &&CellValues| question.cell.as_ref().is_none_or(|name| cell.is_called(name));
     let (in_a, in_b) = (Places::of(&a.cells), Places::of(&b.cells));
+    let is_named = |cell: &CellValues| question.cell.as_ref().is_none_or(|name| cell.is_called(name));
+    // The same cell may be written in another way in the other file.
+    let is_asked = |&cell: &&CellValues| {
+        is_named(cell) || [&in_a, &in_b].iter().any(|side| side.find(&cell.axes).is_some_and(is_named))
+    };
     for cell_b in b.cells.iter().filter(is_asked) {
         let Some(cell_a) = in_a.find(&cell_b.axes) else {
             found.only_b.push(cell_b.title.clone());
@@ -552,6 +556,14 @@ mod tests {
         };
         let found = changes(&of("4KiB", "wal"), &of("4096", "WAL"), &Question::default()).unwrap();
         assert_eq!((found.changes.len(), found.only_a.len(), found.only_b.len()), (6, 0, 0), "{found:?}");
+        // And a gate on one cell, named as one of the files has it, had nothing to compare.
+        let (mut a, mut b) = (of("4KiB", "wal"), of("4096", "wal"));
+        (a.cells[0].label, b.cells[0].label) = ("wal 4KiB".into(), "wal 4096".into());
+        for name in ["wal 4KiB", "wal 4096"] {
+            let question = Question { cell: Some(name.into()), ..Question::default() };
+            let found = changes(&a, &b, &question).unwrap();
+            assert_eq!((found.changes.len(), found.judged(0.1)), (3, Judgement::Fine), "{name}");
+        }
         let found = changes(&of("4KiB", "wal"), &of("8192", "wal"), &Question::default()).unwrap();
         assert_eq!((found.changes.len(), found.only_a.len(), found.only_b.len()), (3, 1, 1), "{found:?}");
     }
