@@ -168,8 +168,8 @@ impl OwnSettings<'_> {
         (baseline, source, notes)
     }
 
-    /// Whether a `page_size` that the trace sets changes nothing: each of its databases has content,
-    /// whose pages only a VACUUM changes, and there is none.
+    /// Whether a `page_size` that the trace sets changes nothing: each of its databases has
+    /// content, whose pages only a VACUUM changes, and there is none.
     fn keeps_pages(&self) -> bool {
         let mut files = self.info.databases.iter().filter(|database| database.start != "memory").peekable();
         let has_content =
@@ -272,9 +272,9 @@ mod tests {
         assert_eq!(OwnSettings { info: &info, now: &[] }.warning(&Candidate::default()), None);
     }
 
-    /// What happened: an application that says `page_size = 4096` each time that it opens a database
-    /// of before, which has pages of 1 KiB, was told what is faster than 4 KiB, and nothing of a
-    /// VACUUM.
+    /// What happened: an application that says `page_size = 4096` each time that it opens a
+    /// database of before, which has pages of 1 KiB, was told what is faster than 4 KiB, and
+    /// nothing of a VACUUM.
     #[test]
     fn a_page_size_is_of_a_database_without_content_or_of_a_vacuum() {
         let mut info = told(&[("PRAGMA page_size=4096", 3)]);
