@@ -15,6 +15,12 @@ use crate::style::{Align, Style, Table, tame};
 /// Of so many intervals of 95 % one is expected to leave out what is the same.
 const MANY: usize = 20;
 
+/// A comment of a pull request has room for 65,536 letters; longer Markdown leaves rows out.
+const MARKDOWN_MOST: usize = 60_000;
+
+/// Sentences of the gate that stand in Markdown; more are counted.
+const SENTENCES: usize = 20;
+
 /// Two measurements, compared.
 #[derive(Clone, Debug)]
 pub struct Comparison {
@@ -424,14 +430,19 @@ impl Comparison {
         let cell = |text: &str| plain_in_markdown(text).replace('|', "\\|");
         let safe = plain_in_markdown;
         let mut out = String::new();
-        for sentence in self.decision() {
-            let _ = writeln!(out, "**{}**\n", safe(&sentence));
+        let decision = self.decision();
+        for sentence in decision.iter().take(SENTENCES) {
+            let _ = writeln!(out, "**{}**\n", safe(sentence));
+        }
+        let more = decision.len().saturating_sub(SENTENCES);
+        if more > 0 {
+            let _ = writeln!(out, "And {more} more like these.\n");
         }
         let [a, b] = self.titles();
         let _ = writeln!(out, "{}\n\nA: {}  \nB: {}\n", self.summary(), safe(&a), safe(&b));
         let (head, rows) = self.rows();
         let _ = writeln!(out, "| {} |\n|{}", head.join(" | "), " --- |".repeat(head.len()));
-        for (fields, proven) in rows {
+        let row = |(fields, proven): (Vec<String>, bool)| {
             let last = fields.len() - 1;
             let shown: Vec<String> = fields
                 .iter()
@@ -441,7 +452,26 @@ impl Comparison {
                     if at == last && proven { format!("**{text}**") } else { text }
                 })
                 .collect();
-            let _ = writeln!(out, "| {} |", shown.join(" | "));
+            (format!("| {} |\n", shown.join(" | ")), proven)
+        };
+        let lines: Vec<(String, bool)> = rows.into_iter().map(row).collect();
+        let is_long = out.len() + lines.iter().map(|line| line.0.len()).sum::<usize>() > MARKDOWN_MOST;
+        let mut left_out = 0;
+        for (line, proven) in &lines {
+            // What has changed is what a comment is for.
+            if is_long && (!proven || out.len() + line.len() > MARKDOWN_MOST) {
+                left_out += 1;
+            } else {
+                out += line;
+            }
+        }
+        if left_out > 0 {
+            let _ = writeln!(
+                out,
+                "\n{left_out} of {} rows are left out, first those that are not proven different: a comment has no room for \
+                 more. `--html` and `--json` have all.",
+                lines.len()
+            );
         }
         for (cells, which) in [(&self.changes.only_a, "A"), (&self.changes.only_b, "B")] {
             if !cells.is_empty() {

@@ -132,7 +132,26 @@ impl Simulation {
                 .to_owned()
         });
         let without = self.study.without.iter().map(|(label, why)| format!("{label}: not simulated: {why}."));
-        told.chain(luck).chain(without).collect()
+        told.chain(self.losing()).chain(luck).chain(without).collect()
+    }
+
+    /// What is known of the file systems, beside what settings promise.
+    fn losing(&self) -> Vec<String> {
+        let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (label, filesystem) in &self.study.losing {
+            match all.iter_mut().find(|known| known.0 == filesystem.as_str()) {
+                Some(known) => known.1.push(label.as_str()),
+                None => all.push((filesystem.as_str(), vec![label.as_str()])),
+            }
+        }
+        let told = |(filesystem, labels): (&str, Vec<&str>)| {
+            format!(
+                "{}: explored power cuts on {filesystem} left databases that cannot be opened, or a file system that cannot be \
+                 mounted, whatever these settings promise (docs/power-cut.md).",
+                labels.join("; ")
+            )
+        };
+        all.into_iter().map(told).collect()
     }
 
     /// One line for each cell, phase and device.

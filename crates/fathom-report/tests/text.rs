@@ -457,6 +457,44 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     }
 }
 
+/// What happened: of an experiment with hundreds of rows the Markdown was longer than a comment may
+/// be, and who posted it had an error and no comment.
+#[test]
+fn markdown_has_room_in_a_comment_however_much_is_compared() {
+    let (_a, a) = results(|path| fixture::modelled(path, 1.0, 2.0));
+    let (_b, b) = results(|path| fixture::modelled(path, 1.0, 2.5));
+    let mut many = compared(&a, &b, 0.2);
+    let changes = many.changes.changes.clone();
+    many.changes.changes = (0..60).flat_map(|_| changes.clone()).collect();
+    let markdown = many.markdown();
+    assert!(markdown.len() < 65_536, "{}", markdown.len());
+    assert!(markdown.contains("And 340 more like these."), "{markdown}");
+    // Without the head and the line below it.
+    let rows = markdown.lines().filter(|line| line.starts_with("| ")).count() - 2;
+    assert!(
+        rows >= 360 && markdown.contains(&format!("\n{} of 1080 rows are left out", 1080 - rows)),
+        "{rows}"
+    );
+    // The gate itself is about all of them.
+    assert_eq!(many.decision().len(), 360);
+}
+
+/// What happened: where no device can be modelled, advice is of runs on this disk, whose
+/// transactions were counted over all of them and those that write in one: of five runs a
+/// transaction that writes had five times its calls of fsync and its bytes, and "300 of 1,500
+/// write".
+#[test]
+fn what_is_advised_of_this_disk_is_counted_in_one_run() {
+    let (_directory, results) = results(fixture::first_look);
+    let analysis = fathom_lab::analysis::Analysis::of(&results).unwrap();
+    let all = fathom_lab::advise::trials_here(&results, &analysis, "insert").unwrap();
+    assert_eq!(all.len(), 8);
+    for trial in all {
+        assert_eq!((trial.runs.len(), trial.count, trial.writing), (5, 300, Some(300)), "{trial:?}");
+        assert!((trial.of_writing(trial.flushes) - trial.flushes).abs() < 1e-9, "{trial:?}");
+    }
+}
+
 #[test]
 fn a_comparison_is_a_page_with_every_ratio_and_the_same_words() {
     let (_a, a) = results(|path| fixture::modelled(path, 1.0, 2.0));

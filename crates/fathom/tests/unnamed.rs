@@ -240,6 +240,32 @@ fn what_is_written_to_a_closed_or_full_standard_output_is_not_lost_silently() {
     }
 }
 
+/// What happened: a gate whose text had no room on a full disk ended with 1, which says that
+/// something is slower.
+#[test]
+fn a_gate_that_cannot_print_what_it_found_does_not_say_slower() {
+    let place = Place::new();
+    let numbers = "[1000.0, 1001.0, 999.0]";
+    place.write(
+        "b.toml",
+        &format!(
+            "format = \"fathom-baseline\"\nversion = 1\nexperiment = \"e\"\nfathom = \"0.1.0\"\nstarted_ms = 0\n\
+             [environment]\n[[cell]]\nlabel = \"wal\"\nsettings = \"0\"\naxes = {{ variants = \"wal\" }}\n\
+             [[cell.phase]]\nname = \"update\"\nunit = \"transaction\"\nwall_rate_per_s = {numbers}\n\
+             wall_time_ns = {numbers}\n"
+        ),
+    );
+    for (words, to, code) in [
+        ("--fail-if-slower 50%", ">/dev/null", 0),
+        ("--fail-if-slower 50%", ">/dev/full", 2),
+        ("--fail-if-slower 50%", ">&-", 2),
+        ("", ">/dev/full", 1),
+    ] {
+        let done = in_a_shell(&place, &format!("exec fathom compare b.toml b.toml {words} {to}"));
+        assert_eq!(done.status.code(), Some(code), "{words} {to}: {}", said(&done));
+    }
+}
+
 /// A line break in a name of a trace, an experiment or a file pretended to be a line of Fathom's.
 #[test]
 fn a_line_break_in_a_name_forges_no_line() {

@@ -9,6 +9,23 @@ use serde::Serialize;
 /// Bytes of a page where nobody asks for others.
 const USUAL_PAGE: u32 = 4096;
 
+/// What of the engine's other settings is a PRAGMA. A library, an extension and a key are none, or
+/// not one to be pasted.
+const PRAGMAS: [&str; 12] = [
+    "auto_vacuum",
+    "busy_timeout",
+    "cache_size",
+    "checkpoint_fullfsync",
+    "foreign_keys",
+    "fullfsync",
+    "journal_size_limit",
+    "locking_mode",
+    "mmap_size",
+    "secure_delete",
+    "temp_store",
+    "wal_autocheckpoint",
+];
+
 /// SQLite's settings that are advised on; the others stay as the application has them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Candidate {
@@ -42,7 +59,8 @@ impl Candidate {
     pub fn of(engine: &EngineSpec) -> Option<Candidate> {
         engine_named(&engine.name).filter(|kind| kind.dialect == Dialect::Sqlite)?;
         let mut found = Candidate::default();
-        for (key, value) in &engine.settings {
+        // An advice is passed on, and a key is not.
+        for (key, value) in engine.settings.iter().filter(|setting| setting.0.as_str() != "key") {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_lowercase);
             found.set(key, &value);
         }
@@ -136,7 +154,8 @@ impl Candidate {
         let pages = format!("PRAGMA page_size = {};", self.page_size);
         let pages = Some(pages).filter(|_| self.page_size != USUAL_PAGE || self.page_size != now);
         let more = |is_wanted: fn(&str) -> bool| {
-            let wanted = self.more.iter().filter(move |(key, _)| is_wanted(key));
+            let pragmas = self.more.iter().filter(|(key, _)| PRAGMAS.contains(&key.as_str()));
+            let wanted = pragmas.filter(move |(key, _)| is_wanted(key));
             wanted.map(|(key, value)| match key.as_str() {
                 "locking_mode" => format!("PRAGMA {key} = {};", value.to_uppercase()),
                 _ => format!("PRAGMA {key} = {value};"),

@@ -54,7 +54,11 @@ fn fastest<'a>(trials: &[(usize, &'a Trial)]) -> Option<(usize, &'a Trial)> {
 /// Those that may be named at all: their promise is allowed (one that is not known is none), what
 /// they set can have an effect, and what locks others out is proven to be faster than all that does
 /// not.
-fn allowed<'a>(tried: &'a [Trial], must: Durability, now: Option<&Candidate>) -> Vec<(usize, &'a Trial)> {
+pub(super) fn allowed<'a>(
+    tried: &'a [Trial],
+    must: Durability,
+    now: Option<&Candidate>,
+) -> Vec<(usize, &'a Trial)> {
     let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, trial)| trial.keeps(must)).collect();
     let felt: Vec<(usize, &Trial)> = all
         .iter()
@@ -93,7 +97,7 @@ pub fn choose(tried: &[Trial], must: Durability, baseline: Option<usize>) -> Opt
 }
 
 /// Commits that a power cut may take.
-fn lost(trial: &Trial) -> f64 {
+pub(super) fn lost(trial: &Trial) -> f64 {
     match (trial.kept(), trial.loss) {
         (Some(Durability::PowerCut), _) => 0.0,
         (Some(Durability::PowerCutAllButLast), _) => 1.0,
@@ -103,7 +107,7 @@ fn lost(trial: &Trial) -> f64 {
 }
 
 /// Whether a power cut takes no more of its commits than so many, or hardly more.
-fn loses_no_more(trial: &Trial, commits: f64) -> bool {
+pub(super) fn loses_no_more(trial: &Trial, commits: f64) -> bool {
     lost(trial) <= commits.max(1.0) * SAME_LOSS
 }
 

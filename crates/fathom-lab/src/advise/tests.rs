@@ -239,6 +239,62 @@ fn one_setting_for_all_devices_is_the_least_behind_where_it_is_furthest_behind()
     assert!(common(&devices[..1], Durability::PowerCut).is_none());
 }
 
+/// What happened: EXCLUSIVE, which is named of a device only where it is proven to be faster, was
+/// the one setting for all of them without a proof.
+#[test]
+fn what_locks_others_out_is_no_setting_for_all_devices_unless_it_is_proven() {
+    let of = |name: &str, [small, large]: [f64; 2], out: &[f64]| {
+        let pages = |size: &str, runs: &[f64]| {
+            tried_in(Candidate::new("wal", "full").with("page_size", size), Some(Durability::PowerCut), runs)
+        };
+        let steady = |ms: f64| [ms, ms * 1.001, ms * 0.999];
+        let exclusive = Candidate::new("wal", "full").with("locking_mode", "exclusive");
+        let all = vec![
+            one("delete", "full", 20.0),
+            pages("1024", &steady(small)),
+            pages("4096", &steady(large)),
+            tried_in(exclusive, Some(Durability::PowerCut), out),
+        ];
+        let must = Durability::PowerCutAllButLast;
+        DeviceAdvice::of(Some(name.into()), String::new(), all, &Candidate::default(), must)
+    };
+    let named = |out: &[f64]| {
+        let devices = [of("a", [4.0, 5.0], out), of("b", [5.0, 4.0], out)];
+        common(&devices, Durability::PowerCutAllButLast).unwrap().candidate.name()
+    };
+    let scattered = [3.0, 4.6, 3.9];
+    assert_eq!(named(&scattered), "WAL/FULL", "as far behind as small pages are, and it changes less");
+    assert_eq!(named(&[3.0, 3.001, 2.999]), "WAL/FULL, locking_mode exclusive");
+}
+
+/// What happened: of settings within 5 % the one that loses the fewest commits is named of each
+/// device, and of all of them together the one that loses four times as many.
+#[test]
+fn of_all_devices_too_fewer_lost_commits_are_worth_a_little_speed() {
+    let of = |name: &str, [small, large]: [f64; 2], long_ms: f64| {
+        let with = |key: &str, value: &str, commits, ms: f64| {
+            let candidate = Candidate::new("wal", "normal").with(key, value);
+            let loss = Some(Loss { commits, is_all: false, is_least: false });
+            let runs = [ms, ms * 1.001, ms * 0.999];
+            Trial { loss, ..tried_in(candidate, Some(Durability::PowerCutPrefix), &runs) }
+        };
+        let all = vec![
+            one("delete", "full", 20.0),
+            with("page_size", "1024", 250, small),
+            with("page_size", "4096", 250, large),
+            with("wal_autocheckpoint", "4000", 1000, long_ms),
+        ];
+        let must = Durability::PowerCutPrefix;
+        DeviceAdvice::of(Some(name.into()), String::new(), all, &Candidate::default(), must)
+    };
+    let named = |long_ms: f64| {
+        let devices = [of("a", [4.0, 4.2], long_ms), of("b", [4.4, 4.2], long_ms)];
+        common(&devices, Durability::PowerCutPrefix).unwrap().candidate.name()
+    };
+    assert_eq!(named(4.05), "WAL/NORMAL");
+    assert_eq!(named(3.0), "WAL/NORMAL, wal_autocheckpoint 4000");
+}
+
 #[test]
 fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     let own = Candidate::new("wal", "normal").with("wal_autocheckpoint", "100").with("cache_size", "-500");
@@ -350,6 +406,26 @@ fn pages_are_tried_beside_all_that_may_be_the_best() {
     };
     assert!(!keys(0.1).contains(&"wal/full/512".to_owned()), "5 % are more than 0.1 ms explain");
     assert!(keys(1.0).contains(&"wal/full/512".to_owned()), "{:?}", keys(1.0));
+}
+
+/// What happened: of results with `engine.library` or SQLCipher's `engine.key` the lines to paste
+/// had `PRAGMA library = /usr/lib/…;`, which is no SQL, and the key.
+#[test]
+fn what_is_no_pragma_is_not_pasted_and_a_key_is_not_told() {
+    let settings = [
+        ("journal_mode", "wal"),
+        ("library", "/usr/lib/libsqlcipher.so"),
+        ("key", "secret"),
+        ("extension", "./fts.so"),
+        ("temp_store", "memory"),
+    ];
+    let settings = settings.map(|(key, value)| (key.to_owned(), serde_json::json!(value)));
+    let engine = fathom_workload::spec::EngineSpec { name: "sqlcipher".into(), settings: settings.into() };
+    let found = Candidate::of(&engine).unwrap();
+    assert!(found.name().contains("library /usr/lib") && !found.name().contains("secret"), "{found:?}");
+    let expected =
+        ["PRAGMA journal_mode = WAL;", "PRAGMA synchronous = FULL;", "PRAGMA temp_store = memory;"];
+    assert_eq!(found.pragmas(), expected);
 }
 
 #[test]

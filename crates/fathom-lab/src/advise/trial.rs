@@ -229,7 +229,8 @@ pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Resul
             runs: measure.runs.iter().map(|run| (run.block, run.wall.time_ns)).collect(),
             time_ns: measure.wall_time_ns,
             cpu_ns: measure.each_ns(|split| split.cpu_ns),
-            count: measure.count,
+            // The measure's are of all runs, which do the same work.
+            count: measure.count / (measure.runs.len() as u64).max(1),
             p99_ns: p99_of_runs(p99_here(results, cell.id, phase).map(Some)),
             flushes: measure.each_ns(|split| split.sync_calls),
             written_bytes: measure.each_ns(|split| split.write_bytes),

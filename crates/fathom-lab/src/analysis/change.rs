@@ -165,8 +165,12 @@ pub fn compare(a: &Results, b: &Results) -> Result<Changes, StoreError> {
 pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, String> {
     check(a, b, question)?;
     let mut found = Changes::default();
-    let is_asked = |cell: &&CellValues| question.cell.as_ref().is_none_or(|name| cell.is_called(name));
     let (in_a, in_b) = (Places::of(&a.cells), Places::of(&b.cells));
+    let is_named = |cell: &CellValues| question.cell.as_ref().is_none_or(|name| cell.is_called(name));
+    // The same cell may be written in another way in the other file.
+    let is_asked = |&cell: &&CellValues| {
+        is_named(cell) || [&in_a, &in_b].iter().any(|side| side.find(&cell.axes).is_some_and(is_named))
+    };
     for cell_b in b.cells.iter().filter(is_asked) {
         let Some(cell_a) = in_a.find(&cell_b.axes) else {
             found.only_b.push(cell_b.title.clone());
@@ -189,6 +193,16 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
     found.cautions.extend(others.map(|cell| {
         format!("\"{}\" is another trace in B than in A: what changed is the work, too", cell.title)
     }));
+    for (side, which) in [(a, "A"), (b, "B")] {
+        let failing = side.cells.iter().filter(is_asked).filter(|cell| cell.failed > 0);
+        found.cautions.extend(failing.map(|cell| {
+            let runs = if cell.failed == 1 { "a run" } else { "runs" };
+            format!(
+                "\"{}\": {runs} failed in {which} ({}), and the others alone are compared",
+                cell.title, cell.failed
+            )
+        }));
+    }
     found.only_a = a
         .cells
         .iter()
@@ -338,6 +352,7 @@ mod tests {
             whole: String::new(),
             replayed: None,
             axes: BTreeMap::from([("variants".to_owned(), (*label).to_owned())]),
+            failed: 0,
             phase: vec![PhaseValues {
                 name: "update".into(),
                 x: None,
@@ -541,8 +556,32 @@ mod tests {
         };
         let found = changes(&of("4KiB", "wal"), &of("4096", "WAL"), &Question::default()).unwrap();
         assert_eq!((found.changes.len(), found.only_a.len(), found.only_b.len()), (6, 0, 0), "{found:?}");
+        // And a gate on one cell, named as one of the files has it, had nothing to compare.
+        let (mut a, mut b) = (of("4KiB", "wal"), of("4096", "wal"));
+        (a.cells[0].label, b.cells[0].label) = ("wal 4KiB".into(), "wal 4096".into());
+        for name in ["wal 4KiB", "wal 4096"] {
+            let question = Question { cell: Some(name.into()), ..Question::default() };
+            let found = changes(&a, &b, &question).unwrap();
+            assert_eq!((found.changes.len(), found.judged(0.1)), (3, Judgement::Fine), "{name}");
+        }
         let found = changes(&of("4KiB", "wal"), &of("8192", "wal"), &Question::default()).unwrap();
         assert_eq!((found.changes.len(), found.only_a.len(), found.only_b.len()), (3, 1, 1), "{found:?}");
+    }
+
+    /// What happened: two of three runs of B failed, the third was as fast as A, and neither the
+    /// table nor the page said anything.
+    #[test]
+    fn runs_that_failed_are_told() {
+        let (a, mut b) = (side(&[("wal", STEADY)], 2.0), side(&[("wal", STEADY)], 2.0));
+        b.cells[0].failed = 2;
+        let told = |question| changes(&a, &b, &question).unwrap().cautions;
+        let expected = ["\"wal\": runs failed in B (2), and the others alone are compared"];
+        assert_eq!(told(Question::default()), expected);
+        assert_eq!(told(Question { cell: Some("WAL".into()), ..Question::default() }), expected);
+        // Those of a cell that nobody asked about are not.
+        b.cells.extend(side(&[("delete", STEADY)], 2.0).cells);
+        let other = Question { cell: Some("delete".into()), ..Question::default() };
+        assert_eq!(changes(&b, &b, &other).unwrap().cautions, Vec::<String>::new());
     }
 
     /// A baseline of an earlier version has the hash of all of the cell.

@@ -204,6 +204,9 @@ pub struct CellValues {
     pub replayed: Option<String>,
     /// Its value on each axis of the experiment.
     pub axes: BTreeMap<String, String>,
+    /// Runs that failed beside the good ones, of which nothing is compared; not in a baseline.
+    #[serde(skip)]
+    pub failed: usize,
     /// The phases in which it has good runs.
     pub phase: Vec<PhaseValues>,
 }
@@ -263,6 +266,7 @@ impl Side {
                 whole: hash_of(&cell.spec),
                 replayed: results.good_runs(cell.id).find_map(content_of),
                 axes: cell.axes.clone(),
+                failed: results.failed_runs().filter(|run| run.cell == cell.id).count(),
                 phase,
             });
         }

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::program::are_threads_seen;
 use super::{Program, Slowest, simulate, simulate_with_slowest};
+use crate::advise::{Candidate, is_losing};
 use crate::model_time::PhaseModel;
 use crate::naming::{labels_without, titles_without};
 use crate::recording::Recording;
 use crate::stats::{Interval, mean_interval};
-use crate::store::{Results, RunRow, StoreError};
+use crate::store::{CellRow, Results, RunRow, StoreError};
 use fathom_random::derive_seed;
 
 /// How often a run is replayed on a model that draws its times: each draw has other luck.
@@ -165,6 +166,9 @@ pub struct Study {
     pub rows: Vec<Row>,
     /// What must be known of a cell's numbers: its label, and each note.
     pub notes: Vec<(String, Vec<String>)>,
+    /// Cells on a file system on which explored power cuts took databases with their journal mode,
+    /// whatever it promises: the label, and the file system.
+    pub losing: Vec<(String, String)>,
     /// Cells that could not be simulated, and why.
     pub without: Vec<(String, String)>,
     /// Operations that were replayed in all, and how long the replay and its model time took, ns.
@@ -206,7 +210,8 @@ pub enum StudyError {
 pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError> {
     let file = results.path().display().to_string();
     let mut found = Study::default();
-    let (mut has_any, mut labels, mut phases) = (false, Vec::new(), Vec::<String>::new());
+    let (mut has_any, mut has_asked) = (false, false);
+    let (mut labels, mut phases) = (Vec::new(), Vec::<String>::new());
     let names = names_without_devices(results);
     for (cell, (label, shown)) in results.cells.iter().zip(&names) {
         let is_called =
@@ -222,6 +227,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             if !asked {
                 break;
             }
+            has_asked = true;
             for phase in recording.windows.iter().map(|window| &window.phase) {
                 if !phases.contains(phase) {
                     phases.push(phase.clone());
@@ -234,6 +240,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             found.without.push((shown.clone(), why));
         }
         let Some((_, first, program)) = programs.first() else { continue };
+        found.losing.extend(losing(cell).map(|filesystem| (shown.clone(), filesystem)));
         let mut notes = program.notes();
         if is_by_device {
             notes.push(BY_THE_DEVICE.to_owned());
@@ -307,19 +314,43 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         return Err(StudyError::NoRecording(file));
     }
     if found.rows.is_empty() {
-        return Err(match (&question.cell, &question.phase, found.without.first()) {
-            (Some(name), _, _) if !labels.iter().any(|label| label.eq_ignore_ascii_case(name)) => {
-                StudyError::NoSuch { what: "cell", name: name.clone(), known: labels }
-            }
-            (_, _, Some((label, why))) => StudyError::Nothing(file, format!("{label}: {why}")),
-            (_, Some(name), _) => StudyError::NoSuch { what: "phase", name: name.clone(), known: phases },
-            _ => StudyError::Nothing(file, "no phase was recorded".into()),
-        });
+        return Err(why_nothing(question, file, has_asked, (labels, phases), &found.without));
     }
     let order = |row: &Row| results.cells.iter().position(|cell| cell.id == row.cell);
     let place = |row: &Row| phases.iter().position(|phase| *phase == row.phase);
     found.rows.sort_by_key(|row| (order(row), place(row)));
     Ok(found)
+}
+
+/// The file system on which power cuts are known to take databases with a cell's journal mode,
+/// although its settings promise something at a power cut.
+fn losing(cell: &CellRow) -> Option<String> {
+    cell.durability.filter(|promise| *promise > Durability::ProcessCrash)?;
+    let own = Candidate::of(cell.spec.engine.as_ref()?)?;
+    let filesystem = cell.spec.stack.place.name();
+    is_losing(filesystem, &own.journal_mode).then(|| filesystem.to_owned())
+}
+
+/// Why there is no row: nothing has the name that was asked for, or it cannot be replayed.
+/// `has_asked` is whether a cell with a recording is asked for; then the cells and the phases that
+/// there are.
+fn why_nothing(
+    question: &Question,
+    file: String,
+    has_asked: bool,
+    (labels, phases): (Vec<String>, Vec<String>),
+    without: &[(String, String)],
+) -> StudyError {
+    match (&question.cell, &question.phase, without.first()) {
+        (Some(name), _, _) if !has_asked => {
+            StudyError::NoSuch { what: "cell", name: name.clone(), known: labels }
+        }
+        (_, Some(name), _) if !phases.contains(name) => {
+            StudyError::NoSuch { what: "phase", name: name.clone(), known: phases }
+        }
+        (_, _, Some((label, why))) => StudyError::Nothing(file, format!("{label}: {why}")),
+        _ => StudyError::Nothing(file, "no phase was recorded".into()),
+    }
 }
 
 /// A run that is replayed: itself, what it recorded, and the loop of that.
@@ -506,6 +537,54 @@ mod tests {
         assert!(is_of(ByTheDevice::Unseen, &[&seen, &unseen]));
         assert!(!is_of(ByTheDevice::Unseen, &[&seen, &seen]));
         assert!(is_of(ByTheDevice::All, &[&seen]) && !is_of(ByTheDevice::Never, &[&seen, &unseen]));
+    }
+
+    /// What happened: of a phase whose name was mistyped the reason was given for which one of the
+    /// cells cannot be replayed; and of such a cell itself, asked for by its label, that there is
+    /// none of this name.
+    #[test]
+    fn a_name_that_nothing_has_is_told_before_what_cannot_be_replayed() {
+        let without = [("SMS mmdb".to_owned(), "several executed at once".to_owned())];
+        let told = |cell: Option<&str>, phase: Option<&str>, has_asked| {
+            let (cell, phase) = (cell.map(str::to_owned), phase.map(str::to_owned));
+            let question = Question { cell, phase, ..Question::default() };
+            let known = (vec!["SMS mmdb".to_owned()], vec!["send".to_owned()]);
+            why_nothing(&question, "a.db".into(), has_asked, known, &without).to_string()
+        };
+        assert!(told(None, Some("sned"), true).starts_with("no phase is called \"sned\""));
+        assert!(told(Some("sms redis"), None, false).starts_with("no cell is called \"sms redis\""));
+        let cannot = "a.db: nothing can be simulated: SMS mmdb: several executed at once";
+        assert_eq!(told(Some("sms/mmdb"), None, true), cannot);
+        assert_eq!(told(None, Some("send"), true), cannot);
+    }
+
+    /// What happened: of WAL on FAT the page said that a power cut keeps every commit, and nothing
+    /// of the databases that explored power cuts took there.
+    #[test]
+    fn a_promise_that_a_file_system_is_known_to_break_is_known() {
+        let of = |filesystem: &str, journal: &str, durability: Durability| {
+            let stack =
+                fathom_stack::StackSpec { place: filesystem.into(), ..fathom_stack::StackSpec::default() };
+            let spec = serde_json::json!({
+                "workload": {"name": "update"},
+                "engine": {"name": "sqlite", "journal_mode": journal},
+                "stack": stack,
+                "axes": {}
+            });
+            losing(&CellRow {
+                id: 1,
+                label: String::new(),
+                title: String::new(),
+                axes: Default::default(),
+                spec: serde_json::from_value(spec).unwrap(),
+                durability: Some(durability),
+                skipped: None,
+            })
+        };
+        assert_eq!(of("vfat", "wal", Durability::PowerCut).as_deref(), Some("vfat"));
+        assert_eq!(of("vfat", "persist", Durability::PowerCut), None);
+        assert_eq!(of("ext4", "wal", Durability::PowerCut), None);
+        assert_eq!(of("vfat", "wal", Durability::ProcessCrash), None, "it promises nothing");
     }
 
     /// What happened: by the device alone queries that read nothing from it came at

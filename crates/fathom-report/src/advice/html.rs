@@ -6,7 +6,7 @@ use fathom_lab::stats::Interval;
 use maud::{Markup, html};
 
 use super::facts::{loss_short, rate_interval, stands};
-use super::{Advice, place, times_in_table};
+use super::{Advice, gain_in_table, place};
 use crate::number;
 use crate::page::{Page, column, label, number_cell, scrolled, sorting};
 use crate::ranking::{self, Bar, Ranking};
@@ -127,7 +127,8 @@ impl Advice {
     }
 
     fn device_row(&self, device: &DeviceAdvice) -> Markup {
-        let gain = device.gain.filter(|_| device.best != device.baseline);
+        let is_kept = device.best == device.baseline;
+        let ratio = if is_kept { Some(1.0) } else { device.gain.map(|gain| gain.ratio) };
         html! {
             tr {
                 th scope="row" title=(tame(&device.title)) { (label(&tame(place(device)))) }
@@ -139,10 +140,7 @@ impl Advice {
                         (number::plain(1e9 / named.ns())) " "
                         span.iv { (rate_interval(named)) }
                     }
-                    (number_cell(
-                        Some(gain.map_or(1.0, |gain| gain.ratio)),
-                        &gain.map_or_else(|| "as it is".into(), |gain| times_in_table(&gain)),
-                    ))
+                    (number_cell(ratio, &gain_in_table(device)))
                     (time_cell(named.p99_ns.as_ref()))
                     (number_cell(Some(flushes), &format!("{flushes:.2}")))
                     (number_cell(Some(written), &number::bytes(written)))

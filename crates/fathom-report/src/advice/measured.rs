@@ -102,12 +102,12 @@ impl Advice {
     /// Where what was measured speaks against what is advised, each in a sentence.
     pub(super) fn contradictions(&self) -> Vec<String> {
         let mut all = Vec::new();
+        let for_all = self.for_all();
         for cut in &self.cuts {
-            let is_named = self
-                .devices
-                .iter()
-                .filter_map(|device| device.best_trial())
-                .any(|named| named.candidate == cut.candidate && named.filesystem == cut.filesystem);
+            let of_devices = self.devices.iter().filter_map(|device| device.best_trial());
+            let named = of_devices.map(|named| (&named.candidate, &named.filesystem));
+            let of_all = for_all.as_ref().map(|found| (&found.candidate, &found.filesystem));
+            let is_named = named.chain(of_all).any(|named| named == (&cut.candidate, &cut.filesystem));
             if let (true, Some((found, outcome))) = (is_named, cut.broken()) {
                 all.push(format!(
                     "But {} takes more at a measured power cut than it promises ({}): {}.",

@@ -482,6 +482,16 @@ fn times_in_table(gain: &Gain) -> String {
     format!("{unproven}{}", times(gain))
 }
 
+/// How many times as fast as what the application has now, for a table. Where that could not be
+/// recorded, as what breaks the application, nobody knows.
+fn gain_in_table(device: &DeviceAdvice) -> String {
+    match &device.gain {
+        _ if device.best == device.baseline => "as it is".to_owned(),
+        Some(gain) => times_in_table(gain),
+        None => "not known".to_owned(),
+    }
+}
+
 fn has_interval(gain: &Gain) -> bool {
     gain.high.is_finite() || gain.low > 0.0
 }

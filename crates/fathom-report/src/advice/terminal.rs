@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::facts::{loss_short, rate_interval, stands};
-use super::{Advice, place, times_in_table};
+use super::{Advice, gain_in_table, place};
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
 use crate::words::durability_text;
@@ -97,15 +97,11 @@ impl Advice {
                 table.row(vec![tame(place(device)), "nothing keeps it".into()]);
                 continue;
             };
-            let is_kept = device.best == device.baseline;
             let mut cells =
                 vec![tame(place(device)), tame(&self.name(named)), number::plain(1e9 / named.ns())];
             cells.extend(has_intervals.then(|| rate_interval(named)));
             cells.extend([
-                device
-                    .gain
-                    .filter(|_| !is_kept)
-                    .map_or_else(|| "as it is".into(), |gain| times_in_table(&gain)),
+                gain_in_table(device),
                 named.p99_ns.map_or_else(String::new, |p99| number::time(p99.mid)),
                 named.p99_ns.map_or_else(String::new, |p99| number::time_interval_of(&p99)),
                 format!("{:.2}", named.of_writing(named.flushes)),

@@ -81,6 +81,19 @@ fn live(device: &DeviceAdvice, gains: [(f64, f64); 3]) -> LiveAdvice {
     LiveAdvice::judged("sd-a".into(), 5, trials.collect(), device.best)
 }
 
+/// What happened: where what the application has now breaks it, and was never recorded, the table
+/// said "as it is" of settings that are others.
+#[test]
+fn without_a_recording_of_what_they_have_now_no_gain_is_told() {
+    let mut device = advised("sd-a", 1.0);
+    (device.baseline, device.gain) = (None, None);
+    let told = advice(vec![device]);
+    let text = told.terminal(&Style { width: 400, ..Style::PLAIN });
+    assert!(text.contains("not known") && !text.contains("as it is"), "{text}");
+    let page = told.html();
+    assert!(page.contains("<td class=\"n\">not known</td>") && !page.contains(">as it is<"), "{page}");
+}
+
 /// The best three were simulated alone, and nobody was told where a live run says another thing.
 #[test]
 fn live_gains_stand_beside_simulated_ones_and_where_they_disagree_is_said_plainly() {

@@ -475,17 +475,17 @@
     const keys = data.axes.map((axis) => axis.key);
     const unit = figure.metric === 'time' ? '_ns' : '_per_second';
     const rows = [];
-    if (figure.kind === 'ecdf') {
-      rows.push(['cell', ...keys, 'wall_ns', 'share']);
+    const ecdf = figure.kind === 'ecdf';
+    if (ecdf || figure.kind === 'series') {
+      // What single executions are timed in, and of several panels (phases) which a line is in.
+      const time = (ecdf ? figure.abscissa : figure.quantity).includes(', model time') ? 'model_ns' : 'wall_ns';
+      const several = figure.panels.length > 1;
+      rows.push(['cell', ...keys, ...(several ? ['panel'] : []), ...(ecdf ? [time, 'share'] : ['run', 'execution', time])]);
       for (const line of figure.lines) {
         const cell = visible.get(line.cell);
-        if (cell) for (const [x, y] of line.points) rows.push([cell.label, ...keys.map((k) => cell.axes[k]), x, y / WHOLE]);
-      }
-    } else if (figure.kind === 'series') {
-      rows.push(['cell', ...keys, 'run', 'execution', 'wall_ns']);
-      for (const line of figure.lines) {
-        const cell = visible.get(line.cell);
-        if (cell) for (const [x, y] of line.points) rows.push([cell.label, ...keys.map((k) => cell.axes[k]), line.run, x, y]);
+        if (!cell) continue;
+        const place = [cell.label, ...keys.map((k) => cell.axes[k]), ...(several ? [figure.panels[line.panel].title] : [])];
+        for (const [x, y] of line.points) rows.push([...place, ...(ecdf ? [x, y / WHOLE] : [line.run, x, y])]);
       }
     } else {
       rows.push(['cell', ...keys, 'phase', 'x', 'mean' + unit, 'low' + unit, 'high' + unit, 'runs', ...(figure.kind === 'split' ? data.parts.map((p) => p.name.toLowerCase() + '_ns') : [])]);

@@ -8,16 +8,16 @@
     const number = cell.dataset.v === undefined ? NaN : Number(cell.dataset.v);
     return Number.isNaN(number) ? cell.textContent.trim() : number;
   };
-  const order = (a, b) => {
-    if (typeof a === 'number' && typeof b === 'number') return a - b;
-    // What has no number comes last.
+  const order = (a, b, falling) => {
+    // What has no number comes last, whichever way the numbers go.
     if (typeof a !== typeof b) return typeof a === 'number' ? -1 : 1;
-    return a.localeCompare(b, 'en', { numeric: true });
+    const rising = typeof a === 'number' ? a - b : a.localeCompare(b, 'en', { numeric: true });
+    return falling ? -rising : rising;
   };
   function sort(table, column, falling) {
     const body = table.tBodies[0];
     const rows = [...body.rows].map((row, place) => ({ row, place, key: key(row, column) }));
-    rows.sort((a, b) => (falling ? order(b.key, a.key) : order(a.key, b.key)) || a.place - b.place);
+    rows.sort((a, b) => order(a.key, b.key, falling) || a.place - b.place);
     body.append(...rows.map((it) => it.row));
   }
   for (const table of document.querySelectorAll('table.sortable')) {

@@ -45,6 +45,22 @@ fn simulation(rows: Vec<Row>) -> Simulation {
     Simulation { title: "mail & <script>".into(), study }
 }
 
+/// What happened: the page ranked WAL on FAT among what keeps every commit at a power cut, and said
+/// nothing of the databases that were lost there.
+#[test]
+fn a_file_system_that_breaks_promises_is_told_with_all_that_is_of_it() {
+    let mut found = simulation(vec![row("wal", "nvme", 0.5)]);
+    found.study.losing = [("wal", "vfat"), ("delete", "vfat"), ("wal 2", "ntfs3")]
+        .map(|(label, filesystem)| (label.to_owned(), filesystem.to_owned()))
+        .into();
+    let text = found.terminal(&Style { width: 400, ..Style::PLAIN });
+    for words in ["wal; delete: explored power cuts on vfat left", "wal 2: explored power cuts on ntfs3 left"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+        assert!(found.html().contains(words), "{words}");
+    }
+}
+
 #[test]
 fn what_has_no_cpu_time_is_not_said_to_have_some() {
     let alone = Row { by_the_device: true, ..row("guest", "nvme", 0.5) };

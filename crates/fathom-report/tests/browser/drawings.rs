@@ -129,6 +129,31 @@ fn many_series_of_executions_stand_in_panels_of_their_own_with_the_same_axes() {
     assert_eq!(grids, 1.0);
 }
 
+/// What happened: single executions in model time stood under "wall_ns" in the CSV of a figure, and
+/// those of several phases of a cell in one list, in which nothing told them apart.
+#[test]
+fn the_csv_of_single_executions_says_what_they_are_timed_in_and_which_panel_they_are_in() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("downloads");
+    let modelled = page(&directory, "modelled", |path| fixture::modelled(path, 1.0, 2.0));
+    let measured = page(&directory, "first-look", fixture::first_look);
+    for (path, time, other) in [(&modelled, "model_ns", "wall_ns"), (&measured, "wall_ns", "model_ns")] {
+        let mut page = chromium.open(path, "", 1400, false);
+        for figure in ["series", "latencies"] {
+            let csv = page.text(&format!(
+                "fathomReport.csvOf(fathomReport.figures.find(f => f.id === '{figure}')).slice(0, 4000)"
+            ));
+            let head = csv.lines().next().unwrap_or_default();
+            assert!(head.contains(time) && !head.contains(other), "{figure}: {head}");
+            let several =
+                page.eval(&format!("fathomReport.figures.find(f => f.id === '{figure}').panels.length > 1"));
+            assert_eq!(head.contains(",panel,"), several == true, "{figure}: {head}");
+            let fields = |line: &str| line.split(',').count();
+            assert!(csv.lines().take(9).all(|line| fields(line) == fields(head)), "{figure}: {csv}");
+        }
+    }
+}
+
 /// What happened: a single execution without model time left figures with logarithmic axes empty.
 #[test]
 fn an_execution_without_model_time_does_not_empty_a_figure() {

@@ -32,6 +32,29 @@ fn a_heading_sorts_its_table_by_the_numbers() {
     assert_sound(&mut page, "sorted");
 }
 
+/// What happened: a click sorts numbers from the largest, and what has none (a p99 that was not
+/// told, a setting that nothing keeps) stood above them.
+#[test]
+fn what_has_no_number_comes_last_whichever_way_a_table_is_sorted() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("unsorted");
+    let path = page(&directory, "unsorted", fixture::first_look);
+    let mut page = chromium.open(&path, "", 1400, false);
+    page.run(
+        "(() => { const cell = document.querySelectorAll('#cells tbody tr')[3].cells[2]; \
+         cell.removeAttribute('data-v'); cell.textContent = 'not known'; })()",
+    );
+    for order in ["descending", "ascending"] {
+        page.run("document.querySelectorAll('#cells thead button')[2].click()");
+        let place = page.number(
+            "(() => { const all = [...document.querySelectorAll('#cells tbody tr')]; \
+             return all.length - all.findIndex(row => row.cells[2].textContent === 'not known'); })()",
+        );
+        assert_eq!(place, 1.0, "{order}");
+    }
+    assert_sound(&mut page, "unsorted");
+}
+
 /// What happened: with a modelled device 140 pixels and more of `#cells`, and 600 and more of
 /// `#devices`, were out of sight at 1400 pixels, "kept at" among them.
 #[test]

@@ -88,6 +88,9 @@ pub struct Info {
     pub lost: u64,
     /// PRAGMAs that set something, and settings made by calls, with how often.
     pub settings: BTreeMap<String, u64>,
+    /// Executions of VACUUM, by which a database with content gets other pages.
+    #[serde(skip)]
+    pub vacuums: u64,
     /// What a replay cannot do again by itself, with how often.
     pub foreign: BTreeMap<String, u64>,
 }
@@ -243,6 +246,7 @@ struct Text {
     literal_bytes: u64,
     /// `journal_mode=wal`
     setting: Option<String>,
+    is_vacuum: bool,
 }
 
 #[derive(Default)]
@@ -252,6 +256,8 @@ struct Connection {
     writes: u64,
     changes: u64,
     is_counted: bool,
+    /// Whether a statement of the open transaction has changed the schema.
+    has_schema: bool,
     /// Blobs that may be written: calls of write so far.
     blobs: HashMap<u32, u64>,
 }
@@ -262,6 +268,8 @@ struct Handle {
     executions: u64,
     inside_ns: u64,
     rows: u64,
+    /// Whether it has changed rows, and rests at one that it returned (RETURNING).
+    has_written: bool,
 }
 
 impl Count {
@@ -394,6 +402,7 @@ impl Count {
             handle.executions += 1;
             statement.executions += 1;
             add(&mut self.info.bytes_given, if text.verb.changes_rows() { text.literal_bytes } else { 0 });
+            self.info.vacuums += u64::from(text.is_vacuum);
             if let Some(setting) = &text.setting {
                 *self.info.settings.entry(setting.clone()).or_default() += 1;
             }
@@ -407,6 +416,7 @@ impl Count {
         statement.time_ms += event.duration_ns as f64 / 1e6;
         add(&mut handle.inside_ns, event.duration_ns);
         add(&mut handle.rows, step.rows);
+        handle.has_written = text.verb.changes_rows() && step.outcome.code == ROW;
         if text.verb.changes_rows() {
             if let Some(table) = text.tables.first() {
                 add(&mut self.tables.entry(table.clone()).or_default().changes, step.changes);
@@ -471,13 +481,14 @@ impl Count {
     fn transaction(&mut self, connection: u32, step: &Step, is_rolled_back: bool, is_schema: bool) {
         let Some(connection) = self.connections.get_mut(&connection) else { return };
         let was_open = std::mem::replace(&mut connection.in_transaction, step.in_transaction);
+        connection.has_schema |= is_schema && !step.outcome.is_error();
         if step.in_transaction || step.outcome.code == ROW {
             return;
         }
         let (writes, changes) =
             (std::mem::take(&mut connection.writes), std::mem::take(&mut connection.changes));
-        let is_alone = is_schema && !was_open && !step.outcome.is_error();
-        if writes == 0 && !is_alone {
+        let has_schema = std::mem::take(&mut connection.has_schema);
+        if writes == 0 && !has_schema {
             return;
         }
         let transactions = &mut self.info.transactions;
@@ -490,17 +501,26 @@ impl Count {
         }
     }
 
-    /// A statement is reset before its end: its execution ends here.
+    /// A statement is reset before its end: its execution ends here, and outside of a transaction
+    /// what it wrote is committed.
     fn rest(&mut self, connection: u32, handle: u32) {
-        let handle =
-            self.connections.get_mut(&connection).and_then(|connection| connection.handles.get_mut(&handle));
-        if let Some(handle) = handle
-            && handle.inside_ns > 0
+        let Some(connection) = self.connections.get_mut(&connection) else { return };
+        let Some(handle) = connection.handles.get_mut(&handle) else { return };
+        if handle.inside_ns > 0
             && let Some(text) = &handle.text
         {
             self.statements.entry(text.verb).or_default().1.add(handle.inside_ns / 1000);
             handle.inside_ns = 0;
         }
+        if !std::mem::take(&mut handle.has_written) || connection.in_transaction || connection.writes == 0 {
+            return;
+        }
+        // How many rows it changed is told of what came to its end only.
+        connection.changes = 0;
+        let transactions = &mut self.info.transactions;
+        transactions.count += 1;
+        transactions.autocommit += 1;
+        transactions.writes.add(std::mem::take(&mut connection.writes));
     }
 
     fn finish(mut self) -> Info {
@@ -532,7 +552,9 @@ impl Text {
         let literals = crate::sql::tokens(sql).filter_map(|token| crate::sql::value_of(&token));
         let setting =
             crate::sql::pragma(sql).and_then(|(name, value)| Some(format!("PRAGMA {name}={}", value?)));
+        let first = crate::sql::tokens(sql).find(|token| !token.is_blank());
         Text {
+            is_vacuum: first.is_some_and(|token| token.is("vacuum")),
             verb,
             tables: tables::of(sql),
             literal_bytes: literals.fold(0, |sum, value| sum.saturating_add(value.bytes())),

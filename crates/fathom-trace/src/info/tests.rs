@@ -95,6 +95,49 @@ fn what_changes_the_schema_in_vain_is_no_transaction() {
     assert_eq!((transactions.count, transactions.autocommit), (1, 1));
 }
 
+/// What happened: of an application's first start, which makes its tables between BEGIN and COMMIT,
+/// no transaction was counted, and `advise` said that the trace holds none that writes.
+#[test]
+fn tables_that_are_made_within_a_transaction_are_one() {
+    let (_directory, path) = trace(|assembler, connection| {
+        let texts = ["BEGIN", "CREATE TABLE t(a)", "CREATE INDEX i ON t(a)", "COMMIT", "BEGIN", "COMMIT"];
+        for (start_ns, sql) in (1..).zip(texts) {
+            let (values, counts) = (&[], Some((0, 0)));
+            let execution = Execution { sql, values, start_ns, duration_ns: 1, keep: false, counts };
+            assembler.execute(connection, &execution).expect("written");
+        }
+    });
+    let transactions = info(&path).expect("read").transactions;
+    assert_eq!((transactions.count, transactions.autocommit, transactions.writes.sum()), (1, 0, 1));
+}
+
+/// What happened: INSERT … RETURNING is mostly reset at its row, and commits by that. All such
+/// statements together were no transaction, or a part of the next one.
+#[test]
+fn what_is_reset_at_a_row_that_it_returned_has_committed() {
+    let (_directory, path) = trace(|assembler, connection| {
+        let mut run = |sql: &str, start_ns, in_transaction, code| {
+            let (values, counts) = (&[], Some((1, 0)));
+            let execution = Execution { sql, values, start_ns, duration_ns: 2_000, keep: true, counts };
+            let outcome = crate::model::Outcome::of(code);
+            assembler.execute_as(connection, &execution, in_transaction, outcome).expect("written");
+        };
+        let returning = "INSERT INTO t VALUES (1) RETURNING rowid";
+        for number in 0..3 {
+            run(returning, 10_000 * number, false, ROW);
+        }
+        run("BEGIN", 30_000, true, crate::model::DONE);
+        run(returning, 40_000, true, ROW);
+        run("COMMIT", 50_000, false, crate::model::DONE);
+        // One that reads has written nothing.
+        run("SELECT a FROM t", 60_000, false, ROW);
+    });
+    let info = info(&path).expect("read");
+    let transactions = &info.transactions;
+    assert_eq!((transactions.count, transactions.autocommit, transactions.writes.sum()), (4, 3, 4));
+    assert!((2..=3).contains(&info.statements[&Verb::Insert].latency_us.at(0.5)));
+}
+
 /// With more texts than are remembered, the numbers come from a second reading.
 #[test]
 fn forgetting_texts_changes_no_number() {

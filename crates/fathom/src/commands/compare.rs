@@ -11,13 +11,25 @@ use crate::cli::Compare;
 use crate::outcome::{Error, Outcome};
 
 /// Prints the comparison. As a gate: 0 where nothing is slower than allowed, 1 where something is,
-/// 2 where that cannot be told, whatever the reason: a file that is missing or damaged, too.
+/// 2 where that cannot be told, whatever the reason: a file that is missing or damaged, or a full
+/// disk, too.
 pub fn run(asked: &Compare) -> super::Result {
     let is_gate = asked.fail_if_slower.is_some();
-    compare(asked).map_err(|error| match error {
+    let done = compare(asked).map_err(|error| match error {
         Error::Failed(message) if is_gate => Error::Usage(message),
         other => other,
-    })
+    })?;
+    match fathom_output::end() {
+        // What could not be printed is nothing that is slower.
+        Err(error) if is_gate && matches!(done, Outcome::Good) => {
+            Err(Error::usage(format!("standard output: {error}")))
+        }
+        Err(error) => {
+            tell!("error: standard output: {error}");
+            Ok(done.or_failed())
+        }
+        Ok(()) => Ok(done),
+    }
 }
 
 fn compare(asked: &Compare) -> super::Result {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use fathom_lab::advise::{AppUse, Candidate, DeviceAdvice};
 use fathom_output::shown_path;
-use fathom_trace::info::{Info, info};
+use fathom_trace::info::{DatabaseInfo, Info, info};
 
 use super::hints::of_settings;
-use super::settings::{TAKEN_OVER, plain, take_over};
+use super::settings::{TAKEN_OVER, set, take_over, value_of};
 use crate::outcome::Error;
 
 /// The application.
@@ -112,7 +112,7 @@ impl OwnSettings<'_> {
             let Some((name, value)) = lower.split_once('=') else { continue };
             let name = name.trim_start_matches("pragma ").trim_start_matches("sqlite3_").trim();
             let Some(key) = TAKEN_OVER.iter().find(|setting| **setting == name) else { continue };
-            if let Some(value) = plain(key, value) {
+            if let Some(value) = value_of(key, value) {
                 *own.entry(key).or_default().entry(value).or_default() += count;
             }
         }
@@ -129,7 +129,11 @@ impl OwnSettings<'_> {
             baseline.set("journal_mode", "wal");
             sources.push("its database is in WAL mode when it opens it".to_owned());
         }
-        let own = self.of_trace();
+        let mut own = self.of_trace();
+        notes.extend(self.pages_in_vain(own.get("page_size")));
+        if self.keeps_pages() {
+            own.remove("page_size");
+        }
         for (key, values) in &own {
             let most = values.iter().max_by_key(|value| value.1).map(|value| value.0.clone());
             let Some(most) = most else { continue };
@@ -146,7 +150,7 @@ impl OwnSettings<'_> {
                     all.join(" and ")
                 ));
             }
-            baseline.set(key, &most);
+            set(&mut baseline, key, &most);
         }
         if !own.is_empty() {
             let keys = own.keys().copied().collect::<Vec<_>>().join(", ");
@@ -162,6 +166,29 @@ impl OwnSettings<'_> {
             _ => sources.join("; "),
         };
         (baseline, source, notes)
+    }
+
+    /// Whether a `page_size` that the trace sets changes nothing: each of its databases has
+    /// content, whose pages only a VACUUM changes, and there is none.
+    fn keeps_pages(&self) -> bool {
+        let mut files = self.info.databases.iter().filter(|database| database.start != "memory").peekable();
+        let has_content =
+            |database: &DatabaseInfo| database.start == "script" || database.page_bytes.is_some();
+        self.info.vacuums == 0 && files.peek().is_some() && files.all(has_content)
+    }
+
+    /// What must be known of a `page_size` that comes too late.
+    fn pages_in_vain(&self, set: Option<&BTreeMap<String, u64>>) -> Option<String> {
+        let own = self.info.databases.iter().find_map(|database| database.page_bytes)?.to_string();
+        let set = set.filter(|_| self.keeps_pages() && !self.is_said("page_size"))?;
+        let others: Vec<&str> = set.keys().map(String::as_str).filter(|size| *size != own).collect();
+        (!others.is_empty()).then(|| {
+            format!(
+                "the application sets page_size to {}, but its database has content and pages of {own} bytes: SQLite changes \
+                 these at a VACUUM, of which the trace has none, so it is taken to have {own}",
+                others.join(" and ")
+            )
+        })
     }
 
     /// What nothing says of an application that was not captured itself: a log or a script has what
@@ -224,7 +251,7 @@ mod tests {
         assert!(source.contains("--now says of synchronous, page_size"), "{source}");
         let warning = OwnSettings { info: &info, now: &now }.warning(&own).unwrap();
         assert!(warning.contains("which journal_mode the"), "{warning}");
-        info.databases.push(fathom_trace::info::DatabaseInfo {
+        info.databases.push(DatabaseInfo {
             path: "a.db".into(),
             start: "script".into(),
             bytes: None,
@@ -243,6 +270,34 @@ mod tests {
         // A capture has every PRAGMA that the application gives.
         info = Info { how: "capture".into(), ..Info::default() };
         assert_eq!(OwnSettings { info: &info, now: &[] }.warning(&Candidate::default()), None);
+    }
+
+    /// What happened: an application that says `page_size = 4096` each time that it opens a
+    /// database of before, which has pages of 1 KiB, was told what is faster than 4 KiB, and
+    /// nothing of a VACUUM.
+    #[test]
+    fn a_page_size_is_of_a_database_without_content_or_of_a_vacuum() {
+        let mut info = told(&[("PRAGMA page_size=4096", 3)]);
+        info.databases.push(DatabaseInfo {
+            path: "a.db".into(),
+            start: "image".into(),
+            bytes: Some(20_480),
+            page_bytes: Some(1024),
+            journal_mode: None,
+            note: None,
+        });
+        let of = |info: &Info| OwnSettings { info, now: &[] }.baseline();
+        let (own, source, notes) = of(&info);
+        assert_eq!(own.key(), "delete/full/1024");
+        assert!(notes[0].contains("taken to have 1024") && source.contains("SQLite's defaults"), "{notes:?}");
+        info.vacuums = 1;
+        assert_eq!((of(&info).0.page_size, of(&info).2.len()), (4096, 0));
+        info.vacuums = 0;
+        info.databases[0].page_bytes = Some(4096);
+        assert_eq!((of(&info).0.page_size, of(&info).2.len()), (4096, 0));
+        (info.databases[0].start, info.databases[0].page_bytes) = ("empty".into(), None);
+        info.settings = told(&[("PRAGMA page_size=1024", 1)]).settings;
+        assert_eq!(of(&info).0.page_size, 1024);
     }
 
     #[test]
@@ -281,6 +336,9 @@ mod tests {
         // "The most often" was said of two that are set as often as each other.
         let (own, _, notes) = of(&[("PRAGMA journal_mode=WAL", 1), ("PRAGMA journal_mode=delete", 1)]);
         assert!(own.journal_mode == "wal" && notes[0].ends_with("--now journal_mode=VALUE"), "{notes:?}");
+        // EXCLUSIVE was taken of one that has it once, and sets it back each time.
+        let (own, ..) = of(&[("PRAGMA locking_mode=EXCLUSIVE", 1), ("PRAGMA locking_mode=NORMAL", 5)]);
+        assert_eq!(own, Candidate::default());
         // An autocheckpoint is WAL's alone.
         let (own, ..) = of(&[("sqlite3_wal_autocheckpoint=100", 1)]);
         assert_eq!(own, Candidate::default());

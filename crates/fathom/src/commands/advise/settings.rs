@@ -89,14 +89,19 @@ fn range_of(key: &str) -> (i64, i64) {
 /// Gives an application what is said of it.
 pub(super) fn take_over(baseline: &mut Candidate, now: &[(String, String)]) {
     for (key, value) in now {
-        match is_default(key, value) {
-            true => drop(baseline.more.remove(key)),
-            false => baseline.set(key, value),
-        }
+        set(baseline, key, value);
     }
     // It is of WAL alone.
     if baseline.journal_mode != "wal" {
         baseline.more.remove("wal_autocheckpoint");
+    }
+}
+
+/// Gives an application one setting; SQLite's default is not named.
+pub(super) fn set(baseline: &mut Candidate, key: &str, value: &str) {
+    match is_default(key, value) {
+        true => drop(baseline.more.remove(key)),
+        false => baseline.set(key, value),
     }
 }
 
@@ -105,14 +110,14 @@ fn is_default(key: &str, value: &str) -> bool {
     matches!((key, value), ("locking_mode", "normal") | ("auto_vacuum", "none"))
 }
 
-/// The value as the engine takes it; none where SQLite would ignore it, or it is its default.
-pub(super) fn plain(key: &str, value: &str) -> Option<String> {
-    value_of(key, value).filter(|value| !is_default(key, value))
-}
-
 /// The value as the engine takes it; none where SQLite would ignore it.
-fn value_of(key: &str, value: &str) -> Option<String> {
-    let value = value.trim_matches(['\'', '"', '`', ' ', ';']);
+pub(super) fn value_of(key: &str, value: &str) -> Option<String> {
+    let value = match (key, value.trim_matches(['\'', '"', '`', ' ', ';'])) {
+        // SQLite takes these words, too.
+        ("synchronous", "on" | "yes" | "true") => "normal",
+        ("synchronous", "no" | "false") => "off",
+        (_, value) => value,
+    };
     let words = words_of(key);
     if !words.is_empty() {
         let by_number = value.parse::<usize>().ok().filter(|_| matches!(key, "synchronous" | "auto_vacuum"));
@@ -125,6 +130,8 @@ fn value_of(key: &str, value: &str) -> Option<String> {
     if key == "page_size" {
         return PAGE_SIZES.contains(&number).then(|| number.to_string());
     }
+    // A log that is never checkpointed has 0 or less.
+    let number = if key == "wal_autocheckpoint" { number.max(0) } else { number };
     let (least, most) = range_of(key);
     (least..=most).contains(&number).then(|| number.to_string())
 }
@@ -152,6 +159,17 @@ mod tests {
         assert_eq!(said, "wal/full/4096/wal_autocheckpoint=100");
         let said = of(&["journal_mode=delete", "wal_autocheckpoint=100"]);
         assert_eq!(said, "delete/full/4096/locking_mode=exclusive");
+    }
+
+    /// What happened: who turns checkpoints off with -1, or sync with FALSE, was taken to have
+    /// SQLite's defaults.
+    #[test]
+    fn a_value_means_what_sqlite_takes_it_for() {
+        let of = |key: &str, value: &str| value_of(key, value);
+        assert_eq!(of("wal_autocheckpoint", "-1").as_deref(), Some("0"));
+        assert_eq!(of("synchronous", "'false'").as_deref(), Some("off"));
+        assert_eq!(of("synchronous", "on").as_deref(), Some("normal"));
+        assert_eq!((of("mmap_size", "-1"), of("journal_mode", "on")), (None, None));
     }
 
     #[test]

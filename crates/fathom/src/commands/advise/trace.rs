@@ -145,7 +145,7 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
     notes.extend(live.notes);
     let mut cuts = Vec::new();
     if asked.cut {
-        let ended = stopped(interrupt).and_then(|()| rounds.cuts(&advised, &mut cuts));
+        let ended = stopped(interrupt).and_then(|()| rounds.cuts(&advised, must, &mut cuts));
         notes.extend(besides("the exploration of power cuts", ended, interrupt, &mut problems));
     }
     if is_modelled {
