@@ -719,8 +719,12 @@ fn doubled_row(t: &TableInner, index: &Index, key: &KeyBuf) -> Result<Option<Vec
                 found.push(row);
             }
         }
+        // Those that have the key may be all rows of the table.
+        if found.len() > 1 {
+            return Ok(found.pop());
+        }
     }
-    Ok(if found.len() > 1 { found.pop() } else { None })
+    Ok(None)
 }
 
 impl Schema {
