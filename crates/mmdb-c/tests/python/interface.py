@@ -280,6 +280,12 @@ with mmdb.open(path, segment_bytes=1 << 20, lock_timeout_ms=600_000) as db:
     first = db.drop_index(first, "again")
     assert len(first.indexes) == 1 and db.table("second").indexes == first.indexes
     assert db.table_stats(first)["rows"] == 1 and db.table_stats(other)["rows"] == 0
+    # A table that was dropped had the figures of another one that got its name.
+    gone = db.create_table("gone", [Column("id", ColumnType.INT64)], ["id"])
+    db.drop_table(gone)
+    db.rename_table(other, "gone")
+    raises(mmdb.NoSuchTableError, db.table_stats, gone)
+    db.rename_table(other, "first")
     first = db.rename_table(first, "third")
     assert first.name == "third" and db.run(lambda tx: tx.get(first, 1)) == {"number": 1}
     db.drop_table(first)
