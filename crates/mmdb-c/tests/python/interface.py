@@ -10,7 +10,7 @@ import sys
 import threading
 
 import mmdb
-from mmdb import Column, ColumnType, Index, _library, handle
+from mmdb import Column, ColumnType, Index, _library, database, handle
 
 path = sys.argv[1]
 D = decimal.Decimal
@@ -264,6 +264,21 @@ with mmdb.open(path, segment_bytes=1 << 20, lock_timeout_ms=600_000) as db:
     items = db.rename_table(items, "thing")
     assert [t.name for t in db.tables()] == ["thing"] and items.columns[-1].name == "tint"
     assert db.table_stats(items)["rows"] == 1
+
+    # A table was left out while another one was dropped: those behind it moved by one place.
+    several = [db.create_table(f"t{i}", [Column("id", ColumnType.INT64)], ["id"]) for i in range(9)]
+    real, first, rest = database.call, several[0], {t.name for t in several[1:]}
+    def drops_first(name, *arguments):
+        real(name, *arguments)
+        if name == "table_at" and arguments[1] == 5 and first.name:
+            real("drop_table", db._handle.pointer, first._handle.pointer)
+            first.name = ""
+    database.call = drops_first
+    seen = [t.name for t in db.tables()]
+    database.call = real
+    assert rest <= set(seen) and len(seen) == len(set(seen)) and seen[0] == "thing", seen
+    for table in several[1:]:
+        db.drop_table(table)
 
     # A handle goes on when its table gets another name. What a change gave back was looked up by
     # the name of before: another table that had it by then, or none though the change was made.
