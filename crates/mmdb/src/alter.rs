@@ -145,6 +145,7 @@ impl Database {
     /// [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn add_column(&self, table: &Table, column: Column, default: Value<'_>) -> Result<Table> {
         documented("Database::add_column", || {
+            self.settle_ahead(table, &column, default)?;
             let settle = |t: &TableInner| self.settle_rows(t, &with_column(t, &column, default)?);
             self.alter_settled(table, settle, |t| {
                 let (schema, indexes) = (with_column(t, &column, default)?, t.indexes.clone());
@@ -442,6 +443,25 @@ impl Database {
             e.make_rows_durable(t)?;
         }
         Ok(growth)
+    }
+
+    /// Before the table is taken: leaves little to do to [`Database::settle_rows`], for which all
+    /// wait who use the table. A checkpoint copies what has changed since the last one of its side,
+    /// so after one for each side the third copies what came meanwhile.
+    fn settle_ahead(&self, table: &Table, column: &Column, default: Value<'_>) -> Result<()> {
+        let e = &self.0.engine;
+        e.log.check()?;
+        let t = e.table_of(table)?;
+        if t.logging != Logging::Checkpointed {
+            return Ok(());
+        }
+        // What is wrong with the column is told when the table is taken.
+        let has_large_slots = with_column(t, column, default).and_then(|schema| require_room(t, &schema));
+        if matches!(has_large_slots, Ok(true)) {
+            e.checkpoint()?;
+            e.checkpoint()?;
+        }
+        Ok(())
     }
 
     /// Changes a table's definition: states it, and then lets everybody find it.

@@ -279,6 +279,28 @@ fn no_row_of_before_comes_back_that_has_no_room_for_a_column() {
     }
 }
 
+/// All images of a table that is only checkpointed were copied while it was taken for a column, and
+/// of the whole database with it: others gave up with `LockTimeout`. Now each side has them before.
+#[test]
+fn a_table_that_is_checkpointed_has_its_images_before_it_is_taken() {
+    let m = CrashMedium::new(1);
+    let db = Database::open("/db", options(&m)).unwrap();
+    let wide = Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::VarBytes(4000));
+    let t = db.create_table(wide.primary_key(&["id"]).logging(Logging::Checkpointed)).unwrap();
+    let body = vec![7u8; 3900];
+    db.run(|tx| (0..20i64).try_for_each(|id| tx.insert(&t, &[id.into(), Value::Bytes(&body)]))).unwrap();
+    let containers = db.stats().tables[0].containers;
+    assert_eq!(containers, 20);
+    db.add_column(&t, column("n", ColumnType::VarBytes(100)), Value::Bytes(&[1; 100])).unwrap();
+    let s = db.stats();
+    assert_eq!((s.checkpoints, s.checkpoint_containers), (3, 2 * containers), "the third copied none");
+    // A table without large slots is not copied at all.
+    let small = db.create_table(schema("small").logging(Logging::Checkpointed)).unwrap();
+    db.run(|tx| tx.insert(&small, &[1.into(), Value::Null, 1.into()])).unwrap();
+    db.add_column(&small, column("m", ColumnType::Int16), 0.into()).unwrap();
+    assert_eq!(db.stats().checkpoints, 3);
+}
+
 /// What happened: whether a row had room was asked for the column that came alone. Each of several
 /// was small enough beside the row as it had been written, all of them were not, and the row could
 /// not be changed any more.
