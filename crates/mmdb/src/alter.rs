@@ -473,7 +473,7 @@ impl Database {
     fn alter_settled(
         &self,
         table: &Table,
-        settle: impl FnOnce(&TableInner) -> Result<Option<Growth>>,
+        settle: impl Fn(&TableInner) -> Result<Option<Growth>>,
         change: impl FnOnce(&TableInner) -> Result<Changed>,
     ) -> Result<Table> {
         let e = &self.0.engine;
@@ -484,9 +484,7 @@ impl Database {
         let _held = HeldBack::begin();
         let _turn = e.alterations.lock();
         let mine = e.table_of(table)?;
-        let tx = self.locked_whole(mine)?;
-        let _growth = settle(mine)?;
-        let mut admin = e.admin.lock();
+        let (tx, _growth, mut admin) = self.locked_to_state(mine, || settle(mine))?;
         let changed = change(mine)?;
         let renamed = changed.schema.name != mine.schema.name;
         if renamed && e.names.read().contains_key(&changed.schema.name) {
