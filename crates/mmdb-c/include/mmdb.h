@@ -1093,7 +1093,8 @@ mmdb_status mmdb_table_open(const struct mmdb_database *db,
                             struct mmdb_table **table);
 
 // The table at a place among all tables, which are in the order of their creation; `table` becomes
-// NULL behind the last one. Free the handle with mmdb_table_free.
+// NULL behind the last one. Where others drop tables meanwhile, go from the last place down: those
+// behind a table that is dropped move by one place. Free the handle with mmdb_table_free.
 mmdb_status mmdb_table_at(const struct mmdb_database *db, size_t at, struct mmdb_table **table);
 
 // The table's name when the handle was made, or NULL if this is no table. It belongs to the
@@ -1445,7 +1446,8 @@ mmdb_status mmdb_table_open(const struct mmdb_database *db,
                             struct mmdb_table **table);
 
 // The table at a place among all tables, which are in the order of their creation; `table` becomes
-// NULL behind the last one. Free the handle with mmdb_table_free.
+// NULL behind the last one. Where others drop tables meanwhile, go from the last place down: those
+// behind a table that is dropped move by one place. Free the handle with mmdb_table_free.
 mmdb_status mmdb_table_at(const struct mmdb_database *db, size_t at, struct mmdb_table **table);
 
 // The table's name when the handle was made, or NULL if this is no table. It belongs to the

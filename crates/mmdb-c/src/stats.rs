@@ -5,7 +5,6 @@ use crate::database::{database, mmdb_database};
 use crate::failure::{guard, misuse};
 use crate::status::mmdb_status;
 use crate::table::{mmdb_table, table};
-use mmdb::Error;
 
 /// What a database is doing. Later releases add fields at the end.
 #[repr(C)]
@@ -121,9 +120,9 @@ pub unsafe extern "C" fn mmdb_get_table_stats(
 ) -> mmdb_status {
     // SAFETY: the caller keeps the rules of mmdb.h.
     guard(|| unsafe {
-        let (db, name) = (database(db)?, table(of)?.name());
-        let stats = db.stats().tables.into_iter().find(|t| t.name == name);
-        let stats = stats.ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })?;
+        // By the handle: another table may have its name, here or in the other database that it is
+        // of.
+        let stats = database(db)?.table_stats(table(of)?)?;
         put(rows, stats.rows);
         put(containers, stats.containers);
         put(bytes, stats.bytes);

@@ -136,7 +136,8 @@ pub unsafe extern "C" fn mmdb_table_open(
 }
 
 /// The table at a place among all tables, which are in the order of their creation; `table` becomes
-/// NULL behind the last one. Free the handle with mmdb_table_free.
+/// NULL behind the last one. Where others drop tables meanwhile, go from the last place down: those
+/// behind a table that is dropped move by one place. Free the handle with mmdb_table_free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmdb_table_at(
     db: *const mmdb_database,

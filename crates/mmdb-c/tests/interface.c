@@ -469,6 +469,15 @@ static void tables_change(mmdb_database *db, const mmdb_table *t) {
   OK(mmdb_table_at(db, 0, &found));
   TRUE(found == NULL);
   IS(mmdb_drop_table(db, less), MMDB_STATUS_NO_SUCH_TABLE);
+  /* A table that was dropped had the figures of another one that got its name. */
+  OK(mmdb_table_free(make_table(db)));
+  OK(mmdb_table_open(db, "item", &found));
+  OK(mmdb_get_table_stats(db, found, &rows, NULL, NULL));
+  TRUE(rows == 0);
+  OK(mmdb_rename_table(db, found, "thing"));
+  IS(mmdb_get_table_stats(db, less, &rows, NULL, NULL), MMDB_STATUS_NO_SUCH_TABLE);
+  OK(mmdb_drop_table(db, found));
+  OK(mmdb_table_free(found));
   OK(mmdb_table_free(less));
   OK(mmdb_table_free(more));
 }

@@ -145,6 +145,7 @@ impl Database {
     /// [`Error::NoSuchTable`], [`Error::TableChanged`].
     pub fn add_column(&self, table: &Table, column: Column, default: Value<'_>) -> Result<Table> {
         documented("Database::add_column", || {
+            self.settle_ahead(table, &column, default)?;
             let settle = |t: &TableInner| self.settle_rows(t, &with_column(t, &column, default)?);
             self.alter_settled(table, settle, |t| {
                 let (schema, indexes) = (with_column(t, &column, default)?, t.indexes.clone());
@@ -444,6 +445,25 @@ impl Database {
         Ok(growth)
     }
 
+    /// Before the table is taken: leaves little to do to [`Database::settle_rows`], for which all
+    /// wait who use the table. A checkpoint copies what has changed since the last one of its side,
+    /// so after one for each side the third copies what came meanwhile.
+    fn settle_ahead(&self, table: &Table, column: &Column, default: Value<'_>) -> Result<()> {
+        let e = &self.0.engine;
+        e.log.check()?;
+        let t = e.table_of(table)?;
+        if t.logging != Logging::Checkpointed {
+            return Ok(());
+        }
+        // What is wrong with the column is told when the table is taken.
+        let has_large_slots = with_column(t, column, default).and_then(|schema| require_room(t, &schema));
+        if matches!(has_large_slots, Ok(true)) {
+            e.checkpoint()?;
+            e.checkpoint()?;
+        }
+        Ok(())
+    }
+
     /// Changes a table's definition: states it, and then lets everybody find it.
     fn alter(&self, table: &Table, change: impl FnOnce(&TableInner) -> Result<Changed>) -> Result<Table> {
         self.alter_settled(table, |_| Ok(None), change)
@@ -453,7 +473,7 @@ impl Database {
     fn alter_settled(
         &self,
         table: &Table,
-        settle: impl FnOnce(&TableInner) -> Result<Option<Growth>>,
+        settle: impl Fn(&TableInner) -> Result<Option<Growth>>,
         change: impl FnOnce(&TableInner) -> Result<Changed>,
     ) -> Result<Table> {
         let e = &self.0.engine;
@@ -464,9 +484,7 @@ impl Database {
         let _held = HeldBack::begin();
         let _turn = e.alterations.lock();
         let mine = e.table_of(table)?;
-        let tx = self.locked_whole(mine)?;
-        let _growth = settle(mine)?;
-        let mut admin = e.admin.lock();
+        let (tx, _growth, mut admin) = self.locked_to_state(mine, || settle(mine))?;
         let changed = change(mine)?;
         let renamed = changed.schema.name != mine.schema.name;
         if renamed && e.names.read().contains_key(&changed.schema.name) {
@@ -719,8 +737,12 @@ fn doubled_row(t: &TableInner, index: &Index, key: &KeyBuf) -> Result<Option<Vec
                 found.push(row);
             }
         }
+        // Those that have the key may be all rows of the table.
+        if found.len() > 1 {
+            return Ok(found.pop());
+        }
     }
-    Ok(if found.len() > 1 { found.pop() } else { None })
+    Ok(None)
 }
 
 impl Schema {

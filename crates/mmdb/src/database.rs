@@ -20,7 +20,7 @@ use crate::standby::Role;
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::JoinHandle;
-use crate::sync::{self, Mutex};
+use crate::sync::{self, Mutex, MutexGuard};
 use crate::table::{Table, TableInner};
 use crate::tx::{Refusal, Transaction};
 use std::path::Path;
@@ -29,6 +29,9 @@ use std::time::Duration;
 
 /// A flusher looks for lazy commits this often at most: without a pause it would do nothing else.
 const SHORTEST_LAZY: Duration = Duration::from_millis(1);
+
+/// Checkpoints and backups that a change of a definition lets go first.
+const ATTEMPTS: usize = 8;
 
 /// An open database. Clones share it; dropping the last one flushes and closes it.
 ///
@@ -348,8 +351,7 @@ impl Database {
             // A handle of another database, or of an earlier opening, has a number that is somebody
             // else's here.
             let mine = e.table_of(table)?;
-            let tx = self.locked_whole(mine)?;
-            let mut admin = e.admin.lock();
+            let (tx, (), mut admin) = self.locked_to_state(mine, || Ok(()))?;
             // While this waited for a checkpoint, a fill or another drop may have taken the table.
             if !mine.life.begin_drop() {
                 return Err(mine.gone());
@@ -383,6 +385,32 @@ impl Database {
             drop(tx);
             retries.after(refusal, e)?;
         }
+    }
+
+    /// A transaction that has the whole table for itself, whose rows are settled, and the right to
+    /// change what the manifest states. That may be a checkpoint's or a backup's by now, which take
+    /// seconds, or minutes: they are waited for without the table, unless they come again and again.
+    pub(crate) fn locked_to_state<S>(
+        &self,
+        table: &TableInner,
+        settle: impl Fn() -> Result<S>,
+    ) -> Result<(Transaction<'_>, S, MutexGuard<'_, Admin>)> {
+        let e = &self.0.engine;
+        for _ in 0..ATTEMPTS {
+            let tx = self.locked_whole(table)?;
+            // To settle them may take a checkpoint.
+            if e.admin.try_lock().is_some() {
+                let settled = settle()?;
+                if let Some(admin) = e.admin.try_lock() {
+                    return Ok((tx, settled, admin));
+                }
+            }
+            drop(tx);
+            drop(e.admin.lock());
+        }
+        let tx = self.locked_whole(table)?;
+        let settled = settle()?;
+        Ok((tx, settled, e.admin.lock()))
     }
 
     /// Makes it durable that a table, which nobody uses any more, is dropped.

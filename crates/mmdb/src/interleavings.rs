@@ -168,6 +168,39 @@ fn nobody_waits_for_the_timer_of_anothers_lazy_commit() {
     });
 }
 
+/// On one of two streams. Without threads of its own the database takes turns.
+fn insert_on(db: &Database, t: &Table, stream: u64, ids: std::ops::Range<i64>) {
+    for id in ids {
+        if db.0.engine.ages.load(Ordering::SeqCst) % 2 != stream {
+            drop(db.begin().unwrap());
+        }
+        db.run(|tx| tx.insert(t, &[id.into(), 0.into()])).unwrap();
+    }
+}
+
+/// The bytes of the log were added up one stream after the other. With a checkpoint between two of
+/// them, and commits of the second one, more was told than there ever was.
+#[test]
+fn the_bytes_of_the_log_are_those_of_one_moment() {
+    explore(60, 100, || {
+        let db = Database::open("/db", Options { streams: 2, background: false, ..options() }).unwrap();
+        let t = table(&db);
+        insert_on(&db, &t, 0, 0..10);
+        let before = db.0.engine.log.bytes();
+        let writer = {
+            let (db, t) = (db.clone(), t.clone());
+            spawn(move || {
+                db.checkpoint().unwrap();
+                insert_on(&db, &t, 1, 10..18);
+                db.0.engine.log.bytes()
+            })
+        };
+        let most = (0..300).map(|_| db.0.engine.log.bytes()).max().unwrap_or(0);
+        let after = writer.join().unwrap();
+        assert!(most <= before.max(after), "{most} bytes of at most {before} and then {after}");
+    });
+}
+
 /// A sync fails under waiting clients: each gets its number or learns that it cannot know, nobody
 /// waits for ever.
 #[test]

@@ -459,9 +459,18 @@ pub fn read_log(
         for (i, home) in found.homes.iter().enumerate() {
             damaged.extend(home.problems.iter().map(ToString::to_string));
             for &n in home.numbers.iter().filter(|_| home.is_ours) {
-                let s = match scan::read(medium, &home.dir, i, n, &m.epochs, buffer) {
-                    Err(Error::Io { .. }) => scan::read_rest(medium, &home.dir, i, n, &m.epochs)?,
-                    read => read?,
+                let read = match scan::read(medium, &home.dir, i, n, &m.epochs, std::mem::take(&mut buffer)) {
+                    Err(Error::Io { .. }) => scan::read_rest(medium, &home.dir, i, n, &m.epochs),
+                    read => read,
+                };
+                let s = match read {
+                    Ok(s) => s,
+                    // One file must not cost all the others.
+                    Err(e @ (Error::Corrupt { .. } | Error::Io { .. })) => {
+                        damaged.push(e.to_string());
+                        continue;
+                    }
+                    Err(e) => return Err(e),
                 };
                 if let Some(at) = s.unreadable {
                     damaged.push(format!("{} cannot be read at offset {at}", s.path.display()));

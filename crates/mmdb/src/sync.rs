@@ -12,8 +12,8 @@
 //! with `parking_lot`: nothing here is left half done by one.
 
 use rustix::thread::futex::{self, Timespec};
-use std::sync::PoisonError;
 pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
+use std::sync::{PoisonError, TryLockError};
 pub(crate) use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,15 @@ impl<T> Mutex<T> {
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` if somebody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 

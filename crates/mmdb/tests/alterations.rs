@@ -279,6 +279,64 @@ fn no_row_of_before_comes_back_that_has_no_room_for_a_column() {
     }
 }
 
+/// All images of a table that is only checkpointed were copied while it was taken for a column, and
+/// of the whole database with it: others gave up with `LockTimeout`. Now each side has them before.
+#[test]
+fn a_table_that_is_checkpointed_has_its_images_before_it_is_taken() {
+    let m = CrashMedium::new(1);
+    let db = Database::open("/db", options(&m)).unwrap();
+    let wide = Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::VarBytes(4000));
+    let t = db.create_table(wide.primary_key(&["id"]).logging(Logging::Checkpointed)).unwrap();
+    let body = vec![7u8; 3900];
+    db.run(|tx| (0..20i64).try_for_each(|id| tx.insert(&t, &[id.into(), Value::Bytes(&body)]))).unwrap();
+    let containers = db.stats().tables[0].containers;
+    assert_eq!(containers, 20);
+    db.add_column(&t, column("n", ColumnType::VarBytes(100)), Value::Bytes(&[1; 100])).unwrap();
+    let s = db.stats();
+    assert_eq!((s.checkpoints, s.checkpoint_containers), (3, 2 * containers), "the third copied none");
+    // A table without large slots is not copied at all.
+    let small = db.create_table(schema("small").logging(Logging::Checkpointed)).unwrap();
+    db.run(|tx| tx.insert(&small, &[1.into(), Value::Null, 1.into()])).unwrap();
+    db.add_column(&small, column("m", ColumnType::Int16), 0.into()).unwrap();
+    assert_eq!(db.stats().checkpoints, 3);
+}
+
+/// A checkpoint or a backup that began while a change of a definition waited for the table was
+/// waited for with the table: who used that meanwhile gave up with `LockTimeout`.
+#[test]
+fn a_checkpoint_that_comes_between_is_waited_for_without_the_table() {
+    let db = Database::open("/db", Options::in_memory()).unwrap();
+    let changes: [fn(&Database, &Table) -> mmdb::Result<()>; 2] =
+        [|db, t| db.rename_column(t, "n", "m"), |db, t| db.drop_table(t)];
+    for (n, change) in changes.into_iter().enumerate() {
+        let t = db.create_table(schema(&format!("t{n}"))).unwrap();
+        let mut tx = db.begin().unwrap();
+        tx.insert(&t, &[1.into(), Value::Null, 1.into()]).unwrap();
+        let before = db.stats();
+        let changing = std::thread::spawn({
+            let (db, t) = (db.clone(), t.clone());
+            move || change(&db, &t)
+        });
+        // Until it has been refused the table.
+        let refused = |s: &mmdb::Stats| s.lock_waits + s.lock_deaths;
+        while refused(&db.stats()) == refused(&before) {
+            std::thread::yield_now();
+        }
+        let checkpoint = db.checkpoint_stepwise().unwrap();
+        tx.commit().unwrap().wait().unwrap();
+        // It gets the table, and gives it back.
+        for id in 2..20i64 {
+            std::thread::sleep(Duration::from_millis(5));
+            db.run(|tx| tx.insert(&t, &[id.into(), Value::Null, 1.into()])).unwrap();
+        }
+        assert!(!changing.is_finished());
+        checkpoint.finish().unwrap();
+        changing.join().unwrap().unwrap();
+    }
+    let names: Vec<_> = db.tables().iter().map(|t| t.name().to_owned()).collect();
+    assert_eq!(names, ["t0"]);
+}
+
 /// What happened: whether a row had room was asked for the column that came alone. Each of several
 /// was small enough beside the row as it had been written, all of them were not, and the row could
 /// not be changed any more.

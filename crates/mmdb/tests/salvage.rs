@@ -14,6 +14,9 @@ use std::sync::Arc;
 const SEGMENT: &str = "/db/log-0/segment-0000000001";
 const BLOCK: u64 = 4096;
 
+/// In the place of a block: the first segment says that it is so many blocks long.
+const LONG: u64 = 1 << 40;
+
 /// A disk that cannot read one block of the first segment.
 #[derive(Debug)]
 struct BadBlock(MemoryMedium, u64);
@@ -43,7 +46,7 @@ impl Medium for BadBlock {
 
 impl MediumFile for BadFile {
     fn len(&self) -> io::Result<u64> {
-        self.0.len()
+        if self.1 == LONG { Ok(LONG * BLOCK) } else { self.0.len() }
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let (bad, end) = (self.1 * BLOCK, offset + buf.len() as u64);
@@ -108,6 +111,22 @@ fn a_block_that_cannot_be_read_costs_what_is_in_it() {
         assert!(damaged.contains(&words), "{damaged:?}");
         Database::open(&to, bad).unwrap().verify().unwrap();
     }
+}
+
+/// What happened: one segment that was longer than any can be, or could not be opened, was an error
+/// of the whole log, and nothing of the others was shown, though a salvage saved them.
+#[test]
+fn a_segment_that_is_none_costs_no_other() {
+    let disk = MemoryMedium::new();
+    let db = Database::open("/db", options(Arc::new(disk.clone()))).unwrap();
+    // Seven are in the first one.
+    put(&db, 1..10);
+    drop(db);
+    let bad = options(Arc::new(BadBlock(disk, LONG)));
+    let mut commits = Vec::new();
+    let damaged = read_log("/db", &bad, |frame| commits.push(frame.gsn)).unwrap();
+    assert_eq!(commits, [8, 9], "{damaged:?}");
+    assert!(damaged.len() == 1 && damaged[0].contains("no segment has"), "{damaged:?}");
 }
 
 /// Each slot whose image was lost would be a problem of its own: a list as large as the table.

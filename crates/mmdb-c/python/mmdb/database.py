@@ -190,14 +190,24 @@ class Database:
 
     def tables(self) -> List[Table]:
         """All tables, in the order of their creation."""
+        behind = 1
+        while self._table_at(behind) is not None:
+            behind *= 2
+        # From the last one down: one that is dropped meanwhile moves those behind it, which were
+        # seen, and those before it stay where they are. New ones come at the end.
         found: List[Table] = []
-        while True:
-            handle = Handle("table")
-            with self._handle.use() as me:
-                call("table_at", me, len(found), handle.place)
-            if not handle.is_open:
-                return found
-            found.append(Table(handle))
+        for at in reversed(range(behind)):
+            table = self._table_at(at)
+            # The one that was seen last may have moved to this place.
+            if table is not None and not (found and found[-1].name == table.name):
+                found.append(table)
+        return found[::-1]
+
+    def _table_at(self, at: int) -> Optional[Table]:
+        handle = Handle("table")
+        with self._handle.use() as me:
+            call("table_at", me, at, handle.place)
+        return Table(handle) if handle.is_open else None
 
     def blobs(self, name: str) -> Blobs:
         """The table of blobs with a name, which is created if there is none."""

@@ -10,7 +10,7 @@ import sys
 import threading
 
 import mmdb
-from mmdb import Column, ColumnType, Index, _library, handle
+from mmdb import Column, ColumnType, Index, _library, database, handle
 
 path = sys.argv[1]
 D = decimal.Decimal
@@ -265,6 +265,21 @@ with mmdb.open(path, segment_bytes=1 << 20, lock_timeout_ms=600_000) as db:
     assert [t.name for t in db.tables()] == ["thing"] and items.columns[-1].name == "tint"
     assert db.table_stats(items)["rows"] == 1
 
+    # A table was left out while another one was dropped: those behind it moved by one place.
+    several = [db.create_table(f"t{i}", [Column("id", ColumnType.INT64)], ["id"]) for i in range(9)]
+    real, first, rest = database.call, several[0], {t.name for t in several[1:]}
+    def drops_first(name, *arguments):
+        real(name, *arguments)
+        if name == "table_at" and arguments[1] == 5 and first.name:
+            real("drop_table", db._handle.pointer, first._handle.pointer)
+            first.name = ""
+    database.call = drops_first
+    seen = [t.name for t in db.tables()]
+    database.call = real
+    assert rest <= set(seen) and len(seen) == len(set(seen)) and seen[0] == "thing", seen
+    for table in several[1:]:
+        db.drop_table(table)
+
     # A handle goes on when its table gets another name. What a change gave back was looked up by
     # the name of before: another table that had it by then, or none though the change was made.
     first = db.create_table("first", [Column("id", ColumnType.INT64)], ["id"])
@@ -280,6 +295,12 @@ with mmdb.open(path, segment_bytes=1 << 20, lock_timeout_ms=600_000) as db:
     first = db.drop_index(first, "again")
     assert len(first.indexes) == 1 and db.table("second").indexes == first.indexes
     assert db.table_stats(first)["rows"] == 1 and db.table_stats(other)["rows"] == 0
+    # A table that was dropped had the figures of another one that got its name.
+    gone = db.create_table("gone", [Column("id", ColumnType.INT64)], ["id"])
+    db.drop_table(gone)
+    db.rename_table(other, "gone")
+    raises(mmdb.NoSuchTableError, db.table_stats, gone)
+    db.rename_table(other, "first")
     first = db.rename_table(first, "third")
     assert first.name == "third" and db.run(lambda tx: tx.get(first, 1)) == {"number": 1}
     db.drop_table(first)

@@ -164,6 +164,14 @@ impl HashIndex {
         self.shard(h).shard.read().find_all(key, h, out);
     }
 
+    pub(super) fn leads_to(&self, key: &[u8], h: u64, rid: Rid) -> bool {
+        self.shard(h).shard.read().leads_to(key, h, rid)
+    }
+
+    pub(super) fn has_several(&self, key: &[u8], h: u64) -> bool {
+        self.shard(h).shard.read().has_several(key, h)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|s| s.shard.read().len()).sum()
     }

@@ -148,9 +148,7 @@ impl Index {
             && self.is_unfinished()
         {
             // After it came: of two that come at once, the later one sees both.
-            let mut all = Vec::new();
-            self.find_all(key, hash, &mut all);
-            if all.len() > 1 {
+            if self.has_several(key, hash) {
                 doubts.note(key);
             }
         }
@@ -276,6 +274,23 @@ impl Index {
         match &self.body {
             Body::Hash(h) => h.find_all(key, hash, out),
             Body::Ordered(o) => o.find_all(key, out),
+        }
+    }
+
+    /// Whether an entry of this key leads to this place: one look-up, however many rows have the
+    /// key.
+    pub(crate) fn leads_to(&self, key: &[u8], hash: u64, rid: Rid) -> bool {
+        match &self.body {
+            Body::Hash(h) => h.leads_to(key, hash, rid),
+            Body::Ordered(o) => o.leads_to(key, rid),
+        }
+    }
+
+    /// Whether more than one row has this key: the same.
+    fn has_several(&self, key: &[u8], hash: u64) -> bool {
+        match &self.body {
+            Body::Hash(h) => h.has_several(key, hash),
+            Body::Ordered(o) => o.has_several(key),
         }
     }
 

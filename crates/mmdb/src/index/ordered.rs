@@ -256,6 +256,26 @@ impl OrderedIndex {
         });
     }
 
+    pub(super) fn leads_to(&self, key: &[u8], rid: Rid) -> bool {
+        let k = self.stored(key, rid);
+        let leaves = self.leaves.read();
+        let Some(leaf) = leaf_of(&leaves, &k) else { return false };
+        let entries = leaf.read();
+        place(&entries, &k).is_ok_and(|i| entries[i].1 == rid)
+    }
+
+    pub(super) fn has_several(&self, key: &[u8]) -> bool {
+        let mut found = 0;
+        if !self.distinct {
+            visit(&self.leaves.read(), &KeyBuf::new(key), |k, _| {
+                let hit = is_key(k.as_slice(), key);
+                found += u32::from(hit);
+                hit && found < 2
+            });
+        }
+        found > 1
+    }
+
     pub(super) fn scan(
         &self,
         from: &Bound<KeyBuf>,
@@ -424,6 +444,8 @@ mod tests {
             prop_assert_eq!(index.len(), model.len());
             for n in 0..2000 {
                 prop_assert_eq!(index.find(&key(n)), model.get(&key(n)).copied());
+                let there = index.leads_to(&key(n), Rid(n.into()));
+                prop_assert_eq!(there, model.contains_key(&key(n)));
             }
             for (a, b, limit, reverse, bounds) in scans {
                 let (a, b) = (key(a), key(b));
@@ -457,6 +479,8 @@ mod tests {
                 index.find_all(&key(n as u16), &mut rids);
                 prop_assert_eq!(rids, (0..count).map(Rid).collect::<Vec<_>>());
                 prop_assert_eq!(index.find(&key(n as u16)), (count > 0).then_some(Rid(0)));
+                prop_assert_eq!(index.has_several(&key(n as u16)), count > 1);
+                prop_assert!((0..400).all(|r| index.leads_to(&key(n as u16), Rid(r)) == (r < count)));
             }
         }
     }

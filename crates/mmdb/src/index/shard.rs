@@ -214,6 +214,21 @@ impl Shard {
         }
     }
 
+    /// Whether the row at this place has this key.
+    pub(super) fn leads_to(&self, key: &[u8], h: u64, rid: Rid) -> bool {
+        let Some(place) = self.word_of(key, h) else { return false };
+        match &self.owners[place] {
+            Owner::One(_) => self.first_of(place) == Some(rid),
+            Owner::Several(all) => all.rids.contains(&rid),
+        }
+    }
+
+    /// Whether more than one row has this key.
+    pub(super) fn has_several(&self, key: &[u8], h: u64) -> bool {
+        let owner = self.word_of(key, h).map(|place| &self.owners[place]);
+        matches!(owner, Some(Owner::Several(all)) if all.rids.len() > 1)
+    }
+
     /// Bytes that adding this key would take now.
     pub(super) fn need(&self, key: &[u8], h: u64) -> u64 {
         match self.word_of(key, h).map(|place| &self.owners[place]) {
@@ -381,6 +396,8 @@ mod tests {
             shard.find_all(key, h, &mut found);
             let want: Vec<Rid> = model.get(&n).into_iter().flatten().map(|rid| Rid(*rid)).collect();
             assert_eq!((&found, shard.find(key, h)), (&want, want.first().copied()), "{key:?}");
+            let leads: Vec<Rid> = (0..4).map(Rid).filter(|rid| shard.leads_to(key, h, *rid)).collect();
+            assert_eq!((leads, shard.has_several(key, h)), (want.clone(), want.len() > 1), "{key:?}");
             // Nowhere is certain.
             assert!(want.is_empty() || shard.likely(h).is_some(), "{key:?}");
         }

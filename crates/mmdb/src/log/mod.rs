@@ -183,9 +183,9 @@ impl Log {
         self
     }
 
-    /// Bytes of log that recovery would read.
+    /// Bytes of log that recovery would read, of all streams at one moment.
     pub(crate) fn bytes(&self) -> u64 {
-        self.streams.iter().map(|s| s.extent().1).sum()
+        Stream::bytes_of(&self.streams)
     }
 
     /// Bytes logged since the log's beginning, and what an opening found of it: a measure of how

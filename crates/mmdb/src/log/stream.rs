@@ -830,14 +830,15 @@ impl Stream {
         Ok(n)
     }
 
-    /// Number of the oldest segment that recovery needs, and bytes of all that it needs.
-    pub(crate) fn extent(&self) -> (u64, u64) {
-        let st = self.state.lock();
-        let first = st.closed.iter().map(|c| c.number).min();
-        let current = st.segment.as_ref().map(|s| s.number);
-        let bytes =
-            st.closed.len() as u64 * self.place.segment_size + if current.is_some() { st.at } else { 0 };
-        (first.or(current).unwrap_or(st.next_number), bytes)
+    /// Bytes of all segments of these streams that recovery needs. One stream after the other would
+    /// add up what never was at one time: more than there may be, where a checkpoint comes between.
+    /// Nobody else locks two streams, so whatever the order is, nobody waits in a circle.
+    pub(crate) fn bytes_of(streams: &[Stream]) -> u64 {
+        let held: Vec<MutexGuard<'_, State>> = streams.iter().map(|s| s.state.lock()).collect();
+        let bytes = |(s, st): (&Stream, &MutexGuard<'_, State>)| {
+            st.closed.len() as u64 * s.place.segment_size + if st.segment.is_some() { st.at } else { 0 }
+        };
+        streams.iter().zip(&held).map(bytes).sum()
     }
 
     /// Numbers of the segments that hold frames now.

@@ -25,6 +25,8 @@ pub(crate) struct Ghosts {
     map: RwLock<Map>,
     /// The last snapshot for which one was kept.
     newest: AtomicU64,
+    /// The oldest snapshot that was open when all were last looked at.
+    oldest: AtomicU64,
 }
 
 fn bytes(key: &KeyBuf) -> i64 {
@@ -125,6 +127,12 @@ impl Ghosts {
         if self.newest.load(Ordering::SeqCst) < since {
             return 0;
         }
+        // As long as the oldest snapshot stays, it needs all that was left for it and all that came
+        // since: else each one that is closed meanwhile would cost as much as all that it needs.
+        let oldest = open.numbers.first().copied();
+        if oldest.is_some_and(|oldest| oldest == self.oldest.load(Ordering::SeqCst)) {
+            return 0;
+        }
         let mut from = Bound::Unbounded;
         let mut given = 0;
         loop {
@@ -139,14 +147,55 @@ impl Ghosts {
             }
             match piece.into_iter().next_back() {
                 Some((last, _)) => from = Bound::Excluded(last),
-                None => return given,
+                None => break,
             }
         }
+        // Of two who look at once, one may know of later closings.
+        self.oldest.fetch_max(oldest.unwrap_or(0), Ordering::SeqCst);
+        given
     }
 
     /// Forgets all of them. Returns the bytes that this gives back.
     pub(crate) fn clear(&self) -> i64 {
         let map = std::mem::take(&mut *self.map.write());
         map.keys().map(|(key, _)| bytes(key)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep(ghosts: &Ghosts, n: u32, newest: u64) -> i64 {
+        ghosts.keep(KeyBuf::new(&n.to_be_bytes()), Rid(n.into()), newest)
+    }
+
+    fn open(numbers: &[u64], last: u64) -> Open {
+        Open { numbers: numbers.to_vec(), last }
+    }
+
+    /// While a snapshot stayed open for long, each other one that was closed looked at all entries
+    /// that the indexes had lost since, of which none could go: a backup of minutes made the end of
+    /// every short snapshot take longer and longer.
+    #[test]
+    fn what_the_oldest_snapshot_needs_is_looked_at_once() {
+        let ghosts = Ghosts::default();
+        let taken: i64 = (0..20_000).map(|n| keep(&ghosts, n, u64::from(n) % 2 + 1)).sum();
+        assert_eq!(ghosts.prune(&open(&[2, 9], 9), 1) * 2, taken, "those for the first one go");
+        // Each of these was as much work as the first.
+        for last in 10..20_000 {
+            assert_eq!(ghosts.prune(&open(&[2, last], last), last - 1), 0);
+            keep(&ghosts, 1, last);
+        }
+        assert_eq!(ghosts.map.read().len(), 10_000);
+        // The oldest one goes, and with it what it alone needed.
+        assert_eq!(ghosts.prune(&open(&[9], 20_000), 2) * 2 + 2 * ENTRY, taken);
+        assert_eq!(ghosts.map.read().len(), 1, "that was lost again later");
+        assert_eq!(ghosts.prune(&open(&[], 20_000), 0), ENTRY);
+        assert!(ghosts.is_empty());
+        // Others come, with later numbers.
+        keep(&ghosts, 7, 20_001);
+        assert_eq!(ghosts.prune(&open(&[20_001], 20_001), 0), 0);
+        assert_eq!(ghosts.prune(&open(&[20_002], 20_002), 0), ENTRY);
     }
 }

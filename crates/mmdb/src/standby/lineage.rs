@@ -76,7 +76,8 @@ fn are_sane(fences: &[Fence]) -> bool {
     let in_order =
         fences.is_sorted_by(|a, b| a.epoch < b.epoch && a.after <= b.after && a.changes <= b.changes);
     let sane = |fence: &Fence| fence.epoch <= MAX_EPOCH && fence.after <= MAX_GSN && fence.changes <= MAX_GSN;
-    in_order && fences.first().is_some_and(|first| first.epoch > 0) && fences.iter().all(sane)
+    let few = fences.len() as u64 <= MAX_FENCES;
+    few && in_order && fences.first().is_some_and(|first| first.epoch > 0) && fences.iter().all(sane)
 }
 
 /// A change of a table's definition, as it is kept and sent.
@@ -159,6 +160,13 @@ impl Lineage {
     pub(crate) fn forget_epochs_behind(&mut self, after: u64) {
         let changes = self.last_change;
         self.fences.retain(|fence| fence.after <= after && fence.changes <= changes);
+    }
+
+    /// Whether no further epoch can begin behind commit `after`.
+    pub(crate) fn is_full(&self, after: u64) -> bool {
+        let mut next = self.clone();
+        next.forget_epochs_behind(after);
+        next.fences.len() as u64 >= MAX_FENCES
     }
 
     /// What has become of a copy of it in another directory: of a standby a standby, else a

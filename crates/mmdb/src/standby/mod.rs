@@ -403,16 +403,21 @@ impl Standby {
     /// ```
     ///
     /// # Errors
-    /// As [`Standby::fence`]; [`Error::Io`] if a thread was refused. It can be opened again, as what
-    /// it was, or, if that was stated already, with [`Database::open`].
+    /// As [`Standby::fence`]; [`Error::Unsupported`] of a lineage that had 65,536 epochs, too;
+    /// [`Error::Io`] if a thread was refused. It can be opened again, as what it was, or, if that
+    /// was stated already, with [`Database::open`].
     pub fn promote(self, epoch: u64) -> Result<Database> {
         documented("Standby::promote", || {
             let e = &self.db.0.engine;
             self.require_newer(epoch)?;
             e.log.flush_all()?;
+            let after = e.log.last();
+            if e.stated().lineage.is_full(after) {
+                let operation = "begin another epoch";
+                return Err(Error::Unsupported { operation, reason: "a lineage has 65,536 epochs at most" });
+            }
             // No frame kept the lists of free slots.
             e.live_tables().iter().for_each(|t| t.collect_free_again());
-            let after = e.log.last();
             self.state(|lineage| {
                 lineage.forget_epochs_behind(after);
                 let fence: Fence = lineage.next_fence(epoch, after);
@@ -446,5 +451,35 @@ impl Standby {
     pub fn verify(&self) -> Result<()> {
         let _alone = self.applier.lock();
         self.db.verify()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Manifest;
+
+    /// A promotion to one epoch more than a manifest is read with was stated, and no opening could
+    /// read the manifest again.
+    #[test]
+    fn a_lineage_with_as_many_epochs_as_can_be_is_not_promoted_again() {
+        let options = Options::in_memory();
+        let primary = Database::open("/primary", options.clone()).unwrap();
+        primary.backup_for_standby("/standby").unwrap();
+        let dir = Path::new("/standby");
+        let mut m = Manifest::load(&*options.medium, dir).unwrap().unwrap();
+        let most = 1 << 16;
+        m.lineage.fences = (1..most).map(|epoch| Fence { epoch, ..Fence::FIRST }).collect();
+        m.store(&*options.medium, dir).unwrap();
+        let open = || Standby::open("/standby", options.clone()).unwrap();
+        // The last one that can be.
+        drop(open().promote(most).unwrap());
+        let mut m = Manifest::load(&*options.medium, dir).unwrap().unwrap();
+        assert_eq!((m.lineage.fences.len(), m.lineage.role), (1 << 16, Role::Primary));
+        m.lineage.role = Role::Standby;
+        m.store(&*options.medium, dir).unwrap();
+        let refused = open().promote(most + 1).unwrap_err();
+        assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+        assert_eq!(open().position().epoch(), most, "it is as it was");
     }
 }

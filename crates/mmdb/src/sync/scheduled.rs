@@ -87,6 +87,11 @@ impl<T> Mutex<T> {
         let gate = explored().then(|| passed(self.gate.lock()));
         Guard { value: self.value.lock(), gate }
     }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let gate = if explored() { Some(self.gate.try_lock().ok()?) } else { None };
+        Some(Guard { value: self.value.try_lock()?, gate })
+    }
 }
 
 #[derive(Debug, Default)]

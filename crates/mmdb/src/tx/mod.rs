@@ -637,15 +637,29 @@ impl<'db> Transaction<'db> {
             let t = self.table(table)?;
             self.index_writes();
             self.charge(false)?;
-            let start = self.s.arena.len();
-            t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
-            let row = start..self.s.arena.len();
-            let (found, h) = self.locate_row(t, row.clone())?;
-            if found.is_some() {
-                return Err(self.duplicate(t, 0, row));
-            }
-            self.insert_new(t, row, h, false)
+            self.forget_refused(|tx| {
+                let start = tx.s.arena.len();
+                t.encode_row(values, table.0.schema.columns.len(), &mut tx.s.arena)?;
+                let row = start..tx.s.arena.len();
+                let (found, h) = tx.locate_row(t, row.clone())?;
+                if found.is_some() {
+                    return Err(tx.duplicate(t, 0, row));
+                }
+                tx.insert_new(t, row, h, false)
+            })
         })
+    }
+
+    /// Does what brings rows, and forgets them if it is refused: who goes on after many refusals
+    /// must not hold what all of them brought.
+    #[inline]
+    fn forget_refused<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = self.s.arena.len();
+        let done = f(self);
+        if done.is_err() {
+            self.s.arena.truncate(before);
+        }
+        done
     }
 
     /// Locks the primary key of the row and looks for who has it. And the key's hash.
@@ -991,7 +1005,11 @@ impl<'db> Transaction<'db> {
 
     /// Changes columns of the row with the primary key `k`, whose hash is `h`. False if there is
     /// none.
-    fn update_row(
+    fn update_row(&mut self, t: &TableInner, key: (&[u8], u64), set: &[(usize, Value<'_>)]) -> Result<bool> {
+        self.forget_refused(|tx| tx.update_found(t, key, set))
+    }
+
+    fn update_found(
         &mut self,
         t: &TableInner,
         (k, h): (&[u8], u64),
@@ -1108,17 +1126,19 @@ impl<'db> Transaction<'db> {
             let t = self.table(table)?;
             self.index_writes();
             self.charge(false)?;
-            let start = self.s.arena.len();
-            t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
-            let new = start..self.s.arena.len();
-            let (found, h) = self.locate_row(t, new.clone())?;
-            let Some(found) = found else {
-                self.insert_new(t, new, h, true)?;
-                return Ok(false);
-            };
-            let old = if t.claims_keys { self.fetch(t, found)? } else { None };
-            self.replace(t, found, h, old, new)?;
-            Ok(true)
+            self.forget_refused(|tx| {
+                let start = tx.s.arena.len();
+                t.encode_row(values, table.0.schema.columns.len(), &mut tx.s.arena)?;
+                let new = start..tx.s.arena.len();
+                let (found, h) = tx.locate_row(t, new.clone())?;
+                let Some(found) = found else {
+                    tx.insert_new(t, new, h, true)?;
+                    return Ok(false);
+                };
+                let old = if t.claims_keys { tx.fetch(t, found)? } else { None };
+                tx.replace(t, found, h, old, new)?;
+                Ok(true)
+            })
         })
     }
 
@@ -1186,6 +1206,10 @@ impl<'db> Transaction<'db> {
                 let locked = self.lock(t, name::key(t.id, ix, key::hash(&k)), mode, &what);
                 self.s.key = k;
                 locked?;
+            }
+            // It was read for its keys alone: who deletes all rows must not hold all of them.
+            if matches!(found, Found::There(_)) {
+                self.s.arena.truncate(old.start);
             }
         }
         match found {
