@@ -25,8 +25,10 @@ const SSH_CONFIG: &str = "FATHOM_SSH_CONFIG";
 const CACHE: &str = "FATHOM_REMOTE_CACHE";
 
 /// Options of every ssh: nothing is asked at a terminal (keys and agents answer), nothing is
-/// forwarded, and a connection over which nothing comes for 45 s is at its end.
-const SSH_OPTIONS: [&str; 10] = [
+/// forwarded, and a connection over which nothing comes for 45 s is at its end. One that is shared
+/// already (ControlPath) is used, but none of these is made to be shared (`ControlMaster auto`): an
+/// ssh whose connection others use does not end before they do, and whoever ended it ended theirs.
+const SSH_OPTIONS: [&str; 11] = [
     "BatchMode=yes",
     "ConnectTimeout=15",
     "ServerAliveInterval=15",
@@ -37,6 +39,7 @@ const SSH_OPTIONS: [&str; 10] = [
     "ClearAllForwardings=yes",
     "ForwardAgent=no",
     "ForwardX11=no",
+    "ControlMaster=no",
 ];
 
 /// The command that runs `script` in a POSIX shell on the machine; none for this one.
@@ -348,6 +351,16 @@ mod tests {
         let output = Command::new("sh").args(["-c", &read]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "exec|sh|-c|echo 'it is' $HOME|");
         assert!(words.contains(&"BatchMode=yes".to_owned()));
+    }
+
+    /// What happened: with `ControlMaster auto` in the user's configuration the agent's ssh was the
+    /// one whose connection `ssh board` in another terminal, or a second fathom, used as well. At the
+    /// end of the run it waited for them for a minute, and was then killed, with their sessions.
+    #[test]
+    fn no_connection_of_ours_is_shared_with_others() {
+        let words = words("ssh:board", "true");
+        let at = words.iter().position(|word| word == "ControlMaster=no").unwrap();
+        assert_eq!(words[at - 1], "-o");
     }
 
     /// A push to a busy machine was told to be a dead connection: adb had taken all of the file,
