@@ -55,6 +55,9 @@ pub(super) fn command(target: &Target, script: &str) -> Option<Command> {
             for option in SSH_OPTIONS {
                 command.args(["-o", option]);
             }
+            // Options are not handed on to the ssh that goes to a jump host (ProxyJump), variables
+            // are: what that one would ask at the terminal a program answers that says nothing.
+            command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
             // Whatever shell the user has there hands this one word on.
             command.args(["--", destination]).arg(in_a_shell(script));
             command
@@ -151,8 +154,8 @@ pub(super) fn run(
     let script = format!("{}{script}", places(target));
     let Some(mut command) = command(target, &script) else { return Ok(String::new()) };
     let cannot = |error: io::Error| not_started(target, &error);
-    // Files, for whoever waits for the end of a pipe waits for all that ssh has started as well: a
-    // connection that others are to share stays.
+    // Files, for whoever waits for the end of a pipe waits for all that has it as well: the server
+    // that adb starts stays, and so may what a ProxyCommand has started.
     let (mut stdout, mut stderr) =
         (tempfile::tempfile().map_err(cannot)?, tempfile::tempfile().map_err(cannot)?);
     let mut child = command
@@ -331,6 +334,7 @@ pub(super) fn not_started(target: &Target, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
@@ -351,6 +355,25 @@ mod tests {
         let output = Command::new("sh").args(["-c", &read]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "exec|sh|-c|echo 'it is' $HOME|");
         assert!(words.contains(&"BatchMode=yes".to_owned()));
+    }
+
+    /// What happened: a jump host that asked for a password, or whose key was not known, asked at the
+    /// terminal, for ssh hands `BatchMode` on to no jump host. It was stopped there, since this
+    /// program's group has the terminal, and after 90 s "it has not moved" was all that was said.
+    #[test]
+    fn a_jump_host_asks_nothing_either() {
+        let of = |target: &str| {
+            let command = command(&target.parse().unwrap(), "true").unwrap();
+            let asks = |(name, value): (&OsStr, Option<&OsStr>)| {
+                let name = name.to_str()?.strip_prefix("SSH_ASKPASS")?;
+                Some(format!("{name}={}", value?.to_str()?))
+            };
+            let mut all: Vec<String> = command.get_envs().filter_map(asks).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(of("ssh:board"), ["=false", "_REQUIRE=force"]);
+        assert!(of("adb:1").is_empty());
     }
 
     /// What happened: with `ControlMaster auto` in the user's configuration the agent's ssh was the
