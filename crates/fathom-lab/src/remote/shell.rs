@@ -266,7 +266,7 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
             "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there, and `ssh-add` \
              opens one with a passphrase"
         )
-    } else if holds("unauthorized") {
+    } else if is_adb && holds("unauthorized") {
         "allow this computer on the phone's screen, and start again".to_owned()
     } else if is_adb && holds("device offline") {
         "`adb reconnect`, or unplug it and plug it in again".to_owned()
@@ -457,6 +457,18 @@ mod tests {
         let failed = ExitStatus::from_raw(1 << 8);
         assert!(why(&"adb:1".parse().unwrap(), said, failed).contains("Android 6"));
         assert_eq!(why(&"ssh:board".parse().unwrap(), said, failed), said);
+    }
+
+    /// What happened: before whoever logs in many a server says that "unauthorized access is
+    /// prohibited" (`Banner` of sshd), and whatever failed then, a full disk for one, was to be
+    /// allowed "on the phone's screen".
+    #[test]
+    fn what_a_server_says_to_everybody_is_no_word_of_a_phone() {
+        let said = "All unauthorized access is prohibited.\ncat: write error: No space left on device";
+        let failed = ExitStatus::from_raw(1 << 8);
+        assert_eq!(why(&"ssh:board".parse().unwrap(), said, failed), said);
+        let phone = "error: device unauthorized.\nThis adb server's $ADB_VENDOR_KEYS is not set";
+        assert!(why(&"adb:1".parse().unwrap(), phone, failed).contains("on the phone's screen"));
     }
 
     /// A home that is read-only, or none: what was said named no way out.
