@@ -357,8 +357,8 @@ mod tests {
         assert!(words.contains(&"BatchMode=yes".to_owned()));
     }
 
-    /// What happened: a jump host that asked for a password, or whose key was not known, asked at the
-    /// terminal, for ssh hands `BatchMode` on to no jump host. It was stopped there, since this
+    /// What happened: a jump host that asked for a password, or whose key was not known, asked at
+    /// the terminal, for ssh hands `BatchMode` on to no jump host. It was stopped there, since this
     /// program's group has the terminal, and after 90 s "it has not moved" was all that was said.
     #[test]
     fn a_jump_host_asks_nothing_either() {
@@ -377,8 +377,8 @@ mod tests {
     }
 
     /// What happened: with `ControlMaster auto` in the user's configuration the agent's ssh was the
-    /// one whose connection `ssh board` in another terminal, or a second fathom, used as well. At the
-    /// end of the run it waited for them for a minute, and was then killed, with their sessions.
+    /// one whose connection `ssh board` in another terminal, or a second fathom, used as well. At
+    /// the end of the run it waited for them for a minute, and was then killed, with their sessions.
     #[test]
     fn no_connection_of_ours_is_shared_with_others() {
         let words = words("ssh:board", "true");
