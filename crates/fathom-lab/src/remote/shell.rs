@@ -378,7 +378,7 @@ mod tests {
 
     /// What happened: with `ControlMaster auto` in the user's configuration the agent's ssh was the
     /// one whose connection `ssh board` in another terminal, or a second fathom, used as well. At
-    /// the end of the run it waited for them for a minute, and was then killed, with their sessions.
+    /// the end of the run it waited for them for a minute, and was killed then, and with it theirs.
     #[test]
     fn no_connection_of_ours_is_shared_with_others() {
         let words = words("ssh:board", "true");
