@@ -145,6 +145,15 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
         unpacked.join("share/doc/fathom/LICENSE-MIT").exists()
             && installed.join("share/doc/fathom/copyright").exists()
     );
+    // What happened: the README of an archive led to pages that were not in it.
+    let pages = unpacked.join("share/doc/fathom");
+    for page in ["README.md", "README.ko.md"] {
+        let written = std::fs::read_to_string(pages.join(page)).unwrap();
+        for link in written.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            let is_elsewhere = link.is_empty() || link.contains("://");
+            assert!(is_elsewhere || pages.join(link).exists(), "{page}: {link}");
+        }
+    }
     // What happened: texts that lie deep in a crate were left out, that of mimalloc's authors among
     // them, and nobody was told of crates that have none.
     let others = std::fs::read_to_string(unpacked.join("share/doc/fathom/LICENCES-OF-OTHERS")).unwrap();
