@@ -28,7 +28,8 @@ const CACHE: &str = "FATHOM_REMOTE_CACHE";
 /// forwarded, and a connection over which nothing comes for 45 s is at its end. One that is shared
 /// already (ControlPath) is used, but none of these is made to be shared (`ControlMaster auto`): an
 /// ssh whose connection others use does not end before they do, and whoever ended it ended theirs.
-const SSH_OPTIONS: [&str; 11] = [
+/// What is wrong is said, whatever the user's configuration has for other uses (`LogLevel QUIET`).
+const SSH_OPTIONS: [&str; 12] = [
     "BatchMode=yes",
     "ConnectTimeout=15",
     "ServerAliveInterval=15",
@@ -40,6 +41,7 @@ const SSH_OPTIONS: [&str; 11] = [
     "ForwardAgent=no",
     "ForwardX11=no",
     "ControlMaster=no",
+    "LogLevel=INFO",
 ];
 
 /// The command that runs `script` in a POSIX shell on the machine; none for this one.
@@ -383,6 +385,16 @@ mod tests {
     fn no_connection_of_ours_is_shared_with_others() {
         let words = words("ssh:board", "true");
         let at = words.iter().position(|word| word == "ControlMaster=no").unwrap();
+        assert_eq!(words[at - 1], "-o");
+    }
+
+    /// What happened: with `LogLevel QUIET`, which people have for boards that they set up often,
+    /// ssh said nothing of a key that was refused or a host that was not there, and "the command
+    /// there ended with exit status: 255" was all that was told.
+    #[test]
+    fn ssh_says_what_is_wrong_whatever_its_configuration_keeps_quiet() {
+        let words = words("ssh:board", "true");
+        let at = words.iter().position(|word| word == "LogLevel=INFO").unwrap();
         assert_eq!(words[at - 1], "-o");
     }
 
