@@ -57,6 +57,13 @@ fn released_as(place: &Path, kernels: &Path, umask: &str, variables: &[(&str, &s
         ran(Command::new("cp").arg(&text).arg(&program));
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
     }
+    // As zig's package has them.
+    for (name, text) in [("LICENSE", "Zig contributors\n"), ("lib/libc/musl/COPYRIGHT", "musl as a whole\n")]
+    {
+        let licence = target.join("zig/lib/python3.0/site-packages/ziglang").join(name);
+        std::fs::create_dir_all(licence.parent().unwrap()).unwrap();
+        std::fs::write(licence, text).unwrap();
+    }
     let wheels = target.join("release/wheels");
     std::fs::create_dir_all(&wheels).unwrap();
     std::fs::write(wheels.join(format!("mmdb-{VERSION}-py3-none-manylinux_2_28_x86_64.whl")), "").unwrap();
@@ -159,6 +166,9 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
     let others = std::fs::read_to_string(unpacked.join("share/doc/fathom/LICENCES-OF-OTHERS")).unwrap();
     assert!(others.contains("Daan Leijen"), "mimalloc's");
     assert!(others.contains("These bring no text of their own") && others.contains("maud "));
+    // So was that of what zig links in, beside musl's.
+    assert!(others.contains("zig's runtime library: MIT") && others.contains("\nZig contributors\n"));
+    assert!(others.contains("musl: MIT") && others.contains("\nmusl as a whole\n"));
     // Of a compiler that rustup has brought.
     let sysroot = text(&ran(Command::new("rustc").args(["--print", "sysroot"])));
     let is_brought = Path::new(sysroot.trim()).join("share/doc/rust/COPYRIGHT-library.html").exists();
