@@ -27,21 +27,24 @@ licences() {
       -o -iname 'notice*' -o -iname 'copyright*' -o -iname 'unlicense*' \) | sort)
     [ -n "$sum" ] || silent+="$name ${version#v}, "
   done <"$linked"
-  if [[ $triple = *musl* ]]; then
-    # What comes with zig and is linked in as well.
-    text=$(compgen -G "$target/zig/lib/python3*/site-packages/ziglang/lib/libc/musl/COPYRIGHT" | head -n 1) || true
+  # What comes with zig and is linked in as well: what its compiler calls, and musl.
+  for name in "zig's runtime library|LICENSE" 'musl|lib/libc/musl/COPYRIGHT'; do
+    [[ $name != musl* || $triple = *musl* ]] || continue
+    text=$(compgen -G "$target/zig/lib/python3*/site-packages/ziglang/${name#*|}" | head -n 1) || true
+    name=${name%|*}
     if [ -f "$text" ]; then
       sum=$(sha256sum <"$text")
-      whose[$sum]="musl, " found[$sum]=$text
+      whose[$sum]+="$name, " found[$sum]=$text
     else
-      echo "note: musl's licence is not packed: zig, which brings it, is not in $target/zig" >&2
+      echo "note: the licence of $name is not packed: zig, which brings it, is not in $target/zig" >&2
     fi
-  fi
+  done
   {
     echo "Linked into $package, with the licences that each may be had under:"
     echo
     cat "$linked"
     echo "the standard library of Rust: MIT OR Apache-2.0; its own texts are in LICENCES-OF-RUST.html"
+    echo "zig's runtime library: MIT"
     [[ $triple != *musl* ]] || echo 'musl: MIT'
     if [ -n "$silent" ]; then
       printf '\nThese bring no text of their own (that of the same licence stands below for others): %s\n' "${silent%, }"

@@ -93,6 +93,11 @@ tree() {
   install -D -m 644 -t "$root/share/doc/fathom/docs" docs/*.md
   install -D -m 644 -t "$root/share/doc/fathom/docs/ko" docs/ko/*.md
   install -D -m 644 -t "$root/share/doc/fathom/docs/figures" docs/figures/*.svg
+  # The other pages to which both lead.
+  for name in ARCHITECTURE.md CONTRIBUTING.md peers/README.md crates/{fathom-report,mmdb,smsc}/README.md \
+    crates/fathom-trace/docs/{format,spool}.md; do
+    install -D -m 644 "$name" "$root/share/doc/fathom/$name"
+  done
   install -m 644 "$work/licences-$processor" "$root/share/doc/fathom/LICENCES-OF-OTHERS"
   licences_of_rust "$root/share/doc/fathom/LICENCES-OF-RUST.html"
   if [ "$processor" = x86_64 ]; then

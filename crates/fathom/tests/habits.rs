@@ -221,3 +221,42 @@ fn a_pipe_gets_lines_and_no_control_characters() {
     end.exits(0);
     assert!(!end.stderr.contains('\r') && !end.stderr.contains('\u{1b}'), "{}", end.stderr);
 }
+
+/// Makes a `./run` that stands in the directory `here`, and what it calls; calls it as `$2` says.
+const FIRST_RUN: &str = r#"set -e
+mkdir -p here/scripts bin
+cp "$1/run" "$1/rust-toolchain.toml" here/
+cp "$1/scripts/setup.sh" here/scripts/
+printf '#!/bin/sh\nexit 0\n' >bin/rustup
+cp bin/rustup bin/cc
+cat >bin/cargo <<'END'
+#!/bin/sh
+built=${CARGO_TARGET_DIR:-target}/release/fathom
+mkdir -p "${built%/*}"
+printf '#!/bin/sh\necho called "$@"\n' >"$built"
+chmod +x "$built"
+END
+chmod +x bin/*
+export PATH="$PWD/bin:$PATH" HOME="$PWD"
+eval "$2""#;
+
+/// What happened: with `CARGO_TARGET_DIR` set, as `./test` advises whoever has little room, `./run`
+/// built there and called what lay in `target`: nothing, or a program of before.
+#[test]
+fn the_first_run_calls_what_it_has_built() {
+    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for call in [
+        "env -u CARGO_TARGET_DIR here/run --quick",
+        "CARGO_TARGET_DIR=elsewhere here/run --quick",
+        "CARGO_TARGET_DIR=$PWD/else\\ where here/run --quick",
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        // A shell makes the programs: what this process writes may be open in what another test
+        // starts, and is not executed meanwhile.
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", FIRST_RUN, "bash"]).arg(&sources).arg(call).current_dir(&place);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.ends_with("called run first-look --quick\n"), "{call}: {output:?}");
+    }
+}

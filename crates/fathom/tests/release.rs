@@ -57,6 +57,13 @@ fn released_as(place: &Path, kernels: &Path, umask: &str, variables: &[(&str, &s
         ran(Command::new("cp").arg(&text).arg(&program));
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
     }
+    // As zig's package has them.
+    for (name, text) in [("LICENSE", "Zig contributors\n"), ("lib/libc/musl/COPYRIGHT", "musl as a whole\n")]
+    {
+        let licence = target.join("zig/lib/python3.0/site-packages/ziglang").join(name);
+        std::fs::create_dir_all(licence.parent().unwrap()).unwrap();
+        std::fs::write(licence, text).unwrap();
+    }
     let wheels = target.join("release/wheels");
     std::fs::create_dir_all(&wheels).unwrap();
     std::fs::write(wheels.join(format!("mmdb-{VERSION}-py3-none-manylinux_2_28_x86_64.whl")), "").unwrap();
@@ -145,11 +152,23 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
         unpacked.join("share/doc/fathom/LICENSE-MIT").exists()
             && installed.join("share/doc/fathom/copyright").exists()
     );
+    // What happened: the README of an archive led to pages that were not in it.
+    let pages = unpacked.join("share/doc/fathom");
+    for page in ["README.md", "README.ko.md"] {
+        let written = std::fs::read_to_string(pages.join(page)).unwrap();
+        for link in written.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            let is_elsewhere = link.is_empty() || link.contains("://");
+            assert!(is_elsewhere || pages.join(link).exists(), "{page}: {link}");
+        }
+    }
     // What happened: texts that lie deep in a crate were left out, that of mimalloc's authors among
     // them, and nobody was told of crates that have none.
     let others = std::fs::read_to_string(unpacked.join("share/doc/fathom/LICENCES-OF-OTHERS")).unwrap();
     assert!(others.contains("Daan Leijen"), "mimalloc's");
     assert!(others.contains("These bring no text of their own") && others.contains("maud "));
+    // So was that of what zig links in, beside musl's.
+    assert!(others.contains("zig's runtime library: MIT") && others.contains("\nZig contributors\n"));
+    assert!(others.contains("musl: MIT") && others.contains("\nmusl as a whole\n"));
     // Of a compiler that rustup has brought.
     let sysroot = text(&ran(Command::new("rustc").args(["--print", "sysroot"])));
     let is_brought = Path::new(sysroot.trim()).join("share/doc/rust/COPYRIGHT-library.html").exists();

@@ -77,6 +77,30 @@ pub(super) fn plain_name(path: &Path) -> String {
     if plain.is_empty() { "file".to_owned() } else { plain }
 }
 
+/// Takes away what a machine that lost its power, or a shell that was killed, has left of a file
+/// that was on its way: its process is no more. Without /proc nobody knows that.
+const ABANDONED: &str = "for part in files/*/.part.*; do [ -e /proc/self ] && \
+     [ ! -e \"/proc/${part##*.}\" ] && rm -f \"$part\"; done; ";
+
+/// What takes a file in there, as `name` by its content.
+fn script(name: &str, content: &Content) -> String {
+    let place = shell_line([content.place(name)]);
+    let Content { hash, bytes } = content;
+    // Whatever ends it early takes the beginning of the file with it; dash runs its trap of EXIT at
+    // no signal that it has no trap of. Not every phone has a sha256sum. A power cut after it
+    // leaves the file whole or not there, so it is on the disk before it has its name.
+    format!(
+        "{BEAT}trap 'kill $beat 2>/dev/null' EXIT; trap 'exit 1' HUP INT TERM; cd \"$base\" || exit 1; \
+         {ABANDONED}mkdir -p files/{hash} && \
+         if [ ! -O files/{hash} ]; then echo \"$base/files/{hash} belongs to another user\" >&2; exit 1; fi && \
+         part=files/{hash}/.part.$$ && trap 'kill $beat 2>/dev/null; rm -f \"$part\"' EXIT && \
+         cat > \"$part\" && if [ \"$(wc -c < \"$part\")\" -ne {bytes} ]; then echo 'it has not come whole' >&2; exit 1; fi && \
+         if command -v sha256sum >/dev/null; then sum=$(sha256sum \"$part\"); case $sum in {hash}*) ;; \
+         *) echo 'it has changed on its way' >&2; exit 1;; esac; fi && \
+         chmod 700 \"$part\" && sync && mv -f \"$part\" {place} && echo {STORED}"
+    )
+}
+
 /// Writes a file to the machine, as `name` by its content.
 ///
 /// # Errors
@@ -89,21 +113,7 @@ pub(super) fn push(
     interrupt: &Interrupt,
 ) -> Result<(), String> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let place = shell_line([content.place(name)]);
-    let Content { hash, bytes } = content;
-    // Whatever ends it early takes the beginning of the file with it; dash runs its trap of EXIT at
-    // no signal that it has no trap of. Not every phone has a sha256sum. A power cut after it
-    // leaves the file whole or not there, so it is on the disk before it has its name.
-    let script = format!(
-        "{BEAT}trap 'kill $beat 2>/dev/null' EXIT; trap 'exit 1' HUP INT TERM; cd \"$base\" && mkdir -p files/{hash} && \
-         if [ ! -O files/{hash} ]; then echo \"$base/files/{hash} belongs to another user\" >&2; exit 1; fi && \
-         part=files/{hash}/.part.$$ && trap 'kill $beat 2>/dev/null; rm -f \"$part\"' EXIT && \
-         cat > \"$part\" && if [ \"$(wc -c < \"$part\")\" -ne {bytes} ]; then echo 'it has not come whole' >&2; exit 1; fi && \
-         if command -v sha256sum >/dev/null; then sum=$(sha256sum \"$part\"); case $sum in {hash}*) ;; \
-         *) echo 'it has changed on its way' >&2; exit 1;; esac; fi && \
-         chmod 700 \"$part\" && sync && mv -f \"$part\" {place} && echo {STORED}"
-    );
-    let said = shell::run(target, &script, Some(file), interrupt)?;
+    let said = shell::run(target, &script(name, content), Some(file), interrupt)?;
     match said.contains(STORED) {
         true => Ok(()),
         false => Err(format!("{target}: {} could not be written there", path.display())),
@@ -126,5 +136,30 @@ mod tests {
         assert_eq!(plain_name(&path), "a_b_c.img");
         assert_eq!(plain_name(Path::new("/x/..")), "file");
         assert!(Content::of(place.path()).is_err());
+    }
+
+    /// What happened: a board that was switched off while a program of 20 MB was pushed to it kept
+    /// the part that had come for good, once more each time.
+    #[test]
+    fn what_was_left_on_its_way_goes_and_what_is_on_its_way_stays() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("app.trace");
+        std::fs::write(&path, "abc").unwrap();
+        let content = Content::of(&path).unwrap();
+        let other = base.path().join("files/other");
+        std::fs::create_dir_all(&other).unwrap();
+        // Linux gives no process a number above 4194304.
+        let (left, under_way) =
+            (other.join(".part.4194305"), other.join(format!(".part.{}", std::process::id())));
+        for part in [&left, &under_way] {
+            std::fs::write(part, "ab").unwrap();
+        }
+        let quoted = shell_line([base.path().display().to_string()]);
+        let words = format!("base={quoted}; {}", script("x", &content));
+        let mut command = std::process::Command::new("sh");
+        let end = command.args(["-c", &words]).stdin(File::open(&path).unwrap()).output().unwrap();
+        assert!(String::from_utf8_lossy(&end.stdout).contains(STORED), "{end:?}");
+        assert_eq!(std::fs::read(base.path().join(content.place("x"))).unwrap(), b"abc");
+        assert!(!left.exists() && under_way.exists());
     }
 }

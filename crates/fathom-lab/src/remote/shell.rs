@@ -25,8 +25,11 @@ const SSH_CONFIG: &str = "FATHOM_SSH_CONFIG";
 const CACHE: &str = "FATHOM_REMOTE_CACHE";
 
 /// Options of every ssh: nothing is asked at a terminal (keys and agents answer), nothing is
-/// forwarded, and a connection over which nothing comes for 45 s is at its end.
-const SSH_OPTIONS: [&str; 10] = [
+/// forwarded, and a connection over which nothing comes for 45 s is at its end. One that is shared
+/// already (ControlPath) is used, but none of these is made to be shared (`ControlMaster auto`): an
+/// ssh whose connection others use does not end before they do, and whoever ended it ended theirs.
+/// What is wrong is said, whatever the user's configuration has for other uses (`LogLevel QUIET`).
+const SSH_OPTIONS: [&str; 12] = [
     "BatchMode=yes",
     "ConnectTimeout=15",
     "ServerAliveInterval=15",
@@ -37,6 +40,8 @@ const SSH_OPTIONS: [&str; 10] = [
     "ClearAllForwardings=yes",
     "ForwardAgent=no",
     "ForwardX11=no",
+    "ControlMaster=no",
+    "LogLevel=INFO",
 ];
 
 /// The command that runs `script` in a POSIX shell on the machine; none for this one.
@@ -52,6 +57,9 @@ pub(super) fn command(target: &Target, script: &str) -> Option<Command> {
             for option in SSH_OPTIONS {
                 command.args(["-o", option]);
             }
+            // Options are not handed on to the ssh that goes to a jump host (ProxyJump), variables
+            // are: what that one would ask at the terminal a program answers that says nothing.
+            command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
             // Whatever shell the user has there hands this one word on.
             command.args(["--", destination]).arg(in_a_shell(script));
             command
@@ -148,8 +156,8 @@ pub(super) fn run(
     let script = format!("{}{script}", places(target));
     let Some(mut command) = command(target, &script) else { return Ok(String::new()) };
     let cannot = |error: io::Error| not_started(target, &error);
-    // Files, for whoever waits for the end of a pipe waits for all that ssh has started as well: a
-    // connection that others are to share stays.
+    // Files, for whoever waits for the end of a pipe waits for all that has it as well: the server
+    // that adb starts stays, and so may what a ProxyCommand has started.
     let (mut stdout, mut stderr) =
         (tempfile::tempfile().map_err(cannot)?, tempfile::tempfile().map_err(cannot)?);
     let mut child = command
@@ -260,7 +268,7 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
             "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there, and `ssh-add` \
              opens one with a passphrase"
         )
-    } else if holds("unauthorized") {
+    } else if is_adb && holds("unauthorized") {
         "allow this computer on the phone's screen, and start again".to_owned()
     } else if is_adb && holds("device offline") {
         "`adb reconnect`, or unplug it and plug it in again".to_owned()
@@ -328,6 +336,7 @@ pub(super) fn not_started(target: &Target, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
@@ -348,6 +357,45 @@ mod tests {
         let output = Command::new("sh").args(["-c", &read]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "exec|sh|-c|echo 'it is' $HOME|");
         assert!(words.contains(&"BatchMode=yes".to_owned()));
+    }
+
+    /// What happened: a jump host that asked for a password, or whose key was not known, asked at
+    /// the terminal, for ssh hands `BatchMode` on to no jump host. It was stopped there, since this
+    /// program's group has the terminal, and after 90 s "it has not moved" was all that was said.
+    #[test]
+    fn a_jump_host_asks_nothing_either() {
+        let of = |target: &str| {
+            let command = command(&target.parse().unwrap(), "true").unwrap();
+            let asks = |(name, value): (&OsStr, Option<&OsStr>)| {
+                let name = name.to_str()?.strip_prefix("SSH_ASKPASS")?;
+                Some(format!("{name}={}", value?.to_str()?))
+            };
+            let mut all: Vec<String> = command.get_envs().filter_map(asks).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(of("ssh:board"), ["=false", "_REQUIRE=force"]);
+        assert!(of("adb:1").is_empty());
+    }
+
+    /// What happened: with `ControlMaster auto` in the user's configuration the agent's ssh was the
+    /// one whose connection `ssh board` in another terminal, or a second fathom, used as well. At
+    /// the end of the run it waited for them for a minute, and was killed then, and with it theirs.
+    #[test]
+    fn no_connection_of_ours_is_shared_with_others() {
+        let words = words("ssh:board", "true");
+        let at = words.iter().position(|word| word == "ControlMaster=no").unwrap();
+        assert_eq!(words[at - 1], "-o");
+    }
+
+    /// What happened: with `LogLevel QUIET`, which people have for boards that they set up often,
+    /// ssh said nothing of a key that was refused or a host that was not there, and "the command
+    /// there ended with exit status: 255" was all that was told.
+    #[test]
+    fn ssh_says_what_is_wrong_whatever_its_configuration_keeps_quiet() {
+        let words = words("ssh:board", "true");
+        let at = words.iter().position(|word| word == "LogLevel=INFO").unwrap();
+        assert_eq!(words[at - 1], "-o");
     }
 
     /// A push to a busy machine was told to be a dead connection: adb had taken all of the file,
@@ -421,6 +469,18 @@ mod tests {
         let failed = ExitStatus::from_raw(1 << 8);
         assert!(why(&"adb:1".parse().unwrap(), said, failed).contains("Android 6"));
         assert_eq!(why(&"ssh:board".parse().unwrap(), said, failed), said);
+    }
+
+    /// What happened: before whoever logs in many a server says that "unauthorized access is
+    /// prohibited" (`Banner` of sshd), and whatever failed then, a full disk for one, was to be
+    /// allowed "on the phone's screen".
+    #[test]
+    fn what_a_server_says_to_everybody_is_no_word_of_a_phone() {
+        let said = "All unauthorized access is prohibited.\ncat: write error: No space left on device";
+        let failed = ExitStatus::from_raw(1 << 8);
+        assert_eq!(why(&"ssh:board".parse().unwrap(), said, failed), said);
+        let phone = "error: device unauthorized.\nThis adb server's $ADB_VENDOR_KEYS is not set";
+        assert!(why(&"adb:1".parse().unwrap(), phone, failed).contains("on the phone's screen"));
     }
 
     /// A home that is read-only, or none: what was said named no way out.

@@ -69,9 +69,10 @@ impl FromStr for Target {
         }
         let directory = directory.map(str::to_owned);
         if kind == "adb" {
-            // Phones that adb has found in the network are called `adb-X (2)._adb-tls-connect._tcp`.
+            // `adb-X (2)._adb-tls-connect._tcp` is a phone that adb has found in the network, and
+            // `[fe80::1%eth0]:5555` one that was connected by an address of IPv6.
             let otherwise = "Give it as `adb devices` shows it";
-            check_name("a serial number", name, ": ()", otherwise).map_err(wrong)?;
+            check_name("a serial number", name, ": ()[]%", otherwise).map_err(wrong)?;
             // One behind a network is an address with a port.
             if let Some((_, port)) = name.rsplit_once(':')
                 && !port.chars().all(|c| c.is_ascii_digit())
@@ -162,6 +163,20 @@ mod tests {
         assert_eq!(six, plain);
         let adb = "adb:192.168.1.7:5555".parse::<Target>().unwrap();
         assert_eq!(adb, Target::Adb { serial: "192.168.1.7:5555".into(), directory: None });
+    }
+
+    /// What happened: of a phone that `adb devices` has as `[fd00::5]:5555` it was said that it is
+    /// to be given as `adb devices` shows it.
+    #[test]
+    fn a_phone_with_an_address_of_ipv6_is_named_as_adb_names_it() {
+        for (serial, directory) in [("[fd00::5]:5555", Some("/data/x")), ("[fe80::5%eth0]:5555", None)] {
+            let behind = directory.map_or(String::new(), |directory| format!(":{directory}"));
+            let phone = format!("adb:{serial}{behind}").parse::<Target>().unwrap();
+            let directory = directory.map(str::to_owned);
+            assert_eq!(phone, Target::Adb { serial: serial.into(), directory });
+        }
+        let problem = "adb:[fd00::5]".parse::<Target>().unwrap_err().to_string();
+        assert!(problem.contains("is no port"), "{problem}");
     }
 
     /// A host's name such as `-oProxyCommand=touch x` was the way into git's, mercurial's and

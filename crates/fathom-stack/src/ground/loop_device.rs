@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fathom_ground::system::kernel_release;
+
 // From <linux/loop.h>.
 const LOOP_CLR_FD: libc::Ioctl = 0x4C01;
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
@@ -22,6 +24,8 @@ const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 /// How often a free device is asked for anew when another process was faster.
 const RACES: u32 = 64;
+/// The release of Linux from which on a device is attached in one call, `LOOP_CONFIGURE`.
+const CONFIGURES: (u32, u32) = (5, 8);
 
 /// `struct loop_info64` of <linux/loop.h>.
 #[repr(C)]
@@ -199,6 +203,30 @@ impl LoopDevice {
     }
 }
 
+/// Whether this kernel attaches devices by the call that is made here; where it does not tell, it
+/// is taken to.
+pub fn is_attachable() -> bool {
+    let is_old = release_of(&kernel_release()).is_some_and(|release| release < CONFIGURES);
+    !is_old || takes_configuration().unwrap_or(true)
+}
+
+/// Major and minor number of a kernel's release, such as `4.9.337-tegra`.
+fn release_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Whether a kernel knows the call, which makers have brought to older ones (Android's 4.14, for
+/// one); none where there is no device to ask. Nothing is attached: no file has that number, which
+/// a kernel that knows the call says before all else.
+fn takes_configuration() -> Option<bool> {
+    let device = (0..8).find_map(|number| File::open(format!("/dev/loop{number}")).ok())?;
+    let config = LoopConfig { fd: u32::MAX, block_size: 0, info: EMPTY_INFO, reserved: [0; 8] };
+    // SAFETY: `config` has the layout of struct loop_config and outlives the call.
+    let is_refused = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &config) } != 0;
+    Some(is_refused && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF))
+}
+
 fn open_device(path: &Path) -> io::Result<File> {
     // The device node may appear a moment after the kernel made the device.
     let start = Instant::now();
@@ -309,6 +337,25 @@ mod tests {
         let told = of(libc::ENOENT).to_string();
         assert!(told.contains("`mknod /dev/loop9 b 7 9`") && told.contains("container"), "{told}");
         assert_eq!(of(libc::EACCES).raw_os_error(), Some(libc::EACCES));
+    }
+
+    /// What happened: `doctor` said of a board with Linux 4.9 that it has loop devices, and each
+    /// run that mounted failed there: "attach a loop device to an image: Invalid argument".
+    #[test]
+    fn a_kernel_that_is_too_old_is_told_by_its_release_and_by_its_answer() {
+        for (release, is_new) in [
+            ("4.9.337-tegra", false),
+            ("5.4.0-1063-raspi", false),
+            ("5.8.0", true),
+            ("5.10.103-v7l+", true),
+            ("6.1.0-32-amd64", true),
+        ] {
+            assert_eq!(release_of(release) >= Some(CONFIGURES), is_new, "{release}");
+        }
+        assert_eq!(release_of("none"), None);
+        if crate::can_loop() && release_of(&kernel_release()) >= Some(CONFIGURES) {
+            assert_ne!(takes_configuration(), Some(false), "this one knows the call");
+        }
     }
 
     #[test]

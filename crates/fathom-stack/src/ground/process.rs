@@ -1,10 +1,12 @@
 //! Processes by number and start time.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 /// How often the end of a process is looked for.
@@ -94,11 +96,20 @@ impl Process {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
         // The descriptor is of one process for good: what is seen after it was opened is seen of
         // that one.
-        let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
-        if self.state().is_some() {
-            // An error means that it has ended meanwhile.
-            let _ = pidfd_send_signal(&fd, Signal::KILL);
+        self.kill_by(pid, pidfd_open(pid, PidfdFlags::empty()));
+    }
+
+    /// By its descriptor; by its number where the kernel has none of processes (Linux before 5.3),
+    /// or a sandbox allows none.
+    fn kill_by(self, pid: Pid, opened: Result<OwnedFd, Errno>) {
+        if matches!(opened, Err(Errno::SRCH)) || self.state().is_none() {
+            return;
         }
+        // An error means that it has ended meanwhile.
+        let _ = match opened {
+            Ok(fd) => pidfd_send_signal(&fd, Signal::KILL),
+            Err(_) => kill_process(pid, Signal::KILL),
+        };
     }
 }
 
@@ -109,4 +120,28 @@ pub fn start_time(pid: &str) -> Option<u64> {
     // The command name (field 2) is in parentheses and may hold anything; field 3 follows the last
     // one.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// What happened: a kernel before 5.3, as boards and phones have it, has no descriptors of
+    /// processes: a device's server that stood still was said to be killed and was not, and whoever
+    /// waited for it waited for ever.
+    #[test]
+    fn a_process_is_killed_where_the_kernel_has_no_descriptor_of_it() {
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let process = Process::of(child.id()).unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        // Another one that had its number before.
+        Process { start: process.start + 1, ..process }.kill_by(pid, Err(Errno::NOSYS));
+        process.kill_by(pid, Err(Errno::SRCH));
+        assert!(process.lives());
+        process.kill_by(pid, Err(Errno::NOSYS));
+        assert!(process.ended(Duration::from_secs(60)));
+        child.wait().unwrap();
+    }
 }

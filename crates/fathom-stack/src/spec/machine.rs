@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::filesystem::{Driver, FileSystem};
 use super::table::KNOWN;
 use crate::ground::distribution::Distribution;
+use crate::ground::loop_device;
 use crate::guest::{self, Kernel};
 
 /// Block file systems of the kernel that cannot be written.
@@ -276,6 +277,10 @@ pub(crate) fn no_loop() -> Option<String> {
         return Some("there is no /dev/loop-control: this kernel or container has no loop devices".into());
     }
     match fs::OpenOptions::new().read(true).write(true).open(control) {
+        Ok(_) if !loop_device::is_attachable() => {
+            let release = kernel_release();
+            Some(format!("Linux {release} attaches none in one call (LOOP_CONFIGURE), as 5.8 and later do"))
+        }
         Ok(_) => None,
         Err(e) => Some(format!("/dev/loop-control cannot be opened: {e}")),
     }
