@@ -240,7 +240,7 @@ async fn submit_all(
         };
         full = None;
         permit.forget();
-        sequence += 1;
+        sequence = after(sequence);
         lock(&session.under_way).insert(sequence, due);
         let text = format!("{}{:07}", load.prefix, random.below(load.destinations));
         let destination = Address { text, ..submit.destination.clone() };
@@ -274,9 +274,15 @@ async fn submit_all(
         }
         let _ = tokio::time::timeout(Duration::from_millis(20), session.answer.notified()).await;
     }
-    pdu(&mut out, Command::Unbind as u32, Status::Ok, sequence + 1, |_| ());
+    pdu(&mut out, Command::Unbind as u32, Status::Ok, after(sequence), |_| ());
     // The centre may have gone already.
     let _ = put(&mut write, &out, last).await;
+}
+
+/// The number of the PDU after this one: SMPP has those up to 0x7fffffff (SMPP 3.4 §5.1.4), which a
+/// long run comes to the end of.
+fn after(sequence: u32) -> u32 {
+    if sequence < 0x7fff_ffff { sequence + 1 } else { 1 }
 }
 
 /// Whether the centre takes what is written to it, and in time.
@@ -359,6 +365,13 @@ mod tests {
     use super::*;
     use crate::smpp::bind_response;
     use tokio::net::TcpListener;
+
+    /// A session of 60,000 a second sent numbers that SMPP does not have after ten hours, and none
+    /// after twenty: a number of four octets has an end.
+    #[test]
+    fn numbers_of_messages_stay_within_smpp() {
+        assert_eq!((after(1), after(0x7fff_fffe), after(0x7fff_ffff)), (2, 0x7fff_ffff, 1));
+    }
 
     /// A centre that answers nothing but the bind: room in the window was waited for without end.
     #[tokio::test]
