@@ -79,7 +79,10 @@ impl Tls {
     /// Decrypts what came.
     pub fn decrypt(&mut self, mut octets: &[u8], plain: &mut BytesMut) -> Result<(), ConnectionError> {
         while !octets.is_empty() {
-            self.session.read_tls(&mut octets)?;
+            // The server has said that nothing more comes, and then went on.
+            if self.session.read_tls(&mut octets)? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
             let state = self.session.process_new_packets().map_err(|error| told(&error))?;
             let more = state.plaintext_bytes_to_read();
             let begin = plain.len();
