@@ -6,7 +6,7 @@ use crate::smpp::{Address, Bind, Command, Framing, HEADER_OCTETS, Status, Submit
 use fathom_random::Random;
 use hdrhistogram::Histogram;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -82,6 +82,9 @@ impl Counts {
 /// How long what is under way is waited for at the end of a step, where the patience is not less: a
 /// busy disk takes seconds for a sync.
 const LAST_ANSWERS: Duration = Duration::from_secs(20);
+/// How long the centre may take to close the sessions that have said goodbye. Until then they count
+/// among those that it lets the account have, and those of the next step could not be bound.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// One session: what is under way in it.
 struct Session {
@@ -92,6 +95,8 @@ struct Session {
     /// Answers to what the centre asks, to be written.
     answers: Mutex<Vec<u8>>,
     answer: Notify,
+    /// It has said goodbye, or is about to: nothing counts any more.
+    leaves: AtomicBool,
     broke: Mutex<Option<String>>,
 }
 
@@ -125,6 +130,7 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
             latency: Mutex::new(crate::load::histogram()),
             answers: Mutex::default(),
             answer: Notify::new(),
+            leaves: AtomicBool::new(false),
             broke: Mutex::default(),
         });
         sessions.push(Arc::clone(&session));
@@ -136,12 +142,19 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
             submit_all(load.clone(), session, Arc::clone(&counts), write, number, rate, begin, length);
         tasks.push((reader, tokio::spawn(writer)));
     }
+    let mut readers = Vec::with_capacity(load.sessions);
     for (reader, writer) in tasks {
         // A task that panicked is a session that broke.
         let _ = writer.await;
-        reader.abort();
+        readers.push(reader);
     }
     let seconds = begin.elapsed().as_secs_f64();
+    let until = tokio::time::Instant::now() + GOODBYE;
+    for mut reader in readers {
+        if tokio::time::timeout_at(until, &mut reader).await.is_err() {
+            reader.abort();
+        }
+    }
     let mut latency = crate::load::histogram();
     let mut unanswered = counts.left.load(Relaxed);
     for session in &sessions {
@@ -274,6 +287,7 @@ async fn submit_all(
         }
         let _ = tokio::time::timeout(Duration::from_millis(20), session.answer.notified()).await;
     }
+    session.leaves.store(true, Relaxed);
     pdu(&mut out, Command::Unbind as u32, Status::Ok, after(sequence), |_| ());
     // The centre may have gone already.
     let _ = put(&mut write, &out, last).await;
@@ -298,6 +312,10 @@ async fn read_all(session: Arc<Session>, counts: Arc<Counts>, mut read: OwnedRea
             match frame(&input[taken..]) {
                 Framing::Pdu(header) => {
                     taken += (header.length as usize).max(HEADER_OCTETS);
+                    // What comes now is not answered, and sent again in another session.
+                    if session.leaves.load(Relaxed) {
+                        continue;
+                    }
                     match Command::of(header.command) {
                         Some(Command::SubmitSmResp) => {
                             answered(&session, &counts, header.sequence, header.status)
@@ -317,7 +335,6 @@ async fn read_all(session: Arc<Session>, counts: Arc<Counts>, mut read: OwnedRea
                             }
                             session.answer.notify_one();
                         }
-                        Some(Command::UnbindResp) => return,
                         _ => {}
                     }
                 }
@@ -336,6 +353,9 @@ async fn read_all(session: Arc<Session>, counts: Arc<Counts>, mut read: OwnedRea
             Err(error) => break error.to_string(),
         }
     };
+    if session.leaves.load(Relaxed) {
+        return;
+    }
     *lock(&session.broke) = Some(broke);
     session.window.close();
     session.answer.notify_one();
@@ -361,108 +381,4 @@ fn answered(session: &Session, counts: &Counts, sequence: u32, status: u32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::smpp::bind_response;
-    use tokio::net::TcpListener;
-
-    /// A session of 60,000 a second sent numbers that SMPP does not have after ten hours, and none
-    /// after twenty: a number of four octets has an end.
-    #[test]
-    fn numbers_of_messages_stay_within_smpp() {
-        assert_eq!((after(1), after(0x7fff_fffe), after(0x7fff_ffff)), (2, 0x7fff_ffff, 1));
-    }
-
-    /// A centre that answers nothing but the bind: room in the window was waited for without end.
-    #[tokio::test]
-    async fn a_centre_that_does_not_answer_is_given_up() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let (mut input, mut is_bound) = ([0; 4096], false);
-            while stream.read(&mut input).await.is_ok_and(|read| read > 0) {
-                if !std::mem::replace(&mut is_bound, true) {
-                    let mut out = Vec::new();
-                    bind_response(&mut out, Command::BindTransceiver, Status::Ok, 1, ("centre", true));
-                    stream.write_all(&out).await.unwrap();
-                }
-            }
-        });
-        let load = Load {
-            address,
-            system_id: "app".into(),
-            password: "secret".into(),
-            sessions: 1,
-            window: 3,
-            seed: 1,
-            prefix: "49170".into(),
-            destinations: 9,
-            body: 1,
-            receipts: false,
-            // Which the bind has, too.
-            patience: Duration::from_secs(3),
-            limit: Duration::ZERO,
-        };
-        let step = run(&load, 200.0, Duration::from_millis(500)).await.unwrap();
-        assert_eq!((step.accepted, step.refused, step.unanswered), (0, 0, step.offered), "{step:?}");
-        assert!((50..200).contains(&step.offered), "{step:?}");
-    }
-
-    /// Of a step that waited 20 s for the receipt of a mobile that was away, accepted/s was a fifth
-    /// of what was accepted in a second.
-    #[tokio::test]
-    async fn waiting_for_receipts_is_no_time_in_which_messages_are_accepted() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        // Accepts what comes, and has no receipt for it.
-        tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let (mut input, mut out) = (Vec::new(), Vec::new());
-            while stream.read_buf(&mut input).await.is_ok_and(|read| read > 0) {
-                while let Framing::Pdu(header) = frame(&input) {
-                    input.drain(..header.length as usize);
-                    match Command::of(header.command) {
-                        Some(Command::BindTransceiver) => {
-                            let bound = ("centre", true);
-                            bind_response(&mut out, Command::BindTransceiver, Status::Ok, 1, bound);
-                        }
-                        Some(Command::SubmitSm) => {
-                            let response = Command::SubmitSmResp as u32;
-                            pdu(&mut out, response, Status::Ok, header.sequence, |out| {
-                                out.extend_from_slice(b"1\0");
-                            });
-                        }
-                        _ => {}
-                    }
-                }
-                if stream.write_all(&out).await.is_err() {
-                    return;
-                }
-                out.clear();
-            }
-        });
-        let load = Load {
-            address,
-            system_id: "app".into(),
-            password: "secret".into(),
-            sessions: 1,
-            window: 100,
-            seed: 1,
-            prefix: "49170".into(),
-            destinations: 9,
-            body: 1,
-            receipts: true,
-            // Receipts are waited for as long at most.
-            patience: Duration::from_secs(3),
-            limit: Duration::from_millis(100),
-        };
-        let step = run(&load, 100.0, Duration::from_secs(1)).await.unwrap();
-        assert_eq!((step.accepted, step.receipts), (step.offered, 0), "{step:?}");
-        assert!(step.accepted > 50 && step.receipts_due == step.accepted, "{step:?}");
-        assert!(!step.keeps_up(60_000.0) && step.seconds > 3.0, "{step:?}");
-        // Had nothing held the answers up it would be exactly this.
-        assert!(step.accepted_per_s > step.accepted as f64 / step.seconds, "{step:?}");
-        assert!(step.accepted_per_s <= step.accepted as f64, "{step:?}");
-    }
-}
+mod tests;
