@@ -211,6 +211,24 @@ fn another_order_than_that_of_acceptance_is_told() {
     }
 }
 
+/// A centre whose clock was a day ahead, and is right since its next start, delivers in order all
+/// the same: its times do not rise, which was told as another order.
+#[test]
+fn a_clock_that_was_set_back_is_no_other_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let mut session = store.session(Acknowledge::Durable).unwrap();
+    let good = Some(Verdict::Final { state: State::Delivered, error: 0 });
+    for now_us in [NOW_US + 86_400 * SECOND_US, NOW_US] {
+        let expire_us = now_us + 3600 * SECOND_US;
+        receive(&mut *session, Message { submit_us: now_us, expire_us, ..message(1, b"x") });
+        send(&mut *session, 1, good, now_us);
+    }
+    drop(session);
+    let report = check(&store, dir.path(), &[]).unwrap();
+    assert!(report.holds() && report.finished == 2, "{report:#?}");
+}
+
 #[test]
 fn a_queue_that_nobody_looks_after_is_told() {
     tells(
