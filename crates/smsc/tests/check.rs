@@ -8,7 +8,9 @@ use common::{ACCOUNT, NOW_US, SECOND_US, message, receive};
 use smsc::centre::{Archive, Channel, Completion, Operation, Outcome, Rules, Verdict, receipt};
 use smsc::check::{AcceptedMessages, Report, check, check_accepted};
 use smsc::model::{Message, SHARDS, State};
-use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Session, SqliteStore, Store};
+use smsc::store::{
+    Acknowledge, Durability, EachRow, MmdbOptions, MmdbStore, Session, SqliteStore, Store, StoreError,
+};
 use std::path::Path;
 
 fn open(dir: &Path) -> SqliteStore {
@@ -300,6 +302,55 @@ fn what_was_accepted_is_there_and_where_all_is_known_nothing_else() {
     for accepted in [AcceptedMessages::Exactly(&more), AcceptedMessages::AtLeast(&more)] {
         assert_eq!(checked(accepted).violations, ["I6: message 999999 was accepted and is gone"]);
     }
+}
+
+/// A store that keeps final messages for a time only.
+struct Forgetful(SqliteStore);
+
+impl Store for Forgetful {
+    fn name(&self) -> &str {
+        "forgetful"
+    }
+
+    fn durability(&self) -> Durability {
+        self.0.durability()
+    }
+
+    fn has_flusher(&self) -> bool {
+        self.0.has_flusher()
+    }
+
+    fn may_have_forgotten(&self) -> bool {
+        true
+    }
+
+    fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {
+        self.0.session(acknowledge)
+    }
+
+    fn abandon(&self) {
+        self.0.abandon();
+    }
+
+    fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {
+        self.0.scan(each)
+    }
+}
+
+/// A Redis Cluster takes final messages away after `keep` seconds: a check told them as lost, and a
+/// row of the bench that took longer than that failed.
+#[test]
+fn what_a_store_keeps_for_a_time_is_not_missed_afterwards() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = made(dir.path()).all();
+    let store = Forgetful(open(dir.path()));
+    let checked = |numbers: &[i64]| {
+        let report = check_accepted(&store, dir.path(), AcceptedMessages::Exactly(numbers)).unwrap();
+        assert!(report.holds(), "{report:#?}");
+        (report.forgotten, report.checked().contains(&"I6"))
+    };
+    assert_eq!(checked(&all), (0, true));
+    assert_eq!(checked(&[&all[..], &[999_999]].concat()), (1, false));
 }
 
 /// Order, receipts and numbers of what the Flusher has moved.
