@@ -96,7 +96,8 @@ pub enum BenchError {
     Violated(Box<Report>),
     /// A Sender's queue could not be filled.
     #[error(
-        "{refused} of {messages} messages were refused before the senders' start: a station's queue is full; take more --stations          or fewer --messages"
+        "{refused} of {messages} messages were refused before the senders' start: a station's queue is full; take more --stations or \
+         fewer --messages"
     )]
     NotFilled {
         /// Refused.

@@ -43,6 +43,22 @@ fn check_all(store: &dyn Store, archive: &Archive, accepted: &[i64]) -> Vec<Stat
     states
 }
 
+/// The centre kept its reader behind a lock: a search by address, which reads 128 MiB of the
+/// archive, held up all queries of archived messages.
+#[test]
+fn one_reader_serves_any_number_of_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = Archive::open(dir.path()).unwrap();
+    let message = Message { state: State::Delivered, msg_id: 1, done_us: NOW_US, ..message(1, b"x") };
+    archive.append(std::slice::from_ref(&message)).unwrap();
+    let reader = &archive.reader().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || assert_eq!(reader.find(1).unwrap().unwrap().msg_id, 1));
+        }
+    });
+}
+
 /// A crash between an index and the new name of its file cost the file its number: a check then said
 /// that a closed file had been moved away, and left out what could be in it.
 #[test]

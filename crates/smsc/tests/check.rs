@@ -8,7 +8,9 @@ use common::{ACCOUNT, NOW_US, SECOND_US, message, receive};
 use smsc::centre::{Archive, Channel, Completion, Operation, Outcome, Rules, Verdict, receipt};
 use smsc::check::{AcceptedMessages, Report, check, check_accepted};
 use smsc::model::{Message, SHARDS, State};
-use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Session, SqliteStore, Store};
+use smsc::store::{
+    Acknowledge, Durability, EachRow, MmdbOptions, MmdbStore, Session, SqliteStore, Store, StoreError,
+};
 use std::path::Path;
 
 fn open(dir: &Path) -> SqliteStore {
@@ -211,6 +213,24 @@ fn another_order_than_that_of_acceptance_is_told() {
     }
 }
 
+/// A centre whose clock was a day ahead, and is right since its next start, delivers in order all
+/// the same: its times do not rise, which was told as another order.
+#[test]
+fn a_clock_that_was_set_back_is_no_other_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let mut session = store.session(Acknowledge::Durable).unwrap();
+    let good = Some(Verdict::Final { state: State::Delivered, error: 0 });
+    for now_us in [NOW_US + 86_400 * SECOND_US, NOW_US] {
+        let expire_us = now_us + 3600 * SECOND_US;
+        receive(&mut *session, Message { submit_us: now_us, expire_us, ..message(1, b"x") });
+        send(&mut *session, 1, good, now_us);
+    }
+    drop(session);
+    let report = check(&store, dir.path(), &[]).unwrap();
+    assert!(report.holds() && report.finished == 2, "{report:#?}");
+}
+
 #[test]
 fn a_queue_that_nobody_looks_after_is_told() {
     tells(
@@ -282,6 +302,55 @@ fn what_was_accepted_is_there_and_where_all_is_known_nothing_else() {
     for accepted in [AcceptedMessages::Exactly(&more), AcceptedMessages::AtLeast(&more)] {
         assert_eq!(checked(accepted).violations, ["I6: message 999999 was accepted and is gone"]);
     }
+}
+
+/// A store that keeps final messages for a time only.
+struct Forgetful(SqliteStore);
+
+impl Store for Forgetful {
+    fn name(&self) -> &str {
+        "forgetful"
+    }
+
+    fn durability(&self) -> Durability {
+        self.0.durability()
+    }
+
+    fn has_flusher(&self) -> bool {
+        self.0.has_flusher()
+    }
+
+    fn may_have_forgotten(&self) -> bool {
+        true
+    }
+
+    fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {
+        self.0.session(acknowledge)
+    }
+
+    fn abandon(&self) {
+        self.0.abandon();
+    }
+
+    fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {
+        self.0.scan(each)
+    }
+}
+
+/// A Redis Cluster takes final messages away after `keep` seconds: a check told them as lost, and a
+/// row of the bench that took longer than that failed.
+#[test]
+fn what_a_store_keeps_for_a_time_is_not_missed_afterwards() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = made(dir.path()).all();
+    let store = Forgetful(open(dir.path()));
+    let checked = |numbers: &[i64]| {
+        let report = check_accepted(&store, dir.path(), AcceptedMessages::Exactly(numbers)).unwrap();
+        assert!(report.holds(), "{report:#?}");
+        (report.forgotten, report.checked().contains(&"I6"))
+    };
+    assert_eq!(checked(&all), (0, true));
+    assert_eq!(checked(&[&all[..], &[999_999]].concat()), (1, false));
 }
 
 /// Order, receipts and numbers of what the Flusher has moved.

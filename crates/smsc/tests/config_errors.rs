@@ -54,6 +54,8 @@ fn mistakes_are_told_with_their_line() {
         ("number = 1\n", "", 1, "missing field `number`"),
         ("name = \"north\"", "name = \"\"", 3, "1 to 32 letters"),
         ("name = \"north\"", "name = \"network\"", 3, "is not network"),
+        // Its queue and that of the simulated mobiles were counted as one.
+        ("name = \"north\"", "name = \"mobiles\"", 3, "is not network or mobiles"),
         ("name = \"north\"", "name = \"a b\"", 3, "1 to 32 letters"),
         ("name = \"north\"", &named, 3, "1 to 32 letters"),
         ("smsc.example:2775", "smsc.example", 4, "give a host and a port"),

@@ -3,9 +3,14 @@
 
 mod foreign_server;
 
-use foreign_server::{ForeignServer, connect, rows};
+use foreign_server::{ForeignServer, certificates, connect, rows};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
 /// What a connection with this URL comes to: "in", or its error.
 fn outcome(url: &str) -> String {
@@ -167,4 +172,44 @@ fn what_is_no_server_is_refused() {
         let url = format!("postgresql://u@127.0.0.1:{port}/d?sslmode={mode}&connect_timeout=2");
         assert!(outcome(&url).contains("no answer within connect_timeout"));
     }
+}
+
+/// What came behind the end of TLS was looked at for ever, at the full speed of a processor and
+/// beyond every limit of time.
+#[test]
+fn what_follows_the_end_of_tls_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path(), "right", "localhost", 2100);
+    let chain = CertificateDer::from_pem_file(dir.path().join("right.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(dir.path().join("right.key")).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![chain], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // The request for TLS.
+        stream.read_exact(&mut [0; 8]).unwrap();
+        stream.write_all(b"S").unwrap();
+        let mut tls = ServerConnection::new(Arc::new(config)).unwrap();
+        while tls.is_handshaking() {
+            tls.complete_io(&mut stream).unwrap();
+        }
+        tls.send_close_notify();
+        let mut octets = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut octets).unwrap();
+        }
+        // More than is read at a time.
+        octets.resize(octets.len() + (32 << 10), 0);
+        stream.write_all(&octets).unwrap();
+        _ = stream.read_to_end(&mut Vec::new());
+    });
+    let error = outcome(&format!("postgresql://u:secret@127.0.0.1:{port}/d?sslmode=require"));
+    assert!(error.contains("broke"), "{error}");
+    server.join().unwrap();
 }

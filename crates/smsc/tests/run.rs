@@ -209,6 +209,23 @@ fn an_open_loop_counts_delivery_from_the_intended_submission() {
     }
 }
 
+/// A run counted until its last message: of an open loop of 2 a second for 2 s that came to six a
+/// second where the last one was due after 0.3 s, and the bench said that the queue was empty.
+#[test]
+fn an_open_loop_lasts_its_time_whenever_its_last_message_is_due() {
+    let plan = Plan {
+        side: Side::Receiver,
+        messages: 0,
+        seconds: 0.5,
+        // One in 100 s: most likely none.
+        pace: Pace::Open { rate: 0.01, burst: 1.0 },
+        ..Plan::default()
+    };
+    let (ran, figures) = run_with(Fault::None, &plan);
+    assert!(ran.unwrap().seconds >= 0.5);
+    assert!(figures.snapshot().accepted < 3);
+}
+
 /// A client that waited for an acknowledgement submitted what had become due meanwhile only then:
 /// of a store that took its time, an open loop made clumps, although there was room for more under
 /// way.
@@ -519,5 +536,7 @@ fn what_went_wrong_in_a_store_is_worth_keeping_and_what_went_wrong_beside_it_is_
         (BenchError::Interrupted, false),
     ] {
         assert_eq!(error.leaves_a_trace(), wanted, "{error:?}");
+        // One had ten spaces in its middle.
+        assert!(!error.to_string().contains("  "), "{error}");
     }
 }

@@ -117,6 +117,13 @@ fn a_bench_that_does_not_wait_for_flushes_promises_less() {
     }
 }
 
+/// Two examples of the help stood in one line, as one command that nobody can give.
+#[test]
+fn each_example_of_the_help_is_a_line() {
+    let said = text(&smsc(Path::new("."), &["check", "--help"]).stdout);
+    assert!(said.lines().any(|line| line.trim_end() == "  smsc check /var/lib/smsc"), "{said}");
+}
+
 #[test]
 fn wrong_questions_are_told_what_would_be_right() {
     let dir = tempfile::tempdir().unwrap();

@@ -62,6 +62,22 @@ fn a_bench_begins_with_an_empty_store_and_leaves_none() {
     assert_eq!(code, Some(0), "{text}");
     // The store was there, and is there.
     assert_eq!((schemas(), count().as_str()), (1, "0"));
+    // What a role has measured that may not empty tables was lost with the error.
+    given.root(
+        "sms",
+        "GRANT USAGE ON SCHEMA smsc TO guest; GRANT USAGE ON ALL SEQUENCES IN SCHEMA smsc TO guest;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA smsc TO guest",
+    );
+    let of_guest = url.replace("//owner@", "//guest@");
+    let output = Command::new(env!("CARGO_BIN_EXE_smsc"))
+        .args(["bench", "--store", &of_guest, "--messages", "50", "--stations", "10", "--threads", "1"])
+        .current_dir(dir.path())
+        .env("PGPASSWORD", "secret")
+        .output()
+        .unwrap();
+    let (code, text) = said(&output);
+    assert!(code == Some(1) && text.contains("left behind: postgresql://guest@localhost"), "{text}");
+    assert!(text.contains("postgresql-batched ") && text.contains("permission denied"), "{text}");
     for (more, words) in [
         (&["--keep", "--threads", "1,2"][..], "one number of --threads"),
         (&["--streams", "2"], "--streams is an axis of mmdb"),

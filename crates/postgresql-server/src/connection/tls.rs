@@ -79,7 +79,10 @@ impl Tls {
     /// Decrypts what came.
     pub fn decrypt(&mut self, mut octets: &[u8], plain: &mut BytesMut) -> Result<(), ConnectionError> {
         while !octets.is_empty() {
-            self.session.read_tls(&mut octets)?;
+            // The server has said that nothing more comes, and then went on.
+            if self.session.read_tls(&mut octets)? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
             let state = self.session.process_new_packets().map_err(|error| told(&error))?;
             let more = state.plaintext_bytes_to_read();
             let begin = plain.len();
@@ -125,11 +128,7 @@ fn config(settings: &Settings) -> Result<(ClientConfig, bool), ConnectionError> 
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong(&error))?;
-    let roots = match (&settings.sslrootcert, settings.sslmode) {
-        (Some(path), SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull) => Some(path.clone()),
-        (None, SslMode::VerifyCa | SslMode::VerifyFull) => Some(usual_roots()?),
-        _ => None,
-    };
+    let roots = roots(settings, usual_roots())?;
     let checked = roots.is_some();
     let verifier: Arc<dyn ServerCertVerifier> = match roots {
         None => Arc::new(Unchecked(provider)),
@@ -179,14 +178,25 @@ fn store(path: &Path) -> Result<(RootCertStore, PathBuf), ConnectionError> {
     Ok((store, path))
 }
 
-/// The file that libpq takes where none is named.
-fn usual_roots() -> Result<PathBuf, ConnectionError> {
+/// The file that libpq takes where none is named, if it is there.
+fn usual_roots() -> Option<PathBuf> {
     let usual = std::env::home_dir().map(|home| home.join(".postgresql/root.crt"));
-    usual.filter(|path| path.is_file()).ok_or_else(|| {
-        let problem = "the server's certificate is to be checked, and by which CA was not said: sslrootcert=FILE, \
-                       or sslrootcert=system for those that this system trusts";
-        ConnectionError::Tls(problem.into())
-    })
+    usual.filter(|path| path.is_file())
+}
+
+/// The file of the CAs by which the server's certificate is checked, if it is: as libpq does, also
+/// with `require` where there is one.
+fn roots(settings: &Settings, usual: Option<PathBuf>) -> Result<Option<PathBuf>, ConnectionError> {
+    let found = settings.sslrootcert.clone().or(usual);
+    match settings.sslmode {
+        SslMode::Disable | SslMode::Prefer => Ok(None),
+        SslMode::Require => Ok(found),
+        SslMode::VerifyCa | SslMode::VerifyFull => found.map(Some).ok_or_else(|| {
+            let problem = "the server's certificate is to be checked, and by which CA was not said: sslrootcert=FILE, \
+                           or sslrootcert=system for those that this system trusts";
+            ConnectionError::Tls(problem.into())
+        }),
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ConnectionError> {
@@ -361,6 +371,26 @@ fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With `require` the usual file was left out, and whoever answered was believed, who is not
+    /// with libpq.
+    #[test]
+    fn a_file_of_cas_is_found_where_libpq_finds_it() {
+        let of = |parameters: &str, usual: Option<&str>| {
+            let url = format!("postgresql://u@h/?{parameters}");
+            roots(&Settings::parse(&url).unwrap().0, usual.map(PathBuf::from))
+        };
+        let usual = Some("root.crt");
+        for mode in ["require", "verify-ca", "verify-full"] {
+            let mode = format!("sslmode={mode}");
+            assert_eq!(of(&mode, usual).unwrap(), Some("root.crt".into()), "{mode}");
+            let named = of(&format!("{mode}&sslrootcert=ca.pem"), usual).unwrap();
+            assert_eq!(named, Some("ca.pem".into()), "{mode}");
+        }
+        assert_eq!(of("sslmode=require", None).unwrap(), None);
+        assert!(of("sslmode=verify-ca", None).is_err() && of("sslmode=verify-full", None).is_err());
+        assert_eq!(of("sslmode=prefer&sslrootcert=ca.pem", usual).unwrap(), None);
+    }
 
     #[test]
     fn cut_off_certificates_have_no_end_point() {

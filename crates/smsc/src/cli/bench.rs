@@ -193,8 +193,8 @@ impl Bench {
                     }
                     !stop.is_asked()
                 };
-                let measured = match &url {
-                    None => measure(scratch.path(), kind, &mmdb, &plan, !self.no_check, &mut watch),
+                let (measured, is_as_before) = match &url {
+                    None => (measure(scratch.path(), kind, &mmdb, &plan, !self.no_check, &mut watch), true),
                     Some(url) => self.measure_at(url, scratch.path(), &plan, (round, threads), &mut watch)?,
                 };
                 if std::io::stderr().is_terminal() {
@@ -226,7 +226,7 @@ impl Bench {
                 } else {
                     writeln!(std::io::stdout(), "{}", row(&measured))?;
                 }
-                if stop.is_asked() {
+                if stop.is_asked() || !is_as_before {
                     return Ok(false);
                 }
             }
@@ -256,7 +256,8 @@ impl Bench {
         }
     }
 
-    /// One row on the store of a server, which has nothing in it before and afterwards.
+    /// One row on the store of a server, which has nothing in it before and afterwards; and whether
+    /// that is so, of a row that was measured.
     fn measure_at(
         &self,
         place: &Place,
@@ -264,7 +265,7 @@ impl Bench {
         plan: &Plan,
         (round, threads): (u32, u16),
         watch: &mut dyn FnMut(&Live<'_>) -> bool,
-    ) -> Result<Result<Measurement, BenchError>, Box<dyn Error>> {
+    ) -> Result<(Result<Measurement, BenchError>, bool), Box<dyn Error>> {
         let kind = self.kind();
         let (store, url) = GivenStore::open(place, kind, sessions(plan))?;
         for remark in store.store().remarks() {
@@ -292,18 +293,20 @@ impl Bench {
             tell!("kept: {url}");
         }
         let measured = measure_on(store.store(), kind, scratch, plan, !self.no_check, watch);
+        let mut is_as_before = true;
         match &measured {
             _ if self.keep => {}
             Err(error) if error.leaves_a_trace() => tell!("kept: {url}"),
-            // What has failed is told; that the rest of it is still there, too.
-            Err(_) => {
+            // What has failed is told, and what was measured; that the rest of it is still there,
+            // too.
+            _ => {
                 if let Err(error) = store.clear() {
                     tell!("left behind: {url}: {error}");
+                    is_as_before = false;
                 }
             }
-            Ok(_) => store.clear()?,
         }
-        Ok(measured)
+        Ok((measured, is_as_before))
     }
 
     /// Tells of a row that stands still, and sees to it that the process ends: what the row has

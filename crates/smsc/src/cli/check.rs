@@ -29,10 +29,11 @@ const LINE_MAX: u64 = 64;
 ///
 /// The store itself stays as it is: it is copied, and the copy is opened, so it recovers first, and
 /// claims that died with their process are given back there. The copy is in $TMPDIR, which needs
-/// room for it, and goes afterwards. Nothing is made where there is no store. Example:
+/// room for it, and goes afterwards. Nothing is made where there is no store. Examples; the second
+/// is of what `smsc bench --keep` has left:
 ///
-///   smsc check /var/lib/smsc smsc check smsc-bench-AbCdEf --accepted smsc-bench-AbCdEf/accepted   
-///    what `smsc bench --keep` has left
+///   smsc check /var/lib/smsc
+///   smsc check smsc-bench-AbCdEf --accepted smsc-bench-AbCdEf/accepted
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Check {

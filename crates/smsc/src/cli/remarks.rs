@@ -3,7 +3,8 @@
 use smsc::bench::Measurement;
 use smsc::centre::Rules;
 
-/// Less than this of what was due is accepted: overload.
+/// Less than this of what was due is accepted: overload; less of what was accepted is final at the
+/// end: a queue.
 const KEPT_UP: f64 = 0.99;
 
 /// What is to be said of a row, on a store with these rules; `seconds` were asked for.
@@ -16,7 +17,11 @@ pub fn remarks(measurement: &Measurement, seconds: Option<f64>, rules: &Rules) -
         .then(|| refused(figures.refused, figures.offered(), rules.queue_max));
     let held = measurement.held.map(|held| held_back(held, measurement.window, rules.lease_us));
     let fenced = (figures.fenced > 0).then(|| fenced(figures.fenced, rules.lease_us));
-    [short, overload(measurement), refused, held, fenced].into_iter().flatten().collect()
+    // Of both halves; whoever waits until all is final has nothing left.
+    let left = figures.accepted.saturating_sub(figures.finished + figures.expired);
+    let queued = (measurement.side == "both" && is_much(left, figures.accepted))
+        .then(|| queued(left, figures.accepted));
+    [short, overload(measurement), queued, refused, held, fenced].into_iter().flatten().collect()
 }
 
 /// Of an open loop that did not keep up.
@@ -34,6 +39,21 @@ fn overload(measurement: &Measurement) -> Option<String> {
             measurement.figures.refused
         )
     })
+}
+
+/// Whether so many of all are more than may be left out without a word.
+fn is_much(left: u64, all: u64) -> bool {
+    left as f64 > (1.0 - KEPT_UP) * all as f64
+}
+
+/// Of a run that ended with its time: what is delivered late is not delivered by then, so its
+/// latencies look the better the worse it kept up.
+fn queued(left: u64, accepted: u64) -> String {
+    format!(
+        "queue: {left} of {accepted} accepted messages ({:.1} %) were not delivered when the time was over; the latencies of delivery are \
+         those of the others, theirs would be longer",
+        left as f64 * 100.0 / accepted.max(1) as f64
+    )
 }
 
 /// Of a closed loop: to refuse a message takes less than to accept it, and is no part of
@@ -70,10 +90,12 @@ mod tests {
     fn numbers_are_in_the_words() {
         for (said, words) in [
             (refused(20_000, 30_000, 10_000), "20000 of 30000 messages (66.7 %), as 10000 were queued"),
+            (queued(70_960, 360_000), "70960 of 360000 accepted messages (19.7 %) were not delivered"),
             (held_back(64, 4096, 60_000_000), "64 messages in flight each instead of --window 4096"),
             (fenced(3, 60_000_000), "3 completions came later than 60 s after"),
         ] {
             assert!(said.contains(words), "{said}");
         }
+        assert!(!is_much(0, 0) && !is_much(1, 100) && is_much(2, 100));
     }
 }

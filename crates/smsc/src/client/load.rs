@@ -1,11 +1,12 @@
 //! The load: Poisson arrivals spread over sessions, and what became of them.
 
 use super::connection::{ClientError, Connection};
+use super::step::Step;
 use crate::smpp::{Address, Bind, Command, Framing, HEADER_OCTETS, Status, Submit, Time, frame, pdu};
 use fathom_random::Random;
 use hdrhistogram::Histogram;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,54 +39,52 @@ pub struct Load {
     /// How long a session whose window is full waits for an answer, or for the centre to read,
     /// until it gives up.
     pub patience: Duration,
-}
-
-/// What became of one step.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Step {
-    /// Messages to be submitted in a second.
-    pub rate: f64,
-    /// Messages that were to be submitted.
-    pub offered: u64,
-    /// Of these, accepted.
-    pub accepted: u64,
-    /// Refused.
-    pub refused: u64,
-    /// Of these, with ESME_RTHROTTLED or ESME_RMSGQFUL.
-    pub throttled: u64,
-    /// Neither, when the step ended, or not submitted, as nothing was answered any more.
-    pub unanswered: u64,
-    /// Receipts that came in.
-    pub receipts: u64,
-    /// How long it took, s.
-    pub seconds: f64,
-    /// From the intended submission to the answer: p50, p99, p99.9, the longest, ms.
-    pub latency_ms: [f64; 4],
-}
-
-impl Step {
-    /// Whether the centre kept up: nearly all accepted, and 99 of 100 within `limit_ms`.
-    #[must_use]
-    pub fn keeps_up(&self, limit_ms: f64) -> bool {
-        self.accepted as f64 >= 0.99 * self.offered as f64 && self.latency_ms[1] <= limit_ms
-    }
+    /// A receipt that comes later than so after the end of a step's arrivals is late.
+    pub limit: Duration,
 }
 
 /// What sessions count together.
-#[derive(Default)]
 struct Counts {
+    begin: Instant,
+    /// Until when, after the beginning, a receipt is in time.
+    in_time: Duration,
     offered: AtomicU64,
     accepted: AtomicU64,
+    /// When the last one was accepted, µs after the beginning.
+    accepted_us: AtomicU64,
     refused: AtomicU64,
     throttled: AtomicU64,
     receipts: AtomicU64,
+    receipts_in_time: AtomicU64,
     /// Not submitted, by sessions that gave up.
     left: AtomicU64,
+}
+
+impl Counts {
+    /// Of a step that begins now.
+    fn new(in_time: Duration) -> Counts {
+        let zero = AtomicU64::default;
+        Counts {
+            begin: Instant::now(),
+            in_time,
+            offered: zero(),
+            accepted: zero(),
+            accepted_us: zero(),
+            refused: zero(),
+            throttled: zero(),
+            receipts: zero(),
+            receipts_in_time: zero(),
+            left: zero(),
+        }
+    }
 }
 
 /// How long what is under way is waited for at the end of a step, where the patience is not less: a
 /// busy disk takes seconds for a sync.
 const LAST_ANSWERS: Duration = Duration::from_secs(20);
+/// How long the centre may take to close the sessions that have said goodbye. Until then they count
+/// among those that it lets the account have, and those of the next step could not be bound.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// One session: what is under way in it.
 struct Session {
@@ -96,6 +95,8 @@ struct Session {
     /// Answers to what the centre asks, to be written.
     answers: Mutex<Vec<u8>>,
     answer: Notify,
+    /// It has said goodbye, or is about to: nothing counts any more.
+    leaves: AtomicBool,
     broke: Mutex<Option<String>>,
 }
 
@@ -114,12 +115,12 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
         system_type: String::new(),
         interface_version: 0x34,
     };
-    let counts = Arc::new(Counts::default());
     let mut connections = Vec::with_capacity(load.sessions);
     for _ in 0..load.sessions {
         connections.push(Connection::bind(&load.address, Command::BindTransceiver, &bind).await?);
     }
-    let begin = Instant::now();
+    let counts = Arc::new(Counts::new(length + load.limit));
+    let begin = counts.begin;
     let mut tasks = Vec::with_capacity(load.sessions);
     let mut sessions = Vec::with_capacity(load.sessions);
     for (number, connection) in connections.into_iter().enumerate() {
@@ -129,6 +130,7 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
             latency: Mutex::new(crate::load::histogram()),
             answers: Mutex::default(),
             answer: Notify::new(),
+            leaves: AtomicBool::new(false),
             broke: Mutex::default(),
         });
         sessions.push(Arc::clone(&session));
@@ -140,12 +142,19 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
             submit_all(load.clone(), session, Arc::clone(&counts), write, number, rate, begin, length);
         tasks.push((reader, tokio::spawn(writer)));
     }
+    let mut readers = Vec::with_capacity(load.sessions);
     for (reader, writer) in tasks {
         // A task that panicked is a session that broke.
         let _ = writer.await;
-        reader.abort();
+        readers.push(reader);
     }
     let seconds = begin.elapsed().as_secs_f64();
+    let until = tokio::time::Instant::now() + GOODBYE;
+    for mut reader in readers {
+        if tokio::time::timeout_at(until, &mut reader).await.is_err() {
+            reader.abort();
+        }
+    }
     let mut latency = crate::load::histogram();
     let mut unanswered = counts.left.load(Relaxed);
     for session in &sessions {
@@ -157,15 +166,21 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
         unanswered += lock(&session.under_way).len() as u64;
     }
     let ms = |quantile| latency.value_at_quantile(quantile) as f64 / 1000.0;
+    let accepted = counts.accepted.load(Relaxed);
+    // Neither the wait for receipts nor a part of the arrivals that had none.
+    let accepting = Duration::from_micros(counts.accepted_us.load(Relaxed)).max(length);
     Ok(Step {
         rate,
         offered: counts.offered.load(Relaxed),
-        accepted: counts.accepted.load(Relaxed),
+        accepted,
         refused: counts.refused.load(Relaxed),
         throttled: counts.throttled.load(Relaxed),
         unanswered,
         receipts: counts.receipts.load(Relaxed),
+        receipts_in_time: counts.receipts_in_time.load(Relaxed),
+        receipts_due: if load.receipts { accepted } else { 0 },
         seconds,
+        accepted_per_s: accepted as f64 / accepting.as_secs_f64(),
         latency_ms: [ms(0.5), ms(0.99), ms(0.999), ms(1.0)],
     })
 }
@@ -238,7 +253,7 @@ async fn submit_all(
         };
         full = None;
         permit.forget();
-        sequence += 1;
+        sequence = after(sequence);
         lock(&session.under_way).insert(sequence, due);
         let text = format!("{}{:07}", load.prefix, random.below(load.destinations));
         let destination = Address { text, ..submit.destination.clone() };
@@ -272,9 +287,16 @@ async fn submit_all(
         }
         let _ = tokio::time::timeout(Duration::from_millis(20), session.answer.notified()).await;
     }
-    pdu(&mut out, Command::Unbind as u32, Status::Ok, sequence + 1, |_| ());
+    session.leaves.store(true, Relaxed);
+    pdu(&mut out, Command::Unbind as u32, Status::Ok, after(sequence), |_| ());
     // The centre may have gone already.
     let _ = put(&mut write, &out, last).await;
+}
+
+/// The number of the PDU after this one: SMPP has those up to 0x7fffffff (SMPP 3.4 §5.1.4), which a
+/// long run comes to the end of.
+fn after(sequence: u32) -> u32 {
+    if sequence < 0x7fff_ffff { sequence + 1 } else { 1 }
 }
 
 /// Whether the centre takes what is written to it, and in time.
@@ -290,6 +312,10 @@ async fn read_all(session: Arc<Session>, counts: Arc<Counts>, mut read: OwnedRea
             match frame(&input[taken..]) {
                 Framing::Pdu(header) => {
                     taken += (header.length as usize).max(HEADER_OCTETS);
+                    // What comes now is not answered, and sent again in another session.
+                    if session.leaves.load(Relaxed) {
+                        continue;
+                    }
                     match Command::of(header.command) {
                         Some(Command::SubmitSmResp) => {
                             answered(&session, &counts, header.sequence, header.status)
@@ -302,11 +328,13 @@ async fn read_all(session: Arc<Session>, counts: Arc<Counts>, mut read: OwnedRea
                                 }
                             });
                             if command == Command::DeliverSm {
+                                if counts.begin.elapsed() <= counts.in_time {
+                                    counts.receipts_in_time.fetch_add(1, Relaxed);
+                                }
                                 counts.receipts.fetch_add(1, Release);
                             }
                             session.answer.notify_one();
                         }
-                        Some(Command::UnbindResp) => return,
                         _ => {}
                     }
                 }
@@ -325,6 +353,9 @@ async fn read_all(session: Arc<Session>, counts: Arc<Counts>, mut read: OwnedRea
             Err(error) => break error.to_string(),
         }
     };
+    if session.leaves.load(Relaxed) {
+        return;
+    }
     *lock(&session.broke) = Some(broke);
     session.window.close();
     session.answer.notify_one();
@@ -336,6 +367,7 @@ fn answered(session: &Session, counts: &Counts, sequence: u32, status: u32) {
     match Status::of(status) {
         Some(Status::Ok) => {
             counts.accepted.fetch_add(1, Relaxed);
+            counts.accepted_us.fetch_max(counts.begin.elapsed().as_micros() as u64, Relaxed);
             let us = due.elapsed().as_micros().max(1) as u64;
             lock(&session.latency).saturating_record(us);
         }
@@ -349,43 +381,4 @@ fn answered(session: &Session, counts: &Counts, sequence: u32, status: u32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::smpp::bind_response;
-    use tokio::net::TcpListener;
-
-    /// A centre that answers nothing but the bind: room in the window was waited for without end.
-    #[tokio::test]
-    async fn a_centre_that_does_not_answer_is_given_up() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let (mut input, mut is_bound) = ([0; 4096], false);
-            while stream.read(&mut input).await.is_ok_and(|read| read > 0) {
-                if !std::mem::replace(&mut is_bound, true) {
-                    let mut out = Vec::new();
-                    bind_response(&mut out, Command::BindTransceiver, Status::Ok, 1, ("centre", true));
-                    stream.write_all(&out).await.unwrap();
-                }
-            }
-        });
-        let load = Load {
-            address,
-            system_id: "app".into(),
-            password: "secret".into(),
-            sessions: 1,
-            window: 3,
-            seed: 1,
-            prefix: "49170".into(),
-            destinations: 9,
-            body: 1,
-            receipts: false,
-            // Which the bind has, too.
-            patience: Duration::from_secs(3),
-        };
-        let step = run(&load, 200.0, Duration::from_millis(500)).await.unwrap();
-        assert_eq!((step.accepted, step.refused, step.unanswered), (0, 0, step.offered), "{step:?}");
-        assert!((50..200).contains(&step.offered), "{step:?}");
-    }
-}
+mod tests;

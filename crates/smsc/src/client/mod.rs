@@ -5,6 +5,8 @@
 
 mod connection;
 mod load;
+mod step;
 
 pub use connection::{ClientError, Connection};
-pub use load::{Load, Step, run};
+pub use load::{Load, run};
+pub use step::Step;

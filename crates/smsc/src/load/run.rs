@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 /// How a run went, besides its [`Figures`].
 #[derive(Clone, Debug, Default)]
 pub struct Ran {
-    /// From the start to the end of the last client and sender, s.
+    /// From the start to the end of the last client and sender, and of an open loop its length at
+    /// least, s.
     pub seconds: f64,
     /// Times that a station had two messages in flight: must be 0.
     pub doubled: u64,
@@ -128,7 +129,12 @@ pub fn run(
             let done = thread.join().map_or(Err(LoadError::Panicked), |(done, _)| done);
             result = result.and(done);
         }
-        ((end - begin).as_secs_f64(), result)
+        let seconds = (end - begin).as_secs_f64();
+        // An open loop lasts as long as its arrivals may come, although the last of them came
+        // earlier.
+        let seconds =
+            if matches!(plan.pace, Pace::Open { .. }) { seconds.max(plan.seconds) } else { seconds };
+        (seconds, result)
     });
     result?;
     let accepted = std::mem::take(&mut *shared.accepted.lock().unwrap_or_else(PoisonError::into_inner));

@@ -24,7 +24,7 @@ use crate::store::SharedStore;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
@@ -126,7 +126,7 @@ struct Accounts {
 /// What all sessions and routes share.
 pub struct Front {
     pub(super) store: SharedStore,
-    pub(super) archive: Option<Mutex<ArchiveReader>>,
+    pub(super) archive: Option<ArchiveReader>,
     pub(super) clock: Clock,
     /// Counters.
     pub metrics: Metrics,
@@ -182,7 +182,7 @@ impl Front {
         }
         let front = Arc::new(Front {
             store,
-            archive: archive.map(Mutex::new),
+            archive,
             clock: Clock::default(),
             metrics: Metrics::default(),
             config: RwLock::new(Arc::new(config.clone())),

@@ -277,7 +277,7 @@ impl<'a> Line<'a> {
             match open.format {
                 // What an event is about, for a person.
                 Format::Text if open.fields == 0 && matches!(name, "address" | "message") => {
-                    let _ = write!(open.out, " {}", value.replace(char::is_control, " "));
+                    let _ = write!(open.out, " {}", value.replace(is_obeyed, " "));
                 }
                 Format::Text | Format::Logfmt if is_plain(value) => {
                     let _ = write!(open.out, " {name}={value}");
@@ -329,19 +329,22 @@ fn is_plain(value: &str) -> bool {
         && value.bytes().all(|octet| octet.is_ascii_graphic() && !matches!(octet, b'"' | b'=' | b'\\'))
 }
 
+/// Whether a terminal obeys a letter instead of showing it: controls, also those of C1, and what
+/// turns the direction of text.
+fn is_obeyed(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A value in quotes, as JSON has it: one line, whatever is in it.
 fn quoted(value: &str) -> String {
+    // JSON lets pass some of what a terminal obeys.
     let json = serde_json::Value::from(value).to_string();
-    // JSON lets pass what a terminal obeys: C1 controls, and what turns the direction of text.
-    let obeyed = |letter: char| {
-        letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !json.contains(obeyed) {
+    if !json.contains(is_obeyed) {
         return json;
     }
     let mut out = String::with_capacity(json.len() + 16);
     for letter in json.chars() {
-        if obeyed(letter) {
+        if is_obeyed(letter) {
             let _ = write!(out, "\\u{:04x}", u32::from(letter));
         } else {
             out.push(letter);
@@ -407,6 +410,11 @@ mod tests {
             line.text("address", "127.0.0.1:1\nbind: forged")
         }
         assert_eq!(line(Format::Text, bare), "bind: 127.0.0.1:1 bind: forged\n");
+        // What turns the direction of text turned the rest of the line, words of the centre's own.
+        fn turned(line: Line<'_>) -> Line<'_> {
+            line.text("message", "a server said \u{202e}ton si").text("peer", "x")
+        }
+        assert_eq!(line(Format::Text, turned), "bind: a server said  ton si peer=x\n");
     }
 
     #[test]

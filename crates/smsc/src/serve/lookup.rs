@@ -5,7 +5,6 @@ use crate::centre::{ArchivedMessage, Operation, Outcome};
 use crate::model::{Message, StationKey};
 use crate::smpp::Status;
 use crate::store::Acknowledge;
-use std::sync::PoisonError;
 
 /// A message where it was found.
 pub(super) enum FoundMessage {
@@ -35,9 +34,7 @@ pub(super) async fn message(front: &Front, msg_id: i64) -> Result<Option<FoundMe
     }
     let Some(archive) = &front.archive else { return Ok(None) };
     // The file is read in this thread, whose other tasks go elsewhere meanwhile.
-    let found = tokio::task::block_in_place(|| {
-        archive.lock().unwrap_or_else(PoisonError::into_inner).find(msg_id).map_err(|_| Status::SystemError)
-    })?;
+    let found = tokio::task::block_in_place(|| archive.find(msg_id).map_err(|_| Status::SystemError))?;
     Ok(found.map(|record| FoundMessage::Archived(Box::new(record))))
 }
 
@@ -52,8 +49,8 @@ pub(super) async fn to_number(front: &Front, number: &str, max: usize) -> Result
         waiting.into_iter().map(|message| FoundMessage::Live(Box::new(message))).collect();
     if let (Some(archive), true) = (&front.archive, found.len() < max) {
         let left = max - found.len();
+        // Beside whoever else reads it: this may take a second.
         let archived = tokio::task::block_in_place(|| {
-            let archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
             archive.find_to(digits, left, SEARCH_OCTETS).map_err(|_| Status::SystemError)
         })?;
         found.extend(archived.into_iter().map(|record| FoundMessage::Archived(Box::new(record))));

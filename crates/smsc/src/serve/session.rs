@@ -708,7 +708,6 @@ impl Session {
                 let archive = self.front.archive.as_ref().ok_or(Status::QueryFailed)?;
                 // The file is read in this thread, whose other tasks go elsewhere meanwhile.
                 let found = tokio::task::block_in_place(|| {
-                    let archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
                     archive.find(query.msg_id).map_err(|_| Status::SystemError)
                 })?;
                 let own = found.filter(|record| record.account == account && record.receipt_of == 0);

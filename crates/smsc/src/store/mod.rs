@@ -132,6 +132,12 @@ pub trait Store: Send + Sync {
     /// `message`.
     fn has_flusher(&self) -> bool;
 
+    /// Whether final messages may have left it by now that are in no archive either: it keeps them
+    /// for a time only.
+    fn may_have_forgotten(&self) -> bool {
+        false
+    }
+
     /// How rows of tables are made again that a restart loses, if there are any. Before anything
     /// else uses the store.
     ///

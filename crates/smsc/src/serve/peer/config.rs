@@ -143,9 +143,11 @@ impl WrittenPeer {
         let name = self.name.get_ref();
         let is_name = (1..=32).contains(&name.len())
             && name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_');
-        if !is_name || name == "network" {
-            let problem =
-                format!("{name:?}: a peer's name has 1 to 32 letters, digits, - or _, and is not network");
+        // Routes and metrics have these for the simulated mobiles.
+        if !is_name || ["network", "mobiles"].contains(&name.as_str()) {
+            let problem = format!(
+                "{name:?}: a peer's name has 1 to 32 letters, digits, - or _, and is not network or mobiles"
+            );
             return Err((self.name.span(), problem));
         }
         let address = self.address.get_ref();

@@ -50,6 +50,8 @@ pub struct RedisClusterStore {
     keeper: Mutex<Option<Keeper>>,
     /// Whether it was made when it was opened.
     is_new: bool,
+    /// When it was opened; none for one who only looks, and does not know how old messages are.
+    opened: Option<Instant>,
     /// The store's own nodes; they end after all else.
     private: Option<PrivateCluster>,
 }
@@ -77,7 +79,8 @@ impl RedisClusterStore {
         let shared = Arc::new(Shared::new(cluster, rules, process));
         let keeper = Mutex::new(Some(Keeper::start(&shared)?));
         let (identity, remarks, is_new) = (started.identity, started.remarks, started.is_new);
-        Ok(RedisClusterStore { shared, identity, remarks, keeper, is_new, private: None })
+        let opened = Some(Instant::now());
+        Ok(RedisClusterStore { shared, identity, remarks, keeper, is_new, opened, private: None })
     }
 
     /// Opens the store as it is, to be looked at while others use it: each shard is read at one
@@ -96,6 +99,7 @@ impl RedisClusterStore {
             remarks,
             keeper: Mutex::default(),
             is_new: false,
+            opened: None,
             private: None,
         })
     }
@@ -304,6 +308,11 @@ impl Store for RedisClusterStore {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn may_have_forgotten(&self) -> bool {
+        let kept = Duration::from_secs(self.shared.cluster.url.keep_s);
+        !kept.is_zero() && self.opened.is_none_or(|opened| opened.elapsed() >= kept)
     }
 
     fn session(&self, _: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {

@@ -236,7 +236,9 @@ fn decoded(text: &str) -> Result<String, RedisClusterUrlError> {
             rest = after;
             continue;
         }
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(wrong)?;
+        // A sign is no digit, though it may stand before a number.
+        let digits = after.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(wrong)?;
         octets.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
         rest = &after[2..];
     }
@@ -298,6 +300,8 @@ mod tests {
             ("redis-cluster://localhost,/", "a node is HOST:PORT"),
             ("redis-cluster://u:p#w@x y/", "a node is HOST:PORT"),
             ("redis-cluster://u:p%4@localhost/", "two hexadecimal digits"),
+            // It was read as one octet, and the node told that the password was wrong.
+            ("redis-cluster://u:p%+1@localhost/", "two hexadecimal digits"),
             ("redis-cluster://u:%ff@localhost/", "two hexadecimal digits"),
             ("redis-cluster://localhost/?prefix=a{b", "letters of ASCII"),
             ("redis-cluster://localhost/?prefix=", "letters of ASCII"),

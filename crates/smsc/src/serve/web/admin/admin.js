@@ -267,12 +267,17 @@ async function refresh() {
   clearTimeout(timer);
   if (!session || waits) return;
   waits = true;
+  const own = session;
   try {
     const filter = at("filter").value.trim();
-    draw(await ask(`state?system_id=${encodeURIComponent(filter)}`));
+    const state = await ask(`state?system_id=${encodeURIComponent(filter)}`);
+    // Whoever has signed out meanwhile leaves nothing behind.
+    if (session !== own) return;
+    draw(state);
     at("pulse").textContent = "live";
     at("pulse").classList.remove("lost");
   } catch (error) {
+    if (session !== own) return;
     if (error.status === 401) {
       leave();
     } else {
@@ -347,12 +352,15 @@ async function find() {
   const wanted = at("wanted").value.trim();
   if (!wanted) return at("found").replaceChildren();
   const query = wanted.startsWith("#") ? `id=${encodeURIComponent(wanted.slice(1))}` : `to=${encodeURIComponent(wanted)}`;
+  const own = session;
   try {
     const { messages, max } = await ask(`messages?${query}`);
+    if (session !== own) return;
     const note = messages.length === 0 ? "There is no such message, neither waiting nor in the part of the archive that is searched."
       : messages.length === max ? `The first ${max}: what waits, then the latest that were archived.` : null;
     at("found").replaceChildren(...messages.map(message), ...(note ? [made("p", note, "soft small")] : []));
   } catch (error) {
+    if (session !== own) return;
     if (error.status === 401) leave();
     else at("found").replaceChildren(made("p", error.message, "refusal"));
   }
