@@ -170,7 +170,11 @@ fn slower_told(change: &Change) -> String {
 /// `1.12x [1.10, 1.14] faster`; with a `~` where nothing is proven, and with a word where the two do
 /// not promise the same.
 fn verdict_of(change: &Change) -> String {
-    let promise = if change.same_durability { "" } else { " (not the same promise)" };
+    let promise = match change {
+        Change { promise_unknown: true, .. } => " (B's promise is not known)",
+        Change { same_durability: true, .. } => "",
+        _ => " (not the same promise)",
+    };
     told_of(change) + promise
 }
 
@@ -234,6 +238,11 @@ impl Comparison {
                 ),
                 Judgement::Unknown if change.promises_less => format!(
                     "{}: B promises less at a power cut or a crash than A, so its speed is no progress and no fault.",
+                    place(change)
+                ),
+                Judgement::Unknown if change.promise_unknown => format!(
+                    "{}: what B promises at a power cut or a crash is not known, and may be less than what A does, so its speed is no \
+                     progress and no fault.",
                     place(change)
                 ),
                 Judgement::Unknown => format!(
@@ -595,6 +604,7 @@ mod tests {
                 difference: None,
                 same_durability: true,
                 promises_less: false,
+                promise_unknown: false,
             };
             interval(&change, &counted)
         };
