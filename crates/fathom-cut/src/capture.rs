@@ -151,9 +151,14 @@ unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void,
     // SAFETY: of this event SQLite gives the statement and its text, which ends in NUL; both live
     // during the call. The expanded text is this function's to free.
     unsafe {
-        let text: *const c_char = more.cast();
-        // What a trigger does is done again by its statement.
-        if text.is_null() || CStr::from_ptr(text).to_bytes().starts_with(b"--") {
+        let (text, own): (*const c_char, _) = (more.cast(), ffi::sqlite3_sql(statement));
+        // What a trigger does is done again by its statement. It is told by a comment, which is not the
+        // statement's own text; that may begin with one as well.
+        if text.is_null()
+            || own.is_null()
+            || (CStr::from_ptr(text).to_bytes().starts_with(b"--")
+                && CStr::from_ptr(text) != CStr::from_ptr(own))
+        {
             return 0;
         }
         let db = ffi::sqlite3_db_handle(statement);
@@ -577,6 +582,30 @@ mod tests {
         assert_eq!((all, captured.problem), (vec![1, 6, 1], None));
         let (script, _) = steps(&captured.done, 1, false).unwrap();
         assert!(script.steps.len() == 3 && script.steps[1].contains("VALUES(2)"), "{:?}", script.steps);
+    }
+
+    /// What happened: a statement of the application's that begins with a comment, as sqlc writes
+    /// them, was taken for one of a trigger's, and was missing.
+    #[test]
+    fn a_comment_before_a_statement_makes_it_none_of_a_triggers() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        let listening = Listening::begin(&place);
+        let database = Connection::open(place.join("t.db")).unwrap();
+        for sql in [
+            "CREATE TABLE t(a)",
+            "CREATE TABLE log(a)",
+            "CREATE TRIGGER g AFTER INSERT ON t BEGIN INSERT INTO log VALUES(new.a); END",
+            "-- name: AddOne\nINSERT INTO t VALUES(1)",
+        ] {
+            database.execute_batch(sql).unwrap();
+        }
+        drop(database);
+        let done = listening.end().unwrap().done;
+        let all: Vec<&[String]> = done.iter().map(|done| done.statements.as_slice()).collect();
+        assert_eq!(all.len(), 4, "{all:?}");
+        assert_eq!(all[3], ["-- name: AddOne\nINSERT INTO t VALUES(1)"]);
     }
 
     /// What happened: with `foreign_keys=true` the contents after each step were those of a
