@@ -151,7 +151,8 @@ unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void,
     // SAFETY: of this event SQLite gives the statement and its text, which ends in NUL; both live
     // during the call. The expanded text is this function's to free.
     unsafe {
-        let (text, own): (*const c_char, _) = (more.cast(), ffi::sqlite3_sql(statement));
+        let text: *const c_char = more.cast();
+        let own = ffi::sqlite3_sql(statement);
         // What a trigger does is done again by its statement. It is told by a comment, which is not the
         // statement's own text; that may begin with one as well.
         if text.is_null()
