@@ -119,7 +119,7 @@ unsafe extern "C" fn on_open(
         // SAFETY: the function lives as long as the program, and takes what SQLite gives for these
         // events.
         unsafe {
-            let events = ffi::SQLITE_TRACE_STMT | ffi::SQLITE_TRACE_CLOSE;
+            let events = ffi::SQLITE_TRACE_STMT | ffi::SQLITE_TRACE_PROFILE | ffi::SQLITE_TRACE_CLOSE;
             ffi::sqlite3_trace_v2(db, events, Some(on_trace), std::ptr::null_mut());
         }
     }
@@ -127,10 +127,22 @@ unsafe extern "C" fn on_open(
 }
 
 /// # Safety
-/// Called by SQLite: a statement that begins with its text, or a connection that closes.
+/// Called by SQLite: a statement that begins with its text, one that has ended, or a connection that
+/// closes.
 unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void, more: *mut c_void) -> c_int {
     let mut capture = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(capture) = capture.as_mut() else { return 0 };
+    if event == ffi::SQLITE_TRACE_PROFILE {
+        // SAFETY: of this event SQLite gives the statement, which lives during the call.
+        let (db, is_outside) = unsafe {
+            let db = ffi::sqlite3_db_handle(about.cast());
+            (db, ffi::sqlite3_get_autocommit(db) != 0)
+        };
+        if is_outside {
+            capture.released(db as usize);
+        }
+        return 0;
+    }
     if event != ffi::SQLITE_TRACE_STMT {
         capture.open.remove(&(about as usize));
         return 0;
@@ -140,8 +152,14 @@ unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void,
     // during the call. The expanded text is this function's to free.
     unsafe {
         let text: *const c_char = more.cast();
-        // What a trigger does is done again by its statement.
-        if text.is_null() || CStr::from_ptr(text).to_bytes().starts_with(b"--") {
+        let own = ffi::sqlite3_sql(statement);
+        // What a trigger does is done again by its statement. It is told by a comment, which is not the
+        // statement's own text; that may begin with one as well.
+        if text.is_null()
+            || own.is_null()
+            || (CStr::from_ptr(text).to_bytes().starts_with(b"--")
+                && CStr::from_ptr(text) != CStr::from_ptr(own))
+        {
             return 0;
         }
         let db = ffi::sqlite3_db_handle(statement);
@@ -241,6 +259,19 @@ impl Capture {
         }
         open.push(sql);
         if part == Part::Ends {
+            let statements = self.open.remove(&connection).unwrap_or_default();
+            self.done.push(Transaction { end_ns: origin_ns() + now_ns(), statements });
+        }
+    }
+}
+
+impl Capture {
+    /// A statement of the connection has ended, and no transaction is open: a RELEASE was of the
+    /// outermost savepoint, and has committed.
+    fn released(&mut self, connection: usize) {
+        let is_release = |sql: &String| word(sql).eq_ignore_ascii_case("release");
+        let last = self.open.get(&connection).and_then(|statements| statements.last());
+        if last.is_some_and(is_release) {
             let statements = self.open.remove(&connection).unwrap_or_default();
             self.done.push(Transaction { end_ns: origin_ns() + now_ns(), statements });
         }
@@ -532,6 +563,50 @@ mod tests {
                 "BEGIN; INSERT INTO t VALUES(3); ROLLBACK; INSERT INTO t VALUES(4) -- the last; ",
             ]
         );
+    }
+
+    /// What happened: what an outermost savepoint had committed was taken for undone, so that the
+    /// SQL "left other rows", and a trace of an application that begins so could not be tried.
+    #[test]
+    fn the_release_of_an_outermost_savepoint_commits() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        let listening = Listening::begin(&place);
+        let database = Connection::open(place.join("t.db")).unwrap();
+        let sql = "CREATE TABLE t(a); SAVEPOINT s; INSERT INTO t VALUES(1); SAVEPOINT inner; \
+                   INSERT INTO t VALUES(2); RELEASE inner; RELEASE s; INSERT INTO t VALUES(3)";
+        database.execute_batch(sql).unwrap();
+        drop(database);
+        let captured = listening.end().unwrap();
+        let all: Vec<usize> = captured.done.iter().map(|done| done.statements.len()).collect();
+        assert_eq!((all, captured.problem), (vec![1, 6, 1], None));
+        let (script, _) = steps(&captured.done, 1, false).unwrap();
+        assert!(script.steps.len() == 3 && script.steps[1].contains("VALUES(2)"), "{:?}", script.steps);
+    }
+
+    /// What happened: a statement of the application's that begins with a comment, as sqlc writes
+    /// them, was taken for one of a trigger's, and was missing.
+    #[test]
+    fn a_comment_before_a_statement_makes_it_none_of_a_triggers() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        let listening = Listening::begin(&place);
+        let database = Connection::open(place.join("t.db")).unwrap();
+        for sql in [
+            "CREATE TABLE t(a)",
+            "CREATE TABLE log(a)",
+            "CREATE TRIGGER g AFTER INSERT ON t BEGIN INSERT INTO log VALUES(new.a); END",
+            "-- name: AddOne\nINSERT INTO t VALUES(1)",
+        ] {
+            database.execute_batch(sql).unwrap();
+        }
+        drop(database);
+        let done = listening.end().unwrap().done;
+        let all: Vec<&[String]> = done.iter().map(|done| done.statements.as_slice()).collect();
+        assert_eq!(all.len(), 4, "{all:?}");
+        assert_eq!(all[3], ["-- name: AddOne\nINSERT INTO t VALUES(1)"]);
     }
 
     /// What happened: with `foreign_keys=true` the contents after each step were those of a

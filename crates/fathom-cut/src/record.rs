@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use fathom_stack::{Stack, StackSpec};
+use fathom_stack::{Stack, StackRecord, StackSpec};
 use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::{Durability, EngineSpec};
 
@@ -49,10 +49,10 @@ pub struct Recording {
     pub subject: Subject,
     /// The engine that ran, with its settings as read back.
     pub engine: EngineInfo,
-    /// What those settings promise.
+    /// What those settings promise, and the stack can keep.
     pub promise: Durability,
     /// What the run was made on.
-    pub stack: fathom_stack::StackRecord,
+    pub stack: StackRecord,
     /// What the database held when all was done and closed; none where it was stopped before.
     pub content: Option<u128>,
     /// Whether it was stopped before its end.
@@ -146,11 +146,19 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         }),
         subject,
         engine: report.engine,
-        promise: report.promise,
+        promise: kept_promise(report.promise, &record),
         stack: record,
         content: report.content,
         interrupted: report.interrupted,
     })
+}
+
+/// What settings promise on a stack: no more than that can keep, as of any other run on it.
+fn kept_promise(settings: Durability, stack: &StackRecord) -> Durability {
+    match stack.volatile() {
+        Some(_) => settings.min(Durability::ProcessCrash),
+        None => settings,
+    }
 }
 
 /// Sectors of a device that was recorded on, bytes.
@@ -158,4 +166,23 @@ fn sector_bytes(device: Option<&str>) -> Result<u32, CutError> {
     fathom_device::device_model(device.unwrap_or_default())
         .map(|model| model.sector_bytes)
         .map_err(CutError::Usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: without barriers a run's settings were said to promise nothing at a power
+    /// cut, and of the same cell a power cut to take "more than its settings promise".
+    #[test]
+    fn without_barriers_a_power_cut_breaks_no_promise() {
+        let on = |mount: &str, promise| {
+            let stack =
+                StackRecord { filesystem: "ext4".into(), mount: mount.into(), ..StackRecord::default() };
+            kept_promise(promise, &stack)
+        };
+        assert_eq!(on("rw,relatime", Durability::PowerCut), Durability::PowerCut);
+        assert_eq!(on("rw,nobarrier", Durability::PowerCut), Durability::ProcessCrash);
+        assert_eq!(on("rw,nobarrier", Durability::None), Durability::None);
+    }
 }

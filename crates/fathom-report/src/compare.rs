@@ -5,7 +5,7 @@ mod html;
 
 use std::fmt::Write as _;
 
-use fathom_lab::analysis::{Change, Changes, Clock, Judgement, Quantity, Side, times};
+use fathom_lab::analysis::{Change, Changes, Clock, Judgement, Quantity, Side, figure, times};
 use fathom_lab::stats::{Comparison as Quotient, Difference, Interval};
 use serde::Serialize;
 
@@ -115,14 +115,24 @@ fn beside_limit(comparison: &Quotient) -> String {
     in_hundredths(comparison, 10.0, 100.0)
 }
 
+/// Whether hundredths say nothing of it, or next to nothing.
+fn is_tiny(ratio: f64) -> bool {
+    ratio > 0.0 && ratio < 0.01
+}
+
+/// `1.25x`; a smaller one with as many digits as say something.
+fn hundredths(ratio: f64) -> String {
+    if is_tiny(ratio) { figure(ratio) } else { format!("{ratio:.2}x") }
+}
+
 /// To the percent, below these: of the ratio, and of the end of its interval.
 fn in_hundredths(comparison: &Quotient, most: f64, most_high: f64) -> String {
     let Quotient { ratio, low, high, n, .. } = *comparison;
     // A count of one run of each has its quotient, and no interval.
     if n < 2 && low == high && ratio.is_finite() {
-        return format!("{ratio:.2}x ({})", number::ONE_RUN);
+        return format!("{} ({})", hundredths(ratio), number::ONE_RUN);
     }
-    if ratio < most && high < most_high {
+    if ratio < most && high < most_high && ![ratio, low, high].into_iter().any(is_tiny) {
         return format!("{ratio:.2}x [{low:.2}, {high:.2}]");
     }
     times(comparison)
@@ -163,14 +173,18 @@ fn slower_told(change: &Change) -> String {
     if slower.high.is_finite() {
         format!("{} of A's", beside_limit(&slower))
     } else {
-        format!("{:.2}x of A's, with too few runs for an interval", slower.ratio)
+        format!("{} of A's, with too few runs for an interval", hundredths(slower.ratio))
     }
 }
 
 /// `1.12x [1.10, 1.14] faster`; with a `~` where nothing is proven, and with a word where the two do
 /// not promise the same.
 fn verdict_of(change: &Change) -> String {
-    let promise = if change.same_durability { "" } else { " (not the same promise)" };
+    let promise = match change {
+        Change { promise_unknown: true, .. } => " (B's promise is not known)",
+        Change { same_durability: true, .. } => "",
+        _ => " (not the same promise)",
+    };
     told_of(change) + promise
 }
 
@@ -234,6 +248,11 @@ impl Comparison {
                 ),
                 Judgement::Unknown if change.promises_less => format!(
                     "{}: B promises less at a power cut or a crash than A, so its speed is no progress and no fault.",
+                    place(change)
+                ),
+                Judgement::Unknown if change.promise_unknown => format!(
+                    "{}: what B promises at a power cut or a crash is not known, and may be less than what A does, so its speed is no \
+                     progress and no fault.",
                     place(change)
                 ),
                 Judgement::Unknown => format!(
@@ -595,6 +614,7 @@ mod tests {
                 difference: None,
                 same_durability: true,
                 promises_less: false,
+                promise_unknown: false,
             };
             interval(&change, &counted)
         };
@@ -623,6 +643,11 @@ mod tests {
         assert_eq!(told(2.04, 2.01, 2.07), "2.04x [2.01, 2.07]");
         assert_eq!(told(1.251, 1.25, 1.252), "1.25x [1.25, 1.25]");
         assert_eq!(told(12.4, 11.0, 14.0), "12x [11, 14]");
+        // A hundredth of a percent was "0.00x [0.00, 0.00]", and of one run "0.00x (one run)".
+        assert_eq!(told(0.0043, 0.004, 0.0046), "0.0043x [0.004, 0.005]");
+        assert_eq!(told(0.02, 0.004, 0.1), "0.02x [0.004, 0.10]");
+        let tiny = Quotient { ratio: 0.0043, low: 0.0043, high: 0.0043, proven: true, n: 1 };
+        assert_eq!(exactly(&tiny), "0.0043x (one run)");
         // "1.25x [1.25, 1.25]" looked as if it were known to the percent.
         let one = Quotient { ratio: 1.25, low: 1.25, high: 1.25, proven: true, n: 1 };
         assert_eq!((beside_limit(&one), exactly(&one)), ("1.25x (one run)".into(), "1.25x (one run)".into()));

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use fathom_cut::{Class, Keeps, Outcome, RecordedRun};
 use fathom_lab::naming::title_of_words;
+use fathom_stack::StackRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::style::{Align, Style, Table, tame};
-use crate::words::durability_text;
+use crate::words::{distinct, durability_text};
 
 /// One cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -102,6 +103,14 @@ fn found(runs: &[&Cut]) -> String {
     };
     let broken = if runs.iter().any(|cut| cut.outcome.breaks_promise) { " (!)" } else { "" };
     format!("{}{broken} ({lost}{all}{})", worst.worst(), grouped(states))
+}
+
+/// Why the settings of a cell promise nothing at a power cut, where that is the mount's doing.
+fn without_flushes(recorded: &RecordedRun) -> Option<String> {
+    let filesystem = &recorded.filesystem;
+    let (driver, mount) = (filesystem.driver.clone(), filesystem.options.clone());
+    let why = StackRecord { filesystem: driver, mount, ..StackRecord::default() }.volatile()?;
+    Some(format!("Nothing is promised of {}: {}.", tame(&filesystem.driver), tame(&why)))
 }
 
 /// A number with commas between thousands.
@@ -213,6 +222,8 @@ impl Cuts {
         if self.breaks_promise() {
             notes.push("(!): worse than what the settings promise.".to_owned());
         }
+        let without_flushes = self.cells.iter().filter_map(|cell| without_flushes(&cell.recorded));
+        notes.extend(distinct(without_flushes));
         let sampled =
             self.cells.iter().any(|cell| (cell.outcome.tally.states as usize) < cell.outcome.states_possible);
         if sampled {

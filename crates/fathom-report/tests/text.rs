@@ -443,6 +443,12 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     );
     // The picture of the page called it worse, and said nothing of the promise.
     assert_eq!(weaker.html().matches("(not the same promise)").count(), 2);
+    // Where nothing is known of what B promises, that was called less.
+    weaker.changes.changes[1].promise_unknown = true;
+    let said = &weaker.verdicts()[1];
+    assert_eq!(said.judgement, Judgement::Unknown);
+    assert!(said.sentence.contains("is not known, and may be less than what A does"), "{said:?}");
+    assert_eq!(weaker.html().matches("(B's promise is not known)").count(), 2);
     // A file's name became a link, and what stood between two of its stars was bold.
     let mut odd = compared(&a, &a, 0.5);
     odd.names = ["*a* `b` ~c~.db".into(), "[here](http://x).db".into()];

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,7 +37,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char directory[3072];
 static _Atomic int state;      /* 0 not recording; 1 recording */
-static int file = -1;
+static char path[sizeof directory + 64];
+static int file = -1;          /* see is_own */
+static dev_t file_device;
+static ino_t file_number;
+static int is_numbered;        /* whether the system tells these two */
 static Header *header;         /* null: this process has no spool yet */
 static unsigned char *window;  /* the mapped part of the file */
 static uint64_t window_at, window_bytes;
@@ -82,6 +88,22 @@ static void stop(void) {
   atomic_store(&state, 0);
 }
 
+/* Whether the descriptor is the spool's still: a program may close what it did not open, and have a file of its own under that
+ * number, which must not be written. */
+static int is_own(void) {
+  struct stat found;
+  if (file < 0 || !is_numbered) return file >= 0;
+  return !fstat(file, &found) && found.st_dev == file_device && found.st_ino == file_number;
+}
+
+/* Takes blocks of the file from the disk. Beyond the size that the process may write (RLIMIT_FSIZE) the system would end it. */
+static int take_blocks(uint64_t from, uint64_t bytes) {
+  struct rlimit most;
+  if (getrlimit(RLIMIT_FSIZE, &most)) return 0;
+  if (most.rlim_cur != RLIM_INFINITY && from + bytes > most.rlim_cur) return 0;
+  return !posix_fallocate(file, (off_t)from, (off_t)bytes);
+}
+
 /* Maps the part of the file that has room for `need` more bytes at `at`. The blocks are taken from the disk first: a
  * write into a mapped hole of a full disk would kill the application. */
 static int make_room(uint64_t at, uint64_t need) {
@@ -89,7 +111,14 @@ static int make_room(uint64_t at, uint64_t need) {
   uint64_t from = at / PAGE * PAGE;
   uint64_t room = window_bytes < WINDOW_MIN ? WINDOW_MIN : window_bytes * 2 < WINDOW_MAX ? window_bytes * 2 : WINDOW_MAX;
   uint64_t bytes = (at - from + need + room) / PAGE * PAGE;
-  if (posix_fallocate(file, (off_t)from, (off_t)bytes)) return 0;
+  if (!is_own()) {
+    file = open(path, O_RDWR | O_CLOEXEC);
+    if (!is_own()) return 0;
+  }
+  if (!take_blocks(from, bytes)) {
+    bytes = (at - from + need + PAGE - 1) / PAGE * PAGE;
+    if (!take_blocks(from, bytes)) return 0;
+  }
   void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)from);
   if (mapped == MAP_FAILED) return 0;
   if (window) munmap(window, window_bytes);
@@ -98,14 +127,16 @@ static int make_room(uint64_t at, uint64_t need) {
 }
 
 static void begin_spool(void) {
-  char path[sizeof directory + 64];
+  struct stat own;
   struct timespec wall;
   start_ns = now_ns();
   own_pid = (uint32_t)getpid();
   clock_gettime(CLOCK_REALTIME, &wall);
   snprintf(path, sizeof path, "%s/%u-%llu.spool", directory, own_pid, (unsigned long long)start_ns);
   file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0 || posix_fallocate(file, 0, PAGE)) { stop(); return; }
+  if (file < 0 || !take_blocks(0, PAGE)) { stop(); return; }
+  is_numbered = !fstat(file, &own);
+  if (is_numbered) file_device = own.st_dev, file_number = own.st_ino;
   Header *mapped = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (mapped == MAP_FAILED) { stop(); return; }
   header = mapped;
@@ -131,7 +162,7 @@ static void in_child(void) {
     parent_pid = own_pid, parent_start_ns = start_ns, inherited = connections;
     munmap(header, PAGE);
     if (window) munmap(window, window_bytes);
-    if (file >= 0) close(file);
+    if (is_own()) close(file);
     header = NULL, window = NULL, window_bytes = 0, file = -1;
     sql_forget();
   }

@@ -466,8 +466,8 @@ impl Loss {
     #[must_use]
     pub fn sentence(processes: u64) -> String {
         format!(
-            "{LOST}: the disk of the capture was full, and {processes} processes went on unrecorded; capture again, \
-             with --spool DIR on a larger disk"
+            "{LOST}: the disk of the capture was full, or the program may write no file as large (ulimit -f), and {processes} \
+             processes went on unrecorded; capture again, with --spool DIR on a larger disk, or with a larger limit"
         )
     }
 

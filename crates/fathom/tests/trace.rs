@@ -262,6 +262,36 @@ work('parent', 5)
     assert_eq!(place.rows("app.db", "SELECT count(*) FROM t"), "94");
 }
 
+/// What happened: a child that ends in order lets go the locks of its parent's connection and closes
+/// it, in its own memory. The trace "could not be written: damaged", for the child did not know the
+/// database by its number.
+#[test]
+fn a_child_that_ends_in_order_takes_nothing_of_its_parent_with_it() {
+    let program = "
+import os, sqlite3, sys
+c = sqlite3.connect('app.db', isolation_level=None)
+c.execute('CREATE TABLE t(a)')
+for i in range(10): c.execute('INSERT INTO t VALUES (?)', (i,))
+rows = c.execute('SELECT a FROM t')
+for i in range(5): rows.fetchone()
+pid = os.fork()
+if pid == 0: sys.exit()
+os.waitpid(pid, 0)
+assert len(rows.fetchall()) == 5
+c.execute('INSERT INTO t VALUES (99)')
+";
+    let Some(place) = with_python(program) else { return };
+    place.fathom(&["trace", "capture", "--out", "a.trace", "--", "python3", "app.py"]).exits(0);
+    let records = records(&place.path("a.trace"));
+    let all = steps(&records);
+    let read: u64 = all.iter().filter(|(_, sql, _)| sql.starts_with("SELECT")).map(|of| of.2.rows).sum();
+    assert_eq!(read, 10, "each row once");
+    let is_close =
+        |record: &&Record| matches!(record, Record::Event(Event { action: Action::Close { .. }, .. }));
+    assert!(records.iter().filter(is_close).count() <= 1, "the child closes nothing");
+    place.fathom(&["trace", "replay", "--dir", ".", "a.trace"]).exits(0);
+}
+
 #[test]
 fn what_a_database_held_is_kept_also_what_stands_in_its_wal() {
     let program = "

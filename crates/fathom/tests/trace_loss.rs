@@ -72,6 +72,47 @@ fn a_process_of_which_nothing_is_recorded_is_told() {
     is_told(&place, "a.trace");
 }
 
+/// What happened: who had to be deaf to the signal of too large a file was Python alone. Any other
+/// program was ended by the room that its recording took.
+#[test]
+fn a_limit_on_the_size_of_files_ends_the_recording_and_not_the_program() {
+    let place = Place::new();
+    let hears = "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)";
+    place.write("app.py", &format!("{hears}\n{PROGRAM}"));
+    let script = "ulimit -f 4096; exec python3 app.py 40000";
+    let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", "sh", "-c", script]);
+    end.exits(1).says(LOST);
+    assert!(end.stdout.contains("done"), "the application goes on: {end}");
+}
+
+/// Closes all that it has open, as daemons do, and opens files of its own.
+const CLOSING: &str = "
+import sqlite3, os
+def work(rows):
+    c = sqlite3.connect('app.db')
+    c.execute('CREATE TABLE IF NOT EXISTS t(a)')
+    for i in range(rows): c.execute('INSERT INTO t VALUES (?)', ('x' * 4000,))
+    c.commit()
+    c.close()
+work(1)
+os.closerange(3, 64)
+own = [os.open('own%d' % i, os.O_RDWR | os.O_CREAT) for i in range(4)]
+for one in own: os.write(one, b'begin')
+work(300)
+print([os.fstat(one).st_size for one in own])
+";
+
+/// What happened: the file that the program then had under the recording's number was made as long
+/// as the recording, and what was recorded was written over what it held.
+#[test]
+fn a_program_that_closes_the_recordings_file_keeps_its_own() {
+    let place = Place::new();
+    place.write("app.py", CLOSING);
+    let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", "python3", "app.py"]);
+    assert!(end.exits(0).stdout.contains("[5, 5, 5, 5]"), "{end}");
+    place.fathom(&["trace", "replay", "--dir", ".", "a.trace"]).exits(0);
+}
+
 #[test]
 fn a_whole_recording_says_nothing_of_the_kind() {
     let place = Place::new();

@@ -107,9 +107,10 @@ impl Calibration {
         on_step: &mut dyn FnMut(&str),
         stopped: &dyn Fn() -> bool,
     ) -> Result<String, CalibrateError> {
-        let (mut target, described, sectors) = self.open(stopped)?;
+        let (mut target, described) = self.open(stopped)?;
         on_step("writing the file");
         target.prepare()?;
+        let sectors = target.sector_bytes();
         let measured = self.measure(&mut target, on_step)?;
         Ok(self.written(&measured, &described, target.bytes >> 20, sectors))
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::Calibration;
@@ -20,7 +20,7 @@ impl Calibration {
     pub(super) fn open<'a>(
         &self,
         stopped: &'a dyn Fn() -> bool,
-    ) -> Result<(Target<'a>, Description, u32), CalibrateError> {
+    ) -> Result<(Target<'a>, Description), CalibrateError> {
         let path = &self.path;
         let place = |problem: String| CalibrateError::Place { path: path.clone(), problem };
         if self.size_mib < SMALLEST_MIB {
@@ -39,7 +39,7 @@ impl Calibration {
                 _ => error.to_string(),
             })
         };
-        let wanted = self.size_mib << 20;
+        let wanted = self.size_mib.saturating_mul(1 << 20);
         let direct = |path: &Path, more: libc::c_int| {
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT | more).open(path)
         };
@@ -100,11 +100,9 @@ impl Calibration {
             return Err(place(format!("holds {} MiB only: at least {SMALLEST_MIB} are needed", bytes >> 20)));
         }
         let mut random = Random::new(1);
-        let mut room = AlignedBuffer::new(LARGEST, &mut random);
-        // Whether 512 bytes can be read by themselves is what the sector's size is.
-        let sectors = if file.read_exact_at(&mut room.of(512)[..512], 0).is_ok() { 512 } else { 4096 };
+        let room = AlignedBuffer::new(LARGEST, &mut random);
         let described = Description::of(path, &file);
-        Ok((Target { path: path.clone(), file, bytes, random, room, stopped }, described, sectors))
+        Ok((Target { path: path.clone(), file, bytes, random, room, stopped }, described))
     }
 }
 

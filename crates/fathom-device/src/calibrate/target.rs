@@ -97,6 +97,13 @@ impl Target<'_> {
         self.file.sync_all().map_err(self.failed("a flush"))
     }
 
+    /// Its sectors, bytes: whether 512 can be read by themselves. Once all is written only: there is
+    /// nothing to be read where the file system cannot allocate ahead.
+    pub fn sector_bytes(&mut self) -> u32 {
+        let sector = &mut self.room.of(512)[..512];
+        if self.file.read_exact_at(sector, 0).is_ok() { 512 } else { 4096 }
+    }
+
     /// Does something with another file as with this one.
     pub fn beside<T>(
         &mut self,
@@ -323,5 +330,23 @@ impl Target<'_> {
             }
         }
         Ok(all.into_iter().map(|(depth, rates)| (depth, median(rates))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: on ext2 and exFAT, which cannot allocate ahead, the file was still empty when
+    /// its sectors were asked for, so that each such card was said to have some of 4096 bytes.
+    #[test]
+    fn a_file_that_was_empty_has_the_sectors_of_its_device() {
+        let mut random = Random::new(1);
+        let room = AlignedBuffer::new(LARGEST, &mut random);
+        let (file, path) = (tempfile::tempfile().unwrap(), PathBuf::from("/card"));
+        let mut target = Target { path, file, bytes: 1 << 20, random, room, stopped: &|| false };
+        assert_eq!(target.sector_bytes(), 4096, "it has no byte yet");
+        target.prepare().unwrap();
+        assert_eq!(target.sector_bytes(), 512);
     }
 }

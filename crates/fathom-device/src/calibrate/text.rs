@@ -8,6 +8,11 @@ use super::sizes::BLOCK;
 use super::sorted::{SortedTimes, us};
 use super::{Calibration, Measured};
 
+/// As TOML has it, whose strings take all escapes of JSON's; those of Rust they do not take.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
 impl Calibration {
     /// The model, with what was measured beside what its straight lines make of it.
     pub(super) fn written(
@@ -41,21 +46,22 @@ impl Calibration {
             })
             .collect();
         let mut text = String::new();
-        let Calibration { name, when, .. } = self;
+        let Calibration { when, .. } = self;
         // Writing into a String does not fail.
         let _ = write!(
             text,
             "# How well this model's straight lines fit is at the end.\n\
-             name = {name:?}\ntitle = {title:?}\nkind = {kind:?}\n\
-             sources = [{source:?}]\n\
+             name = {name}\ntitle = {title}\nkind = {kind}\n\
+             sources = [{source}]\n\
              assumptions = [\"a power cut leaves {sectors} bytes whole\"{more}{guesses}]\n\
              channels = {channels}\nstreams = {streams}\nsector_bytes = {sectors}\ntear_bytes = {sectors}\n\
              [read]\nrandom_us = {read}\nsequential_us = {read_next}\nmb_per_s = {read_mb:.1}\n\
              [write]\nrandom_us = {write}\nsequential_us = {write_next}\nmb_per_s = {write_mb:.1}\n\
              [flush]\nbase_us = {flush_base}\nper_dirty_kib_us = {per_kib:.3}\n",
-            title = format!("{}, measured", described.title),
-            kind = described.kind,
-            source = format!(
+            name = quoted(&self.name),
+            title = quoted(&format!("{}, measured", described.title)),
+            kind = quoted(described.kind),
+            source = quoted(&format!(
                 "measured {when} by fathom stack calibrate {version}: {described}, {used} MiB used, O_DIRECT, {reads} random reads and \
                  {writes} random writes of 4 KiB, {flushes} flushes{quick}",
                 version = env!("CARGO_PKG_VERSION"),
@@ -64,7 +70,7 @@ impl Calibration {
                 writes = write.0.len(),
                 flushes = flush.base.0.len(),
                 quick = if self.quick { ", with --quick: its tails are guesses" } else { "" },
-            ),
+            )),
             more = match cache {
                 Some(_) => ", \"the cache empties at one rate whatever is in it\"",
                 None =>
@@ -128,5 +134,21 @@ impl Calibration {
             );
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: of a card whose name in /dev/disk/by-label had an accent as a letter of its
+    /// own, as macOS writes it, two minutes' measuring ended with "TOML parse error" and no model.
+    #[test]
+    fn any_name_of_a_device_can_be_read_again() {
+        for name in ["Cafe\u{301}", "a\u{200b}b \"quoted\" \\x20 'single'", "\u{fffd} 카드"] {
+            let text = format!("title = {}", quoted(name));
+            let read: std::collections::BTreeMap<String, String> = toml::from_str(&text).unwrap();
+            assert_eq!(read["title"], name);
+        }
     }
 }

@@ -26,6 +26,9 @@ const PRAGMAS: [&str; 12] = [
     "wal_autocheckpoint",
 ];
 
+/// Settings that name a file.
+const FILES: [&str; 2] = ["extension", "library"];
+
 /// SQLite's settings that are advised on; the others stay as the application has them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Candidate {
@@ -61,8 +64,10 @@ impl Candidate {
         let mut found = Candidate::default();
         // An advice is passed on, and a key is not.
         for (key, value) in engine.settings.iter().filter(|setting| setting.0.as_str() != "key") {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_lowercase);
-            found.set(key, &value);
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            // Words of SQLite have no case, and the names of files have one.
+            let is_file = FILES.contains(&key.as_str());
+            found.set(key, &if is_file { text } else { text.to_lowercase() });
         }
         Some(found)
     }

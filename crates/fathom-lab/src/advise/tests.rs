@@ -586,3 +586,14 @@ fn what_is_best_without_other_pages_is_told_beside_what_has_them() {
     // Nothing with its own pages keeps that.
     assert_eq!(of(Durability::PowerCut, &all[..2]).same_pages, None);
 }
+
+/// What happened: the path of a library stood in names and keys in small letters, where there is
+/// no file.
+#[test]
+fn a_file_keeps_the_letters_of_its_name() {
+    let settings = [("journal_mode", "WAL"), ("library", "/opt/SQLite-3.51/libsqlite3.so")];
+    let settings = settings.map(|(key, value)| (key.to_owned(), serde_json::json!(value)));
+    let engine = fathom_workload::spec::EngineSpec { name: "sqlite".into(), settings: settings.into() };
+    let found = Candidate::of(&engine).unwrap();
+    assert_eq!(found.name(), "WAL/FULL, library /opt/SQLite-3.51/libsqlite3.so");
+}

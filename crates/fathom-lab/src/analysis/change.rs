@@ -56,6 +56,8 @@ pub struct Change {
     pub same_durability: bool,
     /// Whether B promises less than A.
     pub promises_less: bool,
+    /// Whether A's promise is known and B's is not, so that it may be less.
+    pub promise_unknown: bool,
 }
 
 /// What changed between two measurements.
@@ -95,8 +97,8 @@ impl Change {
 
     /// Whether B is slower by more than `allowed` (0.1 is 10 %). *Slower*: the interval of the
     /// quotient leaves out 1, and the quotient is beyond what is allowed. *Fine*: the whole
-    /// interval is within what is allowed. *Unknown*: anything else, and what promises less, for
-    /// whose speed nothing is allowed. Of a difference it is the same: *slower* where its interval
+    /// interval is within what is allowed. *Unknown*: anything else, and what promises less or may
+    /// do so, for whose speed nothing is allowed. Of a difference it is the same: *slower* where its interval
     /// leaves out 0 and B is beyond what is allowed, *fine* where the interval of what B has beyond
     /// that does not come above 0.
     #[must_use]
@@ -104,7 +106,7 @@ impl Change {
         // What a decimal fraction cannot express must not decide.
         let limit = 1.0 + allowed + 1e-9;
         let slower = self.slower();
-        if self.promises_less {
+        if self.promises_less || self.promise_unknown {
             Judgement::Unknown
         } else if let Some(difference) = &self.difference {
             let [_, most] = difference.beyond(limit);
@@ -331,7 +333,8 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
                 faster,
                 difference,
                 same_durability: cell_a.durability == cell_b.durability,
-                promises_less: cell_b.durability < cell_a.durability,
+                promises_less: cell_b.durability.is_some() && cell_b.durability < cell_a.durability,
+                promise_unknown: cell_b.durability.is_none() && cell_a.durability.is_some(),
             });
         }
     }
@@ -460,6 +463,22 @@ mod tests {
                 ..Question::default()
             };
             assert!(changes(&one, &one, &question).unwrap_err().ends_with(names));
+        }
+    }
+
+    /// What happened: B, of whose promise nothing was known, was said to promise less.
+    #[test]
+    fn a_promise_that_is_not_known_is_not_less() {
+        let known = side(&[("wal", STEADY)], 2.0);
+        let mut unknown = known.clone();
+        unknown.cells[0].durability = None;
+        let of = |a: &Side, b: &Side| changes(a, b, &Question::default()).unwrap().changes.remove(0);
+        let lost = of(&known, &unknown);
+        assert_eq!((lost.promises_less, lost.promise_unknown), (false, true));
+        assert_eq!(lost.judged(0.1), Judgement::Unknown, "it may be less");
+        for same in [of(&unknown, &unknown), of(&unknown, &known), of(&known, &known)] {
+            assert_eq!((same.promises_less, same.promise_unknown), (false, false));
+            assert_eq!(same.judged(0.1), Judgement::Fine);
         }
     }
 

@@ -256,7 +256,11 @@ pub fn figure(ratio: f64) -> String {
 }
 
 fn digits(ratio: f64) -> String {
-    if ratio < 1.2 {
+    if ratio > 0.0 && ratio < 0.01 {
+        // 0.00 would claim what no ratio can be.
+        let places = (1.0 - ratio.log10().floor()).clamp(2.0, 9.0) as usize;
+        format!("{ratio:.places$}")
+    } else if ratio < 1.2 {
         format!("{ratio:.2}")
     } else if ratio < 10.0 {
         format!("{ratio:.1}")
@@ -314,5 +318,9 @@ mod tests {
         assert_eq!(told(11.2, 0.24, f64::INFINITY), "11x [0.24, unbounded]");
         // It was "0.50x [0.00, unbounded]", as if that had been measured.
         assert_eq!(told(0.5, 0.0, f64::INFINITY), "0.50x (too few runs for an interval)");
+        // And of two runs of each, 230 times as slow, "0.00x".
+        assert_eq!(told(0.0043, 0.0, f64::INFINITY), "0.0043x (too few runs for an interval)");
+        assert_eq!(told(0.001, 0.0009, 0.002), "0.0010x [0.0009, 0.002]");
+        assert_eq!([0.0, 0.01, 0.094].map(figure), ["0.00x", "0.01x", "0.09x"]);
     }
 }

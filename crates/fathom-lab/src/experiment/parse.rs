@@ -309,10 +309,7 @@ fn read_matrix(entry: &Entry) -> Result<Vec<Axis>, Problem> {
     let mut product: usize = 1;
     for axis in &axes {
         product = product.saturating_mul(axis.points.len());
-        let twice = axes.iter().find(|other| {
-            other.name != axis.name
-                && other.points[0].settings.iter().any(|setting| setting.path == axis.name)
-        });
+        let twice = axes.iter().find(|other| other.name != axis.name && other.sets(&axis.name));
         if let Some(other) = twice {
             return Err(Problem::new(
                 &axis.span,

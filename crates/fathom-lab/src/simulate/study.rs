@@ -236,12 +236,14 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             recordings.push((run, recording));
         }
         let (programs, is_by_device, why) = programs(recordings, question.by_the_device);
-        if let (true, Some(why)) = (programs.is_empty(), why) {
-            found.without.push((shown.clone(), why));
-        }
-        let Some((_, first, program)) = programs.first() else { continue };
+        let Some((_, first, program)) = programs.first() else {
+            found.without.extend(why.map(|why| (shown.clone(), why)));
+            continue;
+        };
         found.losing.extend(losing(cell).map(|filesystem| (shown.clone(), filesystem)));
         let mut notes = program.notes();
+        let of_all = results.good_runs(cell.id).take(question.runs.unwrap_or(usize::MAX)).count();
+        notes.extend(left_out(of_all, programs.len(), why));
         if is_by_device {
             notes.push(BY_THE_DEVICE.to_owned());
         }
@@ -383,6 +385,15 @@ fn programs(
         }
     }
     (programs, is_by_device, why)
+}
+
+/// What is said of a cell of whose runs some are not in its numbers; `why` one cannot be replayed,
+/// where it has a recording.
+fn left_out(of_all: usize, replayed: usize, why: Option<String>) -> Option<String> {
+    let left_out = of_all.checked_sub(replayed).filter(|left_out| *left_out > 0)?;
+    let (are, their) = if left_out == 1 { ("is", "its") } else { ("are", "their") };
+    let why = why.unwrap_or_else(|| format!("no recording of {their} operations was kept"));
+    Some(format!("{left_out} of {of_all} runs {are} not in the numbers: {why}"))
 }
 
 /// The runs of a cell on all devices, in the order of these; so many at a time as there are
@@ -537,6 +548,18 @@ mod tests {
         assert!(is_of(ByTheDevice::Unseen, &[&seen, &unseen]));
         assert!(!is_of(ByTheDevice::Unseen, &[&seen, &seen]));
         assert!(is_of(ByTheDevice::All, &[&seen]) && !is_of(ByTheDevice::Never, &[&seen, &unseen]));
+    }
+
+    /// What happened: a run of three had lost its marks, the numbers were those of the two others,
+    /// and nothing said so.
+    #[test]
+    fn runs_that_cannot_be_replayed_are_told_beside_those_that_can() {
+        let why = || Some("what its threads did is not known".to_owned());
+        assert_eq!(left_out(3, 3, None), None);
+        let one = "1 of 3 runs is not in the numbers: what its threads did is not known";
+        assert_eq!(left_out(3, 2, why()).as_deref(), Some(one));
+        let two = "2 of 3 runs are not in the numbers: no recording of their operations was kept";
+        assert_eq!(left_out(3, 1, None).as_deref(), Some(two));
     }
 
     /// What happened: of a phase whose name was mistyped the reason was given for which one of the

@@ -9,6 +9,7 @@
 //!
 //! It is read into memory, never onto the disk, and nothing goes on with it.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
 
@@ -96,20 +97,105 @@ impl Results {
 }
 
 /// Takes out where the files lay on the machine that measured, and who its user was: a published
-/// file names no directories of its author's.
+/// file names no directories of its author's. What is a value of an axis stays, for the cells are
+/// called so; and so do the words of failures and warnings.
 fn without_places(db: &Connection) -> rusqlite::Result<()> {
+    let mut names = PlainNames::default();
     db.execute("DELETE FROM environment WHERE key = 'user'", [])?;
-    let mut select = db.prepare("SELECT id, engine FROM run WHERE engine IS NOT NULL")?;
-    let mut update = db.prepare("UPDATE run SET engine = ? WHERE id = ?")?;
-    let rows = select.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
-    for (run, engine) in rows.collect::<rusqlite::Result<Vec<_>>>()? {
-        let Ok(mut engine) = serde_json::from_str::<EngineInfo>(&engine) else { continue };
+    rewrite(db, ("run", "engine"), &mut |engine| {
+        let mut engine = serde_json::from_str::<EngineInfo>(engine).ok()?;
         for value in engine.settings.values_mut().filter(|value| value.starts_with('/')) {
-            *value = value.rsplit('/').next().unwrap_or_default().to_owned();
+            *value = names.of(value);
         }
-        update.execute((super::json::json(&engine), run))?;
+        Some(super::json::json(&engine))
+    })?;
+    rewrite(db, ("run", "parameters"), &mut |parameters| {
+        let mut parameters: serde_json::Value = serde_json::from_str(parameters).ok()?;
+        names.in_value(&mut parameters);
+        Some(parameters.to_string())
+    })?;
+    rewrite(db, ("cell", "spec"), &mut |spec| {
+        let mut spec: serde_json::Value = serde_json::from_str(spec).ok()?;
+        for section in ["workload", "engine", "stack"] {
+            if let Some(section) = spec.get_mut(section) {
+                names.in_value(section);
+            }
+        }
+        Some(spec.to_string())
+    })?;
+    rewrite(db, ("experiment", "command"), &mut |command| Some(names.in_text(command)))
+}
+
+/// Rewrites a column of a table.
+fn rewrite(
+    db: &Connection,
+    (table, column): (&str, &str),
+    write: &mut dyn FnMut(&str) -> Option<String>,
+) -> rusqlite::Result<()> {
+    let mut select =
+        db.prepare(&format!("SELECT rowid, {column} FROM {table} WHERE {column} IS NOT NULL"))?;
+    let mut update = db.prepare(&format!("UPDATE {table} SET {column} = ? WHERE rowid = ?"))?;
+    let rows = select.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    for (id, text) in rows.collect::<rusqlite::Result<Vec<_>>>()? {
+        if let Some(text) = write(&text) {
+            update.execute((text, id))?;
+        }
     }
     Ok(())
+}
+
+/// Names of files by their whole paths: without directories, and those of two files are two.
+#[derive(Default)]
+struct PlainNames(BTreeMap<String, String>);
+
+impl PlainNames {
+    fn of(&mut self, path: &str) -> String {
+        if let Some(known) = self.0.get(path) {
+            return known.clone();
+        }
+        let own = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("/");
+        let (mut name, mut number) = (own.to_owned(), 1);
+        while self.0.values().any(|other| *other == name) {
+            number += 1;
+            name = format!("{own} ({number})");
+        }
+        self.0.insert(path.to_owned(), name.clone());
+        name
+    }
+
+    /// In all texts of a value that are whole paths.
+    fn in_value(&mut self, value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) if text.starts_with('/') => *text = self.of(text),
+            serde_json::Value::Array(all) => all.iter_mut().for_each(|one| self.in_value(one)),
+            serde_json::Value::Object(all) => all.values_mut().for_each(|one| self.in_value(one)),
+            _ => {}
+        }
+    }
+
+    /// In a command line: each word, or what stands behind `=` or a comma in it.
+    fn in_text(&mut self, text: &str) -> String {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find('/') {
+            let (before, from) = rest.split_at(at);
+            out.push_str(before);
+            let last = out.chars().last();
+            if !last.is_none_or(|last| last.is_whitespace() || "'\"=,[".contains(last)) {
+                out.push('/');
+                rest = &from[1..];
+                continue;
+            }
+            // In quotes a path may have blanks.
+            let end = match last {
+                Some(quote @ ('\'' | '"')) => from.find(quote),
+                _ => from.find(|letter: char| letter.is_whitespace() || "'\",]".contains(letter)),
+            };
+            let (path, after) = from.split_at(end.unwrap_or(from.len()));
+            out.push_str(&self.of(path));
+            rest = after;
+        }
+        out + rest
+    }
 }
 
 /// Copies all rows of a table.
@@ -177,6 +263,36 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Vec<u8>), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: the home of who published an excerpt stood in the cells, in the parameters of
+    /// each run, and in the command.
+    #[test]
+    fn an_excerpt_names_no_directory() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(
+            r#"CREATE TABLE environment(key, value); INSERT INTO environment VALUES ('user', 'root');
+               CREATE TABLE run(engine, parameters);
+               INSERT INTO run VALUES (NULL, '{"file":"/home/alice/a/app.trace","ahead":64}');
+               CREATE TABLE cell(spec);
+               INSERT INTO cell VALUES ('{"workload":{"name":"trace","file":"/home/alice/a/app.trace"}}');
+               INSERT INTO cell VALUES ('{"workload":{"name":"trace","file":"/home/alice/b/app.trace"}}');
+               CREATE TABLE experiment(command);
+               INSERT INTO experiment VALUES ('fathom run x --trace /home/alice/a/app.trace
+                   --set variants=wal/full --set "engine.library=[''/home/alice/my lib.so'']"
+                   --dir ''/home/alice/a b'' --on ssh:pi@board:/mnt');"#,
+        )
+        .unwrap();
+        without_places(&db).unwrap();
+        let text = |sql: &str| db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+        assert!(text("SELECT parameters FROM run").contains(r#""file":"app.trace""#));
+        assert!(text("SELECT spec FROM cell WHERE rowid = 1").contains(r#""file":"app.trace""#));
+        assert!(text("SELECT spec FROM cell WHERE rowid = 2").contains(r#""file":"app.trace (2)""#));
+        let command = text("SELECT command FROM experiment");
+        assert!(command.starts_with("fathom run x --trace app.trace\n"), "{command}");
+        assert!(command.contains("variants=wal/full "), "{command}");
+        assert!(command.ends_with("--dir 'a b' --on ssh:pi@board:/mnt"), "{command}");
+        assert!(command.contains("['my lib.so']") && !command.contains("alice"), "{command}");
+    }
 
     /// What is not an excerpt is refused in words, and a small file cannot fill the memory.
     #[test]

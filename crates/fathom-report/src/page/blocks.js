@@ -275,6 +275,8 @@
       zoom(view, after.x, before.apart / after.apart);
     });
     for (const end of ['pointerup', 'pointercancel', 'lostpointercapture']) canvas.addEventListener(end, (event) => fingers.delete(event.pointerId));
+    // A touch that turns into scrolling is no drag, and leaves no frame behind.
+    canvas.addEventListener('pointercancel', () => { view.drag = null; if (view.view) soon(view); });
     canvas.addEventListener('pointerdown', (event) => { if (event.button !== 0 || !view.geometry || fingers.size > 1) return; view.drag = { from: point(view, event), to: null }; canvas.setPointerCapture(event.pointerId); });
     canvas.addEventListener('pointermove', (event) => {
       if (!view.geometry) return;

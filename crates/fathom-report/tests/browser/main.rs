@@ -474,6 +474,12 @@ fn panels_of_addresses_zoom_in_time_together() {
     page.key("0", 48);
     page.wait(&format!("fathomBlocks.views[0].view.x1 - fathomBlocks.views[0].view.x0 === {whole}"));
     assert_eq!(alike(&mut page), 1.0);
+    // What happened: a touch that turned into scrolling left its drag, and the frame of it.
+    page.run(
+        "(() => { const v = fathomBlocks.views[0]; v.drag = { from: { x: 90, y: 40 }, to: { x: 120, y: 90 } }; \
+         v.canvas.dispatchEvent(new PointerEvent('pointercancel')); })()",
+    );
+    assert_eq!(page.number("fathomBlocks.views[0].drag === null ? 1 : 0"), 1.0);
     assert_sound(&mut page, "zoom");
 }
 

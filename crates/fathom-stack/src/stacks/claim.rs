@@ -324,6 +324,22 @@ mod tests {
         assert!(error.to_string().contains("\"mine\" is already up"), "{error}");
     }
 
+    /// What happened: below a link, as in FATHOM_STATE_DIR=/var/run/fathom, and where that was no
+    /// whole path, no mount was known by its point: "mount reported success, but nothing is
+    /// mounted", and it stayed, with its loop device.
+    #[test]
+    fn an_entry_lies_where_the_kernel_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = dir.path().canonicalize().unwrap();
+        fs::create_dir(whole.join("run")).unwrap();
+        std::os::unix::fs::symlink("run", whole.join("link")).unwrap();
+        let spec = StackSpec { directory: Some(whole.clone()), ..StackSpec::default() };
+        let state = whole.join("link/fathom");
+        let claim = Claim::new(&state, "x", Some("mine"), &spec).unwrap();
+        assert!(claim.home.starts_with(whole.join("run/fathom/stacks")), "{}", claim.home.display());
+        assert_eq!(homes(&state), [claim.home.clone()]);
+    }
+
     /// What happened: of two that were brought up at once with one `--operations FILE` both had
     /// found that it is not there. The second could not make it, and when it was undone, it took
     /// the first one's log with it, whose stack went on and was taken down without a word.

@@ -13,7 +13,9 @@ use fathom_ground::mountinfo::is_mounted;
 use serde::{Deserialize, Serialize};
 
 use super::config::Stacks;
-use super::entry::{Entry, abandoned, device_points, homes, is_disbelief, lock_state, mount_point};
+use super::entry::{
+    Entry, abandoned, device_points, homes, is_disbelief, lock_state, mount_point, stacks_in,
+};
 use super::error::StackError;
 use super::leftovers::Report;
 use super::teardown::{BusyMount, undo};
@@ -241,7 +243,7 @@ fn read_within(path: &Path, limit: Duration) -> Option<io::Result<Vec<u8>>> {
 }
 
 fn home_of(state: &Path, name: &str) -> PathBuf {
-    state.join("stacks").join(format!("named-{name}"))
+    stacks_in(state).join(format!("named-{name}"))
 }
 
 fn named(name: String, entry: Entry, state: &Path) -> NamedStack {

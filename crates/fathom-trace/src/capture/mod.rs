@@ -86,7 +86,9 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<CaptureRe
         Ok(merged) if merged.events == 0 => {
             let unseen = Some(match merged.cut {
                 0 => program::why_unseen(program, &notes::CaptureNotes::read(spool.path())),
-                _ => "the disk was full before the first one; give --spool DIR on a larger disk".into(),
+                _ => "the disk was full before the first one, or the program may write no file (ulimit -f); give --spool DIR on \
+                      a larger disk, or a larger limit"
+                    .into(),
             });
             return Ok(CaptureResult { status, merged, unseen, left });
         }

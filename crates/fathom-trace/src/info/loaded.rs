@@ -18,6 +18,9 @@ pub(super) struct LoadedSettings {
     rest: Vec<u8>,
     page_bytes: Option<u32>,
     is_wal: bool,
+    auto_vacuum: &'static str,
+    /// Whether something is in the file: what auto_vacuum then says changes nothing.
+    has_content: bool,
 }
 
 impl LoadedSettings {
@@ -50,15 +53,31 @@ impl LoadedSettings {
 
     fn statement(&mut self) {
         self.ends = Ends::default();
-        match pragma(&std::mem::take(&mut self.begun)) {
+        let statement = std::mem::take(&mut self.begun);
+        let first = statement.trim_start().get(..6).unwrap_or_default();
+        self.has_content = self.has_content || first.eq_ignore_ascii_case("create");
+        match pragma(&statement) {
             Some((name, Some(value))) if name == "journal_mode" => {
                 self.is_wal = value.eq_ignore_ascii_case("wal");
             }
             Some((name, Some(value))) if name == "page_size" => {
                 self.page_bytes = value.parse().ok().or(self.page_bytes);
             }
+            Some((name, Some(value))) if name == "auto_vacuum" && !self.has_content => {
+                self.auto_vacuum = match value.to_ascii_lowercase().trim_matches(['\'', '"']) {
+                    "0" | "none" => "none",
+                    "1" | "full" => "full",
+                    "2" | "incremental" => "incremental",
+                    _ => self.auto_vacuum,
+                };
+            }
             _ => {}
         }
+    }
+
+    /// Whether the file gives free pages back.
+    pub fn auto_vacuum(&self) -> &'static str {
+        if self.auto_vacuum.is_empty() { "none" } else { self.auto_vacuum }
     }
 
     /// Page size and journal mode of the file so far.
@@ -84,5 +103,18 @@ mod tests {
         loaded.feed(b"PRAGMA journal_mode = wal;\nPRAGMA journal_mode = delete;\nPRAGMA page_size = ?;\n");
         assert_eq!(loaded.of_file(), (None, None));
         loaded.feed(&[0xff, 0xfe, b';', b'\n']);
+    }
+
+    #[test]
+    fn pages_are_given_back_where_that_is_said_before_the_first_table() {
+        let of = |script: &str| {
+            let mut loaded = LoadedSettings::default();
+            loaded.feed(script.as_bytes());
+            loaded.auto_vacuum()
+        };
+        assert_eq!(of("CREATE TABLE t(a);\n"), "none");
+        assert_eq!(of("PRAGMA auto_vacuum = Incremental;\nCREATE TABLE t(a);\n"), "incremental");
+        assert_eq!(of("PRAGMA auto_vacuum=1;\ncreate table t(a);\nPRAGMA auto_vacuum=0;\n"), "full");
+        assert_eq!(of("CREATE TABLE t(a);\nPRAGMA auto_vacuum=FULL;\n"), "none");
     }
 }

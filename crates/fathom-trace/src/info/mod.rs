@@ -109,6 +109,10 @@ pub struct DatabaseInfo {
     /// `wal` where the file is in that mode when the application opens it: the one journal mode
     /// that a file keeps.
     pub journal_mode: Option<String>,
+    /// Whether it gives free pages back, `none`, `full` or `incremental`: from none to the others,
+    /// and back, SQLite changes a file that has content at a VACUUM alone. Of images and scripts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_vacuum: Option<String>,
     /// Profile of a generator, or why the start is not known.
     pub note: Option<String>,
 }
@@ -303,6 +307,7 @@ impl Count {
             let script = self.scripts.entry(content.database).or_default();
             script.feed(&content.bytes);
             (database.page_bytes, database.journal_mode) = script.of_file();
+            database.auto_vacuum = Some(script.auto_vacuum().to_owned());
         }
         if database.start == "image"
             && let (0, Some(&[high, low, version])) = (content.offset, content.bytes.get(16..19))
@@ -310,6 +315,7 @@ impl Count {
             let bytes = u32::from(u16::from_be_bytes([high, low]));
             database.page_bytes = Some(if bytes == 1 { 65536 } else { bytes });
             database.journal_mode = (version == 2).then(|| "wal".to_owned());
+            database.auto_vacuum = auto_vacuum_of(&content.bytes).map(str::to_owned);
         }
     }
 
@@ -576,6 +582,26 @@ impl DatabaseInfo {
             Start::Unknown { reason } => ("unknown", None, Some(reason.clone())),
         };
         let path = String::from_utf8_lossy(&database.path).into_owned();
-        DatabaseInfo { path, start: start.into(), bytes, page_bytes: None, journal_mode: None, note }
+        DatabaseInfo {
+            path,
+            start: start.into(),
+            bytes,
+            page_bytes: None,
+            journal_mode: None,
+            auto_vacuum: None,
+            note,
+        }
     }
+}
+
+/// Whether a database gives free pages back, by its header: at 52 stands its largest root page, 0
+/// where it does not, and at 64 whether it does so only when it is asked to
+/// (<https://www.sqlite.org/fileformat2.html>).
+fn auto_vacuum_of(header: &[u8]) -> Option<&'static str> {
+    let is_set = |at: usize| header.get(at..at + 4).map(|word| word.iter().any(|byte| *byte != 0));
+    Some(match (is_set(52)?, is_set(64)?) {
+        (false, _) => "none",
+        (true, false) => "full",
+        (true, true) => "incremental",
+    })
 }

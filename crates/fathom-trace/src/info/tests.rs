@@ -205,3 +205,17 @@ fn the_largest_numbers_add_up_to_the_largest() {
     let statement = &info.statements[&Verb::Insert];
     assert_eq!((statement.rows, statement.changes, info.bytes_given), (u64::MAX, u64::MAX, u64::MAX));
 }
+
+#[test]
+fn whether_a_file_gives_pages_back_stands_in_its_header() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (number, word) in ["none", "full", "incremental"].into_iter().enumerate() {
+        let path = directory.path().join(word);
+        let made = rusqlite::Connection::open(&path).expect("opened");
+        let sql = format!("PRAGMA auto_vacuum = {number}; CREATE TABLE t(a);");
+        made.execute_batch(&sql).expect("a table");
+        drop(made);
+        let file = std::fs::read(&path).expect("read");
+        assert_eq!((auto_vacuum_of(&file), auto_vacuum_of(&file[..60])), (Some(word), None));
+    }
+}

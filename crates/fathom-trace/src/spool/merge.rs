@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::commits::Commits;
 use super::file::Spool;
+use super::inherited::Inherited;
 use super::record::{Raw, tag};
 use crate::error::TraceError;
 use crate::format::Writer;
@@ -140,6 +141,8 @@ struct Side {
     with_key: HashSet<(u32, u32)>,
     /// Texts with parameters, or with a key.
     texts: HashMap<u32, String>,
+    /// What it does on its parent's connections.
+    inherited: Inherited,
     last_ns: u64,
 }
 
@@ -171,6 +174,7 @@ impl Merge<'_> {
             templates: HashMap::new(),
             with_key: HashSet::new(),
             texts: HashMap::new(),
+            inherited: Inherited::default(),
             last_ns,
         });
         Ok(number)
@@ -237,6 +241,11 @@ impl Merge<'_> {
 
     /// One record of a process.
     fn record(&mut self, number: usize, mut raw: Raw) -> Result<(), TraceError> {
+        let side = &mut self.sides[number];
+        let is_its_own = raw.connection >= side.spool.header.inherited;
+        if !is_its_own && !side.inherited.counts(&raw) {
+            return Ok(());
+        }
         let handle = raw.number(0);
         let place = (raw.connection, handle);
         let action = match raw.tag {
@@ -385,11 +394,10 @@ impl Merge<'_> {
 
     /// A lock that was got or let go.
     fn lock(&mut self, number: usize, raw: &Raw) -> Result<(), TraceError> {
-        let side = &self.sides[number];
-        let (Some(&database), Some(connection)) =
-            (side.databases.get(&raw.number(0)), self.connection(number, raw.connection))
+        let (Some(database), Some(connection)) =
+            (self.known_database(number, raw.number(0)), self.connection(number, raw.connection))
         else {
-            return Err(side.spool.damaged());
+            return Err(self.sides[number].spool.damaged());
         };
         let (bits, counter) = (raw.word(1), raw.number(2));
         let is_commit = bits & 1 << 8 != 0;
@@ -459,6 +467,18 @@ impl Merge<'_> {
                 return None;
             }
             // A parent stands before its child, so this ends.
+            side = &self.sides[side.parent?];
+        }
+    }
+
+    /// The trace's number of a database: a child process knows those of its parent, and gives its own
+    /// other numbers.
+    fn known_database(&self, number: usize, database: u32) -> Option<u32> {
+        let mut side = &self.sides[number];
+        loop {
+            if let Some(known) = side.databases.get(&database) {
+                return Some(*known);
+            }
             side = &self.sides[side.parent?];
         }
     }

@@ -2,6 +2,7 @@
 
 mod commits;
 mod file;
+mod inherited;
 mod merge;
 mod record;
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! `fathom stack calibrate`: measures a device and writes its model.
 
-use fathom_output::say;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fathom_device::{CalibrateError, Calibration, Model};
 use fathom_lab::schedule::Interrupt;
+use fathom_output::{say, shown_path};
+use fathom_stack::named_stack::{self, NamedStack};
 
 use crate::cli::Calibrate;
 use crate::outcome::{Error, Outcome};
@@ -19,6 +22,12 @@ pub fn run(asked: &Calibrate) -> super::Result {
     if asked.destroy && asked.path.is_file() {
         fathom_output::check_overwritten(&asked.path)
             .map_err(|error| super::refused_or_failed("--destroy", error))?;
+        if let Some(name) = mounted_by(&asked.path, &named_stack::list()) {
+            return Err(Error::usage(format!(
+                "--destroy: {} is in use: the stack {name:?} lies on it: `fathom stack down {name}` first",
+                shown_path(&asked.path)
+            )));
+        }
     }
     let ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
     let calibration = Calibration {
@@ -69,6 +78,48 @@ pub fn run(asked: &Calibrate) -> super::Result {
 }
 
 /// What is measured where it is a file or a device; files in a directory are not read.
-fn what_is_read(asked: &Calibrate) -> Option<&std::path::Path> {
+fn what_is_read(asked: &Calibrate) -> Option<&Path> {
     (!asked.path.is_dir()).then_some(&*asked.path)
+}
+
+/// The stack that is kept in a file and up: what lies below a modelled device or a guest's disk is
+/// no loop device's file.
+fn mounted_by<'a>(file: &Path, stacks: &'a [NamedStack]) -> Option<&'a str> {
+    let number = |path: &Path| path.metadata().ok().map(|about| (about.dev(), about.ino()));
+    let own = number(file)?;
+    let lies_on_it =
+        |stack: &&NamedStack| stack.up && stack.spec.keep.as_deref().and_then(number) == Some(own);
+    stacks.iter().find(lies_on_it).map(|stack| stack.name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_stack::{StackRecord, StackSpec};
+
+    use super::*;
+
+    /// What happened: `stack up --keep card.img --device sd-slow` has a loop device on what the
+    /// model serves and none on `card.img`, so that `stack calibrate card.img --destroy` wrote over
+    /// the mounted file system.
+    #[test]
+    fn the_image_of_a_stack_that_is_up_is_known() {
+        let place = tempfile::tempdir().unwrap();
+        let [image, other] = ["card.img", "other.img"].map(|name| place.path().join(name));
+        for file in [&image, &other] {
+            std::fs::write(file, "").unwrap();
+        }
+        let of = |up: bool| NamedStack {
+            name: "card".into(),
+            path: "/mnt".into(),
+            up,
+            spec: StackSpec { keep: Some(image.clone()), ..StackSpec::default() },
+            record: StackRecord::default(),
+            problem: None,
+            created_ms: 0,
+        };
+        assert_eq!(mounted_by(&image, &[of(true)]), Some("card"));
+        assert_eq!(mounted_by(&image, &[of(false)]), None, "after a restart of the machine");
+        assert_eq!(mounted_by(&other, &[of(true)]), None);
+        assert_eq!(mounted_by(&place.path().join("gone.img"), &[of(true)]), None);
+    }
 }

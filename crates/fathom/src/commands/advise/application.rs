@@ -134,6 +134,7 @@ impl OwnSettings<'_> {
         if self.keeps_pages() {
             own.remove("page_size");
         }
+        self.keep_auto_vacuum(&mut own, &mut baseline);
         for (key, values) in &own {
             let most = values.iter().max_by_key(|value| value.1).map(|value| value.0.clone());
             let Some(most) = most else { continue };
@@ -166,6 +167,29 @@ impl OwnSettings<'_> {
             _ => sources.join("; "),
         };
         (baseline, source, notes)
+    }
+
+    /// Takes `auto_vacuum` as the files have it that have content: what else the application says of
+    /// it SQLite does not take, and a replay that asks for it is refused. Where they differ each
+    /// keeps its own.
+    fn keep_auto_vacuum(
+        &self,
+        own: &mut BTreeMap<&'static str, BTreeMap<String, u64>>,
+        baseline: &mut Candidate,
+    ) {
+        let key = "auto_vacuum";
+        let mut files = self.info.databases.iter().filter_map(|database| database.auto_vacuum.as_deref());
+        let Some(first) = files.next() else { return };
+        if files.any(|other| other != first) {
+            own.remove(key);
+            return;
+        }
+        set(baseline, key, first);
+        // FULL and INCREMENTAL may be exchanged at any time.
+        let is_taken = |value: &String| (value == "none") == (first == "none");
+        if own.get(key).is_some_and(|values| !values.keys().all(is_taken)) {
+            own.remove(key);
+        }
     }
 
     /// Whether a `page_size` that the trace sets changes nothing: each of its databases has
@@ -257,6 +281,7 @@ mod tests {
             bytes: None,
             page_bytes: Some(8192),
             journal_mode: Some("wal".into()),
+            auto_vacuum: None,
             note: None,
         });
         let of_file = OwnSettings { info: &info, now: &[] };
@@ -284,6 +309,7 @@ mod tests {
             bytes: Some(20_480),
             page_bytes: Some(1024),
             journal_mode: None,
+            auto_vacuum: None,
             note: None,
         });
         let of = |info: &Info| OwnSettings { info, now: &[] }.baseline();
@@ -298,6 +324,34 @@ mod tests {
         (info.databases[0].start, info.databases[0].page_bytes) = ("empty".into(), None);
         info.settings = told(&[("PRAGMA page_size=1024", 1)]).settings;
         assert_eq!(of(&info).0.page_size, 1024);
+    }
+
+    /// What happened: an application that says `auto_vacuum = FULL` each time that it opens a
+    /// database of before, which has none, could not be advised: every recording was refused. And
+    /// what a file has without a word of the application's was not among what a new one needs.
+    #[test]
+    fn auto_vacuum_is_what_the_file_has() {
+        let of = |says: &[(&str, u64)], files: &[&str]| {
+            let mut info = told(says);
+            info.databases.extend(files.iter().map(|auto_vacuum| DatabaseInfo {
+                path: "a.db".into(),
+                start: "image".into(),
+                bytes: Some(20_480),
+                page_bytes: Some(4096),
+                journal_mode: None,
+                auto_vacuum: Some((*auto_vacuum).to_owned()),
+                note: None,
+            }));
+            let (own, ..) = OwnSettings { info: &info, now: &[] }.baseline();
+            own.more.get("auto_vacuum").cloned().unwrap_or_default()
+        };
+        let (full, incremental) = (&[("PRAGMA auto_vacuum=FULL", 3_u64)], &[("PRAGMA auto_vacuum=2", 1_u64)]);
+        assert_eq!(of(full, &["none"]), "");
+        assert_eq!(of(full, &[]), "full", "a new database");
+        assert_eq!(of(&[], &["incremental"]), "incremental");
+        assert_eq!(of(incremental, &["full", "full"]), "incremental");
+        assert_eq!(of(&[("PRAGMA auto_vacuum=0", 1)], &["full"]), "full");
+        assert_eq!(of(full, &["full", "none"]), "", "each keeps its own");
     }
 
     #[test]
