@@ -337,7 +337,7 @@ mod tests {
         let state = whole.join("link/fathom");
         let claim = Claim::new(&state, "x", Some("mine"), &spec).unwrap();
         assert!(claim.home.starts_with(whole.join("run/fathom/stacks")), "{}", claim.home.display());
-        assert_eq!(homes(&state), [claim.home.clone()]);
+        assert_eq!(homes(&state), std::slice::from_ref(&claim.home));
     }
 
     /// What happened: of two that were brought up at once with one `--operations FILE` both had
