@@ -127,8 +127,8 @@ unsafe extern "C" fn on_open(
 }
 
 /// # Safety
-/// Called by SQLite: a statement that begins with its text, one that has ended, or a connection that
-/// closes.
+/// Called by SQLite: a statement that begins with its text, one that has ended, or a connection
+/// that closes.
 unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void, more: *mut c_void) -> c_int {
     let mut capture = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(capture) = capture.as_mut() else { return 0 };
@@ -153,8 +153,8 @@ unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void,
     unsafe {
         let text: *const c_char = more.cast();
         let own = ffi::sqlite3_sql(statement);
-        // What a trigger does is done again by its statement. It is told by a comment, which is not the
-        // statement's own text; that may begin with one as well.
+        // What a trigger does is done again by its statement. It is told by a comment, which is not
+        // the statement's own text; that may begin with one as well.
         if text.is_null()
             || own.is_null()
             || (CStr::from_ptr(text).to_bytes().starts_with(b"--")

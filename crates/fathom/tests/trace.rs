@@ -262,9 +262,9 @@ work('parent', 5)
     assert_eq!(place.rows("app.db", "SELECT count(*) FROM t"), "94");
 }
 
-/// What happened: a child that ends in order lets go the locks of its parent's connection and closes
-/// it, in its own memory. The trace "could not be written: damaged", for the child did not know the
-/// database by its number.
+/// What happened: a child that ends in order lets go the locks of its parent's connection and
+/// closes it, in its own memory. The trace "could not be written: damaged", for the child did not
+/// know the database by its number.
 #[test]
 fn a_child_that_ends_in_order_takes_nothing_of_its_parent_with_it() {
     let program = "

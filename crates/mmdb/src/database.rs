@@ -389,7 +389,8 @@ impl Database {
 
     /// A transaction that has the whole table for itself, whose rows are settled, and the right to
     /// change what the manifest states. That may be a checkpoint's or a backup's by now, which take
-    /// seconds, or minutes: they are waited for without the table, unless they come again and again.
+    /// seconds, or minutes: they are waited for without the table, unless they come again and
+    /// again.
     pub(crate) fn locked_to_state<S>(
         &self,
         table: &TableInner,

@@ -59,8 +59,8 @@ fn one_reader_serves_any_number_of_threads() {
     });
 }
 
-/// A crash between an index and the new name of its file cost the file its number: a check then said
-/// that a closed file had been moved away, and left out what could be in it.
+/// A crash between an index and the new name of its file cost the file its number: a check then
+/// said that a closed file had been moved away, and left out what could be in it.
 #[test]
 fn a_rotation_that_was_cut_short_leaves_no_gap() {
     let dir = tempfile::tempdir().unwrap();

@@ -97,8 +97,8 @@ impl Target<'_> {
         self.file.sync_all().map_err(self.failed("a flush"))
     }
 
-    /// Its sectors, bytes: whether 512 can be read by themselves. Once all is written only: there is
-    /// nothing to be read where the file system cannot allocate ahead.
+    /// Its sectors, bytes: whether 512 can be read by themselves. Once all is written only: there
+    /// is nothing to be read where the file system cannot allocate ahead.
     pub fn sector_bytes(&mut self) -> u32 {
         let sector = &mut self.room.of(512)[..512];
         if self.file.read_exact_at(sector, 0).is_ok() { 512 } else { 4096 }

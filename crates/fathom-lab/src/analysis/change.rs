@@ -98,9 +98,9 @@ impl Change {
     /// Whether B is slower by more than `allowed` (0.1 is 10 %). *Slower*: the interval of the
     /// quotient leaves out 1, and the quotient is beyond what is allowed. *Fine*: the whole
     /// interval is within what is allowed. *Unknown*: anything else, and what promises less or may
-    /// do so, for whose speed nothing is allowed. Of a difference it is the same: *slower* where its interval
-    /// leaves out 0 and B is beyond what is allowed, *fine* where the interval of what B has beyond
-    /// that does not come above 0.
+    /// do so, for whose speed nothing is allowed. Of a difference it is the same: *slower* where
+    /// its interval leaves out 0 and B is beyond what is allowed, *fine* where the interval of what
+    /// B has beyond that does not come above 0.
     #[must_use]
     pub fn judged(&self, allowed: f64) -> Judgement {
         // What a decimal fraction cannot express must not decide.

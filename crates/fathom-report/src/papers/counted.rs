@@ -72,8 +72,8 @@ mod tests {
         assert!(other.ratio(directory.path()).unwrap_err().contains("no column"));
     }
 
-    /// WAL against the mean of the rollback modes had the range of any two blocks in the place of an
-    /// interval, by which it was in its band, and was called reproduced: rates are no counts.
+    /// WAL against the mean of the rollback modes had the range of any two blocks in the place of
+    /// an interval, by which it was in its band, and was called reproduced: rates are no counts.
     #[test]
     fn what_was_measured_in_the_same_blocks_is_paired() {
         let directory = tempfile::tempdir().unwrap();

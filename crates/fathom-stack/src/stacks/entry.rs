@@ -334,8 +334,8 @@ pub(crate) fn device_points(home: &Path, entry: &Entry) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The directory of all entries, whole and without links where it is there: so the kernel names what
-/// is mounted below it.
+/// The directory of all entries, whole and without links where it is there: so the kernel names
+/// what is mounted below it.
 pub(crate) fn stacks_in(state: &Path) -> PathBuf {
     state.canonicalize().unwrap_or_else(|_| state.to_path_buf()).join("stacks")
 }

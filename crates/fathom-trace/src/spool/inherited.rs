@@ -74,7 +74,8 @@ mod tests {
                 texts: Vec::new(),
             })
         };
-        // As a child ends that has done nothing: rows that its parent has read, a lock, a statement.
+        // As a child ends that has done nothing: rows that its parent has read, a lock, a
+        // statement.
         for (tag, words) in [(8, vec![2, 0, 5]), (17, vec![0, 4]), (9, vec![2]), (10, vec![2]), (11, vec![0])]
         {
             assert!(!counts(tag, &words), "{tag}");

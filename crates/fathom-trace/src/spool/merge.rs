@@ -471,8 +471,8 @@ impl Merge<'_> {
         }
     }
 
-    /// The trace's number of a database: a child process knows those of its parent, and gives its own
-    /// other numbers.
+    /// The trace's number of a database: a child process knows those of its parent, and gives its
+    /// own other numbers.
     fn known_database(&self, number: usize, database: u32) -> Option<u32> {
         let mut side = &self.sides[number];
         loop {

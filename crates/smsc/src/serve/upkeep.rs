@@ -124,8 +124,8 @@ impl Leases {
         Leases { due_us: i64::MIN, round: (now_us, false) }
     }
 
-    /// Whether they are to be looked at in the round that begins now. Rounds that are late one after
-    /// the other are those of a slow store, which puts nothing off.
+    /// Whether they are to be looked at in the round that begins now. Rounds that are late one
+    /// after the other are those of a slow store, which puts nothing off.
     fn are_due(&mut self, now_us: i64) -> bool {
         let (before_us, was_late) = self.round;
         let is_late = now_us.saturating_sub(before_us) >= STOOD_US;

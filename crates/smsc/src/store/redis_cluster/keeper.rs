@@ -187,8 +187,8 @@ fn take_all(
 mod tests {
     use super::*;
 
-    /// Of 64 shards, 4 a second had 1000 messages each taken away: a centre that took more than 4,000
-    /// a second filled the memory of its nodes, however short `keep` was.
+    /// Of 64 shards, 4 a second had 1000 messages each taken away: a centre that took more than
+    /// 4,000 a second filled the memory of its nodes, however short `keep` was.
     #[test]
     fn what_is_too_old_is_taken_away_as_fast_as_it_comes() {
         let (mut left, mut asked) = ([(3, 2_i64), (4, 0), (5, 1)], Vec::new());
