@@ -97,9 +97,9 @@ def work(rows):
 work(1)
 os.closerange(3, 64)
 own = [os.open('own%d' % i, os.O_RDWR | os.O_CREAT) for i in range(4)]
-for one in own: os.write(one, b'begin')
+for descriptor in own: os.write(descriptor, b'begin')
 work(300)
-print([os.fstat(one).st_size for one in own])
+print([os.fstat(descriptor).st_size for descriptor in own])
 ";
 
 /// What happened: the file that the program then had under the recording's number was made as long

@@ -167,8 +167,8 @@ impl PlainNames {
     fn in_value(&mut self, value: &mut serde_json::Value) {
         match value {
             serde_json::Value::String(text) if text.starts_with('/') => *text = self.of(text),
-            serde_json::Value::Array(all) => all.iter_mut().for_each(|one| self.in_value(one)),
-            serde_json::Value::Object(all) => all.values_mut().for_each(|one| self.in_value(one)),
+            serde_json::Value::Array(all) => all.iter_mut().for_each(|value| self.in_value(value)),
+            serde_json::Value::Object(all) => all.values_mut().for_each(|value| self.in_value(value)),
             _ => {}
         }
     }
