@@ -84,6 +84,7 @@ mod sync;
 #[path = "sync/scheduled.rs"]
 mod sync;
 mod table;
+mod table_stats;
 mod tables;
 mod time_unit;
 mod tx;

@@ -6,6 +6,7 @@
 
 use super::front::{Account, Front, UnderWay};
 use super::lanes::Lanes;
+use super::looks::Looks;
 use super::outbind;
 use super::session::Out;
 use super::submission::{destination_of, receipt_tlvs, source_of};
@@ -27,9 +28,6 @@ const CLAIM_MAX: usize = 32;
 const EVENTS: usize = 1000;
 /// How often lanes are looked at, and answers that are overdue.
 const TICK: Duration = Duration::from_millis(500);
-/// A look at answers that comes so long after the one before: this process stood still, and answers
-/// that have come meanwhile may not have been read.
-const STOOD: Duration = Duration::from_secs(2);
 /// How long an application that refuses a message for now is left alone with it, µs.
 const AGAIN_US: i64 = 5_000_000;
 /// The most that this grows to, by doubling.
@@ -111,8 +109,8 @@ struct Deliverer {
     lanes: Lanes,
     sequence: u32,
     call: Call,
-    /// When answers were looked at last, and whether they were given more time then.
-    ticked: (Instant, bool),
+    /// At answers that are overdue.
+    looks: Looks,
 }
 
 /// Calls of an application that takes them (outbind).
@@ -147,7 +145,7 @@ pub(super) async fn run(
         sequence: 0,
         // What was queued before the server began may wait for it.
         call: Call { is_due: true, next: Instant::now(), wait: CALL_AGAIN.0 },
-        ticked: (Instant::now(), false),
+        looks: Looks::new(Instant::now()),
     };
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -221,7 +219,7 @@ impl Deliverer {
 
     fn tick(&mut self) {
         let response = self.front.timers().response;
-        let stood = self.stood(Instant::now());
+        let stood = self.looks.spares(Instant::now());
         let overdue: Vec<(u64, u32)> = self
             .flights
             .iter()
@@ -248,15 +246,6 @@ impl Deliverer {
         } else if self.call.is_due && self.call.next <= Instant::now() {
             self.call();
         }
-    }
-
-    /// Whether it stood still since the last look. Not twice in a row: where each round takes long,
-    /// as with a slow store, what is overdue is seen all the same.
-    fn stood(&mut self, now: Instant) -> bool {
-        let (ticked, was_spared) = self.ticked;
-        let stood = !was_spared && now.saturating_duration_since(ticked) >= STOOD;
-        self.ticked = (now, stood);
-        stood
     }
 
     /// Calls the application, if it takes calls.

@@ -12,6 +12,7 @@
 //! - `authenticator`: passwords; `brake`: guesses at them.
 //! - `turns`: who submits next.
 //! - `account`: what is delivered to an application, over all its sessions; `lanes`: where to look.
+//! - `looks`: whether what seems overdue is, where this process stood still.
 //! - `network`: what is delivered to mobiles.
 //! - `trace`: the centres that a message has passed.
 //! - `peer`: what goes through other centres, and comes from them; `route` says which way.
@@ -32,6 +33,7 @@ mod front;
 mod gauges;
 mod lanes;
 mod log;
+mod looks;
 mod lookup;
 mod metrics;
 mod network;

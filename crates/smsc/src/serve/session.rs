@@ -244,7 +244,7 @@ impl Session {
                     }
                     // Where this process stood still, what has come meanwhile is heard first.
                     let here = stream.read_buf(&mut input);
-                    match tokio::time::timeout(std::time::Duration::ZERO, here).await {
+                    match tokio::time::timeout(std::time::Duration::from_millis(50), here).await {
                         Ok(read) => read,
                         Err(_) => return,
                     }

@@ -9,6 +9,7 @@ use crate::model::{Message, State, StationKey, shard_of_peer};
 use crate::serve::account::AccountEvent;
 use crate::serve::front::{Front, UnderWay};
 use crate::serve::log::Level;
+use crate::serve::looks::Looks;
 use crate::serve::stream::{ReadHalf, WriteHalf, hear_out, plain, secured};
 use crate::serve::submission::{destination_of, source_of, submission};
 use crate::serve::trace::Centre;
@@ -287,13 +288,16 @@ impl Session {
         let (mut closed, mut stopping) = (self.peer.closed.subscribe(), self.front.stopping());
         let (mut heard, mut enquired, mut stops) = (Instant::now(), false, None::<Instant>);
         let enquire_link = self.peer.config.enquire_link;
-        let mut skip = 0_usize;
+        let (mut skip, mut looks) = (0_usize, Looks::new(Instant::now()));
         loop {
             if let Some(end) = self.take(input, &mut skip).await {
                 return end;
             }
-            // Behind what has come: this process may have stood still, and the answers be here.
-            self.land_overdue();
+            // Behind what has come. Where this process stood still, its timers are over before what
+            // has come meanwhile is seen.
+            if !looks.spares(Instant::now()) {
+                self.land_overdue();
+            }
             if stops.is_none() && (*closed.borrow() || *stopping.borrow()) {
                 stops = Some(Instant::now());
             }
