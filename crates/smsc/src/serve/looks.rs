@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// A look that comes so long after the one before: this process stood still, as with SIGSTOP or in a
-/// frozen container, and answers that have come meanwhile may not have been read.
+/// A look that comes so long after the one before: this process stood still, as with SIGSTOP or in
+/// a frozen container, and answers that have come meanwhile may not have been read.
 const STOOD: Duration = Duration::from_secs(2);
 
 /// When it was looked last, and whether what was overdue was given more time then.
@@ -17,8 +17,8 @@ impl Looks {
         Looks { last: now, was_spared: false }
     }
 
-    /// Looks; whether what is overdue is to have time until the next look. Not twice in a row: where
-    /// each round takes long, as with a slow store, it is seen all the same.
+    /// Looks; whether what is overdue is to have time until the next look. Not twice in a row:
+    /// where each round takes long, as with a slow store, it is seen all the same.
     pub fn spares(&mut self, now: Instant) -> bool {
         let stood = !self.was_spared && now.saturating_duration_since(self.last) >= STOOD;
         *self = Looks { last: now, was_spared: stood };
