@@ -54,7 +54,7 @@ pub use history::{BLOCK_BYTES, DeviceLog, Flush, History, Mark, Present, Unit};
 pub use medium::FileSystem;
 pub use mmdb_store::options as mmdb_options;
 pub use owner::Owners;
-pub use record::{Recording, Run, record};
+pub use record::{Recording, Run, kept_promise, record};
 pub use safe::{Safe, Side};
 pub use scratch::Scratch;
 pub use states::{Behaviour, EXHAUSTIVE, Epoch, InFlight, Keeps, State, States};

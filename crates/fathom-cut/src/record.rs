@@ -153,8 +153,9 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     })
 }
 
-/// What settings promise on a stack: no more than that can keep, as of any other run on it.
-fn kept_promise(settings: Durability, stack: &StackRecord) -> Durability {
+/// What settings promise on a stack: no more than that can keep.
+#[must_use]
+pub fn kept_promise(settings: Durability, stack: &StackRecord) -> Durability {
     match stack.volatile() {
         Some(_) => settings.min(Durability::ProcessCrash),
         None => settings,

@@ -203,12 +203,8 @@ impl Collector {
                 // A workload on plain files has no engine and no class; one with a store of its own
                 // has that store's.
                 let promised = engine.is_some() || durability != Durability::None;
-                // No setting promises more than what the stack under it can keep.
-                let kept = match self.record.row.stack.volatile() {
-                    Some(_) => durability.min(Durability::ProcessCrash),
-                    None => durability,
-                };
-                self.record.durability = promised.then_some(kept);
+                let kept = || fathom_cut::kept_promise(durability, &self.record.row.stack);
+                self.record.durability = promised.then(kept);
                 self.record.row.engine = engine;
                 self.record.row.parameters = parameters;
             }

@@ -587,16 +587,22 @@ mod tests {
         assert!(checkpoint.has_other());
     }
 
-    /// Two lanes that wait for each other: one only for what had returned, which gives way; and
-    /// where both wait for locks, both say so.
-    #[test]
-    fn where_all_wait_what_had_returned_gives_way_and_locks_do_not() {
+    /// An order with one counter, and all that its two lanes have to do handed out.
+    fn two_lanes() -> (Order, Feed) {
         let feed = Feed::new(2, 1 << 20);
         feed.close();
         let order = Order::new(2, 1);
         order.hand(0, 9);
         order.hand(1, 9);
         order.handed_all_below(9);
+        (order, feed)
+    }
+
+    /// Two lanes that wait for each other: one only for what had returned, which gives way; and
+    /// where both wait for locks, both say so.
+    #[test]
+    fn where_all_wait_what_had_returned_gives_way_and_locks_do_not() {
+        let (order, feed) = two_lanes();
         let needs = [Tie { counter: 0, at_least: 1 }];
         let wanted = Requirements { after: 0, needs: &needs };
         std::thread::scope(|scope| {
@@ -629,12 +635,7 @@ mod tests {
     /// stuck and gave it up.
     #[test]
     fn a_lane_that_would_give_way_and_gets_no_processor_is_waited_for() {
-        let feed = Feed::new(2, 1 << 20);
-        feed.close();
-        let order = Order::new(2, 1);
-        order.hand(0, 9);
-        order.hand(1, 9);
-        order.handed_all_below(9);
+        let (order, feed) = two_lanes();
         let needs = [Tie { counter: 0, at_least: 1 }];
         let wanted = Requirements { after: 0, needs: &needs };
         std::thread::scope(|scope| {

@@ -152,10 +152,12 @@ pub(super) fn checked(
 mod tests {
     use super::*;
 
+    fn route(target: Target, prefix: &str, account: Option<u32>, cost: u32) -> Route {
+        Route { target, prefix: prefix.into(), account, cost }
+    }
+
     #[test]
     fn the_longest_prefix_counts_then_the_account_then_the_cost() {
-        let route =
-            |target, prefix: &str, account, cost| Route { target, prefix: prefix.into(), account, cost };
         let routes = Routes::new(vec![
             route(Target::Peer(1), "", None, 9),
             route(Target::Peer(2), "49", None, 5),
@@ -178,8 +180,6 @@ mod tests {
     /// cheaper peer for as long as that was away.
     #[test]
     fn routes_of_other_prefixes_hide_none() {
-        let route =
-            |target, prefix: &str, account, cost| Route { target, prefix: prefix.into(), account, cost };
         let routes = Routes::new(vec![
             route(Target::Peer(1), "49", None, 1),
             route(Target::Peer(2), "44", None, 2),

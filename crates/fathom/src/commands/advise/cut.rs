@@ -96,6 +96,7 @@ fn wanted(advised: &[DeviceAdvice], must: Durability) -> Vec<(Candidate, String,
 mod tests {
     use fathom_lab::stats::Interval;
 
+    use super::super::live::tests::trial_of;
     use super::*;
 
     /// What happened: of three devices with three settings the one for all of them, which is pasted
@@ -103,20 +104,11 @@ mod tests {
     #[test]
     fn the_setting_for_all_devices_is_explored_too() {
         let trial = |pages: u32, ns: f64| Trial {
-            candidate: Candidate { page_size: pages, ..Candidate::new("wal", "full") },
-            filesystem: "ext4".into(),
             label: pages.to_string(),
             durability: Some(Durability::PowerCut),
             runs: vec![(0, ns), (1, ns * 1.001), (2, ns * 0.999)],
             time_ns: Interval { low: ns, mid: ns, high: ns, n: 3, coverage: 0.95 },
-            cpu_ns: 0.0,
-            count: 1,
-            p99_ns: None,
-            flushes: 0.0,
-            written_bytes: 0.0,
-            writing: None,
-            loss: None,
-            is_log_felt: None,
+            ..trial_of(Candidate { page_size: pages, ..Candidate::new("wal", "full") }, "ext4")
         };
         let must = Durability::PowerCut;
         let device = |times: [f64; 4]| {

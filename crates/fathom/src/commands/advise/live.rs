@@ -123,12 +123,32 @@ fn about(time: Duration) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use fathom_lab::advise::Candidate;
     use fathom_lab::experiment::{Experiment, Selection, TraceChoice, Vocabulary};
     use fathom_lab::stats::Interval;
 
     use super::*;
+
+    /// A trial of which nothing but its setting counts.
+    pub fn trial_of(candidate: Candidate, filesystem: &str) -> Trial {
+        Trial {
+            filesystem: filesystem.into(),
+            label: candidate.journal_mode.clone(),
+            candidate,
+            durability: None,
+            runs: Vec::new(),
+            time_ns: Interval { low: 1.0, mid: 1.0, high: 1.0, n: 1, coverage: 0.0 },
+            cpu_ns: 0.0,
+            count: 1,
+            p99_ns: None,
+            flushes: 0.0,
+            written_bytes: 0.0,
+            writing: None,
+            loss: None,
+            is_log_felt: None,
+        }
+    }
 
     #[test]
     fn times_are_told_in_the_unit_that_fits() {
@@ -143,22 +163,7 @@ mod tests {
     /// the time that was needed, for numbers that nobody was shown.
     #[test]
     fn each_setting_is_run_live_on_its_own_file_system() {
-        let trial = |journal: &str, filesystem: &str| Trial {
-            candidate: Candidate::new(journal, "full"),
-            filesystem: filesystem.into(),
-            label: journal.into(),
-            durability: None,
-            runs: Vec::new(),
-            time_ns: Interval { low: 1.0, mid: 1.0, high: 1.0, n: 1, coverage: 0.0 },
-            cpu_ns: 0.0,
-            count: 1,
-            p99_ns: None,
-            flushes: 0.0,
-            written_bytes: 0.0,
-            writing: None,
-            loss: None,
-            is_log_felt: None,
-        };
+        let trial = |journal: &str, filesystem| trial_of(Candidate::new(journal, "full"), filesystem);
         let all = [trial("delete", "ext4"), trial("wal", "xfs"), trial("wal", "ext4")];
         let what = RecordingRequest {
             purpose: Purpose::Live,

@@ -25,21 +25,8 @@ async fn a_centre_that_does_not_answer_is_given_up() {
             }
         }
     });
-    let load = Load {
-        address,
-        system_id: "app".into(),
-        password: "secret".into(),
-        sessions: 1,
-        window: 3,
-        seed: 1,
-        prefix: "49170".into(),
-        destinations: 9,
-        body: 1,
-        receipts: false,
-        // Which the bind has, too.
-        patience: Duration::from_secs(3),
-        limit: Duration::ZERO,
-    };
+    // The bind has this patience, too.
+    let load = Load { window: 3, limit: Duration::ZERO, ..load_of(address) };
     let step = run(&load, 200.0, Duration::from_millis(500)).await.unwrap();
     assert_eq!((step.accepted, step.refused, step.unanswered), (0, 0, step.offered), "{step:?}");
     assert!((50..200).contains(&step.offered), "{step:?}");
@@ -89,6 +76,11 @@ async fn accepting() -> Load {
             tokio::spawn(serve(stream, Arc::clone(&bound)));
         }
     });
+    load_of(address)
+}
+
+/// What is to be submitted to the centre there.
+fn load_of(address: String) -> Load {
     Load {
         address,
         system_id: "app".into(),
