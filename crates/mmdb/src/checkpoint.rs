@@ -259,12 +259,10 @@ impl<'a> Stepwise<'a> {
 
 /// No two images lie at one place, or one has overwritten the other.
 fn require_places_of_their_own(images: &[Image]) {
-    let places = images.iter().map(|i| i.image as usize + 1).max().unwrap_or(0);
-    let mut taken = vec![false; places];
-    for i in images {
-        let before = std::mem::replace(&mut taken[i.image as usize], true);
-        assert!(!before, "two containers have their images at place {}", i.image);
-    }
+    let mut places: Vec<u32> = images.iter().map(|i| i.image).collect();
+    places.sort_unstable();
+    let shared = places.windows(2).find(|pair| pair[0] == pair[1]);
+    assert!(shared.is_none(), "two containers have their images at one place: {shared:?}");
 }
 
 impl Engine {

@@ -63,6 +63,7 @@ mod moment;
 mod moves;
 mod options;
 mod pause;
+mod places;
 mod point;
 mod prefetch;
 mod process;

@@ -10,6 +10,7 @@ use crate::life::{Life, Span};
 use crate::lock::TableLock;
 use crate::memory::{Budget, Gauge, block};
 use crate::moves::Moves;
+use crate::places::Places;
 use crate::prefetch;
 use crate::row::Layout;
 use crate::schema::{IndexKind, Locking, Logging, Schema};
@@ -43,13 +44,13 @@ pub(crate) struct Space {
     /// Everything but the containers.
     pub(crate) budget: Arc<Budget>,
     pub(crate) snapshots: Snapshots,
-    images: Mutex<(u32, Vec<u32>)>,
+    images: Mutex<Places>,
 }
 
 impl Space {
     /// `snapshot_limit` is the most bytes that are kept for snapshots.
     pub(crate) fn new(container_size: usize, limit: u64, snapshot_limit: u64) -> Space {
-        let images = Mutex::new((0, Vec::new()));
+        let images = Mutex::new(Places::default());
         let budget = Arc::default();
         let snapshots = Snapshots::new(&budget, snapshot_limit);
         Space { container_size, limit, containers: AtomicU64::new(0), budget, snapshots, images }
@@ -57,28 +58,16 @@ impl Space {
 
     /// A place in the checkpoint files that no container has.
     pub(crate) fn take_image(&self) -> u32 {
-        let mut i = self.images.lock();
-        if let Some(n) = i.1.pop() {
-            return n;
-        }
-        i.0 += 1;
-        i.0 - 1
+        self.images.lock().take()
     }
 
     /// Makes `taken` the places in use, at recovery.
-    pub(crate) fn set_images(&self, taken: &[u32]) {
-        let next = taken.iter().max().map_or(0, |m| m + 1);
-        let mut used = vec![false; next as usize];
-        taken.iter().for_each(|&t| used[t as usize] = true);
-        let free = (0..next).filter(|&i| !used[i as usize]).collect();
-        *self.images.lock() = (next, free);
+    pub(crate) fn set_images(&self, taken: Vec<u32>) {
+        *self.images.lock() = Places::beside(taken);
     }
 
     pub(crate) fn give_image(&self, n: u32) {
-        let mut images = self.images.lock();
-        assert!(n < images.0, "place {n} of the images was given out");
-        images.1.push(n);
-        assert!(images.1.len() as u64 <= u64::from(images.0), "no place is given back twice");
+        self.images.lock().give(n);
     }
 
     /// Bytes in use by all tables, their indexes, the locks and large transactions.

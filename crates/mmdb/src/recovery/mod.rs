@@ -517,8 +517,7 @@ fn load_images(
         let what = format!("there is no image of container {} of table {}", i.number, i.table);
         return Err(Error::corrupt(&file_path, len.min(u64::from(i.image) * size as u64), what));
     }
-    let taken: Vec<u32> = c.images.iter().filter(whole).map(|i| i.image).collect();
-    space.set_images(&taken);
+    space.set_images(c.images.iter().filter(whole).map(|i| i.image).collect());
     let next = AtomicUsize::new(0);
     let failed: Mutex<Vec<Error>> = Mutex::new(Vec::new());
     let give_up = problems.is_none();
