@@ -11,7 +11,7 @@ use crate::container::{Rid, Slot};
 use crate::documented::documented;
 use crate::error::{Error, Result};
 use crate::key::{self, KeyBuf};
-use crate::lock::{Bounds, Mode, within};
+use crate::lock::{Bounds, Mode};
 use crate::row::{Row, RowView};
 use crate::table::TableInner;
 use crate::value::Value;
@@ -111,8 +111,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
         bounds: Bounds,
     ) -> Result<Self> {
         table.require_order(index)?;
-        let mut own = own_entries(&tx.s.writes, table, index, &tx.s.arena);
-        own.retain(|(k, _)| within(k, &bounds));
+        let own = tx.s.with_rows(|writes, rows| writes.entries_within(table, index, &bounds, rows));
         let (batch, want) = (VecDeque::new(), *BATCHES.start());
         let rest = bounds.clone();
         Ok(Self::new(tx, table, Source::Ordered { index, bounds, rest, batch, want, done: false }, own))

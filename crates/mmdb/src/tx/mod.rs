@@ -3,6 +3,7 @@
 mod commit;
 mod cursor;
 mod locks;
+mod own_order;
 mod range_read;
 mod ranges;
 mod row_lock;

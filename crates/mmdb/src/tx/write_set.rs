@@ -1,7 +1,9 @@
 //! What a transaction will change: private until its commit.
 
+use super::own_order::OwnOrder;
 use crate::container::Rid;
 use crate::key::{self, KeyBuf};
+use crate::lock::{Bounds, within};
 use crate::table::TableInner;
 use hashbrown::HashTable;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,6 +128,8 @@ pub(super) struct WriteSet {
     mapped: bool,
     rids: Map,
     keys: Map,
+    /// Of the indexes in whose order rows have been read since there are maps.
+    orders: Vec<OwnOrder>,
     buf: Vec<u8>,
 }
 
@@ -143,7 +147,8 @@ impl WriteSet {
 
     /// Bytes of the list and the maps.
     pub(super) fn bytes(&self) -> u64 {
-        (self.list.capacity() * size_of::<Write>() + self.rids.bytes() + self.keys.bytes()) as u64
+        let orders: usize = self.orders.iter().map(OwnOrder::bytes).sum();
+        (self.list.capacity() * size_of::<Write>() + self.rids.bytes() + self.keys.bytes() + orders) as u64
     }
 
     pub(super) fn clear(&mut self) {
@@ -151,6 +156,7 @@ impl WriteSet {
         if std::mem::take(&mut self.mapped) {
             self.rids.clear();
             self.keys.clear();
+            self.orders.clear();
         }
     }
 
@@ -238,6 +244,14 @@ impl WriteSet {
                 self.keys.remove(name, i);
             }
         }
+        for order in self.orders.iter_mut().filter(|order| order.table == t.id) {
+            let key = entry_of(t, order.ix, w, arena, &mut self.buf);
+            if add {
+                order.add(key, i);
+            } else {
+                order.remove(key, i);
+            }
+        }
     }
 
     /// Adds a write. Once there are many, maps are built; writes of other tables are in them from
@@ -297,10 +311,54 @@ impl WriteSet {
         }
     }
 
+    /// The rows written to a table by their entries in index `ix`, those within bounds, in order.
+    pub(super) fn entries_within(
+        &mut self,
+        t: &TableInner,
+        ix: usize,
+        bounds: &Bounds,
+        arena: &[u8],
+    ) -> Vec<(KeyBuf, Range<usize>)> {
+        if !self.mapped {
+            let mut all = own_entries(self, t, ix, arena);
+            all.retain(|(key, _)| within(key, bounds));
+            return all;
+        }
+        let known = self.orders.iter().position(|order| (order.table, order.ix) == (t.id, ix));
+        let at = match known {
+            Some(at) => at,
+            None => self.begin_order(t, ix, arena),
+        };
+        let found = self.orders[at].within(bounds);
+        found.into_iter().map(|(key, i)| (key, self.list[i].after.clone())).collect()
+    }
+
+    /// Puts the rows written to a table in the order of index `ix`, to be kept up from now on. Its
+    /// place in the list.
+    fn begin_order(&mut self, t: &TableInner, ix: usize, arena: &[u8]) -> usize {
+        let mut order = OwnOrder::new(t.id, ix);
+        for (i, w) in self.list.iter().enumerate().filter(|(_, w)| w.table == t.id && w.is_live()) {
+            order.add(entry_of(t, ix, w, arena, &mut self.buf), i);
+        }
+        self.orders.push(order);
+        self.orders.len() - 1
+    }
+
     /// Live writes to a table, in order of writing.
     pub(super) fn live<'a>(&'a self, table: u32) -> impl Iterator<Item = &'a Write> + 'a {
         self.list.iter().filter(move |w| w.table == table && w.is_live())
     }
+}
+
+/// The entry of index `ix` for a row that is written; `k` is a buffer.
+fn entry_of(t: &TableInner, ix: usize, w: &Write, arena: &[u8], k: &mut Vec<u8>) -> KeyBuf {
+    let index = &t.indexes[ix];
+    k.clear();
+    t.layout.row_key(&arena[w.after.clone()], &index.def.columns, k);
+    if !index.distinct {
+        k.extend_from_slice(&w.rid.0.to_be_bytes());
+    }
+    KeyBuf::new(k)
 }
 
 /// Kept for indexes of cursors.
@@ -310,17 +368,9 @@ pub(super) fn own_entries(
     ix: usize,
     arena: &[u8],
 ) -> Vec<(KeyBuf, Range<usize>)> {
-    let index = &t.indexes[ix];
-    let mut v = Vec::new();
     let mut k = Vec::new();
-    for w in set.live(t.id) {
-        k.clear();
-        t.layout.row_key(&arena[w.after.clone()], &index.def.columns, &mut k);
-        if !index.distinct {
-            k.extend_from_slice(&w.rid.0.to_be_bytes());
-        }
-        v.push((KeyBuf::new(&k), w.after.clone()));
-    }
+    let mut v: Vec<_> =
+        set.live(t.id).map(|w| (entry_of(t, ix, w, arena, &mut k), w.after.clone())).collect();
     v.sort_by(|a, b| a.0.cmp(&b.0));
     v
 }
