@@ -195,13 +195,13 @@ class Database:
             behind *= 2
         # From the last one down: one that is dropped meanwhile moves those behind it, which were
         # seen, and those before it stay where they are. New ones come at the end.
-        found: List[Table] = []
+        found: Dict[str, Table] = {}
         for at in reversed(range(behind)):
             table = self._table_at(at)
-            # The one that was seen last may have moved to this place.
-            if table is not None and not (found and found[-1].name == table.name):
-                found.append(table)
-        return found[::-1]
+            # Where several are dropped, any that was seen may have moved to this place.
+            if table is not None:
+                found[table.name] = table
+        return list(found.values())[::-1]
 
     def _table_at(self, at: int) -> Optional[Table]:
         handle = Handle("table")
