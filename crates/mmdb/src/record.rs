@@ -216,11 +216,13 @@ pub struct RecordColumn {
 }
 
 impl RecordColumn {
-    /// The column of this name and type for a field of type `T`.
+    /// The column of this name and type for a field of type `T`. The `r#` of a field that is called
+    /// as a word of Rust is none of the column's name.
     ///
     /// ```
     /// use mmdb::{ColumnType, RecordColumn};
     /// assert!(RecordColumn::of::<Option<String>>("body", ColumnType::VarText(160)).nullable);
+    /// assert_eq!(RecordColumn::of::<u64>("r#type", ColumnType::UInt64).name, "type");
     /// ```
     ///
     /// # Panics
@@ -228,6 +230,10 @@ impl RecordColumn {
     /// error of the compiler.
     #[must_use]
     pub const fn of<T: Field>(name: &'static str, kind: ColumnType) -> RecordColumn {
+        let name = match name.as_bytes() {
+            [b'r', b'#', ..] => name.split_at(2).1,
+            _ => name,
+        };
         let mut at = 0;
         while at < T::TYPES.len() {
             if T::TYPES[at].holds_what(kind) {

@@ -150,3 +150,22 @@ fn what_does_not_go_together_is_named() {
     let e = messages.read(row.view()).unwrap_err().to_string();
     assert_eq!(e, "table other, column id: -1 is no value for the field of Message");
 }
+
+mmdb::record! {
+    #[derive(Debug, PartialEq)]
+    struct Typed { id: u64, r#type: String as VarText(10) }
+}
+
+/// A field that is called as a word of Rust was a column with the mark that Rust wants there: no
+/// struct could have the rows of a table whose column is called `type`.
+#[test]
+fn a_field_that_is_called_as_a_word_of_rust_is_the_column_of_that_name() {
+    let db = Database::in_memory().unwrap();
+    let schema = Schema::new("t").column("id", ColumnType::UInt64).column("type", ColumnType::VarText(10));
+    let table = db.create_table(schema.primary_key(&["id"])).unwrap();
+    let rows = Records::<Typed>::of(&table).unwrap();
+    let one = Typed { id: 1, r#type: "pen".into() };
+    db.run(|tx| rows.insert(tx, &one)).unwrap();
+    assert_eq!(rows.get(&mut db.begin().unwrap(), &[1u64.into()]).unwrap(), Some(one));
+    db.create_table_if_missing(Typed::schema("t").primary_key(&["id"])).unwrap();
+}
