@@ -637,6 +637,7 @@ impl<'db> Transaction<'db> {
         documented("Transaction::insert", || {
             let t = self.table(table)?;
             self.index_writes();
+            self.forget_replaced();
             self.charge(false)?;
             self.forget_refused(|tx| {
                 let start = tx.s.arena.len();
@@ -695,6 +696,26 @@ impl<'db> Transaction<'db> {
         self.promised += t.entry_bytes(1);
         self.s.with_rows(|writes, rows| writes.push(t, w, rows));
         Ok(())
+    }
+
+    /// Forgets contents of rows that others have taken the place of: who changes a row again and
+    /// again must not hold all that it ever was. Not where a cursor changes its row: it knows
+    /// places in the arena.
+    #[inline]
+    fn forget_replaced(&mut self) {
+        if self.s.is_crowded() {
+            self.compact();
+        }
+    }
+
+    #[cold]
+    fn compact(&mut self) {
+        self.s.compact();
+        let bytes = self.s.bytes() + self.promised;
+        if bytes < self.charged {
+            self.db.space.budget.add(bytes as i64 - self.charged as i64);
+            self.charged = bytes;
+        }
     }
 
     /// Counts the memory of a large transaction; refused if that is too much, unless it `must` be.
@@ -976,6 +997,7 @@ impl<'db> Transaction<'db> {
             let t = self.table(table)?;
             Self::may_be_set(t, set)?;
             self.index_writes();
+            self.forget_replaced();
             self.charge(false)?;
             let (k, h) = self.user_key(t, 0, key)?;
             let done = self.update_row(t, (&k, h), set);
@@ -1126,6 +1148,7 @@ impl<'db> Transaction<'db> {
         documented("Transaction::upsert", || {
             let t = self.table(table)?;
             self.index_writes();
+            self.forget_replaced();
             self.charge(false)?;
             self.forget_refused(|tx| {
                 let start = tx.s.arena.len();

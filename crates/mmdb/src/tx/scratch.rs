@@ -21,6 +21,8 @@ pub(super) struct Scratch {
     pub(super) writes: WriteSet,
     /// The rows of the writes, and what was read.
     pub(super) arena: Vec<u8>,
+    /// When it is so long it is looked what of it is left.
+    crowded: usize,
     pub(super) key: Vec<u8>,
     pub(super) body: Vec<u8>,
     pub(super) old: Vec<u8>,
@@ -32,6 +34,25 @@ impl Scratch {
     pub(super) fn bytes(&self) -> u64 {
         let locks = self.locks.capacity() * size_of::<u64>() + self.claims.capacity() * size_of::<Claim>();
         (self.arena.capacity() + self.body.capacity() + locks) as u64 + self.writes.bytes()
+    }
+
+    /// Whether the arena may hold much that no write has any more.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.arena.len() >= self.crowded.max(SMALL as usize)
+    }
+
+    /// Leaves in the arena what the writes have, if that is no more than half of it. Nobody may
+    /// know a place in it but they.
+    #[cold]
+    pub(super) fn compact(&mut self) {
+        let left = self.writes.row_bytes();
+        if left <= self.arena.len() / 2 {
+            let mut arena = Vec::with_capacity(left);
+            self.writes.move_rows(&self.arena, &mut arena);
+            self.arena = arena;
+        }
+        self.crowded = 2 * self.arena.len();
     }
 
     /// Whether nothing is left of the transaction before.
@@ -64,6 +85,7 @@ impl Reused for Scratch {
             "a transaction that ends has given its locks back"
         );
         self.arena.clear();
+        self.crowded = 0;
         self.intents.clear();
         self.reads.clear();
         self.claims.clear();

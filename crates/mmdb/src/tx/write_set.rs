@@ -160,6 +160,24 @@ impl WriteSet {
         }
     }
 
+    /// Bytes of all rows that are written.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.list.iter().filter(|w| w.is_live()).map(|w| w.after.len()).sum()
+    }
+
+    /// Copies the rows that are written from one arena to another one.
+    pub(super) fn move_rows(&mut self, from: &[u8], to: &mut Vec<u8>) {
+        for w in &mut self.list {
+            let start = to.len();
+            if w.is_live() {
+                to.extend_from_slice(&from[w.after.clone()]);
+                w.after = start..to.len();
+            } else {
+                w.after = 0..0;
+            }
+        }
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Write> {
         self.list.iter()
     }
