@@ -30,7 +30,7 @@ use crate::standby::{Lineage, Role, Tails};
 use crate::table::{Space, TableInner};
 use buffer::Buffer;
 use doubles::Entries;
-use replay::{Work, Worker};
+use replay::{NAMED, Work, Worker};
 pub use report::RecoveryReport;
 use room::Room;
 use scan::ScannedSegment;
@@ -951,7 +951,7 @@ fn build_some_indexes(
     };
     let mut parts: Vec<Entries> = spawner.share(threads, |_| collect());
     let name = &t.schema.name;
-    let bad = bad.into_inner().unwrap_or_default();
+    let mut bad = bad.into_inner().unwrap_or_default();
     match problems {
         None => {
             if let Some((n, slot)) = bad.first() {
@@ -962,11 +962,9 @@ fn build_some_indexes(
             }
         }
         Some(p) => {
-            for (n, slot) in bad {
-                p.push(format!("table {}: unreadable row in container {n}, slot {slot}", t.schema.name));
-                if let Some(c) = t.containers.get(n) {
-                    c.bytes.write()[c.range(slot)].fill(0);
-                }
+            bad.sort_unstable();
+            for slots in bad.chunk_by(|a, b| a.0 == b.0) {
+                give_up_slots(t, slots, p);
             }
             doubles::leave_out(t, &mut parts, p);
         }
@@ -981,6 +979,22 @@ fn build_some_indexes(
         }
     }
     Ok(())
+}
+
+/// Empties slots of one container whose rows cannot be read, and names the first of them.
+fn give_up_slots(t: &TableInner, slots: &[(u32, u16)], problems: &mut Vec<String>) {
+    let Some(&(n, _)) = slots.first() else { return };
+    let name = &t.schema.name;
+    for (_, slot) in slots.iter().take(NAMED) {
+        problems.push(format!("table {name}: unreadable row in container {n}, slot {slot}"));
+    }
+    if let Some(more) = slots.len().checked_sub(NAMED + 1) {
+        problems.push(format!("table {name}, container {n}: {} more unreadable rows", more + 1));
+    }
+    if let Some(c) = t.containers.get(n) {
+        let mut bytes = c.bytes.write();
+        slots.iter().for_each(|(_, slot)| bytes[c.range(*slot)].fill(0));
+    }
 }
 
 /// Checks that every row is in every index once, and nothing else is.

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 /// So many broken slots of a container are named, and the others counted: without the images all
 /// that have changed since are broken.
-const NAMED: usize = 16;
+pub(super) const NAMED: usize = 16;
 
 /// Frames of one segment that are to be applied.
 pub(crate) struct Work {

@@ -1,4 +1,4 @@
-//! What a salvage holds of the log while it reads it.
+//! What a salvage holds of the log while it reads it, and of what it cannot read.
 
 use super::*;
 use crate::{ColumnType, Database};
@@ -34,4 +34,40 @@ fn a_salvage_holds_no_log_that_it_does_not_apply() {
         let held = second.spare.lock().unwrap().len();
         assert!(held <= 4, "{held} segments are in memory");
     }
+}
+
+/// Each row that could not be read was a problem of its own: a list as large as the table.
+#[test]
+fn unreadable_rows_of_a_container_are_counted() {
+    let options = Options { segment_bytes: 16384, container_bytes: 4096, ..Options::in_memory() };
+    let options = Options { background: false, ..options };
+    let db = Database::open("/db", options.clone()).unwrap();
+    let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    db.run(|tx| (0..100i64).try_for_each(|id| tx.insert(&t, &[id.into()]))).unwrap();
+    db.checkpoint().unwrap();
+    drop((t, db));
+    // No slot can have seen so many changes.
+    let (medium, dir) = (&*options.medium, std::path::Path::new("/db"));
+    let mut m = crate::manifest::Manifest::load(medium, dir).unwrap().unwrap();
+    let c = m.checkpoint.as_mut().unwrap();
+    let file = medium.open(&dir.join(crate::manifest::image_name(c.side))).unwrap();
+    let mut slots = 0;
+    for i in &mut c.images {
+        let (mut image, at) = (vec![0; 4096], u64::from(i.image) * 4096);
+        file.read_at(at, &mut image).unwrap();
+        for slot in image.chunks_exact_mut(crate::container::CLASSES[usize::from(i.class)]) {
+            slot[..8].fill(0xff);
+            slots += 1;
+        }
+        file.write_at(at, &image).unwrap();
+        i.crc = crc32c::crc32c(&image);
+    }
+    let containers = c.images.len();
+    m.store(medium, dir).unwrap();
+    let saved = crate::salvage("/db", "/saved", &options).unwrap();
+    assert_eq!(saved.rows, 0, "{:?}", saved.problems);
+    let named = saved.problems.iter().filter(|p| p.contains("unreadable row in container")).count();
+    let number = |p: &String| p.split_once(" more unreadable")?.0.rsplit(' ').next()?.parse::<usize>().ok();
+    let counted: usize = saved.problems.iter().filter_map(number).sum();
+    assert_eq!((named, named + counted), (16 * containers, slots), "{:?}", saved.problems);
 }
