@@ -86,3 +86,56 @@ fn many_ranges_of_a_large_transaction_take_no_time() {
     // It was minutes.
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
+
+/// What is changed at a cursor lies ahead of it then, and is not shown again, though it takes the
+/// rows of its transaction a few at a time.
+#[test]
+fn a_row_that_moves_ahead_of_a_cursor_does_not_come_again() {
+    let (db, t) = database(Logging::Logged);
+    db.run(|tx| (0..100i64).try_for_each(|id| tx.insert(&t, &row(2 * id, 2 * id, "")))).unwrap();
+    let mut tx = db.begin().unwrap();
+    (0..100i64).for_each(|id| tx.insert(&t, &row(2 * id + 1, 2 * id + 1, "")).unwrap());
+    for reverse in [false, true] {
+        let by = if reverse { -1000 } else { 1000 };
+        let cursor = tx.range(&t, "by_n", [Value::Int(i64::MIN)]..).unwrap().for_update();
+        let mut cursor = if reverse { cursor.rev() } else { cursor };
+        let (mut shown, mut want) = (Vec::new(), (0..200i64).collect::<Vec<_>>());
+        while let Some((id, n)) = cursor.next_with(|row| (row.at(0).as_int(), row.at(1).as_int())).unwrap() {
+            shown.push(id.unwrap());
+            assert!(cursor.update(&[("n", (n.unwrap() + by).into())]).unwrap());
+        }
+        if reverse {
+            want.reverse();
+        }
+        assert_eq!(shown, want);
+    }
+    tx.commit().unwrap().wait().unwrap();
+    let mut tx = db.begin().unwrap();
+    let mut count = 0;
+    for row in tx.scan(&t).unwrap() {
+        let row = row.unwrap();
+        assert_eq!(row.at(0), row.at(1));
+        count += 1;
+    }
+    assert_eq!(count, 200);
+    db.verify().unwrap();
+}
+
+/// Each cursor copied the keys of all rows of its own, though one row was taken.
+#[test]
+fn who_takes_the_first_of_many_own_rows_again_and_again_is_done_in_no_time() {
+    const ROWS: i64 = 50_000;
+    let (db, t) = database(Logging::Volatile);
+    let began = Instant::now();
+    let mut tx = db.begin().unwrap();
+    (0..ROWS).for_each(|id| tx.insert(&t, &row(id, id, "")).unwrap());
+    for id in 0..ROWS {
+        let mut queue = tx.scan(&t).unwrap().prefetch(1).for_update();
+        assert_eq!(queue.next_with(|row| row.at(0).as_int()).unwrap(), Some(Some(id)));
+        assert!(queue.delete().unwrap());
+    }
+    assert_eq!(tx.scan(&t).unwrap().count(), 0);
+    tx.commit().unwrap().wait().unwrap();
+    // It was minutes.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}

@@ -5,8 +5,9 @@
 //! was made: so a row that an update moves to a place ahead does not come again.
 
 use super::Transaction;
+use super::own_rows::OwnRows;
 use super::row_lock::RowLock;
-use super::write_set::own_entries;
+use super::write_set::own_rows;
 use crate::container::{Rid, Slot};
 use crate::documented::documented;
 use crate::error::{Error, Result};
@@ -45,7 +46,7 @@ pub struct Cursor<'a, 'db> {
     tx: &'a mut Transaction<'db>,
     table: Arc<TableInner>,
     source: Source,
-    own: VecDeque<(KeyBuf, Range<usize>)>,
+    own: OwnRows,
     reverse: bool,
     lock: RowLock,
     /// The committed row that was read last.
@@ -62,8 +63,9 @@ enum At {
     Nowhere,
     /// On the committed row that it keeps.
     Committed,
-    /// On a row that its transaction had written before the cursor was made.
-    Own(Range<usize>),
+    /// On a row that its transaction had written before the cursor was made: its number in the
+    /// write set, and its place in the arena.
+    Own(usize, Range<usize>),
 }
 
 #[derive(Debug)]
@@ -87,13 +89,8 @@ enum Source {
 }
 
 impl<'a, 'db> Cursor<'a, 'db> {
-    fn new(
-        tx: &'a mut Transaction<'db>,
-        table: &Arc<TableInner>,
-        source: Source,
-        own: Vec<(KeyBuf, Range<usize>)>,
-    ) -> Self {
-        let (table, own) = (table.clone(), own.into());
+    fn new(tx: &'a mut Transaction<'db>, table: &Arc<TableInner>, source: Source, own: OwnRows) -> Self {
+        let table = table.clone();
         let lock = RowLock { mode: Mode::Shared, skip_locked: false };
         let (reverse, row, failed) = (false, Vec::new(), false);
         Cursor { tx, table, source, own, reverse, lock, row, at: At::Nowhere, failed }
@@ -101,7 +98,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
 
     pub(super) fn empty(tx: &'a mut Transaction<'db>, table: &Arc<TableInner>) -> Self {
         let source = Source::Places { container: u32::MAX, step: 1, batch: VecDeque::new() };
-        Self::new(tx, table, source, Vec::new())
+        Self::new(tx, table, source, OwnRows::these(Vec::new()))
     }
 
     pub(super) fn ordered(
@@ -111,7 +108,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
         bounds: Bounds,
     ) -> Result<Self> {
         table.require_order(index)?;
-        let own = tx.s.with_rows(|writes, rows| writes.entries_within(table, index, &bounds, rows));
+        let own = tx.s.with_rows(|writes, rows| writes.rows_within(table, index, &bounds, rows));
         let (batch, want) = (VecDeque::new(), *BATCHES.start());
         let rest = bounds.clone();
         Ok(Self::new(tx, table, Source::Ordered { index, bounds, rest, batch, want, done: false }, own))
@@ -132,9 +129,9 @@ impl<'a, 'db> Cursor<'a, 'db> {
         first: u32,
         step: u32,
     ) -> Self {
-        let own = if first == 0 { own_entries(&tx.s.writes, table, 0, &tx.s.arena) } else { Vec::new() };
+        let own = if first == 0 { own_rows(&tx.s.writes, table, 0, &tx.s.arena) } else { Vec::new() };
         let source = Source::Places { container: first, step, batch: VecDeque::new() };
-        Self::new(tx, table, source, own)
+        Self::new(tx, table, source, OwnRows::these(own))
     }
 
     /// The same rows from the last to the first; call it before the first row is taken.
@@ -154,6 +151,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
     #[must_use]
     pub fn rev(mut self) -> Self {
         self.reverse = !self.reverse;
+        self.own.turn();
         self
     }
 
@@ -304,11 +302,11 @@ impl<'a, 'db> Cursor<'a, 'db> {
     fn read_next(&mut self) -> Result<Option<bool>> {
         self.fill()?;
         let (t, reverse) = (&*self.table, self.reverse);
-        let own = if reverse { self.own.back() } else { self.own.front() };
+        let own = self.own.look(&self.tx.s.writes, t.id, reverse);
         match &mut self.source {
             Source::Ordered { index, batch, .. } => {
                 let own_first = match (own, batch.front()) {
-                    (Some((k, _)), Some((c, _))) => (k < c) != reverse,
+                    (Some(own), Some((c, _))) => (own.key < *c) != reverse,
                     (Some(_), None) => true,
                     (None, _) => false,
                 };
@@ -364,10 +362,9 @@ impl<'a, 'db> Cursor<'a, 'db> {
                     }
                     Ok(Some(false)) => {}
                     Ok(None) => {
-                        let own = if self.reverse { self.own.pop_back() } else { self.own.pop_front() };
-                        let Some((_, row)) = own else { return Ok(None) };
-                        self.at = At::Own(row.clone());
-                        let bytes = &self.tx.s.arena[row];
+                        let Some(own) = self.own.take() else { return Ok(None) };
+                        self.at = At::Own(own.at, own.row.clone());
+                        let bytes = &self.tx.s.arena[own.row];
                         return Ok(Some(read(RowView { bytes, layout: &self.table.layout })));
                     }
                     Err(e) => {
@@ -447,6 +444,9 @@ impl<'a, 'db> Cursor<'a, 'db> {
         documented("Cursor::update_at", || {
             Transaction::may_be_set(&self.table, set)?;
             let k = self.key("change the row at a cursor")?;
+            if let At::Own(at, _) = self.at {
+                self.own.note_change(at);
+            }
             self.tx.index_writes();
             self.tx.charge(false)?;
             self.tx.update_row(&self.table, (&k, key::hash(&k)), set)
@@ -495,7 +495,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
         }
         let row = match &self.at {
             At::Committed => &self.row[..],
-            At::Own(row) => &tx.s.arena[row.clone()],
+            At::Own(_, row) => &tx.s.arena[row.clone()],
             At::Nowhere => {
                 let reason = "it stands on none; take a row first".into();
                 return Err(Error::Operation { table: t.schema.name.clone(), operation, reason });

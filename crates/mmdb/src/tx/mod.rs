@@ -4,6 +4,7 @@ mod commit;
 mod cursor;
 mod locks;
 mod own_order;
+mod own_rows;
 mod range_read;
 mod ranges;
 mod row_lock;

@@ -42,8 +42,8 @@ impl OwnOrder {
         self.entries.len() * ENTRY + self.heap.max(0) as usize
     }
 
-    /// Those within bounds, in order.
-    pub(super) fn within(&self, (lower, upper): &Bounds) -> Vec<(KeyBuf, usize)> {
+    /// The first `most` of those within bounds, in order, or the last ones in reverse order.
+    pub(super) fn within(&self, (lower, upper): &Bounds, most: usize, reverse: bool) -> Vec<(KeyBuf, usize)> {
         let from = match lower {
             Bound::Included(key) => Bound::Included((key.clone(), 0)),
             Bound::Excluded(key) => Bound::Excluded((key.clone(), usize::MAX)),
@@ -61,7 +61,8 @@ impl OwnOrder {
         {
             return Vec::new();
         }
-        self.entries.range((from, to)).cloned().collect()
+        let found = self.entries.range((from, to));
+        if reverse { found.rev().take(most).cloned().collect() } else { found.take(most).cloned().collect() }
     }
 }
 
@@ -83,7 +84,7 @@ mod tests {
         #[test]
         fn what_is_within_bounds_is_found_in_order(
             steps in proptest::collection::vec((any::<bool>(), 0u8..9, 0usize..3), 0..60),
-            ranges in proptest::collection::vec((bound(), bound()), 1..20),
+            ranges in proptest::collection::vec((bound(), bound(), 0usize..9), 1..20),
         ) {
             // Short keys and long ones.
             let key = |n: u8| KeyBuf::new(&vec![n; if n.is_multiple_of(2) { 8 } else { 40 }]);
@@ -99,10 +100,12 @@ mod tests {
             }
             let heap: i64 = model.iter().map(|(key, _)| KeyBuf::heap(key.as_slice().len())).sum();
             prop_assert_eq!(order.heap, heap);
-            for (lower, upper) in ranges {
+            for (lower, upper, most) in ranges {
                 let bounds = (lower.map(key), upper.map(key));
                 let want: Vec<_> = model.iter().filter(|(key, _)| within(key, &bounds)).cloned().collect();
-                prop_assert_eq!(order.within(&bounds), want);
+                prop_assert_eq!(order.within(&bounds, most, false), want[..most.min(want.len())].to_vec());
+                let last = want.iter().rev().take(most).cloned().collect::<Vec<_>>();
+                prop_assert_eq!(order.within(&bounds, most, true), last);
             }
         }
     }

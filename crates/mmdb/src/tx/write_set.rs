@@ -1,6 +1,7 @@
 //! What a transaction will change: private until its commit.
 
 use super::own_order::OwnOrder;
+use super::own_rows::{OwnRow, OwnRows};
 use crate::container::Rid;
 use crate::key::{self, KeyBuf};
 use crate::lock::{Bounds, within};
@@ -329,42 +330,51 @@ impl WriteSet {
         }
     }
 
-    /// The rows written to a table by their entries in index `ix`, those within bounds, in order.
-    pub(super) fn entries_within(
+    /// The rows written to a table by their entries in index `ix`, those within bounds.
+    pub(super) fn rows_within(
         &mut self,
         t: &TableInner,
         ix: usize,
         bounds: &Bounds,
         arena: &[u8],
-    ) -> Vec<(KeyBuf, Range<usize>)> {
+    ) -> OwnRows {
         if !self.mapped {
-            let mut all = own_entries(self, t, ix, arena);
-            all.retain(|(key, _)| within(key, bounds));
-            return all;
+            let mut all = own_rows(self, t, ix, arena);
+            all.retain(|own| within(&own.key, bounds));
+            return OwnRows::these(all);
         }
-        let known = self.orders.iter().position(|order| (order.table, order.ix) == (t.id, ix));
-        let at = match known {
-            Some(at) => at,
-            None => self.begin_order(t, ix, arena),
-        };
-        let found = self.orders[at].within(bounds);
-        found.into_iter().map(|(key, i)| (key, self.list[i].after.clone())).collect()
+        if self.order(t.id, ix).is_none() {
+            self.begin_order(t, ix, arena);
+        }
+        OwnRows::within(ix, bounds.clone(), self.list.len())
     }
 
-    /// Puts the rows written to a table in the order of index `ix`, to be kept up from now on. Its
-    /// place in the list.
-    fn begin_order(&mut self, t: &TableInner, ix: usize, arena: &[u8]) -> usize {
+    fn order(&self, table: u32, ix: usize) -> Option<&OwnOrder> {
+        self.orders.iter().find(|order| (order.table, order.ix) == (table, ix))
+    }
+
+    /// The first `most` rows within bounds in the order of an index that is kept, or the last ones
+    /// in reverse order.
+    pub(super) fn ordered_part(
+        &self,
+        table: u32,
+        ix: usize,
+        bounds: &Bounds,
+        most: usize,
+        reverse: bool,
+    ) -> Vec<OwnRow> {
+        let found = self.order(table, ix).map(|order| order.within(bounds, most, reverse));
+        let own = |(key, at): (KeyBuf, usize)| OwnRow { key, at, row: self.list[at].after.clone() };
+        found.unwrap_or_default().into_iter().map(own).collect()
+    }
+
+    /// Puts the rows written to a table in the order of index `ix`, to be kept up from now on.
+    fn begin_order(&mut self, t: &TableInner, ix: usize, arena: &[u8]) {
         let mut order = OwnOrder::new(t.id, ix);
         for (i, w) in self.list.iter().enumerate().filter(|(_, w)| w.table == t.id && w.is_live()) {
             order.add(entry_of(t, ix, w, arena, &mut self.buf), i);
         }
         self.orders.push(order);
-        self.orders.len() - 1
-    }
-
-    /// Live writes to a table, in order of writing.
-    pub(super) fn live<'a>(&'a self, table: u32) -> impl Iterator<Item = &'a Write> + 'a {
-        self.list.iter().filter(move |w| w.table == table && w.is_live())
     }
 }
 
@@ -379,18 +389,14 @@ fn entry_of(t: &TableInner, ix: usize, w: &Write, arena: &[u8], k: &mut Vec<u8>)
     KeyBuf::new(k)
 }
 
-/// Kept for indexes of cursors.
-pub(super) fn own_entries(
-    set: &WriteSet,
-    t: &TableInner,
-    ix: usize,
-    arena: &[u8],
-) -> Vec<(KeyBuf, Range<usize>)> {
+/// The rows written to a table in the order of their entries in index `ix`.
+pub(super) fn own_rows(set: &WriteSet, t: &TableInner, ix: usize, arena: &[u8]) -> Vec<OwnRow> {
     let mut k = Vec::new();
-    let mut v: Vec<_> =
-        set.live(t.id).map(|w| (entry_of(t, ix, w, arena, &mut k), w.after.clone())).collect();
-    v.sort_by(|a, b| a.0.cmp(&b.0));
-    v
+    let live = set.list.iter().enumerate().filter(|(_, w)| w.table == t.id && w.is_live());
+    let own = live.map(|(at, w)| OwnRow { key: entry_of(t, ix, w, arena, &mut k), at, row: w.after.clone() });
+    let mut all: Vec<OwnRow> = own.collect();
+    all.sort_by(|a, b| a.key.cmp(&b.key));
+    all
 }
 
 #[cfg(test)]
