@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::program::are_threads_seen;
 use super::{Program, Slowest, simulate, simulate_with_slowest};
-use crate::advise::{Candidate, is_losing};
+use crate::advise::losing_filesystem;
 use crate::model_time::PhaseModel;
 use crate::naming::{labels_without, titles_without};
 use crate::recording::Recording;
 use crate::stats::{Interval, mean_interval};
-use crate::store::{CellRow, Results, RunRow, StoreError};
+use crate::store::{Results, RunRow, StoreError};
 use fathom_random::derive_seed;
 
 /// How often a run is replayed on a model that draws its times: each draw has other luck.
@@ -240,7 +240,8 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             found.without.extend(why.map(|why| (shown.clone(), why)));
             continue;
         };
-        found.losing.extend(losing(cell).map(|filesystem| (shown.clone(), filesystem)));
+        let losing = losing_filesystem(results, cell);
+        found.losing.extend(losing.map(|filesystem| (shown.clone(), filesystem.to_owned())));
         let mut notes = program.notes();
         let of_all = results.good_runs(cell.id).take(question.runs.unwrap_or(usize::MAX)).count();
         notes.extend(left_out(of_all, programs.len(), why));
@@ -322,15 +323,6 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
     let place = |row: &Row| phases.iter().position(|phase| *phase == row.phase);
     found.rows.sort_by_key(|row| (order(row), place(row)));
     Ok(found)
-}
-
-/// The file system on which power cuts are known to take databases with a cell's journal mode,
-/// although its settings promise something at a power cut.
-fn losing(cell: &CellRow) -> Option<String> {
-    cell.durability.filter(|promise| *promise > Durability::ProcessCrash)?;
-    let own = Candidate::of(cell.spec.engine.as_ref()?)?;
-    let filesystem = cell.spec.stack.place.name();
-    is_losing(filesystem, &own.journal_mode).then(|| filesystem.to_owned())
 }
 
 /// Why there is no row: nothing has the name that was asked for, or it cannot be replayed.
@@ -579,35 +571,6 @@ mod tests {
         let cannot = "a.db: nothing can be simulated: SMS mmdb: several executed at once";
         assert_eq!(told(Some("sms/mmdb"), None, true), cannot);
         assert_eq!(told(None, Some("send"), true), cannot);
-    }
-
-    /// What happened: of WAL on FAT the page said that a power cut keeps every commit, and nothing
-    /// of the databases that explored power cuts took there.
-    #[test]
-    fn a_promise_that_a_file_system_is_known_to_break_is_known() {
-        let of = |filesystem: &str, journal: &str, durability: Durability| {
-            let stack =
-                fathom_stack::StackSpec { place: filesystem.into(), ..fathom_stack::StackSpec::default() };
-            let spec = serde_json::json!({
-                "workload": {"name": "update"},
-                "engine": {"name": "sqlite", "journal_mode": journal},
-                "stack": stack,
-                "axes": {}
-            });
-            losing(&CellRow {
-                id: 1,
-                label: String::new(),
-                title: String::new(),
-                axes: Default::default(),
-                spec: serde_json::from_value(spec).unwrap(),
-                durability: Some(durability),
-                skipped: None,
-            })
-        };
-        assert_eq!(of("vfat", "wal", Durability::PowerCut).as_deref(), Some("vfat"));
-        assert_eq!(of("vfat", "persist", Durability::PowerCut), None);
-        assert_eq!(of("ext4", "wal", Durability::PowerCut), None);
-        assert_eq!(of("vfat", "wal", Durability::ProcessCrash), None, "it promises nothing");
     }
 
     /// What happened: by the device alone queries that read nothing from it came at
