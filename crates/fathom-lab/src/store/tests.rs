@@ -301,6 +301,25 @@ fn the_file_system_that_breaks_a_promise_is_that_of_the_run() {
     assert_eq!(losing(&results).as_deref(), Some("vfat"));
 }
 
+/// What happened: of a cell without recordings, among others with some, `fathom anatomy` said that
+/// no run has one, and how to make one.
+#[test]
+fn a_cell_without_recordings_is_told_from_results_without() {
+    use crate::anatomy::{Selection, anatomy};
+    let place = place();
+    let mut results = filled(&place);
+    let said = |results: &Results, cell: Option<&str>| {
+        let wanted = Selection { cell: cell.map(str::to_owned), ..Selection::default() };
+        anatomy(results, &wanted).unwrap_err().to_string()
+    };
+    assert_eq!(
+        said(&results, Some("OFF")),
+        "no run of \"OFF\" has a recording; there are recordings of: wal"
+    );
+    results.runs.clear();
+    assert!(said(&results, Some("off")).starts_with("no run has a recording. Make one"));
+}
+
 /// The schema went on to say version 4 when 5 was written, to everybody who reads results by it.
 #[test]
 fn the_schema_names_the_version_that_is_written() {
