@@ -14,7 +14,7 @@ use crate::model_time::PhaseModel;
 use crate::naming::{labels_without, titles_without};
 use crate::recording::Recording;
 use crate::stats::{Interval, mean_interval};
-use crate::store::{Results, RunRow, StoreError};
+use crate::store::{PhaseOfRun, Results, RunRow, StoreError};
 use fathom_random::derive_seed;
 
 /// How often a run is replayed on a model that draws its times: each draw has other luck.
@@ -236,7 +236,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             recordings.push((run, recording));
         }
         let (programs, is_by_device, why) = programs(recordings, question.by_the_device);
-        let Some((_, first, program)) = programs.first() else {
+        let Some((first_run, first, program)) = programs.first() else {
             found.without.extend(why.map(|why| (shown.clone(), why)));
             continue;
         };
@@ -251,10 +251,6 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         if !notes.is_empty() {
             found.notes.push((shown.clone(), notes));
         }
-        let units = |phase: &str| {
-            let of = |row: &&crate::store::PhaseOfRun| row.summary.phase == phase;
-            results.phases.iter().find(of).map_or_else(String::new, |phase| phase.summary.unit.clone())
-        };
         let wanted = |phase: &str| question.phase.as_ref().is_none_or(|other| other == phase);
         for (model, (draws, all, took)) in question.devices.iter().zip(on_all(&programs, &question.devices)) {
             found.replayed.0 += draws * programs.iter().map(|run| run.2.operations() as u64).sum::<u64>();
@@ -301,7 +297,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                     durability: cell.durability,
                     phase: window.phase.clone(),
                     x: window.x,
-                    unit: units(&window.phase),
+                    unit: unit_of(&results.phases, first_run.id, &window.phase),
                     device: model.name.clone(),
                     by_the_device: is_by_device,
                     count: window.count,
@@ -323,6 +319,13 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
     let place = |row: &Row| phases.iter().position(|phase| *phase == row.phase);
     found.rows.sort_by_key(|row| (order(row), place(row)));
     Ok(found)
+}
+
+/// The unit of a run's phase. Cells of other workloads may have a phase of the same name that counts
+/// something else.
+fn unit_of(phases: &[PhaseOfRun], run: i64, phase: &str) -> String {
+    let is_of = |row: &&PhaseOfRun| row.run == run && row.summary.phase == phase;
+    phases.iter().find(is_of).map_or_else(String::new, |row| row.summary.unit.clone())
 }
 
 /// Why there is no row: nothing has the name that was asked for, or it cannot be replayed.
@@ -515,7 +518,7 @@ fn of_phase(models: &[&PhaseModel], of_runs: Vec<(u32, f64)>, count: u64) -> Row
 #[cfg(test)]
 mod tests {
     use fathom_probe::Mark;
-    use fathom_workload::sample::{LaneSpan, Window};
+    use fathom_workload::sample::{LaneSpan, PhaseSummary, Window};
 
     use super::*;
 
@@ -571,6 +574,31 @@ mod tests {
         let cannot = "a.db: nothing can be simulated: SMS mmdb: several executed at once";
         assert_eq!(told(Some("sms/mmdb"), None, true), cannot);
         assert_eq!(told(None, Some("send"), true), cannot);
+    }
+
+    /// What happened: every phase had the unit of the first cell's that has one of its name, so that
+    /// operations on files were transactions where SQLite's cell came before.
+    #[test]
+    fn a_phase_has_the_unit_of_its_own_run() {
+        let phase = |run: i64, unit: &str| PhaseOfRun {
+            run,
+            summary: PhaseSummary {
+                phase: "insert".into(),
+                x: None,
+                unit: unit.into(),
+                count: 1,
+                wall_ns: 1,
+                latency_ns: [1; 6],
+                split: Default::default(),
+                lock_wait_ns: None,
+                lock_waits: None,
+                critical_path: None,
+            },
+        };
+        let phases = [phase(1, "transaction"), phase(2, "operation")];
+        assert_eq!(unit_of(&phases, 2, "insert"), "operation");
+        assert_eq!(unit_of(&phases, 1, "insert"), "transaction");
+        assert_eq!(unit_of(&phases, 2, "x"), "");
     }
 
     /// What happened: by the device alone queries that read nothing from it came at
