@@ -98,7 +98,7 @@ fn time_of(date: &str, time: &str) -> Option<LogTime> {
     let ns_of = |days: u64| (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction_ns;
     let year = date.next().and_then(Result::ok).filter(|year| YEARS.contains(year));
     let Some(year) = year else { return Some(LogTime::OfYear(ns_of(days))) };
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let leap_days = |before: u64| (before - 1) / 4 - (before - 1) / 100 + (before - 1) / 400;
     let days_before = (year - YEARS.start()) * 365 + leap_days(year) - leap_days(*YEARS.start());
     let days = if month > 2 && !is_leap { days - 1 } else { days };
