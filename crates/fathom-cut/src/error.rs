@@ -47,6 +47,14 @@ pub enum CutError {
         /// What SQLite said.
         problem: String,
     },
+    /// The machine kept a database from being opened: no verdict on what a cut left of it.
+    #[error(
+        "{problem}: for want of what this machine had not, and tried several times, a database was not looked at, so          that nothing is said of what a power cut leaves of it: give the command again where that is to be had"
+    )]
+    Machine {
+        /// What was said.
+        problem: String,
+    },
     /// Asked for something that cannot be.
     #[error("{0}")]
     Usage(String),
