@@ -320,8 +320,8 @@ mod tests {
         }
     }
 
-    /// What happened: a server that did not answer in time, and a store that somebody else had open,
-    /// were verdicts on what a power cut leaves.
+    /// What happened: a server that did not answer in time, and a store that somebody else had
+    /// open, were verdicts on what a power cut leaves.
     #[test]
     fn what_keeps_a_store_from_being_opened_is_told_from_what_is_in_it() {
         let busy = StoreError::Busy { path: "/x".into() };

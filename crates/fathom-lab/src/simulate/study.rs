@@ -321,8 +321,8 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
     Ok(found)
 }
 
-/// The unit of a run's phase. Cells of other workloads may have a phase of the same name that counts
-/// something else.
+/// The unit of a run's phase. Cells of other workloads may have a phase of the same name that
+/// counts something else.
 fn unit_of(phases: &[PhaseOfRun], run: i64, phase: &str) -> String {
     let is_of = |row: &&PhaseOfRun| row.run == run && row.summary.phase == phase;
     phases.iter().find(is_of).map_or_else(String::new, |row| row.summary.unit.clone())
@@ -576,8 +576,8 @@ mod tests {
         assert_eq!(told(None, Some("send"), true), cannot);
     }
 
-    /// What happened: every phase had the unit of the first cell's that has one of its name, so that
-    /// operations on files were transactions where SQLite's cell came before.
+    /// What happened: every phase had the unit of the first cell's that has one of its name, so
+    /// that operations on files were transactions where SQLite's cell came before.
     #[test]
     fn a_phase_has_the_unit_of_its_own_run() {
         let phase = |run: i64, unit: &str| PhaseOfRun {

@@ -208,8 +208,8 @@ fn is_full_disk_of_mmdb(error: &mmdb::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// What happened: a store that could not be opened for want of memory, of files or of a server's
-    /// answer was said to be damaged by a power cut.
+    /// What happened: a store that could not be opened for want of memory, of files or of a
+    /// server's answer was said to be damaged by a power cut.
     #[test]
     fn what_the_machine_has_not_is_told_from_what_a_store_holds() {
         let io = |code| StoreError::io(std::path::Path::new("/x"))(std::io::Error::from_raw_os_error(code));

@@ -336,8 +336,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// What happened: the limit was of each word of a reply, and the whole had none: a list of words
-    /// filled the memory, one after the other.
+    /// What happened: the limit was of each word of a reply, and the whole had none: a list of
+    /// words filled the memory, one after the other.
     #[test]
     fn the_whole_of_a_reply_is_limited() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
