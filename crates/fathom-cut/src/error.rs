@@ -49,7 +49,8 @@ pub enum CutError {
     },
     /// The machine kept a database from being opened: no verdict on what a cut left of it.
     #[error(
-        "{problem}: for want of what this machine had not, and tried several times, a database was not looked at, so          that nothing is said of what a power cut leaves of it: give the command again where that is to be had"
+        "{problem}: that was this machine's failure each of four times, so that nothing is said of what a power cut leaves; \
+         give the command again once it is mended"
     )]
     Machine {
         /// What was said.
