@@ -13,7 +13,8 @@ use fathom_random::Random;
 use fathom_workload::spec::Durability;
 use serde_json::Value as Json;
 use smsc::centre::{
-    Channel, Completion, Delivery, Operation, Outcome, Rules, Submission, Verdict as Fate, receipt,
+    ArchiveError, Channel, Completion, Delivery, Operation, Outcome, Rules, Submission, Verdict as Fate,
+    receipt,
 };
 use smsc::check::check;
 use smsc::model::{Account, Message, MessageState, SHARDS};
@@ -247,11 +248,10 @@ fn content(store: &dyn Store) -> Result<u128, StoreError> {
 
 /// Opens a store that a cut left, checks the centre's invariants, and reads it.
 pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Inspection {
-    let bad = |error: String| Inspection::Bad(Verdict::CannotBeOpened(error));
     if has_server(settings)
         && let Err(problem) = switched_on(directory)
     {
-        return bad(problem);
+        return Inspection::Bad(Verdict::CannotBeOpened(problem));
     }
     let opened = store_kind(settings).map(|kind| match kind {
         StoreKind::Mmdb => open(kind, directory, Opening::Existing, 0),
@@ -264,17 +264,26 @@ pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> In
     });
     let store = match opened {
         Ok(Ok(store)) => store,
-        Ok(Err(error)) => return bad(error.to_string()),
-        Err(error) => return bad(error.to_string()),
+        Ok(Err(error)) => return found_by(&error, Verdict::CannotBeOpened),
+        Err(error) => return Inspection::Unseen(error.to_string()),
     };
     match check(&*store, directory, &[]) {
         Ok(report) if report.holds() => {}
         Ok(report) => return Inspection::Bad(Verdict::Corrupt(report.violations.join("; "))),
+        Err(ArchiveError::Store(error)) => return found_by(&error, Verdict::Corrupt),
         Err(error) => return Inspection::Bad(Verdict::Corrupt(error.to_string())),
     }
     match content(&*store) {
         Ok(content) => Inspection::Content(content),
-        Err(error) => Inspection::Bad(Verdict::Corrupt(error.to_string())),
+        Err(error) => found_by(&error, Verdict::Corrupt),
+    }
+}
+
+/// What an error says of a store: nothing, where it is the machine's.
+fn found_by(error: &StoreError, verdict: fn(String) -> Verdict) -> Inspection {
+    match error.is_of_the_machine() {
+        true => Inspection::Unseen(error.to_string()),
+        false => Inspection::Bad(verdict(error.to_string())),
     }
 }
 
@@ -309,6 +318,19 @@ mod tests {
             assert_eq!(model.judge(content, 61), Verdict::Kept);
             assert!(matches!(model.judge(content, 63), Verdict::Lost(_)));
         }
+    }
+
+    /// What happened: a server that did not answer in time, and a store that somebody else had
+    /// open, were verdicts on what a power cut leaves.
+    #[test]
+    fn what_keeps_a_store_from_being_opened_is_told_from_what_is_in_it() {
+        let busy = StoreError::Busy { path: "/x".into() };
+        assert!(matches!(found_by(&busy, Verdict::CannotBeOpened), Inspection::Unseen(_)));
+        let silent = StoreError::Silent { place: "/x".into(), seconds: 9.0 };
+        assert!(matches!(found_by(&silent, Verdict::Corrupt), Inspection::Unseen(_)));
+        let none = StoreError::NoStore { path: "/x".into(), what: "nothing" };
+        let found = found_by(&none, Verdict::CannotBeOpened);
+        assert!(matches!(found, Inspection::Bad(Verdict::CannotBeOpened(_))));
     }
 
     #[test]

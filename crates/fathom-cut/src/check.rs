@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::acknowledged::AcknowledgedContents;
 use crate::error::CutError;
@@ -200,6 +201,28 @@ fn looked<M>(
     Ok(None)
 }
 
+/// So often a state is looked at that the machine keeps from being seen, with longer and longer
+/// pauses.
+const LOOKS: u32 = 4;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What is found, looked for again while the machine keeps it from being seen; `pause` is told how
+/// often that was.
+fn seen(
+    find: &mut dyn FnMut() -> Result<(Inspection, bool), CutError>,
+    pause: &dyn Fn(u32),
+) -> Result<(Inspection, bool), CutError> {
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        match find()? {
+            (Inspection::Unseen(problem), _) if looks >= LOOKS => return Err(CutError::Machine { problem }),
+            (Inspection::Unseen(_), _) => pause(looks),
+            found => return Ok(found),
+        }
+    }
+}
+
 fn unexpected(answer: &Answer) -> CutError {
     CutError::Usage(format!("guest kernel: an answer that was not asked for: {answer:?}"))
 }
@@ -210,7 +233,8 @@ impl Judge for Checker<'_> {
         let (found, notes_errors) = match fingerprint.and_then(|number| self.known.image(number)) {
             Some(known) => known,
             None => {
-                let found = self.find(epoch, state)?;
+                let found =
+                    seen(&mut || self.find(epoch, state), &|times| std::thread::sleep(PAUSE * times))?;
                 self.known.mounted_as(fingerprint, &found);
                 found
             }
@@ -218,6 +242,7 @@ impl Judge for Checker<'_> {
         let verdict = match found {
             Inspection::Content(content) => self.acknowledged.judge(content, epoch.acknowledged),
             Inspection::Bad(verdict) => verdict,
+            Inspection::Unseen(problem) => return Err(CutError::Machine { problem }),
         };
         Ok(match verdict {
             Verdict::Kept | Verdict::Lost(_) if notes_errors => {
@@ -238,6 +263,30 @@ mod tests {
         looks: usize,
         renewed: usize,
         has_ended: bool,
+    }
+
+    /// What happened: a server that did not start, because memory or an address was missing or it
+    /// did not answer in time, was a verdict, *cannot be opened*, and a promise that was broken.
+    #[test]
+    fn what_the_machine_kept_from_being_seen_is_looked_at_again_and_is_no_verdict() {
+        let of = |unseen: u32| {
+            let (mut looks, pauses) = (0, std::cell::RefCell::new(Vec::new()));
+            let mut find = || {
+                looks += 1;
+                Ok(match looks <= unseen {
+                    true => (Inspection::Unseen("out of memory".into()), false),
+                    false => (Inspection::Content(7), true),
+                })
+            };
+            let found = seen(&mut find, &|times| pauses.borrow_mut().push(times));
+            (found, pauses.into_inner())
+        };
+        let (found, pauses) = of(LOOKS - 1);
+        assert!(matches!(found, Ok((Inspection::Content(7), true))));
+        assert_eq!(pauses, [1, 2, 3]);
+        let told = of(LOOKS).0.unwrap_err().to_string();
+        assert!(told.starts_with("out of memory: ") && told.contains("nothing is said"), "{told}");
+        assert!(of(0).1.is_empty());
     }
 
     /// What happened: one state at which a driver of the guest's panicked ended the guest, and so

@@ -47,6 +47,15 @@ pub enum CutError {
         /// What SQLite said.
         problem: String,
     },
+    /// The machine kept a database from being opened: no verdict on what a cut left of it.
+    #[error(
+        "{problem}: that was this machine's failure each of four times, so that nothing is said of what a power cut leaves; \
+         give the command again once it is mended"
+    )]
+    Machine {
+        /// What was said.
+        problem: String,
+    },
     /// Asked for something that cannot be.
     #[error("{0}")]
     Usage(String),

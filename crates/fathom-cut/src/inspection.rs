@@ -10,4 +10,7 @@ use crate::verdict::Verdict;
 pub(crate) enum Inspection {
     Content(u128),
     Bad(Verdict),
+    /// The machine kept it from being looked at, which says nothing of the state: no memory, no
+    /// program, no answer in time.
+    Unseen(String),
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use mmdb::{ColumnType, Database, Error, LogKind, Options, Schema, Table, Value};
 use serde_json::Value as Json;
+use smsc::store::StoreError;
 
 use crate::acknowledged::{ACCOUNTS, AcknowledgedContents, CHANGED, text};
 use crate::content::Hasher;
@@ -187,11 +188,11 @@ fn hash(tables: &[Rows]) -> u128 {
 pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Inspection {
     let options = match options(settings) {
         Ok(options) => Options { checkpoint_log_bytes: 0, ..options },
-        Err(error) => return Inspection::Bad(Verdict::CannotBeOpened(error.to_string())),
+        Err(error) => return Inspection::Unseen(error.to_string()),
     };
     let database = match Database::open(directory, options) {
         Ok(database) => database,
-        Err(error) => return Inspection::Bad(Verdict::CannotBeOpened(error.to_string())),
+        Err(error) => return found_by(error, Verdict::CannotBeOpened),
     };
     let read = || -> Result<u128, Error> {
         database.verify()?;
@@ -212,13 +213,36 @@ pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> In
     };
     match read() {
         Ok(content) => Inspection::Content(content),
-        Err(error) => Inspection::Bad(Verdict::Corrupt(error.to_string())),
+        Err(error) => found_by(error, Verdict::Corrupt),
+    }
+}
+
+/// What an error says of a database: nothing, where it is the machine's.
+fn found_by(error: Error, verdict: fn(String) -> Verdict) -> Inspection {
+    let problem = error.to_string();
+    // The centre's stores are told by the same rule.
+    match StoreError::from(error).is_of_the_machine() {
+        true => Inspection::Unseen(problem),
+        false => Inspection::Bad(verdict(problem)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: a database for which no file could be opened any more was said to be one that
+    /// cannot be opened after a power cut.
+    #[test]
+    fn want_of_files_is_no_verdict() {
+        let error = |code| {
+            let source = std::sync::Arc::new(std::io::Error::from_raw_os_error(code));
+            Error::Io { op: "open", file: "/x/MANIFEST".into(), source }
+        };
+        let of = |code| found_by(error(code), Verdict::CannotBeOpened);
+        assert!(matches!(of(libc::EMFILE), Inspection::Unseen(said) if said.contains("MANIFEST")));
+        assert!(matches!(of(libc::EIO), Inspection::Bad(Verdict::CannotBeOpened(_))));
+    }
 
     #[test]
     fn the_model_is_what_mmdb_holds_after_each_commit() {

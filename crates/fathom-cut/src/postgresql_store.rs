@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fathom_workload::engine::{Connection, EngineError, EngineInfo, Value, start_engine};
+use fathom_workload::engine::{Connection, EngineError, EngineInfo, MACHINE, Value, start_engine};
 use fathom_workload::spec::{Durability, EngineSpec};
 use rusqlite::OptionalExtension;
 use serde_json::Value as Json;
@@ -162,9 +162,8 @@ pub(crate) fn switched_on(directory: &Path) -> Result<(), String> {
 /// Has the server recover a cluster, checks tables and indexes (`amcheck`, where it is installed),
 /// and reads it.
 pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Inspection {
-    let unopened = |problem: String| Inspection::Bad(Verdict::CannotBeOpened(problem));
     if let Err(problem) = switched_on(directory) {
-        return unopened(problem);
+        return Inspection::Bad(Verdict::CannotBeOpened(problem));
     }
     // What is recovered here need not outlive a second cut.
     let mut own: BTreeMap<String, Json> =
@@ -174,17 +173,25 @@ pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> In
     let opened = start_engine(&spec, directory).and_then(|engine| Ok((engine.connect(DATABASE)?, engine)));
     let (mut connection, engine) = match opened {
         Ok(opened) => opened,
-        Err(error) => return unopened(error.message),
+        Err(error) => return found_by(error, Verdict::CannotBeOpened),
     };
     let read = amcheck(&mut *connection).and_then(|()| content(&mut *connection));
     let found = match read {
         Ok(content) => Inspection::Content(content),
-        Err(error) => Inspection::Bad(Verdict::Corrupt(error.message)),
+        Err(error) => found_by(error, Verdict::Corrupt),
     };
     // It is read; how the conversation ends says nothing of what was found.
     let _ = connection.close();
     drop(engine);
     found
+}
+
+/// What an error says of a cluster: nothing, where it is the machine's.
+fn found_by(error: EngineError, verdict: fn(String) -> Verdict) -> Inspection {
+    match error.code {
+        MACHINE => Inspection::Unseen(format!("{}: {}", error.subject, error.message)),
+        _ => Inspection::Bad(verdict(error.message)),
+    }
 }
 
 /// Checks the tables of the script and their indexes, each entry of a table against the index too.
@@ -213,6 +220,21 @@ fn amcheck(connection: &mut dyn Connection) -> Result<(), EngineError> {
 mod tests {
     use super::*;
     use fathom_workload::engine::postgresql_programs;
+
+    /// What happened: a machine without PostgreSQL, to which a recording was carried, said of every
+    /// state that its database cannot be opened.
+    #[test]
+    fn a_server_that_is_not_there_says_nothing_of_a_cluster() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join(CLUSTER)).unwrap();
+        std::fs::write(directory.path().join(CLUSTER).join("PG_VERSION"), "17\n").unwrap();
+        let settings = BTreeMap::from([("bin_directory".to_owned(), Json::from("/nonexistent"))]);
+        let found = recover(directory.path(), &settings);
+        assert!(matches!(&found, Inspection::Unseen(said) if said.contains("/nonexistent")), "{found:?}");
+        let error = |code| EngineError { subject: "x".into(), message: "y".into(), code };
+        assert!(matches!(found_by(error(MACHINE), Verdict::Corrupt), Inspection::Unseen(_)));
+        assert!(matches!(found_by(error(0), Verdict::Corrupt), Inspection::Bad(Verdict::Corrupt(_))));
+    }
 
     /// What happened: the twentieth commit was acknowledged after the checkpoint behind it, so that
     /// in all states of the checkpoint, in which the log's files are used again, it might be

@@ -28,7 +28,8 @@ pub(crate) fn find_at(database: &Path, subject: &Subject, known: &Findings) -> I
         Subject::Postgresql { settings } => postgresql_store::recover(database, settings),
         Subject::Smsc { settings } => centre_store::recover(database, settings),
     };
-    if let Some(hash) = hash {
+    // What the machine had not it may have the next time.
+    if let Some(hash) = hash.filter(|_| !matches!(found, Inspection::Unseen(_))) {
         known.recovered_as(hash, &found);
     }
     found

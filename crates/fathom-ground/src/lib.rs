@@ -7,6 +7,7 @@ pub mod lines;
 pub mod mountinfo;
 pub mod params;
 pub mod pipe;
+pub mod processes;
 pub mod program;
 pub mod sidecar;
 pub mod signals;

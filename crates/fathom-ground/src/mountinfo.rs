@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::processes;
+
 /// One mount, as `proc_pid_mountinfo(5)` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
@@ -182,10 +184,10 @@ impl fmt::Display for Holder {
 /// mapped files. One entry a process. Processes that this user may not look into are not seen.
 pub fn holders(root: &Path) -> Vec<Holder> {
     let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
-        if let Some(path) = used_below(&entry.path(), root) {
-            let command = fs::read_to_string(entry.path().join("comm")).unwrap_or_default().trim().to_owned();
+    for pid in processes::pids() {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        if let Some(path) = used_below(&process, root) {
+            let command = fs::read_to_string(process.join("comm")).unwrap_or_default().trim().to_owned();
             found.push(Holder { pid, command, path });
         }
     }

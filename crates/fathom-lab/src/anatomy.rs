@@ -327,13 +327,23 @@ fn recorded(results: &Results, cell: Option<&str>) -> Result<(i64, Recording), A
             labels.join(", ")
         )));
     }
-    for place in places {
-        let cell = &results.cells[place];
-        for run in results.good_runs(cell.id) {
-            if let Some(recording) = results.recording(run.id)? {
-                return Ok((run.id, recording));
-            }
+    for place in &places {
+        if let Some(found) = recorded_of(results, results.cells[*place].id)? {
+            return Ok(found);
         }
+    }
+    let mut others = Vec::new();
+    for (place, other) in results.cells.iter().enumerate() {
+        if !places.contains(&place) && recorded_of(results, other.id)?.is_some() {
+            others.push(other.label.as_str());
+        }
+    }
+    if !others.is_empty() {
+        return Err(AnatomyError::Absent(format!(
+            "no run of {:?} has a recording; there are recordings of: {}",
+            cell.unwrap_or_default(),
+            others.join(", ")
+        )));
     }
     Err(AnatomyError::Absent(
         "no run has a recording. Make one on a modelled device, with the owners of its blocks:\n  fathom run first-look --quick \
@@ -341,6 +351,16 @@ fn recorded(results: &Results, cell: Option<&str>) -> Result<(i64, Recording), A
          instruments.blocks=true --out anatomy.db"
             .into(),
     ))
+}
+
+/// The first good run of a cell with a recording.
+fn recorded_of(results: &Results, cell: i64) -> Result<Option<(i64, Recording)>, AnatomyError> {
+    for run in results.good_runs(cell) {
+        if let Some(recording) = results.recording(run.id)? {
+            return Ok(Some((run.id, recording)));
+        }
+    }
+    Ok(None)
 }
 
 /// Places of the cells that are called so, each by its two labels; where none is, of those whose

@@ -51,6 +51,7 @@
 
 use std::io::{self, Write};
 
+use fathom_lab::advise::losing_filesystem;
 use fathom_lab::analysis::{DeviceRole, DeviceStudy, Measure, ModelShare};
 use fathom_lab::stats::{Interval, significant};
 use fathom_lab::store::StoreError;
@@ -63,7 +64,6 @@ use crate::document::Document;
 use crate::figure::parts_ns;
 use crate::palette;
 use crate::power_cut;
-use crate::recommend::losing_filesystem;
 
 /// The numbers of one measure, in the order of the CSV's columns.
 fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {

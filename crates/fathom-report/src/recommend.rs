@@ -7,7 +7,7 @@
 //! what the next weaker promise would add; what giving up power cuts would add. A difference that
 //! is not proven is said to be none.
 
-use fathom_lab::advise::is_losing;
+use fathom_lab::advise::losing_filesystem;
 use fathom_lab::analysis::{Analysis, Measure, times};
 use fathom_lab::experiment::Metric;
 use fathom_lab::naming::value_name;
@@ -143,16 +143,6 @@ pub fn advice(results: &Results, analysis: &Analysis, phase: &str, chosen: &[Cho
         Some(format!("{}: {}", group.name, of_group(results, group, analysis, phase).first()?))
     };
     groups.iter().filter_map(first).collect()
-}
-
-/// The file system on which explored power cuts took databases with a cell's journal mode, although
-/// its settings promise something at a power cut; none where nothing of the kind is known.
-pub fn losing_filesystem<'a>(results: &'a Results, cell: &'a CellRow) -> Option<&'a str> {
-    cell.durability.filter(|promise| *promise > Durability::ProcessCrash)?;
-    let (journal, _) = setting(cell)?;
-    let run = results.good_runs(cell.id).next();
-    let name = run.map_or(cell.spec.stack.place.name(), |run| results.filesystem(run));
-    is_losing(name, &journal).then_some(name)
 }
 
 /// What a power cut leaves of a cell's commits: what its settings promise, but on a file system

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "content.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,9 +45,13 @@ static void find_start(int marker, const char *path, const char *key, const char
                        char *start, size_t room) {
   ssize_t got = pread(marker, start, room - 1, 0);
   if (got > 0) { start[got] = 0; return; }
-  struct stat status;
-  if (stat(path, &status) || status.st_size == 0) {
+  /* Not by stat, which in programs of 32 bits fails of what is larger than 2 GiB. */
+  struct statx status;
+  int failed = statx(AT_FDCWD, path, 0, STATX_SIZE, &status) ? errno : 0;
+  if (failed == ENOENT || (!failed && status.stx_size == 0)) {
     snprintf(start, room, "empty");
+  } else if (failed) {
+    snprintf(start, room, "its size cannot be told: %s", strerror(failed));
   } else {
     char target[4096];
     snprintf(target, sizeof target, "%s/%s.content", spool_directory(), key);

@@ -70,6 +70,8 @@ pub struct Stepwise<'a> {
     g0: u64,
     /// How far the log went, in its own measure, before G0.
     position: u64,
+    /// Bytes that had changed without a log before G0.
+    unlogged: u64,
     work: Vec<(Arc<TableInner>, u32)>,
     next: usize,
     copied: u64,
@@ -111,6 +113,7 @@ impl<'a> Stepwise<'a> {
         let file = file.map_err(Error::io("open", &path))?;
         let length = file.len().map_err(Error::io("measure", &path))?;
         let position = engine.log.position();
+        let unlogged = engine.counters.unlogged();
         let (g0, moment) = engine.begin_moment();
         if let Some(before) = engine.stated().published.as_ref() {
             assert!(g0 >= before.g0, "checkpoints go on: from commit {g0} after {}", before.g0);
@@ -133,6 +136,7 @@ impl<'a> Stepwise<'a> {
             side,
             g0,
             position,
+            unlogged,
             work,
             next: 0,
             copied: 0,
@@ -244,6 +248,7 @@ impl<'a> Stepwise<'a> {
         assert_eq!(on_disk, Some((self.side, self.g0, g1)), "the manifest names this checkpoint");
         self.published = true;
         e.log.released(self.position);
+        e.counters.unlogged_kept.fetch_max(self.unlogged, Ordering::Relaxed);
         let mut segments = 0;
         let upto = if has_defect!(e.log.defect, RecyclesTooMuch) { g1 } else { self.g0 };
         for (s, stated) in e.log.streams.iter().zip(&manifest.logs) {
@@ -295,7 +300,10 @@ impl Engine {
         while !log.is_stopping() {
             thread::park_timeout(LOOK);
             let Some(engine) = weak.upgrade() else { return };
-            let due = log.wants_checkpoint(engine.options.checkpoint_log_bytes) && Instant::now() >= next;
+            let counters = &engine.counters;
+            let unlogged = counters.unlogged().saturating_sub(counters.unlogged_kept.load(Ordering::Relaxed));
+            let bytes = engine.options.checkpoint_log_bytes;
+            let due = log.wants_checkpoint(bytes, unlogged) && Instant::now() >= next;
             if !due || log.is_stopping() || log.is_poisoned() {
                 continue;
             }

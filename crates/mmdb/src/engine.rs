@@ -10,7 +10,7 @@ use crate::log::{Anchor, Log};
 use crate::options::Options;
 use crate::recovery::RecoveryReport;
 use crate::snapshot::Snapshots;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::table::{Space, Table, TableInner};
 use crate::tables::Tables;
@@ -35,8 +35,19 @@ pub(crate) struct Counters {
     /// Why the last expiry in the background failed.
     pub(crate) expiry_error: Mutex<Option<String>>,
     pub(crate) checkpoint_failures: AtomicU64,
+    /// Bytes that changed in tables that are checkpointed but not logged.
+    pub(crate) unlogged: [CacheLine<AtomicU64>; GATES],
+    /// So many of those bytes are in the last checkpoint.
+    pub(crate) unlogged_kept: AtomicU64,
     /// Since when no checkpoint succeeds, and why the last one failed.
     pub(crate) failing: Mutex<Option<(Instant, String)>>,
+}
+
+impl Counters {
+    /// Bytes that have changed in tables that are checkpointed but not logged.
+    pub(crate) fn unlogged(&self) -> u64 {
+        self.unlogged.iter().map(|stripe| stripe.load(Ordering::Relaxed)).sum()
+    }
 }
 
 pub(crate) struct Engine {

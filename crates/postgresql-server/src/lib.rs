@@ -19,7 +19,7 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +34,13 @@ pub const USER: &str = "fathom";
 /// SQLSTATE of an error that a full disk, or a quota that is used up, has caused.
 pub const DISK_FULL: &str = "53100";
 
+/// Whether a SQLSTATE says that a server had not what it takes: memory or connections (class 53,
+/// but for [`DISK_FULL`]), or that it is not up yet.
+#[must_use]
+pub fn is_want_state(sqlstate: &str) -> bool {
+    (sqlstate.starts_with("53") && sqlstate != DISK_FULL) || sqlstate == "57P03"
+}
+
 /// A server that cannot be made or started.
 #[derive(Debug, thiserror::Error)]
 #[error("{subject}: {message}")]
@@ -44,6 +51,10 @@ pub struct ServerError {
     pub message: String,
     /// Whether a disk had no space left, or a quota was used up.
     pub is_full_disk: bool,
+    /// Whether it was the machine, and not what lies in the directory: a program or a user that it
+    /// has not, no memory, files or processes left, a socket's place that is taken, no answer in
+    /// time.
+    pub is_of_the_machine: bool,
 }
 
 /// Opens a conversation over the socket: tells whether the server answers.
@@ -231,15 +242,14 @@ impl Server {
             let help = help.map(|help| String::from_utf8_lossy(&help.stdout).into_owned());
             command.args(word_for(checksums, &help.unwrap_or_default()));
         }
-        let status = command
-            .status()
-            .map_err(|error| failed(&self.programs, format!("initdb did not start: {error}")))?;
+        let status = command.status().map_err(|error| not_started(&self.programs, "initdb", &error))?;
         if status.success() {
             return Ok(());
         }
         let words = self.last_words();
         Err(ServerError {
             is_full_disk: tells_of_a_full_disk(&words),
+            is_of_the_machine: tells_of_the_machine(&words),
             ..failed(&self.data, format!("initdb could not make a cluster here ({status}): {words}"))
         })
     }
@@ -275,8 +285,7 @@ impl Server {
         });
         let started =
             spawned.recv().unwrap_or_else(|_| Err(std::io::Error::other("its keeper thread ended")));
-        let process =
-            started.map_err(|error| failed(&self.programs, format!("postgres did not start: {error}")))?;
+        let process = started.map_err(|error| not_started(&self.programs, "postgres", &error))?;
         self.keeper = Some(Keeper { stop, thread, process, ended: Mutex::new(ended) });
         self.wait_until_it_answers().inspect_err(|_| self.stop())
     }
@@ -288,13 +297,17 @@ impl Server {
                 let words = self.last_words();
                 return Err(ServerError {
                     is_full_disk: tells_of_a_full_disk(&words),
+                    // SIGKILL is nothing that a cluster has its server do.
+                    is_of_the_machine: tells_of_the_machine(&words) || status.signal() == Some(libc::SIGKILL),
                     ..failed(&self.data, format!("the server ended at its start ({status}): {words}"))
                 });
             }
             let answer = self.with_socket(|socket| (self.answers)(socket));
             match answer {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(message)) if begin.elapsed() > PATIENCE => return Err(failed(&self.data, message)),
+                Ok(Err(message)) if begin.elapsed() > PATIENCE => {
+                    return Err(ServerError { is_of_the_machine: true, ..failed(&self.data, message) });
+                }
                 Err(error) if begin.elapsed() > PATIENCE => return Err(error),
                 _ => std::thread::sleep(Duration::from_millis(20)),
             }
@@ -307,7 +320,7 @@ impl Server {
     /// # Errors
     /// The data directory is gone.
     pub fn with_socket<T>(&self, connect: impl FnOnce(&Path) -> T) -> Result<T, ServerError> {
-        let directory = File::open(&self.data).map_err(|error| failed(&self.data, error.to_string()))?;
+        let directory = File::open(&self.data).map_err(|error| failed_by(&self.data, &error))?;
         let socket = format!("/proc/self/fd/{}/.s.PGSQL.5432", directory.as_raw_fd());
         Ok(connect(Path::new(&socket)))
     }
@@ -415,19 +428,67 @@ fn check(result: libc::c_int) -> std::io::Result<()> {
 }
 
 fn failed(path: &Path, message: String) -> ServerError {
-    ServerError { subject: path.display().to_string(), message, is_full_disk: false }
+    ServerError {
+        subject: path.display().to_string(),
+        message,
+        is_full_disk: false,
+        is_of_the_machine: false,
+    }
+}
+
+/// A program that the system does not start.
+fn not_started(programs: &Path, name: &str, error: &std::io::Error) -> ServerError {
+    let message = format!("{name} did not start: {error}");
+    ServerError { message, ..failed_by(programs, error) }
 }
 
 /// A file that the system refuses.
 fn failed_by(path: &Path, error: &std::io::Error) -> ServerError {
     let is_full_disk = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
-    ServerError { is_full_disk, ..failed(path, error.to_string()) }
+    let is_of_the_machine = is_want(error);
+    ServerError { is_full_disk, is_of_the_machine, ..failed(path, error.to_string()) }
+}
+
+/// Whether the system had not what it takes: memory, a process or a file more, a free address, or
+/// time. That says nothing of what a file holds.
+#[must_use]
+pub fn is_want(error: &std::io::Error) -> bool {
+    match error.raw_os_error() {
+        Some(code) => [
+            libc::ENOMEM,
+            libc::EAGAIN,
+            libc::EMFILE,
+            libc::ENFILE,
+            libc::EADDRINUSE,
+            libc::EINTR,
+            libc::ETIMEDOUT,
+        ]
+        .contains(&code),
+        None => matches!(error.kind(), std::io::ErrorKind::OutOfMemory | std::io::ErrorKind::TimedOut),
+    }
 }
 
 /// Whether PostgreSQL's programs have ended for want of space. At a start there is nobody to tell
 /// the SQLSTATE to, and their log has the system's words, in the C locale that they run in.
 fn tells_of_a_full_disk(log: &str) -> bool {
     ["No space left on device", "Disk quota exceeded"].iter().any(|words| log.contains(words))
+}
+
+/// Whether PostgreSQL's programs have ended for want of something that the machine had not, as
+/// [`tells_of_a_full_disk`].
+fn tells_of_the_machine(log: &str) -> bool {
+    let words = [
+        "Cannot allocate memory",
+        "out of memory",
+        // Segments of it are no files of the cluster.
+        "shared memory",
+        "Address already in use",
+        "Too many open files",
+        "Resource temporarily unavailable",
+        "could not fork",
+        "terminated by signal 9",
+    ];
+    words.iter().any(|words| log.contains(words))
 }
 
 /// The directory that has `initdb` and `postgres`: the one given, or on the PATH, or the newest at
@@ -445,7 +506,7 @@ pub fn find_programs(given: Option<&str>) -> Result<PathBuf, ServerError> {
         }
         let message =
             "has no `initdb` and `postgres`; setting `bin_directory` names the directory that has them";
-        return Err(failed(&directory, message.into()));
+        return Err(ServerError { is_of_the_machine: true, ..failed(&directory, message.into()) });
     }
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(directory) = std::env::split_paths(&on_path).find(|directory| complete(directory)) {
@@ -468,6 +529,7 @@ pub fn find_programs(given: Option<&str>) -> Result<PathBuf, ServerError> {
                   of `initdb` and `postgres` by setting `bin_directory`"
             .into(),
         is_full_disk: false,
+        is_of_the_machine: true,
     })
 }
 
@@ -491,6 +553,7 @@ fn unprivileged_user() -> Result<Option<User>, ServerError> {
                       container), may not become another user: start it outside of it"
                 .into(),
             is_full_disk: false,
+            is_of_the_machine: true,
         });
     }
     Err(ServerError {
@@ -499,6 +562,7 @@ fn unprivileged_user() -> Result<Option<User>, ServerError> {
             "PostgreSQL does not run as root, and there is neither a user `postgres` nor `nobody` to run it"
                 .into(),
         is_full_disk: false,
+        is_of_the_machine: true,
     })
 }
 
@@ -553,6 +617,31 @@ mod tests {
             ("FATAL:  invalid value for parameter \"shared_buffers\": 1", false),
         ] {
             assert_eq!(tells_of_a_full_disk(log), is_full, "{log}");
+        }
+    }
+
+    /// What happened: whatever kept a server from starting was said to be wrong with the cluster.
+    #[test]
+    fn what_the_machine_has_not_says_nothing_of_a_cluster() {
+        let refused = |code| failed_by(Path::new("/x"), &std::io::Error::from_raw_os_error(code));
+        assert!(
+            [libc::ENOMEM, libc::EMFILE, libc::EAGAIN].iter().all(|code| refused(*code).is_of_the_machine)
+        );
+        assert!([libc::EIO, libc::ENOENT, libc::ENOSPC].iter().all(|code| !refused(*code).is_of_the_machine));
+        let none = Path::new("/nonexistent").display().to_string();
+        assert!(find_programs(Some(&none)).is_err_and(|error| error.is_of_the_machine));
+        for (log, is_of_it) in [
+            ("FATAL:  could not map anonymous shared memory: Cannot allocate memory", true),
+            (
+                "FATAL:  could not create any Unix-domain sockets; could not bind: Address already in use",
+                true,
+            ),
+            ("ERROR:  could not open file \"base/5/1259\": Too many open files in system", true),
+            ("PANIC:  could not locate a valid checkpoint record at 0/1528F80", false),
+            ("FATAL:  could not open file \"global/pg_filenode.map\": No such file or directory", false),
+            ("FATAL:  could not write to file \"pg_wal/xlogtemp.9\": No space left on device", false),
+        ] {
+            assert_eq!(tells_of_the_machine(log), is_of_it, "{log}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use fathom_ground::mountinfo::mount_of;
+use fathom_ground::system::kernel_release;
 
 /// What was measured, in words.
 #[derive(Debug)]
@@ -45,8 +46,7 @@ impl Description {
             _ => path.display().to_string(),
         };
         let title = model.unwrap_or_else(|| if node.is_empty() { "device".into() } else { node });
-        let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-        let text = plain(&format!("{title}: {on}, Linux {kernel}"));
+        let text = plain(&format!("{title}: {on}, Linux {}", kernel_release()));
         Description { title: plain(&title), kind, text }
     }
 }

@@ -1,6 +1,11 @@
 //! File systems on which explored power cuts took more than SQLite's settings promise
 //! (docs/power-cut.md): there a promise is not what is kept.
 
+use fathom_workload::spec::Durability;
+
+use super::Candidate;
+use crate::store::{CellRow, Results};
+
 /// The journal modes with which file systems without a log of their own kept every commit: the name
 /// of `-shm` is durable there before what it leads to is, and WAL cannot be opened.
 const ALL_BUT_WAL: &[&str] = &["delete", "truncate", "persist"];
@@ -33,6 +38,23 @@ pub fn is_losing(filesystem: &str, journal_mode: &str) -> bool {
     kept_on(filesystem).is_some_and(|kept| !kept.contains(&journal_mode))
 }
 
+/// The file system on which explored power cuts took databases with a cell's journal mode, although
+/// its settings promise something at a power cut; none where nothing of the kind is known. It is
+/// that of the runs: a directory lies on one that nobody asked for by its name.
+#[must_use]
+pub fn losing_filesystem<'a>(results: &'a Results, cell: &'a CellRow) -> Option<&'a str> {
+    let run = results.good_runs(cell.id).next();
+    let name = run.map_or(cell.spec.stack.place.name(), |run| results.filesystem(run));
+    breaks_promise(cell, name).then_some(name)
+}
+
+/// Whether what a cell's settings promise at a power cut is known not to be kept on a file system.
+fn breaks_promise(cell: &CellRow, filesystem: &str) -> bool {
+    let promises = cell.durability.is_some_and(|promise| promise > Durability::ProcessCrash);
+    let own = cell.spec.engine.as_ref().and_then(Candidate::of);
+    promises && own.is_some_and(|own| is_losing(filesystem, &own.journal_mode))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +83,33 @@ mod tests {
         for filesystem in ["ext3", "ext4", "xfs", "btrfs", "f2fs", "nilfs2"] {
             assert_eq!(kept_on(filesystem), None, "{filesystem}");
         }
+    }
+
+    /// What happened: of WAL on FAT the page said that a power cut keeps every commit, and nothing
+    /// of the databases that explored power cuts took there.
+    #[test]
+    fn a_promise_that_a_file_system_is_known_to_break_is_known() {
+        let of = |filesystem: &str, journal: &str, durability: Durability| {
+            let spec = serde_json::json!({
+                "workload": {"name": "update"},
+                "engine": {"name": "sqlite", "journal_mode": journal},
+                "stack": fathom_stack::StackSpec::default(),
+                "axes": {}
+            });
+            let cell = CellRow {
+                id: 1,
+                label: String::new(),
+                title: String::new(),
+                axes: Default::default(),
+                spec: serde_json::from_value(spec).unwrap(),
+                durability: Some(durability),
+                skipped: None,
+            };
+            breaks_promise(&cell, filesystem)
+        };
+        assert!(of("vfat", "wal", Durability::PowerCut));
+        assert!(!of("vfat", "persist", Durability::PowerCut));
+        assert!(!of("ext4", "wal", Durability::PowerCut));
+        assert!(!of("vfat", "wal", Durability::ProcessCrash), "it promises nothing");
     }
 }

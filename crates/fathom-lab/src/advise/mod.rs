@@ -39,7 +39,7 @@ pub use candidate::Candidate;
 pub use choice::{ENOUGH, Gain, choose, gain, weaker, with_same_pages};
 pub use common::{Common, common};
 pub use effort::{ANSWER_WITHIN, Effort, PRECISE, REPEATS};
-pub use known::{is_losing, kept_on};
+pub use known::{is_losing, kept_on, losing_filesystem};
 pub use live::{Agreement, LEADERS, LiveAdvice, LiveTrial, Verdict, leaders, meet};
 pub use loss::{Loss, Writing};
 pub use rounds::{AppUse, Finalists, finalists, first, second, third};

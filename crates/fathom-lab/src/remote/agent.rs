@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fathom_ground::lines::{self, RAW};
+use fathom_ground::processes;
 
 use super::wire::{Answer, BEAT, Question, VERSION};
 use crate::event::{Event, WorkerRequest};
@@ -539,21 +540,13 @@ fn ends_by_itself(of: u32, reap: &dyn Fn(), limit: Duration) -> bool {
 
 /// Whether a process is the guard of a stack, by the words that it was started with.
 fn is_guard(pid: u32) -> bool {
-    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    words.split(|octet| *octet == 0).any(|word| word == fathom_stack::guard::WORD.as_bytes())
+    processes::was_started_with(pid, fathom_stack::guard::WORD)
 }
 
 /// The processes that came of one, as /proc tells it, without guards and what they start.
 fn descendants(of: u32) -> Vec<u32> {
-    let parent = |pid: u32| -> Option<u32> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything; the state follows it, then the parent
-        // (proc_pid_stat(5)).
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-    };
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let pairs: Vec<(u32, u32)> = numbers.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let pairs: Vec<(u32, u32)> =
+        processes::pids().filter_map(|pid| Some((pid, processes::parent(pid)?))).collect();
     let mut found = HashSet::from([of]);
     let mut ordered = Vec::new();
     loop {

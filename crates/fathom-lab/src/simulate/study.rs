@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::program::are_threads_seen;
 use super::{Program, Slowest, simulate, simulate_with_slowest};
-use crate::advise::{Candidate, is_losing};
+use crate::advise::losing_filesystem;
 use crate::model_time::PhaseModel;
 use crate::naming::{labels_without, titles_without};
 use crate::recording::Recording;
 use crate::stats::{Interval, mean_interval};
-use crate::store::{CellRow, Results, RunRow, StoreError};
+use crate::store::{PhaseOfRun, Results, RunRow, StoreError};
 use fathom_random::derive_seed;
 
 /// How often a run is replayed on a model that draws its times: each draw has other luck.
@@ -236,11 +236,12 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             recordings.push((run, recording));
         }
         let (programs, is_by_device, why) = programs(recordings, question.by_the_device);
-        let Some((_, first, program)) = programs.first() else {
+        let Some((first_run, first, program)) = programs.first() else {
             found.without.extend(why.map(|why| (shown.clone(), why)));
             continue;
         };
-        found.losing.extend(losing(cell).map(|filesystem| (shown.clone(), filesystem)));
+        let losing = losing_filesystem(results, cell);
+        found.losing.extend(losing.map(|filesystem| (shown.clone(), filesystem.to_owned())));
         let mut notes = program.notes();
         let of_all = results.good_runs(cell.id).take(question.runs.unwrap_or(usize::MAX)).count();
         notes.extend(left_out(of_all, programs.len(), why));
@@ -250,10 +251,6 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         if !notes.is_empty() {
             found.notes.push((shown.clone(), notes));
         }
-        let units = |phase: &str| {
-            let of = |row: &&crate::store::PhaseOfRun| row.summary.phase == phase;
-            results.phases.iter().find(of).map_or_else(String::new, |phase| phase.summary.unit.clone())
-        };
         let wanted = |phase: &str| question.phase.as_ref().is_none_or(|other| other == phase);
         for (model, (draws, all, took)) in question.devices.iter().zip(on_all(&programs, &question.devices)) {
             found.replayed.0 += draws * programs.iter().map(|run| run.2.operations() as u64).sum::<u64>();
@@ -300,7 +297,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                     durability: cell.durability,
                     phase: window.phase.clone(),
                     x: window.x,
-                    unit: units(&window.phase),
+                    unit: unit_of(&results.phases, first_run.id, &window.phase),
                     device: model.name.clone(),
                     by_the_device: is_by_device,
                     count: window.count,
@@ -324,13 +321,11 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
     Ok(found)
 }
 
-/// The file system on which power cuts are known to take databases with a cell's journal mode,
-/// although its settings promise something at a power cut.
-fn losing(cell: &CellRow) -> Option<String> {
-    cell.durability.filter(|promise| *promise > Durability::ProcessCrash)?;
-    let own = Candidate::of(cell.spec.engine.as_ref()?)?;
-    let filesystem = cell.spec.stack.place.name();
-    is_losing(filesystem, &own.journal_mode).then(|| filesystem.to_owned())
+/// The unit of a run's phase. Cells of other workloads may have a phase of the same name that
+/// counts something else.
+fn unit_of(phases: &[PhaseOfRun], run: i64, phase: &str) -> String {
+    let is_of = |row: &&PhaseOfRun| row.run == run && row.summary.phase == phase;
+    phases.iter().find(is_of).map_or_else(String::new, |row| row.summary.unit.clone())
 }
 
 /// Why there is no row: nothing has the name that was asked for, or it cannot be replayed.
@@ -523,7 +518,7 @@ fn of_phase(models: &[&PhaseModel], of_runs: Vec<(u32, f64)>, count: u64) -> Row
 #[cfg(test)]
 mod tests {
     use fathom_probe::Mark;
-    use fathom_workload::sample::{LaneSpan, Window};
+    use fathom_workload::sample::{LaneSpan, PhaseSummary, Window};
 
     use super::*;
 
@@ -581,33 +576,29 @@ mod tests {
         assert_eq!(told(None, Some("send"), true), cannot);
     }
 
-    /// What happened: of WAL on FAT the page said that a power cut keeps every commit, and nothing
-    /// of the databases that explored power cuts took there.
+    /// What happened: every phase had the unit of the first cell's that has one of its name, so
+    /// that operations on files were transactions where SQLite's cell came before.
     #[test]
-    fn a_promise_that_a_file_system_is_known_to_break_is_known() {
-        let of = |filesystem: &str, journal: &str, durability: Durability| {
-            let stack =
-                fathom_stack::StackSpec { place: filesystem.into(), ..fathom_stack::StackSpec::default() };
-            let spec = serde_json::json!({
-                "workload": {"name": "update"},
-                "engine": {"name": "sqlite", "journal_mode": journal},
-                "stack": stack,
-                "axes": {}
-            });
-            losing(&CellRow {
-                id: 1,
-                label: String::new(),
-                title: String::new(),
-                axes: Default::default(),
-                spec: serde_json::from_value(spec).unwrap(),
-                durability: Some(durability),
-                skipped: None,
-            })
+    fn a_phase_has_the_unit_of_its_own_run() {
+        let phase = |run: i64, unit: &str| PhaseOfRun {
+            run,
+            summary: PhaseSummary {
+                phase: "insert".into(),
+                x: None,
+                unit: unit.into(),
+                count: 1,
+                wall_ns: 1,
+                latency_ns: [1; 6],
+                split: Default::default(),
+                lock_wait_ns: None,
+                lock_waits: None,
+                critical_path: None,
+            },
         };
-        assert_eq!(of("vfat", "wal", Durability::PowerCut).as_deref(), Some("vfat"));
-        assert_eq!(of("vfat", "persist", Durability::PowerCut), None);
-        assert_eq!(of("ext4", "wal", Durability::PowerCut), None);
-        assert_eq!(of("vfat", "wal", Durability::ProcessCrash), None, "it promises nothing");
+        let phases = [phase(1, "transaction"), phase(2, "operation")];
+        assert_eq!(unit_of(&phases, 2, "insert"), "operation");
+        assert_eq!(unit_of(&phases, 1, "insert"), "transaction");
+        assert_eq!(unit_of(&phases, 2, "x"), "");
     }
 
     /// What happened: by the device alone queries that read nothing from it came at

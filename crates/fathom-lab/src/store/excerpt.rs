@@ -17,7 +17,9 @@ use fathom_workload::engine::EngineInfo;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
+use super::plain_names::PlainNames;
 use super::{APPLICATION_ID, Results, SCHEMA, StoreError, VERSION, checksum};
+use crate::naming::make_unique;
 
 /// How a compressed file begins (RFC 8878, section 3.1.1).
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -97,11 +99,10 @@ impl Results {
 }
 
 /// Takes out where the files lay on the machine that measured, and who its user was: a published
-/// file names no directories of its author's. What is a value of an axis stays, for the cells are
-/// called so; and so do the words of failures and warnings.
+/// file names no directories of its author's. What `--on` says of another machine stays.
 fn without_places(db: &Connection) -> rusqlite::Result<()> {
     let mut names = PlainNames::default();
-    db.execute("DELETE FROM environment WHERE key = 'user'", [])?;
+    name_cells(db, &mut names)?;
     rewrite(db, ("run", "engine"), &mut |engine| {
         let mut engine = serde_json::from_str::<EngineInfo>(engine).ok()?;
         for value in engine.settings.values_mut().filter(|value| value.starts_with('/')) {
@@ -121,9 +122,84 @@ fn without_places(db: &Connection) -> rusqlite::Result<()> {
                 names.in_value(section);
             }
         }
+        if let Some(axes) = spec.get_mut("axes") {
+            names.in_axes(axes);
+        }
         Some(spec.to_string())
     })?;
-    rewrite(db, ("experiment", "command"), &mut |command| Some(names.in_text(command)))
+    for column in ["command", "source", "source_name"] {
+        rewrite(db, ("experiment", column), &mut |text| Some(names.in_text(text)))?;
+    }
+    for column in [("run", "stack"), ("power_cut", "outcome")] {
+        rewrite(db, column, &mut |told| {
+            let mut told: serde_json::Value = serde_json::from_str(told).ok()?;
+            names.in_words_of(&mut told);
+            Some(told.to_string())
+        })?;
+    }
+    let said = [
+        ("run", "message"),
+        ("cell", "skipped"),
+        ("power_cut", "problem"),
+        ("verified", "text"),
+        ("warning", "text"),
+    ];
+    for column in said {
+        rewrite(db, column, &mut |text| Some(names.in_words(text)))?;
+    }
+    name_environment(db, &mut names)
+}
+
+/// Names the cells anew, and their values on axes, by which they are told apart.
+fn name_cells(db: &Connection, names: &mut PlainNames) -> rusqlite::Result<()> {
+    let mut select = db.prepare("SELECT rowid, label, axes FROM cell ORDER BY rowid")?;
+    let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(i64, String, String)> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    };
+    let rows = select.query_map([], read)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let axes_of = |axes: &str| serde_json::from_str::<BTreeMap<String, String>>(axes).unwrap_or_default();
+    for value in rows.iter().flat_map(|row| axes_of(&row.2).into_values()) {
+        if !value.starts_with('/') {
+            names.reserve(&value);
+        }
+    }
+    let (mut labels, mut all_axes) = (Vec::new(), Vec::new());
+    for (_, label, axes) in &rows {
+        let mut changed: Vec<(String, String)> = Vec::new();
+        let mut axes = axes_of(axes);
+        for value in axes.values_mut() {
+            let plain = names.in_axis(value);
+            changed.push((std::mem::replace(value, plain.clone()), plain));
+        }
+        // A path may begin as another one does.
+        changed.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        let named = |label: String, (path, plain): &(String, String)| label.replace(path, plain);
+        let changed = changed.iter().filter(|(path, plain)| path != plain);
+        labels.push(changed.fold(label.clone(), named));
+        all_axes.push(super::json::json(&axes));
+    }
+    make_unique(labels.iter_mut());
+    // No two are called alike in between either.
+    db.execute("UPDATE cell SET label = char(1) || rowid", [])?;
+    let mut update = db.prepare("UPDATE cell SET label = ?, axes = ? WHERE rowid = ?")?;
+    for ((id, ..), (label, axes)) in rows.iter().zip(labels.iter().zip(&all_axes)) {
+        update.execute((label, axes, id))?;
+    }
+    Ok(())
+}
+
+/// Takes the user and all places out of what is told of the machine.
+fn name_environment(db: &Connection, names: &mut PlainNames) -> rusqlite::Result<()> {
+    db.execute("DELETE FROM environment WHERE key = 'user'", [])?;
+    let mut select = db.prepare("SELECT key, value FROM environment")?;
+    let read =
+        |row: &rusqlite::Row<'_>| -> rusqlite::Result<(String, String)> { Ok((row.get(0)?, row.get(1)?)) };
+    let rows = select.query_map([], read)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut update = db.prepare("UPDATE environment SET value = ? WHERE key = ?")?;
+    for (key, value) in rows {
+        update.execute((names.in_words(&value), key))?;
+    }
+    Ok(())
 }
 
 /// Rewrites a column of a table.
@@ -142,60 +218,6 @@ fn rewrite(
         }
     }
     Ok(())
-}
-
-/// Names of files by their whole paths: without directories, and those of two files are two.
-#[derive(Default)]
-struct PlainNames(BTreeMap<String, String>);
-
-impl PlainNames {
-    fn of(&mut self, path: &str) -> String {
-        if let Some(known) = self.0.get(path) {
-            return known.clone();
-        }
-        let own = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("/");
-        let (mut name, mut number) = (own.to_owned(), 1);
-        while self.0.values().any(|other| *other == name) {
-            number += 1;
-            name = format!("{own} ({number})");
-        }
-        self.0.insert(path.to_owned(), name.clone());
-        name
-    }
-
-    /// In all texts of a value that are whole paths.
-    fn in_value(&mut self, value: &mut serde_json::Value) {
-        match value {
-            serde_json::Value::String(text) if text.starts_with('/') => *text = self.of(text),
-            serde_json::Value::Array(all) => all.iter_mut().for_each(|value| self.in_value(value)),
-            serde_json::Value::Object(all) => all.values_mut().for_each(|value| self.in_value(value)),
-            _ => {}
-        }
-    }
-
-    /// In a command line: each word, or what stands behind `=` or a comma in it.
-    fn in_text(&mut self, text: &str) -> String {
-        let (mut out, mut rest) = (String::new(), text);
-        while let Some(at) = rest.find('/') {
-            let (before, from) = rest.split_at(at);
-            out.push_str(before);
-            let last = out.chars().last();
-            if !last.is_none_or(|last| last.is_whitespace() || "'\"=,[".contains(last)) {
-                out.push('/');
-                rest = &from[1..];
-                continue;
-            }
-            // In quotes a path may have blanks.
-            let end = match last {
-                Some(quote @ ('\'' | '"')) => from.find(quote),
-                _ => from.find(|letter: char| letter.is_whitespace() || "'\",]".contains(letter)),
-            };
-            let (path, after) = from.split_at(end.unwrap_or(from.len()));
-            out.push_str(&self.of(path));
-            rest = after;
-        }
-        out + rest
-    }
 }
 
 /// Copies all rows of a table.
@@ -264,20 +286,80 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Vec<u8>), StoreError> {
 mod tests {
     use super::*;
 
+    /// The tables that are rewritten, with the columns that are.
+    fn tables() -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(
+            "CREATE TABLE environment(key, value);
+             CREATE TABLE run(engine, parameters, stack, message);
+             CREATE TABLE cell(label UNIQUE, axes, spec, skipped);
+             CREATE TABLE experiment(command, source, source_name);
+             CREATE TABLE power_cut(problem, outcome);
+             CREATE TABLE verified(text);
+             CREATE TABLE warning(text);",
+        )
+        .unwrap();
+        db
+    }
+
+    /// What happened: where paths were values of an axis they stayed in labels and axes, and they
+    /// stood in the experiment file, in messages and warnings, and in what was told of a stack. A
+    /// cell may be called already as a file is.
+    #[test]
+    fn an_excerpt_names_no_home_in_what_was_said_either() {
+        let db = tables();
+        db.execute_batch(
+            r#"INSERT INTO environment VALUES ('disk', '/dev/vda1 below /home/alice/work');
+               INSERT INTO run(stack, message) VALUES
+                   ('{"mkfs":"mkfs.ext4 -F /home/alice/c/x.img","warnings":["/home/alice/c is slow"]}',
+                    'cannot open "/home/alice/my lib.so": no such file');
+               INSERT INTO cell VALUES ('lib.so wal', '{"engine.library":"lib.so","m":"wal"}', '{}', NULL);
+               INSERT INTO cell VALUES ('/home/alice/lib.so wal',
+                   '{"engine.library":"/home/alice/lib.so","m":"wal"}',
+                   '{"axes":{"engine.library":"/home/alice/lib.so","m":"wal"}}', 'no /home/alice/lib.so');
+               INSERT INTO experiment VALUES ('fathom run', 'engine.library = ["/home/alice/lib.so"]',
+                   '/home/alice/mine.toml');
+               INSERT INTO power_cut VALUES ('below /home/alice/w: no room', '{"lines":["/home/alice/w/a.db"]}');
+               INSERT INTO verified VALUES ('rows of /home/alice/w/a.db: 10');
+               INSERT INTO warning VALUES ('/home/alice/c is noisy');"#,
+        )
+        .unwrap();
+        without_places(&db).unwrap();
+        let text = |sql: &str| db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+        let cell = |column: &str| text(&format!("SELECT {column} FROM cell WHERE rowid = 2"));
+        assert_eq!(cell("label"), "lib.so (2) wal");
+        assert_eq!(cell("axes"), r#"{"engine.library":"lib.so (2)","m":"wal"}"#);
+        assert_eq!(cell("spec"), r#"{"axes":{"engine.library":"lib.so (2)","m":"wal"}}"#);
+        assert_eq!(cell("skipped"), "no lib.so (2)");
+        assert_eq!(text("SELECT label FROM cell WHERE rowid = 1"), "lib.so wal");
+        assert_eq!(text("SELECT source FROM experiment"), r#"engine.library = ["lib.so (2)"]"#);
+        assert_eq!(text("SELECT source_name FROM experiment"), "mine.toml");
+        assert_eq!(text("SELECT message FROM run"), r#"cannot open "my lib.so": no such file"#);
+        assert_eq!(text("SELECT value FROM environment"), "/dev/vda1 below work");
+        for told in [
+            "SELECT stack FROM run",
+            "SELECT problem || outcome FROM power_cut",
+            "SELECT text FROM verified",
+            "SELECT text FROM warning",
+        ] {
+            let told = text(told);
+            assert!(!told.contains("alice") && !told.contains("/home"), "{told}");
+        }
+    }
+
     /// What happened: the home of who published an excerpt stood in the cells, in the parameters of
     /// each run, and in the command.
     #[test]
     fn an_excerpt_names_no_directory() {
-        let db = Connection::open_in_memory().unwrap();
+        let db = tables();
         db.execute_batch(
-            r#"CREATE TABLE environment(key, value); INSERT INTO environment VALUES ('user', 'root');
-               CREATE TABLE run(engine, parameters);
-               INSERT INTO run VALUES (NULL, '{"file":"/home/alice/a/app.trace","ahead":64}');
-               CREATE TABLE cell(spec);
-               INSERT INTO cell VALUES ('{"workload":{"name":"trace","file":"/home/alice/a/app.trace"}}');
-               INSERT INTO cell VALUES ('{"workload":{"name":"trace","file":"/home/alice/b/app.trace"}}');
-               CREATE TABLE experiment(command);
-               INSERT INTO experiment VALUES ('fathom run x --trace /home/alice/a/app.trace
+            r#"INSERT INTO environment VALUES ('user', 'root');
+               INSERT INTO run(parameters) VALUES ('{"file":"/home/alice/a/app.trace","ahead":64}');
+               INSERT INTO cell(label, axes, spec)
+                   VALUES ('a', '{}', '{"workload":{"name":"trace","file":"/home/alice/a/app.trace"}}');
+               INSERT INTO cell(label, axes, spec)
+                   VALUES ('b', '{}', '{"workload":{"name":"trace","file":"/home/alice/b/app.trace"}}');
+               INSERT INTO experiment(command) VALUES ('fathom run x --trace /home/alice/a/app.trace
                    --set variants=wal/full --set "engine.library=[''/home/alice/my lib.so'']"
                    --dir ''/home/alice/a b'' --on ssh:pi@board:/mnt');"#,
         )

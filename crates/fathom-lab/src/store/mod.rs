@@ -11,6 +11,7 @@ mod error;
 mod excerpt;
 mod json;
 mod lock;
+mod plain_names;
 mod read;
 mod rows;
 mod write;

@@ -287,6 +287,39 @@ fn filled(place: &Place) -> Results {
     Results::load(&place.file).unwrap()
 }
 
+/// What happened: of WAL in a directory on FAT `fathom simulate` said nothing of the databases that
+/// explored power cuts took there, for it went by the file system that was asked for, `dir`.
+#[test]
+fn the_file_system_that_breaks_a_promise_is_that_of_the_run() {
+    let place = place();
+    let mut results = filled(&place);
+    results.cells[0].durability = Some(Durability::PowerCut);
+    let losing =
+        |results: &Results| crate::advise::losing_filesystem(results, &results.cells[0]).map(str::to_owned);
+    assert_eq!((results.cells[0].spec.stack.place.name(), losing(&results)), ("dir", None));
+    results.runs[0].stack.filesystem = "vfat".into();
+    assert_eq!(losing(&results).as_deref(), Some("vfat"));
+}
+
+/// What happened: of a cell without recordings, among others with some, `fathom anatomy` said that
+/// no run has one, and how to make one.
+#[test]
+fn a_cell_without_recordings_is_told_from_results_without() {
+    use crate::anatomy::{Selection, anatomy};
+    let place = place();
+    let mut results = filled(&place);
+    let said = |results: &Results, cell: Option<&str>| {
+        let wanted = Selection { cell: cell.map(str::to_owned), ..Selection::default() };
+        anatomy(results, &wanted).unwrap_err().to_string()
+    };
+    assert_eq!(
+        said(&results, Some("OFF")),
+        "no run of \"OFF\" has a recording; there are recordings of: wal"
+    );
+    results.runs.clear();
+    assert!(said(&results, Some("off")).starts_with("no run has a recording. Make one"));
+}
+
 /// The schema went on to say version 4 when 5 was written, to everybody who reads results by it.
 #[test]
 fn the_schema_names_the_version_that_is_written() {

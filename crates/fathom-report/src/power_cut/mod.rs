@@ -4,12 +4,11 @@
 pub mod page;
 
 use fathom_cut::{Class, Outcome, Verdict, allowed};
-use fathom_lab::advise::kept_on;
+use fathom_lab::advise::{kept_on, losing_filesystem};
 use fathom_lab::store::{CellRow, CutFinding, Results};
 use serde_json::{Value, json};
 
 use crate::number;
-use crate::recommend::losing_filesystem;
 use crate::words::{but, distinct, durability_text, joined};
 
 /// The worst, in the words of tables: `kept`, `last 7 commits lost`, `corrupt`.

@@ -107,6 +107,7 @@ impl Simulation {
     /// The settings of each device; where there is one setting, the devices.
     fn ranking(&self, title: String) -> Ranking {
         let (has_settings, has_phases, is_mixed) = (self.has_settings(), self.has_phases(), self.is_mixed());
+        let has_units = self.study.rows.iter().any(|row| row.unit != self.study.rows[0].unit);
         let bar = |row: &Row| {
             let (panel, name) = if has_settings {
                 (row.device.as_str(), self.name_of(row))
@@ -118,6 +119,7 @@ impl Simulation {
                 panel.push(tame(&row.phase));
                 panel.extend(row.x.map(number::plain));
             }
+            panel.extend(has_units.then(|| tame(&plural(&row.unit))));
             panel.extend((is_mixed && row.by_the_device).then(|| "by the device alone".to_owned()));
             let is_alone = row.rate.n < 2;
             let bar = Bar {
@@ -142,7 +144,10 @@ impl Simulation {
         let is_mixed = self.is_mixed();
         let is_compared = |row: &&Row| !(is_mixed && row.by_the_device);
         let Some(first) = self.study.rows.iter().find(is_compared) else { return Vec::new() };
-        let of_phase = |row: &&Row| row.phase == first.phase && row.x == first.x && is_compared(row);
+        // Operations on files are no race for transactions.
+        let of_phase = |row: &&Row| {
+            (&row.phase, row.x, &row.unit) == (&first.phase, first.x, &first.unit) && is_compared(row)
+        };
         let rows: Vec<&Row> = self.study.rows.iter().filter(of_phase).collect();
         let unit = format!("{} per second of model time", plural(&first.unit));
         let phase = if self.has_phases() { format!(" ({})", first.phase) } else { String::new() };

@@ -223,3 +223,13 @@ fn p99_has_its_interval_beside_it() {
     let one = Row { p99_interval: None, ..told };
     assert_eq!((p99(&one, true), p99(&row("wal", "nvme", 0.5), true)), (number::time(4e6), String::new()));
 }
+
+/// Cells of two workloads may have a phase of one name: operations on files were ranked among
+/// transactions, and were the fastest of them.
+#[test]
+fn what_is_counted_in_another_unit_is_no_rival() {
+    let file = Row { unit: "operation".into(), ..row("files", "nvme", 0.1) };
+    let html = simulation(vec![row("wal", "nvme", 1.0), row("delete", "nvme", 2.0), file]).html();
+    assert!(html.contains("wal is fastest on nvme: 1,000 transactions"), "{html}");
+    assert!(html.contains("nvme, transactions") && html.contains("nvme, operations"), "{html}");
+}

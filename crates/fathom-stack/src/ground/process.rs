@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fathom_ground::processes;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
@@ -36,9 +37,7 @@ impl Process {
 
     /// Those that live and were started with this word.
     pub fn all_with(word: &str) -> Vec<Process> {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        numbers.filter_map(Process::of).filter(|process| process.runs(word)).collect()
+        processes::pids().filter_map(Process::of).filter(|process| process.runs(word)).collect()
     }
 
     /// Its number.
@@ -77,8 +76,9 @@ impl Process {
 
     /// Whether it lives and was started with this word, such as `device-server`.
     pub fn runs(self, word: &str) -> bool {
-        let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
-        self.lives() && words.split(|byte| *byte == 0).any(|given| given == word.as_bytes())
+        let was_started_so = processes::was_started_with(self.pid, word);
+        // If it lives still, the words were its own.
+        was_started_so && self.lives()
     }
 
     /// Whether it has not ended.

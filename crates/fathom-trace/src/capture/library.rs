@@ -67,6 +67,14 @@ pub fn write_extension(path: &Path) -> Result<(), TraceError> {
 mod tests {
     use super::*;
 
+    /// What happened: in programs of 32 bits `stat` fails of a file above 2 GiB, and a database of
+    /// that size was said to begin empty.
+    #[test]
+    fn how_large_a_database_is_is_asked_for_with_64_bits() {
+        let source = include_str!("../../capture/content.c");
+        assert!(source.contains("STATX_SIZE") && !source.contains(" stat(") && !source.contains("(stat("));
+    }
+
     /// With the static program `fathom trace capture -- true` ended with "invalid ELF header" of
     /// `true`, and with a reason that was none.
     #[test]

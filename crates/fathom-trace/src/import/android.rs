@@ -131,7 +131,7 @@ pub fn import(
             let (pid, tid, is_time, column) =
                 headless.filter(|(pid, _, is_time, _)| open.contains_key(&(*pid, *is_time)))?;
             let message = studio::further(read, column)?;
-            Some(LogLine { at_ns: None, pid, tid, is_time, message, column: Some(column) })
+            Some(LogLine { at: None, pid, tid, is_time, message, column: Some(column) })
         };
         let Some(line) = parse(read).or_else(further) else {
             match (Failure::of(read), died(read)) {
@@ -144,9 +144,9 @@ pub fn import(
         };
         (any_statement, any_time) = (any_statement || !line.is_time, any_time || line.is_time);
         headless = line.column.map(|column| (line.pid, line.tid, line.is_time, column));
-        if let Some(at_ns) = line.at_ns {
+        if let Some(at) = line.at {
             has_times = true;
-            log.last_ns = log.last_ns.max(clock.since_first(at_ns));
+            log.last_ns = log.last_ns.max(clock.since_first(at));
         }
         let key = (line.pid, line.is_time);
         if let Some(started) = open.get_mut(&key) {

@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 
 use crate::params::{Parameter, Params};
 use crate::spec::EngineSpec;
-pub use error::{DISK_FULL, EngineError};
+pub use error::{DISK_FULL, EngineError, MACHINE};
 pub(crate) use interface::abridged;
 pub use interface::{Connection, Dialect, Engine, EngineInfo, Statement, Value};
 pub use postgresql::postgresql_programs;

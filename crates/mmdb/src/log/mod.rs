@@ -204,9 +204,13 @@ impl Log {
     /// since the last one: that one could not release the segments that are being written, however
     /// many they are, and the next one cannot either. And near the most segments that there may be,
     /// as soon as one of them is full.
-    pub(crate) fn wants_checkpoint(&self, bytes: u64) -> bool {
+    ///
+    /// `unlogged` are bytes that came since then and are in no log: what a crash takes is bounded by
+    /// the same number.
+    pub(crate) fn wants_checkpoint(&self, bytes: u64, unlogged: u64) -> bool {
         let segments = self.segments.load(Ordering::Relaxed);
-        self.position().saturating_sub(self.released.load(Ordering::Relaxed)) > bytes
+        let logged = self.position().saturating_sub(self.released.load(Ordering::Relaxed));
+        logged.saturating_add(unlogged) > bytes
             || (segments > self.max_segments / 2 && self.streams.iter().any(|s| s.has_closed()))
     }
 

@@ -11,7 +11,7 @@
 
 use super::Transaction;
 use super::write_set::{Change, Write};
-use crate::container::{CLASSES, Container, Slot, clear_slot, write_slot};
+use crate::container::{CLASSES, Container, SLOT_HEAD, Slot, clear_slot, write_slot};
 use crate::documented::documented;
 use crate::engine::name;
 use crate::error::{Error, Result};
@@ -443,6 +443,7 @@ impl Transaction<'_> {
         }
         let mut old = std::mem::take(&mut self.s.old);
         let mut k = std::mem::take(&mut self.s.key);
+        let mut unlogged = 0;
         for i in 0..self.s.writes.len() {
             let w = self.s.writes[i].clone();
             let Some(t) = tables.get(w.table) else { continue };
@@ -456,6 +457,7 @@ impl Transaction<'_> {
                 let mut bytes = c.bytes.write();
                 if t.logging == Logging::Checkpointed {
                     c.keep_before(&bytes);
+                    unlogged += (SLOT_HEAD + w.after.len()) as u64;
                 }
                 // The table is in the life in which the slot was taken, and containers go only with
                 // that.
@@ -515,6 +517,10 @@ impl Transaction<'_> {
             if w.change == Change::Delete {
                 t.release(w.class, w.rid, self.stripe);
             }
+        }
+        if unlogged > 0 {
+            // A checkpoint is due by these bytes as by those of the log.
+            db.counters.unlogged[self.stripe % crate::engine::GATES].fetch_add(unlogged, Ordering::Relaxed);
         }
         self.each_of(tables, moving, |t| t.moves.end());
         self.s.old = old;

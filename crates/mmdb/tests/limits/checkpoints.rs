@@ -10,7 +10,7 @@ mod handing_on;
 
 use handing_on::hand_on;
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
-use mmdb::{ColumnType, Database, Error, Options, Schema, Table, Value};
+use mmdb::{ColumnType, Database, Error, Logging, Options, Schema, Table, Value};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -184,6 +184,29 @@ fn a_checkpoint_that_is_called_for_ends_the_refusal_too() {
     assert!(matches!(put(&db, &t, id), Err(Error::LogFull { .. })));
     db.checkpoint().unwrap();
     put(&db, &t, id).unwrap();
+}
+
+/// What happened: what was due was measured by the log alone. A database whose tables are only
+/// checkpointed logs none of their rows, never took a checkpoint by itself, and had nothing after a
+/// crash, however long it had run.
+#[test]
+fn changes_that_are_in_no_log_make_a_checkpoint_due_too() {
+    let medium = NoImages::new();
+    let db = Database::open("/db", options(&medium)).unwrap();
+    let t = db.create_table(schema().logging(Logging::Checkpointed)).unwrap();
+    let due = |checkpoints: u64, first: i64| {
+        // 300 bytes each.
+        (first..first + 1000).for_each(|id| put(&db, &t, id).unwrap());
+        within_a_minute("it is due by itself", || db.stats().checkpoints > checkpoints);
+    };
+    due(0, 0);
+    // What is in the last one does not count again.
+    within_a_minute("nothing is left to do", || {
+        let before = db.stats().checkpoints;
+        std::thread::sleep(Duration::from_millis(300));
+        db.stats().checkpoints == before
+    });
+    due(db.stats().checkpoints, 1000);
 }
 
 #[test]

@@ -142,6 +142,21 @@ impl StoreError {
         }
     }
 
+    /// Whether it was the machine, and not what the store holds: another process has it, memory,
+    /// files, processes or a program are missing, or a server did not answer in time.
+    #[must_use]
+    pub fn is_of_the_machine(&self) -> bool {
+        match self {
+            StoreError::Busy { .. } | StoreError::Silent { .. } => true,
+            StoreError::Mmdb(mmdb::Error::OutOfMemory { .. }) => true,
+            StoreError::Mmdb(mmdb::Error::Io { source, .. }) => postgresql_server::is_want(source),
+            StoreError::Server(error) => error.is_of_the_machine,
+            StoreError::Postgresql { sqlstate, .. } => postgresql_server::is_want_state(sqlstate),
+            StoreError::Io { source, .. } => postgresql_server::is_want(source),
+            _ => false,
+        }
+    }
+
     /// The same for each operation that shared what failed.
     pub(crate) fn of_group(&self) -> StoreError {
         StoreError::Group { message: self.to_string(), is_full_disk: self.is_full_disk() }
@@ -192,6 +207,33 @@ fn is_full_disk_of_mmdb(error: &mmdb::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: a store that could not be opened for want of memory, of files or of a
+    /// server's answer was said to be damaged by a power cut.
+    #[test]
+    fn what_the_machine_has_not_is_told_from_what_a_store_holds() {
+        let io = |code| StoreError::io(std::path::Path::new("/x"))(std::io::Error::from_raw_os_error(code));
+        let mmdb = |code| {
+            let source = std::sync::Arc::new(std::io::Error::from_raw_os_error(code));
+            StoreError::Mmdb(mmdb::Error::Io { op: "open", file: "/x".into(), source })
+        };
+        for (code, is_of_it) in
+            [(libc::EMFILE, true), (libc::ENOMEM, true), (libc::EIO, false), (libc::ENOENT, false)]
+        {
+            assert_eq!(
+                [io(code), mmdb(code)].map(|error| error.is_of_the_machine()),
+                [is_of_it; 2],
+                "{code}"
+            );
+        }
+        let refused =
+            |sqlstate: &str| StoreError::Postgresql { sqlstate: sqlstate.into(), message: String::new() };
+        let of_it =
+            ["53200", "53300", "57P03", "53100", "XX001"].map(|code| refused(code).is_of_the_machine());
+        assert_eq!(of_it, [true, true, true, false, false]);
+        assert!(StoreError::Busy { path: "/x".into() }.is_of_the_machine());
+        assert!(!StoreError::inconsistent("x").is_of_the_machine());
+    }
 
     /// What happened: only the words of a message told that a disk was full, and text that came
     /// with the work could have the same.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use postgresql_server::{ServerError, USER};
 
 use super::wire::{Wire, failed};
-use crate::engine::{DISK_FULL, EngineError};
+use crate::engine::{DISK_FULL, EngineError, MACHINE};
 
 /// A running server. Dropping it stops it.
 pub(super) struct Server(postgresql_server::Server);
@@ -54,7 +54,11 @@ impl Server {
 
 impl From<ServerError> for EngineError {
     fn from(error: ServerError) -> Self {
-        let code = if error.is_full_disk { DISK_FULL } else { 0 };
+        let code = match (error.is_full_disk, error.is_of_the_machine) {
+            (_, true) => MACHINE,
+            (true, false) => DISK_FULL,
+            (false, false) => 0,
+        };
         EngineError { subject: error.subject, message: error.message, code }
     }
 }

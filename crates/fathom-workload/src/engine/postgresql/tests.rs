@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use postgresql_server::connection::ConnectionError;
 
 use super::{failed, from_hex, settings};
-use crate::engine::{DISK_FULL, Engine, EngineError, Value, postgresql_programs, start_engine};
+use crate::engine::{DISK_FULL, Engine, EngineError, MACHINE, Value, postgresql_programs, start_engine};
 use crate::params::Params;
 use crate::spec::{Durability, EngineSpec};
 
@@ -182,12 +182,14 @@ fn a_full_disk_is_known_by_its_sqlstate() {
         let error = ConnectionError::Refused { sqlstate: sqlstate.into(), message, hint: None };
         failed("`COPY`".into(), &error).code
     };
-    assert_eq!((code("53100"), code("42P01")), (DISK_FULL, 0));
-    let at_its_start = |is_full_disk| {
+    assert_eq!((code("53100"), code("42P01"), code("53200")), (DISK_FULL, 0, MACHINE));
+    let at_its_start = |is_full_disk, is_of_the_machine| {
         let (subject, message) = ("/x".into(), "the server ended at its start".into());
-        EngineError::from(postgresql_server::ServerError { subject, message, is_full_disk }).code
+        let error = postgresql_server::ServerError { subject, message, is_full_disk, is_of_the_machine };
+        EngineError::from(error).code
     };
-    assert_eq!((at_its_start(true), at_its_start(false)), (DISK_FULL, 0));
+    assert_eq!((at_its_start(true, false), at_its_start(false, false)), (DISK_FULL, 0));
+    assert_eq!(at_its_start(false, true), MACHINE);
 }
 
 #[test]

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use postgresql_server::DISK_FULL as SQLSTATE_FULL;
 use postgresql_server::connection::{
     Address, Answer, Connection, ConnectionError, Format, Parameter, Row, Socket,
 };
+use postgresql_server::{DISK_FULL as SQLSTATE_FULL, is_want_state};
 
-use crate::engine::{DISK_FULL, EngineError, Value};
+use crate::engine::{DISK_FULL, EngineError, MACHINE, Value};
 
 /// A statement that the server has prepared.
 #[derive(Clone, Debug, Default)]
@@ -93,8 +93,13 @@ impl Wire {
 
 /// What the server refused, or a connection that broke.
 pub(super) fn failed(subject: String, error: &ConnectionError) -> EngineError {
-    let is_full = matches!(error, ConnectionError::Refused { sqlstate, .. } if sqlstate == SQLSTATE_FULL);
-    EngineError { subject, message: error.to_string(), code: if is_full { DISK_FULL } else { 0 } }
+    let code = match error {
+        ConnectionError::Refused { sqlstate, .. } if sqlstate == SQLSTATE_FULL => DISK_FULL,
+        ConnectionError::Refused { sqlstate, .. } if is_want_state(sqlstate) => MACHINE,
+        ConnectionError::Silent(_) => MACHINE,
+        _ => 0,
+    };
+    EngineError { subject, message: error.to_string(), code }
 }
 
 /// A number as PostgreSQL reads it.

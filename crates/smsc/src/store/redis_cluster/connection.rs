@@ -219,7 +219,7 @@ impl Connection {
 
     /// The next reply, until `deadline` at most.
     pub fn reply(&mut self, deadline: Instant, abandoned: &AtomicBool) -> io::Result<Reply> {
-        self.nested(deadline, abandoned, DEPTH)
+        self.limited(deadline, abandoned, REPLY_MAX)
     }
 
     /// One request and its reply.
@@ -230,8 +230,22 @@ impl Connection {
         self.reply(deadline, abandoned)
     }
 
-    fn nested(&mut self, deadline: Instant, abandoned: &AtomicBool, depth: usize) -> io::Result<Reply> {
+    /// The next reply, of so many octets at most.
+    fn limited(&mut self, deadline: Instant, abandoned: &AtomicBool, most: usize) -> io::Result<Reply> {
+        let mut left = most;
+        self.nested(deadline, abandoned, (DEPTH, &mut left))
+    }
+
+    /// A reply, or one in another: arrays in it at most, and octets that are left of the whole.
+    fn nested(
+        &mut self,
+        deadline: Instant,
+        abandoned: &AtomicBool,
+        (depth, left): (usize, &mut usize),
+    ) -> io::Result<Reply> {
         let line = self.line(deadline, abandoned)?;
+        let too_long = || other("a reply is too long");
+        *left = left.checked_sub(line.len() + 2).ok_or_else(too_long)?;
         let (sort, rest) = line.split_first().ok_or_else(|| other("a reply is empty"))?;
         let number = || {
             let text = std::str::from_utf8(rest).ok();
@@ -243,24 +257,25 @@ impl Connection {
             b':' => Ok(Reply::Int(number()?)),
             b'$' => match usize::try_from(number()?) {
                 Err(_) => Ok(Reply::Nil),
-                Ok(length) if length <= REPLY_MAX => {
+                Ok(length) if length.saturating_add(2) <= *left => {
+                    *left -= length + 2;
                     self.fill(length + 2, deadline, abandoned)?;
                     let octets = self.input[self.at..self.at + length].to_vec();
                     self.at += length + 2;
                     Ok(Reply::Bulk(octets))
                 }
-                Ok(_) => Err(other("a reply is too long")),
+                Ok(_) => Err(too_long()),
             },
             b'*' => match usize::try_from(number()?) {
                 Err(_) => Ok(Reply::Nil),
-                Ok(count) if depth > 0 && count <= REPLY_MAX => {
+                Ok(count) if depth > 0 && count <= *left => {
                     let mut items = Vec::with_capacity(count.min(1024));
                     for _ in 0..count {
-                        items.push(self.nested(deadline, abandoned, depth - 1)?);
+                        items.push(self.nested(deadline, abandoned, (depth - 1, &mut *left))?);
                     }
                     Ok(Reply::Array(items))
                 }
-                Ok(_) => Err(other("a reply is too long")),
+                Ok(_) => Err(too_long()),
             },
             _ => Err(other("this is no Redis: its reply is none of RESP")),
         }
@@ -320,6 +335,30 @@ impl Connection {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+
+    /// What happened: the limit was of each word of a reply, and the whole had none: a list of
+    /// words filled the memory, one after the other.
+    #[test]
+    fn the_whole_of_a_reply_is_limited() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_read_timeout(Some(LOOK)).unwrap();
+        let mut node = listener.accept().unwrap().0;
+        let mut connection = Connection::of(stream);
+        let abandoned = AtomicBool::new(false);
+        // 4 octets, twice 10, and 4.
+        let list = b"*3\r\n$4\r\nabcd\r\n$4\r\nabcd\r\n:1\r\n";
+        let mut read = |most: usize| {
+            node.write_all(list).unwrap();
+            connection.limited(Instant::now() + CONNECT * 10, &abandoned, most)
+        };
+        let word = Reply::Bulk(b"abcd".to_vec());
+        let whole = Reply::Array(vec![word.clone(), word, Reply::Int(1)]);
+        assert_eq!(read(list.len()).unwrap(), whole);
+        assert_eq!(read(list.len()).unwrap(), whole, "each reply has its own");
+        let error = read(list.len() - 1).unwrap_err();
+        assert!(error.to_string().contains("too long"), "{error}");
+    }
 
     /// What happened: a node whose part of the handshake took longer than 200 ms, as one far away
     /// or beside other work, was given up each time: "Resource temporarily unavailable".
