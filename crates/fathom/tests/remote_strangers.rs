@@ -84,7 +84,8 @@ fn a_machine_that_is_unknown_or_another_than_it_was_is_said_with_what_to_do() {
     key(&server.path("another"));
     let other = std::fs::read_to_string(server.path("another.pub")).unwrap();
     std::fs::write(&known, format!("[127.0.0.1]:{} {other}", server.port())).unwrap();
-    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("ssh-keygen -R board");
+    let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+    end.exits(1).says(&format!("-R '[127.0.0.1]:{}'` forgets the old one", server.port()));
     std::fs::remove_file(&known).unwrap();
     // A key that opens nothing.
     configured(
@@ -98,7 +99,8 @@ fn a_machine_that_is_unknown_or_another_than_it_was_is_said_with_what_to_do() {
         .unwrap()
         .replace(&format!("IdentityFile {}\n", server.path("user").display()), "");
     std::fs::write(server.config(), config).unwrap();
-    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("`ssh-copy-id board`");
+    let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+    end.exits(1).says(&format!("`ssh-copy-id -F {} board`", server.config()));
     // Nobody is there.
     fathom(&place, &server, &["doctor", "--on", "ssh:no-such-host.invalid"])
         .exits(1)

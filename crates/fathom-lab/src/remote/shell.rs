@@ -252,21 +252,23 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
     let is_adb = matches!(target, Target::Adb { .. });
     // Keys are known by the host's name, whoever the user is.
     let host = name.rsplit_once('@').map_or(name, |(_, host)| host);
+    // With the configuration by which the name is known.
+    let with = match std::env::var(SSH_CONFIG) {
+        Ok(file) if !file.is_empty() => format!("-F {} ", shell_line([&file])),
+        _ => String::new(),
+    };
     let hint = if holds("IDENTIFICATION HAS CHANGED") {
         format!(
-            "it has another key than it had: if it was set up anew, `ssh-keygen -R {host}` forgets the old one; if not, \
-             somebody else answers in its place"
+            "it has another key than it had: if it was set up anew, `{}` forgets the old one; if not, somebody else answers \
+             in its place",
+            forgetting(&said, host)
         )
     } else if holds("Host key verification failed") || holds("host key is known") {
-        let with = match std::env::var(SSH_CONFIG) {
-            Ok(file) if !file.is_empty() => format!("-F {} ", shell_line([&file])),
-            _ => String::new(),
-        };
         format!("it is not known here: connect once by hand (`ssh {with}{name}`) and compare its key")
     } else if holds("Permission denied (") {
         format!(
-            "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there, and `ssh-add` \
-             opens one with a passphrase"
+            "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {with}{name}` puts one there, and \
+             `ssh-add` opens one with a passphrase"
         )
     } else if is_adb && holds("unauthorized") {
         "allow this computer on the phone's screen, and start again".to_owned()
@@ -295,6 +297,22 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
         return said;
     };
     format!("{said}\n  {hint}")
+}
+
+/// The command that forgets a key: by the name that ssh knows it by, which is none of its
+/// configuration's and may be a jump host's, and in the file in which it found it. Where it tells
+/// neither, by the host's own name.
+fn forgetting(said: &str, host: &str) -> String {
+    let known = said.lines().find_map(|line| {
+        let (before, _) = line.split_once(" has changed and you have requested")?;
+        Some(before.rsplit_once("ost key for ")?.1)
+    });
+    let file = said.lines().find_map(|line| {
+        let (_, place) = line.strip_prefix("Offending ")?.split_once(" key in ")?;
+        Some(place.rsplit_once(':')?.0)
+    });
+    let in_file = file.map_or_else(Vec::new, |file| vec!["-f", file]);
+    shell_line(["ssh-keygen"].into_iter().chain(in_file).chain(["-R", known.unwrap_or(host)]))
 }
 
 /// What a shell ends with when a program that is there cannot be started (POSIX, 2.8.2).
@@ -459,6 +477,25 @@ mod tests {
         for target in ["ssh:pi@board:/mnt/card", "ssh:board"] {
             let why = why(&target.parse().unwrap(), said, ExitStatus::from_raw(255 << 8));
             assert!(why.contains("`ssh-keygen -R board`"), "{why}");
+        }
+    }
+
+    /// What happened: a board that `~/.ssh/config` gives a name has its key under its address, and
+    /// with a port of its own under both: `ssh-keygen -R board` found nothing to forget. Where the
+    /// key of a jump host had changed, another machine was named.
+    #[test]
+    fn a_key_that_has_changed_is_forgotten_where_ssh_has_it() {
+        let of = |middle: &str| {
+            let said = format!(
+                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\n\
+                 Offending ED25519 key in /home/me/my keys:7\r\n{middle} for [10.0.0.9]:2222 has changed and you have \
+                 requested strict checking.\r\nHost key verification failed."
+            );
+            why(&"ssh:pi@board".parse().unwrap(), &said, ExitStatus::from_raw(255 << 8))
+        };
+        for middle in ["Host key", "ED25519 host key"] {
+            let why = of(middle);
+            assert!(why.contains("`ssh-keygen -f '/home/me/my keys' -R '[10.0.0.9]:2222'`"), "{why}");
         }
     }
 
