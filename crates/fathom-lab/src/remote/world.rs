@@ -84,7 +84,7 @@ impl Remote {
     ) -> Result<Remote, String> {
         let mut remote = Remote::unconnected(target.clone(), interrupt);
         remote.begin(tell)?;
-        remote.sweep().iter().for_each(|note| tell(note));
+        remote.sweep()?.iter().for_each(|note| tell(note));
         Ok(remote)
     }
 
@@ -195,9 +195,16 @@ impl Remote {
     }
 
     /// Removes what a run that was killed has left there; what that was, in words.
-    fn sweep(&mut self) -> Vec<String> {
-        let Ok(Answer::Swept { removed, failed }) = self.ask_unless_stopped(&Question::Sweep) else {
-            return Vec::new();
+    ///
+    /// # Errors
+    /// The connection is lost, and why: nobody tells that once more.
+    fn sweep(&mut self) -> Result<Vec<String>, String> {
+        let (removed, failed) = match self.ask_unless_stopped(&Question::Sweep) {
+            Ok(Answer::Swept { removed, failed }) => (removed, failed),
+            Ok(other) => return Err(self.unexpected(&other)),
+            Err(problem) if self.connection.is_none() => return Err(problem),
+            // It lives, and can be asked for runs.
+            Err(_) => return Ok(Vec::new()),
         };
         let target = self.target.to_string();
         let shown = |label: &String| fathom_output::shown(label);
@@ -205,16 +212,17 @@ impl Remote {
             .iter()
             .map(|label| format!("{target}: removed what a killed run had left: {}", shown(label)));
         let failed = failed.iter().map(|why| format!("warning: {target}: {}", shown(why)));
-        removed.chain(failed).collect()
+        Ok(removed.chain(failed).collect())
     }
 
     /// Sweeps between two runs, where nobody listens: what that was is told when they are over.
-    fn sweep_again(&mut self) {
-        for note in self.sweep() {
+    fn sweep_again(&mut self) -> Result<(), String> {
+        for note in self.sweep()? {
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
         }
+        Ok(())
     }
 
     /// Everything that `fathom doctor` says there, and the command that installs what packages
@@ -403,8 +411,10 @@ impl Remote {
             match Connection::open(&self.target, &script, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
-                    self.sweep_again();
-                    return Ok(());
+                    match self.sweep_again() {
+                        Ok(()) => return Ok(()),
+                        Err(again) => problem = again,
+                    }
                 }
                 Err(again) => problem = again.words(),
             }
@@ -792,11 +802,25 @@ mod tests {
                       echo '{\"swept\":{\"removed\":[\"wal full\"],\"failed\":[\"/mnt/x is busy\"]}}'; done";
         let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
         remote.connection = Some(Connection::to(script));
-        remote.sweep_again();
-        remote.sweep_again();
+        remote.sweep_again().unwrap();
+        remote.sweep_again().unwrap();
         let removed = "ssh:board: removed what a killed run had left: wal full";
         assert_eq!(remote.notes(), [removed, "warning: ssh:board: /mnt/x is busy"]);
         assert_eq!(remote.notes(), Vec::<String>::new());
+    }
+
+    /// What happened: of an agent that ended before it was asked for anything, where there was no
+    /// memory for it, say, nothing but "the connection to ssh:board was lost" was told.
+    #[test]
+    fn an_agent_that_ends_at_once_is_told_with_how_it_ended() {
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+        remote.connection = Some(Connection::to("exit 3"));
+        let problem = remote.sweep().unwrap_err();
+        assert!(problem.contains("ended with exit status: 3"), "{problem}");
+        assert!(remote.connection.is_none());
+        let refuses = "read asked; echo '{\"refused\":{\"problem\":\"no\"}}'; read end";
+        remote.connection = Some(Connection::to(refuses));
+        assert_eq!(remote.sweep(), Ok(Vec::new()));
     }
 
     /// A machine that told without an end filled the memory of this one.
