@@ -100,6 +100,10 @@ pub(super) fn check_cache() -> Result<(), String> {
 /// its content or not.
 const OWN: &str = "[ -O \"$base/files\" ] || { echo \"$base/files belongs to another user\" >&2; exit 1; }; ";
 
+/// What it complains of is known by its words ([`is_without_place`]), and ssh hands the language of
+/// this machine's user on.
+const MKDIR: &str = "LC_ALL=C mkdir -p";
+
 /// The beginning of every script: `base` is where Fathom's files are there, and `work` the
 /// directory under test.
 pub(super) fn places(target: &Target) -> String {
@@ -109,19 +113,19 @@ pub(super) fn places(target: &Target) -> String {
         Target::Ssh { directory, .. } => {
             let work = match directory {
                 Some(directory) => format!("work={}", quoted(directory)),
-                None => "work=$base/work; mkdir -p \"$work\"".to_owned(),
+                None => format!("work=$base/work; {MKDIR} \"$work\""),
             };
             let base = match std::env::var(CACHE) {
                 Ok(base) if !base.is_empty() => quoted(&base),
                 _ => "${XDG_CACHE_HOME:-${HOME:?}/.cache}/fathom".to_owned(),
             };
-            format!("umask 077; base={base}; mkdir -p \"$base/files\" || exit 1; {OWN}{work} || exit 1; ")
+            format!("umask 077; base={base}; {MKDIR} \"$base/files\" || exit 1; {OWN}{work} || exit 1; ")
         }
         Target::Adb { directory, .. } => {
             // A phone's shell has no home, and no /tmp.
             let base = quoted(directory.as_deref().unwrap_or(ADB_DIRECTORY));
             format!(
-                "umask 077; base={base}; mkdir -p \"$base/files\" \"$base/work\" \"$base/state\" \"$base/tmp\" || exit 1; {OWN}\
+                "umask 077; base={base}; {MKDIR} \"$base/files\" \"$base/work\" \"$base/state\" \"$base/tmp\" || exit 1; {OWN}\
                  work=$base/work; export HOME=\"$base\" TMPDIR=\"$base/tmp\" FATHOM_STATE_DIR=\"$base/state\"; "
             )
         }
@@ -537,6 +541,30 @@ mod tests {
         assert!(said.contains("serial number"), "{said}");
         let card = "fathom agent: /mnt/card: Read-only file system";
         assert_eq!(why(&board, card, failed), card, "the directory under test is none of Fathom's own");
+    }
+
+    /// What happened: to whoever has Korean here and on the board ssh hands it on, and what mkdir
+    /// said of a read-only home there was not known, and no way out was named.
+    #[test]
+    fn what_mkdir_says_is_said_in_words_that_are_known() {
+        let place = tempfile::tempdir().unwrap();
+        let mkdir = place.path().join("mkdir");
+        let write =
+            "printf '#!/bin/sh\\necho \"language $LC_ALL\" >&2; exit 1\\n' >\"$1\" && chmod 755 \"$1\"";
+        assert!(Command::new("sh").args(["-c", write, "sh"]).arg(&mkdir).status().unwrap().success());
+        let path = format!("{}:/usr/bin:/bin", place.path().display());
+        for target in ["ssh:board", "adb:x:/data/local/tmp/x"] {
+            let output = Command::new("sh")
+                .args(["-c", &places(&target.parse().unwrap())])
+                .env("PATH", &path)
+                .env("HOME", place.path())
+                .env("LC_ALL", "ko_KR.UTF-8")
+                .output()
+                .unwrap();
+            // A shell may complain of that language itself.
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.ends_with("language C\n"), "{said}");
+        }
     }
 
     /// A program that is linked to a loader which the machine has not: as a shell says it, the
