@@ -136,10 +136,11 @@ impl Remote {
         let started = self.start(&(own, own_content), probed.has_program, tell);
         match (started, other) {
             // What its agent refused, another agent would refuse, too.
-            (Err(Failure::Lost(_)), Ok(other)) if is_own_first && !self.interrupt.is_raised() => {
+            (Err(Failure::Lost(first)), Ok(other)) if is_own_first && !self.interrupt.is_raised() => {
                 let content = content(&other)?;
                 let is_there = self.probe(&content)?.has_program;
-                self.start(&(other, content), is_there, tell)
+                let started = self.start(&(other, content), is_there, tell);
+                started.map_err(|second| Failure::Lost(of_both(&first, second.words())))
             }
             (started, _) => started,
         }
@@ -466,6 +467,15 @@ impl Remote {
             }
         }
         Ok(order)
+    }
+}
+
+/// Why the second program that was tried did not start, and why the first one had not, where that
+/// is another reason: the second may lie here from an earlier release, and say only that.
+fn of_both(first: &str, second: String) -> String {
+    match first.lines().last() == second.lines().last() {
+        true => second,
+        false => format!("{second}\n  before that this program itself was tried: {first}"),
     }
 }
 
@@ -821,6 +831,16 @@ mod tests {
         let refuses = "read asked; echo '{\"refused\":{\"problem\":\"no\"}}'; read end";
         remote.connection = Some(Connection::to(refuses));
         assert_eq!(remote.sweep(), Ok(Vec::new()));
+    }
+
+    /// What happened: this program could not start on a board of its own processor, an old one for
+    /// that processor lay here and was tried as well, and all that was told was its release.
+    #[test]
+    fn why_the_first_program_did_not_start_is_told_with_why_the_second_did_not() {
+        let both = of_both("lost: out of memory", "it speaks version 4".into());
+        assert!(both.starts_with("it speaks version 4\n") && both.ends_with("lost: out of memory"), "{both}");
+        let hint = |file: &str| format!("{file}: Permission denied\n  the directory lets no program start");
+        assert_eq!(of_both(&hint("files/a"), hint("files/b")), hint("files/b"));
     }
 
     /// A machine that told without an end filled the memory of this one.
