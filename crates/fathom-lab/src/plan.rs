@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::Cell;
 use crate::experiment::{Cells, Experiment};
 use crate::naming::title_of_label;
-use crate::remote::LOCAL;
+use crate::remote::{LOCAL, Target};
 use crate::store::{CellRow, Results, RunStatus};
 use fathom_random::{Random, derive_seed};
 
@@ -132,22 +132,42 @@ impl Machine {
             ));
         }
         needed.extend(needed_by(cell));
+        let elsewhere = Some(cell.on.as_str()).filter(|on| ![LOCAL, ""].contains(on));
+        let place = elsewhere.map_or_else(|| "here".to_owned(), |on| format!("on {on}"));
         for name in needed {
             let capabilities = self.others.get(&cell.on).unwrap_or(&self.capabilities);
             match capabilities.iter().find(|capability| capability.name == name) {
                 Some(found) if found.present => {}
                 Some(absent) => {
-                    let remedy = match absent.remedy.as_str() {
-                        "" => String::new(),
-                        remedy => format!(" `{remedy}` brings it."),
-                    };
+                    let remedy = remedy_told(&absent.remedy, elsewhere);
                     let detail = absent.detail.trim_end_matches('.');
-                    return Some(format!("{name} is not here: {detail}.{remedy}"));
+                    return Some(format!("{name} is not {place}: {detail}.{remedy}"));
                 }
-                None => return Some(format!("{name} is not here: this machine knows nothing of it.")),
+                None => {
+                    let which = elsewhere.map_or("this", |_| "that");
+                    return Some(format!("{name} is not {place}: {which} machine knows nothing of it."));
+                }
             }
         }
         None
+    }
+}
+
+/// What to do about what a machine lacks, of what it says itself, as a sentence. On another machine
+/// it is not typed here, and its root is another one to name.
+fn remedy_told(remedy: &str, elsewhere: Option<&str>) -> String {
+    let is_root = remedy.contains("sudo") && remedy.contains("fathom");
+    match elsewhere {
+        _ if remedy.is_empty() => String::new(),
+        None => format!(" `{remedy}` brings it."),
+        Some(on) if is_root => match on.parse::<Target>() {
+            Ok(Target::Ssh { destination, .. }) => {
+                let host = destination.rsplit_once('@').map_or(destination.as_str(), |(_, host)| host);
+                format!(" Its root can: --on ssh:root@{host}.")
+            }
+            _ => " `adb root` brings it.".to_owned(),
+        },
+        Some(_) => format!(" On that machine itself `{remedy}` brings it."),
     }
 }
 

@@ -168,6 +168,34 @@ fn a_cell_that_cannot_run_says_why_and_what_brings_it() {
     assert_eq!(skipped(vec![Capability { present: true, ..absent }]), None);
 }
 
+/// What happened: of a board that was named without root, cells were skipped with "ext4 is not here
+/// … `run fathom with sudo` brings it", which would be done here, and brings the board nothing.
+#[test]
+fn what_another_machine_lacks_is_told_of_it_and_brought_there() {
+    let (experiment, mut cells) = experiment(2, 1);
+    cells.cells[1].1.stack.place = "ext4".into();
+    let mut skipped = |on: &str, remedy: &str| {
+        cells.cells[1].1.on = on.into();
+        let absent =
+            Capability { name: "ext4".into(), present: false, detail: "no".into(), remedy: remedy.into() };
+        let machine = Machine::default().with(on, vec![absent]);
+        Plan::new(&experiment, &cells, false, 1, &machine).cells[1].skipped.clone().unwrap()
+    };
+    for (on, remedy, told) in [
+        ("ssh:pi@board:/x", "run fathom with sudo", "no. Its root can: --on ssh:root@board."),
+        ("adb:1", "run fathom with sudo", "no. `adb root` brings it."),
+        (
+            "ssh:board",
+            "sudo apt-get install x",
+            "no. On that machine itself `sudo apt-get install x` brings it.",
+        ),
+        ("ssh:board", "", "no."),
+    ] {
+        assert_eq!(skipped(on, remedy), format!("ext4 is not on {on}: {told}"));
+    }
+    assert!(skipped("local", "run fathom with sudo").contains("is not here: no. `run fathom with sudo`"));
+}
+
 /// What happened: a `directory` that is not there passed the plan, and every run failed of it.
 #[test]
 fn a_directory_that_is_not_there_is_told_at_the_plan() {

@@ -278,10 +278,7 @@ fn rests_on(results: &Results) -> String {
         text += &format!("; {} mounted in a guest: {}", if all { "all" } else { "some" }, joined(&guests));
     }
     text.push('.');
-    let floors = good.iter().filter_map(|run| {
-        let stack = format!("{} on {}", results.filesystem(run), run.stack.device);
-        Some((stack, run.floor_ns? as f64))
-    });
+    let floors = good.iter().filter_map(|run| Some((results.stack_of(run), run.floor_ns? as f64)));
     text += &floor_told(floors);
     let promises = distinct(
         results.cells.iter().filter(|c| c.durability.is_some()).map(|c| durability_text(c.durability).into()),

@@ -6,9 +6,10 @@
 mod place;
 mod sshd;
 
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use place::{End, Place};
@@ -83,7 +84,8 @@ fn a_machine_that_is_unknown_or_another_than_it_was_is_said_with_what_to_do() {
     key(&server.path("another"));
     let other = std::fs::read_to_string(server.path("another.pub")).unwrap();
     std::fs::write(&known, format!("[127.0.0.1]:{} {other}", server.port())).unwrap();
-    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("ssh-keygen -R board");
+    let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+    end.exits(1).says(&format!("-R '[127.0.0.1]:{}'` forgets the old one", server.port()));
     std::fs::remove_file(&known).unwrap();
     // A key that opens nothing.
     configured(
@@ -97,7 +99,8 @@ fn a_machine_that_is_unknown_or_another_than_it_was_is_said_with_what_to_do() {
         .unwrap()
         .replace(&format!("IdentityFile {}\n", server.path("user").display()), "");
     std::fs::write(server.config(), config).unwrap();
-    fathom(&place, &server, &["doctor", "--on", "ssh:board"]).exits(1).says("`ssh-copy-id board`");
+    let end = fathom(&place, &server, &["doctor", "--on", "ssh:board"]);
+    end.exits(1).says(&format!("`ssh-copy-id -F {} board`", server.config()));
     // Nobody is there.
     fathom(&place, &server, &["doctor", "--on", "ssh:no-such-host.invalid"])
         .exits(1)
@@ -493,6 +496,37 @@ fn two_clients_at_once_do_not_disturb_each_other() {
     one.end().exits(0);
     two.end().exits(0);
     server.is_clean_within(CLEAN);
+}
+
+/// What happened: of two clients that pushed the same program for the first time, the second put
+/// its file in the place of the one that the first one's agent ran, whose replay could then not be
+/// started: "No such file or directory".
+#[test]
+fn an_agent_replays_although_its_program_was_replaced() {
+    let place = Place::new();
+    place.fathom(&["trace", "synthesise", "androbench", "--scale", "5", "--out", "app.trace"]).exits(0);
+    place.copy_program("program");
+    std::fs::create_dir(place.path("work")).unwrap();
+    let mut agent = Command::new(place.path("program"))
+        .args(["agent", "--dir"])
+        .arg(place.path("work"))
+        .env("FATHOM_STATE_DIR", place.path("state"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let hello = lines.next().unwrap();
+    assert!(hello.contains("\"hello\""), "{hello}");
+    std::fs::remove_file(place.path("program")).unwrap();
+    let mut input = agent.stdin.take().unwrap();
+    let question = serde_json::json!({"replay": {"words": ["--", place.path("app.trace")]}});
+    writeln!(input, "{question}").unwrap();
+    let is_end = |line: &String| line.contains("\"replayed\"") || line.contains("\"refused\"");
+    let answer: serde_json::Value = serde_json::from_str(&lines.find(is_end).unwrap()).unwrap();
+    assert_eq!(answer["replayed"]["code"], 0, "{answer}");
+    drop(input);
+    assert!(agent.wait().unwrap().success());
 }
 
 /// ssh gives a network up after 45 s, so only in the long tests.

@@ -276,8 +276,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
     for run in good() {
         // On a modelled device that is how busy this machine is, which model time leaves out.
         if let Some(floor) = run.floor_ns.filter(|_| run.devices.is_empty()) {
-            let key = format!("{} on {}", results.filesystem(run), run.stack.device);
-            floors.entry(key).or_default().push(floor as f64);
+            floors.entry(results.stack_of(run)).or_default().push(floor as f64);
         }
     }
     for (stack, floors) in floors {

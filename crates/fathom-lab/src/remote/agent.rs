@@ -390,7 +390,8 @@ impl<W: Write> Agent<W> {
 
     fn replay(&mut self, words: &[String]) -> Result<Answer, String> {
         let program = fathom_ground::program::own_program().map_err(|error| error.to_string())?;
-        let mut command = Command::new(program);
+        // Another client may have pushed the same file in the place of the one that runs.
+        let mut command = Command::new(fathom_ground::program::executable(&program));
         command.args(["trace", "replay", "--dir"]).arg(&self.directory).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|error| format!("the replay cannot be started: {error}"))?;

@@ -78,9 +78,12 @@ pub(super) fn plain_name(path: &Path) -> String {
 }
 
 /// Takes away what a machine that lost its power, or a shell that was killed, has left of a file
-/// that was on its way: its process is no more. Without /proc nobody knows that.
-const ABANDONED: &str = "for part in files/*/.part.*; do [ -e /proc/self ] && \
-     [ ! -e \"/proc/${part##*.}\" ] && rm -f \"$part\"; done; ";
+/// that was on its way: its process is no more. Without /proc nobody knows that. What has not both
+/// names, the directory that of a content and the file that of a process, is somebody else's.
+const ABANDONED: &str = "for part in files/*/.part.*; do of=${part#files/}; of=${of%/*}; \
+     process=${part##*/.part.}; \
+     case $process in \"\"|*[!0-9]*) continue;; esac; case $of in *[!0-9a-f]*) continue;; esac; \
+     [ ${#of} -eq 64 ] && [ -e /proc/self ] && [ ! -e \"/proc/$process\" ] && rm -f \"$part\"; done; ";
 
 /// What takes a file in there, as `name` by its content.
 fn script(name: &str, content: &Content) -> String {
@@ -139,19 +142,24 @@ mod tests {
     }
 
     /// What happened: a board that was switched off while a program of 20 MB was pushed to it kept
-    /// the part that had come for good, once more each time.
+    /// the part that had come for good, once more each time. And where `FATHOM_REMOTE_CACHE` named a
+    /// disk with a directory `files` of its user's own, `files/film/.part.mkv` was taken for such a
+    /// part and removed.
     #[test]
     fn what_was_left_on_its_way_goes_and_what_is_on_its_way_stays() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("app.trace");
         std::fs::write(&path, "abc").unwrap();
         let content = Content::of(&path).unwrap();
-        let other = base.path().join("files/other");
+        let other = base.path().join("files").join("c0".repeat(32));
+        let film = base.path().join("files/film");
         std::fs::create_dir_all(&other).unwrap();
+        std::fs::create_dir_all(&film).unwrap();
         // Linux gives no process a number above 4194304.
         let (left, under_way) =
             (other.join(".part.4194305"), other.join(format!(".part.{}", std::process::id())));
-        for part in [&left, &under_way] {
+        let foreign = [film.join(".part.mkv"), film.join(".part.4194305"), other.join(".part.mkv")];
+        for part in foreign.iter().chain([&left, &under_way]) {
             std::fs::write(part, "ab").unwrap();
         }
         let quoted = shell_line([base.path().display().to_string()]);
@@ -161,5 +169,6 @@ mod tests {
         assert!(String::from_utf8_lossy(&end.stdout).contains(STORED), "{end:?}");
         assert_eq!(std::fs::read(base.path().join(content.place("x"))).unwrap(), b"abc");
         assert!(!left.exists() && under_way.exists());
+        assert!(foreign.iter().all(|part| part.exists()));
     }
 }

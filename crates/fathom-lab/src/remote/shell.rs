@@ -100,6 +100,10 @@ pub(super) fn check_cache() -> Result<(), String> {
 /// its content or not.
 const OWN: &str = "[ -O \"$base/files\" ] || { echo \"$base/files belongs to another user\" >&2; exit 1; }; ";
 
+/// What it complains of is known by its words ([`is_without_place`]), and ssh hands the language of
+/// this machine's user on.
+const MKDIR: &str = "LC_ALL=C mkdir -p";
+
 /// The beginning of every script: `base` is where Fathom's files are there, and `work` the
 /// directory under test.
 pub(super) fn places(target: &Target) -> String {
@@ -109,19 +113,19 @@ pub(super) fn places(target: &Target) -> String {
         Target::Ssh { directory, .. } => {
             let work = match directory {
                 Some(directory) => format!("work={}", quoted(directory)),
-                None => "work=$base/work; mkdir -p \"$work\"".to_owned(),
+                None => format!("work=$base/work; {MKDIR} \"$work\""),
             };
             let base = match std::env::var(CACHE) {
                 Ok(base) if !base.is_empty() => quoted(&base),
                 _ => "${XDG_CACHE_HOME:-${HOME:?}/.cache}/fathom".to_owned(),
             };
-            format!("umask 077; base={base}; mkdir -p \"$base/files\" || exit 1; {OWN}{work} || exit 1; ")
+            format!("umask 077; base={base}; {MKDIR} \"$base/files\" || exit 1; {OWN}{work} || exit 1; ")
         }
         Target::Adb { directory, .. } => {
             // A phone's shell has no home, and no /tmp.
             let base = quoted(directory.as_deref().unwrap_or(ADB_DIRECTORY));
             format!(
-                "umask 077; base={base}; mkdir -p \"$base/files\" \"$base/work\" \"$base/state\" \"$base/tmp\" || exit 1; {OWN}\
+                "umask 077; base={base}; {MKDIR} \"$base/files\" \"$base/work\" \"$base/state\" \"$base/tmp\" || exit 1; {OWN}\
                  work=$base/work; export HOME=\"$base\" TMPDIR=\"$base/tmp\" FATHOM_STATE_DIR=\"$base/state\"; "
             )
         }
@@ -252,21 +256,23 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
     let is_adb = matches!(target, Target::Adb { .. });
     // Keys are known by the host's name, whoever the user is.
     let host = name.rsplit_once('@').map_or(name, |(_, host)| host);
+    // With the configuration by which the name is known.
+    let with = match std::env::var(SSH_CONFIG) {
+        Ok(file) if !file.is_empty() => format!("-F {} ", shell_line([&file])),
+        _ => String::new(),
+    };
     let hint = if holds("IDENTIFICATION HAS CHANGED") {
         format!(
-            "it has another key than it had: if it was set up anew, `ssh-keygen -R {host}` forgets the old one; if not, \
-             somebody else answers in its place"
+            "it has another key than it had: if it was set up anew, `{}` forgets the old one; if not, somebody else answers \
+             in its place",
+            forgetting(&said, host)
         )
     } else if holds("Host key verification failed") || holds("host key is known") {
-        let with = match std::env::var(SSH_CONFIG) {
-            Ok(file) if !file.is_empty() => format!("-F {} ", shell_line([&file])),
-            _ => String::new(),
-        };
         format!("it is not known here: connect once by hand (`ssh {with}{name}`) and compare its key")
     } else if holds("Permission denied (") {
         format!(
-            "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {name}` puts one there, and `ssh-add` \
-             opens one with a passphrase"
+            "no key of yours opens it, and nothing is asked for in a script: `ssh-copy-id {with}{name}` puts one there, and \
+             `ssh-add` opens one with a passphrase"
         )
     } else if is_adb && holds("unauthorized") {
         "allow this computer on the phone's screen, and start again".to_owned()
@@ -295,6 +301,22 @@ pub(super) fn why(target: &Target, said: &str, status: ExitStatus) -> String {
         return said;
     };
     format!("{said}\n  {hint}")
+}
+
+/// The command that forgets a key: by the name that ssh knows it by, which is none of its
+/// configuration's and may be a jump host's, and in the file in which it found it. Where it tells
+/// neither, by the host's own name.
+fn forgetting(said: &str, host: &str) -> String {
+    let known = said.lines().find_map(|line| {
+        let (before, _) = line.split_once(" has changed and you have requested")?;
+        Some(before.rsplit_once("ost key for ")?.1)
+    });
+    let file = said.lines().find_map(|line| {
+        let (_, place) = line.strip_prefix("Offending ")?.split_once(" key in ")?;
+        Some(place.rsplit_once(':')?.0)
+    });
+    let in_file = file.map_or_else(Vec::new, |file| vec!["-f", file]);
+    shell_line(["ssh-keygen"].into_iter().chain(in_file).chain(["-R", known.unwrap_or(host)]))
 }
 
 /// What a shell ends with when a program that is there cannot be started (POSIX, 2.8.2).
@@ -462,6 +484,25 @@ mod tests {
         }
     }
 
+    /// What happened: a board that `~/.ssh/config` gives a name has its key under its address, and
+    /// with a port of its own under both: `ssh-keygen -R board` found nothing to forget. Where the
+    /// key of a jump host had changed, another machine was named.
+    #[test]
+    fn a_key_that_has_changed_is_forgotten_where_ssh_has_it() {
+        let of = |middle: &str| {
+            let said = format!(
+                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\n\
+                 Offending ED25519 key in /home/me/my keys:7\r\n{middle} for [10.0.0.9]:2222 has changed and you have \
+                 requested strict checking.\r\nHost key verification failed."
+            );
+            why(&"ssh:pi@board".parse().unwrap(), &said, ExitStatus::from_raw(255 << 8))
+        };
+        for middle in ["Host key", "ED25519 host key"] {
+            let why = of(middle);
+            assert!(why.contains("`ssh-keygen -f '/home/me/my keys' -R '[10.0.0.9]:2222'`"), "{why}");
+        }
+    }
+
     /// What adb says of a phone with Android 6 names an option that nobody has given.
     #[test]
     fn a_phone_that_is_too_old_is_told_as_that() {
@@ -500,6 +541,30 @@ mod tests {
         assert!(said.contains("serial number"), "{said}");
         let card = "fathom agent: /mnt/card: Read-only file system";
         assert_eq!(why(&board, card, failed), card, "the directory under test is none of Fathom's own");
+    }
+
+    /// What happened: to whoever has Korean here and on the board ssh hands it on, and what mkdir
+    /// said of a read-only home there was not known, and no way out was named.
+    #[test]
+    fn what_mkdir_says_is_said_in_words_that_are_known() {
+        let place = tempfile::tempdir().unwrap();
+        let mkdir = place.path().join("mkdir");
+        let write =
+            "printf '#!/bin/sh\\necho \"language $LC_ALL\" >&2; exit 1\\n' >\"$1\" && chmod 755 \"$1\"";
+        assert!(Command::new("sh").args(["-c", write, "sh"]).arg(&mkdir).status().unwrap().success());
+        let path = format!("{}:/usr/bin:/bin", place.path().display());
+        for target in ["ssh:board", "adb:x:/data/local/tmp/x"] {
+            let output = Command::new("sh")
+                .args(["-c", &places(&target.parse().unwrap())])
+                .env("PATH", &path)
+                .env("HOME", place.path())
+                .env("LC_ALL", "ko_KR.UTF-8")
+                .output()
+                .unwrap();
+            // A shell may complain of that language itself.
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.ends_with("language C\n"), "{said}");
+        }
     }
 
     /// A program that is linked to a loader which the machine has not: as a shell says it, the

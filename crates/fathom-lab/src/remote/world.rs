@@ -84,7 +84,7 @@ impl Remote {
     ) -> Result<Remote, String> {
         let mut remote = Remote::unconnected(target.clone(), interrupt);
         remote.begin(tell)?;
-        remote.sweep().iter().for_each(|note| tell(note));
+        remote.sweep()?.iter().for_each(|note| tell(note));
         Ok(remote)
     }
 
@@ -136,10 +136,11 @@ impl Remote {
         let started = self.start(&(own, own_content), probed.has_program, tell);
         match (started, other) {
             // What its agent refused, another agent would refuse, too.
-            (Err(Failure::Lost(_)), Ok(other)) if is_own_first && !self.interrupt.is_raised() => {
+            (Err(Failure::Lost(first)), Ok(other)) if is_own_first && !self.interrupt.is_raised() => {
                 let content = content(&other)?;
                 let is_there = self.probe(&content)?.has_program;
-                self.start(&(other, content), is_there, tell)
+                let started = self.start(&(other, content), is_there, tell);
+                started.map_err(|second| Failure::Lost(of_both(&first, second.words())))
             }
             (started, _) => started,
         }
@@ -195,9 +196,16 @@ impl Remote {
     }
 
     /// Removes what a run that was killed has left there; what that was, in words.
-    fn sweep(&mut self) -> Vec<String> {
-        let Ok(Answer::Swept { removed, failed }) = self.ask_unless_stopped(&Question::Sweep) else {
-            return Vec::new();
+    ///
+    /// # Errors
+    /// The connection is lost, and why: nobody tells that once more.
+    fn sweep(&mut self) -> Result<Vec<String>, String> {
+        let (removed, failed) = match self.ask_unless_stopped(&Question::Sweep) {
+            Ok(Answer::Swept { removed, failed }) => (removed, failed),
+            Ok(other) => return Err(self.unexpected(&other)),
+            Err(problem) if self.connection.is_none() => return Err(problem),
+            // It lives, and can be asked for runs.
+            Err(_) => return Ok(Vec::new()),
         };
         let target = self.target.to_string();
         let shown = |label: &String| fathom_output::shown(label);
@@ -205,16 +213,17 @@ impl Remote {
             .iter()
             .map(|label| format!("{target}: removed what a killed run had left: {}", shown(label)));
         let failed = failed.iter().map(|why| format!("warning: {target}: {}", shown(why)));
-        removed.chain(failed).collect()
+        Ok(removed.chain(failed).collect())
     }
 
     /// Sweeps between two runs, where nobody listens: what that was is told when they are over.
-    fn sweep_again(&mut self) {
-        for note in self.sweep() {
+    fn sweep_again(&mut self) -> Result<(), String> {
+        for note in self.sweep()? {
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
         }
+        Ok(())
     }
 
     /// Everything that `fathom doctor` says there, and the command that installs what packages
@@ -403,8 +412,10 @@ impl Remote {
             match Connection::open(&self.target, &script, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
-                    self.sweep_again();
-                    return Ok(());
+                    match self.sweep_again() {
+                        Ok(()) => return Ok(()),
+                        Err(again) => problem = again,
+                    }
                 }
                 Err(again) => problem = again.words(),
             }
@@ -456,6 +467,15 @@ impl Remote {
             }
         }
         Ok(order)
+    }
+}
+
+/// Why the second program that was tried did not start, and why the first one had not, where that
+/// is another reason: the second may lie here from an earlier release, and say only that.
+fn of_both(first: &str, second: String) -> String {
+    match first.lines().last() == second.lines().last() {
+        true => second,
+        false => format!("{second}\n  before that this program itself was tried: {first}"),
     }
 }
 
@@ -792,11 +812,35 @@ mod tests {
                       echo '{\"swept\":{\"removed\":[\"wal full\"],\"failed\":[\"/mnt/x is busy\"]}}'; done";
         let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
         remote.connection = Some(Connection::to(script));
-        remote.sweep_again();
-        remote.sweep_again();
+        remote.sweep_again().unwrap();
+        remote.sweep_again().unwrap();
         let removed = "ssh:board: removed what a killed run had left: wal full";
         assert_eq!(remote.notes(), [removed, "warning: ssh:board: /mnt/x is busy"]);
         assert_eq!(remote.notes(), Vec::<String>::new());
+    }
+
+    /// What happened: of an agent that ended before it was asked for anything, where there was no
+    /// memory for it, say, nothing but "the connection to ssh:board was lost" was told.
+    #[test]
+    fn an_agent_that_ends_at_once_is_told_with_how_it_ended() {
+        let mut remote = Remote::unconnected("ssh:board".parse().unwrap(), Interrupt::new());
+        remote.connection = Some(Connection::to("exit 3"));
+        let problem = remote.sweep().unwrap_err();
+        assert!(problem.contains("ended with exit status: 3"), "{problem}");
+        assert!(remote.connection.is_none());
+        let refuses = "read asked; echo '{\"refused\":{\"problem\":\"no\"}}'; read end";
+        remote.connection = Some(Connection::to(refuses));
+        assert_eq!(remote.sweep(), Ok(Vec::new()));
+    }
+
+    /// What happened: this program could not start on a board of its own processor, an old one for
+    /// that processor lay here and was tried as well, and all that was told was its release.
+    #[test]
+    fn why_the_first_program_did_not_start_is_told_with_why_the_second_did_not() {
+        let both = of_both("lost: out of memory", "it speaks version 4".into());
+        assert!(both.starts_with("it speaks version 4\n") && both.ends_with("lost: out of memory"), "{both}");
+        let hint = |file: &str| format!("{file}: Permission denied\n  the directory lets no program start");
+        assert_eq!(of_both(&hint("files/a"), hint("files/b")), hint("files/b"));
     }
 
     /// A machine that told without an end filled the memory of this one.

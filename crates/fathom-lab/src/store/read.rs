@@ -11,6 +11,7 @@ use crate::machine_state::Conditions;
 use crate::model_time::PhaseModel;
 use crate::naming::entitle;
 use crate::recording::Recording;
+use crate::remote::LOCAL;
 use fathom_device::DeviceUse;
 use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
@@ -300,6 +301,19 @@ impl Results {
         of_image.unwrap_or(&run.stack.filesystem)
     }
 
+    /// What a run's databases lay on, in words. Of several machines the one is named, too: what each
+    /// of two boards calls ext4 on /dev/mmcblk0p2 is a card of its own.
+    #[must_use]
+    pub fn stack_of(&self, run: &RunRow) -> String {
+        let stack = format!("{} on {}", self.filesystem(run), run.stack.device);
+        match self.cell(run.cell).map(machine_of) {
+            Some(own) if self.cells.iter().any(|cell| machine_of(cell) != own) => {
+                format!("{stack} of {own}")
+            }
+            _ => stack,
+        }
+    }
+
     /// What power cuts leave of a cell; none where they were not tried.
     #[must_use]
     pub fn cut(&self, cell: i64) -> Option<&CutFinding> {
@@ -311,6 +325,11 @@ impl Results {
     pub fn cell(&self, id: i64) -> Option<&CellRow> {
         self.cells.iter().find(|cell| cell.id == id)
     }
+}
+
+/// The machine that a cell's runs are made on.
+fn machine_of(cell: &CellRow) -> &str {
+    if cell.spec.on.is_empty() { LOCAL } else { &cell.spec.on }
 }
 
 /// The first version with phases by the model.

@@ -755,6 +755,35 @@ fn remarks_that_differ_in_their_numbers_only_are_one_caution() {
     assert_eq!(said, ["the battery is at 16–17 % and discharging"]);
 }
 
+/// What happened: the floors of two boards, whose cards are both /dev/mmcblk0p2 with ext4, were
+/// taken for one card's: "noisy device", with both of them as its least and its most, and one mean
+/// of the two in the report.
+#[test]
+fn disks_of_two_machines_that_have_one_name_are_two() {
+    use crate::analysis::{Analysis, CautionKind, cautions};
+    let place = place();
+    let mut cells = [cell(1, "wal"), cell(2, "delete")];
+    for (cell, machine) in cells.iter_mut().zip(["ssh:pi4", "ssh:pi5"]) {
+        cell.spec.on = machine.into();
+    }
+    let mut writer = Writer::create(&place.file, &experiment(), &BTreeMap::new(), &cells).unwrap();
+    for block in [0, 1] {
+        for (cell, floor_ns) in [(1, 300_000), (2, 9_000_000)] {
+            let mut run = record(cell, block, RunStatus::Done);
+            run.row.devices.clear();
+            run.row.stack.device = "/dev/mmcblk0p2".into();
+            run.row.floor_ns = Some(floor_ns);
+            writer.record(&run).unwrap();
+        }
+    }
+    writer.close(Some(77)).unwrap();
+    let results = Results::load(&place.file).unwrap();
+    let found = cautions(&results, &Analysis::of(&results).unwrap());
+    assert!(!found.iter().any(|caution| caution.kind == CautionKind::NoisyDevice), "{found:?}");
+    let names: Vec<String> = results.runs.iter().take(2).map(|run| results.stack_of(run)).collect();
+    assert_eq!(names, ["ext4 on /dev/mmcblk0p2 of ssh:pi4", "ext4 on /dev/mmcblk0p2 of ssh:pi5"]);
+}
+
 /// What happened: an experiment was gone on with after its engine's library or its trace had been
 /// replaced by another of the same path, and the runs of both went into one mean without a word.
 #[test]

@@ -34,13 +34,20 @@ pub fn run(asked: &Doctor) -> super::Result {
         );
     }
     if let Some(line) = packages {
-        say!("All that packages bring, in one line:  {}", shown(&line));
+        say!("{}", packages_told(&line, other(asked).is_some()));
     }
     match other(asked) {
         Some(machine) => say!("Next:  fathom run first-look --on {}", super::quoted(&machine.to_string())),
         None => say!("Next:  fathom run first-look"),
     }
     Ok(Outcome::Good)
+}
+
+/// The command that installs packages, and where it is to be typed: read here, it was taken for one
+/// of this machine's.
+fn packages_told(line: &str, is_elsewhere: bool) -> String {
+    let place = if is_elsewhere { ", on that machine itself" } else { "" };
+    format!("All that packages bring, in one line{place}:  {}", shown(line))
 }
 
 /// What is said of a capability, each line below the first: what a program there complained of
@@ -120,6 +127,15 @@ mod tests {
         assert_eq!(remedy_there(&phone, "sudo fathom doctor"), "adb root");
         assert_eq!(remedy_there(&board, "sudo fathom doctor"), "fathom doctor --on ssh:root@board");
         assert!(remedy_there(&board, "fathom stack kernel").starts_with("on that machine itself: "));
+    }
+
+    /// What happened: of a board it was told to install packages with a line as of this machine, and
+    /// here it would have been typed.
+    #[test]
+    fn packages_of_another_machine_are_installed_there() {
+        let line = "sudo apt-get install ntfs-3g";
+        assert_eq!(packages_told(line, false), format!("All that packages bring, in one line:  {line}"));
+        assert!(packages_told(line, true).contains("on that machine itself:  sudo apt-get"));
     }
 
     /// The line break was shown by its code, as in `--version\n  it said: …`.

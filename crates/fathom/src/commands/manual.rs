@@ -74,7 +74,14 @@ fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result
 /// own name otherwise.
 fn page(command: &clap::Command) -> Result<Vec<u8>, Error> {
     let mut text = Vec::new();
-    let page = clap_mangen::Man::new(command.clone())
+    let mut command = command.clone();
+    // Of what stands below the whole command each line is one by itself, and `man` makes one
+    // paragraph of all that begin with no blank.
+    let below = command.get_after_help().map(|help| help.to_string().replace('\n', "\n "));
+    if let Some(below) = below.filter(|_| command.get_name() == "fathom") {
+        command = command.after_help(below);
+    }
+    let page = clap_mangen::Man::new(command)
         // An empty one is not quoted, and the release would stand in its place.
         .date(" ")
         .source(concat!("fathom ", env!("CARGO_PKG_VERSION")))

@@ -70,7 +70,7 @@ pub fn run(asked: &TraceReplay, file: &Path) -> super::super::Result {
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
     let place = Place::new(asked)?;
     let program = fathom_ground::program::own_program().map_err(super::super::no_own_path)?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(fathom_ground::program::executable(&program));
     command.args(["trace", "replay", "--dir", "."]);
     command.arg(format!("--timing={}", asked.timing));
     command.args(asked.set.iter().map(|word| format!("--set={word}")));
