@@ -37,7 +37,8 @@ pub(super) fn read_source(name: &str) -> Result<(String, String), Error> {
     }
     if text.starts_with(DATABASE) {
         return Err(Error::usage(format!(
-            "{name}: a database, not an experiment file; results are gone on with by naming their experiment again: `fathom run NAME --out {name} --resume`"
+            "{name}: a database, not an experiment file; results are gone on with by naming their experiment \
+             again: `fathom run NAME --out {name} --resume`"
         )));
     }
     let text =
