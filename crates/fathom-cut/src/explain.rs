@@ -279,7 +279,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_not_said_to_be_lost() {
         let lost = nothing_missing(Class::LostLast, 7);
-        assert!(lost.ends_with("(state of all 7 blocks in flight): what is lost had not been sent"), "{lost}");
+        assert!(
+            lost.ends_with("(state of all 7 blocks in flight): what is lost had not been sent"),
+            "{lost}"
+        );
         let wrong = nothing_missing(Class::NeedsRepair, 0);
         assert!(wrong.contains("(nothing was in flight): what is wrong comes of"), "{wrong}");
         assert!(!wrong.contains("lost"), "{wrong}");
