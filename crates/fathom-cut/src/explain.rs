@@ -10,7 +10,7 @@ use crate::found_file::FoundFile;
 use crate::history::{History, Unit};
 use crate::owner::Owners;
 use crate::states::{Epoch, State, States};
-use crate::verdict::Verdict;
+use crate::verdict::{Class, Verdict};
 
 /// States that are judged at most to find the fewest blocks.
 const JUDGED_MAX: usize = 400;
@@ -143,10 +143,7 @@ pub fn explain(
     );
     let more = missing.len().saturating_sub(NAMED_MAX);
     if named.is_empty() {
-        lines.push(format!(
-            "nothing that had been sent to the device is missing (state of all {} blocks in flight): what is lost had not been sent",
-            epoch.in_flight.len()
-        ));
+        lines.push(nothing_missing(class, epoch.in_flight.len()));
     } else {
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         lines.push(format!("missing: {}{more}", named.join("; ")));
@@ -247,6 +244,19 @@ fn differences(here: &[FoundFile], should: &[FoundFile], when: &str) -> Vec<Stri
     found.into_iter().map(|sort| sort.1).take(FILES_MAX).collect()
 }
 
+/// Where nothing of what was in flight is missing: what was not sent is to blame.
+fn nothing_missing(class: Class, in_flight: usize) -> String {
+    let state = match in_flight {
+        0 => "nothing was in flight".to_owned(),
+        blocks => format!("state of all {blocks} blocks in flight"),
+    };
+    let why = match class {
+        Class::Kept | Class::LostLast | Class::LostSeveral => "what is lost had not been sent",
+        _ => "what is wrong comes of what had not been sent",
+    };
+    format!("nothing that had been sent to the device is missing ({state}): {why}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,6 +272,20 @@ mod tests {
             assert_eq!(fewest((0..20).collect(), &mut stays).unwrap(), wanted);
             assert!(asked < 120, "{asked}");
         }
+    }
+
+    /// What happened: of ext4 without a journal, whose superblock noted an error and whose database
+    /// had kept all, "state of all 0 blocks in flight: what is lost had not been sent" was said.
+    #[test]
+    fn what_is_wrong_is_not_said_to_be_lost() {
+        let lost = nothing_missing(Class::LostLast, 7);
+        assert!(
+            lost.ends_with("(state of all 7 blocks in flight): what is lost had not been sent"),
+            "{lost}"
+        );
+        let wrong = nothing_missing(Class::NeedsRepair, 0);
+        assert!(wrong.contains("(nothing was in flight): what is wrong comes of"), "{wrong}");
+        assert!(!wrong.contains("lost"), "{wrong}");
     }
 
     #[test]

@@ -135,6 +135,12 @@ impl History {
         let files = std::iter::once((log.to_path_buf(), device_bytes)).chain(external);
         let read = |(path, bytes): (PathBuf, u64)| {
             let wrong = |problem: String| CutError::Log { path: path.clone(), problem };
+            // The opening of a FIFO waits for a writer, and no signal ends that.
+            for file in [path.clone(), data_of(&path)] {
+                if fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
+                    return Err(CutError::Usage(format!("{}: it is no file", file.display())));
+                }
+            }
             // What is wrong with a log is said with its name.
             let log = read_log(&path).map_err(|error| match error.kind() {
                 ErrorKind::InvalidData => CutError::Usage(error.to_string()),

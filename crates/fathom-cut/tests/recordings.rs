@@ -201,6 +201,22 @@ fn damage_to_the_operations_of_a_recording_is_no_verdict() {
     }
 }
 
+/// What happened: where a FIFO lay in the place of a recording's operations, a replay waited for a
+/// writer for ever, and SIGTERM did not end it.
+#[test]
+fn a_fifo_in_a_recording_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("operations");
+    let fifo = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    let refused = || History::read(&log, 64 << 20, None).unwrap_err().to_string();
+    fifo(&log);
+    assert!(refused().contains("operations: it is no file"), "{}", refused());
+    std::fs::remove_file(&log).unwrap();
+    std::fs::write(&log, "").unwrap();
+    fifo(&fathom_device::data_of(&log));
+    assert!(refused().contains("operations.data: it is no file"), "{}", refused());
+}
+
 /// What happened: a discard was taken for as many blocks as it said, each with a place in memory.
 /// Of a log of a megabyte that says nothing else that were terabytes.
 #[test]

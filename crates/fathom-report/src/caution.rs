@@ -97,9 +97,11 @@ pub fn verdict(cautions: &[Caution], is_answered: bool, is_assumed: bool) -> Str
     }
 }
 
-/// The text with a capital and a full stop.
+/// The text with a capital and a full stop; several lines, as a tool's message has, become one.
 pub fn sentence(text: &str) -> String {
-    let mut chars = text.trim_end().chars();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text = lines.join(" ");
+    let mut chars = text.chars();
     let mut out: String = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
     out.push_str(chars.as_str());
     if !out.ends_with(['.', '!', '?', ')', ':']) {
@@ -121,5 +123,14 @@ mod tests {
         let few = Caution::new(Weight::Answer, "", "too few repeats");
         assert_eq!(verdict(&[few], true, true), "The answer may change for one reason:");
         assert!(verdict(&[], false, true).starts_with("There is no comparison"));
+    }
+
+    /// What happened: of a mount that failed the report said "…/mnt? it said: mount: … or other
+    /// error.? dmesg(1) may have more": a terminal is given no line break of a message's own.
+    #[test]
+    fn a_message_of_several_lines_is_one_sentence() {
+        assert_eq!(sentence("mount failed\n  it said: bad option\n\n"), "Mount failed it said: bad option.");
+        assert_eq!(sentence("kept"), "Kept.");
+        assert_eq!(sentence(""), ".");
     }
 }

@@ -120,6 +120,8 @@ fn two_outputs_in_one_place_are_refused_before_anything_is_done() {
         &["report", "r.db", "--html", "./x", "--excerpt", "x"],
         &["report", "r.db", "--html", "./x", "--figure", "rate", "--svg", "x"],
         &["stack", "up", "--fs", "ext4", "--keep", "x", "--operations", "./x"],
+        // "x.data is another stack's" was said of it.
+        &["stack", "up", "--device", "none", "--keep", "x.data", "--operations", "./x", "--capture"],
     ] {
         let end = place.fathom(words);
         end.exits(2);

@@ -90,10 +90,11 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
     if given.image.is_some() {
         return Err(not_tried("its stack is a copy of an image, and a cut begins with mkfs".into()));
     }
+    sound(&given.faults)?;
     let model = given.device.as_deref().unwrap_or("none");
     let model = fathom_device::device_model(model).map_err(not_tried)?;
     let none = fathom_device::device_model("none").map_err(not_tried)?;
-    let mut stack = StackSpec { device_seed: 1, faults: Vec::new(), ..given.clone() };
+    let mut stack = StackSpec { device_seed: 1, ..given.clone() };
     let log_model = stack.log_device.as_deref().map(fathom_device::device_model).transpose();
     let log_model = log_model.map_err(not_tried)?;
     let behaviour = behaviour(&model, log_model.as_ref())?;
@@ -117,6 +118,17 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
         stack.size_mib = SIZE_MIB.max(smallest);
     }
     Ok((stack, behaviour))
+}
+
+/// A device that is told to fail may keep less than it says, and the one that is cut does not.
+fn sound(faults: &[String]) -> Result<(), WorkError> {
+    match faults {
+        [] => Ok(()),
+        faults => Err(not_tried(format!(
+            "its device is told to fail ({}), and a cut is tried on a sound one",
+            faults.join(", ")
+        ))),
+    }
 }
 
 /// What a cell's device does at a cut, and that of its external log: both alike.
@@ -180,6 +192,15 @@ mod tests {
             let Err(WorkError::Failed(told)) = of(device, Some(log)) else { panic!("{device}, {log}") };
             assert!(told.contains(device) && told.contains(log), "{told}");
         }
+    }
+
+    /// What happened: of a cell whose device lied about its flushes, "measured: kept" was said, for it
+    /// was cut on a device that does not.
+    #[test]
+    fn a_device_that_is_told_to_fail_is_not_cut_as_a_sound_one() {
+        assert!(sound(&[]).is_ok());
+        let Err(WorkError::Failed(told)) = sound(&["lying-flush@20".into()]) else { panic!("it is sound") };
+        assert!(told.contains("lying-flush@20") && told.contains("a sound one"), "{told}");
     }
 
     /// What happened: `fathom run` and `fathom advise --cut` recommended `fathom cut --record`,

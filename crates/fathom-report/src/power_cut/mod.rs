@@ -8,6 +8,7 @@ use fathom_lab::advise::{kept_on, losing_filesystem};
 use fathom_lab::store::{CellRow, CutFinding, Results};
 use serde_json::{Value, json};
 
+use crate::cuts::unsynced;
 use crate::number;
 use crate::words::{but, distinct, durability_text, joined};
 
@@ -125,6 +126,7 @@ fn notes(results: &Results) -> Vec<String> {
             joined(&filesystems),
             if sampled { " Not all states were judged: what shows nothing lost has lost nothing in those that were." } else { "" }
         ));
+        notes.extend(unsynced(found.iter().map(|finding| finding.promise)).map(str::to_owned));
     }
     let reasons = distinct(results.cuts.iter().filter_map(|cut| cut.finding.as_ref().err().cloned()));
     let without = results.cuts.iter().filter(|cut| cut.finding.is_err()).count();

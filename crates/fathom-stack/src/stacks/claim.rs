@@ -11,7 +11,8 @@ use fathom_ground::sidecar::Sidecar;
 use rustix::fs::FlockOperation;
 
 use super::entry::{
-    Entry, device_points, homes, inode, let_go, lock_state, mount_point, open_lock, pid_namespace, stacks_in,
+    Entry, abandoned, device_points, homes, inode, let_go, lock_state, mount_point, open_lock, pid_namespace,
+    stacks_in,
 };
 use super::error::StackError;
 use super::guard::Guard;
@@ -87,8 +88,14 @@ impl Claim {
             stacks_in(state).join(name.map_or_else(|| entry.tag.clone(), |name| format!("named-{name}")));
         match DirBuilder::new().mode(0o700).create(&home) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && name.is_some() => {
+                let name = name.unwrap_or_default().to_owned();
+                // Its lock is held while somebody makes it or takes it down.
+                match abandoned(&home) {
+                    None => return Err(StackError::InProgress { name }),
+                    Some(owner) => let_go(&owner),
+                }
                 let path = Entry::read(&home).ok().and_then(|e| e.work).unwrap_or_else(|| mount_point(&home));
-                return Err(StackError::NameTaken { name: name.unwrap_or_default().to_owned(), path });
+                return Err(StackError::NameTaken { name, path });
             }
             other => other.map_err(StackError::io("make", &home))?,
         }
@@ -237,7 +244,7 @@ mod tests {
     use super::*;
     use crate::ground::process::start_time;
     use crate::ground::tag::owner_in;
-    use crate::stacks::entry::{abandoned, is_disbelief};
+    use crate::stacks::entry::is_disbelief;
     use crate::stacks::teardown::undo;
 
     #[test]
@@ -315,13 +322,18 @@ mod tests {
         assert_eq!(fs::read_to_string(thesis).unwrap(), "years of work");
     }
 
+    /// What happened: of a stack that a command was just making, or that was being taken down behind
+    /// one that Ctrl-C had ended, a second one was told that it is up already and that `stack down`
+    /// removes it; `stack list` showed none, and `stack down` refused.
     #[test]
     fn a_name_is_taken_once() {
         let dir = tempfile::tempdir().unwrap();
         let spec = StackSpec { directory: Some(dir.path().into()), ..StackSpec::default() };
-        let _first = Claim::new(dir.path(), "x", Some("mine"), &spec).unwrap();
-        let error = Claim::new(dir.path(), "x", Some("mine"), &spec).unwrap_err();
-        assert!(error.to_string().contains("\"mine\" is already up"), "{error}");
+        let refused = || Claim::new(dir.path(), "x", Some("mine"), &spec).unwrap_err().to_string();
+        let first = Claim::new(dir.path(), "x", Some("mine"), &spec).unwrap();
+        assert!(refused().contains("\"mine\" is just being brought up or taken down"), "{}", refused());
+        first.keep().unwrap();
+        assert!(refused().contains("\"mine\" is already up"), "{}", refused());
     }
 
     /// What happened: below a link, as in FATHOM_STATE_DIR=/var/run/fathom, and where that was no

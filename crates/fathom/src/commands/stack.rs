@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use fathom_device::data_of;
 use fathom_lab::schedule::Interrupt;
 use fathom_stack::guest::{Build, Kernel};
 use fathom_stack::named_stack::{self, NamedStack};
@@ -116,6 +117,12 @@ fn up(asked: &StackUp) -> super::Result {
         && fathom_output::is_same_file(keep, operations)
     {
         return Err(Error::usage("--keep and --operations name the same file"));
+    }
+    if let (Some(keep), Some(operations)) = (&asked.keep, &asked.operations)
+        && asked.capture
+        && fathom_output::is_same_file(keep, &data_of(operations))
+    {
+        return Err(Error::usage("--keep and --capture, which makes FILE.data, both would write one file"));
     }
     let interrupt = Interrupt::new();
     // It ends at once, and says what became of the stack.

@@ -39,6 +39,10 @@ pub(super) fn recorded_in(directory: &Path) -> Result<BTreeMap<usize, RecordedRu
     let file = directory.join(INDEX);
     let wrong =
         |error: &dyn std::fmt::Display| Error::usage(format!("--replay {}: {error}", shown_path(&file)));
+    // A FIFO would be waited for.
+    if file.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(wrong(&"it is no file"));
+    }
     let text = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => wrong(
             &"is not there; give the directory that `fathom cut --record DIR` has made, with this file in it",
