@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use maud::html;
 
+use crate::page::turns;
 use crate::palette::Colour;
 
 /// Width of every figure.
@@ -69,9 +70,10 @@ fn put_together(
     )
 }
 
-/// Text for XML: without markup, and without the control characters that XML forbids.
+/// Text for XML: without markup, without the control characters that XML forbids, and without what
+/// turns the text behind it.
 fn escaped(text: &str) -> String {
-    let is_forbidden = |c: char| c.is_control() && c != '\n';
+    let is_forbidden = |c: char| c.is_control() && c != '\n' || turns(c);
     let text: String = text.chars().map(|c| if is_forbidden(c) { '\u{fffd}' } else { c }).collect();
     html! { (text) }.into_string()
 }
