@@ -59,6 +59,30 @@ fn no_text_of_a_chart_is_cut_or_over_another() {
     }
 }
 
+/// What happened: an interval that reaches further than three times the largest value was cut there
+/// with a bar across its end, as if it ended there: [5.44 s, 157 s] was drawn up to 90 s.
+#[test]
+fn an_interval_that_is_cut_has_no_end_and_the_figure_says_so() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("cut-interval");
+    let path = page(&directory, "cut-interval", fixture::first_look);
+    let mut page = chromium.open(&path, "", 1400, false);
+    const SAID: &str = "fathomReport.svgOf(fathomReport.figures[0]).includes('reaches beyond what is drawn')";
+    // Whether the interval of the first bar is cut below and above.
+    const CUT: &str = "(() => { const bars = echarts.getInstanceByDom(document.getElementById('chart-0')).getOption().series; \
+         return bars[0].data[0].value.slice(4); })()";
+    assert_eq!(page.eval(CUT), serde_json::json!([0, 0]));
+    assert_eq!(page.eval(SAID), false);
+    page.run(
+        "const figure = fathomReport.figures[0]; \
+         figure.marks.find(mark => mark.series === 0).high = 1000 * Math.max(...figure.marks.map(mark => mark.mid)); \
+         dispatchEvent(new Event('afterprint'))",
+    );
+    assert_eq!(page.eval(CUT), serde_json::json!([0, 1]));
+    assert_eq!(page.eval(SAID), true);
+    assert_sound(&mut page, "cut-interval");
+}
+
 /// What happened: of two file systems each setting had two bars and two lines of one colour, and
 /// one swatch; the dashes of the ECDF were not in its legend.
 #[test]
