@@ -59,6 +59,21 @@ fn no_text_of_a_chart_is_cut_or_over_another() {
     }
 }
 
+/// What happened: on a phone a variant's name of 61 letters without a place to break it made the page
+/// 573 pixels wide.
+#[test]
+fn a_long_name_in_a_legend_makes_no_page_wider_than_a_phone() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("long-name");
+    let path = page(&directory, "long-name", fixture::first_look);
+    let mut page = chromium.open(&path, "", 390, false);
+    page.run(
+        "document.querySelectorAll('.legend li bdi').forEach(name => { name.textContent = 'with_a_page_of_'.repeat(5); })",
+    );
+    assert_sound(&mut page, "long-name");
+    page.screenshot(&directory.join("long-name.png"));
+}
+
 /// What happened: an interval that reaches further than three times the largest value was cut there
 /// with a bar across its end, as if it ended there: [5.44 s, 157 s] was drawn up to 90 s.
 #[test]
