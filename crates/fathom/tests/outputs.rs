@@ -81,10 +81,15 @@ fn results_are_never_replaced_by_what_is_made_of_them() {
     assert_eq!(place.read("page.html"), EXPERIMENT.as_bytes());
     // Two outputs of one command are two.
     place.fathom(&["report", "r.db", "--html", "one", "--figure", "rate", "--svg", "one"]).exits(2);
-    place
-        .fathom(&["report", "r.db", "--html", "-", "--csv"])
-        .exits(2)
-        .says("both would go to standard output");
+    // What happened: the figure and the CSV stood behind each other in one file.
+    for rest in
+        [&["--html", "-", "--csv"][..], &["--figure", "rate", "--csv"], &["--figure", "rate", "--html", "-"]]
+    {
+        let arguments: Vec<&str> = ["report", "r.db"].iter().chain(rest).copied().collect();
+        place.fathom(&arguments).exits(2).says("both would go to standard output");
+    }
+    // What happened: it was a CSV without single executions, and no word of it.
+    place.fathom(&["report", "r.db", "--csv", "--samples"]).exits(2);
 }
 
 #[test]
