@@ -13,6 +13,8 @@ use crate::palette::Colour;
 
 /// Width of every figure.
 pub const WIDTH: f64 = 720.0;
+/// As much of the width as a bold text may have by [`text_width`].
+const BOLD: f64 = 0.86;
 /// Colour of what is to be read first.
 pub const INK: &str = "#1b1f24";
 /// Colour of what is to be read second.
@@ -106,6 +108,21 @@ pub fn lines_of(text: &str, size: f64, width: f64) -> Vec<String> {
     lines
 }
 
+/// The name in lines that are not wider than `width`, broken behind blanks, slashes, dashes and
+/// underscores; what stands between two of them is never cut.
+pub fn name_lines(name: &str, size: f64, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for piece in name.split_inclusive([' ', '/', '-', '_']) {
+        match lines.last_mut() {
+            Some(line) if text_width(line, size) + text_width(piece.trim_end(), size) <= width => {
+                line.push_str(piece);
+            }
+            _ => lines.push(piece.to_owned()),
+        }
+    }
+    lines
+}
+
 /// The inside of an SVG.
 #[derive(Default)]
 pub struct Canvas(String);
@@ -138,8 +155,8 @@ impl Canvas {
     /// one's `y`.
     pub fn paragraph(&mut self, y: f64, text: &str, fill: &str, size: u32, bold: bool) -> f64 {
         let height = f64::from(size) * 1.3;
-        // Bold letters are wider than `text_width` has them.
-        let width = if bold { WIDTH * 0.94 } else { WIDTH };
+        // Bold letters are wider than `text_width` has them, those of DejaVu by a seventh.
+        let width = if bold { WIDTH * BOLD } else { WIDTH };
         let mut at = y;
         for (number, line) in lines_of(text, f64::from(size), width).iter().enumerate() {
             at = y + number as f64 * height;
@@ -277,7 +294,17 @@ mod tests {
         assert_eq!(lines.join(" "), title);
         let mut canvas = Canvas::default();
         assert!(canvas.paragraph(20.0, &title, INK, 16, true) > 20.0);
-        assert_eq!(canvas.0.matches("<text").count(), lines_of(&title, 16.0, WIDTH * 0.94).len());
+        assert_eq!(canvas.0.matches("<text").count(), lines_of(&title, 16.0, WIDTH * BOLD).len());
+    }
+
+    /// What happened: names under bars lay over each other ("update-chat_id" over "update-is_temp"),
+    /// and the last was cut at the edge of the figure ("btrfs-single-ssd").
+    #[test]
+    fn a_name_is_broken_where_its_words_are_joined() {
+        assert_eq!(name_lines("update-chat_id", 10.0, 42.0), ["update-", "chat_id"]);
+        assert_eq!(name_lines("btrfs-single-ssd", 10.0, 32.0), ["btrfs-", "single-", "ssd"]);
+        assert_eq!(name_lines("WAL/FULL", 10.0, 200.0), ["WAL/FULL"]);
+        assert!(name_lines("", 10.0, 42.0).is_empty());
     }
 
     /// What happened: the anatomy of a commit was a white block in a dark page.

@@ -5,11 +5,14 @@
 
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 
-use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document, lines_of, text_width};
+use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document, name_lines, text_width};
 use crate::ecdf::WHOLE;
 use crate::figure::{Figure, Line, Mark, Series};
 use crate::number;
 use crate::palette::{DASHES, FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
+
+/// Lines of a name under a bar: what there is room for.
+const NAME_LINES: usize = 3;
 
 /// Draws the figure.
 pub fn draw(figure: &Figure) -> String {
@@ -38,7 +41,7 @@ pub fn draw(figure: &Figure) -> String {
         _ => 170.0,
     };
     let heading = if panels.iter().any(|p| !figure.panels[*p].title.is_empty()) { 20.0 } else { 4.0 };
-    // Names under bars take up to three lines.
+    // Names under bars take up to NAME_LINES lines.
     let below = match figure.kind {
         Kind::Bars => 46.0,
         _ if figure.abscissa.is_empty() => 26.0,
@@ -306,16 +309,24 @@ fn bars(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mu
     for (i, place) in places.iter().enumerate() {
         let name = if single { &figure.series[*place].name } else { &figure.groups[*place] };
         let middle = left + (i as f64 + 0.5) * band;
-        for (line, words) in lines_of(&name.replace('/', "/ "), 10.0, band - 4.0).iter().enumerate() {
-            let words = words.replace("/ ", "/");
-            canvas.text(middle, bottom + 14.0 + line as f64 * 11.0, &words, "middle", INK, 10, false);
+        let mut lines = name_lines(name, 10.0, band - 4.0);
+        if lines.len() > NAME_LINES {
+            lines.truncate(NAME_LINES);
+            if let Some(last) = lines.last_mut() {
+                last.push('…');
+            }
+        }
+        for (line, words) in lines.iter().enumerate() {
+            let y = bottom + 14.0 + line as f64 * 11.0;
+            canvas.text(middle, y, words.trim_end(), "middle", INK, 10, false);
         }
     }
 }
 
 fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mut Canvas) {
     let left = values_axis(figure, frame, ruler, canvas);
-    let width = frame.left + frame.width - left - 12.0;
+    // The last number stands below the end of the axis, half of it beyond.
+    let width = frame.left + frame.width - left - 20.0;
     let bottom = frame.top + frame.height;
     let is_ecdf = figure.kind == Kind::Ecdf;
     // Of model time an execution may have nothing, which has no place on a logarithmic axis.
