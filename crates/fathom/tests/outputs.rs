@@ -99,6 +99,9 @@ fn every_output_goes_to_standard_output_through_a_link_and_into_a_fifo() {
     assert!(page.exits(0).stdout.starts_with("<!"), "{page}");
     let figure = place.fathom(&["report", "r.db", "--figure", "rate", "--svg", "/dev/stdout"]);
     assert!(figure.exits(0).stdout.starts_with("<svg"), "{figure}");
+    // What happened: the comparison in words stood behind the page, which it was then a part of.
+    let page = place.fathom(&["compare", "r.db", "r.db", "--html", "-"]);
+    assert!(page.exits(0).stdout.trim_end().ends_with("</html>"), "{page}");
     place.write("target", "old");
     symlink("target", place.path("link")).unwrap();
     place.fathom(&["report", "r.db", "--html", "link"]).exits(0);
