@@ -202,6 +202,11 @@ pub fn mean_over_sizes(curve: &[&Measure], metric: Metric, clock: Clock) -> Opti
     mean_interval(&runs)
 }
 
+/// What a mean over a curve is over, by what its abscissa counts: `sizes`, `numbers of threads`.
+pub fn abscissas(counted: &str) -> String {
+    if counted == "size" { plural(counted) } else { format!("numbers of {counted}") }
+}
+
 pub fn plural(unit: &str) -> String {
     unit.strip_suffix('y').map_or_else(|| format!("{unit}s"), |stem| format!("{stem}ies"))
 }
@@ -217,6 +222,12 @@ pub fn value_text(metric: Metric, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // What happened: a mean over numbers of threads was called one over all sizes.
+    #[test]
+    fn a_mean_over_a_curve_says_over_what() {
+        assert_eq!([abscissas("threads"), abscissas("size")], ["numbers of threads", "sizes"]);
+    }
 
     // What happened: a time of 14 s was 14434499999.999998 ns in CSV and JSON, by a division.
     #[test]
