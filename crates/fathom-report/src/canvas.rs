@@ -245,11 +245,14 @@ impl Canvas {
         self.put(format_args!("</g>"));
     }
 
-    /// An interval, upright.
-    pub fn whisker(&mut self, x: f64, low: f64, high: f64, half: f64, stroke: &str) {
+    /// An interval, upright: where its ends are, and whether each is cut there, which then has no
+    /// bar across it.
+    pub fn whisker(&mut self, x: f64, ends: [(f64, bool); 2], half: f64, stroke: &str) {
+        let [(low, _), (high, _)] = ends;
         self.line(x, low, x, high, stroke, 1.0);
-        self.line(x - half, low, x + half, low, stroke, 1.0);
-        self.line(x - half, high, x + half, high, stroke, 1.0);
+        for (end, _) in ends.into_iter().filter(|(_, is_cut)| !is_cut) {
+            self.line(x - half, end, x + half, end, stroke, 1.0);
+        }
     }
 
     /// A mark whose shape, too, tells the series.

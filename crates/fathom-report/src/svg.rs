@@ -10,6 +10,7 @@ use crate::ecdf::WHOLE;
 use crate::figure::{Figure, Line, Mark, Series};
 use crate::number;
 use crate::palette::{DASHES, FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
+use crate::reach::Reach;
 
 /// Lines of a name under a bar: what there is room for.
 const NAME_LINES: usize = 3;
@@ -24,7 +25,12 @@ pub fn draw(figure: &Figure) -> String {
     y = body.paragraph(y, &figure.title, INK, 15, true);
     y = legend(figure, &mut body, y + 12.0);
     let log = if figure.log_y { ", logarithmic axis" } else { "" };
-    y = body.paragraph(y + 14.0, &format!("{}{log}", figure.quantity), MUTED, 11, false) + 10.0;
+    let cut = if Reach::of(figure).cuts_any(figure) {
+        "; an interval without a bar at its end reaches beyond what is drawn"
+    } else {
+        ""
+    };
+    y = body.paragraph(y + 14.0, &format!("{}{log}{cut}", figure.quantity), MUTED, 11, false) + 10.0;
     if panels.is_empty() {
         body.text(0.0, y + 20.0, "Nothing was measured for this figure.", "start", MUTED, 12, false);
         y += 40.0;
@@ -86,10 +92,11 @@ impl Ruler {
             return Ruler { log: false, low: 0.0, high: WHOLE, ticks };
         }
         let parts = |m: &Mark| m.parts.map_or(m.high, |p| p.iter().sum());
-        let marks = figure
-            .marks
-            .iter()
-            .flat_map(|m| [m.low, if figure.kind == Kind::Split { parts(m) } else { m.high }]);
+        let reach = Reach::of(figure);
+        let marks = figure.marks.iter().flat_map(|m| match figure.kind {
+            Kind::Split => [m.low, parts(m)],
+            _ => [m.low, m.high].map(|end| reach.within(end)),
+        });
         let lines = figure.lines.iter().flat_map(|l| l.points.iter().map(|p| p.1));
         Ruler::new(figure.log_y, marks.chain(lines), 4.0)
     }
@@ -271,6 +278,7 @@ fn values_axis(figure: &Figure, frame: &Frame, ruler: &Ruler, canvas: &mut Canva
 fn bars(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mut Canvas) {
     let left = values_axis(figure, frame, ruler, canvas);
     let width = frame.left + frame.width - left;
+    let reach = Reach::of(figure);
     let mine: Vec<&Mark> = figure.marks.iter().filter(|m| m.panel == panel).collect();
     let used = |of: &dyn Fn(&Mark) -> usize| {
         let mut all: Vec<usize> = figure.marks.iter().map(of).collect();
@@ -303,7 +311,8 @@ fn bars(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mu
             canvas.bar(x - breadth / 2.0 + 0.5, top, breadth - 1.0, bottom - top, colour, pattern);
         }
         let ink = if figure.log_y { colour } else { INK };
-        canvas.whisker(x, y(mark.low), y(mark.high), (breadth / 4.0).min(4.0), ink);
+        let ends = reach.ends(mark).map(|(end, is_cut)| (y(end), is_cut));
+        canvas.whisker(x, ends, (breadth / 4.0).min(4.0), ink);
     }
     canvas.line(left, bottom, frame.left + frame.width, bottom, MUTED, 1.0);
     for (i, place) in places.iter().enumerate() {
@@ -329,6 +338,7 @@ fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &
     let width = frame.left + frame.width - left - 20.0;
     let bottom = frame.top + frame.height;
     let is_ecdf = figure.kind == Kind::Ecdf;
+    let reach = Reach::of(figure);
     // Of model time an execution may have nothing, which has no place on a logarithmic axis.
     let first_of = |l: &Line| l.points.iter().map(|point| point.0).find(|x| *x > 0.0);
     let of_line = |l: &Line| match (is_ecdf, first_of(l), l.points.last()) {
@@ -361,7 +371,8 @@ fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &
             canvas.polyline(own.iter().map(|(at, mark)| (x(*at), y(mark.mid))), colour, 1.4, dashes);
         }
         for (at, mark) in own {
-            canvas.whisker(x(at), y(mark.low), y(mark.high), 3.0, colour);
+            let ends = reach.ends(mark).map(|(end, is_cut)| (y(end), is_cut));
+            canvas.whisker(x(at), ends, 3.0, colour);
             canvas.symbol(index, x(at), y(mark.mid), colour);
         }
         for line in figure.lines.iter().filter(|l| l.panel == panel && l.series == index) {

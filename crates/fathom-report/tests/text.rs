@@ -250,6 +250,17 @@ fn a_bar_of_a_split_is_as_long_as_the_tables_say() {
     }
 }
 
+/// What happened: the page cut such an interval, and the drawn figure did not.
+#[test]
+fn a_drawn_figure_says_that_an_interval_is_cut_as_the_page_does() {
+    const SAID: &str = "an interval without a bar at its end reaches beyond what is drawn";
+    let (_directory, mut results) = results(fixture::first_look);
+    let of = |results: &Results| fathom_report::figure_svg(results, "rate").unwrap().contains(SAID);
+    assert!(!of(&results));
+    results.phases[0].summary.wall_ns *= 1000;
+    assert!(of(&results), "one run of five took a thousand times as long");
+}
+
 /// The experiment also describes figures of replayed traces; these results replayed none.
 #[test]
 fn a_figure_of_phases_that_nobody_ran_is_left_out() {
