@@ -380,7 +380,10 @@
       const at = list[0].axisValue ?? list[0].value[0];
       box.append(element('b', ecdf ? 'at most ' + time(at) : figure.abscissa + ' ' + plain(list[0].value[0])));
       const table = box.appendChild(element('table'));
-      for (const p of list) { const row = table.insertRow(); row.insertCell().textContent = p.seriesName; row.insertCell().textContent = ecdf ? share(p, at, drawn) : time(drawn[p.seriesIndex].line.points[p.dataIndex][1]); }
+      // Every curve has a share there, and not only the one whose step is next to the pointer.
+      const panel = drawn[list[0].seriesIndex].xAxisIndex;
+      const all = drawn.map((s, seriesIndex) => ({ seriesIndex, seriesName: s.name })).filter((p) => drawn[p.seriesIndex].xAxisIndex === panel);
+      for (const p of ecdf ? all : list) { const row = table.insertRow(); row.insertCell().textContent = p.seriesName; row.insertCell().textContent = ecdf ? share(p, at, drawn) : time(drawn[p.seriesIndex].line.points[p.dataIndex][1]); }
       return box;
     }
     const mark = params.data && params.data.mark;

@@ -98,6 +98,22 @@ fn an_interval_that_is_cut_has_no_end_and_the_figure_says_so() {
     assert_sound(&mut page, "cut-interval");
 }
 
+/// What happened: of eight curves the tip told the share of that one whose step was next to the
+/// pointer.
+#[test]
+fn the_tip_of_a_distribution_tells_the_share_of_every_curve() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("shares");
+    let path = page(&directory, "shares", fixture::first_look);
+    let mut page = chromium.open(&path, "", 1400, false);
+    let tip = page.click_on(
+        "(() => { const el = document.getElementById('chart-' + fathomReport.figures.findIndex(f => f.kind === 'ecdf')); \
+         el.scrollIntoView({ block: 'center', behavior: 'instant' }); const box = el.getBoundingClientRect(); \
+         return [box.left + box.width * 0.6, box.top + box.height / 2]; })()",
+    );
+    assert!(tip.contains("at most ") && tip.matches(" %").count() == 8, "{tip}");
+}
+
 /// What happened: of two file systems each setting had two bars and two lines of one colour, and
 /// one swatch; the dashes of the ECDF were not in its legend.
 #[test]
