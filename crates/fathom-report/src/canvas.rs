@@ -123,6 +123,24 @@ pub fn name_lines(name: &str, size: f64, width: f64) -> Vec<String> {
     lines
 }
 
+/// The text with `…` in its middle where it has no room: names differ at their ends.
+pub fn shortened(text: &str, size: f64, room: f64) -> String {
+    if text_width(text, size) <= room {
+        return text.to_owned();
+    }
+    let letters: Vec<char> = text.chars().collect();
+    // The narrowest letters have a third of the size.
+    let most = (room / size * 3.0).max(0.0) as usize;
+    for kept in (0..=most.min(letters.len())).rev() {
+        let (head, tail) = (&letters[..kept - kept / 2], &letters[letters.len() - kept / 2..]);
+        let short: String = head.iter().chain(&['…']).chain(tail).collect();
+        if text_width(&short, size) <= room {
+            return short;
+        }
+    }
+    String::new()
+}
+
 /// The inside of an SVG.
 #[derive(Default)]
 pub struct Canvas(String);
@@ -298,6 +316,15 @@ mod tests {
         let mut canvas = Canvas::default();
         assert!(canvas.paragraph(20.0, &title, INK, 16, true) > 20.0);
         assert_eq!(canvas.0.matches("<text").count(), lines_of(&title, 16.0, WIDTH * BOLD).len());
+    }
+
+    /// What happened: of a name of 60 letters the drawn figures showed the last ones only, or lines
+    /// over each other.
+    #[test]
+    fn a_long_name_keeps_its_ends() {
+        assert_eq!(shortened("wal-full", 10.0, 200.0), "wal-full");
+        assert_eq!(shortened(&("w".repeat(30) + "-2"), 10.0, 60.0), "wwww…w-2");
+        assert_eq!(shortened("wal", 10.0, 1.0), "");
     }
 
     /// What happened: names under bars lay over each other ("update-chat_id" over "update-is_temp"),

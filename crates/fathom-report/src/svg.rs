@@ -5,7 +5,7 @@
 
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 
-use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document, name_lines, text_width};
+use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document, name_lines, shortened, text_width};
 use crate::ecdf::WHOLE;
 use crate::figure::{Figure, Line, Mark, Series};
 use crate::number;
@@ -168,6 +168,7 @@ fn legend(figure: &Figure, canvas: &mut Canvas, top: f64) -> f64 {
     let mark = if has_lines { 26.0 } else { 10.0 };
     let (mut x, mut y) = (0.0, top + 10.0);
     for (name, colour, series) in entries {
+        let name = &shortened(name, 11.0, WIDTH * 0.8);
         let width = mark + 20.0 + text_width(name, 11.0);
         if x > 0.0 && x + width > WIDTH {
             (x, y) = (0.0, y + 18.0);
@@ -214,7 +215,8 @@ fn split(
         (true, false) => figure.groups[group].clone(),
         _ => figure.series[series].name.clone(),
     };
-    let longest = rows.iter().map(|(g, s)| text_width(&name(*g, *s), 11.0)).fold(0.0, f64::max);
+    // Some faces are wider than `text_width` has them.
+    let longest = rows.iter().map(|(g, s)| text_width(&name(*g, *s), 11.0) * 1.1).fold(0.0, f64::max);
     let left = (longest + 8.0).clamp(40.0, frame.width * 0.42);
     let width = frame.width - left - 100.0;
     let bottom = frame.top + frame.height;
@@ -232,7 +234,8 @@ fn split(
         let find = |m: &&Mark| m.panel == panel && m.group == *group && m.series == *series;
         let Some(parts) = figure.marks.iter().find(find).and_then(|m| m.parts) else { continue };
         let middle = frame.top + 3.0 + (i as f64 + 0.5) * 24.0;
-        canvas.text(frame.left + left - 6.0, middle + 4.0, &name(*group, *series), "end", INK, 11, false);
+        let words = shortened(&name(*group, *series), 11.0, (left - 7.0) / 1.1);
+        canvas.text(frame.left + left - 6.0, middle + 4.0, &words, "end", INK, 11, false);
         let mut x = frame.left + left;
         for (part, colour) in parts.iter().zip(&PART_COLOURS) {
             let length = ruler.at(*part) * width;
@@ -327,7 +330,9 @@ fn bars(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mu
         }
         for (line, words) in lines.iter().enumerate() {
             let y = bottom + 14.0 + line as f64 * 11.0;
-            canvas.text(middle, y, words.trim_end(), "middle", INK, 10, false);
+            // Beside a shorter one a word may have a little more than its bar.
+            let words = shortened(words.trim_end(), 10.0, band * 1.3);
+            canvas.text(middle, y, &words, "middle", INK, 10, false);
         }
     }
 }
