@@ -327,8 +327,8 @@ mod tests {
         assert_eq!(shortened("wal", 10.0, 1.0), "");
     }
 
-    /// What happened: names under bars lay over each other ("update-chat_id" over "update-is_temp"),
-    /// and the last was cut at the edge of the figure ("btrfs-single-ssd").
+    /// What happened: names under bars lay over each other ("update-chat_id" over
+    /// "update-is_temp"), and the last was cut at the edge of the figure ("btrfs-single-ssd").
     #[test]
     fn a_name_is_broken_where_its_words_are_joined() {
         assert_eq!(name_lines("update-chat_id", 10.0, 42.0), ["update-", "chat_id"]);

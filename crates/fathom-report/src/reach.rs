@@ -13,7 +13,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// A third of the lowest value, or zero where the axis begins there, to three times the highest.
+    /// A third of the lowest value, or zero where the axis begins there, to three times the
+    /// highest.
     pub fn of(figure: &Figure) -> Reach {
         Reach::over(figure.log_y, figure.marks.iter().map(|mark| mark.mid))
     }

@@ -59,8 +59,8 @@ fn no_text_of_a_chart_is_cut_or_over_another() {
     }
 }
 
-/// What happened: on a phone a variant's name of 61 letters without a place to break it made the page
-/// 573 pixels wide.
+/// What happened: on a phone a variant's name of 61 letters without a place to break it made the
+/// page 573 pixels wide.
 #[test]
 fn a_long_name_in_a_legend_makes_no_page_wider_than_a_phone() {
     let Some(mut chromium) = browser() else { return };
