@@ -208,7 +208,10 @@
     // Where names would take the room of the bars (a phone), they stand above them.
     const stacked = split && nameWidth > cellWidth * 0.3;
     const left = stacked ? 6 : split ? nameWidth : 58;
-    const right = split && !share ? 116 : split ? 76 : figure.kind === 'bars' ? 10 : 22;
+    // A split's rows end with their words: "99.9 ms, 98 % fsync".
+    const words = (mark) => (share ? '' : time(total(mark)) + ', ') + tell(mark);
+    const room = split ? 10 + Math.max(0, ...marks.map((mark) => textWidth(words(mark), 11))) : 0;
+    const right = split ? Math.max(share ? 76 : 116, room) : figure.kind === 'bars' ? 10 : 22;
     const drawsLines = figure.kind === 'range' || figure.kind === 'series' || ecdf;
     const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + (drawsLines ? 50 : 36) + textWidth(s.name, 12), 0) / width) + 6 : 0;
     const titleLines = forFile ? wrap(figure.title, width * 0.9, 16) : [];
@@ -262,7 +265,7 @@
               return { value: share ? mark.parts[p] / all : mark.parts[p], mark, part: p };
             }),
             label: p === data.parts.length - 1
-              ? { show: true, position: 'right', color: look.ink, fontSize: 11, backgroundColor: look.surface, padding: [1, 2], distance: 4, formatter: (q) => (share ? '' : time(total(q.data.mark)) + ', ') + tell(q.data.mark) }
+              ? { show: true, position: 'right', color: look.ink, fontSize: 11, backgroundColor: look.surface, padding: [1, 2], distance: 4, formatter: (q) => words(q.data.mark) }
               : { show: false },
           });
         });

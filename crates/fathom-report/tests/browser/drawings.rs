@@ -59,6 +59,21 @@ fn no_text_of_a_chart_is_cut_or_over_another() {
     }
 }
 
+/// What happened: on a phone the words behind the longest bar ended outside of the picture, where
+/// the axis ended with it: "99.9 ms, 98 % fsync".
+#[test]
+fn the_words_behind_a_bar_have_the_room_that_they_need() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("words");
+    let path = page(&directory, "words", fixture::first_look);
+    let mut page = chromium.open(&path, "", 390, false);
+    page.run(
+        "fathomReport.figures.filter(f => f.kind === 'split').forEach(f => f.marks.forEach(mark => { \
+         mark.parts = [9e5, 4e5, 4e5, 98e6, 2e5]; })); dispatchEvent(new Event('afterprint'))",
+    );
+    assert_apart(&mut page, "long words");
+}
+
 /// What happened: on a phone a variant's name of 61 letters without a place to break it made the
 /// page 573 pixels wide.
 #[test]
