@@ -444,6 +444,9 @@ mod tests {
         assert!(text.contains("2.90 ms of 3 ms in model time (5 ms as measured)"), "{text}");
         assert!(text.contains("2.90 ms  ") && !text.contains("4.87 ms"), "{text}");
         assert!(text.contains("as measured.") && !text.contains("Times are as measured"), "{text}");
+        // The picture's first bar had "5 ms", and the words above it that it is model time.
+        let picture = anatomy_svg(&late);
+        assert!(picture.contains(">3 ms in model time (5 ms as measured)<"), "{picture}");
     }
 
     /// Of many statements those are shown that waited.

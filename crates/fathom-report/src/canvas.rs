@@ -8,10 +8,13 @@ use std::fmt::Write;
 
 use maud::html;
 
+use crate::page::turns;
 use crate::palette::Colour;
 
 /// Width of every figure.
 pub const WIDTH: f64 = 720.0;
+/// As much of the width as a bold text may have by [`text_width`].
+const BOLD: f64 = 0.86;
 /// Colour of what is to be read first.
 pub const INK: &str = "#1b1f24";
 /// Colour of what is to be read second.
@@ -69,9 +72,10 @@ fn put_together(
     )
 }
 
-/// Text for XML: without markup, and without the control characters that XML forbids.
+/// Text for XML: without markup, without the control characters that XML forbids, and without what
+/// turns the text behind it.
 fn escaped(text: &str) -> String {
-    let is_forbidden = |c: char| c.is_control() && c != '\n';
+    let is_forbidden = |c: char| c.is_control() && c != '\n' || turns(c);
     let text: String = text.chars().map(|c| if is_forbidden(c) { '\u{fffd}' } else { c }).collect();
     html! { (text) }.into_string()
 }
@@ -102,6 +106,39 @@ pub fn lines_of(text: &str, size: f64, width: f64) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The name in lines that are not wider than `width`, broken behind blanks, slashes, dashes and
+/// underscores; what stands between two of them is never cut.
+pub fn name_lines(name: &str, size: f64, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for piece in name.split_inclusive([' ', '/', '-', '_']) {
+        match lines.last_mut() {
+            Some(line) if text_width(line, size) + text_width(piece.trim_end(), size) <= width => {
+                line.push_str(piece);
+            }
+            _ => lines.push(piece.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The text with `…` in its middle where it has no room: names differ at their ends.
+pub fn shortened(text: &str, size: f64, room: f64) -> String {
+    if text_width(text, size) <= room {
+        return text.to_owned();
+    }
+    let letters: Vec<char> = text.chars().collect();
+    // The narrowest letters have a third of the size.
+    let most = (room / size * 3.0).max(0.0) as usize;
+    for kept in (0..=most.min(letters.len())).rev() {
+        let (head, tail) = (&letters[..kept - kept / 2], &letters[letters.len() - kept / 2..]);
+        let short: String = head.iter().chain(&['…']).chain(tail).collect();
+        if text_width(&short, size) <= room {
+            return short;
+        }
+    }
+    String::new()
 }
 
 /// The inside of an SVG.
@@ -136,8 +173,8 @@ impl Canvas {
     /// one's `y`.
     pub fn paragraph(&mut self, y: f64, text: &str, fill: &str, size: u32, bold: bool) -> f64 {
         let height = f64::from(size) * 1.3;
-        // Bold letters are wider than `text_width` has them.
-        let width = if bold { WIDTH * 0.94 } else { WIDTH };
+        // Bold letters are wider than `text_width` has them, those of DejaVu by a seventh.
+        let width = if bold { WIDTH * BOLD } else { WIDTH };
         let mut at = y;
         for (number, line) in lines_of(text, f64::from(size), width).iter().enumerate() {
             at = y + number as f64 * height;
@@ -226,11 +263,14 @@ impl Canvas {
         self.put(format_args!("</g>"));
     }
 
-    /// An interval, upright.
-    pub fn whisker(&mut self, x: f64, low: f64, high: f64, half: f64, stroke: &str) {
+    /// An interval, upright: where its ends are, and whether each is cut there, which then has no
+    /// bar across it.
+    pub fn whisker(&mut self, x: f64, ends: [(f64, bool); 2], half: f64, stroke: &str) {
+        let [(low, _), (high, _)] = ends;
         self.line(x, low, x, high, stroke, 1.0);
-        self.line(x - half, low, x + half, low, stroke, 1.0);
-        self.line(x - half, high, x + half, high, stroke, 1.0);
+        for (end, _) in ends.into_iter().filter(|(_, is_cut)| !is_cut) {
+            self.line(x - half, end, x + half, end, stroke, 1.0);
+        }
     }
 
     /// A mark whose shape, too, tells the series.
@@ -275,7 +315,26 @@ mod tests {
         assert_eq!(lines.join(" "), title);
         let mut canvas = Canvas::default();
         assert!(canvas.paragraph(20.0, &title, INK, 16, true) > 20.0);
-        assert_eq!(canvas.0.matches("<text").count(), lines_of(&title, 16.0, WIDTH * 0.94).len());
+        assert_eq!(canvas.0.matches("<text").count(), lines_of(&title, 16.0, WIDTH * BOLD).len());
+    }
+
+    /// What happened: of a name of 60 letters the drawn figures showed the last ones only, or lines
+    /// over each other.
+    #[test]
+    fn a_long_name_keeps_its_ends() {
+        assert_eq!(shortened("wal-full", 10.0, 200.0), "wal-full");
+        assert_eq!(shortened(&("w".repeat(30) + "-2"), 10.0, 60.0), "wwww…w-2");
+        assert_eq!(shortened("wal", 10.0, 1.0), "");
+    }
+
+    /// What happened: names under bars lay over each other ("update-chat_id" over
+    /// "update-is_temp"), and the last was cut at the edge of the figure ("btrfs-single-ssd").
+    #[test]
+    fn a_name_is_broken_where_its_words_are_joined() {
+        assert_eq!(name_lines("update-chat_id", 10.0, 42.0), ["update-", "chat_id"]);
+        assert_eq!(name_lines("btrfs-single-ssd", 10.0, 32.0), ["btrfs-", "single-", "ssd"]);
+        assert_eq!(name_lines("WAL/FULL", 10.0, 200.0), ["WAL/FULL"]);
+        assert!(name_lines("", 10.0, 42.0).is_empty());
     }
 
     /// What happened: the anatomy of a commit was a white block in a dark page.

@@ -19,14 +19,15 @@
 //! `model_other_ns`, `model_held_ns` (model time of the phase for each execution, its three parts,
 //! and what of wall time is not in it), `model_p50_ns`, `model_p99_ns`, `model_p99_low_ns`,
 //! `model_p99_high_ns` (its interval, as above), `device_flushes`, `device_written_bytes`,
-//! `device_read_bytes` (that came to the devices in the phase, for each execution): means over
-//! runs, empty where there is no model time; `lock_waits`, `lock_wait_ns` (sums over all runs); of
-//! cells on a modelled device, over whole runs (medians): `device_late_share`, `device_late_p50_ns`,
-//! `device_late_p99_ns` (how late answers came after the model's time), `device_ns` and
-//! `device_model_ns` (how long the device had something to do, as measured and by the model),
-//! `elapsed_ns` and `elapsed_model_ns` (the whole worker, likewise), `device_marked_runs` (runs in
-//! which the model's times were not kept). Where the file system's log is on a device of its own,
-//! these are of the file system's device.
+//! `device_read_bytes` (that came to the devices in the phase, for each execution): geometric means
+//! over runs (arithmetic ones where a run has none), so that the three parts add up in each run and
+//! only about so here; empty where there is no model time; `lock_waits`, `lock_wait_ns` (sums over
+//! all runs); of cells on a modelled device, over whole runs (medians): `device_late_share`,
+//! `device_late_p50_ns`, `device_late_p99_ns` (how late answers came after the model's time),
+//! `device_ns` and `device_model_ns` (how long the device had something to do, as measured and by
+//! the model), `elapsed_ns` and `elapsed_model_ns` (the whole worker, likewise),
+//! `device_marked_runs` (runs in which the model's times were not kept). Where the file system's
+//! log is on a device of its own, these are of the file system's device.
 //!
 //! Where the machine tells of its battery, temperature or clocks, these follow, of a cell's good
 //! runs: `battery_percent` (lowest charge), `battery_runs` (runs from the battery),

@@ -1,7 +1,7 @@
 //! The figure model: what a figure shows, independent of what draws it. The page's charts, the
 //! static SVG, the tables under the figures and the CSV are made from this one value.
 
-use fathom_lab::analysis::{Clock, Measure, Shares};
+use fathom_lab::analysis::{Clock, Measure, OfRun, Shares};
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 use fathom_lab::stats::{Interval, mean_interval, significant};
 use serde::Serialize;
@@ -163,15 +163,16 @@ pub fn parts_ns(measure: &Measure) -> [f64; 5] {
 /// which of several threads are those of the critical path. The sum of the threads' times would say
 /// that half of the time is a sync for which one thread waits while the other computes.
 pub fn shown_parts_ns(measure: &Measure, clock: Clock) -> [f64; 5] {
-    let models = measure.runs.iter().filter(|_| clock == Clock::Model);
     // Of one thread an execution's part of the phase, for that is what the shares are of: a commit
     // that never waits, and a checkpoint after all of them. Of several an execution takes longer
     // than its part.
-    let whole: Vec<f64> = models.filter_map(|run| Some(run.model?.model_ns.max(run.time_ns))).collect();
-    let total = match whole.len() {
-        0 => parts_ns(measure).iter().sum(),
-        runs => whole.iter().sum::<f64>() / runs as f64,
+    let whole = |run: &OfRun| match run.model.filter(|_| clock == Clock::Model) {
+        Some(model) => model.model_ns.max(run.time_ns),
+        None => run.wall.time_ns,
     };
+    let whole: Vec<f64> = measure.runs.iter().map(whole).collect();
+    // By the estimator of the tables, so that a bar is as long as the number beside it says.
+    let total = mean_interval(&whole).map_or(0.0, |mean| mean.mid);
     divided(total, &measure.shares_in(clock))
 }
 
@@ -202,6 +203,11 @@ pub fn mean_over_sizes(curve: &[&Measure], metric: Metric, clock: Clock) -> Opti
     mean_interval(&runs)
 }
 
+/// What a mean over a curve is over, by what its abscissa counts: `sizes`, `numbers of threads`.
+pub fn abscissas(counted: &str) -> String {
+    if counted == "size" { plural(counted) } else { format!("numbers of {counted}") }
+}
+
 pub fn plural(unit: &str) -> String {
     unit.strip_suffix('y').map_or_else(|| format!("{unit}s"), |stem| format!("{stem}ies"))
 }
@@ -217,6 +223,12 @@ pub fn value_text(metric: Metric, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // What happened: a mean over numbers of threads was called one over all sizes.
+    #[test]
+    fn a_mean_over_a_curve_says_over_what() {
+        assert_eq!([abscissas("threads"), abscissas("size")], ["numbers of threads", "sizes"]);
+    }
 
     // What happened: a time of 14 s was 14434499999.999998 ns in CSV and JSON, by a division.
     #[test]

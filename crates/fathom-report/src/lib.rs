@@ -40,6 +40,7 @@ mod papers;
 mod plotting;
 mod power_cut;
 mod ranking;
+mod reach;
 mod recommend;
 mod simulation;
 mod style;

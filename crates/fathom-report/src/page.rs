@@ -74,9 +74,16 @@ pub fn generator(version: &str) -> Markup {
     html! { meta name="generator" content={ "Fathom " (version) }; }
 }
 
-/// The file: no page has a NUL, which HTML forbids and editors take for a mark of binary files.
+/// The file: no page has a NUL, which HTML forbids and editors take for a mark of binary files, nor
+/// what [`turns`] the text behind it.
 pub fn finished(page: Markup) -> String {
-    page.into_string().replace('\0', "\u{fffd}") + "\n"
+    page.into_string().replace(|c: char| c == '\0' || turns(c), "\u{fffd}") + "\n"
+}
+
+/// Whether text behind this character is read in another direction than it is written in, until
+/// another one ends that: a name with one of them turns the numbers of its sentence around.
+pub fn turns(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A label from the results, its direction kept to itself: text that is read from right to left
@@ -151,7 +158,7 @@ pub fn cell_name(results: &Results, cell: i64) -> Markup {
 mod tests {
     use super::*;
 
-    const UNTRUSTED: &str = "</title></script><script>x</script>&\"'\0";
+    const UNTRUSTED: &str = "</title></script><script>x</script>&\"'\0\u{202e}";
 
     #[test]
     fn a_page_says_who_made_it_and_holds_no_text_that_was_not_escaped() {
@@ -164,7 +171,7 @@ mod tests {
             scripts: json_block("data", &serde_json::json!({ "text": UNTRUSTED })),
         };
         let text = page.html();
-        assert!(!text.contains("<script>x") && !text.contains('\0'), "{text}");
+        assert!(!text.contains("<script>x") && !text.contains(['\0', '\u{202e}']), "{text}");
         // That which prints what is folded, and the block of JSON.
         assert_eq!(text.matches("</script>").count(), 2, "{text}");
         assert!(text.contains("<th scope=\"col\" class=\"n\">&lt;/title&gt;"), "{text}");

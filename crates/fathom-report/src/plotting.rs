@@ -10,8 +10,8 @@ use crate::decimate::decimate;
 use crate::ecdf;
 use crate::executions;
 use crate::figure::{
-    Figure, Line, Mark, Panel, PanelOf, PlaceOfCell, Series, mean_over_sizes, plural, shown_parts_ns,
-    value_text,
+    Figure, Line, Mark, Panel, PanelOf, PlaceOfCell, Series, abscissas, mean_over_sizes, plural,
+    shown_parts_ns, value_text,
 };
 use crate::marks;
 use crate::number;
@@ -155,7 +155,8 @@ pub fn figure(
                 .any(|s| s.x.is_some() && s.cell == m.cell && s.phase == figure.groups[m.group])
         })
     {
-        figure.quantity += ", mean over all sizes";
+        let counted = cell_of_figure.map_or("size", abscissa_name);
+        figure.quantity += &format!(", mean over all {}", abscissas(counted));
     }
     let shown = |summary: &&Measure| phases.contains(&summary.phase) && place(summary.cell).is_some();
     let has_model = analysis.measures.iter().filter(shown).any(|measure| measure.clock == Clock::Model);

@@ -5,11 +5,15 @@
 
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 
-use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document, lines_of, text_width};
+use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document, name_lines, shortened, text_width};
 use crate::ecdf::WHOLE;
 use crate::figure::{Figure, Line, Mark, Series};
 use crate::number;
 use crate::palette::{DASHES, FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
+use crate::reach::Reach;
+
+/// Lines of a name under a bar: what there is room for.
+const NAME_LINES: usize = 3;
 
 /// Draws the figure.
 pub fn draw(figure: &Figure) -> String {
@@ -21,7 +25,12 @@ pub fn draw(figure: &Figure) -> String {
     y = body.paragraph(y, &figure.title, INK, 15, true);
     y = legend(figure, &mut body, y + 12.0);
     let log = if figure.log_y { ", logarithmic axis" } else { "" };
-    y = body.paragraph(y + 14.0, &format!("{}{log}", figure.quantity), MUTED, 11, false) + 10.0;
+    let cut = if Reach::of(figure).cuts_any(figure) {
+        "; an interval without a bar at its end reaches beyond what is drawn"
+    } else {
+        ""
+    };
+    y = body.paragraph(y + 14.0, &format!("{}{log}{cut}", figure.quantity), MUTED, 11, false) + 10.0;
     if panels.is_empty() {
         body.text(0.0, y + 20.0, "Nothing was measured for this figure.", "start", MUTED, 12, false);
         y += 40.0;
@@ -38,7 +47,7 @@ pub fn draw(figure: &Figure) -> String {
         _ => 170.0,
     };
     let heading = if panels.iter().any(|p| !figure.panels[*p].title.is_empty()) { 20.0 } else { 4.0 };
-    // Names under bars take up to three lines.
+    // Names under bars take up to NAME_LINES lines.
     let below = match figure.kind {
         Kind::Bars => 46.0,
         _ if figure.abscissa.is_empty() => 26.0,
@@ -83,10 +92,11 @@ impl Ruler {
             return Ruler { log: false, low: 0.0, high: WHOLE, ticks };
         }
         let parts = |m: &Mark| m.parts.map_or(m.high, |p| p.iter().sum());
-        let marks = figure
-            .marks
-            .iter()
-            .flat_map(|m| [m.low, if figure.kind == Kind::Split { parts(m) } else { m.high }]);
+        let reach = Reach::of(figure);
+        let marks = figure.marks.iter().flat_map(|m| match figure.kind {
+            Kind::Split => [m.low, parts(m)],
+            _ => [m.low, m.high].map(|end| reach.within(end)),
+        });
         let lines = figure.lines.iter().flat_map(|l| l.points.iter().map(|p| p.1));
         Ruler::new(figure.log_y, marks.chain(lines), 4.0)
     }
@@ -158,6 +168,7 @@ fn legend(figure: &Figure, canvas: &mut Canvas, top: f64) -> f64 {
     let mark = if has_lines { 26.0 } else { 10.0 };
     let (mut x, mut y) = (0.0, top + 10.0);
     for (name, colour, series) in entries {
+        let name = &shortened(name, 11.0, WIDTH * 0.8);
         let width = mark + 20.0 + text_width(name, 11.0);
         if x > 0.0 && x + width > WIDTH {
             (x, y) = (0.0, y + 18.0);
@@ -204,7 +215,8 @@ fn split(
         (true, false) => figure.groups[group].clone(),
         _ => figure.series[series].name.clone(),
     };
-    let longest = rows.iter().map(|(g, s)| text_width(&name(*g, *s), 11.0)).fold(0.0, f64::max);
+    // Some faces are wider than `text_width` has them.
+    let longest = rows.iter().map(|(g, s)| text_width(&name(*g, *s), 11.0) * 1.1).fold(0.0, f64::max);
     let left = (longest + 8.0).clamp(40.0, frame.width * 0.42);
     let width = frame.width - left - 100.0;
     let bottom = frame.top + frame.height;
@@ -222,7 +234,8 @@ fn split(
         let find = |m: &&Mark| m.panel == panel && m.group == *group && m.series == *series;
         let Some(parts) = figure.marks.iter().find(find).and_then(|m| m.parts) else { continue };
         let middle = frame.top + 3.0 + (i as f64 + 0.5) * 24.0;
-        canvas.text(frame.left + left - 6.0, middle + 4.0, &name(*group, *series), "end", INK, 11, false);
+        let words = shortened(&name(*group, *series), 11.0, (left - 7.0) / 1.1);
+        canvas.text(frame.left + left - 6.0, middle + 4.0, &words, "end", INK, 11, false);
         let mut x = frame.left + left;
         for (part, colour) in parts.iter().zip(&PART_COLOURS) {
             let length = ruler.at(*part) * width;
@@ -268,6 +281,7 @@ fn values_axis(figure: &Figure, frame: &Frame, ruler: &Ruler, canvas: &mut Canva
 fn bars(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mut Canvas) {
     let left = values_axis(figure, frame, ruler, canvas);
     let width = frame.left + frame.width - left;
+    let reach = Reach::of(figure);
     let mine: Vec<&Mark> = figure.marks.iter().filter(|m| m.panel == panel).collect();
     let used = |of: &dyn Fn(&Mark) -> usize| {
         let mut all: Vec<usize> = figure.marks.iter().map(of).collect();
@@ -300,24 +314,36 @@ fn bars(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mu
             canvas.bar(x - breadth / 2.0 + 0.5, top, breadth - 1.0, bottom - top, colour, pattern);
         }
         let ink = if figure.log_y { colour } else { INK };
-        canvas.whisker(x, y(mark.low), y(mark.high), (breadth / 4.0).min(4.0), ink);
+        let ends = reach.ends(mark).map(|(end, is_cut)| (y(end), is_cut));
+        canvas.whisker(x, ends, (breadth / 4.0).min(4.0), ink);
     }
     canvas.line(left, bottom, frame.left + frame.width, bottom, MUTED, 1.0);
     for (i, place) in places.iter().enumerate() {
         let name = if single { &figure.series[*place].name } else { &figure.groups[*place] };
         let middle = left + (i as f64 + 0.5) * band;
-        for (line, words) in lines_of(&name.replace('/', "/ "), 10.0, band - 4.0).iter().enumerate() {
-            let words = words.replace("/ ", "/");
-            canvas.text(middle, bottom + 14.0 + line as f64 * 11.0, &words, "middle", INK, 10, false);
+        let mut lines = name_lines(name, 10.0, band - 4.0);
+        if lines.len() > NAME_LINES {
+            lines.truncate(NAME_LINES);
+            if let Some(last) = lines.last_mut() {
+                last.push('…');
+            }
+        }
+        for (line, words) in lines.iter().enumerate() {
+            let y = bottom + 14.0 + line as f64 * 11.0;
+            // Beside a shorter one a word may have a little more than its bar.
+            let words = shortened(words.trim_end(), 10.0, band * 1.3);
+            canvas.text(middle, y, &words, "middle", INK, 10, false);
         }
     }
 }
 
 fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mut Canvas) {
     let left = values_axis(figure, frame, ruler, canvas);
-    let width = frame.left + frame.width - left - 12.0;
+    // The last number stands below the end of the axis, half of it beyond.
+    let width = frame.left + frame.width - left - 20.0;
     let bottom = frame.top + frame.height;
     let is_ecdf = figure.kind == Kind::Ecdf;
+    let reach = Reach::of(figure);
     // Of model time an execution may have nothing, which has no place on a logarithmic axis.
     let first_of = |l: &Line| l.points.iter().map(|point| point.0).find(|x| *x > 0.0);
     let of_line = |l: &Line| match (is_ecdf, first_of(l), l.points.last()) {
@@ -350,7 +376,8 @@ fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &
             canvas.polyline(own.iter().map(|(at, mark)| (x(*at), y(mark.mid))), colour, 1.4, dashes);
         }
         for (at, mark) in own {
-            canvas.whisker(x(at), y(mark.low), y(mark.high), 3.0, colour);
+            let ends = reach.ends(mark).map(|(end, is_cut)| (y(end), is_cut));
+            canvas.whisker(x(at), ends, 3.0, colour);
             canvas.symbol(index, x(at), y(mark.mid), colour);
         }
         for line in figure.lines.iter().filter(|l| l.panel == panel && l.series == index) {

@@ -112,6 +112,18 @@ fn hostile_names_add_nothing_to_a_figure() {
     }
 }
 
+/// What happened: behind a processor's name with a mark that turns text around, the numbers of the
+/// sentence were read from the right: "2.51 ms [1.73, 3.64]" was "[46.3 ,37.1] sm 15.2".
+#[test]
+fn no_mark_of_direction_turns_what_a_page_or_a_figure_says() {
+    let (_directory, hostile) = results(fixture::hostile);
+    let figures = fathom_report::figures(&hostile).unwrap();
+    let svgs = figures.iter().map(|(id, _)| fathom_report::figure_svg(&hostile, id).unwrap());
+    for text in [page(&hostile), comparison(&hostile).html()].into_iter().chain(svgs) {
+        assert!(!text.contains('\u{202e}'), "{text}");
+    }
+}
+
 /// Escape sequences in what a results file holds are shown, not obeyed, whichever column has them.
 /// The fuzzer found the unit of a phase, in one of 20,000 damaged files: every text had been looked
 /// at but that one.

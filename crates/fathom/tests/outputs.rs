@@ -81,10 +81,15 @@ fn results_are_never_replaced_by_what_is_made_of_them() {
     assert_eq!(place.read("page.html"), EXPERIMENT.as_bytes());
     // Two outputs of one command are two.
     place.fathom(&["report", "r.db", "--html", "one", "--figure", "rate", "--svg", "one"]).exits(2);
-    place
-        .fathom(&["report", "r.db", "--html", "-", "--csv"])
-        .exits(2)
-        .says("both would go to standard output");
+    // What happened: the figure and the CSV stood behind each other in one file.
+    for rest in
+        [&["--html", "-", "--csv"][..], &["--figure", "rate", "--csv"], &["--figure", "rate", "--html", "-"]]
+    {
+        let arguments: Vec<&str> = ["report", "r.db"].iter().chain(rest).copied().collect();
+        place.fathom(&arguments).exits(2).says("both would go to standard output");
+    }
+    // What happened: it was a CSV without single executions, and no word of it.
+    place.fathom(&["report", "r.db", "--csv", "--samples"]).exits(2);
 }
 
 #[test]
@@ -94,6 +99,9 @@ fn every_output_goes_to_standard_output_through_a_link_and_into_a_fifo() {
     assert!(page.exits(0).stdout.starts_with("<!"), "{page}");
     let figure = place.fathom(&["report", "r.db", "--figure", "rate", "--svg", "/dev/stdout"]);
     assert!(figure.exits(0).stdout.starts_with("<svg"), "{figure}");
+    // What happened: the comparison in words stood behind the page, which it was then a part of.
+    let page = place.fathom(&["compare", "r.db", "r.db", "--html", "-"]);
+    assert!(page.exits(0).stdout.trim_end().ends_with("</html>"), "{page}");
     place.write("target", "old");
     symlink("target", place.path("link")).unwrap();
     place.fathom(&["report", "r.db", "--html", "link"]).exits(0);

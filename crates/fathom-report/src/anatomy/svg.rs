@@ -103,7 +103,7 @@ fn drawn(anatomy: &Anatomy) -> (f64, Canvas) {
     };
     body.text(LEFT - 8.0, y + 11.0, &anatomy.unit, "end", INK, 11, false);
     let whole = (0, i64::try_from(anatomy.wall_ns).unwrap_or(i64::MAX));
-    bar(&mut bars, y, whole, WHOLE.light, &number::time(wall), true);
+    bar(&mut bars, y, whole, WHOLE.light, &super::whole(anatomy), true);
     y += ROW + 4.0;
     if !anatomy.statements.is_empty() {
         body.text(LEFT - 8.0, y + 11.0, "statements", "end", INK, 11, false);

@@ -180,8 +180,11 @@
     const total = (mark) => mark.parts.reduce((a, b) => a + b, 0);
     // Of two runs an interval may reach a thousand times as far as the values, which are to be seen.
     const mids = marks.map((mark) => mark.mid);
-    const reach = [Math.min(...mids) / 3, Math.max(...mids) * 3];
+    const reach = [log ? Math.min(...mids) / 3 : 0, Math.max(...mids) * 3];
     const within = (value) => Math.min(Math.max(value, reach[0]), reach[1]);
+    // 1 where it is cut there: an end that is not the interval's has no bar across it.
+    const cut = (value) => (value === within(value) ? 0 : 1);
+    const isCut = !split && marks.some((mark) => cut(mark.low) || cut(mark.high));
     let low = Infinity, high = 0;
     for (const mark of marks) { low = Math.min(low, within(mark.low)); high = Math.max(high, split ? total(mark) : within(mark.high)); }
     // Of model time an execution may have nothing, which has no place on a logarithmic axis: it is drawn at its lower end.
@@ -205,7 +208,10 @@
     // Where names would take the room of the bars (a phone), they stand above them.
     const stacked = split && nameWidth > cellWidth * 0.3;
     const left = stacked ? 6 : split ? nameWidth : 58;
-    const right = split && !share ? 116 : split ? 76 : figure.kind === 'bars' ? 10 : 22;
+    // A split's rows end with their words: "99.9 ms, 98 % fsync".
+    const words = (mark) => (share ? '' : time(total(mark)) + ', ') + tell(mark);
+    const room = split ? 10 + Math.max(0, ...marks.map((mark) => textWidth(words(mark), 11))) : 0;
+    const right = split ? Math.max(share ? 76 : 116, room) : figure.kind === 'bars' ? 10 : 22;
     const drawsLines = figure.kind === 'range' || figure.kind === 'series' || ecdf;
     const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + (drawsLines ? 50 : 36) + textWidth(s.name, 12), 0) / width) + 6 : 0;
     const titleLines = forFile ? wrap(figure.title, width * 0.9, 16) : [];
@@ -222,7 +228,7 @@
     // What the axis is called stands in its middle, and may reach as far beyond it as there is room on the right.
     const abscissa = wrap(figure.abscissa + (figure.abscissa && figure.log_x ? ', logarithmic axis' : ''), cellWidth - left + right, 12);
     const below = figure.kind === 'bars' ? 15 + Math.max(15, ...below_bars.map((it) => it.height)) : figure.abscissa ? 31 + LINE * abscissa.length : 30;
-    const quantity = wrap(figure.quantity + (share ? ', share' : '') + (log ? ', logarithmic axis' : ''), width - 4, 12);
+    const quantity = wrap(figure.quantity + (share ? ', share' : '') + (log ? ', logarithmic axis' : '') + (isCut ? '; an interval without a bar at its end reaches beyond what is drawn' : ''), width - 4, 12);
     const caption = 9 + LINE * quantity.length;
 
     if (forFile) option.title.push({ text: titleLines.join('\n'), left: 0, top: 4, textStyle: { fontSize: 16, lineHeight: 20, fontWeight: 600, color: look.ink, fontFamily: FONT } });
@@ -259,7 +265,7 @@
               return { value: share ? mark.parts[p] / all : mark.parts[p], mark, part: p };
             }),
             label: p === data.parts.length - 1
-              ? { show: true, position: 'right', color: look.ink, fontSize: 11, backgroundColor: look.surface, padding: [1, 2], distance: 4, formatter: (q) => (share ? '' : time(total(q.data.mark)) + ', ') + tell(q.data.mark) }
+              ? { show: true, position: 'right', color: look.ink, fontSize: 11, backgroundColor: look.surface, padding: [1, 2], distance: 4, formatter: (q) => words(q.data.mark) }
               : { show: false },
           });
         });
@@ -277,7 +283,7 @@
           const own = mine.filter((m) => m.series === s.index);
           option.series.push({
             type: 'custom', name: s.name, ...at, encode: { x: 0, y: [1, 2, 3] }, cursor: 'pointer', itemStyle: { color: pick(data.colours[s.colour], night) },
-            data: own.map((mark) => ({ value: [single ? places.findIndex((p) => p.index === s.index) : places.findIndex((p) => p.index === mark.group), mark.mid, within(mark.low), within(mark.high)], mark })),
+            data: own.map((mark) => ({ value: [single ? places.findIndex((p) => p.index === s.index) : places.findIndex((p) => p.index === mark.group), mark.mid, within(mark.low), within(mark.high), cut(mark.low), cut(mark.high)], mark })),
             renderItem: (params, api) => bar(api, single ? 0 : i, single ? 1 : series.length, log, s.pattern, pick(data.colours[s.colour], night), look),
           });
         });
@@ -310,8 +316,8 @@
           emphasis: { scale: 1.4, lineStyle: { width: 1.8 } }, cursor: 'pointer', data: own.map((mark) => ({ value: [mark.x, mark.mid], mark })),
         });
         option.series.push({
-          type: 'custom', name: s.name, ...at, silent: true, tooltip: { show: false }, encode: { x: 0, y: [1, 2] }, data: own.map((m) => [m.x, within(m.low), within(m.high)]), z: 1,
-          renderItem: (params, api) => whisker(api.coord([api.value(0), api.value(1)]), api.coord([api.value(0), api.value(2)]), 4, colour),
+          type: 'custom', name: s.name, ...at, silent: true, tooltip: { show: false }, encode: { x: 0, y: [1, 2] }, data: own.map((m) => [m.x, within(m.low), within(m.high), cut(m.low), cut(m.high)]), z: 1,
+          renderItem: (params, api) => whisker(api.coord([api.value(0), api.value(1)]), api.coord([api.value(0), api.value(2)]), 4, colour, [api.value(3), api.value(4)]),
         });
       }
     });
@@ -324,12 +330,11 @@
     return { option, height, empty: used.length === 0 };
   }
 
-  function whisker([x, y1], [, y2], half, colour) {
+  function whisker([x, y1], [, y2], half, colour, isCut) {
     const style = { stroke: colour, lineWidth: 1.2, fill: undefined };
     const stroke = (shape) => ({ type: 'line', shape, style, silent: true });
-    return { type: 'group', children: [
-      stroke({ x1: x, y1, x2: x, y2 }), stroke({ x1: x - half, y1, x2: x + half, y2: y1 }), stroke({ x1: x - half, y1: y2, x2: x + half, y2 }),
-    ] };
+    const ends = [y1, y2].filter((_, end) => !isCut[end]).map((y) => stroke({ x1: x - half, y1: y, x2: x + half, y2: y }));
+    return { type: 'group', children: [stroke({ x1: x, y1, x2: x, y2 }), ...ends] };
   }
   function bar(api, index, of, log, pattern, colour, look) {
     const place = api.value(0);
@@ -346,7 +351,7 @@
     const body = log
       ? { type: 'circle', shape: { cx: centre, cy: y, r: r - inset }, style }
       : { type: 'rect', shape: { x: box.x + inset, y: y + inset, width: Math.max(0.5, box.width - 2 * inset), height: Math.max(0.5, tall - 2 * inset), r: [2, 2, 0, 0] }, style };
-    const ends = whisker([centre, low[1]], [centre, high[1]], Math.min(5, breadth / 4), log ? colour : look.ink);
+    const ends = whisker([centre, low[1]], [centre, high[1]], Math.min(5, breadth / 4), log ? colour : look.ink, [api.value(4), api.value(5)]);
     return { type: 'group', children: [body, ...stripes(box, pattern, look.surface), ends] };
   }
   // What tells a bar from another of its colour, see palette.rs: across (2) or along (3).
@@ -378,7 +383,10 @@
       const at = list[0].axisValue ?? list[0].value[0];
       box.append(element('b', ecdf ? 'at most ' + time(at) : figure.abscissa + ' ' + plain(list[0].value[0])));
       const table = box.appendChild(element('table'));
-      for (const p of list) { const row = table.insertRow(); row.insertCell().textContent = p.seriesName; row.insertCell().textContent = ecdf ? share(p, at, drawn) : time(drawn[p.seriesIndex].line.points[p.dataIndex][1]); }
+      // Every curve has a share there, and not only the one whose step is next to the pointer.
+      const panel = drawn[list[0].seriesIndex].xAxisIndex;
+      const all = drawn.map((s, seriesIndex) => ({ seriesIndex, seriesName: s.name })).filter((p) => drawn[p.seriesIndex].xAxisIndex === panel);
+      for (const p of ecdf ? all : list) { const row = table.insertRow(); row.insertCell().textContent = p.seriesName; row.insertCell().textContent = ecdf ? share(p, at, drawn) : time(drawn[p.seriesIndex].line.points[p.dataIndex][1]); }
       return box;
     }
     const mark = params.data && params.data.mark;

@@ -10,12 +10,12 @@ pub mod svg;
 
 use fathom_lab::analysis::{Analysis, Clock, Measure};
 use fathom_lab::experiment::Metric;
-use fathom_lab::naming::value_name;
+use fathom_lab::naming::{abscissa_name, value_name};
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::spec::Durability;
 
 use crate::axis::Axis;
-use crate::figure::{mean_over_sizes, plural};
+use crate::figure::{abscissas, mean_over_sizes, plural};
 use crate::number;
 use crate::palette::{Colour, PROMISE_COLOURS, UNKNOWN_PROMISE};
 use crate::power_cut;
@@ -117,7 +117,7 @@ impl Ranking {
         let (apart, within): (Vec<&Axis>, Vec<&Axis>) =
             varying.into_iter().partition(|axis| axis.key == "trace" || axis.key.starts_with("workload."));
         let mut panels: Vec<Panel> = Vec::new();
-        let (mut clocks, mut is_curve) = (Vec::new(), false);
+        let (mut clocks, mut counted) = (Vec::new(), None);
         for cell in &results.cells {
             let curve = measured(cell);
             let is_wall = curve.iter().any(|curve| curve.clock == Clock::Wall);
@@ -125,7 +125,9 @@ impl Ranking {
             let Some(value) = mean_over_sizes(&curve, metric, clock).filter(|size| size.mid > 0.0) else {
                 continue;
             };
-            is_curve |= curve.len() > 1;
+            if curve.len() > 1 {
+                counted = Some(abscissa_name(cell));
+            }
             if !clocks.contains(&clock) {
                 clocks.push(clock);
             }
@@ -156,7 +158,8 @@ impl Ranking {
             _ => "",
         };
         let known = power_cut::known_losses(results).into_iter().map(|known| format!(" {known}"));
-        let sizes = if is_curve { ", mean over all sizes" } else { "" };
+        let sizes =
+            counted.map_or_else(String::new, |counted| format!(", mean over all {}", abscissas(counted)));
         Some(Ranking {
             title: format!("{unit} ({phase}{sizes}), {direction}"),
             note: format!(

@@ -1,7 +1,7 @@
 //! The ranked bars as a static SVG, for `fathom report --figure ranking --svg FILE`.
 
 use super::{Ranking, interval, value};
-use crate::canvas::{Canvas, INK, MUTED, WIDTH, document, text_width};
+use crate::canvas::{Canvas, INK, MUTED, WIDTH, document, shortened, text_width};
 
 const ROW: f64 = 20.0;
 
@@ -9,7 +9,8 @@ const ROW: f64 = 20.0;
 pub fn draw(ranking: &Ranking) -> String {
     let mut body = Canvas::default();
     let bars = || ranking.panels.iter().flat_map(|panel| &panel.groups).flat_map(|group| &group.bars);
-    let names = bars().map(|bar| text_width(&bar.name, 11.0) * 1.08).fold(60.0, f64::max).min(WIDTH * 0.4);
+    // Some faces are wider than `text_width` has them.
+    let names = bars().map(|bar| text_width(&bar.name, 11.0) * 1.15).fold(60.0, f64::max).min(WIDTH * 0.4);
     let values = bars()
         .map(|bar| {
             text_width(&format!("{} {}", value(ranking.metric, bar.mid), interval(ranking.metric, bar)), 11.0)
@@ -32,7 +33,8 @@ pub fn draw(ranking: &Ranking) -> String {
             y += 6.0;
             for bar in &group.bars {
                 let middle = y + ROW / 2.0;
-                body.text(names, middle + 4.0, &bar.name, "end", INK, 11, false);
+                let name = shortened(&bar.name, 11.0, names / 1.14);
+                body.text(names, middle + 4.0, &name, "end", INK, 11, false);
                 body.rect(left, middle - 6.0, panel.share(bar.mid) * width, 12.0, group.colour.light);
                 let [low, high] = [bar.low.max(0.0), bar.high].map(|bound| left + panel.share(bound) * width);
                 if panel.is_cut(bar) {

@@ -59,6 +59,76 @@ fn no_text_of_a_chart_is_cut_or_over_another() {
     }
 }
 
+/// What happened: on a phone the words behind the longest bar ended outside of the picture, where
+/// the axis ended with it: "99.9 ms, 98 % fsync".
+#[test]
+fn the_words_behind_a_bar_have_the_room_that_they_need() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("words");
+    let path = page(&directory, "words", fixture::first_look);
+    let mut page = chromium.open(&path, "", 390, false);
+    page.run(
+        "fathomReport.figures.filter(f => f.kind === 'split').forEach(f => f.marks.forEach(mark => { \
+         mark.parts = [9e5, 4e5, 4e5, 98e6, 2e5]; })); dispatchEvent(new Event('afterprint'))",
+    );
+    assert_apart(&mut page, "long words");
+}
+
+/// What happened: on a phone a variant's name of 61 letters without a place to break it made the
+/// page 573 pixels wide.
+#[test]
+fn a_long_name_in_a_legend_makes_no_page_wider_than_a_phone() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("long-name");
+    let path = page(&directory, "long-name", fixture::first_look);
+    let mut page = chromium.open(&path, "", 390, false);
+    page.run(
+        "document.querySelectorAll('.legend li bdi').forEach(name => { name.textContent = 'with_a_page_of_'.repeat(5); })",
+    );
+    assert_sound(&mut page, "long-name");
+    page.screenshot(&directory.join("long-name.png"));
+}
+
+/// What happened: an interval that reaches further than three times the largest value was cut there
+/// with a bar across its end, as if it ended there: [5.44 s, 157 s] was drawn up to 90 s.
+#[test]
+fn an_interval_that_is_cut_has_no_end_and_the_figure_says_so() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("cut-interval");
+    let path = page(&directory, "cut-interval", fixture::first_look);
+    let mut page = chromium.open(&path, "", 1400, false);
+    const SAID: &str = "fathomReport.svgOf(fathomReport.figures[0]).includes('reaches beyond what is drawn')";
+    // Whether the interval of the first bar is cut below and above.
+    const CUT: &str = "(() => { const bars = echarts.getInstanceByDom(document.getElementById('chart-0')).getOption().series; \
+         return bars[0].data[0].value.slice(4); })()";
+    assert_eq!(page.eval(CUT), serde_json::json!([0, 0]));
+    assert_eq!(page.eval(SAID), false);
+    page.run(
+        "const figure = fathomReport.figures[0]; \
+         figure.marks.find(mark => mark.series === 0).high = 1000 * Math.max(...figure.marks.map(mark => mark.mid)); \
+         dispatchEvent(new Event('afterprint'))",
+    );
+    assert_eq!(page.eval(CUT), serde_json::json!([0, 1]));
+    assert_eq!(page.eval(SAID), true);
+    assert_sound(&mut page, "cut-interval");
+}
+
+/// What happened: of eight curves the tip told the share of that one whose step was next to the
+/// pointer.
+#[test]
+fn the_tip_of_a_distribution_tells_the_share_of_every_curve() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("shares");
+    let path = page(&directory, "shares", fixture::first_look);
+    let mut page = chromium.open(&path, "", 1400, false);
+    let tip = page.click_on(
+        "(() => { const el = document.getElementById('chart-' + fathomReport.figures.findIndex(f => f.kind === 'ecdf')); \
+         el.scrollIntoView({ block: 'center', behavior: 'instant' }); const box = el.getBoundingClientRect(); \
+         return [box.left + box.width * 0.6, box.top + box.height / 2]; })()",
+    );
+    assert!(tip.contains("at most ") && tip.matches(" %").count() == 8, "{tip}");
+}
+
 /// What happened: of two file systems each setting had two bars and two lines of one colour, and
 /// one swatch; the dashes of the ECDF were not in its legend.
 #[test]

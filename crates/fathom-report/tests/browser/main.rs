@@ -511,6 +511,13 @@ fn a_comparison_is_read_on_a_screen_a_phone_in_the_dark_and_on_paper() {
         );
         assert_eq!(crossing, 0.0, "{look}");
         page.screenshot(&directory.join(format!("compare-{look}.png")));
+        // What happened: the last number of the axis was broken within itself: "1,00 0x".
+        let heights = page.number(
+            "(() => { const ticks = [...document.querySelectorAll('.ratios .scale span span')]; \
+             ticks.forEach(tick => { tick.textContent = '1,000x'; }); \
+             return new Set(ticks.map(tick => tick.getBoundingClientRect().height)).size; })()",
+        );
+        assert_eq!(heights, 1.0, "{look}");
     }
     let mut page = chromium.open(&path, "", 1400, false);
     std::fs::write(directory.join("compare.pdf"), page.pdf()).unwrap();

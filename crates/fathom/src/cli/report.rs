@@ -20,7 +20,7 @@ pub struct Report {
     #[arg(long)]
     pub json: bool,
     /// With --json: every single execution as well
-    #[arg(long, requires = "json")]
+    #[arg(long, requires = "json", conflicts_with_all = ["csv", "blocks"])]
     pub samples: bool,
     /// Print what the block traces say of every cell and phase as CSV
     #[arg(long, conflicts_with_all = ["json", "csv"])]

@@ -97,7 +97,7 @@ fn answer(asked: &Advise, parsed: &Invocation, interrupt: &Interrupt) -> Result<
     }
     if asked.json {
         super::print_json(&advice.json())?;
-    } else {
+    } else if !super::takes_stdout(&[asked.html.as_deref()]) {
         fathom_output::raw(&advice.terminal(&super::style()));
     }
     if let Some(problem) = super::first_of(problems) {

@@ -34,6 +34,9 @@ pub fn run(asked: &Anatomy) -> super::Result {
     if asked.json {
         return super::print_json(&fathom_report::anatomy_json(&found));
     }
+    if super::takes_stdout(&[asked.svg.as_deref(), asked.perfetto.as_deref()]) {
+        return Ok(Outcome::Good);
+    }
     fathom_output::raw(&fathom_report::anatomy_terminal(&found, &super::style()));
     if let Some(file) = &asked.perfetto {
         say!("\n  {}: open it at https://ui.perfetto.dev, which keeps it in your browser", shown_path(file));

@@ -68,11 +68,13 @@ fn compare(asked: &Compare) -> super::Result {
     if let Some(file) = &asked.html {
         super::write_text("--html", file, &inputs, &compared.html())?;
     }
+    // By people, and not by a program.
+    let is_read = printed.is_none() && !super::takes_stdout(&outputs.map(|(_, file)| file));
     if asked.json {
         super::print_json(&compared.json())?;
     } else if asked.markdown {
         fathom_output::raw(&compared.markdown());
-    } else {
+    } else if is_read {
         fathom_output::raw(&compared.terminal(&super::style()));
     }
     let judgement = compared.judged();
@@ -80,7 +82,7 @@ fn compare(asked: &Compare) -> super::Result {
         // Why a command fails stands where errors do, whatever it prints.
         if judgement != Judgement::Fine {
             tell!("{sentence}");
-        } else if !asked.json && !asked.markdown {
+        } else if is_read {
             fathom_output::raw(&format!("{sentence}\n"));
         }
     }

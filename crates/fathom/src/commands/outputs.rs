@@ -60,6 +60,12 @@ pub fn check_outputs(
     Ok(())
 }
 
+/// Whether one of these outputs goes to standard output. What people read is not printed then: it
+/// would stand behind the file that is written there, and be a part of it.
+pub fn takes_stdout(files: &[Option<&Path>]) -> bool {
+    files.iter().flatten().any(|file| fathom_output::is_standard_output(file))
+}
+
 /// As [`check_output`], of a name that the user did not give: only an earlier output, which `mark`
 /// shows, is replaced.
 pub fn check_unnamed(what: &str, file: &Path, inputs: &[&Path], mark: &str) -> Result<(), Error> {

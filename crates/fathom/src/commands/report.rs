@@ -143,6 +143,9 @@ fn check_outputs(asked: &Report, inputs: &[&Path]) -> Result<(), Error> {
             )));
         }
     }
+    if asked.figure.is_some() && asked.svg.is_none() {
+        to_stdout.push("--figure");
+    }
     let data = [
         ("--csv", asked.csv),
         ("--json", asked.json),
@@ -152,7 +155,8 @@ fn check_outputs(asked: &Report, inputs: &[&Path]) -> Result<(), Error> {
     to_stdout.extend(data.iter().filter(|(_, is_asked)| *is_asked).map(|(option, _)| *option));
     // `--requests --json` is one output.
     let several = to_stdout.iter().filter(|option| !(asked.requests && **option == "--json")).count() > 1;
-    if several && to_stdout.iter().any(|option| matches!(*option, "--html" | "--excerpt" | "--svg")) {
+    let is_whole = |option: &&str| matches!(*option, "--html" | "--excerpt" | "--svg" | "--figure");
+    if several && to_stdout.iter().any(is_whole) {
         return Err(Error::usage(format!(
             "{}: both would go to standard output; name a file for one",
             to_stdout.join(" and ")

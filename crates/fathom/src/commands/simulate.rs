@@ -77,7 +77,7 @@ fn answer(
         super::print_json(&shown.json())?;
     } else if asked.csv {
         fathom_output::raw(&shown.csv());
-    } else {
+    } else if !super::takes_stdout(&[asked.html.as_deref(), asked.svg.as_deref()]) {
         fathom_output::raw(&shown.terminal(&super::style()));
     }
     super::first_of(problems).map_or(Ok(Outcome::Good), Err)
