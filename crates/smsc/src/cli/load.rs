@@ -103,7 +103,7 @@ impl Load {
             limit: Duration::from_secs_f64(self.limit_ms / 1000.0),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let (mut rate, mut kept): (f64, Option<Step>) = (self.rate, None);
+        let (mut rate, mut kept, mut past): (f64, Option<Step>, Option<Step>) = (self.rate, None, None);
         if !self.json {
             writeln!(std::io::stdout(), "{HEAD}")?;
         }
@@ -112,6 +112,7 @@ impl Load {
             let line = if self.json { serde_json::to_string(&step)? } else { row(&step) };
             writeln!(std::io::stdout(), "{line}")?;
             if !step.keeps_up(self.limit_ms) {
+                past = Some(step);
                 break;
             }
             kept = Some(step);
@@ -132,6 +133,15 @@ impl Load {
                 self.limit_ms,
                 if self.receipts { ", or 1 % of the receipts came later" } else { "" }
             ),
+        }
+        if let Some(step) = past.filter(Step::is_limited) {
+            tell!(
+                "limits: {} of {} were refused with ESME_RTHROTTLED or ESME_RMSGQFUL: give the account \
+                 a greater window, rate and receipts, and the centre a longer queue, else these are \
+                 what is measured",
+                step.throttled,
+                step.offered
+            );
         }
         Ok(kept.is_some())
     }
