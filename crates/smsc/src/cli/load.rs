@@ -81,6 +81,14 @@ impl Load {
         {
             return Err(Wrong(format!("--prefix {}: give 1 to 10 digits", self.prefix)).into());
         }
+        if self.ramp && self.limit_ms >= self.seconds * 1000.0 {
+            let (limit, seconds) = (self.limit_ms, self.seconds);
+            return Err(Wrong(format!(
+                "--limit-ms {limit}: with --ramp, give less than the {seconds} s of a step: a centre \
+                 that needs twice as long for it would have kept up"
+            ))
+            .into());
+        }
         let has_port = self.to.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         if !has_port {
             return Err(Wrong(format!("--to {}: give HOST:PORT, as in 127.0.0.1:2775", self.to)).into());
@@ -120,9 +128,14 @@ impl Load {
         }
         match &kept {
             Some(step) if self.ramp && !self.json => {
+                let [name, after] = match &past {
+                    Some(_) => ["the knee", "the step after it was not kept up with"],
+                    // The steps were too few, and each was kept up with.
+                    None => ["the last step", "the knee is beyond it: begin with a greater --rate"],
+                };
                 writeln!(
                     std::io::stdout(),
-                    "the knee: {:.0}/s accepted, p99 {:.1} ms; the step after it was not kept up with",
+                    "{name}: {:.0}/s accepted, p99 {:.1} ms; {after}",
                     step.accepted_per_s,
                     step.latency_ms[1]
                 )?;
