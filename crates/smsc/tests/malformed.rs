@@ -392,6 +392,14 @@ fn others() -> Vec<(&'static str, u32, Vec<u8>, Command, Status)> {
             ReplaceSmResp,
             Status::Validity,
         ),
+        // It was taken, and the message expired instead of being delivered.
+        (
+            "replace_sm whose validity is over",
+            ReplaceSm as u32,
+            [&b"99999999\0\x01\x014900\0\0"[..], b"000000000000000R\0", b"\0\0\x02hi"].concat(),
+            ReplaceSmResp,
+            Status::Validity,
+        ),
         (
             "replace_sm that is cut off",
             ReplaceSm as u32,

@@ -81,6 +81,14 @@ impl Load {
         {
             return Err(Wrong(format!("--prefix {}: give 1 to 10 digits", self.prefix)).into());
         }
+        if self.ramp && self.limit_ms >= self.seconds * 1000.0 {
+            let (limit, seconds) = (self.limit_ms, self.seconds);
+            return Err(Wrong(format!(
+                "--limit-ms {limit}: with --ramp, give less than the {seconds} s of a step: a centre \
+                 that needs twice as long for it would have kept up"
+            ))
+            .into());
+        }
         let has_port = self.to.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         if !has_port {
             return Err(Wrong(format!("--to {}: give HOST:PORT, as in 127.0.0.1:2775", self.to)).into());
@@ -103,7 +111,7 @@ impl Load {
             limit: Duration::from_secs_f64(self.limit_ms / 1000.0),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let (mut rate, mut kept): (f64, Option<Step>) = (self.rate, None);
+        let (mut rate, mut kept, mut past): (f64, Option<Step>, Option<Step>) = (self.rate, None, None);
         if !self.json {
             writeln!(std::io::stdout(), "{HEAD}")?;
         }
@@ -112,6 +120,7 @@ impl Load {
             let line = if self.json { serde_json::to_string(&step)? } else { row(&step) };
             writeln!(std::io::stdout(), "{line}")?;
             if !step.keeps_up(self.limit_ms) {
+                past = Some(step);
                 break;
             }
             kept = Some(step);
@@ -119,9 +128,14 @@ impl Load {
         }
         match &kept {
             Some(step) if self.ramp && !self.json => {
+                let [name, after] = match &past {
+                    Some(_) => ["the knee", "the step after it was not kept up with"],
+                    // The steps were too few, and each was kept up with.
+                    None => ["the last step", "the knee is beyond it: begin with a greater --rate"],
+                };
                 writeln!(
                     std::io::stdout(),
-                    "the knee: {:.0}/s accepted, p99 {:.1} ms; the step after it was not kept up with",
+                    "{name}: {:.0}/s accepted, p99 {:.1} ms; {after}",
                     step.accepted_per_s,
                     step.latency_ms[1]
                 )?;
@@ -132,6 +146,15 @@ impl Load {
                 self.limit_ms,
                 if self.receipts { ", or 1 % of the receipts came later" } else { "" }
             ),
+        }
+        if let Some(step) = past.filter(Step::is_limited) {
+            tell!(
+                "limits: {} of {} were refused with ESME_RTHROTTLED or ESME_RMSGQFUL: give the account \
+                 a greater window, rate and receipts, and the centre a longer queue, else these are \
+                 what is measured",
+                step.throttled,
+                step.offered
+            );
         }
         Ok(kept.is_some())
     }

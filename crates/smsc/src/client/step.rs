@@ -40,6 +40,13 @@ impl Step {
             && self.latency_ms[1] <= limit_ms
             && nearly_all(self.receipts_in_time, self.receipts_due)
     }
+
+    /// Whether what was refused with ESME_RTHROTTLED or ESME_RMSGQFUL is more than may be refused.
+    /// That is how limits of an account and of a queue look, whatever else the centre could do.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        self.throttled as f64 > 0.01 * self.offered as f64
+    }
 }
 
 #[cfg(test)]
@@ -65,6 +72,9 @@ mod tests {
             latency_ms: [1.0, 2.0, 3.0, 4.0],
         };
         assert!(step(4950, 5000).keeps_up(2.0) && !step(4949, 5000).keeps_up(2.0));
+        // Nothing was over a limit.
+        assert!(!step(0, 0).is_limited() && !Step { throttled: 50, ..step(0, 0) }.is_limited());
+        assert!(Step { throttled: 51, ..step(0, 0) }.is_limited());
         // Who asks for none waits for none.
         assert!(step(0, 0).keeps_up(2.0) && !step(0, 0).keeps_up(1.9));
     }

@@ -58,7 +58,9 @@ impl StationKey {
         let hash = source.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
             (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        StationKey::of_account(account, (hash >> 16) as i64)
+        // The last octets have reached its lower bits alone: a product spreads them over the upper
+        // ones, of which the first eight are the lane.
+        StationKey::of_account(account, (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as i64)
     }
 
     /// A lane of an account's station, by its number; numbers beyond the last begin again.
@@ -98,6 +100,22 @@ impl fmt::Debug for StationKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    /// Addresses that differ in their last digit took one lane, and a thousand in a row 89 of 256:
+    /// an application that answers in 20 ms got 44 messages a second from eight of them, and 298
+    /// from eight others.
+    #[test]
+    fn addresses_in_a_row_are_spread_over_the_lanes() {
+        for (count, least) in [(10_u32, 9), (100, 80), (1000, 240)] {
+            let addresses = (0..count).map(|number| format!("49170123{number:04}"));
+            let lanes: BTreeSet<StationKey> =
+                addresses.map(|address| StationKey::of_source(7, &address)).collect();
+            assert!(lanes.len() >= least, "{count} addresses took {} lanes", lanes.len());
+            assert!(lanes.iter().all(|lane| lane.account() == Some(7)));
+        }
+        assert_eq!(StationKey::of_source(7, "4900"), StationKey::of_source(7, "4900"));
+    }
 
     #[test]
     fn keys_show_what_they_stand_for() {

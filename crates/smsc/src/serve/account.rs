@@ -81,6 +81,8 @@ pub(super) enum AccountEvent {
     Answered { session: u64, sequence: u32, status: u32, place: OwnedSemaphorePermit },
     /// A lane has something.
     Ready(StationKey),
+    /// Something can be delivered, by the count of what waits.
+    Waits,
     /// Any lane may have something.
     Look,
     /// The same, of what happens all the time.
@@ -202,6 +204,8 @@ impl Deliverer {
                 self.call.is_due |= self.outlets.is_empty();
                 self.lanes.ready(lane_of(station), Instant::now());
             }
+            // What came back from a session before that has ended, too.
+            AccountEvent::Waits => self.call.is_due |= self.outlets.is_empty(),
             AccountEvent::Look => self.lanes.look(Instant::now()),
             AccountEvent::LookSoon => self.lanes.look_soon(Instant::now()),
             AccountEvent::LookAgain => self.lanes.look_again(Instant::now()),

@@ -107,6 +107,11 @@ impl Account {
         may
     }
 
+    /// Whether it is called when something waits for it.
+    fn takes_calls(&self) -> bool {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).outbind.is_some()
+    }
+
     /// Whether so much waits for this application that nothing may be added.
     pub(super) fn is_full(&self) -> bool {
         let most = self.config.read().unwrap_or_else(PoisonError::into_inner).receipts;
@@ -403,11 +408,16 @@ impl Front {
         all
     }
 
-    /// So much waits for each account.
+    /// So much waits for each account. One that takes calls hears of what can be delivered to it.
     pub(super) fn count_waiting(&self, depths: &BTreeMap<u32, Depth>) {
+        // Where others have the store, too, it may be bound there.
+        let is_own = !self.store.store().is_shared();
         for account in self.all_accounts() {
-            let waiting = depths.get(&account.number).map_or(0, |depth| depth.messages);
-            account.waiting.store(waiting, Relaxed);
+            let depth = depths.get(&account.number).copied().unwrap_or_default();
+            account.waiting.store(depth.messages, Relaxed);
+            if is_own && depth.ready > 0 && account.takes_calls() {
+                account.tell(AccountEvent::Waits);
+            }
         }
     }
 

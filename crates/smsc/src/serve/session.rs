@@ -808,11 +808,16 @@ impl Session {
             return Err(Status::ReplaceFailed);
         }
         let now_us = self.front.clock.now_us();
+        let expire_us = replace.validity.at(now_us);
+        // As of a submission: what may not be delivered any more expires as soon as it is replaced.
+        if expire_us.is_some_and(|us| us <= now_us) {
+            return Err(Status::Validity);
+        }
         let replacement = Replacement {
             account: self.account(),
             msg_id: replace.msg_id,
             body: replace.body,
-            expire_us: replace.validity.at(now_us),
+            expire_us,
             registered_delivery: replace.registered_delivery,
             form: None,
         };
