@@ -14,6 +14,7 @@ use fathom_output::{shown, tell};
 use super::super::record::{self, MoreRuns, RecordingFile, RecordingRequest};
 use super::error::{stopped, study_error};
 use super::failure::Failure;
+use super::hints::nothing_written;
 use crate::cli::Advise;
 use crate::outcome::Error;
 
@@ -74,6 +75,10 @@ impl advise::Recorder for Rounds<'_> {
         if round == 1 && tried.iter().all(Vec::is_empty) {
             let why = self.broken.first().map_or_else(|| "no run was made".into(), Failure::reason);
             return Err(Error::failed(format!("nothing could be recorded: {}", shown(&why))));
+        }
+        // What wrote to temporary tables alone, or was rolled back, is seen by its first recordings.
+        if round == 1 && tried.iter().flatten().all(|trial| trial.writing == Some(0)) {
+            return Err(nothing_written(&shown(&self.what.title)));
         }
         if tried.is_empty() {
             tried = vec![Vec::new(); if self.is_modelled { self.devices.len() } else { 1 }];
