@@ -84,6 +84,9 @@ impl advise::Recorder for Rounds<'_> {
             tried = vec![Vec::new(); if self.is_modelled { self.devices.len() } else { 1 }];
         }
         self.stopped()?;
+        if round == 1 {
+            self.tell_if_long();
+        }
         Ok(tried)
     }
 
@@ -145,6 +148,22 @@ impl Rounds<'_> {
         let least = *advise::REPEATS.start();
         let budget = self.effort.recording(settings, left);
         (least, (most > least).then_some(MoreRuns { most, until: advise::PRECISE, budget }))
+    }
+
+    /// Says that the answer will not be there within the minute, before the user waits for it.
+    fn tell_if_long(&self) {
+        let repeats = self.asked.repeat.unwrap_or(*advise::REPEATS.start());
+        let filesystems = self.what.filesystems.len().max(1) as u32;
+        let rest = self.effort.rest(self.parts, repeats) * filesystems;
+        if rest > advise::ANSWER_WITHIN {
+            tell!(
+                "{}: one recording takes {:.0} s, so that the answer takes some {} minutes more. A trace of fewer transactions \
+                 is answered sooner, and 200 that write are enough for most",
+                shown(&self.what.title),
+                self.effort.of_run().as_secs_f64(),
+                rest.as_secs().div_ceil(60)
+            );
+        }
     }
 
     /// Until the answer is to be there.
