@@ -80,8 +80,8 @@ fn what_cannot_be_advised_is_said_and_nothing_is_made() {
     assert_eq!(place.files(), before);
 }
 
-/// What happened: an application that writes to temporary tables alone was advised on a journal mode
-/// and on pages, after a minute, and "0 of its transactions write" stood beside that.
+/// What happened: an application that writes to temporary tables alone was advised on a journal
+/// mode and on pages, after a minute, and "0 of its transactions write" stood beside that.
 #[test]
 fn what_writes_to_no_file_is_not_advised() {
     let place = Place::new();

@@ -76,7 +76,7 @@ impl advise::Recorder for Rounds<'_> {
             let why = self.broken.first().map_or_else(|| "no run was made".into(), Failure::reason);
             return Err(Error::failed(format!("nothing could be recorded: {}", shown(&why))));
         }
-        // What wrote to temporary tables alone, or was rolled back, is seen by its first recordings.
+        // What wrote to temporary tables alone, or was rolled back, is seen when it was recorded.
         if round == 1 && tried.iter().flatten().all(|trial| trial.writing == Some(0)) {
             return Err(nothing_written(&shown(&self.what.title)));
         }
