@@ -8,7 +8,7 @@ use fathom_output::shown_path;
 use fathom_trace::info::{DatabaseInfo, Info, info};
 
 use super::hints::{nothing_written, of_settings, of_singles, writing};
-use super::settings::{TAKEN_OVER, set, take_over, value_of};
+use super::settings::{TAKEN_OVER, care, set, take_over, value_of};
 use crate::outcome::Error;
 
 /// The application.
@@ -129,7 +129,8 @@ impl OwnSettings<'_> {
         }
         self.keep_auto_vacuum(&mut own, &mut baseline);
         for (key, values) in &own {
-            let most = values.iter().max_by_key(|value| value.1).map(|value| value.0.clone());
+            let most = values.iter().max_by_key(|(value, count)| (**count, care(key, value)));
+            let most = most.map(|value| value.0.clone());
             let Some(most) = most else { continue };
             if values.len() > 1 && !self.is_said(key) {
                 let all: Vec<&str> = values.keys().map(String::as_str).collect();
@@ -383,6 +384,9 @@ mod tests {
         // "The most often" was said of two that are set as often as each other.
         let (own, _, notes) = of(&[("PRAGMA journal_mode=WAL", 1), ("PRAGMA journal_mode=delete", 1)]);
         assert!(own.journal_mode == "wal" && notes[0].ends_with("--now journal_mode=VALUE"), "{notes:?}");
+        // OFF was taken of one that fills its database so, and goes on with NORMAL.
+        let (own, ..) = of(&[("PRAGMA synchronous=OFF", 1), ("PRAGMA synchronous=NORMAL", 1)]);
+        assert_eq!(own.synchronous, "normal");
         // EXCLUSIVE was taken of one that has it once, and sets it back each time.
         let (own, ..) = of(&[("PRAGMA locking_mode=EXCLUSIVE", 1), ("PRAGMA locking_mode=NORMAL", 5)]);
         assert_eq!(own, Candidate::default());
