@@ -146,9 +146,12 @@ impl Lane {
         }
     }
 
-    /// Marks the calling thread after an execution, if its last mark is old.
+    /// Marks the calling thread after an execution, if its last mark is old, and after the first
+    /// one in any case: what lies between two marks is seen, and a process that reads once and ends
+    /// makes no other.
     fn mark_again(&mut self) {
-        self.marked_as(mark_again(MARK_AGAIN_NS));
+        let is_first = self.executions.is_empty() && self.sum.is_none() && self.auxiliary.span_ns.is_none();
+        self.marked_as(mark_again(if is_first { 0 } else { MARK_AGAIN_NS }));
     }
 
     fn marked_as(&mut self, thread: Option<u32>) {
@@ -502,6 +505,19 @@ mod tests {
         assert_eq!(summary.split.wall_ns, 500 + 100 + 1_000 + 2_000);
         assert_eq!((summary.latency_ns[0], summary.latency_ns[5]), (100, 1_000));
         assert_eq!((summary.lock_waits, summary.lock_wait_ns), (Some(2), Some(70)));
+    }
+
+    /// What happened: of a program of two processes, one of which reads once, what its threads did
+    /// "is not known" with every rollback journal: it was advised WAL/FULL, compared with nothing.
+    #[test]
+    fn a_lane_of_one_short_execution_is_seen_between_two_marks() {
+        fathom_probe::keep_marks(1 << 16);
+        let mut lane = Phase::begin("replay", None, Unit::Transaction).lane(0, 2);
+        assert_eq!(lane.time(|| Ok::<u64, String>(1)), Ok(1));
+        let marked = lane.marked.clone();
+        let marks = fathom_probe::take_marks().marks;
+        let own = marks.iter().filter(|mark| marked.contains(&mark.thread)).count();
+        assert_eq!((marked.len(), own), (1, 2));
     }
 
     #[test]

@@ -80,6 +80,20 @@ fn what_cannot_be_advised_is_said_and_nothing_is_made() {
     assert_eq!(place.files(), before);
 }
 
+/// What happened: an application that writes to temporary tables alone was advised on a journal
+/// mode and on pages, after a minute, and "0 of its transactions write" stood beside that.
+#[test]
+fn what_writes_to_no_file_is_not_advised() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let sql = format!("CREATE TEMP TABLE t(a);\n{}", "INSERT INTO t VALUES (1);\n".repeat(30));
+    imported(&place, "temporary", &sql);
+    let end = place.fathom(&["advise", "temporary.trace", "--device", "sd-slow", "--repeat", "1"]);
+    end.exits(2).says("no transaction that writes to a file");
+}
+
 #[test]
 fn the_answer_for_a_trace_can_be_pasted_and_a_kept_recording_gives_it_again() {
     let place = Place::new();

@@ -184,7 +184,9 @@ fn a_gate_is_told_by_its_exit_code_and_its_files() {
     let junit = std::fs::read_to_string(place.path("gate.xml")).unwrap();
     assert!(junit.contains("failures=\"2\"") || junit.contains("failures=\"3\""), "{junit}");
     let back = ["compare", "b.db", "base.toml", "--fail-if-slower", "10%", "--metric"];
-    place.fathom(&[&back[..], &["model,flushes"]].concat()).exits(0);
+    let exchanged = place.fathom(&[&back[..], &["model,flushes"]].concat());
+    // A gate with its files in the wrong places passed whatever had become slower, without a word.
+    assert!(exchanged.exits(0).stdout.contains("A was measured after B"), "{exchanged}");
     // The other way round nothing is slower; what is not there cannot be told, whatever it is.
     for (words, says) in [
         (&["compare", "base.toml", "none.db", "--fail-if-slower", "10%"][..], "none.db"),

@@ -158,6 +158,12 @@ impl Advice {
                 format!(
                     "On {on} keep {name}: nothing that was tried is proven to be worth a change and keeps as much."
                 )
+            } else if faster.is_empty() && self.partial.is_none() {
+                format!(
+                    "On {on} use {name}. How that compares with {}, which the application has now, is not known: \"To be known\" \
+                     says why.",
+                    self.now()
+                )
             } else if faster.is_empty() {
                 format!("On {on} use {name}.")
             } else {

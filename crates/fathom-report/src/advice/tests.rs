@@ -90,6 +90,9 @@ fn without_a_recording_of_what_they_have_now_no_gain_is_told() {
     let told = advice(vec![device]);
     let text = told.terminal(&Style { width: 400, ..Style::PLAIN });
     assert!(text.contains("not known") && !text.contains("as it is"), "{text}");
+    // "On sd-a use WAL/FULL" alone, where no rollback journal could be simulated, was taken for the
+    // best of all.
+    assert!(text.contains("use WAL/FULL. How that compares with DELETE/FULL, which the appl"), "{text}");
     let page = told.html();
     assert!(page.contains("<td class=\"n\">not known</td>") && !page.contains(">as it is<"), "{page}");
 }

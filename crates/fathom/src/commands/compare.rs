@@ -49,6 +49,12 @@ fn compare(asked: &Compare) -> super::Result {
     if fathom_output::is_same_file(&asked.a, &asked.b) {
         found.cautions.push("A and B are the same file: nothing can have changed".into());
     }
+    if asked.fail_if_slower.is_some() && sides[1].started_ms < sides[0].started_ms {
+        found.cautions.push(
+            "A was measured after B, and A is the baseline: if the two were exchanged, what became slower counts as faster"
+                .into(),
+        );
+    }
     if found.changes.is_empty() && asked.fail_if_slower.is_none() {
         let why = match found.lacking.first() {
             Some(lacking) => format!("nothing to compare: {lacking}"),

@@ -7,8 +7,8 @@ use fathom_lab::advise::{AppUse, Candidate, DeviceAdvice};
 use fathom_output::shown_path;
 use fathom_trace::info::{DatabaseInfo, Info, info};
 
-use super::hints::of_settings;
-use super::settings::{TAKEN_OVER, set, take_over, value_of};
+use super::hints::{nothing_written, of_settings, of_singles, writing};
+use super::settings::{TAKEN_OVER, care, set, take_over, value_of};
 use crate::outcome::Error;
 
 /// The application.
@@ -36,11 +36,10 @@ impl Application {
         if let Some(reason) = &info.torn {
             return Err(Error::usage(format!("{file}: {reason}")));
         }
-        if info.transactions.count == 0 {
-            return Err(Error::usage(format!(
-                "{file}: it holds no transaction that writes, so that journal modes and flushes cost it nothing: there is \
-                 nothing to advise"
-            )));
+        let mut databases = info.databases.iter().peekable();
+        let is_in_memory = databases.peek().is_some() && databases.all(|database| database.start == "memory");
+        if info.transactions.count == 0 || is_in_memory {
+            return Err(nothing_written(&file));
         }
         let own = OwnSettings { info: &info, now };
         let (baseline, source, mut notes) = own.baseline();
@@ -75,22 +74,16 @@ impl Application {
 
     /// Seconds from one writing transaction to the next, as it made them; of what was captured
     /// alone, for other traces have times that are no user's.
-    pub fn pace_s(&self) -> Option<f64> {
+    pub fn pace_s(&self, advised: &[DeviceAdvice]) -> Option<f64> {
         let is_known = self.info.how == "capture" && self.info.duration_s > 0.0;
-        is_known.then(|| self.info.duration_s / self.info.transactions.count.max(1) as f64)
+        let count = writing(advised).unwrap_or(self.info.transactions.count);
+        is_known.then(|| self.info.duration_s / count.max(1) as f64)
     }
 
     /// What it might do besides.
     pub fn hints(&self, advised: &[DeviceAdvice]) -> Vec<String> {
-        let mut all = Vec::new();
-        let transactions = &self.info.transactions;
-        if transactions.autocommit * 2 > transactions.count {
-            all.push(format!(
-                "{} of {} writing transactions are single statements, and each pays for a commit of its own: where they belong \
-                 together, BEGIN … COMMIT around ten of them takes about a tenth of the commits.",
-                transactions.autocommit, transactions.count
-            ));
-        }
+        let singles = of_singles(&self.info.transactions, writing(advised));
+        let mut all = Vec::from_iter(singles);
         all.extend(of_settings(&self.baseline, advised));
         all
     }
@@ -136,7 +129,8 @@ impl OwnSettings<'_> {
         }
         self.keep_auto_vacuum(&mut own, &mut baseline);
         for (key, values) in &own {
-            let most = values.iter().max_by_key(|value| value.1).map(|value| value.0.clone());
+            let most = values.iter().max_by_key(|(value, count)| (**count, care(key, value)));
+            let most = most.map(|value| value.0.clone());
             let Some(most) = most else { continue };
             if values.len() > 1 && !self.is_said(key) {
                 let all: Vec<&str> = values.keys().map(String::as_str).collect();
@@ -390,6 +384,9 @@ mod tests {
         // "The most often" was said of two that are set as often as each other.
         let (own, _, notes) = of(&[("PRAGMA journal_mode=WAL", 1), ("PRAGMA journal_mode=delete", 1)]);
         assert!(own.journal_mode == "wal" && notes[0].ends_with("--now journal_mode=VALUE"), "{notes:?}");
+        // OFF was taken of one that fills its database so, and goes on with NORMAL.
+        let (own, ..) = of(&[("PRAGMA synchronous=OFF", 1), ("PRAGMA synchronous=NORMAL", 1)]);
+        assert_eq!(own.synchronous, "normal");
         // EXCLUSIVE was taken of one that has it once, and sets it back each time.
         let (own, ..) = of(&[("PRAGMA locking_mode=EXCLUSIVE", 1), ("PRAGMA locking_mode=NORMAL", 5)]);
         assert_eq!(own, Candidate::default());

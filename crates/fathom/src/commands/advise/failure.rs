@@ -4,6 +4,13 @@ use fathom_lab::advise::Candidate;
 use fathom_lab::failure::FailureKind;
 use fathom_lab::store::Results;
 
+/// What a replay says of an option that `fathom advise` does not have.
+const OF_REPLAYS: &str = "`--set extension=FILE` loads an extension that has it";
+
+/// What does the same here.
+const OF_ADVICE: &str = "`fathom simulate TRACE --set extension=FILE --set journal_mode=delete,persist,wal --out RECORDED.db` \
+                         records it with an extension that has it, and `fathom advise RECORDED.db` names the best of that";
+
 /// A setting of which a recording failed.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
@@ -41,7 +48,7 @@ impl Failure {
                     .to_owned()
             }
             // The image that it is recorded on has a size of its own.
-            _ => super::super::full::without_size(&self.why).to_owned(),
+            _ => super::super::full::without_size(&self.why).replace(OF_REPLAYS, OF_ADVICE),
         }
     }
 
@@ -88,6 +95,20 @@ mod tests {
         let told = failure(FailureKind::Locked, why).reason();
         assert!(!told.contains("/run/") && !told.contains("auto_vacuum"), "{told}");
         assert_eq!(failure(FailureKind::Differs, "rows differ").reason(), "rows differ");
+    }
+
+    /// What happened: who asked for advice on a trace with a REGEXP of its application's own was
+    /// told to give `--set extension=FILE`, which `fathom advise` refuses.
+    #[test]
+    fn an_extension_is_asked_for_where_it_can_be_given() {
+        let why = "no such function: REGEXP (code 1); the application brought its own function REGEXP, which a replay does \
+                   not have; `--set extension=FILE` loads an extension that has it";
+        let told = failure(FailureKind::Engine, why).reason();
+        assert!(
+            told.contains("function REGEXP, which a replay does not have; `fathom simulate TRACE"),
+            "{told}"
+        );
+        assert!(told.ends_with("`fathom advise RECORDED.db` names the best of that"), "{told}");
     }
 
     /// What happened: on a busy machine the device's server did not answer for 30 s, and "WAL/FULL

@@ -1,6 +1,38 @@
 //! What has to be known of the settings that are named.
 
 use fathom_lab::advise::{Candidate, DeviceAdvice};
+use fathom_trace::info::TransactionInfo;
+
+use crate::outcome::Error;
+
+/// Why there is no advice where nothing writes to a file.
+pub(super) fn nothing_written(trace: &str) -> Error {
+    Error::usage(format!(
+        "{trace}: it holds no transaction that writes to a file, so that journal modes and flushes cost it nothing: there \
+         is nothing to advise"
+    ))
+}
+
+/// Transactions that wrote to a file, the fewest of all that was recorded. What a trace counts may
+/// write nothing: a CREATE TABLE IF NOT EXISTS of a table that is there, or what is rolled back.
+pub(super) fn writing(advised: &[DeviceAdvice]) -> Option<u64> {
+    advised.iter().flat_map(|device| &device.tried).filter_map(|trial| trial.writing).min()
+}
+
+/// That single statements pay for a commit each, where most do. Of those that the trace counts only
+/// so many are `writing`; the others may all be single ones.
+pub(super) fn of_singles(counted: &TransactionInfo, writing: Option<u64>) -> Option<String> {
+    let all = writing.map_or(counted.count, |writing| writing.min(counted.count));
+    let idle = counted.count - all;
+    let singles = counted.autocommit.saturating_sub(idle);
+    (singles * 2 > all).then(|| {
+        format!(
+            "{}{singles} of {all} writing transactions are single statements, and each pays for a commit of its own: where they \
+             belong together, BEGIN … COMMIT around ten of them takes about a tenth of the commits.",
+            if idle > 0 { "At least " } else { "" }
+        )
+    })
+}
 
 /// What has to be known of the settings that are named, beside what the application has now: of
 /// recordings that are asked again as of a trace.
@@ -55,4 +87,25 @@ fn of_cards(advised: &[DeviceAdvice]) -> Option<String> {
             trial.filesystem
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: a program that says CREATE TABLE IF NOT EXISTS each time that it starts was
+    /// told that 19 of its 35 writing transactions are single statements, beside "20 write".
+    #[test]
+    fn what_writes_nothing_pays_for_no_commit() {
+        let counted = |count, autocommit| TransactionInfo { count, autocommit, ..TransactionInfo::default() };
+        assert_eq!(of_singles(&counted(35, 19), Some(20)), None, "4 of 20 at the least");
+        let told = of_singles(&counted(35, 30), Some(20)).unwrap();
+        assert!(told.starts_with("At least 15 of 20 writing transactions"), "{told}");
+        let told = of_singles(&counted(200, 150), Some(200)).unwrap();
+        assert!(told.starts_with("150 of 200 "), "{told}");
+        // A PRAGMA that writes is none of those that a trace counts.
+        assert_eq!(of_singles(&counted(200, 150), Some(210)), Some(told.clone()));
+        assert_eq!(of_singles(&counted(200, 150), None), Some(told));
+        assert_eq!(of_singles(&counted(101, 101), Some(0)), None);
+    }
 }

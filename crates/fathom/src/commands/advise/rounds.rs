@@ -14,6 +14,7 @@ use fathom_output::{shown, tell};
 use super::super::record::{self, MoreRuns, RecordingFile, RecordingRequest};
 use super::error::{stopped, study_error};
 use super::failure::Failure;
+use super::hints::nothing_written;
 use crate::cli::Advise;
 use crate::outcome::Error;
 
@@ -75,10 +76,17 @@ impl advise::Recorder for Rounds<'_> {
             let why = self.broken.first().map_or_else(|| "no run was made".into(), Failure::reason);
             return Err(Error::failed(format!("nothing could be recorded: {}", shown(&why))));
         }
+        // What wrote to temporary tables alone, or was rolled back, is seen when it was recorded.
+        if round == 1 && tried.iter().flatten().all(|trial| trial.writing == Some(0)) {
+            return Err(nothing_written(&shown(&self.what.title)));
+        }
         if tried.is_empty() {
             tried = vec![Vec::new(); if self.is_modelled { self.devices.len() } else { 1 }];
         }
         self.stopped()?;
+        if round == 1 {
+            self.tell_if_long();
+        }
         Ok(tried)
     }
 
@@ -140,6 +148,22 @@ impl Rounds<'_> {
         let least = *advise::REPEATS.start();
         let budget = self.effort.recording(settings, left);
         (least, (most > least).then_some(MoreRuns { most, until: advise::PRECISE, budget }))
+    }
+
+    /// Says that the answer will not be there within the minute, before the user waits for it.
+    fn tell_if_long(&self) {
+        let repeats = self.asked.repeat.unwrap_or(*advise::REPEATS.start());
+        let filesystems = self.what.filesystems.len().max(1) as u32;
+        let rest = self.effort.rest(self.parts, repeats) * filesystems;
+        if rest > advise::ANSWER_WITHIN {
+            tell!(
+                "{}: one recording takes {:.0} s, so that the answer takes some {} minutes more. A trace of fewer transactions \
+                 is answered sooner, and 200 that write are enough for most",
+                shown(&self.what.title),
+                self.effort.of_run().as_secs_f64(),
+                rest.as_secs().div_ceil(60)
+            );
+        }
     }
 
     /// Until the answer is to be there.

@@ -62,6 +62,13 @@ fn words_of(key: &str) -> &'static [&'static str] {
     }
 }
 
+/// How much a value takes care of what is written, where that is what a setting is for: of two that
+/// are set as often, one is for a time.
+pub(super) fn care(key: &str, value: &str) -> usize {
+    let words: &[&str] = if key == "synchronous" { words_of(key) } else { &[] };
+    words.iter().position(|word| *word == value).unwrap_or_default()
+}
+
 /// Values that a setting takes, for people.
 fn values_of(key: &str) -> String {
     match (words_of(key), key) {

@@ -164,7 +164,7 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
         must,
         baseline: baseline.clone(),
         baseline_source: application.baseline_source.clone(),
-        pace_s: application.pace_s(),
+        pace_s: application.pace_s(&advised),
         hints: application.hints(&advised),
         devices: advised,
         notes,
