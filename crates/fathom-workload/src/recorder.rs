@@ -84,6 +84,8 @@ pub struct Lane {
     auxiliary: Sum,
     /// The numbers that marks give the threads that executed it.
     marked: Vec<u32>,
+    /// Whether an execution, or work besides, has ended on it.
+    has_ended: bool,
 }
 
 /// A thread that has not been marked for so long is marked again after an execution, ns.
@@ -146,9 +148,11 @@ impl Lane {
         }
     }
 
-    /// Marks the calling thread after an execution, if its last mark is old.
+    /// Marks the calling thread after an execution, if its last mark is old; after the first one at
+    /// any rate: what a thread did is known between two marks, also of one that ends sooner.
     fn mark_again(&mut self) {
-        self.marked_as(mark_again(MARK_AGAIN_NS));
+        let age_ns = if std::mem::replace(&mut self.has_ended, true) { MARK_AGAIN_NS } else { 0 };
+        self.marked_as(mark_again(age_ns));
     }
 
     fn marked_as(&mut self, thread: Option<u32>) {
@@ -304,6 +308,7 @@ impl Phase {
             sum: None,
             auxiliary: Sum::default(),
             marked: Vec::new(),
+            has_ended: false,
         }
     }
 
@@ -502,6 +507,25 @@ mod tests {
         assert_eq!(summary.split.wall_ns, 500 + 100 + 1_000 + 2_000);
         assert_eq!((summary.latency_ns[0], summary.latency_ns[5]), (100, 1_000));
         assert_eq!((summary.lock_waits, summary.lock_wait_ns), (Some(2), Some(70)));
+    }
+
+    /// What happened: a thread whose statements were few and found all in memory made one mark, at
+    /// its begin. What it did was not known then, and no recording of the whole application could be
+    /// replayed on another device.
+    #[test]
+    fn a_lane_that_ends_soon_is_marked_at_both_ends_of_its_first_execution() {
+        fathom_probe::keep_marks(1 << 20);
+        let phase = Phase::begin("replay", None, Unit::Transaction);
+        let mut lane = phase.lane(0, 2);
+        for _ in 0..2 {
+            let watch = lane.start();
+            lane.end(watch, 1);
+        }
+        let own = lane.marked.clone();
+        phase.end(vec![lane], &mut MemorySink::default());
+        let marks = fathom_probe::take_marks().marks;
+        assert_eq!(own.len(), 1, "one thread executed it");
+        assert!(marks.iter().filter(|mark| own.contains(&mark.thread)).count() >= 2, "{marks:?}");
     }
 
     #[test]
