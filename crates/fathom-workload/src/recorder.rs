@@ -84,6 +84,8 @@ pub struct Lane {
     auxiliary: Sum,
     /// The numbers that marks give the threads that executed it.
     marked: Vec<u32>,
+    /// Whether an execution, or work besides, has ended on it.
+    has_ended: bool,
 }
 
 /// A thread that has not been marked for so long is marked again after an execution, ns.
@@ -146,12 +148,11 @@ impl Lane {
         }
     }
 
-    /// Marks the calling thread after an execution, if its last mark is old, and after the first
-    /// one in any case: what lies between two marks is seen, and a process that reads once and ends
-    /// makes no other.
+    /// Marks the calling thread after an execution, if its last mark is old; after the first one at
+    /// any rate: what a thread did is known between two marks, also of one that ends sooner.
     fn mark_again(&mut self) {
-        let is_first = self.executions.is_empty() && self.sum.is_none() && self.auxiliary.span_ns.is_none();
-        self.marked_as(mark_again(if is_first { 0 } else { MARK_AGAIN_NS }));
+        let age_ns = if std::mem::replace(&mut self.has_ended, true) { MARK_AGAIN_NS } else { 0 };
+        self.marked_as(mark_again(age_ns));
     }
 
     fn marked_as(&mut self, thread: Option<u32>) {
@@ -307,6 +308,7 @@ impl Phase {
             sum: None,
             auxiliary: Sum::default(),
             marked: Vec::new(),
+            has_ended: false,
         }
     }
 
@@ -507,17 +509,23 @@ mod tests {
         assert_eq!((summary.lock_waits, summary.lock_wait_ns), (Some(2), Some(70)));
     }
 
-    /// What happened: of a program of two processes, one of which reads once, what its threads did
-    /// "is not known" with every rollback journal: it was advised WAL/FULL, compared with nothing.
+    /// What happened: a thread whose statements were few and found all in memory made one mark, at
+    /// its begin. What it did was not known then, and no recording of the whole application could be
+    /// replayed on another device.
     #[test]
-    fn a_lane_of_one_short_execution_is_seen_between_two_marks() {
-        fathom_probe::keep_marks(1 << 16);
-        let mut lane = Phase::begin("replay", None, Unit::Transaction).lane(0, 2);
-        assert_eq!(lane.time(|| Ok::<u64, String>(1)), Ok(1));
-        let marked = lane.marked.clone();
+    fn a_lane_that_ends_soon_is_marked_at_both_ends_of_its_first_execution() {
+        fathom_probe::keep_marks(1 << 20);
+        let phase = Phase::begin("replay", None, Unit::Transaction);
+        let mut lane = phase.lane(0, 2);
+        for _ in 0..2 {
+            let watch = lane.start();
+            lane.end(watch, 1);
+        }
+        let own = lane.marked.clone();
+        phase.end(vec![lane], &mut MemorySink::default());
         let marks = fathom_probe::take_marks().marks;
-        let own = marks.iter().filter(|mark| marked.contains(&mark.thread)).count();
-        assert_eq!((marked.len(), own), (1, 2));
+        assert_eq!(own.len(), 1, "one thread executed it");
+        assert!(marks.iter().filter(|mark| own.contains(&mark.thread)).count() >= 2, "{marks:?}");
     }
 
     #[test]

@@ -118,6 +118,9 @@ fn every_output_goes_to_standard_output_through_a_link_and_into_a_fifo() {
     assert!(fs::symlink_metadata(place.path("pipe")).unwrap().file_type().is_fifo());
     place.fathom(&["report", "pipe"]).exits(1).says("no regular file");
     place.fathom(&["trace", "capture", "--out", "-", "--", "true"]).exits(2).says("standard output itself");
+    // What happened: `fathom trace info -` was said to be next, which looks for a file of this name.
+    let end = place.fathom(&["trace", "synthesise", "gmail", "--scale", "2", "--out", "-"]);
+    assert!(!end.exits(0).stderr.contains("trace info"), "{end}");
 }
 
 #[test]

@@ -412,3 +412,24 @@ fn statements_that_a_log_may_repeat_for_their_triggers_are_told() {
     assert_eq!(texts(&records).len(), 6);
     assert!(imported.warnings[0].starts_with("1 statements are the one before"), "{:?}", imported.warnings);
 }
+
+/// What happened: the line that GORM wrote until 2020 below each statement, and the place in its
+/// source above the next one, belonged to the statement: none of a log was read.
+#[test]
+fn a_log_of_the_first_gorm_is_read() {
+    let place = Place::new();
+    let log = "\n(/home/me/go/app/db.go:428) \n\
+        [2018-11-10 12:43:07]  [0.14ms]  CREATE TABLE \"users\" (\"id\" integer primary key,\"name\" text )  \n\
+        [0 rows affected or returned ] \n\n(/home/me/go/app/db.go:298) \n\
+        [2018-11-10 12:43:07]  [12.17ms]  INSERT INTO \"users\" (\"name\") VALUES ('a\n\
+        [3 rows affected or returned ] ')  \n[1 rows affected or returned ] \n\n\
+        \u{1b}[35m(/home/me/go/app/db.go:238)\u{1b}[0m \n\
+        [2018-11-10 12:43:07]  [0.16ms]  SELECT * FROM \"users\"  WHERE (name = 'a')  \n\
+        [0 rows affected or returned ] \n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let texts = texts(&records);
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(texts[1].ends_with("VALUES ('a\n[3 rows affected or returned ] ')"), "{texts:?}");
+    assert!(texts[2].ends_with("WHERE (name = 'a')"), "{texts:?}");
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+}

@@ -28,12 +28,28 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
     } else if line.contains("sqlalchemy.engine") {
         "is SQLAlchemy's log, which has the values of a statement on a line of their own, as Python \
          writes them, and is not read: capture the program (`fathom trace capture -- python3 …`)"
-    } else if line.contains("Executed DbCommand (") {
-        "is Entity Framework's log, which has the values of a statement before it, if at all, and is not \
+    } else if line.contains("Executed DbCommand (")
+        || (line.starts_with("-- ") && line.contains("' (Type = "))
+    {
+        "is Entity Framework's log, which has the values of a statement beside it, if at all, and is not \
          read: capture the program (`fathom trace capture -- dotnet …`)"
     } else if is_timed_by_rails && line.trim_end_matches("\u{1b}[0m").ends_with("]]") {
         "is ActiveRecord's log, which has the values of a statement behind it, as Ruby writes them, and \
          is not read: capture the program (`fathom trace capture -- ruby …`)"
+    } else if has_values_in_a_comment(line) {
+        "is the log of TypeORM or Drizzle, which has the values of a statement in a comment behind it, and \
+         is not read: capture the program (`fathom trace capture -- node …`), or log what `verbose` of \
+         better-sqlite3 or the event `trace` of node-sqlite3 gives, which has them filled in"
+    } else if line.contains(": Sent ") && line.contains(" with args [") {
+        "is the log of Drift (`logStatements`), which has the values of a statement behind it, as Dart \
+         writes them, and is not read: capture the program (`fathom trace capture -- dart …`)"
+    } else if line.contains("peewee:(") || line.contains("peewee: (") {
+        "is Peewee's log, which has the values of a statement behind it, as Python writes them, and is not \
+         read: capture the program (`fathom trace capture -- python3 …`)"
+    } else if line.contains(" | statement | connection ") {
+        "is the log of p6spy, which has each statement twice, and is not read: write the second one of each, \
+         where values are filled in, to a .sql file, those of each connection to one of its own, and import \
+         their folder"
     } else if line.contains("TRACE_STMT on ") {
         "is Firefox's log (mozStorage), which is not read: a statement of it stands in quotes behind the \
          address of its connection (`TRACE_STMT on ADDRESS: `); write those of each connection to one \
@@ -55,6 +71,12 @@ pub fn problem_of_trace(line: &str) -> Option<&'static str> {
     } else {
         return None;
     })
+}
+
+/// Values behind a statement: `-- PARAMETERS: ["Timber",7]`, `-- params: [7]`.
+fn has_values_in_a_comment(line: &str) -> bool {
+    const WORDS: [&str; 4] = ["-- PARAMETERS: [", "-- Parameters: [", "-- parameters: [", "-- params: ["];
+    WORDS.iter().any(|words| line.contains(words))
 }
 
 /// A message of the tag SQLiteStatements where only a process and a level, or nothing, stands
@@ -130,6 +152,12 @@ mod tests {
             ("      Executed DbCommand (2ms) [Parameters=[@p0='?']]", "capture -- dotnet"),
             ("  Note Load (0.1ms)  SELECT * FROM notes WHERE id = ?  [[\"id\", 7]]", "capture -- ruby"),
             ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "TRACE_STMT on ADDRESS"),
+            ("query: SELECT 1 WHERE a = ? -- PARAMETERS: [\"Timber\"]", "better-sqlite3"),
+            ("Query: insert into \"users\" values (null, ?) -- params: [\"Dan\"]", "capture -- node"),
+            ("flutter: Drift: Sent SELECT * FROM t WHERE a = ?; with args [1]", "capture -- dart"),
+            ("DEBUG:peewee:('INSERT INTO \"t\" VALUES (?)', ['Charlie'])", "capture -- python3"),
+            ("#1613479474529 | took 1ms | statement | connection 0| url jdbc:sqlite:a.db", "second one"),
+            ("-- p0: 'Bob' (Type = String, Size = -1)", "capture -- dotnet"),
             ("# tracer: nop", "strace -f"),
             ("  0.104 ( 0.012 ms): app/100 fsync(fd: 3</tmp/a.db>)   = 0", "strace -f"),
             ("fio version 3 iolog", "block device"),
@@ -146,6 +174,7 @@ mod tests {
             "1,2,W,x,y",
             "(0.001) SELECT a FROM t WHERE b in \"c\"",
             "(0.3ms) SELECT '[[\"id\", 7]]' FROM t",
+            "Executing (default): SELECT 1; -- a comment",
             "11-21 16:26:38.100  100  101 V SQLiteTime: /data/a.db: \"SELECT 1\" took 0.250 ms",
             "8,0 1 7 x 697 Q WS 1 + 8",
             "",

@@ -3,7 +3,7 @@
 //!
 //! Its connections are [`ConfinedConnection`], as those of a replay; ATTACH attaches another private
 //! database, VACUUM INTO writes a file that goes at once, and PRAGMAs that name directories are
-//! neither executed nor compiled. Each statement may take a limited number of steps.
+//! not executed. Each statement may take a limited number of steps.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::confine::{ConfinedConnection, PRAGMAS};
 use crate::dump::VirtualTable;
 use crate::error::TraceError;
 use crate::model::{DONE, Outcome};
-use crate::sql::{Attach, Target, Verb, pragma, target_of_vacuum, tokens, vacuum_into};
+use crate::sql::{Attach, Target, Verb, pragma, target_of_vacuum, tokens, vacuum_into, with_pragma_name};
 
 /// PRAGMAs that are not executed here: they name directories, or are about files and locks, which
 /// this database does not have.
@@ -312,7 +312,12 @@ pub fn compile<'c>(connection: &'c ConfinedConnection, sql: &str) -> Result<Comp
             if pragma(sql).is_some_and(|(name, _)| {
                 NOT_HERE.contains(&name.as_str()) || PRAGMAS.contains(&name.as_str())
             }) {
-                return Ok(Compilation::NotHere);
+                // Under a name that no PRAGMA has it compiles alike, and does nothing.
+                let harmless = with_pragma_name(sql, "fathom_nothing").unwrap_or_default();
+                return match connection.prepare(&harmless) {
+                    Ok(_) => Ok(Compilation::NotHere),
+                    Err(error) => Err(fault(connection, &error)),
+                };
             }
         }
         Some(_) => {}

@@ -710,3 +710,23 @@ fn foreign_keys_are_checked_where_the_application_asks_for_them_only() {
         .collect();
     assert_eq!(codes, [DONE, 787]);
 }
+
+/// What happened: PRAGMAs that an import does not execute were not compiled either, so what a log
+/// had behind one (`[query:PRAGMA synchronous=NORMAL][database:…]`), or a file that was cut there,
+/// was taken, and its replay failed.
+#[test]
+fn pragmas_that_are_not_executed_are_compiled() {
+    let place = Place::new();
+    for (script, words) in [
+        ("PRAGMA synchronous=NORMAL][database:0xf0];\n", "unrecognized token"),
+        ("PRAGMA journal_mode=\n", "incomplete input"),
+        ("PRAGMA nosuch.page_size = 512;\n", "unknown database nosuch"),
+        ("PRAGMA temp_store MEMORY;\n", "syntax error"),
+    ] {
+        let error = place.import(&place.write("a.sql", script)).expect_err(script).to_string();
+        assert!(error.contains(words), "{script}: {error}");
+    }
+    let script = "PRAGMA main.journal_mode = WAL;\nPRAGMA synchronous(1);\nPRAGMA mmap_size = -1;\n";
+    let (_, records) = place.import(&place.write("a.sql", script)).expect("imported");
+    assert_eq!(texts(&records).len(), 3);
+}

@@ -13,7 +13,7 @@ use super::record::{Raw, tag};
 use crate::error::TraceError;
 use crate::format::Writer;
 use crate::model::*;
-use crate::sql::{LEFT_OUT, is_key_pragma, key_of_attach, values_from_expanded};
+use crate::sql::{Attach, LEFT_OUT, is_key_pragma, values_from_expanded};
 use crate::texts::Texts;
 
 /// What became of a directory of spools.
@@ -137,7 +137,7 @@ struct Side {
     begun: HashMap<(u32, u32), (u32, u64)>,
     /// Texts of prepared statements, where the extension tells values only as expanded text.
     templates: HashMap<(u32, u32), String>,
-    /// Statements that attach an encrypted database with a key that is bound.
+    /// Statements that attach a database with values that are bound: a key may be among them.
     with_key: HashSet<(u32, u32)>,
     /// Texts with parameters, or with a key.
     texts: HashMap<u32, String>,
@@ -290,7 +290,8 @@ impl Merge<'_> {
                         let action = Action::Foreign(Foreign { kind: ForeignKind::Encryption, name });
                         self.event(number, raw.tid, raw.connection, raw.start_ns, raw.start_ns, action)?;
                     } else if text.contains(MARKS) {
-                        if key_of_attach(text).is_some() {
+                        // Behind KEY, or in the URI.
+                        if Attach::of(text).is_some() {
                             side.with_key.insert(place);
                         }
                         side.templates.insert(place, text.clone());

@@ -64,15 +64,22 @@ fn a_spool_is_believed_as_far_as_the_file_goes() {
     assert!(merged(place.path()).expect_err("damaged").contains("damaged at byte"));
 }
 
-/// What happened: the key that is given to an ATTACH was kept, in its text or as what was bound.
+/// What happened: the key that is given to an ATTACH was kept, in its text or as what was bound, and
+/// later where it is in the URI of the file.
 #[test]
 fn a_key_that_an_attach_is_given_is_not_kept() {
     let place = tempfile::tempdir().expect("a directory");
     let [literal, bound]: [&[u8]; 2] = [b"ATTACH 'b' AS b KEY 'sesame'", b"ATTACH ? AS c KEY ?"];
+    let [uri, bound_uri, name]: [&[u8]; 3] =
+        [b"ATTACH 'file:d?key=sesame' AS d", b"ATTACH ? AS e", b"file:e?key=sesame"];
     let text = |bytes: &[u8]| bytes.len() as u64;
     let records = [
         record(2, &[0], &[(b"/a.db", 5), (b"", 0), (b"empty", 5)]),
         record(3, &[0, 6, 0], &[(b"", 0), (b"", 0)]),
+        record(1, &[3], &[(uri, text(uri))]),
+        record(1, &[4], &[(bound_uri, text(bound_uri))]),
+        record(4, &[2, 4, 0], &[(b"", 0)]),
+        record(5, &[2 | 1 << 32, 3, text(name)], &[(name, text(name))]),
         record(1, &[0], &[(literal, text(literal))]),
         record(1, &[1], &[(bound, text(bound))]),
         record(4, &[0, 0, 0], &[(b"", 0)]),

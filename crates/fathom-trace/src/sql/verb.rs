@@ -143,6 +143,23 @@ pub fn pragma(sql: &str) -> Option<(String, Option<String>)> {
     Some((name.text.trim_matches(['"', '\'', '`', '[', ']']).to_ascii_lowercase(), value))
 }
 
+/// A PRAGMA statement with this name in the place of its own; none for another statement.
+#[must_use]
+pub fn with_pragma_name(sql: &str, name: &str) -> Option<String> {
+    let mut at = 0;
+    let words: Vec<(usize, Token<'_>)> = tokens(sql)
+        .map(|token| {
+            at += token.text.len();
+            (at - token.text.len(), token)
+        })
+        .filter(|(_, token)| !token.is_blank() && token.kind != TokenKind::Semicolon)
+        .collect();
+    words.first().filter(|(_, token)| token.is("pragma"))?;
+    let has_schema = words.get(2).is_some_and(|(_, token)| token.text == ".");
+    let (from, own) = words.get(if has_schema { 3 } else { 1 })?;
+    Some(format!("{}{name}{}", &sql[..*from], &sql[*from + own.text.len()..]))
+}
+
 /// Whether it is a PRAGMA that gives an encryption key (SQLCipher, SEE, sqlite3mc).
 #[must_use]
 pub fn is_key_pragma(sql: &str) -> bool {
@@ -184,5 +201,18 @@ mod tests {
         assert_eq!(of("select 1"), None);
         assert!(is_key_pragma("PRAGMA key = 'secret'") && is_key_pragma("pragma main.HEXKEY='00'"));
         assert!(!is_key_pragma("PRAGMA foreign_key_list(t)"));
+    }
+
+    #[test]
+    fn a_pragma_gets_another_name() {
+        for (sql, renamed) in [
+            ("PRAGMA journal_mode = WAL", Some("PRAGMA x = WAL")),
+            ("/* a */ pragma main . \"page_size\"(4096);", Some("/* a */ pragma main . x(4096);")),
+            ("PRAGMA synchronous", Some("PRAGMA x")),
+            ("PRAGMA", None),
+            ("SELECT 1", None),
+        ] {
+            assert_eq!(with_pragma_name(sql, "x").as_deref(), renamed, "{sql}");
+        }
     }
 }

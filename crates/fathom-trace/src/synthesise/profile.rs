@@ -155,9 +155,11 @@ pub fn text_of(name: &str) -> Option<&'static str> {
 pub fn profile(name: &str) -> Result<&'static Profile, TraceError> {
     profiles().iter().find(|profile| profile.name == name).ok_or_else(|| {
         let hint = did_you_mean(nearest(name, NAMES));
+        // The hint ends with its question mark.
+        let all = if hint.is_empty() { "; there are" } else { " There are" };
         TraceError::refused(
             format!("profile \"{name}\""),
-            format!("there is none of this name{hint} There are: {}", NAMES.join(", ")),
+            format!("there is none of this name{hint}{all}: {}", NAMES.join(", ")),
         )
     })
 }

@@ -149,6 +149,9 @@ fn what_cannot_be_made_is_told() {
     let out = directory.path().join("a.trace");
     let error = profile("gmial").expect_err("no such profile").to_string();
     assert!(error.contains("did you mean `gmail`?") && error.contains("media-scan"), "{error}");
+    // What happened: "there is none of this name There are".
+    let error = profile("nothing-like-it").expect_err("no such profile").to_string();
+    assert!(error.contains("there is none of this name; there are: androbench"), "{error}");
     let gmail = profile("gmail").expect("known");
     for scale in [0, 10_001] {
         let error = synthesise(gmail, 1, scale, &out).expect_err("out of range").to_string();

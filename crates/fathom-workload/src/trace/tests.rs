@@ -91,6 +91,26 @@ fn calls_are_done_again_and_their_counts_are_checked() {
     }
 }
 
+/// What happened: a PRAGMA whose answer was read to its end, which takes two calls, was counted as
+/// two that were left out.
+#[test]
+fn a_pragma_of_several_calls_is_left_out_once() {
+    use fathom_trace::model::{Action, DONE, Step};
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+        execute(assembler, connection, "PRAGMA journal_mode = WAL", &[], (1, 0));
+        let (in_transaction, outcome) = (false, Outcome::of(DONE));
+        let step =
+            Step { handle: 0, begins: false, is_counted: true, rows: 0, changes: 0, in_transaction, outcome };
+        assembler.event(connection, 1_000_020, 10, Action::Step(step)).expect("written");
+        execute(assembler, connection, "CREATE TABLE t(a)", &[], (0, 0));
+    });
+    let (outcome, kept, _place) = replay(&path, json!({"journal_mode": "delete"}), json!({}));
+    outcome.expect("replayed");
+    let is_told = |words: &str| kept.warnings.iter().any(|warning| warning.contains(words));
+    assert!(is_told("left out: 1 PRAGMAs of what the cell sets"), "{:?}", kept.warnings);
+}
+
 /// What happened: a statement whose first row was enough, as one for a single value is stepped, was
 /// one execution with whatever its thread did next: fewer executions, and longer ones.
 #[test]

@@ -857,7 +857,9 @@ impl<'a> Translator<'a> {
                     });
                 }
                 false if brings_tokenizer => self.skip("tokenizers that the application brought itself"),
-                false => self.skip("PRAGMAs of what the cell sets"),
+                // One that is read to its end is told in several calls.
+                false if step.begins => self.skip("PRAGMAs of what the cell sets"),
+                false => {}
             }
             return None;
         };

@@ -57,6 +57,9 @@ pub fn run(asked: &TraceImport) -> super::super::Result {
         imported.totals.events,
         imported.connections
     );
-    tell!("Next:  fathom trace info {}", super::super::quoted(&shown_path(&asked.out)));
+    // What goes to standard output has no name by which it could be asked for.
+    if asked.out.as_os_str() != "-" {
+        tell!("Next:  fathom trace info {}", super::super::quoted(&shown_path(&asked.out)));
+    }
     Ok(Outcome::Good)
 }

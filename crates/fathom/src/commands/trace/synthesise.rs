@@ -15,9 +15,12 @@ pub fn run(asked: &TraceSynthesise) -> super::super::Result {
         synthesise::synthesise(profile, asked.seed, asked.scale, &asked.out).map_err(Error::of_trace)?;
     tell!("fathom: {}: {} events of {}", shown_path(&asked.out), totals.events, profile.identity());
     tell!("note: {NOTE}");
-    tell!(
-        "Next:  fathom trace info {}      fathom list profiles",
-        super::super::quoted(&shown_path(&asked.out))
-    );
+    // What goes to standard output has no name by which it could be asked for.
+    if asked.out.as_os_str() != "-" {
+        tell!(
+            "Next:  fathom trace info {}      fathom list profiles",
+            super::super::quoted(&shown_path(&asked.out))
+        );
+    }
     Ok(Outcome::Good)
 }
