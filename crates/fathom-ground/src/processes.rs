@@ -28,6 +28,7 @@ pub fn was_started_with(pid: u32, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -38,7 +39,13 @@ mod tests {
         let pid = child.id();
         assert!(pids().any(|other| other == pid) && pids().any(|other| other == std::process::id()));
         assert_eq!(parent(pid), Some(std::process::id()));
-        assert!(was_started_with(pid, "61.5") && !was_started_with(pid, "61"));
+        // Its words are there a little after it has begun.
+        let begun = Instant::now();
+        while !was_started_with(pid, "61.5") {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the child's words are never seen");
+            std::thread::yield_now();
+        }
+        assert!(!was_started_with(pid, "61"));
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!((parent(pid), was_started_with(pid, "61.5")), (None, false));
