@@ -272,8 +272,9 @@ impl Cuts {
 mod tests {
     use super::*;
 
-    /// What happened: of DELETE/OFF "last 101 commits lost", in "all 144" of its states, was all that
-    /// was said. Beside another program that synced meanwhile, its database was damaged in 36 of 151.
+    /// What happened: of DELETE/OFF "last 101 commits lost", in "all 144" of its states, was all
+    /// that was said. Beside another program that synced meanwhile, its database was damaged in 36
+    /// of 151.
     #[test]
     fn settings_without_syncs_are_said_to_lose_more_than_was_measured() {
         let said = |promises: &[Durability]| unsynced(promises.iter().copied());

@@ -510,8 +510,8 @@ mod tests {
     }
 
     /// What happened: a thread whose statements were few and found all in memory made one mark, at
-    /// its begin. What it did was not known then, and no recording of the whole application could be
-    /// replayed on another device.
+    /// its begin. What it did was not known then, and no recording of the whole application could
+    /// be replayed on another device.
     #[test]
     fn a_lane_that_ends_soon_is_marked_at_both_ends_of_its_first_execution() {
         fathom_probe::keep_marks(1 << 20);

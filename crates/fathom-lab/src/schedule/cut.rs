@@ -194,8 +194,8 @@ mod tests {
         }
     }
 
-    /// What happened: of a cell whose device lied about its flushes, "measured: kept" was said, for it
-    /// was cut on a device that does not.
+    /// What happened: of a cell whose device lied about its flushes, "measured: kept" was said, for
+    /// it was cut on a device that does not.
     #[test]
     fn a_device_that_is_told_to_fail_is_not_cut_as_a_sound_one() {
         assert!(sound(&[]).is_ok());

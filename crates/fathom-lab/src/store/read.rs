@@ -301,8 +301,8 @@ impl Results {
         of_image.unwrap_or(&run.stack.filesystem)
     }
 
-    /// What a run's databases lay on, in words. Of several machines the one is named, too: what each
-    /// of two boards calls ext4 on /dev/mmcblk0p2 is a card of its own.
+    /// What a run's databases lay on, in words. Of several machines the one is named, too: what
+    /// each of two boards calls ext4 on /dev/mmcblk0p2 is a card of its own.
     #[must_use]
     pub fn stack_of(&self, run: &RunRow) -> String {
         let stack = format!("{} on {}", self.filesystem(run), run.stack.device);

@@ -322,9 +322,9 @@ mod tests {
         assert_eq!(fs::read_to_string(thesis).unwrap(), "years of work");
     }
 
-    /// What happened: of a stack that a command was just making, or that was being taken down behind
-    /// one that Ctrl-C had ended, a second one was told that it is up already and that `stack down`
-    /// removes it; `stack list` showed none, and `stack down` refused.
+    /// What happened: of a stack that a command was just making, or that was being taken down
+    /// behind one that Ctrl-C had ended, a second one was told that it is up already and that
+    /// `stack down` removes it; `stack list` showed none, and `stack down` refused.
     #[test]
     fn a_name_is_taken_once() {
         let dir = tempfile::tempdir().unwrap();

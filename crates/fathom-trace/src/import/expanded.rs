@@ -26,7 +26,8 @@ use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
 use crate::sql::{TokenKind, Verb, pragma, tokens};
 
-/// What the first version of GORM writes on a line of its own below each statement, behind a number.
+/// What the first version of GORM writes on a line of its own below each statement, behind a
+/// number.
 const COUNT_OF_ROWS: &str = " rows affected or returned ]";
 
 /// Lines that are looked at for what stands before the statements.
@@ -248,8 +249,8 @@ fn begin_of(line: &str, shape: Option<&str>) -> Option<usize> {
 
 /// Whether a line is another one of the log's own, and no further line of a statement: it begins as
 /// those with statements do, up to the first word that no SQL begins with, or with a time, or tells
-/// the statement's rows. Where it begins as they do up to the statement, it may be a further line of
-/// one that has the beginning, too.
+/// the statement's rows. Where it begins as they do up to the statement, it may be a further line
+/// of one that has the beginning, too.
 fn is_of_the_log(line: &str, shape: Option<&str>) -> bool {
     if line.contains(COUNT_OF_ROWS) {
         return true;

@@ -64,8 +64,8 @@ fn a_spool_is_believed_as_far_as_the_file_goes() {
     assert!(merged(place.path()).expect_err("damaged").contains("damaged at byte"));
 }
 
-/// What happened: the key that is given to an ATTACH was kept, in its text or as what was bound, and
-/// later where it is in the URI of the file.
+/// What happened: the key that is given to an ATTACH was kept, in its text or as what was bound,
+/// and later where it is in the URI of the file.
 #[test]
 fn a_key_that_an_attach_is_given_is_not_kept() {
     let place = tempfile::tempdir().expect("a directory");

@@ -129,8 +129,8 @@ mod tests {
         assert!(remedy_there(&board, "fathom stack kernel").starts_with("on that machine itself: "));
     }
 
-    /// What happened: of a board it was told to install packages with a line as of this machine, and
-    /// here it would have been typed.
+    /// What happened: of a board it was told to install packages with a line as of this machine,
+    /// and here it would have been typed.
     #[test]
     fn packages_of_another_machine_are_installed_there() {
         let line = "sudo apt-get install ntfs-3g";

@@ -302,7 +302,9 @@ impl<'a, 'db> Cursor<'a, 'db> {
     fn read_next(&mut self) -> Result<Option<bool>> {
         self.fill()?;
         let (t, reverse) = (&*self.table, self.reverse);
-        let own = self.own.look(&self.tx.s.writes, t.id, reverse);
+        let writes = &self.tx.s.writes;
+        let part = |ix, within: &Bounds, most, rev| writes.ordered_part(t.id, ix, within, most, rev);
+        let own = self.own.look(part, reverse);
         match &mut self.source {
             Source::Ordered { index, batch, .. } => {
                 let own_first = match (own, batch.front()) {

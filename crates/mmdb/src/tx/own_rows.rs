@@ -1,6 +1,5 @@
 //! The rows of a transaction that a cursor merges in.
 
-use super::write_set::WriteSet;
 use crate::key::KeyBuf;
 use crate::lock::Bounds;
 use std::collections::{HashSet, VecDeque};
@@ -52,12 +51,17 @@ impl OwnRows {
         self.next.make_contiguous().reverse();
     }
 
-    /// Looks for the next one, in reverse order if that is how they are shown.
-    pub(super) fn look(&mut self, writes: &WriteSet, table: u32, reverse: bool) -> Option<&OwnRow> {
+    /// Looks for the next one, in reverse order if that is how they are shown. `part` gives the
+    /// first so many of an index within bounds, or the last ones in reverse order.
+    pub(super) fn look(
+        &mut self,
+        part: impl Fn(usize, &Bounds, usize, bool) -> Vec<OwnRow>,
+        reverse: bool,
+    ) -> Option<&OwnRow> {
         while self.next.is_empty()
             && let Some((ix, bounds)) = &mut self.rest
         {
-            let part = writes.ordered_part(table, *ix, bounds, BATCH, reverse);
+            let part = part(*ix, bounds, BATCH, reverse);
             let last = part.last().filter(|_| part.len() == BATCH).map(|own| own.key.clone());
             let (begun, changed) = (self.begun, &self.changed);
             self.next.extend(part.into_iter().filter(|own| own.at < begun && !changed.contains(&own.at)));
