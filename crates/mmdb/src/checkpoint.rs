@@ -297,14 +297,20 @@ impl Engine {
         while !log.is_stopping() {
             thread::park_timeout(LOOK);
             let Some(engine) = weak.upgrade() else { return };
-            let due = log.wants_checkpoint(engine.options.checkpoint_log_bytes) && Instant::now() >= next;
-            if !due || log.is_stopping() || log.is_poisoned() {
+            // While the log gets no segments, none can make another one due.
+            let is_due = log.is_starving.load(Ordering::Relaxed)
+                || log.wants_checkpoint(engine.options.checkpoint_log_bytes);
+            if !is_due || Instant::now() < next || log.is_stopping() || log.is_poisoned() {
                 continue;
             }
             match engine.checkpoint() {
                 Ok(_) => pause = FIRST_PAUSE,
-                Err(_) => {
-                    // It is in the statistics.
+                Err(e) => {
+                    // It is in the statistics. Segments that commits take meanwhile would take what
+                    // room there will be, until no checkpoint could ever release them.
+                    if e.is_full_disk() {
+                        log.is_starving.store(true, Ordering::Relaxed);
+                    }
                     next = Instant::now() + pause;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
