@@ -307,8 +307,10 @@ impl Engine {
                 Ok(_) => pause = FIRST_PAUSE,
                 Err(e) => {
                     // It is in the statistics. Segments that commits take meanwhile would take what
-                    // room there will be, until no checkpoint could ever release them.
-                    if e.is_full_disk() {
+                    // room there will be, until no checkpoint could ever release them; but not where
+                    // all of them have places of their own.
+                    let shares_disk = engine.options.stream_dirs.len() < engine.options.streams;
+                    if shares_disk && e.is_full_disk() {
                         log.is_starving.store(true, Ordering::Relaxed);
                     }
                     next = Instant::now() + pause;

@@ -121,9 +121,9 @@ pub struct Options {
     /// transactions wait near it until one has made room, for at most `lock_timeout`. While they
     /// fail, or are never made, commits are refused with [`crate::Error::LogFull`], which says why,
     /// before the log fills the disk that a checkpoint needs; one that succeeds lets commits go on.
-    /// Where the disk has no room for one that is due by itself, the log gets no further segment
-    /// until it has. At least four segments for each stream, and more than `checkpoint_log_bytes`.
-    /// Default 64 GiB.
+    /// Where the disk has no room for one that is due by itself, a log in the database's directory
+    /// gets no further segment until it has. At least four segments for each stream, and more than
+    /// `checkpoint_log_bytes`. Default 64 GiB.
     pub max_log_bytes: u64,
     /// Most bytes of log that are kept for standbys that are behind, beyond what recovery needs.
     /// What is older is released, and who needs it begins again from a backup

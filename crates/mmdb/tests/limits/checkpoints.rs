@@ -176,6 +176,26 @@ fn the_log_takes_no_more_of_a_disk_without_room_for_the_checkpoint_that_is_due()
     assert_eq!(db.stats().tables[0].rows as i64, id, "nothing is lost");
 }
 
+/// A log with a disk of its own takes nothing from the images, and goes on up to its bound.
+#[test]
+fn a_log_elsewhere_goes_on_up_to_its_bound_while_images_have_no_room() {
+    let medium = NoImages::new();
+    let elsewhere = Options { stream_dirs: vec!["/log".into()], ..options(&medium) };
+    let db = Database::open("/db", elsewhere).unwrap();
+    let t = db.create_table(schema()).unwrap();
+    medium.broken.store(true, Ordering::SeqCst);
+    let mut id = 0;
+    while put(&db, &t, id).is_ok() {
+        id += 1;
+        if db.stats().log_bytes > 4 * SEGMENT && db.stats().checkpoint_failures == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let stats = db.stats();
+    assert!(stats.log_bytes > MOST - 2 * SEGMENT, "{} bytes of log", stats.log_bytes);
+    assert!(stats.checkpoint_failures > 0);
+}
+
 #[test]
 fn a_checkpoint_that_is_called_for_ends_the_refusal_too() {
     let medium = NoImages::new();
