@@ -302,15 +302,22 @@ impl Engine {
             let Some(engine) = weak.upgrade() else { return };
             let counters = &engine.counters;
             let unlogged = counters.unlogged().saturating_sub(counters.unlogged_kept.load(Ordering::Relaxed));
-            let bytes = engine.options.checkpoint_log_bytes;
-            let due = log.wants_checkpoint(bytes, unlogged) && Instant::now() >= next;
-            if !due || log.is_stopping() || log.is_poisoned() {
+            // While the log gets no segments, none can make another one due.
+            let is_due = log.is_starving.load(Ordering::Relaxed)
+                || log.wants_checkpoint(engine.options.checkpoint_log_bytes, unlogged);
+            if !is_due || Instant::now() < next || log.is_stopping() || log.is_poisoned() {
                 continue;
             }
             match engine.checkpoint() {
                 Ok(_) => pause = FIRST_PAUSE,
-                Err(_) => {
-                    // It is in the statistics.
+                Err(e) => {
+                    // It is in the statistics. Segments that commits take meanwhile would take what
+                    // room there will be, until no checkpoint could ever release them; but not where
+                    // all of them have places of their own.
+                    let shares_disk = engine.options.stream_dirs.len() < engine.options.streams;
+                    if shares_disk && e.is_full_disk() {
+                        log.is_starving.store(true, Ordering::Relaxed);
+                    }
                     next = Instant::now() + pause;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }

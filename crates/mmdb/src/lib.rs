@@ -51,6 +51,7 @@ mod interruption;
 #[cfg(test)]
 mod intrusions;
 mod key;
+mod key_text;
 mod lent;
 mod life;
 mod lock;

@@ -91,8 +91,10 @@ pub struct Options {
     /// [`crate::Error::MemoryLimit`]; deletes, commits and checkpoints go on. Counted are
     /// containers, free slots, all indexes, locks, the log's buffers, and the private changes of
     /// transactions that have more than 64 KiB of them. The last sixteenth (and at most 512 KiB
-    /// more) is kept for rows that take the place of deleted ones, so that deletes make room. A
-    /// database that holds more already can be opened. Default: no limit.
+    /// more) is kept for rows that take the place of deleted ones, so that deletes make room once
+    /// they are committed. A row that is deleted and inserted again by one transaction has two
+    /// places until then, where an upsert keeps the one. A database that holds more already can be
+    /// opened. Default: no limit.
     pub memory_limit: u64,
     /// Memory for what open snapshots need of rows that have changed since, bytes; a part of
     /// `memory_limit`. Beyond it the oldest snapshot is given up, and its reads return
@@ -122,8 +124,9 @@ pub struct Options {
     /// transactions wait near it until one has made room, for at most `lock_timeout`. While they
     /// fail, or are never made, commits are refused with [`crate::Error::LogFull`], which says why,
     /// before the log fills the disk that a checkpoint needs; one that succeeds lets commits go on.
-    /// At least four segments for each stream, and more than `checkpoint_log_bytes`. Default 64
-    /// GiB.
+    /// Where the disk has no room for one that is due by itself, a log in the database's directory
+    /// gets no further segment until it has. At least four segments for each stream, and more than
+    /// `checkpoint_log_bytes`. Default 64 GiB.
     pub max_log_bytes: u64,
     /// Most bytes of log that are kept for standbys that are behind, beyond what recovery needs.
     /// What is older is released, and who needs it begins again from a backup

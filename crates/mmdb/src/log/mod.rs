@@ -88,6 +88,9 @@ pub(crate) struct Log {
     pub(crate) register: Register,
     /// Why the last checkpoint failed.
     pub(crate) checkpoint_failure: Mutex<Option<String>>,
+    /// The disk had no room for the last checkpoint that was due, and none has come since: what the
+    /// log takes now, that one lacks.
+    pub(crate) is_starving: AtomicBool,
     /// Who reads the log while it grows.
     pub(crate) tails: Tails,
     /// The epoch that this database was in, and the one that has deposed it.
@@ -162,6 +165,7 @@ impl Log {
             released: AtomicU64::new(0),
             register,
             checkpoint_failure: Mutex::new(None),
+            is_starving: AtomicBool::new(false),
             tails: Tails::new(Vec::new(), 0),
             deposed: Mutex::new(None),
             segment_wanted: (Mutex::new(false), Condvar::new()),
@@ -198,6 +202,7 @@ impl Log {
     pub(crate) fn released(&self, position: u64) {
         assert!(position <= self.position(), "the log went as far as {position} bytes");
         self.released.fetch_max(position, Ordering::Relaxed);
+        self.is_starving.store(false, Ordering::Relaxed);
     }
 
     /// Whether a checkpoint is due that shall keep the log at `bytes`. What counts is what came
@@ -241,6 +246,14 @@ impl Log {
     /// Why the log may not get another segment, if it may not.
     pub(crate) fn is_full(&self) -> Option<String> {
         let segments = self.segments.load(Ordering::Relaxed);
+        if self.is_starving.load(Ordering::Relaxed) {
+            let why = self.checkpoint_failure.lock().clone().unwrap_or_default();
+            return Some(format!(
+                "the log holds {} MiB, and takes no more of the disk before there is room for the checkpoint that \
+                 is due: {why}; make room, and let Options::max_log_bytes leave some from now on",
+                (segments * self.segment_bytes) >> 20
+            ));
+        }
         (segments >= self.max_segments).then(|| {
             let why = match &*self.checkpoint_failure.lock() {
                 Some(why) => format!("checkpoints fail: {why}"),

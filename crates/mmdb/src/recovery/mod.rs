@@ -372,7 +372,10 @@ fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine>
         room.with(path, bytes, state)?;
     } else {
         register.assume(stated);
-        engine.checkpoint()?;
+        // At most: what its side has already need not be copied.
+        let containers = engine.space.containers.load(Ordering::Relaxed);
+        let images = containers * engine.space.container_size as u64;
+        Room::named(engine.checkpoint(), path, images + bytes)?;
         // Streams that are given up had frames, too, or all of them other records.
         engine.log.streams.iter().for_each(|s| s.forget_frames(cut));
         for home in l.homes.iter().skip(engine.options.streams) {

@@ -42,6 +42,11 @@ impl<'a> Room<'a> {
             self.make();
             done = write();
         }
+        Room::named(done, dir, bytes)
+    }
+
+    /// Says of a full disk that directory `dir` needs `bytes`.
+    pub(super) fn named<T>(done: Result<T>, dir: &Path, bytes: u64) -> Result<T> {
         let is_full = done.as_ref().is_err_and(Error::is_full_disk);
         done.map_err(|e| match e {
             Error::Io { source, .. } if is_full => Error::DiskFull {

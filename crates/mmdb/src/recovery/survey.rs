@@ -154,7 +154,8 @@ impl Survey {
                 return Err(Error::corrupt(
                     &path.join(name),
                     0,
-                    "there are images of a checkpoint but no MANIFEST",
+                    "there are images of a checkpoint but no MANIFEST: it is lost, or this is a backup that was \
+                     broken off",
                 ));
             }
         }

@@ -186,7 +186,7 @@ impl Transaction<'_> {
             let locked = if t.locking == Locking::Record {
                 let lock = name::key(t.id, 0, h);
                 self.lock_table(t, Mode::IntentExclusive)
-                    .and_then(|()| self.lock(t, lock, Mode::Exclusive, || format!("{k:02x?}")).map(|_| ()))
+                    .and_then(|()| self.lock(t, lock, Mode::Exclusive, || t.shown_key(0, &k)).map(|_| ()))
             } else {
                 self.locate(t, &k, h, Mode::Exclusive).map(|_| ())
             };

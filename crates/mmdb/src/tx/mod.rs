@@ -312,7 +312,7 @@ impl<'db> Transaction<'db> {
 
     /// The row with the primary key `key`, locked in `mode` whether it exists or not.
     fn locate(&mut self, t: &TableInner, key: &[u8], hash: u64, mode: Mode) -> Result<Option<Found>> {
-        let text = || format!("{:02x?}", key);
+        let text = || t.shown_key(0, key);
         let exclusive = mode == Mode::Exclusive;
         // While the locks are taken.
         t.indexes[0].prefetch(hash);

@@ -36,8 +36,8 @@ impl<'db> Transaction<'db> {
         if !ranges.claim(&key, hash, self.age, mine, &mut readers) {
             return Ok(());
         }
-        let what =
-            |key: &KeyBuf| format!("(a range of {} with {:02x?})", t.indexes[ix].def.name, key.as_slice());
+        let name = &t.indexes[ix].def.name;
+        let what = |key: &KeyBuf| format!("(a range of {name} with {})", t.shown_key(ix, key.as_slice()));
         let mut settled = Ok(());
         for reader in readers {
             let lock = name::reader(t.id, ix, reader);

@@ -140,6 +140,62 @@ fn a_checkpoint_that_fails_is_told_and_stops_commits_at_the_bound_and_one_that_s
     db.verify().unwrap();
 }
 
+/// `max_log_bytes` was more than the disk had, which was full for a moment. Then commits took the
+/// room that came to be before the checkpoint was tried again, until the log had the whole disk: no
+/// checkpoint could ever release it, whoever freed how much beside it, and no opening either.
+#[test]
+fn the_log_takes_no_more_of_a_disk_without_room_for_the_checkpoint_that_is_due() {
+    let medium = NoImages::new();
+    let db = Database::open("/db", Options { max_log_bytes: 1 << 40, ..options(&medium) }).unwrap();
+    let t = db.create_table(schema()).unwrap();
+    medium.broken.store(true, Ordering::SeqCst);
+    let mut id = 0;
+    let refused = loop {
+        match put(&db, &t, id) {
+            Ok(()) => id += 1,
+            Err(e) => break e,
+        }
+        assert!(id < 20_000, "{} bytes of log", db.stats().log_bytes);
+        if db.stats().log_bytes > 4 * SEGMENT {
+            // It is looked every 50 ms whether a checkpoint is due.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let names_it = |cause: &str| cause.contains("images-a") && cause.contains("room");
+    assert!(matches!(&refused, Error::LogFull { cause, .. } if names_it(cause)), "{refused}");
+    let before = db.stats().log_bytes;
+    (0..200).for_each(|_| assert!(put(&db, &t, id).is_err()));
+    assert_eq!(db.stats().log_bytes, before);
+    assert!(!db.stats().poisoned);
+
+    medium.broken.store(false, Ordering::SeqCst);
+    within_a_minute("commits go on", || put(&db, &t, id).is_ok());
+    id += 1;
+    drop((t, db));
+    let db = Database::open("/db", options(&medium)).unwrap();
+    assert_eq!(db.stats().tables[0].rows as i64, id, "nothing is lost");
+}
+
+/// A log with a disk of its own takes nothing from the images, and goes on up to its bound.
+#[test]
+fn a_log_elsewhere_goes_on_up_to_its_bound_while_images_have_no_room() {
+    let medium = NoImages::new();
+    let elsewhere = Options { stream_dirs: vec!["/log".into()], ..options(&medium) };
+    let db = Database::open("/db", elsewhere).unwrap();
+    let t = db.create_table(schema()).unwrap();
+    medium.broken.store(true, Ordering::SeqCst);
+    let mut id = 0;
+    while put(&db, &t, id).is_ok() {
+        id += 1;
+        if db.stats().log_bytes > 4 * SEGMENT && db.stats().checkpoint_failures == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let stats = db.stats();
+    assert!(stats.log_bytes > MOST - 2 * SEGMENT, "{} bytes of log", stats.log_bytes);
+    assert!(stats.checkpoint_failures > 0);
+}
+
 #[test]
 fn a_checkpoint_that_is_called_for_ends_the_refusal_too() {
     let medium = NoImages::new();

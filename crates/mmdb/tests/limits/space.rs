@@ -316,6 +316,29 @@ fn a_database_on_a_full_disk_is_opened_or_says_what_it_needs() {
     }
 }
 
+/// An opening with another number of streams takes a checkpoint. Where that found no room, the error
+/// was the system's, of a file of images, and did not say how much is needed.
+#[test]
+fn another_number_of_streams_on_a_full_disk_says_what_it_needs() {
+    let small = Small::new(1 << 30);
+    let (db, t) = open(&small);
+    (0..20).for_each(|id| put(&db, &t, id).unwrap());
+    drop((t, db));
+    let two = Options { streams: 2, ..options(&small) };
+    let mut needed = 0;
+    // With more room it comes further: each thing that it writes is the first without room once.
+    for room in (0..64).map(|n| n * 512) {
+        small.disk.room.store(small.disk.used.load(SeqCst) + room, SeqCst);
+        let Err(refused) = Database::open("/db", two.clone()).map(drop) else { break };
+        let Error::DiskFull { bytes, .. } = &refused else { panic!("{room} bytes: {refused}") };
+        needed = needed.max(*bytes);
+    }
+    assert!(needed > 8192, "{needed} bytes: the images, too");
+    small.disk.room.store(1 << 30, SeqCst);
+    let db = Database::open("/db", two).unwrap();
+    assert_eq!(db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count(), 20, "nothing is lost");
+}
+
 /// A closed database was copied with `cp --sparse=always`. Its segments had their length and few
 /// blocks, and were used again like that: a disk that was full by then was met by a flush, which
 /// poisons, and not by a commit, which is refused.
