@@ -1,7 +1,7 @@
 //! Delivery receipts: SMPP 3.4 appendix B.
 
 use crate::model::{Message, MessageState, StationKey};
-use crate::text::{Coding, decode_septets};
+use crate::text::{Coding, decode_septets, encode_septets};
 
 /// esm_class of a message that is a delivery receipt.
 pub const RECEIPT_ESM_CLASS: u8 = 0x04;
@@ -67,7 +67,8 @@ fn report(message: &Message, state: MessageState, error: u32, now_us: i64, esm_c
     })
 }
 
-/// The first letters of a text that ASCII has; the receipt itself is in the default alphabet.
+/// The first letters of a text that ASCII has. Applications read a receipt as ASCII or in the default
+/// alphabet: what has another octet in one than in the other becomes `?`.
 fn beginning(message: &Message) -> String {
     let header = if message.esm_class & crate::text::ESM_UDHI != 0 {
         message.body.first().map_or(0, |&length| usize::from(length) + 1)
@@ -82,7 +83,9 @@ fn beginning(message: &Message) -> String {
         }
         _ => String::new(),
     };
-    text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(TEXT_LETTERS).collect()
+    let is_alike = |c: char| encode_septets(c.encode_utf8(&mut [0; 4])).is_ok_and(|s| s == [c as u8]);
+    let readable = |c| if is_alike(c) { c } else { '?' };
+    text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(TEXT_LETTERS).map(readable).collect()
 }
 
 /// `YYMMDDhhmm`, UTC.
@@ -192,10 +195,11 @@ mod tests {
         };
         assert_eq!(text_of(0, 0, b"abcdefghijklmnopqrstuvwxyz"), "abcdefghijklmnopqrst");
         // Septets: '@' is 0, '[' an escape and one more, 'é' is not in ASCII.
-        assert_eq!(text_of(0, 0, &[0x00, 0x1b, 0x3c, 0x05, b'a']), "@[a");
-        assert_eq!(text_of(0, 0, &[0x1b, 0x3c].repeat(30)), "[".repeat(20));
-        assert_eq!(text_of(1, 0, b"a@b_c"), "a@b_c", "ASCII, which was read as septets");
-        assert_eq!(text_of(3, 0, b"a\xe9[\nb"), "a[b");
+        // What follows was given in ASCII: who read it as septets saw `[` as `Ä`.
+        assert_eq!(text_of(0, 0, &[0x00, 0x1b, 0x3c, 0x05, b'a']), "??a");
+        assert_eq!(text_of(0, 0, &[0x1b, 0x3c].repeat(30)), "?".repeat(20));
+        assert_eq!(text_of(1, 0, b"a%b_c`"), "a%b?c?", "ASCII, which was read as septets");
+        assert_eq!(text_of(3, 0, b"a\xe9#\nb"), "a#b");
         assert_eq!(text_of(0, 0x40, &[2, 0x70, 0, b'h', b'i']), "hi", "behind the user data header");
         assert_eq!(text_of(8, 0, &[0, b'a']), "");
         assert_eq!(text_of(4, 0, b"abc"), "");
