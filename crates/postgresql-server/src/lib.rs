@@ -306,7 +306,8 @@ impl Server {
             match answer {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(message)) if begin.elapsed() > PATIENCE => {
-                    return Err(ServerError { is_of_the_machine: true, ..failed(&self.data, message) });
+                    let is_of_the_machine = !is_of_the_cluster(&message, &self.log());
+                    return Err(ServerError { is_of_the_machine, ..failed(&self.data, message) });
                 }
                 Err(error) if begin.elapsed() > PATIENCE => return Err(error),
                 _ => std::thread::sleep(Duration::from_millis(20)),
@@ -353,9 +354,14 @@ impl Server {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
+    /// The log, which a power cut may have left with octets that are no text.
+    fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// The last lines of the log that tell what went wrong.
     fn last_words(&self) -> String {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let log = self.log();
         let telling = |line: &&str| {
             ["FATAL", "ERROR", "PANIC", "error:", "HINT"].iter().any(|word| line.contains(word))
         };
@@ -488,7 +494,23 @@ fn tells_of_the_machine(log: &str) -> bool {
         "could not fork",
         "terminated by signal 9",
     ];
-    words.iter().any(|words| log.contains(words))
+    // Where a process of the server's crashed, others say that it "possibly corrupted shared
+    // memory"; and so much memory may be what a damaged record of the log asks for.
+    let rest = log.replace("corrupted shared memory", "").replace("out of memory while trying to decode", "");
+    words.iter().any(|words| rest.contains(words))
+}
+
+/// Whether it comes of a cluster that its server runs and lets nobody in: it has an answer, and
+/// that is no want, or processes of it crash, each time that they are started.
+fn is_of_the_cluster(answer: &str, log: &str) -> bool {
+    let sqlstate = answer.rsplit_once("(SQLSTATE ").and_then(|(_, rest)| rest.get(..5));
+    let is_crash = |line: &str| {
+        line.contains("PANIC:")
+            || (line.contains("was terminated by signal") && !line.contains("terminated by signal 9"))
+    };
+    // Class 08 is a conversation that broke, which is no answer.
+    sqlstate.is_some_and(|sqlstate| !is_want_state(sqlstate) && !sqlstate.starts_with("08"))
+        || log.lines().any(|line| is_crash(line) && !tells_of_the_machine(line))
 }
 
 /// The directory that has `initdb` and `postgres`: the one given, or on the PATH, or the newest at
@@ -638,10 +660,39 @@ mod tests {
             ),
             ("ERROR:  could not open file \"base/5/1259\": Too many open files in system", true),
             ("PANIC:  could not locate a valid checkpoint record at 0/1528F80", false),
+            ("PANIC:  out of memory while trying to decode a record of length 3456789012", false),
+            ("another server process exited abnormally and possibly corrupted shared memory.", false),
+            ("ERROR:  out of memory", true),
             ("FATAL:  could not open file \"global/pg_filenode.map\": No such file or directory", false),
             ("FATAL:  could not write to file \"pg_wal/xlogtemp.9\": No space left on device", false),
         ] {
             assert_eq!(tells_of_the_machine(log), is_of_it, "{log}");
+        }
+    }
+
+    /// What happened: a cluster whose server ran, and refused each conversation for what was
+    /// damaged or missing, was "this machine's failure" after two minutes, four times, and that it
+    /// cannot be opened was said of no power cut.
+    #[test]
+    fn a_server_that_lets_nobody_in_is_no_want_of_the_machine() {
+        let up = "LOG:  database system is ready to accept connections";
+        let broken = "the connection to the server broke: unexpected end of file";
+        let crash = "LOG:  server process (PID 7) was terminated by signal 11: Segmentation fault";
+        let panic = "PANIC:  could not read from file \"pg_xact/0000\": read too few bytes";
+        for (answer, log, is_of_it) in [
+            ("database \"postgres\" does not exist (SQLSTATE 3D000)", up, true),
+            ("could not open file \"base/5/1259\" (SQLSTATE 58P01); a hint", up, true),
+            ("the database system is starting up (SQLSTATE 57P03)", up, false),
+            ("sorry, too many clients already (SQLSTATE 53300)", up, false),
+            ("cannot be reached: No such file or directory (os error 2)", up, false),
+            (broken, up, false),
+            ("the connection broke: unexpected end of file (SQLSTATE 08006)", up, false),
+            (broken, crash, true),
+            ("the database system is in recovery mode (SQLSTATE 57P03)", panic, true),
+            (broken, "LOG:  server process (PID 7) was terminated by signal 9: Killed", false),
+            (broken, "PANIC:  could not open file \"x\": Too many open files", false),
+        ] {
+            assert_eq!(is_of_the_cluster(answer, log), is_of_it, "{answer}");
         }
     }
 
