@@ -13,7 +13,9 @@ use super::record::{Raw, tag};
 use crate::error::TraceError;
 use crate::format::Writer;
 use crate::model::*;
-use crate::sql::{Attach, LEFT_OUT, is_key_pragma, values_from_expanded};
+use crate::sql::{
+    Attach, LEFT_OUT, Target, is_key_pragma, key_of_attach, target_of_vacuum, values_from_expanded,
+};
 use crate::texts::Texts;
 
 /// What became of a directory of spools.
@@ -111,6 +113,15 @@ fn spools(directory: &Path) -> Result<Vec<Spool>, TraceError> {
 /// What parameters begin with.
 const MARKS: [char; 4] = ['?', ':', '@', '$'];
 
+/// Whether a key may be bound to a statement: behind the KEY of an ATTACH, or in the URI of its
+/// file or of that of a VACUUM INTO. A replay attaches its own files, and writes its own; but a
+/// database in memory it attaches by the name that is bound.
+fn may_bind_key(sql: &str) -> bool {
+    key_of_attach(sql).is_some()
+        || Attach::of(sql).is_some_and(|attach| attach.target == Target::Expression)
+        || target_of_vacuum(sql).is_some()
+}
+
 struct Merge<'a> {
     directory: &'a Path,
     writer: &'a mut Writer,
@@ -137,7 +148,7 @@ struct Side {
     begun: HashMap<(u32, u32), (u32, u64)>,
     /// Texts of prepared statements, where the extension tells values only as expanded text.
     templates: HashMap<(u32, u32), String>,
-    /// Statements that attach a database with values that are bound: a key may be among them.
+    /// Statements to which a key may be bound ([`may_bind_key`]).
     with_key: HashSet<(u32, u32)>,
     /// Texts with parameters, or with a key.
     texts: HashMap<u32, String>,
@@ -290,8 +301,7 @@ impl Merge<'_> {
                         let action = Action::Foreign(Foreign { kind: ForeignKind::Encryption, name });
                         self.event(number, raw.tid, raw.connection, raw.start_ns, raw.start_ns, action)?;
                     } else if text.contains(MARKS) {
-                        // Behind KEY, or in the URI.
-                        if Attach::of(text).is_some() {
+                        if may_bind_key(text) {
                             side.with_key.insert(place);
                         }
                         side.templates.insert(place, text.clone());

@@ -65,17 +65,25 @@ fn a_spool_is_believed_as_far_as_the_file_goes() {
 }
 
 /// What happened: the key that is given to an ATTACH was kept, in its text or as what was bound,
-/// and later where it is in the URI of the file.
+/// and later where it is in the URI of the file. Then the name of a database in memory was not kept
+/// either, and its replay knew no such database.
 #[test]
 fn a_key_that_an_attach_is_given_is_not_kept() {
     let place = tempfile::tempdir().expect("a directory");
     let [literal, bound]: [&[u8]; 2] = [b"ATTACH 'b' AS b KEY 'sesame'", b"ATTACH ? AS c KEY ?"];
     let [uri, bound_uri, name]: [&[u8]; 3] =
         [b"ATTACH 'file:d?key=sesame' AS d", b"ATTACH ? AS e", b"file:e?key=sesame"];
+    let [in_memory, into]: [&[u8]; 2] = [b"ATTACH ':memory:' AS ?", b"VACUUM INTO ?"];
     let text = |bytes: &[u8]| bytes.len() as u64;
     let records = [
         record(2, &[0], &[(b"/a.db", 5), (b"", 0), (b"empty", 5)]),
         record(3, &[0, 6, 0], &[(b"", 0), (b"", 0)]),
+        record(1, &[5], &[(in_memory, text(in_memory))]),
+        record(1, &[6], &[(into, text(into))]),
+        record(4, &[3, 5, 0], &[(b"", 0)]),
+        record(4, &[4, 6, 0], &[(b"", 0)]),
+        record(5, &[3 | 1 << 32, 1, 88], &[]),
+        record(5, &[4 | 1 << 32, 3, text(name)], &[(name, text(name))]),
         record(1, &[3], &[(uri, text(uri))]),
         record(1, &[4], &[(bound_uri, text(bound_uri))]),
         record(4, &[2, 4, 0], &[(b"", 0)]),
@@ -99,7 +107,7 @@ fn a_key_that_an_attach_is_given_is_not_kept() {
     let trace = crate::Reader::open(&file).expect("opens");
     let told = format!("{:?}", trace.collect::<Result<Vec<_>, _>>().expect("read"));
     assert!(told.contains("KEY '(left out)'") && told.contains("value: Null"), "{told}");
-    assert!(told.contains("Integer(77)"), "{told}");
+    assert!(told.contains("Integer(77)") && told.contains("Integer(88)"), "{told}");
     let bytes = format!("{:?}", b"sesame");
     assert!(!told.contains("sesame") && !told.contains(bytes.trim_matches(['[', ']'])), "{told}");
 }
