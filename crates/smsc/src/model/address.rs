@@ -54,13 +54,21 @@ impl StationKey {
     /// order.
     #[must_use]
     pub fn of_source(account: u32, source: &str) -> StationKey {
-        // FNV-1a.
-        let hash = source.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
-            (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
         // The last octets have reached its lower bits alone: a product spreads them over the upper
         // ones, of which the first eight are the lane.
-        StationKey::of_account(account, (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as i64)
+        let spread = hash_of(source).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        StationKey::of_account(account, (spread >> 56) as i64)
+    }
+
+    /// The lanes in which messages from an address may wait: [`StationKey::of_source`], and the one
+    /// that releases up to 0.1 took. What they have queued stays there, and one of them may have
+    /// the same store still.
+    #[must_use]
+    pub fn all_of_source(account: u32, source: &str) -> Vec<StationKey> {
+        let former = StationKey::of_account(account, (hash_of(source) >> 16) as i64);
+        let mut all = vec![StationKey::of_source(account, source), former];
+        all.dedup();
+        all
     }
 
     /// A lane of an account's station, by its number; numbers beyond the last begin again.
@@ -97,6 +105,13 @@ impl fmt::Debug for StationKey {
     }
 }
 
+/// FNV-1a.
+fn hash_of(source: &str) -> u64 {
+    source.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
+        (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +130,16 @@ mod tests {
             assert!(lanes.iter().all(|lane| lane.account() == Some(7)));
         }
         assert_eq!(StationKey::of_source(7, "4900"), StationKey::of_source(7, "4900"));
+    }
+
+    /// What happened: of messages that had been queued before addresses were spread over the lanes
+    /// a cancel_sm without a number took none back, as it looked in the new lane alone.
+    #[test]
+    fn what_an_earlier_release_has_queued_is_found() {
+        let lanes = |source| StationKey::all_of_source(7, source);
+        assert_eq!(lanes("491701230000"), [StationKey::lane(7, 17), StationKey::lane(7, 238)]);
+        assert_eq!(lanes("491701230009"), [StationKey::lane(7, 30), StationKey::lane(7, 238)]);
+        assert_eq!(lanes("49170000000"), [StationKey::of_source(7, "49170000000")], "both are one");
     }
 
     #[test]
