@@ -67,8 +67,8 @@ fn report(message: &Message, state: MessageState, error: u32, now_us: i64, esm_c
     })
 }
 
-/// The first letters of a text that ASCII has. Applications read a receipt as ASCII or in the default
-/// alphabet: what has another octet in one than in the other becomes `?`.
+/// The first letters of a text that ASCII has. Applications read a receipt as ASCII or in the
+/// default alphabet: what has another octet in one than in the other becomes `?`.
 fn beginning(message: &Message) -> String {
     let header = if message.esm_class & crate::text::ESM_UDHI != 0 {
         message.body.first().map_or(0, |&length| usize::from(length) + 1)

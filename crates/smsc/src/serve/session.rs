@@ -735,8 +735,8 @@ impl Session {
             let station = StationKey::of_address(destination).map_err(|_| Status::DestinationAddress)?;
             return self.find(source, service_type, station).await;
         };
-        // What an application gets from one address waits in one lane, for all of its numbers, or in
-        // the one that it had before an upgrade.
+        // What an application gets from one address waits in one lane, for all of its numbers, or
+        // in the one that it had before an upgrade.
         let mut found = Vec::new();
         for lane in StationKey::all_of_source(receiver, source) {
             found.extend(self.find(source, service_type.clone(), lane).await?);
