@@ -216,11 +216,15 @@ fn seen(
     loop {
         looks += 1;
         match find()? {
-            (Inspection::Unseen(problem), _) if looks >= LOOKS => return Err(CutError::Machine { problem }),
+            (Inspection::Unseen(problem), _) if looks >= LOOKS => return Err(unseen(problem)),
             (Inspection::Unseen(_), _) => pause(looks),
             found => return Ok(found),
         }
     }
+}
+
+fn unseen(problem: String) -> CutError {
+    CutError::Machine { problem, before: String::new() }
 }
 
 fn unexpected(answer: &Answer) -> CutError {
@@ -242,7 +246,7 @@ impl Judge for Checker<'_> {
         let verdict = match found {
             Inspection::Content(content) => self.acknowledged.judge(content, epoch.acknowledged),
             Inspection::Bad(verdict) => verdict,
-            Inspection::Unseen(problem) => return Err(CutError::Machine { problem }),
+            Inspection::Unseen(problem) => return Err(unseen(problem)),
         };
         Ok(match verdict {
             Verdict::Kept | Verdict::Lost(_) if notes_errors => {

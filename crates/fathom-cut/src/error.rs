@@ -49,12 +49,14 @@ pub enum CutError {
     },
     /// The machine kept a database from being opened: no verdict on what a cut left of it.
     #[error(
-        "{problem}: that was this machine's failure each of four times, so that nothing is said of what a power cut leaves; \
+        "{problem}: that was this machine's failure each of four times, so that nothing is said of what a power cut leaves{before}; \
          give the command again once it is mended"
     )]
     Machine {
         /// What was said.
         problem: String,
+        /// The worst that was found before, as the sentence goes on; empty where all was kept.
+        before: String,
     },
     /// Asked for something that cannot be.
     #[error("{0}")]

@@ -185,15 +185,50 @@ pub fn explore<J: Judge + Send>(
         let threads: Vec<_> = judges.iter_mut().map(|judge| scope.spawn(|| work(judge))).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
+    let ended = tallies.len();
+    let mut tally = Tally::default();
+    tallies.into_iter().for_each(|for_each| tally.join(for_each));
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
+        return Err(with_worst(error, &tally));
     }
-    if tallies.len() < judges.len() {
+    if ended < judges.len() {
         return Err(CutError::Usage(
             "a thread that judged states has panicked: this is a bug of Fathom's".into(),
         ));
     }
-    let mut tally = Tally::default();
-    tallies.into_iter().for_each(|for_each| tally.join(for_each));
     Ok(Exploration { tally, wall_ns: begin.elapsed().as_nanos() as u64, interrupted: stop() })
+}
+
+/// The machine's failure, with the worst of what was judged before it: a verdict is one still.
+fn with_worst(error: CutError, tally: &Tally) -> CutError {
+    match (error, &tally.worst) {
+        (CutError::Machine { problem, .. }, Some((_, verdict))) if verdict.class() > Class::Kept => {
+            let states = tally.states;
+            let before = format!(", but that the worst of {states} states that were judged is: {verdict}");
+            CutError::Machine { problem, before }
+        }
+        (error, _) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: of a cell whose database could not be opened after a cut nothing was said
+    /// where memory ran short at a later state.
+    #[test]
+    fn what_was_found_before_the_machine_failed_is_said() {
+        let failure = || CutError::Machine { problem: "out of memory".into(), before: String::new() };
+        let mut tally = Tally::default();
+        tally.add(3, Verdict::Kept);
+        let told = with_worst(failure(), &tally).to_string();
+        assert!(told.contains("a power cut leaves; give the command again"), "{told}");
+        tally.add(4, Verdict::Lost(7));
+        let told = with_worst(failure(), &tally).to_string();
+        assert!(told.contains("leaves, but that the worst of 2 states that were judged is: "), "{told}");
+        assert!(told.contains(&Verdict::Lost(7).to_string()), "{told}");
+        let other = with_worst(CutError::Usage("wrong".into()), &tally).to_string();
+        assert_eq!(other, "wrong");
+    }
 }
