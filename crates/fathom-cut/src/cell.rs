@@ -265,7 +265,8 @@ pub struct Outcome {
     pub mounted: u64,
     /// Time that judging took, ns.
     pub wall_ns: u64,
-    /// Why the worst is as it is; none where everything is kept.
+    /// Why the worst is as it is; none where everything is kept, or where the machine kept that from
+    /// being found.
     pub explanation: Option<Explanation>,
     /// Whether something is lost that the settings promise on a device that keeps what it says.
     pub breaks_promise: bool,
@@ -314,7 +315,7 @@ pub fn judge(
     let explanation = match (worst, checkers.first_mut()) {
         (Some((number, _)), Some(checker)) if !explored.interrupted => {
             let owners = Owners::of(&recorded.filesystem.driver, history, recorded.page_bytes())?;
-            Some(explain(checker, history, &states, *number, &owners)?)
+            unless_the_machine_fails(explain(checker, history, &states, *number, &owners))?
         }
         _ => None,
     };
@@ -334,6 +335,17 @@ pub fn judge(
         explanation,
         interrupted: explored.interrupted,
     })
+}
+
+/// Where the machine keeps the fewest blocks from being found there is no explanation: the verdicts
+/// stand without one.
+fn unless_the_machine_fails(
+    explained: Result<Explanation, CutError>,
+) -> Result<Option<Explanation>, CutError> {
+    match explained {
+        Err(CutError::Machine { .. }) => Ok(None),
+        explained => explained.map(Some),
+    }
 }
 
 /// Whether a verdict is worse than what was promised.
@@ -380,6 +392,15 @@ mod tests {
         );
         std::fs::write(features.path().join("temp_fsid"), "0").unwrap();
         assert_eq!((of("btrfs", false), of("bcachefs", false)), (usize::MAX, 1));
+    }
+
+    /// What happened: where memory ran short while the fewest blocks were looked for, all verdicts
+    /// of the cell were thrown away.
+    #[test]
+    fn an_explanation_that_the_machine_keeps_from_being_found_takes_no_verdict_away() {
+        let machine = CutError::Machine { problem: "out of memory".into(), before: String::new() };
+        assert!(unless_the_machine_fails(Err(machine)).is_ok_and(|found| found.is_none()));
+        assert!(unless_the_machine_fails(Err(CutError::Usage("wrong".into()))).is_err());
     }
 
     #[test]
