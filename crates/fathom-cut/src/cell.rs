@@ -265,8 +265,8 @@ pub struct Outcome {
     pub mounted: u64,
     /// Time that judging took, ns.
     pub wall_ns: u64,
-    /// Why the worst is as it is; none where everything is kept, or where the machine kept that from
-    /// being found.
+    /// Why the worst is as it is; none where everything is kept, or where the machine kept that
+    /// from being found.
     pub explanation: Option<Explanation>,
     /// Whether something is lost that the settings promise on a device that keeps what it says.
     pub breaks_promise: bool,
