@@ -470,7 +470,9 @@ pub fn is_want(error: &std::io::Error) -> bool {
             libc::ETIMEDOUT,
         ]
         .contains(&code),
-        None => matches!(error.kind(), std::io::ErrorKind::OutOfMemory | std::io::ErrorKind::TimedOut),
+        // Memory that is missing for as much as a file says that it holds has no code: its length may
+        // be damaged.
+        None => error.kind() == std::io::ErrorKind::TimedOut,
     }
 }
 
@@ -650,6 +652,8 @@ mod tests {
             [libc::ENOMEM, libc::EMFILE, libc::EAGAIN].iter().all(|code| refused(*code).is_of_the_machine)
         );
         assert!([libc::EIO, libc::ENOENT, libc::ENOSPC].iter().all(|code| !refused(*code).is_of_the_machine));
+        // What a length that was damaged asks for was taken for it, too.
+        assert!(!is_want(&std::io::Error::from(std::io::ErrorKind::OutOfMemory)));
         let none = Path::new("/nonexistent").display().to_string();
         assert!(find_programs(Some(&none)).is_err_and(|error| error.is_of_the_machine));
         for (log, is_of_it) in [
