@@ -470,8 +470,8 @@ pub fn is_want(error: &std::io::Error) -> bool {
             libc::ETIMEDOUT,
         ]
         .contains(&code),
-        // Memory that is missing for as much as a file says that it holds has no code: its length may
-        // be damaged.
+        // Memory that is missing for as much as a file says that it holds has no code: its length
+        // may be damaged.
         None => error.kind() == std::io::ErrorKind::TimedOut,
     }
 }
