@@ -10,6 +10,7 @@ use fathom_lab::remote::Remote;
 use fathom_lab::schedule::{Interrupt, Summary};
 use fathom_lab::store::Results;
 use fathom_output::{shown, tell};
+use fathom_report::number;
 
 use super::super::record::{self, MoreRuns, RecordingFile, RecordingRequest};
 use super::error::{stopped, study_error};
@@ -156,13 +157,8 @@ impl Rounds<'_> {
         let filesystems = self.what.filesystems.len().max(1) as u32;
         let rest = self.effort.rest(self.parts, repeats) * filesystems;
         if rest > advise::ANSWER_WITHIN {
-            tell!(
-                "{}: one recording takes {:.0} s, so that the answer takes some {} minutes more. A trace of fewer transactions \
-                 is answered sooner, and 200 that write are enough for most",
-                shown(&self.what.title),
-                self.effort.of_run().as_secs_f64(),
-                rest.as_secs().div_ceil(60)
-            );
+            let title = shown(&self.what.title);
+            tell!("{title}: {}", long_told(self.effort.of_run(), self.asked.repeat, rest));
         }
     }
 
@@ -223,6 +219,22 @@ impl Rounds<'_> {
     }
 }
 
+/// That the answer takes `rest` more, and what takes so long: one run, or the many that were asked
+/// for (`repeat`).
+fn long_told(of_run: Duration, repeat: Option<u32>, rest: Duration) -> String {
+    let takes = number::time(of_run.as_nanos() as f64);
+    let minutes = rest.as_secs().div_ceil(60);
+    let (runs, sooner) = match repeat.filter(|repeat| repeat > advise::REPEATS.start()) {
+        Some(repeat) => {
+            (format!(", and --repeat {repeat} asks for as many of each setting"), "a smaller one")
+        }
+        None => (String::new(), "200 that write are enough for most, and a trace of fewer transactions"),
+    };
+    format!(
+        "one recording takes {takes}{runs}, so that the answer takes some {minutes} minutes more; {sooner} is answered sooner"
+    )
+}
+
 /// Why not everything was `done`. Where nobody wanted to stop, a machine is gone, and the last run
 /// that failed says why.
 pub(super) fn unfinished(done: &str, summaries: &[&Summary], is_stopped: bool) -> String {
@@ -237,6 +249,18 @@ pub(super) fn unfinished(done: &str, summaries: &[&Summary], is_stopped: bool) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: `--repeat 100` of recordings that take 160 ms was told that "one recording
+    /// takes 0 s", and to take a trace of fewer transactions.
+    #[test]
+    fn what_takes_long_is_told_of_many_short_runs_as_of_few_long_ones() {
+        let told = long_told(Duration::from_millis(160), Some(100), Duration::from_secs(65));
+        assert!(told.starts_with("one recording takes 160 ms, and --repeat 100 asks"), "{told}");
+        assert!(told.contains("some 2 minutes more") && !told.contains("transactions"), "{told}");
+        let told = long_told(Duration::from_secs(30), None, Duration::from_secs(600));
+        assert!(told.starts_with("one recording takes 30 s, so that the answer takes some 10 min"), "{told}");
+        assert!(told.ends_with("a trace of fewer transactions is answered sooner"), "{told}");
+    }
 
     /// Whoever had pulled out the board's cable was told that it was stopped, and not by what.
     #[test]
