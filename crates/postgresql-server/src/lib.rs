@@ -491,6 +491,8 @@ fn tells_of_the_machine(log: &str) -> bool {
         // Segments of it are no files of the cluster.
         "shared memory",
         "Address already in use",
+        // A process has the number that the server had which the power cut ended.
+        "\"postmaster.pid\" already exists",
         "Too many open files",
         "Resource temporarily unavailable",
         "could not fork",
@@ -667,6 +669,8 @@ mod tests {
             ("PANIC:  out of memory while trying to decode a record of length 3456789012", false),
             ("another server process exited abnormally and possibly corrupted shared memory.", false),
             ("ERROR:  out of memory", true),
+            ("FATAL:  lock file \"postmaster.pid\" already exists", true),
+            ("FATAL:  bogus data in lock file \"postmaster.pid\": \"\"", false),
             ("FATAL:  could not open file \"global/pg_filenode.map\": No such file or directory", false),
             ("FATAL:  could not write to file \"pg_wal/xlogtemp.9\": No space left on device", false),
         ] {
