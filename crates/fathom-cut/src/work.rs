@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::content::content_of;
 use crate::engines::{MMDB, POSTGRESQL, has_own_work};
 use crate::error::CutError;
-use crate::{centre_store, mmdb_store, postgresql_store};
+use crate::{centre_store, mmdb_store, postgresql_store, write_back};
 
 /// Name of the database, without its end.
 pub(crate) const DATABASE: &str = "cut";
@@ -24,6 +24,8 @@ pub(crate) struct RunRequest {
     pub prepared: u64,
     pub seed: u64,
     pub confined: bool,
+    /// Whether the file system is synced beside it.
+    pub write_back: bool,
     /// On the stack, as the guest names it.
     pub directory: PathBuf,
     /// The host's, where a file of each number that was marked is made.
@@ -45,6 +47,13 @@ pub(crate) fn work(
     order: &RunRequest,
     told: &dyn Fn(u64) -> Result<bool, CutError>,
 ) -> Result<Report, CutError> {
+    match order.write_back {
+        true => write_back::beside(&order.directory, order.seed, || work_alone(order, told)),
+        false => work_alone(order, told),
+    }
+}
+
+fn work_alone(order: &RunRequest, told: &dyn Fn(u64) -> Result<bool, CutError>) -> Result<Report, CutError> {
     let failed = |error: fathom_workload::engine::EngineError| CutError::Database {
         what: error.subject.clone(),
         problem: error.message,
