@@ -114,6 +114,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         engine: run.engine.clone(),
         steps: run.script.steps.clone(),
         prepared: run.script.prepared,
+        closes: run.script.closes.clone(),
         seed: run.seed,
         confined: run.confined,
         write_back: run.write_back,

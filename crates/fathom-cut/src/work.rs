@@ -1,5 +1,6 @@
 //! The work of a run, here or in a guest.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use fathom_workload::engine::{EngineInfo, start_engine};
@@ -22,6 +23,8 @@ pub(crate) struct RunRequest {
     pub steps: Vec<String>,
     /// As in [`crate::Script`].
     pub prepared: u64,
+    /// As in [`crate::Script`].
+    pub closes: BTreeSet<u64>,
     pub seed: u64,
     pub confined: bool,
     /// Whether the file system is synced beside it.
@@ -89,10 +92,14 @@ fn work_alone(order: &RunRequest, told: &dyn Fn(u64) -> Result<bool, CutError>) 
         return Ok(Report { engine, promise, interrupted, content: None });
     }
     let engine = start_engine(&order.engine, &order.directory).map_err(failed)?;
-    let mut connection = engine.connect(DATABASE).map_err(failed)?;
-    if order.confined {
-        connection.confine().map_err(failed)?;
-    }
+    let connect = || {
+        let mut connection = engine.connect(DATABASE).map_err(failed)?;
+        if order.confined {
+            connection.confine().map_err(failed)?;
+        }
+        Ok::<_, CutError>(connection)
+    };
+    let mut connection = connect()?;
     for (number, step) in (1..).zip(&order.steps) {
         connection.execute_script(step).map_err(failed)?;
         // The first of several that prepare may hold many commits, between which no state is told
@@ -105,6 +112,11 @@ fn work_alone(order: &RunRequest, told: &dyn Fn(u64) -> Result<bool, CutError>) 
         if !told(number)? {
             interrupted = true;
             break;
+        }
+        // Nobody is told of what closing does. Behind the last step it is closed anyway.
+        if order.closes.contains(&number) && number < order.steps.len() as u64 {
+            connection.close().map_err(failed)?;
+            connection = connect()?;
         }
     }
     connection.close().map_err(failed)?;
@@ -119,4 +131,45 @@ fn left_in(directory: &Path) -> Result<u128, CutError> {
     opened
         .and_then(|database| content_of(&database))
         .map_err(CutError::database("the database that was made"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// What happened: an application that opens its database anew for each commit was done on one
+    /// connection, so that its log was never copied into the database as it is where it closes.
+    #[test]
+    fn behind_a_step_that_closes_the_log_begins_anew() {
+        let of = |closes: BTreeSet<u64>| {
+            let place = tempfile::tempdir().unwrap();
+            let settings = BTreeMap::from([("journal_mode".to_owned(), serde_json::Value::from("wal"))]);
+            let steps = ["CREATE TABLE t(a)", "INSERT INTO t VALUES(1)", "INSERT INTO t VALUES(2)"];
+            let order = RunRequest {
+                engine: EngineSpec { name: "sqlite".into(), settings },
+                steps: steps.map(str::to_owned).to_vec(),
+                prepared: 1,
+                closes,
+                seed: 1,
+                confined: true,
+                write_back: false,
+                directory: place.path().to_owned(),
+                marked: place.path().to_owned(),
+            };
+            let bytes = RefCell::new(Vec::new());
+            let told = |_: u64| -> Result<bool, CutError> {
+                let log = std::fs::metadata(place.path().join("cut.db-wal")).unwrap();
+                bytes.borrow_mut().push(log.len());
+                Ok(true)
+            };
+            assert!(work(&order, &told).unwrap().content.is_some());
+            bytes.into_inner()
+        };
+        let (open, closed) = (of(BTreeSet::new()), of(BTreeSet::from([2, 3])));
+        assert_eq!(open[..2], closed[..2]);
+        assert!(open[1] < open[2] && closed[2] < closed[1], "{open:?} {closed:?}");
+    }
 }
