@@ -252,6 +252,29 @@ fn the_last_commit_of_what_is_prepared_may_be_lost_as_any_other() {
     }
 }
 
+/// What happened: the commits of a shell that was called anew for each were done on one connection
+/// that stayed open, and "last 21 commits lost" was said of WAL/NORMAL. Each end of a shell
+/// checkpoints the log, and syncs it and the database.
+#[test]
+fn a_program_that_ends_after_each_commit_loses_the_last_one_at_most() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    if Command::new("sqlite3").arg("--version").output().is_err() {
+        println!("SKIP: needs the sqlite3 shell (apt-get install sqlite3)");
+        return;
+    }
+    let script = "sqlite3 d.db 'CREATE TABLE t(a, b)'; for i in 1 2 3 4 5 6 7 8; do \
+                  sqlite3 d.db \"INSERT INTO t VALUES($i, 'some text')\"; done";
+    place.fathom(&["trace", "capture", "--out", "shell.trace", "--", "sh", "-c", script]).exits(0);
+    let words = ["--trace", "shell.trace", "--commits", "8", "--states", "300"];
+    let wal = ["--set", "journal_mode=wal", "--set", "synchronous=normal"];
+    let cell = &cells(&place, &[&words[..], &wal].concat(), 0)[0];
+    let classes = cell["classes"].as_object().unwrap();
+    assert!(classes.keys().all(|key| ["kept", "lost-last"].contains(&key.as_str())), "{cell}");
+}
+
 /// A small disk in memory, to be full soon.
 struct Small(PathBuf);
 
