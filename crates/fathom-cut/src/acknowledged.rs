@@ -1,6 +1,6 @@
 //! What the application did, commit by commit, and what the database held after each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use fathom_random::Random;
 use fathom_trace::confine::ConfinedConnection;
@@ -30,6 +30,10 @@ pub struct Script {
     /// with it then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign_keys: bool,
+    /// The steps behind which every connection was closed, and the database is opened anew: as the
+    /// last one closes, SQLite copies the write-ahead log into the database.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub closes: BTreeSet<u64>,
 }
 
 fn one() -> u64 {
@@ -45,7 +49,7 @@ impl Script {
     /// Of steps of which the first prepares.
     #[must_use]
     pub fn of_steps(steps: Vec<String>) -> Script {
-        Script { steps, prepared: 1, foreign_keys: false }
+        Script { steps, prepared: 1, foreign_keys: false, closes: BTreeSet::new() }
     }
 
     /// The built-in work: each commit adds a row of some hundred bytes, changes four of forty

@@ -7,7 +7,7 @@
 //! is the order in which SQLite made them. Whether the SQL alone does what the workload did is
 //! checked: it must leave the same rows, but for the last digits of reals: their texts have 15.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,6 +47,15 @@ struct Transaction {
     /// When it ended, CLOCK_MONOTONIC, ns.
     end_ns: u64,
     statements: Vec<String>,
+    /// Whether every connection was closed behind it.
+    is_closed_behind: bool,
+}
+
+impl Transaction {
+    /// That ends now.
+    fn ending(statements: Vec<String>) -> Transaction {
+        Transaction { end_ns: origin_ns() + now_ns(), statements, is_closed_behind: false }
+    }
 }
 
 /// What is being captured in this process.
@@ -56,6 +65,8 @@ struct Capture {
     done: Vec<Transaction>,
     /// By the connection's address: what its open transaction has done.
     open: HashMap<usize, Vec<String>>,
+    /// Connections that are open, by their addresses.
+    connected: HashSet<usize>,
     bytes: usize,
     problem: Option<String>,
 }
@@ -75,6 +86,7 @@ impl Listening {
             directory: directory.to_owned(),
             done: Vec::new(),
             open: HashMap::new(),
+            connected: HashSet::new(),
             bytes: 0,
             problem: None,
         });
@@ -117,8 +129,9 @@ unsafe extern "C" fn on_open(
         }
         PathBuf::from(CStr::from_ptr(name).to_string_lossy().into_owned())
     };
-    let capture = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner);
-    if capture.as_ref().is_some_and(|capture| path.starts_with(&capture.directory)) {
+    let mut capture = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(capture) = capture.as_mut().filter(|capture| path.starts_with(&capture.directory)) {
+        capture.connected.insert(db as usize);
         // SAFETY: the function lives as long as the program, and takes what SQLite gives for these
         // events.
         unsafe {
@@ -147,7 +160,7 @@ unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void,
         return 0;
     }
     if event != ffi::SQLITE_TRACE_STMT {
-        capture.open.remove(&(about as usize));
+        capture.closes(about as usize);
         return 0;
     }
     let statement: *mut ffi::sqlite3_stmt = about.cast();
@@ -253,7 +266,7 @@ impl Capture {
             // Statements of a transaction that an error has undone stay undone.
             self.open.remove(&connection);
             let statements = vec![sql];
-            self.done.push(Transaction { end_ns: origin_ns() + now_ns(), statements });
+            self.done.push(Transaction::ending(statements));
             return;
         }
         let open = self.open.entry(connection).or_default();
@@ -263,12 +276,22 @@ impl Capture {
         open.push(sql);
         if part == Part::Ends {
             let statements = self.open.remove(&connection).unwrap_or_default();
-            self.done.push(Transaction { end_ns: origin_ns() + now_ns(), statements });
+            self.done.push(Transaction::ending(statements));
         }
     }
 }
 
 impl Capture {
+    /// A connection closes. Behind the last one nothing is open any more: SQLite copies the
+    /// write-ahead log into the database then.
+    fn closes(&mut self, connection: usize) {
+        self.open.remove(&connection);
+        let is_last = self.connected.remove(&connection) && self.connected.is_empty();
+        if let Some(done) = self.done.last_mut().filter(|_| is_last) {
+            done.is_closed_behind = true;
+        }
+    }
+
     /// A statement of the connection has ended, and no transaction is open: a RELEASE was of the
     /// outermost savepoint, and has committed.
     fn released(&mut self, connection: usize) {
@@ -276,7 +299,7 @@ impl Capture {
         let last = self.open.get(&connection).and_then(|statements| statements.last());
         if last.is_some_and(is_release) {
             let statements = self.open.remove(&connection).unwrap_or_default();
-            self.done.push(Transaction { end_ns: origin_ns() + now_ns(), statements });
+            self.done.push(Transaction::ending(statements));
         }
     }
 }
@@ -458,7 +481,7 @@ fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Sc
         ffi::sqlite3_commit_hook(database.handle(), Some(on_commit), counted.cast_mut().cast());
     }
     let mut steps: Vec<Vec<&str>> = Vec::new();
-    let mut prepared_steps = 0;
+    let (mut prepared_steps, mut closes) = (0, BTreeSet::new());
     // Of transactions that committed nothing: they stand before the next one.
     let mut waiting: Vec<&str> = Vec::new();
     for (number, transaction) in all.iter().enumerate() {
@@ -480,18 +503,23 @@ fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Sc
                 prepared_steps = steps.len();
             }
         }
+        if transaction.is_closed_behind {
+            closes.insert(steps.len());
+        }
     }
-    if prepared_steps > PREPARED_STEPS {
-        let first = steps.drain(..=prepared_steps - PREPARED_STEPS).flatten().collect();
+    let joined = prepared_steps.saturating_sub(PREPARED_STEPS);
+    if joined > 0 {
+        let first = steps.drain(..=joined).flatten().collect();
         steps.insert(0, first);
     }
+    let closes = closes.into_iter().filter(|&steps| steps > joined).map(|steps| (steps - joined) as u64);
     // Where nothing is prepared, the first commit makes the tables.
     let prepared = prepared_steps.clamp(1, PREPARED_STEPS) as u64;
     let content = Content::of(&database).map_err(|error| error.to_string())?;
     // A statement may end in a comment to its line's end.
     let steps =
         steps.into_iter().map(|statements| statements.iter().map(|sql| format!("{sql}\n;\n")).collect());
-    Ok((Script { steps: steps.collect(), prepared, foreign_keys }, content))
+    Ok((Script { steps: steps.collect(), prepared, foreign_keys, closes: closes.collect() }, content))
 }
 
 /// # Safety
@@ -565,6 +593,7 @@ mod tests {
             directory: PathBuf::new(),
             done: Vec::new(),
             open: HashMap::new(),
+            connected: HashSet::new(),
             bytes: 0,
             problem: None,
         };
@@ -618,6 +647,40 @@ mod tests {
         assert_eq!((all, captured.problem), (vec![1, 6, 1], None));
         let (script, _) = steps(&captured.done, 1, false).unwrap();
         assert!(script.steps.len() == 3 && script.steps[1].contains("VALUES(2)"), "{:?}", script.steps);
+    }
+
+    /// What happened: the sqlite3 shell, called anew for each commit, checkpoints the log each time
+    /// that it ends. All of its commits were done on one connection, which stayed open, and
+    /// "last 21 commits lost" was said of WAL/NORMAL.
+    #[test]
+    fn where_all_that_was_open_closed_the_script_closes() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        let listening = Listening::begin(&place);
+        let open = || Connection::open(place.join("t.db")).unwrap();
+        open().execute_batch("CREATE TABLE t(a)").unwrap();
+        let (first, second) = (open(), open());
+        first.execute_batch("INSERT INTO t VALUES(1)").unwrap();
+        drop(first);
+        second.execute_batch("INSERT INTO t VALUES(2)").unwrap();
+        drop(second);
+        // Reads only, and closes behind what was done before it.
+        open().execute_batch("SELECT * FROM t").unwrap();
+        open().execute_batch("INSERT INTO t VALUES(3); BEGIN; ROLLBACK").unwrap();
+        let captured = listening.end().unwrap();
+        let (script, _) = steps(&captured.done, 1, false).unwrap();
+        assert_eq!((script.steps.len(), script.closes), (4, BTreeSet::from([1, 3, 4])));
+        // Of what is prepared and done as one step none within it.
+        let mut all = transactions((0..200).map(|table| format!("CREATE TABLE t{table}(a)")));
+        for place in [10, 135, 136, 137, 199] {
+            all[place].is_closed_behind = true;
+        }
+        let (script, _) = steps(&all, 200, false).unwrap();
+        assert!(script.steps[0].contains("t136(a)") && !script.steps[0].contains("t137(a)"));
+        assert_eq!(script.closes, BTreeSet::from([1, 2, 64]));
+        let text = serde_json::to_string(&script).unwrap();
+        assert_eq!(serde_json::from_str::<Script>(&text).unwrap(), script);
     }
 
     /// What happened: a statement of the application's that begins with a comment, as sqlc writes
@@ -698,7 +761,8 @@ mod tests {
     }
 
     fn transactions(sql: impl Iterator<Item = String>) -> Vec<Transaction> {
-        sql.map(|sql| Transaction { end_ns: 0, statements: vec![sql] }).collect()
+        let of = |sql| Transaction { end_ns: 0, statements: vec![sql], is_closed_behind: false };
+        sql.map(of).collect()
     }
 
     /// What happened: tables and indexes were made one after the other, all as one step; a power

@@ -70,6 +70,10 @@ pub struct RecordedRun {
     pub settings: BTreeMap<String, String>,
     /// What they promise.
     pub promise: Durability,
+    /// Whether the file system was synced beside the run, as the kernel writes back of its own
+    /// accord.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub write_back: bool,
 }
 
 impl RecordedRun {
@@ -100,6 +104,7 @@ impl RecordedRun {
             behaviour,
             settings: recording.engine.settings.clone(),
             promise: recording.promise,
+            write_back: recording.write_back,
         }
     }
 

@@ -64,8 +64,15 @@ impl<'a> Checker<'a> {
             Place::Here(medium.map_err(CutError::io("an image in memory with a loop device on it"))?)
         };
         let (database, subject) = (database.to_owned(), subject.clone());
-        let known = Arc::default();
-        Ok(Checker { history, acknowledged, database, subject, place, fingerprints: None, known })
+        Ok(Checker {
+            history,
+            acknowledged,
+            database,
+            subject,
+            place,
+            fingerprints: None,
+            known: Arc::default(),
+        })
     }
 
     /// With what others have found of the same recording, who see what this one finds.
@@ -149,12 +156,14 @@ impl<'a> Checker<'a> {
                         ));
                     }
                 };
+                let alone = Findings::default();
+                let known: &Findings = if medium.is_told_by_files() { &self.known } else { &alone };
                 let found = if subject.has_server() {
                     // A server is a program of its own, and wants a path that leads there.
-                    let look = |root: &Path| find_at(&root.join(database), subject, &self.known);
+                    let look = |root: &Path| find_at(&root.join(database), subject, known);
                     mounted.attached(look).map_err(CutError::io("attach the file system in a namespace"))?
                 } else {
-                    find_at(&mounted.path(&database.to_string_lossy()), subject, &self.known)
+                    find_at(&mounted.path(&database.to_string_lossy()), subject, known)
                 };
                 drop(mounted);
                 medium.wait_until_free().map_err(CutError::io("wait until the image is unmounted"))?;

@@ -39,6 +39,7 @@ mod subject;
 mod verdict;
 mod vfs;
 mod work;
+mod write_back;
 
 pub use acknowledged::{AcknowledgedContents, Script};
 pub use cell::{COMMITS_MAX, Outcome, RecordedRun, allowed, breaks, judge};

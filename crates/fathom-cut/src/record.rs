@@ -31,6 +31,9 @@ pub struct Run {
     /// Whether the script is somebody else's: then no statement reaches a file that is not the
     /// database's.
     pub confined: bool,
+    /// Whether the file system is synced beside it at seeded moments, so that a part of a commit
+    /// reaches the device that nobody has synced.
+    pub write_back: bool,
     /// The stack, with a modelled device; where its operations are logged is this function's
     /// affair.
     pub stack: StackSpec,
@@ -51,6 +54,8 @@ pub struct Recording {
     pub engine: EngineInfo,
     /// What those settings promise, and the stack can keep.
     pub promise: Durability,
+    /// Whether the file system was synced beside the run.
+    pub write_back: bool,
     /// What the run was made on.
     pub stack: StackRecord,
     /// What the database held when all was done and closed; none where it was stopped before.
@@ -109,8 +114,10 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         engine: run.engine.clone(),
         steps: run.script.steps.clone(),
         prepared: run.script.prepared,
+        closes: run.script.closes.clone(),
         seed: run.seed,
         confined: run.confined,
+        write_back: run.write_back,
         directory: directory.clone(),
         marked: marked.path().to_owned(),
     };
@@ -147,6 +154,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         subject,
         engine: report.engine,
         promise: kept_promise(report.promise, &record),
+        write_back: run.write_back,
         stack: record,
         content: report.content,
         interrupted: report.interrupted,

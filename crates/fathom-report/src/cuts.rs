@@ -121,7 +121,8 @@ pub(crate) fn unsynced(mut promises: impl Iterator<Item = Durability>) -> Option
     promises.any(|promise| promise <= Durability::ProcessCrash).then_some(
         "Where settings promise nothing at a power cut, worse is possible than what was measured: what the \
          kernel sends of its own accord (another program syncs, time passes, memory runs short) is not \
-         tried, and can leave a part of a commit, and so a damaged database.",
+         tried, and can leave a part of a commit, and so a damaged database (fathom cut --write-back tries \
+         it).",
     )
 }
 
@@ -243,7 +244,14 @@ impl Cuts {
                 "Not all states were judged: a cell that shows nothing lost has lost nothing in those that were.".into(),
             );
         }
-        notes.extend(unsynced(self.cells.iter().map(|cell| cell.recorded.promise)).map(str::to_owned));
+        let (beside, alone): (Vec<&Cut>, Vec<&Cut>) =
+            self.cells.iter().partition(|cell| cell.recorded.write_back);
+        notes.extend(unsynced(alone.iter().map(|cell| cell.recorded.promise)).map(str::to_owned));
+        if !beside.is_empty() {
+            notes.push(
+                "Beside write-back by the kernel: the file system was synced beside the run, at moments that no commit waits for.".into(),
+            );
+        }
         let keeps = self.cells.first().map(|cell| cell.recorded.behaviour.keeps);
         notes.extend(keeps.map(|keeps| match keeps {
             Keeps::Flushed => "The device keeps what it had answered before a flush that was done; of the rest any part.",

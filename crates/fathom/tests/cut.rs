@@ -68,6 +68,7 @@ fn what_cannot_be_cut_is_said_and_nothing_is_made() {
         (&["--replay", ".", "--state", "17"], "1/17"),
         (&["--replay", ".", "--record", "x"], "--record"),
         (&["--replay", ".", "--state", "1/2", "--seed", "3"], "--seed"),
+        (&["--replay", ".", "--write-back"], "--write-back"),
         (&["--replay", ".", "--state", "1/2", "--from", "3"], "--from"),
         (&["--replay", ".", "--state", "1/2", "--states", "3"], "--states"),
         (&["--replay", ".", "--state", "1/2", "--time", "3"], "--time"),
@@ -249,6 +250,29 @@ fn the_last_commit_of_what_is_prepared_may_be_lost_as_any_other() {
         let classes = cell["classes"].as_object().unwrap();
         assert!(!classes.contains_key("corrupt"), "{cell}");
     }
+}
+
+/// What happened: the commits of a shell that was called anew for each were done on one connection
+/// that stayed open, and "last 21 commits lost" was said of WAL/NORMAL. Each end of a shell
+/// checkpoints the log, and syncs it and the database.
+#[test]
+fn a_program_that_ends_after_each_commit_loses_the_last_one_at_most() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    if Command::new("sqlite3").arg("--version").output().is_err() {
+        println!("SKIP: needs the sqlite3 shell (apt-get install sqlite3)");
+        return;
+    }
+    let script = "sqlite3 d.db 'CREATE TABLE t(a, b)'; for i in 1 2 3 4 5 6 7 8; do \
+                  sqlite3 d.db \"INSERT INTO t VALUES($i, 'some text')\"; done";
+    place.fathom(&["trace", "capture", "--out", "shell.trace", "--", "sh", "-c", script]).exits(0);
+    let words = ["--trace", "shell.trace", "--commits", "8", "--states", "300"];
+    let wal = ["--set", "journal_mode=wal", "--set", "synchronous=normal"];
+    let cell = &cells(&place, &[&words[..], &wal].concat(), 0)[0];
+    let classes = cell["classes"].as_object().unwrap();
+    assert!(classes.keys().all(|key| ["kept", "lost-last"].contains(&key.as_str())), "{cell}");
 }
 
 /// A small disk in memory, to be full soon.
@@ -467,6 +491,37 @@ fn a_log_that_is_synced_keeps_everything_and_one_that_is_not_loses_a_tail() {
         "{normal}"
     );
     assert!(lost(normal) > 0, "{normal}");
+}
+
+/// What happened: of `DELETE/OFF` "last 101 commits lost" was said, in all of its states, and never
+/// damage, for nothing of a commit reached the device by itself. Beside another program that called
+/// sync(2), a quarter of the states were damaged.
+#[test]
+fn what_the_kernel_writes_back_damages_what_is_not_synced_and_breaks_no_promise() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let words = |mode: &'static str, synchronous: &'static str| {
+        ["--set", mode, "--set", synchronous, "--commits", "60", "--states", "300"]
+    };
+    let off = words("journal_mode=delete", "synchronous=off");
+    let beside = ["--write-back", "--record", "cuts"];
+    let alone = &cells(&place, &off, 0)[0];
+    let found = &cells(&place, &[&off[..], &beside].concat(), 0)[0];
+    assert_eq!(found["label"], "ext4 delete/off beside write-back");
+    assert!(found["moments"].as_u64() > alone["moments"].as_u64(), "{found} {alone}");
+    let of = |class: &str| found["classes"][class].as_u64().unwrap_or(0);
+    assert!(of("corrupt") + of("cannot-be-opened") > 0, "{found}");
+    // A recording says of what it is.
+    let again = &cells(&place, &["--replay", "cuts", "--states", "300"], 0)[0];
+    assert_eq!((&again["label"], &again["classes"]), (&found["label"], &found["classes"]));
+    // What is promised holds whatever is written back.
+    let full = words("journal_mode=delete,wal", "synchronous=full");
+    let kept = cells(&place, &[&full[..], &["--write-back"]].concat(), 0);
+    let [delete, wal] = &kept[..] else { panic!("{kept:?}") };
+    assert_eq!(lost(delete), delete["classes"]["lost-last"].as_u64().unwrap_or(0), "{delete}");
+    assert_eq!(lost(wal), 0, "{wal}");
 }
 
 #[test]

@@ -110,6 +110,8 @@ fn look(request: &Request, disks: &[File], known: &Findings) -> Answer {
     let answer = if request.files {
         Answer::Files(files_below(Path::new(POINT)).map_err(|error| error.to_string()))
     } else {
+        let alone = Findings::default();
+        let known = if request.is_told_by_files { known } else { &alone };
         Answer::Found(find_at(&Path::new(POINT).join(&request.database), &request.subject, known))
     };
     match unmount() {

@@ -41,6 +41,8 @@ pub(crate) struct Request {
     /// Below the root of the file system.
     pub database: PathBuf,
     pub subject: Subject,
+    /// Whether states whose files hold the same are looked at once.
+    pub is_told_by_files: bool,
     /// Only the files are asked for.
     pub files: bool,
 }

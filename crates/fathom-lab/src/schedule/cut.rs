@@ -57,7 +57,8 @@ pub(super) fn power_cut(
     let acknowledged = AcknowledgedContents::of(&script).map_err(failed)?;
     let logs = Scratch::new("cut-logs").map_err(|error| not_tried(error.to_string()))?;
     let filesystem = stack.place.name().to_owned();
-    let run = Run { script, engine: engine.clone(), seed, confined: true, stack };
+    let engine = engine.clone();
+    let run = Run { script, engine, seed, confined: true, write_back: false, stack };
     let recording = record(&run, &logs.path().join("operations"), &stop).map_err(failed)?;
     if recording.interrupted {
         return Err(WorkError::Interrupted);

@@ -57,6 +57,10 @@ pub struct CutArgs {
     /// Bytes that the device never tears: 512 or 4096 [default: as its model says]
     #[arg(long, value_name = "BYTES")]
     pub tear: Option<u32>,
+    /// Sync the file system beside each run at seeded moments: what the kernel writes back of its
+    /// own accord, of commits that are under way too, is cut as well
+    #[arg(long)]
+    pub write_back: bool,
     /// Size of the image in MiB [default: 64 (256 with PostgreSQL), or the file system's smallest]
     #[arg(long, value_name = "MIB")]
     pub size: Option<u64>,
@@ -85,7 +89,7 @@ pub struct CutArgs {
     pub record: Option<PathBuf>,
     /// Judge kept recordings again: all states from --from on, or with --state one, which is
     /// explained
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "trace", "workload", "engine", "commits", "device", "keeps", "tear", "size", "log", "mount", "mkfs", "guest", "seed", "dir"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "trace", "workload", "engine", "commits", "device", "keeps", "tear", "write_back", "size", "log", "mount", "mkfs", "guest", "seed", "dir"])]
     pub replay: Option<PathBuf>,
     /// Print one table in Markdown, settings by file systems, of files that --json has written
     #[arg(long, value_name = "FILE", num_args = 1.., exclusive = true)]

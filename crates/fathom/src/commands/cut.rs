@@ -146,6 +146,7 @@ fn tried(
         engine: EngineSpec { name: asked.engine.clone(), settings: cell.settings.clone() },
         seed: asked.seed,
         confined: workload.is_some(),
+        write_back: asked.write_back,
         stack,
     };
     let begin = Instant::now();

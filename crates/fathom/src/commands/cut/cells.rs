@@ -92,7 +92,9 @@ pub(super) fn cells(asked: &CutArgs) -> Result<Vec<Cell>, Error> {
     }
     let several: Vec<&str> =
         axes.iter().filter(|axis| axis.1.len() > 1).map(|axis| axis.0.as_str()).collect();
-    cells.into_iter().map(|cell| checked(asked, cell, &several)).collect()
+    let beside = beside(asked.write_back);
+    let labelled = |cell: Cell| Cell { label: cell.label + beside, ..cell };
+    cells.into_iter().map(|cell| checked(asked, cell, &several).map(labelled)).collect()
 }
 
 /// What is tried where nothing is said: journal mode and synchronous setting of first-look's cells.
@@ -114,6 +116,11 @@ fn first_look_settings() -> Result<Vec<BTreeMap<String, String>>, Error> {
 /// A file system in a label: one word, as tables know it.
 pub(super) fn word_of(filesystem: &str, has_log: bool) -> String {
     format!("{filesystem}{}", if has_log { "+log" } else { "" })
+}
+
+/// What a label says of a run beside which the file system is synced.
+pub(super) fn beside(write_back: bool) -> &'static str {
+    if write_back { " beside write-back" } else { "" }
 }
 
 /// A cell with its settings as the engine takes them.

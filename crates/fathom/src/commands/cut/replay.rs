@@ -9,7 +9,7 @@ use fathom_lab::schedule::Interrupt;
 use fathom_output::{Access, OutputError, shown_path, tell};
 use fathom_report::{Cut, Cuts};
 
-use super::cells::word_of;
+use super::cells::{beside, word_of};
 use super::findings::show;
 use super::judgement::{check_machine, check_piece, judged};
 use super::recordings::{log_of, recorded_in};
@@ -95,7 +95,7 @@ fn judge_again(asked: &CutArgs, directory: &Path, interrupt: &Interrupt) -> comm
         let label = match setting("journal_mode") {
             "" => place,
             mode => format!("{place} {mode}/{}", setting("synchronous")),
-        };
+        } + beside(recorded.write_back);
         let history = recorded.history(&log_of(directory, number));
         match history.and_then(|history| judged(asked, &recorded, &history, share, interrupt)) {
             Ok(outcome) => cuts.cells.push(Cut::new(number, label, recorded, outcome)),
