@@ -36,9 +36,11 @@ const ATTEMPTS: usize = 8;
 /// An open database. Clones share it; dropping the last one flushes and closes it.
 ///
 /// It belongs to the process that opened it. One that is forked from that has a copy of the memory
-/// and nothing else: it may read, what it commits is refused as soon as it is to become durable,
-/// with [`Error::Indeterminate`] or [`Error::Poisoned`], and dropping its handles changes nothing.
-/// A program that forks to go on in the background opens its database afterwards.
+/// and nothing else: it may read, a commit of what is logged is refused with [`Error::Forked`], as
+/// is all else that writes, and dropping its handles changes nothing. Whether a commit of before the
+/// fork became durable only the process that opened it learns: its [`Ticket`] returns
+/// [`Error::Indeterminate`] in the other one. A program that forks to go on in the background opens
+/// its database afterwards.
 ///
 /// ```
 /// use mmdb::{ColumnType, Database, Schema, Value};

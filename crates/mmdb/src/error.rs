@@ -257,6 +257,16 @@ pub enum Error {
         /// The failure.
         cause: String,
     },
+    /// This process was forked from the one that opened the database, and tried to write. Nothing
+    /// was written, nothing is changed, and reading goes on.
+    #[error(
+        "nothing was written: the database belongs to process {process}, which opened it and from which this one was \
+         forked, and can only be read here; open it after the fork, in one of the two"
+    )]
+    Forked {
+        /// Number of the process that opened the database.
+        process: u32,
+    },
     /// Another database is the primary of this lineage now. Nothing is acknowledged here any more;
     /// which of the last commits survive is decided there.
     #[error(

@@ -232,6 +232,10 @@ impl Log {
         let began = Instant::now();
         while self.is_crowded() && began.elapsed() < self.space_timeout && !self.is_stopping() {
             self.check()?;
+            if self.is_forked() {
+                // No checkpoint comes, and nothing that is committed here needs room.
+                break;
+            }
             interruption::require_none("a checkpoint to make room in the log")?;
             if self.checkpoint_failure.lock().is_some() {
                 break;
@@ -329,11 +333,9 @@ impl Log {
     /// the opening: it has a copy of the memory and none of the threads, and the files and their
     /// lock are the other process's, whose commits it would overwrite.
     pub(crate) fn require_own_process(&self) -> Result<()> {
+        // What is in memory is right, and can be read: nothing that fails here was applied.
         if self.is_forked() {
-            self.poison(&format!(
-                "it was opened by process {}, from which this process was forked; open it after the fork, in one of the two",
-                self.process
-            ));
+            return Err(Error::Forked { process: self.process });
         }
         self.check()
     }
