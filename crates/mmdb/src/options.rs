@@ -92,8 +92,8 @@ pub struct Options {
     /// containers, free slots, all indexes, locks, the log's buffers, and the private changes of
     /// transactions that have more than 64 KiB of them. The last sixteenth (and at most 512 KiB
     /// more) is kept for rows that take the place of deleted ones, so that deletes make room once
-    /// they are committed. A row that is deleted and inserted again by one transaction has two
-    /// places until then, where an upsert keeps the one. A database that holds more already can be
+    /// they are committed. At the limit a row that is deleted and inserted again by one transaction
+    /// keeps the place that it had, if it fits there. A database that holds more already can be
     /// opened. Default: no limit.
     pub memory_limit: u64,
     /// Memory for what open snapshots need of rows that have changed since, bytes; a part of
