@@ -266,7 +266,7 @@ impl Database {
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
     /// # let db = Database::in_memory()?;
-    /// let schema = |n| Schema::new(&format!("t{n}")).column("id", ColumnType::Int64).primary_key(&["id"]);
+    /// let schema = |n: u32| Schema::new(&format!("t{n}")).column("id", ColumnType::Int64).primary_key(&["id"]);
     /// let tables = db.create_tables((0..100).map(schema))?;
     /// assert_eq!((tables.len(), tables[7].name()), (100, "t7"));
     /// assert!(db.create_tables([schema(100), schema(7)]).is_err());
