@@ -38,8 +38,8 @@ const ATTEMPTS: usize = 8;
 ///
 /// It belongs to the process that opened it. One that is forked from that has a copy of the memory
 /// and nothing else: it may read, a commit of what is logged is refused with [`Error::Forked`], as
-/// is all else that writes, and dropping its handles changes nothing. Whether a commit of before the
-/// fork became durable only the process that opened it learns: its [`Ticket`] returns
+/// is all else that writes, and dropping its handles changes nothing. Whether a commit of before
+/// the fork became durable only the process that opened it learns: its [`Ticket`] returns
 /// [`Error::Indeterminate`] in the other one. A program that forks to go on in the background opens
 /// its database afterwards.
 ///
@@ -260,13 +260,14 @@ impl Database {
     /// others: who creates thousands of tables one by one waits for thousands of them, and here for
     /// one.
     ///
-    /// An empty table takes about 33 KB of memory, most of it for the lists of its free slots and the
-    /// shards of its hash indexes, the primary key's among them: so many writers do not meet.
+    /// An empty table takes about 33 KB of memory, most of it for the lists of its free slots and
+    /// the shards of its hash indexes, the primary key's among them: so many writers do not meet.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
     /// # let db = Database::in_memory()?;
-    /// let schema = |n: u32| Schema::new(&format!("t{n}")).column("id", ColumnType::Int64).primary_key(&["id"]);
+    /// let named = |name: &str| Schema::new(name).column("id", ColumnType::Int64).primary_key(&["id"]);
+    /// let schema = |n: u32| named(&format!("t{n}"));
     /// let tables = db.create_tables((0..100).map(schema))?;
     /// assert_eq!((tables.len(), tables[7].name()), (100, "t7"));
     /// assert!(db.create_tables([schema(100), schema(7)]).is_err());

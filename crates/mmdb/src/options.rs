@@ -115,10 +115,11 @@ pub struct Options {
     /// [`crate::Error::LockTimeout`], at least 1. Default 10,000.
     pub max_runs: u32,
     /// A checkpoint starts by itself once so many bytes were logged since the last one, or changed
-    /// in tables that are only checkpointed ([`crate::Logging::Checkpointed`]), or once a segment is
-    /// full and the log has half of the segments that `max_log_bytes` allows, or its disk no room
-    /// for another one; 0 for never. One that fails is told by [`crate::Stats::checkpoint_error`]
-    /// and tried again after 100 ms, 200 ms, and so on up to 10 s. Default 1 GiB.
+    /// in tables that are only checkpointed ([`crate::Logging::Checkpointed`]), or once a segment
+    /// is full and the log has half of the segments that `max_log_bytes` allows, or its disk no
+    /// room for another one; 0 for never. One that fails is told by
+    /// [`crate::Stats::checkpoint_error`] and tried again after 100 ms, 200 ms, and so on up to 10
+    /// s. Default 1 GiB.
     pub checkpoint_log_bytes: u64,
     /// Most bytes that the log may hold, in whole segments. While checkpoints succeed, new
     /// transactions wait near it until one has made room, for at most `lock_timeout`. While they

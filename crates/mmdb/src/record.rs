@@ -725,7 +725,8 @@ impl<R: Record> Records<R> {
     /// # let counts: Records<Count> = Records::of(&db.create_table(schema)?)?;
     /// db.run(|tx| (1..=3).try_for_each(|id| counts.insert(tx, &Count { id, n: 10 - id })))?;
     /// let mut tx = db.begin()?;
-    /// let ids: Vec<u64> = counts.all(&mut tx, "by_n")?.map(|count| count.map(|count| count.id)).collect::<Result<_, _>>()?;
+    /// let ids = counts.all(&mut tx, "by_n")?.map(|count| count.map(|count| count.id));
+    /// let ids: Vec<u64> = ids.collect::<Result<_, _>>()?;
     /// assert_eq!(ids, [3, 2, 1]);
     /// # Ok::<(), mmdb::Error>(())
     /// ```

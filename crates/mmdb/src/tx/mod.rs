@@ -717,9 +717,9 @@ impl<'db> Transaction<'db> {
         (w.change == Change::Delete && w.hash == hash && class <= w.class).then_some(i)
     }
 
-    /// Makes the delete number `i` a change to `row`, which has the same primary key and whose other
-    /// keys are claimed. So who deletes a row and inserts it again needs no second place for it at
-    /// the memory limit, before the first is free.
+    /// Makes the delete number `i` a change to `row`, which has the same primary key and whose
+    /// other keys are claimed. So who deletes a row and inserts it again needs no second place for
+    /// it at the memory limit, before the first is free.
     fn bring_back(&mut self, t: &TableInner, i: usize, row: Range<usize>) -> Result<()> {
         self.find_room(t, row.clone())?;
         let w = Write { change: Change::Update, after: row.clone(), ..self.s.writes[i].clone() };

@@ -270,8 +270,8 @@ fn an_opening_takes_no_segment_before_something_is_committed() {
     assert_eq!(db.begin().unwrap().scan(&t).unwrap().count() as i64, id + 1);
 }
 
-/// What made a checkpoint due was the log's length, which a small disk has no room for: commits were
-/// refused for good, while a checkpoint would have had room and released the log.
+/// What made a checkpoint due was the log's length, which a small disk has no room for: commits
+/// were refused for good, while a checkpoint would have had room and released the log.
 #[test]
 fn a_log_that_has_no_room_to_grow_makes_a_checkpoint_due() {
     let small = Small::new(1 << 30);
