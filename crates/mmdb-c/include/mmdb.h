@@ -25,7 +25,8 @@
 // one at a time: another one is answered with MMDB_STATUS_MISUSE. Nobody may free a handle that
 // another thread is using.
 //
-// Processes. A database belongs to the process that opened it. A child made by fork may not use it.
+// Processes. A database belongs to the process that opened it. A child made by fork may
+// only read it: whatever writes is refused with MMDB_STATUS_UNSUPPORTED, and nothing is written.
 
 
 #ifndef MMDB_H

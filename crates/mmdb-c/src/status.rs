@@ -140,7 +140,7 @@ impl From<&Error> for mmdb_status {
             Error::Schema { .. } => S::Schema,
             Error::Options { .. } => S::Options,
             Error::Operation { .. } => S::Operation,
-            Error::Unsupported { .. } => S::Unsupported,
+            Error::Unsupported { .. } | Error::Forked { .. } => S::Unsupported,
             Error::RowTooLarge { .. } => S::RowTooLarge,
             Error::DuplicateKey { .. } => S::DuplicateKey,
             Error::Value { .. } => S::Value,

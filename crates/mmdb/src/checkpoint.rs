@@ -284,7 +284,12 @@ impl Engine {
             }
         };
         // Commits that find the log full say why it is.
-        *self.log.checkpoint_failure.lock() = failing.clone();
+        let mut failure = self.log.checkpoint_failure.lock();
+        if failing.is_none() {
+            self.log.is_starving.store(false, Ordering::Relaxed);
+        }
+        *failure = failing.clone();
+        drop(failure);
         let mut since = self.counters.failing.lock();
         let began = since.as_ref().map_or_else(Instant::now, |(began, _)| *began);
         *since = failing.map(|why| (began, why));
@@ -315,9 +320,12 @@ impl Engine {
                     // room there will be, until no checkpoint could ever release them; but not where
                     // all of them have places of their own.
                     let shares_disk = engine.options.stream_dirs.len() < engine.options.streams;
-                    if shares_disk && e.is_full_disk() {
+                    let failure = log.checkpoint_failure.lock();
+                    // One that was called for may have succeeded since.
+                    if shares_disk && e.is_full_disk() && failure.is_some() {
                         log.is_starving.store(true, Ordering::Relaxed);
                     }
+                    drop(failure);
                     next = Instant::now() + pause;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }

@@ -16,13 +16,14 @@ use crate::retries::Retries;
 use crate::sabotage::has_defect;
 use crate::schema::Schema;
 use crate::snapshot::Snapshot;
-use crate::standby::Role;
+use crate::standby::{MANY_CHANGES, Role};
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::table::{Table, TableInner};
 use crate::tx::{Refusal, Transaction};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +37,11 @@ const ATTEMPTS: usize = 8;
 /// An open database. Clones share it; dropping the last one flushes and closes it.
 ///
 /// It belongs to the process that opened it. One that is forked from that has a copy of the memory
-/// and nothing else: it may read, what it commits is refused as soon as it is to become durable,
-/// with [`Error::Indeterminate`] or [`Error::Poisoned`], and dropping its handles changes nothing.
-/// A program that forks to go on in the background opens its database afterwards.
+/// and nothing else: it may read, a commit of what is logged is refused with [`Error::Forked`], as
+/// is all else that writes, and dropping its handles changes nothing. Whether a commit of before
+/// the fork became durable only the process that opened it learns: its [`Ticket`] returns
+/// [`Error::Indeterminate`] in the other one. A program that forks to go on in the background opens
+/// its database afterwards.
 ///
 /// ```
 /// use mmdb::{ColumnType, Database, Schema, Value};
@@ -247,42 +250,87 @@ impl Database {
     /// [`Error::Poisoned`].
     pub fn create_table(&self, schema: Schema) -> Result<Table> {
         documented("Database::create_table", || {
-            let e = &self.0.engine;
-            let schema = schema.of_new_table();
-            schema.validate()?;
-            e.log.check()?;
-            let _held = HeldBack::begin();
-            let mut admin = e.admin.lock();
-            if e.names.read().contains_key(&schema.name) {
+            let made = self.create_all(vec![schema])?.pop();
+            made.ok_or_else(|| Error::Internal { what: "a table was created and is not there".into() })
+        })
+    }
+
+    /// Creates tables, all of them or none, and returns them in the same order. When this returns,
+    /// they survive a crash. Each change of a definition writes a manifest, which repeats all
+    /// others: who creates thousands of tables one by one waits for thousands of them, and here for
+    /// one.
+    ///
+    /// An empty table takes about 33 KB of memory, most of it for the lists of its free slots and
+    /// the shards of its hash indexes, the primary key's among them: so many writers do not meet.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// let named = |name: &str| Schema::new(name).column("id", ColumnType::Int64).primary_key(&["id"]);
+    /// let schema = |n: u32| named(&format!("t{n}"));
+    /// let tables = db.create_tables((0..100).map(schema))?;
+    /// assert_eq!((tables.len(), tables[7].name()), (100, "t7"));
+    /// assert!(db.create_tables([schema(100), schema(7)]).is_err());
+    /// assert!(db.table("t100").is_err(), "none of them");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::create_table`]; [`Error::Operation`] for more than 256 where changes are kept
+    /// for standbys, too: these would have to begin again.
+    pub fn create_tables(&self, schemas: impl IntoIterator<Item = Schema>) -> Result<Vec<Table>> {
+        documented("Database::create_tables", || self.create_all(schemas.into_iter().collect()))
+    }
+
+    fn create_all(&self, schemas: Vec<Schema>) -> Result<Vec<Table>> {
+        let e = &self.0.engine;
+        let schemas: Vec<Schema> = schemas.into_iter().map(Schema::of_new_table).collect();
+        schemas.iter().try_for_each(Schema::validate)?;
+        e.log.check()?;
+        if schemas.is_empty() {
+            return Ok(Vec::new());
+        }
+        let _held = HeldBack::begin();
+        let mut admin = e.admin.lock();
+        let mut next = ManifestState::clone(&e.stated());
+        let cannot = |table: &Schema, reason: String| {
+            Err(Error::Operation { table: table.name.clone(), operation: "create it", reason })
+        };
+        if let Some(beyond) = schemas.get(MANY_CHANGES).filter(|_| next.lineage.recorded) {
+            let reason =
+                format!("standbys are told of {MANY_CHANGES} changes at once; create fewer at a time");
+            return cannot(beyond, reason);
+        }
+        let first = next.next_table;
+        assert!(next.schemas.iter().all(|s| s.0 < first), "number {first} is no table's");
+        let (mut tables, mut names) = (Vec::with_capacity(schemas.len()), HashSet::new());
+        for schema in schemas {
+            if e.names.read().contains_key(&schema.name) || !names.insert(schema.name.clone()) {
                 return Err(Error::TableExists { table: schema.name });
             }
-            let id = e.stated().next_table;
-            assert!(e.stated().schemas.iter().all(|s| s.0 < id), "number {id} is no table's");
+            let id = next.next_table;
             if id >= MAX_TABLES {
-                return Err(Error::Operation {
-                    table: schema.name,
-                    operation: "create it",
-                    reason: format!("{MAX_TABLES} tables were created, the most in the life of a database"),
-                });
+                let reason = format!("{MAX_TABLES} tables were created, the most in the life of a database");
+                return cannot(&schema, reason);
             }
             let table = Arc::new(TableInner::new(id, schema, e.space.clone(), e.options.reference));
-            let mut next = ManifestState::clone(&e.stated());
             next.next_table += 1;
             next.schemas.push((id, table.schema.clone()));
             e.note_change(&mut next, id);
-            let defect = e.options.defect();
-            if has_defect!(defect, CreatesWithoutManifest) {
-                e.log.register.assume(next);
-            } else if has_defect!(defect, CreatesHalf) {
-                let done = e.state(&mut admin, next.clone());
-                e.log.register.assume(next);
-                done?;
-            } else {
-                e.state(&mut admin, next)?;
-            }
-            e.enter_table(&table);
-            Ok(Table(table))
-        })
+            tables.push(table);
+        }
+        let defect = e.options.defect();
+        if has_defect!(defect, CreatesWithoutManifest) {
+            e.log.register.assume(next);
+        } else if has_defect!(defect, CreatesHalf) {
+            let done = e.state(&mut admin, next.clone());
+            e.log.register.assume(next);
+            done?;
+        } else {
+            e.state(&mut admin, next)?;
+        }
+        tables.iter().for_each(|table| e.enter_table(table));
+        Ok(tables.into_iter().map(Table).collect())
     }
 
     /// The named table.

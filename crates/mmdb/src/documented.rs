@@ -77,6 +77,7 @@ mod page {
                 }
                 if INSTEAD.iter().any(|name| errors.contains(name)) {
                     errors.insert("Deposed");
+                    errors.insert("Forked");
                 }
                 errors.extend(EVERYWHERE);
                 (*operation, errors)

@@ -193,11 +193,13 @@ pub enum Error {
         max: u64,
     },
     /// The memory limit is reached; nothing was changed. Rows can still be deleted, and what that
-    /// frees be used again.
+    /// frees be used again. Memory is taken in pieces (a container has up to 64 KiB), and the last
+    /// sixteenth of the limit, and at most 512 KiB more, is kept for rows that take the place of
+    /// deleted ones: so there may be less in use than the limit.
     #[error(
-        "{}: memory limit of {limit} bytes reached ({bytes} in use); delete rows, drop a table, or raise \
-         Options::memory_limit",
-        .table.as_ref().map_or_else(|| "transaction".to_owned(), |table| format!("table {table}"))
+        "{}: memory limit of {limit} bytes reached ({bytes} in use, up to {} kept for rows in the places of deleted \
+         ones, and no room for the next piece); delete rows, drop a table, or raise Options::memory_limit",
+        .table.as_ref().map_or_else(|| "transaction".to_owned(), |table| format!("table {table}")), .limit / 8
     )]
     MemoryLimit {
         /// Table that asked for memory; `None` if a transaction's private changes did.
@@ -256,6 +258,16 @@ pub enum Error {
         gsn: u64,
         /// The failure.
         cause: String,
+    },
+    /// This process was forked from the one that opened the database, and tried to write. Nothing
+    /// was written, nothing is changed, and reading goes on.
+    #[error(
+        "nothing was written: the database belongs to process {process}, which opened it and from which this one was \
+         forked, and can only be read here; open it after the fork, in one of the two"
+    )]
+    Forked {
+        /// Number of the process that opened the database.
+        process: u32,
     },
     /// Another database is the primary of this lineage now. Nothing is acknowledged here any more;
     /// which of the last commits survive is decided there.

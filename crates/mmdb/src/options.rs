@@ -92,8 +92,8 @@ pub struct Options {
     /// containers, free slots, all indexes, locks, the log's buffers, and the private changes of
     /// transactions that have more than 64 KiB of them. The last sixteenth (and at most 512 KiB
     /// more) is kept for rows that take the place of deleted ones, so that deletes make room once
-    /// they are committed. A row that is deleted and inserted again by one transaction has two
-    /// places until then, where an upsert keeps the one. A database that holds more already can be
+    /// they are committed. At the limit a row that is deleted and inserted again by one transaction
+    /// keeps the place that it had, if it fits there. A database that holds more already can be
     /// opened. Default: no limit.
     pub memory_limit: u64,
     /// Memory for what open snapshots need of rows that have changed since, bytes; a part of
@@ -115,8 +115,9 @@ pub struct Options {
     /// [`crate::Error::LockTimeout`], at least 1. Default 10,000.
     pub max_runs: u32,
     /// A checkpoint starts by itself once so many bytes were logged since the last one, or changed
-    /// in tables that are only checkpointed ([`crate::Logging::Checkpointed`]), or once the log has
-    /// half of the segments that `max_log_bytes` allows; 0 for never. One that fails is told by
+    /// in tables that are only checkpointed ([`crate::Logging::Checkpointed`]), or once a segment
+    /// is full and the log has half of the segments that `max_log_bytes` allows, or its disk no
+    /// room for another one; 0 for never. One that fails is told by
     /// [`crate::Stats::checkpoint_error`] and tried again after 100 ms, 200 ms, and so on up to 10
     /// s. Default 1 GiB.
     pub checkpoint_log_bytes: u64,

@@ -714,6 +714,33 @@ impl<R: Record> Records<R> {
         Ok(self.each(tx.range(&self.table, index, bounds)?))
     }
 
+    /// All rows in order of the named ordered index: [`Records::range`] without bounds, of which
+    /// the type of a key could not be told.
+    ///
+    /// ```
+    /// # use mmdb::{Database, Record, Records};
+    /// # mmdb::record! { struct Count { id: u64, n: u64 } }
+    /// # let db = Database::in_memory()?;
+    /// # let schema = Count::schema("count").primary_key(&["id"]).ordered_index("by_n", &["n"]);
+    /// # let counts: Records<Count> = Records::of(&db.create_table(schema)?)?;
+    /// db.run(|tx| (1..=3).try_for_each(|id| counts.insert(tx, &Count { id, n: 10 - id })))?;
+    /// let mut tx = db.begin()?;
+    /// let ids = counts.all(&mut tx, "by_n")?.map(|count| count.map(|count| count.id));
+    /// let ids: Vec<u64> = ids.collect::<Result<_, _>>()?;
+    /// assert_eq!(ids, [3, 2, 1]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Records::range`].
+    pub fn all<'a, 'db>(
+        &self,
+        tx: &'a mut Transaction<'db>,
+        index: &str,
+    ) -> Result<RecordCursor<'a, 'db, R>> {
+        self.range::<[Value<'_>; 0]>(tx, index, ..)
+    }
+
     /// As [`Transaction::scan`].
     ///
     /// ```
@@ -769,6 +796,72 @@ impl<R: Record> Records<R> {
 pub struct RecordCursor<'a, 'db, R: Record> {
     cursor: Cursor<'a, 'db>,
     records: Records<R>,
+}
+
+impl<R: Record> RecordCursor<'_, '_, R> {
+    /// Gives the row that the cursor returned last the struct's fields; the primary key has to be
+    /// that row's. The iteration goes on behind it, as of [`Cursor::update`]. False if the row is
+    /// not there any more.
+    ///
+    /// ```
+    /// # use mmdb::{Database, Record, Records};
+    /// # mmdb::record! { struct Count { id: u64, n: u64 } }
+    /// # let db = Database::in_memory()?;
+    /// # let counts: Records<Count> = Records::of(&db.create_table(Count::schema("count").primary_key(&["id"]))?)?;
+    /// db.run(|tx| (1..=3).try_for_each(|id| counts.insert(tx, &Count { id, n: 10 * id })))?;
+    /// db.run(|tx| {
+    ///     let mut cursor = counts.each(tx.scan(counts.table())?.for_update());
+    ///     while let Some(mut count) = cursor.next().transpose()? {
+    ///         count.n += 1;
+    ///         assert!(cursor.update(&count)?);
+    ///     }
+    ///     Ok::<_, mmdb::Error>(())
+    /// })?;
+    /// assert_eq!(counts.get(&mut db.begin()?, &[3u64.into()])?.map(|count| count.n), Some(31));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cursor::update`]; [`Error::Operation`] for another primary key, too.
+    pub fn update(&mut self, record: &R) -> Result<bool> {
+        documented("RecordCursor::update", || {
+            let mut values = Vec::with_capacity(R::COLUMNS.len());
+            record.put(&mut values);
+            let fields = &self.records.fields;
+            let set: Vec<_> =
+                fields.others.iter().map(|&field| (fields.columns[field], values[field])).collect();
+            self.cursor.require_key(&self.records.key(&values))?;
+            self.cursor.update_at(&set)
+        })
+    }
+
+    /// Removes the row that the cursor returned last. The iteration goes on behind it. False if the
+    /// row is not there any more.
+    ///
+    /// ```
+    /// # use mmdb::{Database, Record, Records};
+    /// # mmdb::record! { struct Count { id: u64, n: u64 } }
+    /// # let db = Database::in_memory()?;
+    /// # let counts: Records<Count> = Records::of(&db.create_table(Count::schema("count").primary_key(&["id"]))?)?;
+    /// db.run(|tx| (1..=3).try_for_each(|id| counts.insert(tx, &Count { id, n: 10 * id })))?;
+    /// db.run(|tx| {
+    ///     let mut cursor = counts.each(tx.scan(counts.table())?.for_update());
+    ///     while let Some(count) = cursor.next().transpose()? {
+    ///         if count.n > 10 {
+    ///             cursor.delete()?;
+    ///         }
+    ///     }
+    ///     Ok::<_, mmdb::Error>(())
+    /// })?;
+    /// assert_eq!(counts.scan(&mut db.begin()?)?.count(), 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cursor::delete`].
+    pub fn delete(&mut self) -> Result<bool> {
+        documented("RecordCursor::delete", || self.cursor.delete())
+    }
 }
 
 impl<R: Record> Iterator for RecordCursor<'_, '_, R> {

@@ -294,7 +294,7 @@ fn operations_document_the_errors_that_the_page_lists() {
 }
 
 /// Operations that do nothing but call another one, whose errors are theirs.
-const CALLS: [(&str, &str); 18] = [
+const CALLS: [(&str, &str); 19] = [
     ("Transaction::get", "Transaction::get_with"),
     ("Transaction::get_many", "Transaction::get_many_with"),
     ("Transaction::commit", "Transaction::commit_with"),
@@ -304,6 +304,7 @@ const CALLS: [(&str, &str); 18] = [
     ("Records::delete", "Transaction::delete"),
     ("Records::range", "Transaction::range"),
     ("Records::scan", "Transaction::scan"),
+    ("Records::all", "Transaction::range"),
     ("Database::get", "Database::get_with"),
     ("Database::get_many", "Database::get_many_with"),
     ("Snapshot::get", "Snapshot::get_with"),

@@ -151,6 +151,37 @@ fn what_does_not_go_together_is_named() {
     assert_eq!(e, "table other, column id: -1 is no value for the field of Message");
 }
 
+/// The rows of a cursor could be changed as values only, whose columns had to be named.
+#[test]
+fn the_row_at_a_cursor_of_structs_is_changed_and_deleted() {
+    let db = Database::in_memory().unwrap();
+    let schema = Message::schema("t").primary_key(&["id"]).ordered_index("by_tries", &["tries"]);
+    let messages = Records::<Message>::of(&db.create_table(schema).unwrap()).unwrap();
+    let message = |id, tries| Message { id, body: None, tries };
+    db.run(|tx| (0..6u64).try_for_each(|id| messages.insert(tx, &message(id, id as u32)))).unwrap();
+    db.run(|tx| {
+        // Some of them are the transaction's own.
+        messages.insert(tx, &message(6, 6))?;
+        messages.update(tx, &message(2, 2))?;
+        let mut cursor = messages.all(tx, "by_tries")?;
+        assert!(matches!(cursor.update(&message(0, 0)), Err(Error::Operation { .. })), "it is on no row");
+        while let Some(there) = cursor.next().transpose()? {
+            let e = cursor.update(&message(there.id + 1, 0)).unwrap_err();
+            let words = format!("its primary key is ({}), and ({}) was given", there.id, there.id + 1);
+            assert!(matches!(&e, Error::Operation { reason, .. } if *reason == words), "{e}");
+            match there.id % 2 {
+                0 => assert!(cursor.update(&message(there.id, there.tries + 10))?),
+                _ => assert!(cursor.delete()? && !cursor.delete()?),
+            }
+        }
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+    let all: Vec<Message> =
+        messages.all(&mut db.begin().unwrap(), "by_tries").unwrap().map(Result::unwrap).collect();
+    assert_eq!(all, [message(0, 10), message(2, 12), message(4, 14), message(6, 16)]);
+}
+
 mmdb::record! {
     #[derive(Debug, PartialEq)]
     struct Typed { id: u64, r#type: String as VarText(10) }

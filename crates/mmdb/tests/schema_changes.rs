@@ -112,8 +112,12 @@ fn a_schema_change_that_fails_anywhere_is_made_whole_or_not_at_all() {
             2 => Faults { crash_at: at, ..Faults::default() },
             _ => Faults { capacity: Some(0), ..Faults::default() },
         });
-        let drops = n % 8 < 4;
-        let done = if drops { db.drop_table(&a) } else { db.create_table(schema("c")).map(|_| ()) };
+        let (drops, many) = (n % 8 < 4, n % 16 >= 12);
+        let done = match (drops, many) {
+            (true, _) => db.drop_table(&a),
+            (false, false) => db.create_table(schema("c")).map(drop),
+            (false, true) => db.create_tables(["c", "d"].map(schema)).map(drop),
+        };
         if !m.is_dead() {
             m.set_faults(Faults::default());
         }
@@ -126,6 +130,7 @@ fn a_schema_change_that_fails_anywhere_is_made_whole_or_not_at_all() {
         db.verify().unwrap();
         assert!(count(&db, "b") == 100 + usize::from(going_on) || !going_on, "{n}");
         let changed = if drops { db.table("a").is_err() } else { db.table("c").is_ok() };
+        assert!(!many || db.table("c").is_ok() == db.table("d").is_ok(), "{n}: both or neither");
         match &done {
             Ok(()) => assert!(changed, "{n}: acknowledged"),
             Err(_) if going_on => assert!(!changed, "{n}: refused, and the database went on without it"),
@@ -139,6 +144,36 @@ fn a_schema_change_that_fails_anywhere_is_made_whole_or_not_at_all() {
         made += u32::from(changed);
     }
     assert!(failed > 30 && made > 10, "{failed} failed, {made} made");
+}
+
+/// Each table wrote a manifest, which repeats all others: 4,010 tables took 41 seconds.
+#[test]
+fn many_tables_are_created_by_one_manifest_or_not_at_all() {
+    let m = CrashMedium::new(3);
+    let db = Database::open("/db", options(&m)).unwrap();
+    db.create_table(schema("t")).unwrap();
+    let all = |names: std::ops::Range<u32>| names.map(|n| schema(&format!("t{n}")));
+    let before = m.calls();
+    let tables = db.create_tables(all(0..500)).unwrap();
+    assert!(m.calls() - before < 20, "{} calls", m.calls() - before);
+    assert_eq!((tables[499].name(), tables.len(), db.tables().len()), ("t499", 500, 501));
+    put(&db, &tables[499], 1);
+    // One that is there, one that comes twice, and one that is none.
+    let wrong = [schema("t"), schema("t500"), Schema::new("u")];
+    for wrong in wrong {
+        let refused = db.create_tables(all(500..600).chain([wrong]));
+        assert!(matches!(refused, Err(Error::TableExists { .. } | Error::Schema { .. })), "{refused:?}");
+    }
+    assert_eq!(db.create_tables([]).unwrap().len(), 0);
+    // A standby is told of so many changes.
+    db.backup_for_standby("/standby").unwrap();
+    let refused = db.create_tables(all(500..757)).unwrap_err();
+    assert!(matches!(&refused, Error::Operation { reason, .. } if reason.contains("256")), "{refused}");
+    db.create_tables(all(500..756)).unwrap();
+    drop((tables, db));
+    m.crash(CrashKind::Power);
+    let db = Database::open("/db", options(&m)).unwrap();
+    assert_eq!((db.tables().len(), count(&db, "t499")), (757, 1));
 }
 
 /// Both pass the first look, one waits for the other's lock and is told then: dropped twice, the

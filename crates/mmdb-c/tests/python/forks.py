@@ -74,13 +74,23 @@ def in_child(function):
 
 assert in_child(lambda: [row["id"] for row in cursor]) == "[1]"
 assert in_child(lambda: [row["id"] for row in db.snapshot().scan(t)]) == "[1]"
-refused = ("PoisonedError", "IndeterminateError")
+refused = ["UnsupportedError"]
 assert in_child(lambda: db.run(lambda tx: tx.insert(t, id=3))) in refused
 assert in_child(lambda: tx.commit().wait()) in refused
 assert in_child(lambda: db.checkpoint()) in refused
 assert in_child(lambda: db.create_table("u", [Column("id", ColumnType.INT64)], ["id"])) in refused
 assert in_child(lambda: mmdb.open(path)) == "IoError"
 assert in_child(lambda: tx.abort()) == "None"
+
+
+def read_on():
+    try:
+        db.run(lambda tx: tx.insert(t, id=3))
+    except mmdb.UnsupportedError as e:
+        return "forked" in str(e) and [row["id"] for row in db.snapshot().scan(t)] == [1]
+
+
+assert in_child(read_on) == "True"
 tx.commit().wait()
 db.run(lambda tx: tx.insert(t, id=4))
 cursor.close()

@@ -91,6 +91,8 @@ pub(crate) struct Log {
     /// The disk had no room for the last checkpoint that was due, and none has come since: what the
     /// log takes now, that one lacks.
     pub(crate) is_starving: AtomicBool,
+    /// The disk had no room for the last segment that was tried.
+    pub(crate) lacks_room: AtomicBool,
     /// Who reads the log while it grows.
     pub(crate) tails: Tails,
     /// The epoch that this database was in, and the one that has deposed it.
@@ -166,6 +168,7 @@ impl Log {
             register,
             checkpoint_failure: Mutex::new(None),
             is_starving: AtomicBool::new(false),
+            lacks_room: AtomicBool::new(false),
             tails: Tails::new(Vec::new(), 0),
             deposed: Mutex::new(None),
             segment_wanted: (Mutex::new(false), Condvar::new()),
@@ -208,15 +211,15 @@ impl Log {
     /// Whether a checkpoint is due that shall keep the log at `bytes`. What counts is what came
     /// since the last one: that one could not release the segments that are being written, however
     /// many they are, and the next one cannot either. And near the most segments that there may be,
-    /// as soon as one of them is full.
+    /// or where the disk has room for no more, as soon as one of them is full.
     ///
     /// `unlogged` are bytes that came since then and are in no log: what a crash takes is bounded by
     /// the same number.
     pub(crate) fn wants_checkpoint(&self, bytes: u64, unlogged: u64) -> bool {
         let segments = self.segments.load(Ordering::Relaxed);
         let logged = self.position().saturating_sub(self.released.load(Ordering::Relaxed));
-        logged.saturating_add(unlogged) > bytes
-            || (segments > self.max_segments / 2 && self.streams.iter().any(|s| s.has_closed()))
+        let is_short = segments > self.max_segments / 2 || self.lacks_room.load(Ordering::Relaxed);
+        logged.saturating_add(unlogged) > bytes || (is_short && self.streams.iter().any(|s| s.has_closed()))
     }
 
     /// Whether new transactions should wait for a checkpoint: soon one of the streams may not get
@@ -232,6 +235,10 @@ impl Log {
         let began = Instant::now();
         while self.is_crowded() && began.elapsed() < self.space_timeout && !self.is_stopping() {
             self.check()?;
+            if self.is_forked() {
+                // No checkpoint comes, and nothing that is committed here needs room.
+                break;
+            }
             interruption::require_none("a checkpoint to make room in the log")?;
             if self.checkpoint_failure.lock().is_some() {
                 break;
@@ -329,11 +336,9 @@ impl Log {
     /// the opening: it has a copy of the memory and none of the threads, and the files and their
     /// lock are the other process's, whose commits it would overwrite.
     pub(crate) fn require_own_process(&self) -> Result<()> {
+        // What is in memory is right, and can be read: nothing that fails here was applied.
         if self.is_forked() {
-            self.poison(&format!(
-                "it was opened by process {}, from which this process was forked; open it after the fork, in one of the two",
-                self.process
-            ));
+            return Err(Error::Forked { process: self.process });
         }
         self.check()
     }

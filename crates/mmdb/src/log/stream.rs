@@ -136,6 +136,14 @@ impl State {
         self.ready.front().is_some_and(|s| s.number < self.unnamed)
     }
 
+    /// Nothing was committed since the opening, which found log that is needed and nothing to make
+    /// another segment of: each opening would leave one segment more, until the disk is full.
+    fn is_untouched(&self) -> bool {
+        let is_unnamed = !self.ready.is_empty() && !self.is_ready();
+        let is_used = self.segment.is_some() || self.wanted;
+        !is_used && !self.closed.is_empty() && self.free.is_empty() && !is_unnamed
+    }
+
     fn next_step(&mut self, at_most: usize) -> Step {
         if !self.is_ready() && !self.ready.is_empty() {
             Step::Name
@@ -330,13 +338,7 @@ impl Stream {
         if let Some(p) = st.problem.as_ref().filter(|p| !p.is_over()) {
             return Err(self.full(p.why.clone()));
         }
-        log.check()?;
-        if log.is_forked() {
-            // Who learns of it takes this lock, too.
-            drop(st);
-            log.require_own_process()?;
-            return Err(Error::Closed);
-        }
+        log.require_own_process()?;
         if log.is_stopping() {
             return Err(Error::Closed);
         }
@@ -413,16 +415,23 @@ impl Stream {
     }
 
     /// Gets segments ready until there are enough, or the log stops. After a failure only a commit
-    /// that needs a segment, or the use of one that was ready, is worth another attempt.
+    /// that needs a segment, or the use of one that was ready, is worth another attempt. While a
+    /// checkpoint lacks room none is made: it would take what room there will be.
     pub(crate) fn prepare(&self, log: &Log) {
-        let may_try = |st: &State| st.problem.as_ref().is_none_or(|p| st.wanted && p.is_over());
+        let is_worth = |st: &State| st.problem.as_ref().is_none_or(|p| st.wanted && p.is_over());
+        let may_try =
+            |st: &State| is_worth(st) && !st.is_untouched() && !log.is_starving.load(Ordering::Relaxed);
         while !log.is_stopping() && may_try(&self.state.lock()) {
             let done = self.step(log, READY, &|| !log.is_stopping());
             let mut st = self.state.lock();
             match done {
-                Ok(true) => st.problem = None,
+                Ok(true) => {
+                    st.problem = None;
+                    log.lacks_room.store(false, Ordering::Relaxed);
+                }
                 Ok(false) => return,
                 Err(e) => {
+                    log.lacks_room.store(e.is_full_disk(), Ordering::Relaxed);
                     st.problem = Some(Problem::after(st.problem.as_ref(), e.to_string()));
                     st.wanted = false;
                 }
@@ -749,7 +758,11 @@ impl Stream {
     /// Holds a new transaction back while the device is behind. No locks are held here.
     pub(crate) fn throttle(&self, log: &Log) -> Result<()> {
         while self.behind.load(Ordering::Relaxed) {
-            log.require_own_process()?;
+            log.check()?;
+            if log.is_forked() {
+                // Nobody catches up here, and nothing comes behind it.
+                return Ok(());
+            }
             if !log.background {
                 return log.flush_all();
             }

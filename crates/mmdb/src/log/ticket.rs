@@ -87,7 +87,12 @@ impl Ticket {
         if let Some(deposed) = self.log().why_deposed() {
             return deposed;
         }
-        let cause = format!("its flush failed: {}; reopen to recover", self.log().cause());
+        let cause = if self.log().is_forked() && !self.log().is_poisoned() {
+            "only the process that opened the database, from which this one was forked, learns of its flush"
+                .to_owned()
+        } else {
+            format!("its flush failed: {}; reopen to recover", self.log().cause())
+        };
         Error::Indeterminate { gsn: self.gsn, cause }
     }
 

@@ -51,6 +51,7 @@ impl Applier {
         if log.last() + 1 != gsn {
             return Err(Error::Internal { what: format!("commit {gsn} follows {}", log.last()) });
         }
+        log.require_own_process()?;
         self.prepare(&tables, body).map_err(|problem| match problem {
             Problem::Frame(what) => Error::FramesDamaged { what: format!("commit {gsn}: {what}") },
             Problem::Memory(table, bytes) => Error::OutOfMemory { table, bytes },

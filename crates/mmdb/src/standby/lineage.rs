@@ -16,7 +16,7 @@ use crate::log::frame::MAX_GSN;
 use crate::schema::Schema;
 
 /// Changes kept at most: each manifest repeats them.
-const MANY_CHANGES: usize = 256;
+pub(crate) const MANY_CHANGES: usize = 256;
 /// No lineage has more fences: what a damaged number may cost is bounded.
 const MAX_FENCES: u64 = 1 << 16;
 

@@ -18,7 +18,7 @@ mod tails;
 
 pub use confirm::Confirmation;
 pub use frames::Frames;
-pub(crate) use lineage::{Lineage, MAX_EPOCH, Role};
+pub(crate) use lineage::{Lineage, MANY_CHANGES, MAX_EPOCH, Role};
 pub use position::Position;
 pub use tail::Tail;
 pub(crate) use tails::Tails;

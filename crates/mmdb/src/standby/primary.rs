@@ -226,6 +226,9 @@ impl Engine {
     /// Before `next` is stated, in which table `id` is defined anew or missing: notes that for
     /// standbys. No commit that is numbered knows of it, and none will before it is stated.
     pub(crate) fn note_change(&self, next: &mut ManifestState, id: u32) {
+        if !next.lineage.recorded {
+            return;
+        }
         let schema = next.schemas.iter().find(|(number, _)| *number == id).map(|(_, schema)| schema.clone());
         next.lineage.note(self.log.last(), id, next.next_table, schema);
     }

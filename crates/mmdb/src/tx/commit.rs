@@ -71,6 +71,8 @@ impl Transaction<'_> {
             // believed.
             let (gsn, batch) = PoisonIfPanicking::during(log, "a commit", || {
                 let numbered = if self.build_body(&tables)? {
+                    // Before it has a number: nobody would ever learn what became of it.
+                    log.require_own_process()?;
                     let crc = crc32c::crc32c(&self.s.body);
                     let (gsn, batch) = log.streams[stream].append(log, &self.s.body, crc, !lazy)?;
                     (gsn, Some(batch))

@@ -488,6 +488,21 @@ impl<'a, 'db> Cursor<'a, 'db> {
         })
     }
 
+    /// Whether the row that was returned last has this primary key: what is made of a row must not
+    /// go to another one's place unnoticed.
+    pub(crate) fn require_key(&mut self, key: &[Value<'_>]) -> Result<()> {
+        let operation = "change the row at a cursor";
+        let here = self.key(operation)?;
+        let (t, mut given) = (&*self.table, Vec::new());
+        t.layout.user_key(key, &t.indexes[0].def.columns, false, &mut given)?;
+        if given == here {
+            return Ok(());
+        }
+        let shown = (t.shown_key(0, &given), t.shown_key(0, &here));
+        let reason = format!("its primary key is {}, and {} was given", shown.1, shown.0);
+        Err(Error::Operation { table: t.schema.name.clone(), operation, reason })
+    }
+
     /// The primary key of the row that was returned last.
     fn key(&mut self, operation: &'static str) -> Result<Vec<u8>> {
         let (t, tx) = (&*self.table, &mut *self.tx);

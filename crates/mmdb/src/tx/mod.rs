@@ -686,8 +686,14 @@ impl<'db> Transaction<'db> {
         self.s.key = k;
         claimed?;
         self.claim_keys(t, row.clone(), None, None, false)?;
-        let rid = self.allocate(t, class)?;
-        let rid = self.find_room_at(t, row.clone(), class, rid)?;
+        let placed = self.allocate(t, class).and_then(|rid| self.find_room_at(t, row.clone(), class, rid));
+        let rid = match placed {
+            Err(e @ Error::MemoryLimit { .. }) => {
+                let Some(i) = self.deleted_here(t, row.clone(), hash, class) else { return Err(e) };
+                return self.bring_back(t, i, row);
+            }
+            placed => placed?,
+        };
         let change = Change::Insert;
         let w = Write { table: t.id, rid, class, change, hash, after: row, fresh: true, replaces };
         if let Err(e) = self.admit(t, &[&w], None) {
@@ -696,6 +702,29 @@ impl<'db> Transaction<'db> {
         }
         self.promised += t.entry_bytes(1);
         self.s.with_rows(|writes, rows| writes.push(t, w, rows));
+        Ok(())
+    }
+
+    /// The write that deletes the committed row with the primary key of `row`, where that leaves a
+    /// slot in which `row` has room.
+    #[cold]
+    fn deleted_here(&self, t: &TableInner, row: Range<usize>, hash: u64, class: u8) -> Option<usize> {
+        let mut k = Vec::new();
+        t.layout.row_key(&self.s.arena[row], &t.indexes[0].def.columns, &mut k);
+        let rid = t.indexes[0].find(&k, hash)?;
+        let i = self.s.writes.by_rid(t.id, rid)?;
+        let w = &self.s.writes[i];
+        (w.change == Change::Delete && w.hash == hash && class <= w.class).then_some(i)
+    }
+
+    /// Makes the delete number `i` a change to `row`, which has the same primary key and whose
+    /// other keys are claimed. So who deletes a row and inserts it again needs no second place for
+    /// it at the memory limit, before the first is free.
+    fn bring_back(&mut self, t: &TableInner, i: usize, row: Range<usize>) -> Result<()> {
+        self.find_room(t, row.clone())?;
+        let w = Write { change: Change::Update, after: row.clone(), ..self.s.writes[i].clone() };
+        self.admit(t, &[&w], Some(i))?;
+        self.s.with_rows(|writes, rows| writes.bring_back(t, i, row, rows));
         Ok(())
     }
 

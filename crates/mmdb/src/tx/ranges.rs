@@ -244,6 +244,8 @@ impl<'db> Transaction<'db> {
     /// (0..10).try_for_each(|i| tx.insert(&t, &[i.into()]))?;
     /// let some: Vec<_> = tx.range(&t, "primary", [Value::Int(3)]..[Value::Int(6)])?.collect::<Result<_, _>>()?;
     /// assert_eq!(some.iter().map(|r| r.at(0)).collect::<Vec<_>>(), [3.into(), 4.into(), 5.into()]);
+    /// // Without bounds nothing tells the type of a key.
+    /// assert_eq!(tx.range::<[Value<'_>; 0]>(&t, "primary", ..)?.count(), 10);
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     ///

@@ -1,7 +1,7 @@
 //! Buffers that a thread's transactions use again and again.
 
 use super::range_read::{Claim, RangeRead};
-use super::write_set::WriteSet;
+use super::write_set::{Write, WriteSet};
 use crate::lent::{Reused, Spare};
 use crate::life::Span;
 use crate::lock::Mode;
@@ -52,7 +52,8 @@ impl Scratch {
             self.writes.move_rows(&self.arena, &mut arena);
             self.arena = arena;
         }
-        self.crowded = 2 * self.arena.len();
+        // The next look goes through all writes, those without a row too: it must be worth that.
+        self.crowded = 2 * self.arena.len() + self.writes.len() * size_of::<Write>();
     }
 
     /// Whether nothing is left of the transaction before.
@@ -93,5 +94,36 @@ impl Reused for Scratch {
         self.writes.clear();
         // One large transaction must not keep its memory for good.
         self.bytes() <= 4 * SMALL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::Rid;
+    use crate::tx::write_set::Change;
+    use crate::{ColumnType, Database, Schema};
+
+    /// A transaction that had deleted a million rows, and then changed one again and again, looked
+    /// through all its writes whenever that one had brought 64 KiB.
+    #[test]
+    fn what_is_left_is_looked_for_the_less_the_more_writes_there_are() {
+        let db = Database::in_memory().unwrap();
+        let schema = Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]);
+        let t = db.create_table(schema).unwrap();
+        let mut s = Scratch::default();
+        for n in 0..100_000 {
+            let (rid, change, after) = (Rid::new(n, 0), Change::Delete, 0..0);
+            let (table, class, hash, fresh, replaces) = (t.0.id, 0, 0, false, true);
+            s.writes.push(&t.0, Write { table, rid, class, change, hash, after, fresh, replaces }, &[]);
+        }
+        s.arena.resize(SMALL as usize, 0);
+        assert!(s.is_crowded());
+        s.compact();
+        assert!(s.arena.is_empty());
+        s.arena.resize(16 * SMALL as usize, 0);
+        assert!(!s.is_crowded());
+        s.arena.resize(100_000 * size_of::<Write>(), 0);
+        assert!(s.is_crowded());
     }
 }

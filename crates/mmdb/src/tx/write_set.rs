@@ -321,6 +321,14 @@ impl WriteSet {
         self.list[i].after = 0..0;
     }
 
+    /// Makes a delete a change.
+    pub(super) fn bring_back(&mut self, t: &TableInner, i: usize, after: Range<usize>, arena: &[u8]) {
+        assert!(self.list[i].change == Change::Delete, "what comes back was deleted");
+        self.list[i].change = Change::Update;
+        self.list[i].after = after;
+        self.index_keys(t, i, arena, true);
+    }
+
     pub(super) fn kill(&mut self, t: &TableInner, i: usize, arena: &[u8]) {
         self.index_keys(t, i, arena, false);
         let name = rid_hash(self.list[i].table, self.list[i].rid);

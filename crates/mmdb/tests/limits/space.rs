@@ -244,6 +244,57 @@ fn commits_without_room_are_refused_with_growing_pauses_and_go_on_when_there_is_
     assert_eq!(db.begin().unwrap().scan(&t).unwrap().count() as i64, id);
 }
 
+/// Each opening of a database whose log had filled the disk took a segment more of the room that
+/// had been made, though nothing was committed.
+#[test]
+fn an_opening_takes_no_segment_before_something_is_committed() {
+    let small = Small::new(4 * SEGMENT + SEGMENT / 2);
+    let (db, t) = open(&small);
+    let mut id = 0;
+    while put(&db, &t, id).is_ok() {
+        id += 1;
+    }
+    drop((t, db));
+    let used = small.disk.used.load(SeqCst);
+    small.disk.room.store(used + 20 * SEGMENT, SeqCst);
+    for _ in 0..3 {
+        let opened = open(&small);
+        // The thread that prepares looks at once, and then every second.
+        std::thread::sleep(Duration::from_millis(300));
+        drop(opened);
+        let now = small.disk.used.load(SeqCst);
+        assert!(now < used + SEGMENT, "{now} bytes after {used}");
+    }
+    let (db, t) = open(&small);
+    put(&db, &t, id).unwrap();
+    assert_eq!(db.begin().unwrap().scan(&t).unwrap().count() as i64, id + 1);
+}
+
+/// What made a checkpoint due was the log's length, which a small disk has no room for: commits
+/// were refused for good, while a checkpoint would have had room and released the log.
+#[test]
+fn a_log_that_has_no_room_to_grow_makes_a_checkpoint_due() {
+    let small = Small::new(1 << 30);
+    // Less than the disk has.
+    let options = Options { checkpoint_log_bytes: 1 << 30, ..options(&small) };
+    let db = Database::open("/db", options).unwrap();
+    let s = Schema::new("t").column("id", ColumnType::Int64).column("b", ColumnType::VarBytes(3000));
+    let t = db.create_table(s.primary_key(&["id"])).unwrap();
+    let put = |n: u8| {
+        let row = [Value::Int((n % 10).into()), Value::Bytes(&[n; 2900])];
+        db.run(|tx| tx.upsert(&t, &row)).map(drop)
+    };
+    put(0).unwrap();
+    within_a_minute("two segments are ready", || small.disk.used.load(SeqCst) > 3 * SEGMENT);
+    // Not enough for a segment, and enough for the images of ten rows.
+    small.disk.room.store(small.disk.used.load(SeqCst) + SEGMENT * 3 / 4, SeqCst);
+    for n in 1..=255 {
+        (0..4).for_each(|_| within_a_minute("commits go on", || put(n).is_ok()));
+    }
+    let stats = db.stats();
+    assert!(stats.checkpoints > 0 && !stats.poisoned, "{stats:?}");
+}
+
 /// The manifest that names a segment is what may not fit: then the segment is not used, and not
 /// made again either.
 #[test]
