@@ -147,6 +147,9 @@ fn shells_and_man_know_every_command() {
         let end = place.fathom(&["completions", shell]);
         end.exits(0).shows("calibrate").shows("budget");
         assert!(!end.stdout.contains("guest-agent"), "{shell} completes what is not for people");
+        // What happened: `trace replay` was completed with the option that Fathom alone gives.
+        let holds = |words: &str| end.stdout.contains(words);
+        assert!(holds("keep") && !holds("--within") && !holds("-l within"), "{shell}");
     }
     if let Ok(end) = std::process::Command::new("bash").arg("-n").stdin(std::process::Stdio::null()).status()
     {
