@@ -495,12 +495,15 @@ fn end_agent(process: u32, limit: Duration) -> Result<(), String> {
 }
 
 /// Whether a process is another agent of this program's: its number may be somebody else's by now.
+/// Another client may have pushed the same file in the place of the one that it runs.
 fn is_agent(process: u32) -> bool {
     let program = |of: &str| std::fs::read_link(format!("/proc/{of}/exe")).ok();
     let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     process != std::process::id()
         && words.split(|octet| *octet == 0).nth(1) == Some(&b"agent"[..])
-        && program("self").is_some_and(|own| program(&process.to_string()) == Some(own))
+        && program("self")
+            .zip(program(&process.to_string()))
+            .is_some_and(|(own, other)| fathom_ground::program::is_same_name(&own, &other))
 }
 
 /// Kills every process that came of this one and does not end by itself, but for guards, which undo
