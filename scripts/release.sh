@@ -104,7 +104,8 @@ tree() {
     # Those of other recipes lie beside it, and no program of this release looks for them: whichever
     # was newest was packed, and in vain.
     recipe=$("$here" stack kernel --recipe) || die "$here does not say which guest kernel it looks for"
-    name=${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}/guest-kernel/$recipe/linux
+    case ${XDG_CACHE_HOME-} in /*) name=$XDG_CACHE_HOME ;; *) name=${HOME-}/.cache ;; esac
+    name=${FATHOM_CACHE_DIR:-$name/fathom}/guest-kernel/$recipe/linux
     # One that another release brought.
     [ -f "$name" ] || [ "$(basename "$(dirname "${kernel-/none/none}")")" != "$recipe" ] || name=$kernel
     if [ -f "$name" ] && placed=$(source_of "$(dirname "$name")"); then
