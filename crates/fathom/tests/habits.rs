@@ -169,6 +169,7 @@ fn shells_and_man_know_every_command() {
     place.fathom(&["man"]).exits(0).shows(".TH fathom 1").shows("fathom\\-run(1)");
     // They were one paragraph, in which "fathom doctor Settings for your own application" stood.
     place.fathom(&["man"]).shows("\n Settings for your own application?").shows("\n Exit codes: 0");
+    place.fathom(&["man"]).shows(".SH ENVIRONMENT\n.TP\n\\fBFATHOM_STATE_DIR\\fR\n");
     place.fathom(&["man", "--out", "pages"]).exits(2).shows("make it first");
     std::fs::create_dir(place.path("pages")).unwrap();
     std::fs::write(place.path("pages/fathom-run.1"), "mine").unwrap();

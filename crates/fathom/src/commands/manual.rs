@@ -79,10 +79,11 @@ fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result
 fn page(command: &clap::Command) -> Result<Vec<u8>, Error> {
     let mut text = Vec::new();
     let mut command = command.clone();
+    let is_whole = command.get_name() == "fathom";
     // Of what stands below the whole command each line is one by itself, and `man` makes one
     // paragraph of all that begin with no blank.
     let below = command.get_after_help().map(|help| help.to_string().replace('\n', "\n "));
-    if let Some(below) = below.filter(|_| command.get_name() == "fathom") {
+    if let Some(below) = below.filter(|_| is_whole) {
         command = command.after_help(below);
     }
     let page = clap_mangen::Man::new(command)
@@ -91,6 +92,7 @@ fn page(command: &clap::Command) -> Result<Vec<u8>, Error> {
         .source(concat!("fathom ", env!("CARGO_PKG_VERSION")))
         .manual("Fathom");
     page.render(&mut text).map_err(Error::failed)?;
+    text.extend_from_slice(super::variables::section(is_whole).as_bytes());
     Ok(text)
 }
 
