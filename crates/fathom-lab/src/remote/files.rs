@@ -96,7 +96,8 @@ fn script(name: &str, content: &Content) -> String {
     let Content { hash, bytes } = content;
     // Whatever ends it early takes the beginning of the file with it; dash runs its trap of EXIT at
     // no signal that it has no trap of. Not every phone has a sha256sum. A power cut after it
-    // leaves the file whole or not there, so it is on the disk before it has its name.
+    // leaves the file whole or not there, so it is on the disk before it has its name. What another
+    // push has laid there meanwhile may run by now, on a machine with the same disk as well.
     format!(
         "{BEAT}trap 'kill $beat 2>/dev/null' EXIT; trap 'exit 1' HUP INT TERM; cd \"$base\" || exit 1; \
          {ABANDONED}{PART}mkdir -p files/{hash} && \
@@ -105,7 +106,8 @@ fn script(name: &str, content: &Content) -> String {
          cat > \"$part\" && if [ \"$(wc -c < \"$part\")\" -ne {bytes} ]; then echo 'it has not come whole' >&2; exit 1; fi && \
          if command -v sha256sum >/dev/null; then sum=$(sha256sum \"$part\"); case $sum in {hash}*) ;; \
          *) echo 'it has changed on its way' >&2; exit 1;; esac; fi && \
-         chmod 700 \"$part\" && sync && mv -f \"$part\" {place} && echo {STORED}"
+         if [ -O {place} ] && [ -x {place} ] && [ \"$(wc -c < {place})\" -eq {bytes} ]; then :; \
+         else chmod 700 \"$part\" && sync && mv -f \"$part\" {place}; fi && echo {STORED}"
     )
 }
 
@@ -184,6 +186,35 @@ mod tests {
         assert!(foreign.iter().all(|part| part.exists()));
         let own = std::fs::read_dir(base.path().join("files").join(&content.hash)).unwrap();
         assert_eq!(own.count(), 1, "nothing beside it");
+    }
+
+    /// What happened: of two clients that pushed one program for the first time, the second put its
+    /// file in the place of the one that the first one's agent ran: over a network's file system,
+    /// from another machine, that file was gone for the agent.
+    #[test]
+    fn what_is_there_whole_is_not_replaced() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("app.trace");
+        std::fs::write(&path, "abc").unwrap();
+        let content = Content::of(&path).unwrap();
+        let there = base.path().join(content.place("x"));
+        let quoted = shell_line([base.path().display().to_string()]);
+        let words = format!("base={quoted}; {}", script("x", &content));
+        let push = || {
+            let mut command = std::process::Command::new("sh");
+            let end = command.args(["-c", &words]).stdin(File::open(&path).unwrap()).output().unwrap();
+            assert!(String::from_utf8_lossy(&end.stdout).contains(STORED), "{end:?}");
+            assert_eq!(std::fs::read(&there).unwrap(), b"abc");
+            let left = std::fs::read_dir(there.parent().unwrap()).unwrap().count();
+            assert_eq!(left, 1, "no part stays");
+            std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&there).unwrap())
+        };
+        std::fs::create_dir(base.path().join("files")).unwrap();
+        let first = push();
+        assert_eq!(push(), first);
+        // Half of it, which keeps its place until the whole has come.
+        std::fs::write(&there, "a").unwrap();
+        push();
     }
 
     /// What happened: two machines with one home wrote to one part where their shells had the same
