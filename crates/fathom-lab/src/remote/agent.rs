@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -293,10 +294,7 @@ impl<W: Write> Agent<W> {
                 let swept = fathom_stack::sweep();
                 Answer::Swept { removed: swept.removed, failed: swept.failed }
             }
-            Question::Size { path } => {
-                let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
-                Answer::Size { bytes: found.map(|file| file.len()) }
-            }
+            Question::Size { path } => Answer::Size { bytes: own_size(&path) },
             Question::Up { spec, label } => match self.world.up(&spec, &label) {
                 Ok(mounted) => self.mounted(mounted)?,
                 Err(failure) => of_stack(failure)?,
@@ -447,6 +445,15 @@ impl<W: Write> Agent<W> {
         let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(Answer::Replayed { code: status.code(), said })
     }
+}
+
+/// The size of a file of this user's, in a directory of this user's: what was pushed is loaded, if it
+/// is a library, and another user's would be that user's program.
+fn own_size(path: &Path) -> Option<u64> {
+    let user = rustix::process::geteuid().as_raw();
+    let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let directory = std::fs::metadata(path.parent()?).ok()?;
+    (file.uid() == user && directory.uid() == user).then(|| file.len())
 }
 
 /// A trace without its rows, which are told before it, and without what results keep nothing of: a
@@ -669,6 +676,25 @@ mod tests {
         let told = head_of(trace);
         assert_eq!((told.windows[0].count, told.windows[0].end_ns), (20_000, at + 9));
         assert!(serde_json::to_vec(&told).unwrap().len() < 1000);
+    }
+
+    /// What happened: a library that another user had laid there, by the right name and of the right
+    /// size, was loaded: of the program alone it was asked whose it is.
+    #[test]
+    fn what_another_user_has_laid_there_is_not_there() {
+        let place = tempfile::tempdir().unwrap();
+        let library = place.path().join("libsqlite3.so");
+        std::fs::write(&library, "abc").unwrap();
+        assert_eq!(own_size(&library), Some(3));
+        assert_eq!((own_size(place.path()), own_size(&place.path().join("absent"))), (None, None));
+        if std::os::unix::fs::chown(&library, Some(65534), None).is_err() {
+            println!("SKIP: giving a file away needs root");
+            return;
+        }
+        assert_eq!(own_size(&library), None);
+        std::os::unix::fs::chown(&library, Some(0), None).unwrap();
+        std::os::unix::fs::chown(place.path(), Some(65534), None).unwrap();
+        assert_eq!(own_size(&library), None);
     }
 
     /// After a reboot, say, the number is another program's.
