@@ -57,8 +57,8 @@ pub fn executable(program: &Path) -> PathBuf {
     }
 }
 
-/// Whether two links to files that run, as `/proc` shows them, are of one name: such a file may have
-/// been removed or replaced meanwhile.
+/// Whether two links to files that run, as `/proc` shows them, are of one name: such a file may
+/// have been removed or replaced meanwhile.
 #[must_use]
 pub fn is_same_name(left: &Path, right: &Path) -> bool {
     with_name(left) == with_name(right)

@@ -447,8 +447,8 @@ impl<W: Write> Agent<W> {
     }
 }
 
-/// The size of a file of this user's, in a directory of this user's: what was pushed is loaded, if it
-/// is a library, and another user's would be that user's program.
+/// The size of a file of this user's, in a directory of this user's: what was pushed is loaded, if
+/// it is a library, and another user's would be that user's program.
 fn own_size(path: &Path) -> Option<u64> {
     let user = rustix::process::geteuid().as_raw();
     let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
@@ -678,8 +678,8 @@ mod tests {
         assert!(serde_json::to_vec(&told).unwrap().len() < 1000);
     }
 
-    /// What happened: a library that another user had laid there, by the right name and of the right
-    /// size, was loaded: of the program alone it was asked whose it is.
+    /// What happened: a library that another user had laid there, by the right name and of the
+    /// right size, was loaded: of the program alone it was asked whose it is.
     #[test]
     fn what_another_user_has_laid_there_is_not_there() {
         let place = tempfile::tempdir().unwrap();

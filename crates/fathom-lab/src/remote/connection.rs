@@ -539,8 +539,8 @@ mod tests {
         assert!(words.contains("Refused { problem: \"\\u{1b}x") && words.len() < 400, "{words}");
     }
 
-    /// What happened: of an old program that was found in `../lib/fathom`, say, no more was told than
-    /// that it lies here.
+    /// What happened: of an old program that was found in `../lib/fathom`, say, no more was told
+    /// than that it lies here.
     #[test]
     fn an_agent_says_who_it_is_behind_what_a_login_shell_says() {
         let hello = |version: u32| {
