@@ -167,8 +167,8 @@ impl Connection {
                     let fathom: String = fathom.chars().take(FATHOM_MAX).collect();
                     let program = fathom_output::shown_path(&self.program);
                     let problem = format!(
-                        "Fathom {fathom} there speaks version {version}, this one {VERSION}: {program}, the program for \
-                         that processor, is of another release; fetch or make it anew (scripts/static.sh)"
+                        "Fathom {fathom} there speaks version {version}, this one {VERSION}: {program}, the program \
+                         for that processor, is of another release; fetch or make it anew (scripts/static.sh)"
                     );
                     return Err(Failure::Lost(format!("{}: {problem}", self.target)));
                 }

@@ -102,8 +102,8 @@ const OWN: &str = "[ -O \"$base/files\" ] || { echo \"$base/files belongs to ano
 
 /// The directory of Fathom's files of whoever logs in. One that is relative is ignored, as the XDG
 /// Base Directory Specification asks: there is no directory that each command begins in.
-const OWN_CACHE: &str = "case ${XDG_CACHE_HOME-} in /*) base=$XDG_CACHE_HOME;; *) base=${HOME:?}/.cache;; esac; \
-                         base=$base/fathom";
+const OWN_CACHE: &str = "case ${XDG_CACHE_HOME-} in /*) base=$XDG_CACHE_HOME;; \
+                         *) base=${HOME:?}/.cache;; esac; base=$base/fathom";
 
 /// What it complains of is known by its words ([`is_without_place`]), and ssh hands the language of
 /// this machine's user on.
