@@ -3,11 +3,11 @@
 # mmdb and SHA256SUMS
 #
 # One archive and one package for each processor (x86_64, aarch64, armv7): the static program, those
-# for the other processors, which `--on` pushes, completions, manual pages, the guide, licences (also of
-# what is linked in), and for x86_64 the guest kernel, which is built where there is none yet (without the
-# tools for that this says so), with the source that its licence asks for (scripts/kernel.sh). The
-# same programs make the same files, whoever packs them. FATHOM_SIGN='gpg --detach-sign --armor', or
-# what else is called with the name of a file and signs it, signs SHA256SUMS.
+# for the other processors, which `--on` pushes, completions, manual pages, the guide with all that it
+# leads to, licences (also of what is linked in), and for x86_64 the guest kernel, which is built where
+# there is none yet (without the tools for that this says so), with the source that its licence asks for
+# (scripts/kernel.sh). The same programs make the same files, whoever packs them. FATHOM_SIGN='gpg
+# --detach-sign --armor', or what else is called with the name of a file and signs it, signs SHA256SUMS.
 set -euo pipefail
 # Modes and orders are those of the release, and not of whoever makes it: with umask 077 nobody but
 # root read the pages and completions of an installed package.
@@ -75,6 +75,29 @@ source_of() {
   fi
 }
 
+# led_to: the files to which the pages lead in this repository, of names of pages.
+led_to() {
+  local page name
+  while read -r page; do
+    [[ $page = *.md ]] || continue
+    { grep -o ']([^)# ]*' "$page" || true; } | sed -n '/:\/\//d; s/^](\(.\)/\1/p' | sed "s|^|$(dirname "$page")/|"
+  done | xargs -r -d '\n' realpath -m -s --relative-to=. | while read -r name; do
+    if [ -d "$name" ]; then find "$name" -type f; else echo "$name"; fi
+  done
+}
+
+# linked PAGE…: the pages, what they lead to, and what pages among that lead to.
+linked() {
+  local all new
+  all=$(printf '%s\n' "$@" | sort -u)
+  new=$all
+  while [ -n "$new" ]; do
+    new=$(led_to <<<"$new" | sort -u | comm -13 <(echo "$all") -)
+    all=$(printf '%s\n' "$all" "$new" | sed '/^$/d' | sort -u)
+  done
+  echo "$all"
+}
+
 # tree PROCESSOR DIRECTORY: everything below bin, lib and share.
 tree() {
   local processor=$1 root=$2 other name placed recipe
@@ -88,23 +111,18 @@ tree() {
   "$here" completions bash >"$root/share/bash-completion/completions/fathom"
   "$here" completions zsh >"$root/share/zsh/site-functions/_fathom"
   "$here" completions fish >"$root/share/fish/vendor_completions.d/fathom.fish"
-  install -D -m 644 -t "$root/share/doc/fathom" README.md README.ko.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
-  # The guide, to which the README leads.
-  install -D -m 644 -t "$root/share/doc/fathom/docs" docs/*.md
-  install -D -m 644 -t "$root/share/doc/fathom/docs/ko" docs/ko/*.md
-  install -D -m 644 -t "$root/share/doc/fathom/docs/figures" docs/figures/*.svg
-  # The other pages to which both lead.
-  for name in ARCHITECTURE.md CONTRIBUTING.md peers/README.md crates/{fathom-report,mmdb,smsc}/README.md \
-    crates/fathom-trace/docs/{format,spool}.md; do
-    install -D -m 644 "$name" "$root/share/doc/fathom/$name"
-  done
+  install -D -m 644 -t "$root/share/doc/fathom" LICENSE-MIT LICENSE-APACHE
+  xargs -d '\n' cp --parents -t "$root/share/doc/fathom" <<<"$guide"
+  find "$root/share/doc/fathom" -type d -exec chmod 755 {} +
+  find "$root/share/doc/fathom" -type f -exec chmod 644 {} +
   install -m 644 "$work/licences-$processor" "$root/share/doc/fathom/LICENCES-OF-OTHERS"
   licences_of_rust "$root/share/doc/fathom/LICENCES-OF-RUST.html"
   if [ "$processor" = x86_64 ]; then
     # Those of other recipes lie beside it, and no program of this release looks for them: whichever
     # was newest was packed, and in vain.
     recipe=$("$here" stack kernel --recipe) || die "$here does not say which guest kernel it looks for"
-    name=${FATHOM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fathom}/guest-kernel/$recipe/linux
+    case ${XDG_CACHE_HOME-} in /*) name=$XDG_CACHE_HOME ;; *) name=${HOME-}/.cache ;; esac
+    name=${FATHOM_CACHE_DIR:-$name/fathom}/guest-kernel/$recipe/linux
     # One that another release brought.
     [ -f "$name" ] || [ "$(basename "$(dirname "${kernel-/none/none}")")" != "$recipe" ] || name=$kernel
     if [ -f "$name" ] && placed=$(source_of "$(dirname "$name")"); then
@@ -159,6 +177,7 @@ package() {
   } >"$doc/copyright"
   rm "$doc/LICENSE-MIT" "$doc/LICENSE-APACHE"
   gzip -9n "$doc/CHANGELOG.md" "$doc"/LICENCES-OF-*
+  sed -i 's/](CHANGELOG\.md)/](CHANGELOG.md.gz)/' "$doc"/README*.md
   printf 'fathom (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
   mkdir -p "$root/usr/share/zsh/vendor-completions"
@@ -191,6 +210,8 @@ package() {
   dpkg-deb --root-owner-group -Zxz --build "$root" "$dist/fathom_${version}_$(debian "$processor").deb" >/dev/null
 }
 
+# The README, the guide, and all that both lead to: there is no other place where links could lead.
+guide=$(linked README.md README.ko.md CHANGELOG.md docs/*.md docs/ko/*.md docs/figures/*.svg)
 all=()
 for processor in x86_64 aarch64 armv7; do
   # What lies there and was not built just now may be of another version.

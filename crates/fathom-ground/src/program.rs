@@ -50,11 +50,18 @@ pub fn own_fathom() -> Option<PathBuf> {
 #[must_use]
 pub fn executable(program: &Path) -> PathBuf {
     let number = |path: &Path| path.metadata().map(|about| (about.dev(), about.ino())).ok();
-    let is_own = std::env::current_exe().is_ok_and(|own| with_name(&own) == with_name(program));
+    let is_own = std::env::current_exe().is_ok_and(|own| is_same_name(&own, program));
     match is_own && number(program) != number(Path::new(RUNNING)) {
         true => RUNNING.into(),
         false => program.into(),
     }
+}
+
+/// Whether two links to files that run, as `/proc` shows them, are of one name: such a file may
+/// have been removed or replaced meanwhile.
+#[must_use]
+pub fn is_same_name(left: &Path, right: &Path) -> bool {
+    with_name(left) == with_name(right)
 }
 
 /// A path without what the kernel puts behind the name of a file that is gone.
@@ -68,6 +75,14 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    /// What happened: an agent whose file another push had replaced was no agent of this program's.
+    #[test]
+    fn a_file_that_is_gone_keeps_its_name() {
+        let same = |left: &str, right: &str| is_same_name(Path::new(left), Path::new(right));
+        assert!(same("/x/fathom (deleted)", "/x/fathom") && same("/x/fathom", "/x/fathom"));
+        assert!(!same("/x/fathom (deleted)", "/y/fathom") && !same("/x/fathom", "/x/fathom2"));
+    }
 
     /// Set for the child process whose program is removed.
     const CHILD: &str = "FATHOM_TEST_REMOVED_PROGRAM";

@@ -1,5 +1,8 @@
 //! The machine and this process's rights on it.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 /// Whether this process is root and may so mount file systems, have loop devices, and use root's
 /// directories: root's user id, and not that of a user namespace (`unshare -Ur`, a rootless
 /// container), which is an ordinary user outside of it.
@@ -15,6 +18,13 @@ pub fn is_root() -> bool {
 pub fn in_user_namespace() -> bool {
     std::fs::read_to_string("/proc/self/uid_map")
         .is_ok_and(|text| text.split_whitespace().ne(["0", "0", "4294967295"]))
+}
+
+/// A directory as a variable of the XDG Base Directory Specification names it: one that is relative
+/// is ignored, as that asks.
+#[must_use]
+pub fn base_directory(named: Option<OsString>) -> Option<PathBuf> {
+    named.map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// CPUs of the machine that are online, whatever this process is pinned to; at least 1.
@@ -82,6 +92,15 @@ pub fn may_write(directory: &std::path::Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: `XDG_STATE_HOME=state` made a list of stacks in whatever directory a command
+    /// was given in, and the next one did not find it.
+    #[test]
+    fn a_relative_base_directory_is_ignored() {
+        let of = |named: &str| base_directory(Some(named.into()));
+        assert_eq!(of("/var/state"), Some(PathBuf::from("/var/state")));
+        assert_eq!([of("state"), of(""), of("~/state"), base_directory(None)], [None, None, None, None]);
+    }
 
     /// The two clocks lay as far apart as the first reading of the second one took, 0.1 ms, and
     /// model time was up to 5 % short, by process.

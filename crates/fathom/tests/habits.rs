@@ -147,6 +147,9 @@ fn shells_and_man_know_every_command() {
         let end = place.fathom(&["completions", shell]);
         end.exits(0).shows("calibrate").shows("budget");
         assert!(!end.stdout.contains("guest-agent"), "{shell} completes what is not for people");
+        // What happened: `trace replay` was completed with the option that Fathom alone gives.
+        let holds = |words: &str| end.stdout.contains(words);
+        assert!(holds("keep") && !holds("--within") && !holds("-l within"), "{shell}");
     }
     if let Ok(end) = std::process::Command::new("bash").arg("-n").stdin(std::process::Stdio::null()).status()
     {
@@ -166,6 +169,7 @@ fn shells_and_man_know_every_command() {
     place.fathom(&["man"]).exits(0).shows(".TH fathom 1").shows("fathom\\-run(1)");
     // They were one paragraph, in which "fathom doctor Settings for your own application" stood.
     place.fathom(&["man"]).shows("\n Settings for your own application?").shows("\n Exit codes: 0");
+    place.fathom(&["man"]).shows(".SH ENVIRONMENT\n.TP\n\\fBFATHOM_STATE_DIR\\fR\n");
     place.fathom(&["man", "--out", "pages"]).exits(2).shows("make it first");
     std::fs::create_dir(place.path("pages")).unwrap();
     std::fs::write(place.path("pages/fathom-run.1"), "mine").unwrap();

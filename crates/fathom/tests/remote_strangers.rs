@@ -529,6 +529,42 @@ fn an_agent_replays_although_its_program_was_replaced() {
     assert!(agent.wait().unwrap().success());
 }
 
+/// What happened: an agent whose file had been pushed once more meanwhile was not known for one
+/// after its connection was lost, and its worker was at work beside the next run.
+#[test]
+fn an_agent_whose_program_was_replaced_ends_before_the_next_one() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("work")).unwrap();
+    let start = |more: &[&str]| {
+        place.copy_program("program");
+        let mut agent = Command::new(place.path("program"))
+            .args(["agent", "--dir"])
+            .arg(place.path("work"))
+            .args(more)
+            .env("FATHOM_STATE_DIR", place.path("state"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(agent.stdout.take().unwrap());
+        let mut hello = String::new();
+        said.read_line(&mut hello).unwrap();
+        assert!(hello.contains("\"hello\""), "{hello}");
+        std::fs::remove_file(place.path("program")).unwrap();
+        (agent, said)
+    };
+    // Their inputs stay open.
+    let (mut lost, _lost_said) = start(&[]);
+    let (mut next, _next_said) = start(&["--after", &lost.id().to_string()]);
+    let begin = std::time::Instant::now();
+    while lost.try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it goes on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(next.stdin.take());
+    assert!(next.wait().unwrap().success());
+}
+
 /// ssh gives a network up after 45 s, so only in the long tests.
 #[test]
 fn a_machine_that_stands_still_is_given_up_and_ctrl_c_does_not_wait_for_it() {

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -293,10 +294,7 @@ impl<W: Write> Agent<W> {
                 let swept = fathom_stack::sweep();
                 Answer::Swept { removed: swept.removed, failed: swept.failed }
             }
-            Question::Size { path } => {
-                let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
-                Answer::Size { bytes: found.map(|file| file.len()) }
-            }
+            Question::Size { path } => Answer::Size { bytes: own_size(&path) },
             Question::Up { spec, label } => match self.world.up(&spec, &label) {
                 Ok(mounted) => self.mounted(mounted)?,
                 Err(failure) => of_stack(failure)?,
@@ -449,6 +447,15 @@ impl<W: Write> Agent<W> {
     }
 }
 
+/// The size of a file of this user's, in a directory of this user's: what was pushed is loaded, if
+/// it is a library, and another user's would be that user's program.
+fn own_size(path: &Path) -> Option<u64> {
+    let user = rustix::process::geteuid().as_raw();
+    let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let directory = std::fs::metadata(path.parent()?).ok()?;
+    (file.uid() == user && directory.uid() == user).then(|| file.len())
+}
+
 /// A trace without its rows, which are told before it, and without what results keep nothing of: a
 /// phase of many executions has more intervals that count for nothing than fit into a line.
 fn head_of(mut trace: TraceRecord) -> TraceRecord {
@@ -495,12 +502,15 @@ fn end_agent(process: u32, limit: Duration) -> Result<(), String> {
 }
 
 /// Whether a process is another agent of this program's: its number may be somebody else's by now.
+/// Another client may have pushed the same file in the place of the one that it runs.
 fn is_agent(process: u32) -> bool {
     let program = |of: &str| std::fs::read_link(format!("/proc/{of}/exe")).ok();
     let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     process != std::process::id()
         && words.split(|octet| *octet == 0).nth(1) == Some(&b"agent"[..])
-        && program("self").is_some_and(|own| program(&process.to_string()) == Some(own))
+        && program("self")
+            .zip(program(&process.to_string()))
+            .is_some_and(|(own, other)| fathom_ground::program::is_same_name(&own, &other))
 }
 
 /// Kills every process that came of this one and does not end by itself, but for guards, which undo
@@ -666,6 +676,25 @@ mod tests {
         let told = head_of(trace);
         assert_eq!((told.windows[0].count, told.windows[0].end_ns), (20_000, at + 9));
         assert!(serde_json::to_vec(&told).unwrap().len() < 1000);
+    }
+
+    /// What happened: a library that another user had laid there, by the right name and of the
+    /// right size, was loaded: of the program alone it was asked whose it is.
+    #[test]
+    fn what_another_user_has_laid_there_is_not_there() {
+        let place = tempfile::tempdir().unwrap();
+        let library = place.path().join("libsqlite3.so");
+        std::fs::write(&library, "abc").unwrap();
+        assert_eq!(own_size(&library), Some(3));
+        assert_eq!((own_size(place.path()), own_size(&place.path().join("absent"))), (None, None));
+        if std::os::unix::fs::chown(&library, Some(65534), None).is_err() {
+            println!("SKIP: giving a file away needs root");
+            return;
+        }
+        assert_eq!(own_size(&library), None);
+        std::os::unix::fs::chown(&library, Some(0), None).unwrap();
+        std::os::unix::fs::chown(place.path(), Some(65534), None).unwrap();
+        assert_eq!(own_size(&library), None);
     }
 
     /// After a reboot, say, the number is another program's.

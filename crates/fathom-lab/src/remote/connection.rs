@@ -1,6 +1,7 @@
 //! A line to the agent on another machine.
 
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,6 +74,8 @@ pub(super) enum ProgramOutput {
 #[derive(Debug)]
 pub(super) struct Connection {
     target: Target,
+    /// Where the agent's program lies here.
+    program: PathBuf,
     /// The agent's number among the processes there.
     process: u32,
     /// Which Fathom it is.
@@ -90,11 +93,16 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Starts the agent with this script, which ends in `exec`.
+    /// Starts the agent with this script, which ends in `exec`; `program` is what it is here.
     ///
     /// # Errors
     /// It cannot be started, or what the machine said; refused, where the agent itself said it.
-    pub fn open(target: &Target, script: &str, interrupt: &Interrupt) -> Result<Connection, Failure> {
+    pub fn open(
+        target: &Target,
+        script: &str,
+        program: &Path,
+        interrupt: &Interrupt,
+    ) -> Result<Connection, Failure> {
         let script = format!("{}{script}", shell::places(target));
         let Some(mut command) = shell::command(target, &script) else {
             return Err(Failure::Lost(format!("{target}: no other machine")));
@@ -119,6 +127,7 @@ impl Connection {
         let (heard, is_silent) = (Instant::now(), false);
         let mut connection = Connection {
             target,
+            program: program.to_owned(),
             process: 0,
             fathom: String::new(),
             child,
@@ -156,9 +165,10 @@ impl Connection {
                 }
                 Ok(Answer::Hello { version, fathom, .. }) => {
                     let fathom: String = fathom.chars().take(FATHOM_MAX).collect();
+                    let program = fathom_output::shown_path(&self.program);
                     let problem = format!(
-                        "Fathom {fathom} there speaks version {version}, this one {VERSION}: the program for that \
-                         processor, which lies here, is of another release; fetch or make it anew (scripts/static.sh)"
+                        "Fathom {fathom} there speaks version {version}, this one {VERSION}: {program}, the program \
+                         for that processor, is of another release; fetch or make it anew (scripts/static.sh)"
                     );
                     return Err(Failure::Lost(format!("{}: {problem}", self.target)));
                 }
@@ -446,6 +456,7 @@ impl Connection {
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Connection {
             target: "ssh:board".parse().unwrap(),
+            program: "/usr/lib/fathom/fathom-aarch64".into(),
             process: 0,
             fathom: String::new(),
             child,
@@ -528,6 +539,8 @@ mod tests {
         assert!(words.contains("Refused { problem: \"\\u{1b}x") && words.len() < 400, "{words}");
     }
 
+    /// What happened: of an old program that was found in `../lib/fathom`, say, no more was told
+    /// than that it lies here.
     #[test]
     fn an_agent_says_who_it_is_behind_what_a_login_shell_says() {
         let hello = |version: u32| {
@@ -540,6 +553,7 @@ mod tests {
         assert_eq!((agent.process(), agent.fathom()), (7, "0.0.1+a"));
         let failure = to(&hello(VERSION + 1)).greet(&Interrupt::new()).unwrap_err();
         is_lost(&failure, "Fathom 0.0.1+a there speaks version");
+        is_lost(&failure, "/usr/lib/fathom/fathom-aarch64, the program");
         is_lost(&failure, "scripts/static.sh");
         is_lost(&to("exec yes").greet(&Interrupt::new()).unwrap_err(), "did not say that it is there");
     }

@@ -78,12 +78,17 @@ pub(super) fn plain_name(path: &Path) -> String {
 }
 
 /// Takes away what a machine that lost its power, or a shell that was killed, has left of a file
-/// that was on its way: its process is no more. Without /proc nobody knows that. What has not both
-/// names, the directory that of a content and the file that of a process, is somebody else's.
+/// that was on its way: nothing has been written to it for a day. Machines may share their homes,
+/// and each sees its own processes alone; no clock is a day ahead. What has not both names, the
+/// directory that of a content and the file that of a process, is somebody else's.
 const ABANDONED: &str = "for part in files/*/.part.*; do of=${part#files/}; of=${of%/*}; \
-     process=${part##*/.part.}; \
+     process=${part##*/.part.}; process=${process%%.*}; \
      case $process in \"\"|*[!0-9]*) continue;; esac; case $of in *[!0-9a-f]*) continue;; esac; \
-     [ ${#of} -eq 64 ] && [ -e /proc/self ] && [ ! -e \"/proc/$process\" ] && rm -f \"$part\"; done; ";
+     [ ${#of} -eq 64 ] && [ -n \"$(find \"$part\" -mtime +0 2>/dev/null)\" ] && rm -f \"$part\"; done; ";
+
+/// Names the part, by a number that no other machine has: processes of two have the same numbers.
+const PART: &str =
+    "{ own=$(cat /proc/sys/kernel/random/uuid) || own=$(uname -n); } 2>/dev/null; part=.part.$$.$own; ";
 
 /// What takes a file in there, as `name` by its content.
 fn script(name: &str, content: &Content) -> String {
@@ -91,16 +96,18 @@ fn script(name: &str, content: &Content) -> String {
     let Content { hash, bytes } = content;
     // Whatever ends it early takes the beginning of the file with it; dash runs its trap of EXIT at
     // no signal that it has no trap of. Not every phone has a sha256sum. A power cut after it
-    // leaves the file whole or not there, so it is on the disk before it has its name.
+    // leaves the file whole or not there, so it is on the disk before it has its name. What another
+    // push has laid there meanwhile may run by now, on a machine with the same disk as well.
     format!(
         "{BEAT}trap 'kill $beat 2>/dev/null' EXIT; trap 'exit 1' HUP INT TERM; cd \"$base\" || exit 1; \
-         {ABANDONED}mkdir -p files/{hash} && \
+         {ABANDONED}{PART}mkdir -p files/{hash} && \
          if [ ! -O files/{hash} ]; then echo \"$base/files/{hash} belongs to another user\" >&2; exit 1; fi && \
-         part=files/{hash}/.part.$$ && trap 'kill $beat 2>/dev/null; rm -f \"$part\"' EXIT && \
+         part=files/{hash}/$part && trap 'kill $beat 2>/dev/null; rm -f \"$part\"' EXIT && \
          cat > \"$part\" && if [ \"$(wc -c < \"$part\")\" -ne {bytes} ]; then echo 'it has not come whole' >&2; exit 1; fi && \
          if command -v sha256sum >/dev/null; then sum=$(sha256sum \"$part\"); case $sum in {hash}*) ;; \
          *) echo 'it has changed on its way' >&2; exit 1;; esac; fi && \
-         chmod 700 \"$part\" && sync && mv -f \"$part\" {place} && echo {STORED}"
+         if [ -O {place} ] && [ -x {place} ] && [ \"$(wc -c < {place})\" -eq {bytes} ]; then :; \
+         else chmod 700 \"$part\" && sync && mv -f \"$part\" {place}; fi && echo {STORED}"
     )
 }
 
@@ -144,7 +151,8 @@ mod tests {
     /// What happened: a board that was switched off while a program of 20 MB was pushed to it kept
     /// the part that had come for good, once more each time. And where `FATHOM_REMOTE_CACHE` named a
     /// disk with a directory `files` of its user's own, `files/film/.part.mkv` was taken for such a
-    /// part and removed.
+    /// part and removed. So was what was on its way on another machine with the same home, whose
+    /// processes are not seen.
     #[test]
     fn what_was_left_on_its_way_goes_and_what_is_on_its_way_stays() {
         let base = tempfile::tempdir().unwrap();
@@ -155,12 +163,18 @@ mod tests {
         let film = base.path().join("files/film");
         std::fs::create_dir_all(&other).unwrap();
         std::fs::create_dir_all(&film).unwrap();
-        // Linux gives no process a number above 4194304.
-        let (left, under_way) =
-            (other.join(".part.4194305"), other.join(format!(".part.{}", std::process::id())));
+        // Linux gives no process a number above 4194304: these are of other machines.
+        let left = [other.join(".part.4194305"), other.join(".part.4194305.7d0e-4b")];
+        let under_way = [other.join(".part.4194306"), other.join(".part.4194306.7d0e-4b")];
         let foreign = [film.join(".part.mkv"), film.join(".part.4194305"), other.join(".part.mkv")];
-        for part in foreign.iter().chain([&left, &under_way]) {
-            std::fs::write(part, "ab").unwrap();
+        let now = std::time::SystemTime::now();
+        let hours = |count: u64| now - std::time::Duration::from_secs(count * 3600);
+        for (parts, when) in [(&left[..], hours(49)), (&under_way[..], hours(14)), (&foreign[..], hours(49))]
+        {
+            for part in parts {
+                std::fs::write(part, "ab").unwrap();
+                File::options().write(true).open(part).unwrap().set_modified(when).unwrap();
+            }
         }
         let quoted = shell_line([base.path().display().to_string()]);
         let words = format!("base={quoted}; {}", script("x", &content));
@@ -168,7 +182,53 @@ mod tests {
         let end = command.args(["-c", &words]).stdin(File::open(&path).unwrap()).output().unwrap();
         assert!(String::from_utf8_lossy(&end.stdout).contains(STORED), "{end:?}");
         assert_eq!(std::fs::read(base.path().join(content.place("x"))).unwrap(), b"abc");
-        assert!(!left.exists() && under_way.exists());
+        assert!(left.iter().all(|part| !part.exists()) && under_way.iter().all(|part| part.exists()));
         assert!(foreign.iter().all(|part| part.exists()));
+        let own = std::fs::read_dir(base.path().join("files").join(&content.hash)).unwrap();
+        assert_eq!(own.count(), 1, "nothing beside it");
+    }
+
+    /// What happened: of two clients that pushed one program for the first time, the second put its
+    /// file in the place of the one that the first one's agent ran: over a network's file system,
+    /// from another machine, that file was gone for the agent.
+    #[test]
+    fn what_is_there_whole_is_not_replaced() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("app.trace");
+        std::fs::write(&path, "abc").unwrap();
+        let content = Content::of(&path).unwrap();
+        let there = base.path().join(content.place("x"));
+        let quoted = shell_line([base.path().display().to_string()]);
+        let words = format!("base={quoted}; {}", script("x", &content));
+        let push = || {
+            let mut command = std::process::Command::new("sh");
+            let end = command.args(["-c", &words]).stdin(File::open(&path).unwrap()).output().unwrap();
+            assert!(String::from_utf8_lossy(&end.stdout).contains(STORED), "{end:?}");
+            assert_eq!(std::fs::read(&there).unwrap(), b"abc");
+            let left = std::fs::read_dir(there.parent().unwrap()).unwrap().count();
+            assert_eq!(left, 1, "no part stays");
+            std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&there).unwrap())
+        };
+        std::fs::create_dir(base.path().join("files")).unwrap();
+        let first = push();
+        assert_eq!(push(), first);
+        // Half of it, which keeps its place until the whole has come.
+        std::fs::write(&there, "a").unwrap();
+        push();
+    }
+
+    /// What happened: two machines with one home wrote to one part where their shells had the same
+    /// number, as those of two that had just started may.
+    #[test]
+    fn no_two_pushes_write_to_one_part() {
+        let named = || {
+            let words = format!("{PART}echo \"$part\"");
+            let end = std::process::Command::new("sh").args(["-c", &words]).output().unwrap();
+            String::from_utf8(end.stdout).unwrap()
+        };
+        let own = |name: &str| name.trim_end().rsplit_once('.').unwrap().1.to_owned();
+        let (first, second) = (own(&named()), own(&named()));
+        let is_told = Path::new("/proc/sys/kernel/random/uuid").exists();
+        assert!(!first.is_empty() && (first != second || !is_told), "{first} {second}");
     }
 }

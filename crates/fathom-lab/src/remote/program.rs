@@ -22,7 +22,7 @@ pub(super) struct Probed {
 pub(super) fn probed(text: &str) -> Option<Probed> {
     let line = text.lines().find(|line| line.starts_with(PROBE))?;
     let mut words = line.splitn(5, '\t').skip(1);
-    let mut next = || Some(words.next()?.trim_end().to_owned());
+    let mut next = || Some(words.next()?.to_owned());
     let (system, processor, has, base) = (next()?, next()?, next()?, next()?);
     // A kernel of 64 bits may have a system of 32 above it, which runs programs of 32; arm's names
     // say how they are ordered.
@@ -95,6 +95,15 @@ mod tests {
         };
         assert_eq!(found, expected);
         assert_eq!(probed("FATHOM-PROBE\tLinux\n"), None);
+    }
+
+    /// What happened: with `--on "adb:1:/data/local/tmp/a "` a trace was pushed below the directory
+    /// that was named, and looked for below one without the blank.
+    #[test]
+    fn the_directory_there_keeps_the_blank_at_its_end() {
+        let base =
+            |end: &str| probed(&format!("FATHOM-PROBE\tLinux\tarmv7l\tno\t/tmp/a {end}")).unwrap().base;
+        assert_eq!([base("\n"), base("\r\n")], ["/tmp/a ", "/tmp/a "]);
     }
 
     /// A board of 32 bits that asks another one took it for another processor, and looked for a

@@ -100,6 +100,11 @@ pub(super) fn check_cache() -> Result<(), String> {
 /// its content or not.
 const OWN: &str = "[ -O \"$base/files\" ] || { echo \"$base/files belongs to another user\" >&2; exit 1; }; ";
 
+/// The directory of Fathom's files of whoever logs in. One that is relative is ignored, as the XDG
+/// Base Directory Specification asks: there is no directory that each command begins in.
+const OWN_CACHE: &str = "case ${XDG_CACHE_HOME-} in /*) base=$XDG_CACHE_HOME;; \
+                         *) base=${HOME:?}/.cache;; esac; base=$base/fathom";
+
 /// What it complains of is known by its words ([`is_without_place`]), and ssh hands the language of
 /// this machine's user on.
 const MKDIR: &str = "LC_ALL=C mkdir -p";
@@ -116,10 +121,10 @@ pub(super) fn places(target: &Target) -> String {
                 None => format!("work=$base/work; {MKDIR} \"$work\""),
             };
             let base = match std::env::var(CACHE) {
-                Ok(base) if !base.is_empty() => quoted(&base),
-                _ => "${XDG_CACHE_HOME:-${HOME:?}/.cache}/fathom".to_owned(),
+                Ok(base) if !base.is_empty() => format!("base={}", quoted(&base)),
+                _ => OWN_CACHE.to_owned(),
             };
-            format!("umask 077; base={base}; {MKDIR} \"$base/files\" || exit 1; {OWN}{work} || exit 1; ")
+            format!("umask 077; {base}; {MKDIR} \"$base/files\" || exit 1; {OWN}{work} || exit 1; ")
         }
         Target::Adb { directory, .. } => {
             // A phone's shell has no home, and no /tmp.
@@ -599,6 +604,31 @@ mod tests {
         // What a machine without the commands that are needed says is no matter of libraries.
         let other = why(&board, "sh: uname: not found", ExitStatus::from_raw(127 << 8));
         assert!(!other.contains("static"), "{other}");
+    }
+
+    /// What happened: with `XDG_CACHE_HOME=cache` on a board the program was pushed below `cache`,
+    /// and the agent, which starts in it, was told of a directory `cache/fathom/work` there.
+    #[test]
+    fn a_relative_cache_there_is_ignored() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().join("a home");
+        for (named, below) in [
+            ("cache", "a home/.cache/fathom"),
+            ("", "a home/.cache/fathom"),
+            (place.path().join("c d").to_str().unwrap(), "c d/fathom"),
+        ] {
+            let script = format!("{}printf '%s' \"$work\"", places(&"ssh:board".parse().unwrap()));
+            let output = Command::new("sh")
+                .args(["-c", &script])
+                .current_dir(place.path())
+                .env("HOME", &home)
+                .env("XDG_CACHE_HOME", named)
+                .output()
+                .unwrap();
+            let work = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(work, place.path().join(below).join("work").to_str().unwrap(), "{named:?}");
+        }
+        assert!(!place.path().join("cache").exists());
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub enum Question {
     Environment,
     /// Removes what a run that was killed has left there.
     Sweep,
-    /// Size of a file; none where there is none.
+    /// Size of a file of the agent's own user; none where there is none.
     Size {
         /// Its path.
         path: PathBuf,

@@ -61,6 +61,8 @@ pub struct Remote {
     base: String,
     /// The script that starts the agent.
     script: String,
+    /// Its program here.
+    program: PathBuf,
     /// Files that lie there, by their path here.
     pushed: HashMap<PathBuf, (Content, String)>,
     /// What may come of the run under way.
@@ -98,6 +100,7 @@ impl Remote {
             before: None,
             base: String::new(),
             script: String::new(),
+            program: PathBuf::new(),
             pushed: HashMap::new(),
             allowance: Allowance::default(),
             notes: Vec::new(),
@@ -167,14 +170,15 @@ impl Remote {
         let place = shell_line([content.place("fathom")]);
         // Behind a greeting without an end of its line the agent's first word would be none.
         self.script = format!("cd \"$base\" && echo && exec ./{place} agent --dir \"$work\"");
-        let connection = Connection::open(&self.target, &self.script, &self.interrupt)?;
+        self.program.clone_from(program);
+        let connection = Connection::open(&self.target, &self.script, program, &self.interrupt)?;
         // The program for another processor may have been left from before an update of this one.
         let (there, here) = (connection.fathom(), crate::version::version());
         if there != here {
             tell(&format!(
                 "warning: {}: {} is Fathom {}, and this is {here}: it measures there, and the results say so",
                 self.target,
-                plain_name(program),
+                fathom_output::shown_path(program),
                 fathom_output::shown(there)
             ));
         }
@@ -409,7 +413,7 @@ impl Remote {
             if self.interrupt.is_raised() {
                 return Err(problem);
             }
-            match Connection::open(&self.target, &script, &self.interrupt) {
+            match Connection::open(&self.target, &script, &self.program, &self.interrupt) {
                 Ok(connection) => {
                     self.connection = Some(connection);
                     match self.sweep_again() {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use fathom_ground::system::base_directory;
 use serde::{Deserialize, Serialize};
 
 use super::build_error::SOURCE_SHA256;
@@ -115,7 +116,7 @@ impl Kernel {
 pub(super) fn cache() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("FATHOM_CACHE_DIR")
-        .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("fathom")))
+        .or_else(|| Some(base_directory(std::env::var_os("XDG_CACHE_HOME"))?.join("fathom")))
         .or_else(|| Some(variable("HOME")?.join(".cache/fathom")))
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fathom_ground::program::own_fathom;
-use fathom_ground::system::{is_root, may_write};
+use fathom_ground::system::{base_directory, is_root, may_write};
 
 use super::error::StackError;
 use super::trust;
@@ -42,7 +42,8 @@ impl Stacks {
     pub fn here() -> Stacks {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let own = || {
-            let home = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+            let home = base_directory(std::env::var_os("XDG_STATE_HOME"))
+                .or_else(|| Some(variable("HOME")?.join(".local/state")));
             // Of a name in /tmp that is everybody's, the first to come would be the master.
             let user = rustix::process::geteuid().as_raw();
             let temporary = || std::env::temp_dir().join(format!("fathom-{user}"));

@@ -12,15 +12,19 @@ use crate::outcome::{Error, Outcome};
 /// Prints the completions for a shell.
 pub fn completions(shell: clap_complete::Shell) -> super::Result {
     let mut text = Vec::new();
-    // Shells are told hidden commands, too, so they get a command line without them.
-    let whole = Cli::command();
-    let told = whole.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned();
-    let mut command = clap::Command::new("fathom")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about(whole.get_about().cloned().unwrap_or_default())
-        .subcommands(told);
+    let mut command = without_hidden(&Cli::command()).version(env!("CARGO_PKG_VERSION"));
     clap_complete::generate(shell, &mut command, "fathom", &mut text);
     print(text)
+}
+
+/// A command with what people are to know of it: shells are told hidden commands and options, too.
+fn without_hidden(whole: &clap::Command) -> clap::Command {
+    // Clap's names live as long as the process, which ends when these are printed.
+    let name: &'static str = whole.get_name().to_owned().leak();
+    clap::Command::new(name)
+        .about(whole.get_about().cloned().unwrap_or_default())
+        .args(whole.get_arguments().filter(|argument| !argument.is_hide_set()).cloned())
+        .subcommands(whole.get_subcommands().filter(|inner| !inner.is_hide_set()).map(without_hidden))
 }
 
 /// Prints the manual page of `fathom`, or writes one for each command into a directory.
@@ -75,10 +79,11 @@ fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result
 fn page(command: &clap::Command) -> Result<Vec<u8>, Error> {
     let mut text = Vec::new();
     let mut command = command.clone();
+    let is_whole = command.get_name() == "fathom";
     // Of what stands below the whole command each line is one by itself, and `man` makes one
     // paragraph of all that begin with no blank.
     let below = command.get_after_help().map(|help| help.to_string().replace('\n', "\n "));
-    if let Some(below) = below.filter(|_| command.get_name() == "fathom") {
+    if let Some(below) = below.filter(|_| is_whole) {
         command = command.after_help(below);
     }
     let page = clap_mangen::Man::new(command)
@@ -87,6 +92,7 @@ fn page(command: &clap::Command) -> Result<Vec<u8>, Error> {
         .source(concat!("fathom ", env!("CARGO_PKG_VERSION")))
         .manual("Fathom");
     page.render(&mut text).map_err(Error::failed)?;
+    text.extend_from_slice(super::variables::section(is_whole).as_bytes());
     Ok(text)
 }
 

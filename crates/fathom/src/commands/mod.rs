@@ -23,6 +23,7 @@ pub mod stack;
 pub mod status;
 pub mod trace;
 mod trace_choice;
+mod variables;
 pub mod worker;
 
 use std::io::IsTerminal;
