@@ -25,6 +25,16 @@ fn part<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
     page.split_once(from).unwrap().1.split_once(to).unwrap().0
 }
 
+/// What happened: a phone was told that Ctrl and the wheel zoom.
+#[test]
+fn what_takes_a_wheel_is_not_said_to_fingers() {
+    let (_directory, results) = results(|path| fixture::update_cost(path, 100));
+    let page = page(&results);
+    let told = "<span class=\"of-a-wheel\"> Ctrl and the wheel zooms";
+    assert!(page.contains(told) && page.contains("@media (pointer: coarse) { .of-a-wheel"));
+    assert_eq!(page.matches("Ctrl and the wheel zooms").count(), page.matches(told).count());
+}
+
 #[test]
 fn no_figure_of_a_replayed_trace_is_empty_and_its_settings_are_compared() {
     let (_directory, results) = results(fixture::traced);
