@@ -255,12 +255,18 @@ pub(super) fn label_of(json: &Json) -> String {
 pub(super) fn points(path: &str, key_span: &Span, node: &Node) -> Result<Vec<Point>, Problem> {
     let items = match &node.value {
         Value::List(items) => items.as_slice(),
-        _ => {
-            return Err(Problem::new(
-                &node.span,
-                format!("the axis `{path}` is a list of values, not {}", node.describe()),
-                format!("write [{}], or move it out of the matrix", node.describe()),
-            ));
+        other => {
+            let hint = match other {
+                // What is described in words cannot be written.
+                Value::Table(_) | Value::Moment(_) => {
+                    "write its values in brackets, such as [1, 2]; settings that belong together are a \
+                     [[matrix.variants]]"
+                        .to_owned()
+                }
+                _ => format!("write [{}], or move it out of the matrix", node.describe()),
+            };
+            let problem = format!("the axis `{path}` is a list of values, not {}", node.describe());
+            return Err(Problem::new(&node.span, problem, hint));
         }
     };
     if items.is_empty() {
