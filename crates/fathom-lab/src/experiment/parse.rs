@@ -31,6 +31,9 @@ const TOP: [&str; 16] = [
 /// The sections of a dotted path.
 pub(super) const SECTIONS: [&str; 4] = ["workload", "engine", "stack", "instruments"];
 
+/// Runs of each cell that a file or `--repeat` may ask for.
+pub const REPEATS_MAX: u32 = 10_000;
+
 /// A run that takes longer than this has failed, unless the file says otherwise.
 const DEFAULT_TIMEOUT_S: u64 = 4 * 3600;
 
@@ -170,7 +173,7 @@ fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment,
 }
 
 fn repeats(node: &Node) -> Result<u32, Problem> {
-    node.whole("repeats", 1, 10_000).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+    node.whole("repeats", 1, i64::from(REPEATS_MAX)).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Checks that a path has the form `section.name`.
