@@ -43,6 +43,7 @@ fn each_of_two_machines_has_its_advice_and_its_name() {
     for machine in ["local", "ssh:board"] {
         assert!(page.contains(&format!("{machine}: Use WAL with FULL.")), "{machine}");
     }
+    assert!(page.contains(", by machine</h1>"), "and not \"by on\"");
     let rests = part(&page, "class=\"rests\">", "</p>");
     let named = "; Linux 6.18 (local); Linux 5.10 (ssh:board); here (local); there (ssh:board)";
     assert!(rests.contains(named) && !rests.contains("(loop (direct I/O)"), "{rests}");
