@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_workload::engine::engine_named;
 use fathom_workload::registry::workload_named;
 
-use crate::experiment::{Axis, Experiment, TRACE_AXIS, VARIANTS_AXIS};
+use crate::experiment::{Axis, Experiment, MACHINE_AXIS, TRACE_AXIS, VARIANTS_AXIS};
 use crate::store::{CellRow, Results};
 
 /// An engine as its makers write it.
@@ -56,6 +56,8 @@ pub fn axis_label(key: &str) -> String {
     match key {
         "stack.filesystem" => "file system".into(),
         "variants" => "variant".into(),
+        // "by on" says nothing.
+        MACHINE_AXIS => "machine".into(),
         _ => key.rsplit('.').next().unwrap_or(key).replace('_', " "),
     }
 }
@@ -255,6 +257,8 @@ mod tests {
         assert_eq!(axis_label("engine.journal_mode"), "journal mode");
         assert_eq!(axis_label("stack.filesystem"), "file system");
         assert_eq!(axis_label("threads"), "threads");
+        // The title of a report of two machines ended in ", by on".
+        assert_eq!(axis_label(MACHINE_AXIS), "machine");
     }
 
     /// What happened: "2 commits 2.9x slower than 1 on delete (insert)", of transactions over two

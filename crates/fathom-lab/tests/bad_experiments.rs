@@ -67,3 +67,16 @@ fn every_mistake_is_told_with_its_place_and_its_remedy() {
     assert!(cases >= 40, "only {cases} cases");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// What happened: of a table where a list of values belongs it was said "write [a table]".
+#[test]
+fn what_is_described_in_words_is_no_hint_of_what_to_write() {
+    let head = "name = \"mine\"\n[workload]\nname = \"update\"\n[matrix]\n\"workload.rows\" = ";
+    for (value, is) in [("{ few = 1, many = 2 }", "a table"), ("2026-01-01", "the date 2026-01-01")] {
+        let found = verdict(&format!("{head}{value}\n"), &[]);
+        assert!(found.contains(&format!("is a list of values, not {is}")), "{found}");
+        assert!(found.contains("in brackets, such as [1, 2]") && !found.contains("write [a"), "{found}");
+        assert!(!found.contains("write [the"), "{found}");
+    }
+    assert!(verdict(&format!("{head}100\n"), &[]).contains("write [100], or move it"), "what can be written");
+}

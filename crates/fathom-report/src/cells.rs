@@ -78,7 +78,8 @@ fn measures_table(document: &Document<'_>) -> Markup {
     let rates: &[&str] =
         if has_model(document) { &["per second, model time", "wall time"] } else { &["per second"] };
     // Heads take two lines, and intervals stand below their numbers: all columns are seen at once
-    // on a screen of 1400 pixels.
+    // on a screen of 1400 pixels. Beside a column of sizes those of rates are broken where there is
+    // no room.
     html! {
         table.sortable.close id="cells" {
             thead {
@@ -113,7 +114,7 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
     let written = measure.each_ns(|split| split.write_bytes);
     let (latency_ns, is_wall) = measure.shown_latency_ns();
     let waits = match measure.lock_waits.zip(measure.lock_wait_ns) {
-        None => html! { "not measured" },
+        None => html! { span.iv.wraps { "not measured" } },
         Some((0, _)) => html! { "0" },
         Some((waits, ns)) => html! {
             (number::plain(waits as f64)) " "
@@ -128,13 +129,13 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
             td.n data-v=(rate.mid) {
                 (number::plain(rate.mid))
                 @if is_late && measure.clock == Clock::Wall { (devices::mark()) }
-                span.iv { (number::interval_of(rate)) }
+                span.iv.wraps[has_x] { (number::interval_of(rate)) }
             }
             @if has_model(document) {
                 td.n data-v=(wall_rate.mid) {
                     (number::plain(wall_rate.mid))
                     @if is_late { (devices::mark()) }
-                    span.iv { (number::interval_of(wall_rate)) }
+                    span.iv.wraps[has_x] { (number::interval_of(wall_rate)) }
                 }
             }
             @for (place, ns) in latency_ns.iter().enumerate().skip(1) {

@@ -261,15 +261,23 @@ fn rests_on(results: &Results) -> String {
     if !stacks.is_empty() {
         parts.push(format!("on {}", joined(&stacks)));
     }
-    if let [device] = devices.as_slice() {
+    // What each of two boards calls /dev/mmcblk0p2 is a card of its own; a model is the same one.
+    let is_one_machine = results.cells.windows(2).all(|pair| pair[0].spec.on == pair[1].spec.on);
+    let is_one_device = is_one_machine || good.iter().all(|run| !run.devices.is_empty());
+    if let [device] = devices.as_slice()
+        && is_one_device
+    {
         parts.push(format!("({device})"));
     }
     let mut text = parts.join(", ").replace(", on ", " on ").replace(", (", " (");
     for key in ["kernel", "cpu", "cpu_model"] {
-        if let Some(value) = results.environment.get(key) {
+        // Behind the key of one of several machines stands its name: `kernel (local)`.
+        let of_machine = |own: &str| own.strip_prefix(key).map(str::to_owned);
+        let named = results.environment.iter().filter_map(|(own, value)| Some((of_machine(own)?, value)));
+        for (machine, value) in named.filter(|(name, _)| name.is_empty() || name.starts_with(" (")) {
             // A release alone does not say whose.
             let system = if value.starts_with(|c: char| c.is_ascii_digit()) { "Linux " } else { "" };
-            text += &format!("; {system}{value}");
+            text += &format!("; {system}{value}{machine}");
         }
     }
     let guests = distinct(good.iter().map(|run| run.stack.guest.clone()).filter(|guest| !guest.is_empty()));

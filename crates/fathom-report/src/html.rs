@@ -204,7 +204,7 @@ fn figure_card(document: &Document<'_>, figure: &Figure, index: usize) -> Markup
             (legend::of(figure))
             div.chart id={ "chart-" (index) } role="img" aria-label=(figure.description) {}
             @if !figure.note.is_empty() || !zoom.is_empty() {
-                p.note { (figure.note) (zoom) }
+                p.note { (figure.note) @if !zoom.is_empty() { span.of-a-wheel { (zoom) } } }
             }
             div.tools {
                 @match figure.kind {

@@ -5,11 +5,12 @@
 //! one setting, one pattern one file system. Where none does, the dashes go with the colours, which
 //! not everybody sees.
 
+use fathom_lab::experiment::FigureKind as Kind;
 use fathom_lab::naming::value_name;
 use fathom_lab::store::CellRow;
 
 use crate::axis::Axis;
-use crate::figure::Series;
+use crate::figure::{Figure, Series};
 use crate::palette::{DASHES, PATTERNS, VALUE_COLOURS};
 
 /// The series of these cells in the order of their first cells, and the index of each cell's.
@@ -82,6 +83,38 @@ fn tell_apart(all: &mut [Series], besides: &[String]) {
     }
 }
 
+/// How many of the series that a figure draws look as an earlier one of them does.
+fn alike(figure: &Figure) -> usize {
+    let look = |series: &Series| match figure.has_lines() {
+        true => (series.colour, series.dash),
+        false => (series.colour, series.pattern),
+    };
+    let drawn = figure.series.iter().enumerate().filter(|(index, _)| figure.draws(*index));
+    let mut looks: Vec<(usize, usize)> = drawn.map(|(_, series)| look(series)).collect();
+    let all = looks.len();
+    looks.sort_unstable();
+    looks.dedup();
+    all - looks.len()
+}
+
+/// What a figure says where its legend tells not all of its series apart; empty where it does.
+/// Single executions in order have panels of their own, and the parts of a split colours of theirs.
+pub fn alike_note(figure: &Figure) -> String {
+    let alike = if matches!(figure.kind, Kind::Series | Kind::Split) { 0 } else { alike(figure) };
+    if alike == 0 {
+        return String::new();
+    }
+    let series = (0..figure.series.len()).filter(|index| figure.draws(*index)).count();
+    let (marks, order) = match figure.has_lines() {
+        true => ("dashes", ""),
+        false => ("fillings", " Bars stand in the order of the legend."),
+    };
+    format!(
+        "{alike} of {series} series look like another one, for colours and {marks} are too few for so \
+         many.{order} The pointer on one shows its name, and \"Show data\" and the CSV name all."
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +147,53 @@ mod tests {
         let all = made(&[(0, ""), (1, ""), (2, "")]);
         assert!(all.iter().all(|series| series.pattern == 0));
         assert_eq!(all.iter().map(|series| series.dash).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    /// What happened: the legend of a figure of 200 cells had the same 32 fillings again and again,
+    /// and nothing said so.
+    #[test]
+    fn a_figure_of_more_series_than_looks_says_so() {
+        let figure = |kind, number: usize| {
+            let marks: Vec<(usize, &str)> = (0..number).map(|number| (number % 8, "")).collect();
+            let mark = |series| crate::figure::Mark {
+                cell: 1,
+                panel: 0,
+                series,
+                group: 0,
+                x: None,
+                mid: 1.0,
+                low: 1.0,
+                high: 1.0,
+                runs: 1,
+                parts: None,
+            };
+            Figure {
+                id: "rate".into(),
+                kind,
+                title: "Rates".into(),
+                see: String::new(),
+                metric: fathom_lab::experiment::Metric::Rate,
+                quantity: String::new(),
+                abscissa: String::new(),
+                by: None,
+                panels: Vec::new(),
+                series: made(&marks),
+                groups: Vec::new(),
+                marks: (0..number).map(mark).collect(),
+                lines: Vec::new(),
+                log_y: false,
+                log_x: false,
+                note: String::new(),
+                description: String::new(),
+            }
+        };
+        assert_eq!(alike_note(&figure(Kind::Bars, 32)), "");
+        assert!(alike_note(&figure(Kind::Bars, 200)).starts_with("168 of 200 series look like another one"));
+        assert!(alike_note(&figure(Kind::Range, 25)).starts_with("1 of 25 series"), "24 lines differ");
+        assert_eq!(alike_note(&figure(Kind::Split, 200)), "", "its colours are those of the parts");
+        let mut hidden = figure(Kind::Bars, 200);
+        hidden.marks.truncate(32);
+        assert_eq!(alike_note(&hidden), "", "what is not drawn is not in the legend");
     }
 
     #[test]

@@ -182,6 +182,11 @@ pub fn figure(
     if figure.kind == Kind::Split && clocks.contains(&Clock::Model) {
         figure.note = DIVIDED.into();
     }
+    let alike = marks::alike_note(&figure);
+    if !alike.is_empty() {
+        let own = std::mem::take(&mut figure.note);
+        figure.note = format!("{own} {alike}").trim_start().to_owned();
+    }
     figure.description = describe(&figure);
     Ok(figure)
 }

@@ -68,7 +68,8 @@ fn grouped(results: &Results, differ: impl Fn(bool, bool) -> bool) -> Vec<Group<
     let mut groups: Vec<Group<'_>> = Vec::new();
     for cell in &results.cells {
         let alike = |other: &CellRow| {
-            other.spec.stack == cell.spec.stack
+            other.spec.on == cell.spec.on
+                && other.spec.stack == cell.spec.stack
                 && other.spec.workload == cell.spec.workload
                 && others_of(other) == others_of(cell)
         };

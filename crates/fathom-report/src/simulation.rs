@@ -22,9 +22,9 @@ pub struct Simulation {
 
 /// What every number is, by whether rows are of their device alone.
 const WHAT: [&str; 3] = [
-    "simulated: recorded once, replayed on the models in virtual time; model time, with the CPU time of this machine",
+    "simulated: recorded once, replayed on the models in virtual time; model time, with the CPU time of the recording",
     "simulated: recorded once, replayed on the models in virtual time; model time of the device alone, without CPU time",
-    "simulated: recorded once, replayed on the models in virtual time; model time, with the CPU time of this machine, but for what \
+    "simulated: recorded once, replayed on the models in virtual time; model time, with the CPU time of the recording, but for what \
      is said to be replayed by its device alone",
 ];
 

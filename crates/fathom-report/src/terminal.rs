@@ -17,6 +17,12 @@ use crate::recommend;
 use crate::style::{Align, Style, Table, tame};
 use crate::words::{joined, more_comparisons};
 
+/// Where there is no good run.
+const NOTHING_DONE: &str = "No run was completed, so there is nothing to show.";
+
+/// Where there are good runs, and nothing in them that took a time.
+const NOTHING_EXECUTED: &str = "The runs were completed and executed nothing, so there are no times to show.";
+
 /// The tables, findings and warnings of the results.
 pub fn text(document: &Document<'_>, style: &Style) -> String {
     let results = document.results;
@@ -30,7 +36,9 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
         out.push('\n');
     }
     if phases.is_empty() {
-        out += "  No run was completed, so there is nothing to show.\n\n";
+        let is_any_done = results.cells.iter().any(|cell| results.good_runs(cell.id).next().is_some());
+        out += &style.paragraph("  ", if is_any_done { NOTHING_EXECUTED } else { NOTHING_DONE });
+        out.push('\n');
     }
     out += &devices::terminal(document, style);
     out += &blocks::table(document, style);

@@ -25,6 +25,40 @@ fn part<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
     page.split_once(from).unwrap().1.split_once(to).unwrap().0
 }
 
+/// What happened: of `--on local,ssh:board` no setting was advised, for each stood twice among
+/// those of the same stack; no kernel and no processor was named; and two machines' disks of one
+/// name were one device.
+#[test]
+fn each_of_two_machines_has_its_advice_and_its_name() {
+    let (_directory, mut results) = results(fixture::on_two_machines);
+    let of_machines = [
+        ("cpu (local)", "here"),
+        ("cpu (ssh:board)", "there"),
+        ("cpus (local)", "2"),
+        ("kernel (local)", "Linux 6.18"),
+        ("kernel (ssh:board)", "5.10"),
+    ];
+    results.environment = of_machines.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let page = page(&results);
+    for machine in ["local", "ssh:board"] {
+        assert!(page.contains(&format!("{machine}: Use WAL with FULL.")), "{machine}");
+    }
+    assert!(page.contains(", by machine</h1>"), "and not \"by on\"");
+    let rests = part(&page, "class=\"rests\">", "</p>");
+    let named = "; Linux 6.18 (local); Linux 5.10 (ssh:board); here (local); there (ssh:board)";
+    assert!(rests.contains(named) && !rests.contains("(loop (direct I/O)"), "{rests}");
+}
+
+/// What happened: a phone was told that Ctrl and the wheel zoom.
+#[test]
+fn what_takes_a_wheel_is_not_said_to_fingers() {
+    let (_directory, results) = results(|path| fixture::update_cost(path, 100));
+    let page = page(&results);
+    let told = "<span class=\"of-a-wheel\"> Ctrl and the wheel zooms";
+    assert!(page.contains(told) && page.contains("@media (pointer: coarse) { .of-a-wheel"));
+    assert_eq!(page.matches("Ctrl and the wheel zooms").count(), page.matches(told).count());
+}
+
 #[test]
 fn no_figure_of_a_replayed_trace_is_empty_and_its_settings_are_compared() {
     let (_directory, results) = results(fixture::traced);

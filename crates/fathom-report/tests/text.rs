@@ -9,6 +9,19 @@ use fixture::results;
 use fathom_lab::store::Results;
 use fathom_report::{ReportError, Style};
 
+/// What happened: of runs that were done, and had executed nothing, it was said that none was
+/// completed.
+#[test]
+fn runs_that_executed_nothing_were_completed() {
+    let (_directory, mut results) = results(fixture::first_look);
+    results.phases.clear();
+    let text = fathom_report::terminal(&results, &Style::PLAIN).unwrap();
+    assert!(text.contains("executed nothing") && !text.contains("No run was completed"), "{text}");
+    results.runs.clear();
+    let text = fathom_report::terminal(&results, &Style::PLAIN).unwrap();
+    assert!(text.contains("No run was completed"), "{text}");
+}
+
 #[test]
 fn the_first_look_answers_in_a_table_and_three_sentences() {
     let (_directory, results) = results(fixture::first_look);

@@ -67,6 +67,11 @@ fn specifications_that_cannot_be_are_refused_with_advice() {
         &["mount", "commas"],
     );
     refused(&place, &stacks, &StackSpec { mkfs: text(&["-O", ""]), ..spec("ext4") }, &["mkfs", "empty word"]);
+    // "-O x" went to mke2fs as one word, which alone knew that it was wrong.
+    for words in ["-O ^has_journal", "-m0 -b 4096", "--label x"] {
+        let spec = StackSpec { mkfs: text(&[words]), ..spec("ext4") };
+        refused(&place, &stacks, &spec, &["mkfs", "several words"]);
+    }
     refused(
         &place,
         &stacks,

@@ -47,7 +47,8 @@ pub use trace::{
     max_term_width = 110,
     after_help = "First time?  fathom run first-look      What can this machine do?  fathom doctor\n\
                   Settings for your own application?  fathom trace capture, then fathom advise\n\
-                  Exit codes: 0 = all good, 1 = it ran and something failed, 2 = asked wrongly."
+                  Exit codes: 0 = all good, 1 = it ran and something failed, 2 = asked wrongly,\n\
+                  and in a shell 130 and 143 where Ctrl-C or SIGTERM has stopped it, in order."
 )]
 pub struct Cli {
     /// What to do.

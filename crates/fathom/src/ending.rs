@@ -62,7 +62,7 @@ pub fn tidy_up_on_signals() -> io::Result<()> {
 }
 
 /// Ends the program as the signal ends any program, by which a shell has 130 of Ctrl-C and 143 of
-/// SIGTERM: for a command that was asked to stop, has removed what it began and has no result.
+/// SIGTERM: for a command that was asked to stop, and has ended in order before its end.
 pub fn as_the_signal(signal: i32) {
     // It gives an error for signals that do not exist.
     let _ = emulate_default_handler(signal);

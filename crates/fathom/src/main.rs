@@ -60,13 +60,15 @@ fn main() -> std::process::ExitCode {
     if ending::tell_of_the_limit() {
         outcome = outcome.or_failed();
     }
-    match fathom_output::end() {
-        Ok(()) => outcome.exit(),
-        Err(error) => {
-            fathom_output::tell!("error: standard output: {error}");
-            outcome.or_failed().exit()
-        }
+    if let Err(error) = fathom_output::end() {
+        fathom_output::tell!("error: standard output: {error}");
+        outcome = outcome.or_failed();
     }
+    // Who was asked to stop, and has not come to the end, ends as the signal ends any program.
+    if let (Outcome::Failed, Some(signal)) = (&outcome, fathom_lab::schedule::stopped_by()) {
+        ending::as_the_signal(signal);
+    }
+    outcome.exit()
 }
 
 /// Help and version (0), or what is wrong with the command line (2).

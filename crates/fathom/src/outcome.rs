@@ -1,5 +1,6 @@
 //! How a command ends: exit code 0, 1 (it ran and something failed) or 2 (asked wrongly), and the
-//! error that says what to do next.
+//! error that says what to do next. One that a signal has stopped ends by that signal
+//! ([`crate::ending`]).
 
 use fathom_output::tell;
 use fathom_stack::StackError;

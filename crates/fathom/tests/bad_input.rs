@@ -406,7 +406,7 @@ fn ctrl_c_keeps_what_is_finished_and_resume_goes_on() {
         (!is_late).then_some(end)
     };
     let end = (0..10).find_map(|_| in_time()).expect("all runs were made each time");
-    end.exits(1).says("Stopping: ").says("--resume");
+    end.ends_by(libc::SIGINT).says("Stopping: ").says("--resume");
     let finished: u32 = place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'").parse().unwrap();
     assert!((2..30).contains(&finished), "{finished} runs were kept");
     assert_eq!(place.leftover_work(), Vec::<String>::new(), "working directories are gone");

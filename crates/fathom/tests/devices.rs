@@ -190,7 +190,7 @@ fn ctrl_c_ends_a_run_whose_device_stopped() {
     let begin = Instant::now();
     running.interrupt();
     let process = running.process();
-    running.end().exits(1).says("--resume");
+    running.end().ends_by(libc::SIGINT).says("--resume");
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     assert!(!lives(stopped.0));
     assert_eq!(mounts_by(process), Vec::<String>::new());

@@ -349,7 +349,7 @@ fn a_guest_that_is_killed_fails_its_run_at_once_and_leaves_nothing() {
     let says = ["guest kernel: it ", "it was killed (signal 9)"];
     assert!(says.iter().all(|part| message.contains(part)), "{message}");
     running.interrupt();
-    running.end().exits(1);
+    running.end().ends_by(libc::SIGINT);
     gone_soon(&owner);
     assert_eq!(place.leftover_work(), Vec::<String>::new());
 }

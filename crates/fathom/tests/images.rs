@@ -203,7 +203,7 @@ fn a_stack_that_was_stopped_on_its_way_up_leaves_no_files() {
             down(&place, &name);
             files.iter().for_each(|file| fs::remove_file(place.path(file)).unwrap());
         } else {
-            end.exits(1).says("Stopped").says("is being removed");
+            end.ends_by(libc::SIGINT).says("Stopped").says("is being removed");
         }
         !is_late
     };

@@ -148,7 +148,7 @@ fn ctrl_c_unmounts_what_is_mounted() {
     running.wait_for_child("worker");
     assert_ne!(attached(&place), Vec::<String>::new(), "the stack is up while the worker runs");
     running.interrupt();
-    running.end().exits(1).says("--resume");
+    running.end().ends_by(libc::SIGINT).says("--resume");
     assert_nothing_attached_soon(&place);
     assert_eq!(place.leftover_work(), Vec::<String>::new());
 }

@@ -360,7 +360,7 @@ fn an_agent_that_has_not_noticed_its_lost_connection_ends_before_the_next_run_be
     running.wait_until(|| workers().iter().any(|worker| !first.contains(worker)));
     assert!(first.iter().all(|worker| !lives(*worker)), "{:?}", server.processes());
     running.interrupt();
-    running.end().exits(1);
+    running.end().ends_by(libc::SIGINT);
     server.signal_sessions(libc::SIGKILL);
     server.is_clean_within(CLEAN);
 }
@@ -386,7 +386,7 @@ fn ctrl_c_while_a_stack_is_made_there_leaves_nothing_and_no_failed_run() {
     });
     running.interrupt();
     let end = running.end();
-    end.exits(1).says("Stopping: ");
+    end.ends_by(libc::SIGINT).says("Stopping: ");
     assert!(!end.stderr.contains("failed") && !end.stdout.contains("failed"), "{end}");
     server.is_clean_within(CLEAN);
     // Who looked later still stopped the next one.

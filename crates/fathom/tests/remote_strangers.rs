@@ -588,7 +588,7 @@ fn a_machine_that_stands_still_is_given_up_and_ctrl_c_does_not_wait_for_it() {
     running.wait_until(|| running.listens());
     std::thread::sleep(Duration::from_millis(500));
     running.interrupt();
-    running.end().exits(1).says("stopped by a signal");
+    running.end().ends_by(libc::SIGINT).says("stopped by a signal");
     server.signal(libc::SIGCONT);
 }
 

@@ -204,7 +204,7 @@ impl Side {
         check(&read.cell).map_err(damaged)?;
         let Baseline { experiment, started_ms, environment, mut cell, .. } = read;
         cell.iter_mut().for_each(|cell| cell.title = title_of_label(&cell.label, &cell.axes));
-        Ok(Side { experiment, started_ms, environment, cells: cell, empty: Vec::new() })
+        Ok(Side { experiment, started_ms, environment, cells: cell, empty: Vec::new(), is_rounded: true })
     }
 }
 

@@ -7,14 +7,14 @@ use fathom_workload::sample::WarningKind;
 use fathom_workload::trace::MADE_UP;
 use serde::Serialize;
 
-use super::alike::alike;
+use super::alike::{AlikeTexts, alike};
 use super::conditions::differences;
 use super::devices::{DeviceRun, device_studies};
 use super::unlike::UnlikeRuns;
 use super::{Analysis, Clock, Measure};
 use crate::model_time::{Basis, PhaseModel};
 use crate::stats::{coefficient_of_variation, spread, t_quantile_975};
-use crate::store::{Results, RunStatus};
+use crate::store::{Results, RunRow, RunStatus};
 
 /// How much a caution weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -117,10 +117,13 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
     all
 }
 
+/// What was said, and of which runs.
+type Told<'a> = BTreeMap<&'a str, (WarningKind, BTreeSet<i64>)>;
+
 /// What was said while it was measured: each thing once, also where its numbers differ from run to
 /// run.
 fn recorded(results: &Results, found: &mut Found) {
-    let mut told: BTreeMap<&str, (WarningKind, BTreeSet<i64>)> = BTreeMap::new();
+    let mut told = Told::new();
     let mut order: Vec<&str> = Vec::new();
     for warning in results.warnings.iter().filter(|warning| warning.kind != WarningKind::MadeUp) {
         let text = warning.text.as_str();
@@ -130,36 +133,59 @@ fn recorded(results: &Results, found: &mut Found) {
         told.entry(text).or_insert_with(|| (warning.kind, BTreeSet::new())).1.extend(warning.run);
     }
     for said in alike(order) {
-        let all: Vec<&(WarningKind, BTreeSet<i64>)> =
-            said.texts.iter().filter_map(|text| told.get(text)).collect();
-        let kind = all.first().map_or(WarningKind::Other, |first| first.0);
-        let runs: BTreeSet<i64> = all.iter().flat_map(|of_text| &of_text.1).copied().collect();
-        let weight = match kind {
-            WarningKind::NoDevice | WarningKind::WarmCaches => Weight::Answer,
-            WarningKind::Noise => Weight::Noise,
-            WarningKind::MadeUp | WarningKind::Other => Weight::Note,
+        let is_of = |text: &str, machine: &str| {
+            let runs = told.get(text).map(|of_text| &of_text.1);
+            let mut own = results.runs.iter().filter(|run| results.machine(run) == machine);
+            runs.is_some_and(|runs| own.any(|run| runs.contains(&run.id)))
         };
-        let text = said.text();
-        let text = if runs.is_empty() || runs.len() == results.runs.len() {
-            text
-        } else {
-            let cells: BTreeSet<&str> = results
-                .runs
-                .iter()
-                .filter(|run| runs.contains(&run.id))
-                .filter_map(|run| results.cell(run.cell))
-                .map(|cell| cell.label.as_str())
-                .collect();
-            let cells: Vec<&str> = cells.into_iter().collect();
-            let shown = if cells.len() > 4 {
-                format!("{} and {} more", cells[..3].join(", "), cells.len() - 3)
-            } else {
-                cells.join(", ")
-            };
-            format!("{text} ({shown})")
-        };
-        found.push(weight, CautionKind::Warning(kind), text);
+        let machines: BTreeSet<&str> = results.runs.iter().map(|run| results.machine(run)).collect();
+        let of_machine = |machine: &&str| said.texts.iter().any(|text| is_of(text, machine));
+        let machines: Vec<&str> = machines.into_iter().filter(of_machine).collect();
+        let are_of_runs = said.texts.iter().all(|text| machines.iter().any(|machine| is_of(text, machine)));
+        if said.texts.len() == 1 || machines.len() < 2 || !are_of_runs {
+            tell(results, &told, &said, None, found);
+            continue;
+        }
+        // From the charge of one phone to that of another is no range of anything.
+        for machine in machines {
+            let own = said.texts.iter().copied().filter(|text| is_of(text, machine));
+            for said in alike(own) {
+                tell(results, &told, &said, Some(machine), found);
+            }
+        }
     }
+}
+
+/// One thing that was said; of one machine what was said of its runs.
+fn tell(results: &Results, told: &Told<'_>, said: &AlikeTexts<'_>, machine: Option<&str>, found: &mut Found) {
+    let all: Vec<&(WarningKind, BTreeSet<i64>)> =
+        said.texts.iter().filter_map(|text| told.get(text)).collect();
+    let kind = all.first().map_or(WarningKind::Other, |first| first.0);
+    let weight = match kind {
+        WarningKind::NoDevice | WarningKind::WarmCaches => Weight::Answer,
+        WarningKind::Noise => Weight::Noise,
+        WarningKind::MadeUp | WarningKind::Other => Weight::Note,
+    };
+    let is_own = |run: &&RunRow| machine.is_none_or(|machine| results.machine(run) == machine);
+    let of_all = results.runs.iter().filter(is_own).count();
+    let is_meant = |run: &&RunRow| all.iter().any(|of_text| of_text.1.contains(&run.id));
+    let runs: Vec<&RunRow> = results.runs.iter().filter(is_own).filter(is_meant).collect();
+    let on = machine.map_or_else(String::new, |machine| format!("on {machine}: "));
+    let text = on + &said.text();
+    let text = if runs.is_empty() || runs.len() == of_all {
+        text
+    } else {
+        let cells: BTreeSet<&str> =
+            runs.iter().filter_map(|run| results.cell(run.cell)).map(|cell| cell.label.as_str()).collect();
+        let cells: Vec<&str> = cells.into_iter().collect();
+        let shown = if cells.len() > 4 {
+            format!("{} and {} more", cells[..3].join(", "), cells.len() - 3)
+        } else {
+            cells.join(", ")
+        };
+        format!("{text} ({shown})")
+    };
+    found.push(weight, CautionKind::Warning(kind), text);
 }
 
 fn failures(results: &Results, found: &mut Found) {

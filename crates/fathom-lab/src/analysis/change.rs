@@ -166,6 +166,9 @@ pub fn compare(a: &Results, b: &Results) -> Result<Changes, StoreError> {
 /// In words: the question names a cell or a phase that neither has.
 pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, String> {
     check(a, b, question)?;
+    // A count that is the same in both must not differ by what a baseline has no room for.
+    let rounded = (a.is_rounded != b.is_rounded).then(|| [a.rounded(), b.rounded()]);
+    let [a, b] = rounded.as_ref().map_or([a, b], |[a, b]| [a, b]);
     let mut found = Changes::default();
     let (in_a, in_b) = (Places::of(&a.cells), Places::of(&b.cells));
     let is_named = |cell: &CellValues| question.cell.as_ref().is_none_or(|name| cell.is_called(name));
@@ -378,6 +381,7 @@ mod tests {
             ]),
             cells: values.iter().map(cell).collect(),
             empty: Vec::new(),
+            is_rounded: false,
         }
     }
 
@@ -659,6 +663,21 @@ mod tests {
         assert!(!text.contains("temperature") && !text.contains("battery"), "{text}");
     }
 
+    /// What happened: `report` had [102,265, 139,548] of runs of which `compare` had [102,264,
+    /// 139,549], for it had rounded every run to the six digits of a baseline first.
+    #[test]
+    fn results_are_compared_with_all_their_digits() {
+        let runs = [102_264.74, 139_548.46, 118_231.47, 121_900.51, 109_870.49];
+        let a = side(&[("wal", runs)], 2.0);
+        let model = Question { quantities: vec![Quantity::Model], ..Question::default() };
+        let found = changes(&a, &a, &model).unwrap();
+        assert_eq!(found.changes[0].a, mean_interval(&runs).unwrap(), "as a report has it");
+        // Beside a baseline both have its digits.
+        let beside = changes(&a.rounded(), &a, &model).unwrap();
+        assert_eq!(beside.changes[0].a, beside.changes[0].b);
+        assert_ne!(beside.changes[0].a, found.changes[0].a);
+    }
+
     #[test]
     fn a_baseline_compares_as_the_results_it_was_made_of() {
         let side = side(&[("wal", times(1.0 / 3.0)), ("delete \"full\"", STEADY)], 2.0);
@@ -676,7 +695,6 @@ mod tests {
         let mut counted = side.clone();
         counted.cells.iter_mut().for_each(|cell| cell.phase[0].written_bytes = vec![29_737.04; 5]);
         std::fs::write(&path, counted.to_baseline().unwrap()).unwrap();
-        counted.cells.iter_mut().for_each(|cell| cell.phase[0].round());
         let bytes = Question { quantities: vec![Quantity::Bytes], ..Question::default() };
         let found = changes(&Side::of_baseline(&path).unwrap(), &counted, &bytes).unwrap();
         assert!(

@@ -130,8 +130,7 @@ impl PhaseValues {
         }
     }
 
-    /// Rounds all to six significant digits, as a baseline has them: a count that is the same in
-    /// both must not differ by what the text has no room for.
+    /// Rounds all to six significant digits, as a baseline has them.
     pub(super) fn round(&mut self) {
         let all = [
             &mut self.wall_rate_per_s,
@@ -239,17 +238,25 @@ pub struct Side {
     pub cells: Vec<CellValues>,
     /// Labels of cells that were to run and have no good run.
     pub empty: Vec<String>,
+    /// Whether its numbers have the six digits of a baseline, and no more.
+    pub is_rounded: bool,
 }
 
 impl Side {
+    /// The same with numbers of six digits, as a baseline has them.
+    pub(super) fn rounded(&self) -> Side {
+        let mut side = Side { is_rounded: true, ..self.clone() };
+        side.cells.iter_mut().flat_map(|cell| &mut cell.phase).for_each(PhaseValues::round);
+        side
+    }
+
     /// Of a results file.
     #[must_use]
     pub fn of(results: &Results, analysis: &Analysis) -> Side {
         let (mut cells, mut empty) = (Vec::new(), Vec::new());
         for cell in &results.cells {
             let own = analysis.measures.iter().filter(|measure| measure.cell == cell.id);
-            let mut phase: Vec<PhaseValues> = own.map(PhaseValues::of).collect();
-            phase.iter_mut().for_each(PhaseValues::round);
+            let phase: Vec<PhaseValues> = own.map(PhaseValues::of).collect();
             if phase.is_empty() {
                 empty.push(cell.label.clone());
                 continue;
@@ -276,6 +283,7 @@ impl Side {
             environment: results.environment.clone(),
             cells,
             empty,
+            is_rounded: false,
         }
     }
 }

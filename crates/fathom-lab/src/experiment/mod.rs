@@ -26,7 +26,7 @@ pub use axes::MACHINE_AXIS;
 pub use builtin::{Builtin, builtin, builtin_named};
 pub use cells::{Cells, Selection, TraceChoice};
 pub use fathom_diagnostic::Diagnostic;
-pub use parse::is_name;
+pub use parse::{REPEATS_MAX, is_name};
 pub use vocabulary::Vocabulary;
 
 pub(crate) use axes::{TRACE_AXIS, VARIANTS_AXIS};

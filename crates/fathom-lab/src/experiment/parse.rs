@@ -31,6 +31,9 @@ const TOP: [&str; 16] = [
 /// The sections of a dotted path.
 pub(super) const SECTIONS: [&str; 4] = ["workload", "engine", "stack", "instruments"];
 
+/// Runs of each cell that a file or `--repeat` may ask for.
+pub const REPEATS_MAX: u32 = 10_000;
+
 /// A run that takes longer than this has failed, unless the file says otherwise.
 const DEFAULT_TIMEOUT_S: u64 = 4 * 3600;
 
@@ -170,7 +173,7 @@ fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment,
 }
 
 fn repeats(node: &Node) -> Result<u32, Problem> {
-    node.whole("repeats", 1, 10_000).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+    node.whole("repeats", 1, i64::from(REPEATS_MAX)).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Checks that a path has the form `section.name`.
@@ -255,12 +258,18 @@ pub(super) fn label_of(json: &Json) -> String {
 pub(super) fn points(path: &str, key_span: &Span, node: &Node) -> Result<Vec<Point>, Problem> {
     let items = match &node.value {
         Value::List(items) => items.as_slice(),
-        _ => {
-            return Err(Problem::new(
-                &node.span,
-                format!("the axis `{path}` is a list of values, not {}", node.describe()),
-                format!("write [{}], or move it out of the matrix", node.describe()),
-            ));
+        other => {
+            let hint = match other {
+                // What is described in words cannot be written.
+                Value::Table(_) | Value::Moment(_) => {
+                    "write its values in brackets, such as [1, 2]; settings that belong together are a \
+                     [[matrix.variants]]"
+                        .to_owned()
+                }
+                _ => format!("write [{}], or move it out of the matrix", node.describe()),
+            };
+            let problem = format!("the axis `{path}` is a list of values, not {}", node.describe());
+            return Err(Problem::new(&node.span, problem, hint));
         }
     };
     if items.is_empty() {

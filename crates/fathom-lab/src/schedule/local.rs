@@ -26,7 +26,7 @@ use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
 use fathom_workload::sample::WarningKind;
 
-pub use interrupt::Interrupt;
+pub use interrupt::{Interrupt, stopped_by};
 pub use machine::{disk_of, environment};
 
 use super::counted::{self, DeviceCounts};

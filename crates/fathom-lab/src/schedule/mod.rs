@@ -36,7 +36,7 @@ use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Warni
 use fathom_random::derive_seed;
 
 pub use ending::{COVERAGE_WHEN_STOPPED, EarlyEnd, Ending, Precision};
-pub use local::{Interrupt, Local, disk_of, environment};
+pub use local::{Interrupt, Local, disk_of, environment, stopped_by};
 pub use machine_load::MachineLoad;
 use record::Collector;
 pub use trace::Observations;

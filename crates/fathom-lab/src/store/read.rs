@@ -314,6 +314,12 @@ impl Results {
         }
     }
 
+    /// The machine that a run was made on.
+    #[must_use]
+    pub fn machine(&self, run: &RunRow) -> &str {
+        self.cell(run.cell).map_or(LOCAL, machine_of)
+    }
+
     /// What power cuts leave of a cell; none where they were not tried.
     #[must_use]
     pub fn cut(&self, cell: i64) -> Option<&CutFinding> {

@@ -755,6 +755,39 @@ fn remarks_that_differ_in_their_numbers_only_are_one_caution() {
     assert_eq!(said, ["the battery is at 16–17 % and discharging"]);
 }
 
+/// What happened: of two phones "the battery is at 17–90 %", and of two machines "load average
+/// above 1.4–2.8 on 2–4 CPUs", as if one had moved.
+#[test]
+fn numbers_of_two_machines_are_no_range_of_one() {
+    use crate::analysis::{Analysis, CautionKind, cautions};
+    let place = place();
+    let mut cells = [cell(1, "wal"), cell(2, "delete")];
+    for (cell, machine) in cells.iter_mut().zip(["adb:a", "adb:b"]) {
+        cell.spec.on = machine.into();
+    }
+    let mut writer = Writer::create(&place.file, &experiment(), &BTreeMap::new(), &cells).unwrap();
+    for (cell, block, percent) in [(1, 0, 17), (2, 0, 90), (1, 1, 16), (2, 1, 90)] {
+        let mut run = record(cell, block, RunStatus::Done);
+        let of_battery = format!("the battery is at {percent} % and discharging");
+        let texts = [of_battery, "it is the same on both, 5 of 5".to_owned()];
+        run.warnings = texts.map(|text| Warning { kind: WarningKind::Noise, text }).into();
+        writer.record(&run).unwrap();
+    }
+    writer.close(Some(77)).unwrap();
+    let results = Results::load(&place.file).unwrap();
+    let found = cautions(&results, &Analysis::of(&results).unwrap());
+    let of_noise = found.iter().filter(|caution| caution.kind == CautionKind::Warning(WarningKind::Noise));
+    let said: Vec<&str> = of_noise.map(|caution| caution.text.as_str()).collect();
+    assert_eq!(
+        said,
+        [
+            "on adb:a: the battery is at 16–17 % and discharging",
+            "on adb:b: the battery is at 90 % and discharging",
+            "it is the same on both, 5 of 5"
+        ]
+    );
+}
+
 /// What happened: the floors of two boards, whose cards are both /dev/mmcblk0p2 with ext4, were
 /// taken for one card's: "noisy device", with both of them as its least and its most, and one mean
 /// of the two in the report.

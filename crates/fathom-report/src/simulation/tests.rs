@@ -66,13 +66,13 @@ fn what_has_no_cpu_time_is_not_said_to_have_some() {
     let alone = Row { by_the_device: true, ..row("guest", "nvme", 0.5) };
     let said = |rows: &[Row]| simulation(rows.to_vec()).terminal(&Style::PLAIN).replace("\n  ", " ");
     let (all, none) = (said(&[row("wal", "nvme", 0.5)]), said(std::slice::from_ref(&alone)));
-    assert!(all.contains("with the CPU time of this machine") && !all.contains("alone"), "{all}");
+    assert!(all.contains("with the CPU time of the recording") && !all.contains("alone"), "{all}");
     assert!(
         none.contains("of the device alone, without CPU time") && !none.contains("with the CPU"),
         "{none}"
     );
     let both = said(&[row("wal", "nvme", 0.5), alone]);
-    assert!(both.contains("with the CPU time of this machine, but for what"), "{both}");
+    assert!(both.contains("with the CPU time of the recording, but for what"), "{both}");
 }
 
 #[test]

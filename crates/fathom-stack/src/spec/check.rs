@@ -112,6 +112,11 @@ impl StackSpec {
             let problem = Problem::new("mkfs", "holds an empty word", hint);
             problems.push(Problem { item: Some(item), ..problem });
         }
+        if let Some((item, word)) = self.mkfs.iter().enumerate().find(|(_, word)| is_several(word)) {
+            let hint = format!("give one word an item: {:?}", word.split_whitespace().collect::<Vec<_>>());
+            let problem = Problem::new("mkfs", format!("{word:?} is several words for mkfs in one"), hint);
+            problems.push(Problem { item: Some(item), ..problem });
+        }
         if problems.is_empty()
             && let Some(filesystem) = filesystem
             && let Err((field, problem)) = check_words(self, filesystem)
@@ -226,4 +231,13 @@ fn in_words(names: &[&str]) -> String {
         [one] => (*one).into(),
         [all @ .., last] => format!("{} and {last}", all.join(", ")),
     }
+}
+
+/// Whether a word for mkfs is an option with its value, or several options. A value may hold white
+/// space, as a label does.
+fn is_several(word: &str) -> bool {
+    let mut parts = word.split_whitespace();
+    let Some(first) = parts.next().filter(|first| first.starts_with('-')) else { return false };
+    let wants_value = first.len() == 2 || (first.starts_with("--") && !first.contains('='));
+    parts.next().is_some_and(|next| wants_value || next.starts_with('-'))
 }

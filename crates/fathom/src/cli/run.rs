@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use fathom_lab::experiment::REPEATS_MAX;
 use fathom_lab::remote::Target;
 
 use super::values::{duration, precision};
@@ -18,7 +19,7 @@ pub struct Run {
     #[arg(long)]
     pub quick: bool,
     /// Runs of every cell
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(REPEATS_MAX)))]
     pub repeat: Option<u32>,
     /// Seed of the order of runs and of all data [default: the experiment's, or 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
@@ -69,4 +70,23 @@ pub struct Run {
     /// No progress, no table: only warnings and the report's path
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// What happened: a file's `repeats` took 10,000, and `--repeat` no more than 1,000.
+    #[test]
+    fn as_many_runs_may_be_asked_for_as_a_file_names() {
+        let takes = |number: u32| {
+            let number = number.to_string();
+            Cli::try_parse_from(["fathom", "run", "first-look", "--repeat", number.as_str()]).is_ok()
+        };
+        assert!(takes(1) && takes(REPEATS_MAX));
+        assert!(!takes(0) && !takes(REPEATS_MAX + 1));
+    }
 }

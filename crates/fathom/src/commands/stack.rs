@@ -138,6 +138,9 @@ fn up(asked: &StackUp) -> super::Result {
             while waited.recv_timeout(Duration::from_millis(20)) == Err(RecvTimeoutError::Timeout) {
                 if interrupt.is_raised() && is_first() {
                     tell!("Stopped: what there was of {name} is being removed.");
+                    if let Some(signal) = interrupt.signal() {
+                        crate::ending::as_the_signal(signal);
+                    }
                     std::process::exit(1);
                 }
             }

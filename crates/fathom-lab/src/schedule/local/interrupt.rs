@@ -27,6 +27,15 @@ const RUNS_ARE_KEPT: &[u8] =
     b" Finished runs are kept: where a results file has -wal and -shm beside it, they belong to it, and \
 `--resume` or `fathom report` takes them in.";
 
+/// The first signal that has raised a flag of this process; 0 before that.
+static STOPPED_BY: AtomicI32 = AtomicI32::new(0);
+
+/// The signal by which this process was asked to stop; none where it was not.
+#[must_use]
+pub fn stopped_by() -> Option<i32> {
+    Some(STOPPED_BY.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+}
+
 /// Set when the user wants to stop: the lab ends the run that is going on, cleans up and keeps the
 /// finished ones.
 #[derive(Clone, Debug, Default)]
@@ -131,6 +140,7 @@ impl Wish {
         let first = self.first_ms.compare_exchange(0, now_ms, Ordering::SeqCst, Ordering::SeqCst);
         // Before the flag, so that whoever sees that finds the signal.
         let _ = self.signal.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = STOPPED_BY.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         self.raised.store(true, Ordering::SeqCst);
         fathom_output::stop_waiting();
         if first.is_ok() && self.says.load(Ordering::SeqCst) {
@@ -232,6 +242,7 @@ mod tests {
             interrupt.0.signalled(signal);
             assert!(interrupt.is_raised());
             assert_eq!(interrupt.signal(), Some(SIGTERM), "the first one");
+            assert_eq!(stopped_by(), Some(SIGTERM), "of the whole process");
         }
     }
 }

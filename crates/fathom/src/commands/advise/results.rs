@@ -2,8 +2,9 @@
 
 use fathom_lab::advise::{self, Candidate};
 use fathom_lab::analysis::Analysis;
-use fathom_lab::store::Results;
-use fathom_output::{shown_path, tell};
+use fathom_lab::remote::LOCAL;
+use fathom_lab::store::{CellRow, Results};
+use fathom_output::{shown, shown_path, tell};
 use fathom_report::Advice;
 
 use super::durability::must;
@@ -124,7 +125,28 @@ fn the_phase(asked: &Advise, results: &Results, analysis: &Analysis) -> Result<S
             shown_path(&asked.input)
         )));
     }
+    let machines = machines(results.cells.iter().filter(|cell| cell.skipped.is_none()));
+    if machines.len() > 1 {
+        return Err(Error::usage(format!(
+            "{}: it holds runs of several machines ({}), whose processors are not the same: advice is for \
+             one. Give results of one",
+            shown_path(&asked.input),
+            shown(&machines.join(", "))
+        )));
+    }
     Ok(phase.clone())
+}
+
+/// The machines that the cells' runs are made on, each once.
+fn machines<'a>(cells: impl Iterator<Item = &'a CellRow>) -> Vec<&'a str> {
+    let mut all: Vec<&str> = Vec::new();
+    for cell in cells {
+        let own = if cell.spec.on.is_empty() { LOCAL } else { cell.spec.on.as_str() };
+        if !all.contains(&own) {
+            all.push(own);
+        }
+    }
+    all
 }
 
 /// What the application has, as far as recordings tell, and where that is known from.
@@ -137,5 +159,39 @@ fn recorded_baseline(results: &Results, origin: Option<&Origin>) -> Result<(Cand
             Ok((default, "SQLite's default".to_owned()))
         }
         (None, Some((first, _))) => Ok((first, "the first of the results".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// What happened: settings on a board were compared with what the application has on another
+    /// machine, so that what its processor is faster was a gain of the settings.
+    #[test]
+    fn runs_of_several_machines_are_told_from_those_of_one() {
+        let on = |machine: &str| CellRow {
+            id: 1,
+            label: String::new(),
+            title: String::new(),
+            axes: BTreeMap::new(),
+            spec: serde_json::from_value(json!({
+                "workload": { "name": "trace" },
+                "engine": { "name": "sqlite" },
+                "stack": fathom_stack::StackSpec::default(),
+                "axes": {},
+                "on": machine
+            }))
+            .unwrap(),
+            durability: None,
+            skipped: None,
+        };
+        let cells = ["", "local", "ssh:board", "ssh:board"].map(on);
+        assert_eq!(machines(cells.iter()), ["local", "ssh:board"]);
+        assert_eq!(machines(cells[2..].iter()), ["ssh:board"]);
     }
 }

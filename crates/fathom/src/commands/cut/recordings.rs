@@ -9,6 +9,7 @@ use fathom_cut::{CutError, RecordedRun, Scratch};
 use fathom_device::{data_of, external_of};
 use fathom_output::{shown_path, tell};
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use super::super::{text_path, write_text};
 use crate::outcome::Error;
@@ -27,6 +28,23 @@ struct Index {
     version: u32,
     /// By the number of the cell.
     cells: BTreeMap<usize, RecordedRun>,
+    /// What [`checksum`] says of the cells; none in a file of before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checksum: Option<String>,
+}
+
+/// FNV-1a (64 bits) of the cells' JSON without white space between its parts, hexadecimal. What a
+/// cell was recorded with decides what is expected of its states: another number of commits, or
+/// another seed, would look like a promise that was broken.
+fn checksum(cells: &Json) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    format!("{:016x}", cells.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// What is written down of recordings.
+fn text_of(cells: BTreeMap<usize, RecordedRun>) -> serde_json::Result<String> {
+    let checksum = Some(checksum(&serde_json::to_value(&cells)?));
+    Ok(serde_json::to_string_pretty(&Index { version: VERSION, cells, checksum })? + "\n")
 }
 
 /// Where a cell's log lies.
@@ -49,11 +67,21 @@ pub(super) fn recorded_in(directory: &Path) -> Result<BTreeMap<usize, RecordedRu
         ),
         _ => wrong(&error),
     })?;
-    let index: Index = serde_json::from_str(&text).map_err(|error| {
+    let damaged = |error: serde_json::Error| {
         wrong(&format!("it is not what `fathom cut --record DIR` writes there, or is damaged: {error}"))
-    })?;
+    };
+    let index: Index = serde_json::from_str(&text).map_err(damaged)?;
     if index.version != VERSION {
         return Err(wrong(&format!("version {} of its form: this Fathom reads {VERSION}", index.version)));
+    }
+    if let Some(written) = &index.checksum {
+        let all: Json = serde_json::from_str(&text).map_err(damaged)?;
+        if checksum(&all["cells"]) != *written {
+            return Err(wrong(
+                &"it was changed after it was written, for its checksum is another, and says no more what was \
+                  recorded: put it back as it was, or record again in a new directory",
+            ));
+        }
     }
     if index.cells.is_empty() {
         return Err(wrong(&"nothing was recorded: no cell's run was done; record again in a new directory"));
@@ -149,8 +177,7 @@ impl Recordings {
             tell!("--record {}: no run was recorded, so the directory is removed", shown_path(&asked));
             return Ok(None);
         }
-        let index = Index { version: VERSION, cells: self.done.clone() };
-        let text = serde_json::to_string_pretty(&index).map_err(Error::failed)? + "\n";
+        let text = text_of(self.done.clone()).map_err(Error::failed)?;
         write_text("--record", &asked.join(INDEX), &[], &text).map_err(|error| {
             let remedy = "what was recorded is removed; name a directory where there is more room";
             Error::failed(format!("{}: {remedy}", error.message()))
@@ -184,4 +211,39 @@ fn remove(directory: &Path, number: usize) {
         let _ = std::fs::remove_file(log);
     }
     let _ = std::fs::remove_dir(directory.join(number.to_string()));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What happened: of recordings whose `cut.json` had another seed, or other commits, it was
+    /// said that a power cut breaks the promise.
+    #[test]
+    fn what_was_changed_is_refused_and_what_is_older_is_read() {
+        let recorded: RecordedRun = serde_json::from_value(json!({
+            "filesystem": { "driver": "ext4", "options": "noatime", "sector_bytes": 512 },
+            "database": "work/cut.db", "device_bytes": 64 << 20, "operations": 3, "commits": 25, "seed": 1,
+            "behaviour": { "keeps": "flushed", "tear_bytes": 512 },
+            "settings": { "journal_mode": "delete" }, "promise": "power-cut"
+        }))
+        .unwrap();
+        let cells = BTreeMap::from([(2, recorded.clone()), (10, recorded)]);
+        let text = text_of(cells.clone()).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            std::fs::write(place.path().join(INDEX), text).unwrap();
+            recorded_in(place.path())
+        };
+        assert_eq!(read(&text).unwrap(), cells);
+        for (from, to) in [("\"seed\": 1", "\"seed\": 2"), ("\"commits\": 25", "\"commits\": 24")] {
+            let refused = read(&text.replacen(from, to, 1)).unwrap_err();
+            assert!(refused.message().contains("its checksum is another"), "{}", refused.message());
+        }
+        let mut older: Json = serde_json::from_str(&text).unwrap();
+        older.as_object_mut().unwrap().remove("checksum").unwrap();
+        assert_eq!(read(&older.to_string()).unwrap(), cells, "of before there was one");
+    }
 }
