@@ -65,7 +65,8 @@ pub fn import(
     let bytes = std::fs::metadata(path).map_err(TraceError::io(path))?.len();
     let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
     let connection = private.open()?;
-    let player = Player::new(assembler, starts, private, bad, None);
+    let mut player = Player::new(assembler, starts, private, bad, None);
+    player.look_for_profile(path)?;
     let mut log = Log { path, connection, number, player, with_more: 0 };
     let mut lines = Lines::open(path)?;
     let mut shape = log.shape()?;
@@ -198,7 +199,7 @@ impl Log<'_> {
             sql = &sql[..end];
         }
         let sql = sql.trim_end_matches(';').trim_end();
-        if sql.is_empty() {
+        if sql.is_empty() || self.player.leaves_out(sql) {
             return Ok(());
         }
         let compiled = match compile(&self.connection, sql) {
