@@ -433,3 +433,32 @@ fn a_log_of_the_first_gorm_is_read() {
     assert!(texts[2].ends_with("WHERE (name = 'a')"), "{texts:?}");
     assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
 }
+
+/// What happened: a line that an application printed below a statement of Sequelize's without a
+/// semicolon was taken for its further line, so that the whole log was refused: "Listening on port
+/// 3000" below the last one. A quote in it took all that followed along.
+#[test]
+fn what_an_application_prints_below_a_statement_of_sequelizes_is_none_of_it() {
+    let place = Place::new();
+    let log = "Executing (default): CREATE TABLE IF NOT EXISTS `t` (`a` INTEGER, `b` TEXT);\n\
+        Executing (default): PRAGMA INDEX_LIST(`t`)\nCan't reach the cache\n\
+        Executing (default): INSERT INTO `t` VALUES (1,'two\nlines')\n{ id: 1, name: 'x' }\n\
+        Executing (default): SELECT a FROM t\n  WHERE a = 1\n\
+        Executing (default): SELECT 1+1 AS result\nListening on port 3000\nUsing it\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE IF NOT EXISTS `t` (`a` INTEGER, `b` TEXT)",
+        "PRAGMA INDEX_LIST(`t`)",
+        "INSERT INTO `t` VALUES (1,'two\nlines')",
+        "SELECT a FROM t\n  WHERE a = 1",
+        "SELECT 1+1 AS result",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].starts_with("4 lines "), "{:?}", imported.warnings);
+    // A clause below such a line may be the statement's.
+    let log = "Executing (default): CREATE TABLE t(a)\nExecuting (default): DELETE FROM t\n\
+        Listening on port 3000\nWHERE a = 1\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("a parted statement").to_string();
+    assert!(error.contains("app.log:4: may go on with the statement above"), "{error}");
+}
