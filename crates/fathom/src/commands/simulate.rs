@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use fathom_device::{Kind, Model, RECORDER, presets};
+use fathom_lab::failure::{FailureKind, LOCKED};
 use fathom_lab::schedule::Interrupt;
 use fathom_lab::simulate::{ByTheDevice, Question, StudyError, study};
 use fathom_lab::store::Results;
@@ -179,7 +180,7 @@ fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Re
         return Err(Error::failed("stopped before everything was recorded"));
     }
     for (label, reason) in &summary.failed {
-        tell!("failed: {}: {reason}", fathom_output::shown(label));
+        tell!("failed: {}: {}", fathom_output::shown(label), told(reason));
     }
     if let Some(remedy) = super::full::of_recordings(&results) {
         tell!("error: {remedy}");
@@ -189,6 +190,14 @@ fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Re
     }
     let keep = |out: &PathBuf| record::keep(&kept.file, out, &[&asked.input]).err();
     Ok(Recorded { results, title, not_kept: asked.out.as_ref().and_then(keep) })
+}
+
+/// Why a recording failed, as `fathom advise` says it.
+fn told(reason: &str) -> &str {
+    match FailureKind::of_message(reason) {
+        FailureKind::Locked => LOCKED,
+        _ => reason,
+    }
 }
 
 /// Whether a `--set` names file systems, by whatever name of that.
@@ -214,4 +223,18 @@ fn check_outputs(asked: &Simulate, inputs: &[&Path]) -> Result<(), Error> {
     let printed = if asked.json { Some("--json") } else { asked.csv.then_some("--csv") };
     super::check_outputs(&files, printed, inputs)?;
     asked.out.as_deref().map_or(Ok(()), super::check_kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: a lock that one connection kept from another was told by the statement of
+    /// Fathom's own that met it, while `fathom advise` says what it means.
+    #[test]
+    fn a_lock_is_told_as_advice_tells_it() {
+        let why = "`PRAGMA \"main\".auto_vacuum` on w.db: database is locked (code 5)";
+        assert_eq!(told(why), LOCKED);
+        assert_eq!(told("no such table: t"), "no such table: t");
+    }
 }
