@@ -190,6 +190,14 @@ pub struct ErrorInfo {
     pub message: String,
 }
 
+impl Info {
+    /// Whether all of its databases are in memory, where nothing of it can be done again.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        !self.databases.is_empty() && self.databases.iter().all(|database| database.start == "memory")
+    }
+}
+
 /// Reads a trace to its end, or to where it is damaged: that is told in [`Info::torn`].
 ///
 /// # Errors

@@ -36,9 +36,7 @@ impl Application {
         if let Some(reason) = &info.torn {
             return Err(Error::usage(format!("{file}: {reason}")));
         }
-        let mut databases = info.databases.iter().peekable();
-        let is_in_memory = databases.peek().is_some() && databases.all(|database| database.start == "memory");
-        if info.transactions.count == 0 || is_in_memory {
+        if info.transactions.count == 0 || info.is_in_memory() {
             return Err(nothing_written(&file));
         }
         let own = OwnSettings { info: &info, now };
