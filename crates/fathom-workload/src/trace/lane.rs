@@ -820,7 +820,8 @@ const LOCKED: i32 = 6;
 const UNTOLD: &str = "and the trace does not tell what came of it, as a log shows no failures: leave the statement out of the log, or import it with the database as it was (--start)";
 
 /// What brings what an application brought itself.
-const EXTENSION: &str = "; `--set extension=FILE` loads an extension that has it";
+const EXTENSION: &str = "; `--set extension=FILE` loads an extension that has it, and `fathom trace part --skip-own` \
+                         leaves queries with own functions out";
 
 /// Opens a database of the trace.
 pub fn open(engine: &dyn Engine, database: u32) -> Result<Box<dyn Connection>, EngineError> {

@@ -158,7 +158,7 @@ impl Rounds<'_> {
         if rest > advise::ANSWER_WITHIN {
             tell!(
                 "{}: one recording takes {:.0} s, so that the answer takes some {} minutes more. A trace of fewer transactions \
-                 is answered sooner, and 200 that write are enough for most",
+                 is answered sooner, and 200 that write are enough for most (`fathom trace part --transactions 200`)",
                 shown(&self.what.title),
                 self.effort.of_run().as_secs_f64(),
                 rest.as_secs().div_ceil(60)
