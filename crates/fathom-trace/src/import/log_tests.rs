@@ -462,3 +462,25 @@ fn what_an_application_prints_below_a_statement_of_sequelizes_is_none_of_it() {
     let error = place.import(&place.write("app.log", log)).expect_err("a parted statement").to_string();
     assert!(error.contains("app.log:4: may go on with the statement above"), "{error}");
 }
+
+/// What happened: what `.trace FILE` of the shell tells of a statement's triggers and virtual
+/// tables below it was taken along with the next statement, so that all texts were different, and a
+/// replay compiled up to 4 KiB of comments with each.
+#[test]
+fn what_the_shells_trace_tells_below_a_statement_is_none_of_the_next_one() {
+    let place = Place::new();
+    let log = "CREATE TABLE t(a);\nCREATE VIRTUAL TABLE f USING fts5(a);\n\
+        -- CREATE TABLE 'main'.'f_data'(id INTEGER PRIMARY KEY, block BLOB);\n\
+        INSERT INTO t VALUES (1);\n-- TRIGGER t_ai;\n-- INSERT INTO f VALUES(new.a);\n\
+        -- my own words\nINSERT INTO t VALUES (1);\n-- select all\nSELECT a FROM t;\n";
+    let (imported, records) = place.import(&place.write("trace.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE t(a)",
+        "CREATE VIRTUAL TABLE f USING fts5(a)",
+        "INSERT INTO t VALUES (1)",
+        "-- my own words\nINSERT INTO t VALUES (1)",
+        "-- select all\nSELECT a FROM t",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}
