@@ -29,7 +29,7 @@ pub fn run(asked: &TracePart) -> super::super::Result {
         tell!("note: the trace has no more than {count} transactions that write");
     }
     if asked.skip_own {
-        let names = shown(&made.functions.join(", ")).to_string();
+        let names = shown(&made.functions.join(", "));
         match made.functions.len() {
             0 => tell!("note: the trace tells of no function of the application's own"),
             _ => tell!(
