@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     /// What happened: an application with attached databases was told to go from DELETE to WAL, of
-    /// which it was said that it keeps every commit; that a power cut may leave a transaction in one
-    /// file and not in another stood at the end alone.
+    /// which it was said that it keeps every commit; that a power cut may leave a transaction in
+    /// one file and not in another stood at the end alone.
     #[test]
     fn wal_is_not_tried_where_a_transaction_may_be_over_several_files() {
         let modes = |baseline: &Candidate, over_files| {

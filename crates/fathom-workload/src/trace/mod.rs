@@ -324,8 +324,8 @@ impl Trace {
                     report.add(own);
                     records.push(record);
                 }
-                // The lane that failed first stops the others, which then say no more than that. What
-                // one reads while another one waits for a lock comes of that.
+                // The lane that failed first stops the others, which then say no more than that.
+                // What one reads while another one waits for a lock comes of that.
                 Err(error)
                     if failed.as_ref().is_none_or(|known| {
                         lane::is_stopped(known) || (lane::is_locked(&error) && !lane::is_locked(known))
