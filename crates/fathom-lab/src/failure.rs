@@ -28,6 +28,11 @@ pub enum FailureKind {
     Machine,
 }
 
+/// What a refused lock says of the settings: which of Fathom's own statements found it out does not
+/// concern who reads it.
+pub const LOCKED: &str =
+    "while one of its connections has the database, another one cannot use it (database is locked)";
+
 /// SQLite's result codes, <https://sqlite.org/rescode.html>.
 mod code {
     pub const BUSY: i32 = 5;

@@ -149,7 +149,7 @@ proptest! {
         let lead = allowed.clone().min_by(|a, b| seen(a).total_cmp(&seen(b))).unwrap();
         prop_assume!(allowed.clone().all(|mode| tuned(&mode) >= tuned(&lead)));
         let mut product = Product { modes, pages, logs, locking, recorded: 0 };
-        let app = AppUse { has_one_connection: true, reads_most: false };
+        let app = AppUse { has_one_connection: true, reads_most: false, over_files: false };
         let found = search(&Candidate::default(), app, &|_| must, &mut product);
         let Ok((_, last)) = found;
         prop_assert!(product.recorded <= 46, "{}", product.recorded);
@@ -204,7 +204,7 @@ impl Recorder for Shifted {
 /// only one that was tried with others.
 #[test]
 fn a_log_is_found_that_is_best_with_other_pages_only() {
-    let app = AppUse { has_one_connection: true, reads_most: false };
+    let app = AppUse { has_one_connection: true, reads_most: false, over_files: false };
     let must = Durability::PowerCut;
     let Ok((_, last)) = search(&Candidate::default(), app, &|_| must, &mut Shifted);
     let best = Candidate::new("wal", "full").with("page_size", "1024").with("wal_autocheckpoint", "300");

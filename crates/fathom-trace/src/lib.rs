@@ -5,9 +5,9 @@
 //! (`docs/format.md` gives every byte). [`capture`] runs a program with the capture library before
 //! its SQLite, and [`spool`] makes one trace of what its processes left. [`import`] makes a trace
 //! of logs and scripts, [`synthesise`] makes one up by a profile, [`info`] counts what a trace
-//! does, and [`anonymise`] makes one to pass on. [`start`] puts its databases back for a replay,
-//! [`confine`] keeps what other people's SQL may do to the replay's own files, and [`content`]
-//! tells whether two databases hold the same.
+//! does, [`anonymise`] makes one to pass on, and [`part`] a shorter one. [`start`] puts its
+//! databases back for a replay, [`confine`] keeps what other people's SQL may do to the replay's
+//! own files, and [`content`] tells whether two databases hold the same.
 
 pub mod anonymise;
 mod assemble;
@@ -22,6 +22,7 @@ pub mod import;
 pub mod info;
 pub mod model;
 pub mod output;
+pub mod part;
 mod private;
 pub mod reuse;
 pub mod spool;

@@ -33,7 +33,7 @@ pub use simulate::Simulate;
 pub use stack::{Age, Calibrate, Stack, StackAction, StackUp, Status};
 pub use trace::{
     Trace, TraceAction, TraceAnonymise, TraceCapture, TraceFormat, TraceImport, TraceInfo, TraceOrder,
-    TraceReplay, TraceSynthesise,
+    TracePart, TraceReplay, TraceSynthesise,
 };
 
 /// Fathom, a performance laboratory for embedded and mobile databases.

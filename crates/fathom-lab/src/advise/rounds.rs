@@ -14,6 +14,9 @@ pub struct AppUse {
     pub has_one_connection: bool,
     /// Whether most of its statements read.
     pub reads_most: bool,
+    /// Whether a transaction may be over several files, which WAL does not keep together at a power
+    /// cut, and nobody has allowed that.
+    pub over_files: bool,
 }
 
 /// Journal modes with the settings that go with them: every promise that leaves a sound database at

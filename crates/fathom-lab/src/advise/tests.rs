@@ -316,7 +316,7 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
         one("wal", "normal", 2.0),
     ]];
     let keys = |all: &[Candidate]| all.iter().map(Candidate::key).collect::<Vec<String>>();
-    let app = AppUse { has_one_connection: true, reads_most: false };
+    let app = AppUse { has_one_connection: true, reads_most: false, over_files: false };
     let more = second(&tried, Durability::PowerCutAllButLast, app);
     let expected = [
         "wal/full/1024",

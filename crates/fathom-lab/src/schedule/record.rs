@@ -256,7 +256,11 @@ impl Collector {
             return Err("the worker ended without saying that it was done".into());
         }
         if self.record.phases.is_empty() {
-            return Err("the worker measured nothing: no phase was reported".into());
+            let left_out = self.record.warnings.iter().find(|warning| warning.text.starts_with("left out: "));
+            return Err(match left_out {
+                Some(warning) => format!("the worker had nothing to measure: {}", warning.text),
+                None => "the worker measured nothing: no phase was reported".into(),
+            });
         }
         Ok(())
     }
@@ -320,6 +324,26 @@ mod tests {
         };
         assert_eq!(modelled(5), (vec!["early".to_owned(), "late".to_owned()], 0));
         assert_eq!(modelled(SERVED_MAX), (vec!["early".to_owned()], 1));
+    }
+
+    /// What happened: of a trace of which a replay leaves all out it was said that "no phase was
+    /// reported", and not what was left out.
+    #[test]
+    fn a_run_without_work_says_what_was_left_out() {
+        let turn = PlannedRun { cell: 1, block: 0, position: 0, seed: 1 };
+        let ended = |warning: Option<&str>| {
+            let mut collector = Collector::new(&turn, 0);
+            let (engine, parameters) = (None, BTreeMap::new());
+            collector.event(Event::Started { engine, durability: Durability::None, parameters });
+            if let Some(text) = warning {
+                collector.event(Event::Warning { text: text.into(), kind: WarningKind::Other });
+            }
+            collector.event(Event::Done { max_rss_bytes: 0, involuntary_switches: 0 });
+            collector.complete().unwrap_err()
+        };
+        let told = ended(Some("left out: 4 executions on databases in memory"));
+        assert!(told.ends_with("left out: 4 executions on databases in memory"), "{told}");
+        assert!(ended(None).contains("no phase was reported"));
     }
 
     #[test]

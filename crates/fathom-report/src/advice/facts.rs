@@ -7,7 +7,7 @@ use fathom_workload::spec::Durability;
 
 use super::{Advice, has_interval, place};
 use crate::number;
-use crate::words::but;
+use crate::words::{but, durability_text};
 
 /// With fewer writing transactions what is done once weighs as much as they do.
 const FEW: u64 = 100;
@@ -65,6 +65,24 @@ impl Advice {
             false => "",
         };
         format!(": {text}{pace}{several}")
+    }
+
+    /// What a power cut does to a transaction over several files, as the end of a sentence.
+    pub(super) fn apart(&self, trial: &Trial) -> &'static str {
+        match self.keeps_apart(trial) {
+            true => "; but one over several files may be left in some of them and not in the others",
+            false => "",
+        }
+    }
+
+    /// The promise of a setting as tables have it.
+    pub(super) fn keeps_told(&self, trial: &Trial) -> String {
+        let apart = if self.keeps_apart(trial) { ", of each file by itself" } else { "" };
+        format!("{}{apart}", durability_text(trial.durability))
+    }
+
+    fn keeps_apart(&self, trial: &Trial) -> bool {
+        self.over_files && trial.candidate.journal_mode == "wal"
     }
 
     /// Whether anything that is named may lose more than the last commit.

@@ -144,7 +144,7 @@ impl Advice {
                     (time_cell(named.p99_ns.as_ref()))
                     (number_cell(Some(flushes), &format!("{flushes:.2}")))
                     (number_cell(Some(written), &number::bytes(written)))
-                    td.words { (durability_text(named.durability)) }
+                    td.words { (self.keeps_told(named)) }
                     @if self.has_losses() { td.words { (loss_short(named)) } }
                     td.words { (tame(&stands(device))) }
                 } @else {

@@ -28,6 +28,8 @@ pub struct Advice {
     pub title: String,
     /// What a power cut must keep.
     pub must: Durability,
+    /// Whether a transaction may be over several files, which WAL does not keep together.
+    pub over_files: bool,
     /// What it has now.
     pub baseline: Candidate,
     /// Where that is known from, as the end of a sentence.
@@ -277,7 +279,8 @@ impl Advice {
         let first = for_all.and_then(|found| self.devices.first()?.tried.get(found.of_each.first()?.0));
         for named in first.into_iter().chain(self.groups().iter().map(|group| group.named)) {
             let lost = self.loss_told(named);
-            let text = format!("{}: {}{lost}.", self.name(named), lower(keeps(named.durability).0));
+            let apart = self.apart(named);
+            let text = format!("{}: {}{lost}{apart}.", self.name(named), lower(keeps(named.durability).0));
             if !all.contains(&text) {
                 all.push(text);
             }
@@ -289,7 +292,7 @@ impl Advice {
             match weaker.iter_mut().find(|pair| pair.0 == self.name(other)) {
                 Some(known) => known.2.push((gain, device)),
                 None => {
-                    let keeps = lower(keeps(other.durability).0) + &self.loss_told(other);
+                    let keeps = lower(keeps(other.durability).0) + &self.loss_told(other) + self.apart(other);
                     weaker.push((self.name(other), keeps, vec![(gain, device)]));
                 }
             }

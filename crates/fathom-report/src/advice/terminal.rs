@@ -6,7 +6,6 @@ use super::facts::{loss_short, rate_interval, stands};
 use super::{Advice, gain_in_table, place};
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
-use crate::words::durability_text;
 
 impl Advice {
     /// The answer, what to paste, a line for each device, and what it rests on.
@@ -106,7 +105,7 @@ impl Advice {
                 named.p99_ns.map_or_else(String::new, |p99| number::time_interval_of(&p99)),
                 format!("{:.2}", named.of_writing(named.flushes)),
                 number::bytes(named.of_writing(named.written_bytes)),
-                durability_text(named.durability).to_owned(),
+                self.keeps_told(named),
             ]);
             cells.extend(has_losses.then(|| loss_short(named)));
             cells.push(tame(&stands(device)));

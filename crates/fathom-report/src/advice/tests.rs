@@ -46,6 +46,7 @@ fn advice(devices: Vec<DeviceAdvice>) -> Advice {
     Advice {
         title: "mail & <script>alert(1)</script>\u{1b}[2J".into(),
         must: Durability::PowerCutAllButLast,
+        over_files: false,
         baseline: Candidate::default(),
         baseline_source: "SQLite's defaults".into(),
         pace_s: None,
@@ -282,6 +283,19 @@ fn power_cuts_that_were_not_tried_or_broke_a_promise_are_a_problem() {
     // What the application has now, too, and before what could not be tried.
     let said = of(vec![none_judged(), cut("delete", true)]).unwrap();
     assert_eq!(said, "a power cut takes more than the settings promise (!): DELETE/FULL");
+}
+
+/// What happened: of WAL for an application with attached databases the promise said that a power
+/// cut keeps every commit, and that WAL keeps each file by itself stood at the end alone.
+#[test]
+fn the_promise_of_wal_says_what_becomes_of_a_transaction_over_several_files() {
+    let over = Advice { over_files: true, ..advice(vec![advised("sd-a", 1.0)]) };
+    let text = over.terminal(&Style::PLAIN).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("WAL/FULL: a power cut keeps every commit; but one over several files"), "{text}");
+    assert!(text.contains("power cut, all, of each file by itself"), "{text}");
+    assert!(over.html().contains("power cut, all, of each file by itself"));
+    let text = advice(vec![advised("sd-a", 1.0)]).terminal(&Style::PLAIN);
+    assert!(!text.contains("several files") && !text.contains("each file"), "{text}");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
 //! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
 //! they begin as no SQL does but a log's lines do: with a time, or with the same name and a colon.
+//! Nor does a line of Sequelize's log with which no statement can go on.
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
@@ -29,6 +30,9 @@ use crate::sql::{TokenKind, Verb, pragma, tokens};
 /// What the first version of GORM writes on a line of its own below each statement, behind a
 /// number.
 const COUNT_OF_ROWS: &str = " rows affected or returned ]";
+
+/// Bytes of a statement up to which each further line is tried.
+const TRIED_BYTES: usize = 8 << 10;
 
 /// Lines that are looked at for what stands before the statements.
 const SHAPE_LINES: usize = 1000;
@@ -65,7 +69,8 @@ pub fn import(
     let bytes = std::fs::metadata(path).map_err(TraceError::io(path))?.len();
     let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
     let connection = private.open()?;
-    let player = Player::new(assembler, starts, private, bad, None);
+    let mut player = Player::new(assembler, starts, private, bad, None);
+    player.look_for_profile(path)?;
     let mut log = Log { path, connection, number, player, with_more: 0 };
     let mut lines = Lines::open(path)?;
     let mut shape = log.shape()?;
@@ -91,6 +96,10 @@ pub fn import(
                 if is_other && (!may_go_on(line) || log.statement_of_another(line).is_some()) {
                     (is_whole, is_parted) = (true, !open.is_empty());
                 }
+                let is_plain = !is_whole && !is_within && shape.as_deref().is_some_and(is_of_sequelize);
+                if is_plain && !may_go_on(line) && log.cannot_go_on(&open, line) {
+                    (is_whole, is_parted) = (true, true);
+                }
                 if !open.is_empty() && !is_whole {
                     open.push_str(line);
                     is_whole = ends.feed(line).is_some();
@@ -98,7 +107,10 @@ pub fn import(
                 }
                 match log.statement_of_another(line) {
                     Some(sql) => log.player.bad.add(path, line_number, sql, OTHERWISE),
-                    None if is_parted && line.split_whitespace().next().is_some_and(begins_clause) => {
+                    None if is_parted
+                        && line.split_whitespace().next().is_some_and(begins_clause)
+                        && !log.cannot_go_on(&open, line) =>
+                    {
                         log.player.bad.add(path, line_number, line, PARTED);
                     }
                     None => {
@@ -176,10 +188,40 @@ impl Log<'_> {
             Ok(compiled) => !matches!(compiled, Compilation::Nothing),
             // `with` is a word of many messages.
             Err(Fault::Incomplete) => is_known || tokens(sql).any(|token| token.is("as")),
-            Err(Fault::Wrong(message)) => {
-                !message.contains("syntax error") && !message.contains("unrecognized token")
-            }
+            Err(Fault::Wrong(message)) => !is_of_grammar(&message),
         }
+    }
+
+    /// Whether the statement that is open is a whole one, and none that goes on with this line: the
+    /// grammar has none that begins so, whatever follows.
+    fn cannot_go_on(&self, open: &str, line: &str) -> bool {
+        if open.is_empty() || open.len() + line.len() > TRIED_BYTES {
+            return false;
+        }
+        let mut text = format!("{open}{line}");
+        let mut ends = Ends::default();
+        match ends.feed(&text) {
+            Some(end) => text.truncate(end),
+            // What the line opens ends below it. What it is is known: `Can't connect`.
+            None if ends.is_quote() => {
+                let is_end = |end: &&str| {
+                    let mut ends = Ends::default();
+                    ends.feed(&format!("{text}{end}"));
+                    !ends.is_quote()
+                };
+                let end = ["'", "\"", "`", "]", "*/"].into_iter().find(is_end).unwrap_or_default();
+                text.push_str(end);
+            }
+            None => {}
+        }
+        let is_wrong = |sql: &str| match compile(&self.connection, sql) {
+            Ok(compiled) => matches!(compiled, Compilation::Nothing),
+            Err(Fault::Incomplete) => false,
+            Err(Fault::Wrong(message)) => is_of_grammar(&message),
+        };
+        let is_open = |sql: &str| matches!(compile(&self.connection, sql), Err(Fault::Incomplete));
+        // Many a PRAGMA is done where it is compiled.
+        is_wrong(&text) && (pragma(open).is_some() || !(is_wrong(open) || is_open(open)))
     }
 
     /// Writes the statement in what was read from this line on, where there is one.
@@ -198,7 +240,7 @@ impl Log<'_> {
             sql = &sql[..end];
         }
         let sql = sql.trim_end_matches(';').trim_end();
-        if sql.is_empty() {
+        if sql.is_empty() || self.player.leaves_out(sql) {
             return Ok(());
         }
         let compiled = match compile(&self.connection, sql) {
@@ -245,6 +287,17 @@ fn begin_of(line: &str, shape: Option<&str>) -> Option<usize> {
     // The statement is below. Its line end is left, so that something is open.
     let below = || known.filter(|known| *known == shape_of(line)).map(|_| line.trim_end().len());
     statement.or_else(comment).or_else(below)
+}
+
+/// Whether SQLite says that a text is no statement of its grammar.
+fn is_of_grammar(message: &str) -> bool {
+    message.contains("syntax error") || message.contains("unrecognized token")
+}
+
+/// Whether what stands before the statements is Sequelize's, which writes most without a semicolon
+/// and without line ends of its own, among whatever the application prints: `Executing (default):`.
+fn is_of_sequelize(shape: &str) -> bool {
+    shape.contains("Executing (") || shape.contains("Executed (")
 }
 
 /// Whether a line is another one of the log's own, and no further line of a statement: it begins as

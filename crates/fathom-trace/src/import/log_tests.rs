@@ -433,3 +433,54 @@ fn a_log_of_the_first_gorm_is_read() {
     assert!(texts[2].ends_with("WHERE (name = 'a')"), "{texts:?}");
     assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
 }
+
+/// What happened: a line that an application printed below a statement of Sequelize's without a
+/// semicolon was taken for its further line, so that the whole log was refused: "Listening on port
+/// 3000" below the last one. A quote in it took all that followed along.
+#[test]
+fn what_an_application_prints_below_a_statement_of_sequelizes_is_none_of_it() {
+    let place = Place::new();
+    let log = "Executing (default): CREATE TABLE IF NOT EXISTS `t` (`a` INTEGER, `b` TEXT);\n\
+        Executing (default): PRAGMA INDEX_LIST(`t`)\nCan't reach the cache\n\
+        Executing (default): INSERT INTO `t` VALUES (1,'two\nlines')\n{ id: 1, name: 'x' }\n\
+        Executing (default): SELECT a FROM t\n  WHERE a = 1\n\
+        Executing (default): SELECT 1+1 AS result\nListening on port 3000\nUsing it\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE IF NOT EXISTS `t` (`a` INTEGER, `b` TEXT)",
+        "PRAGMA INDEX_LIST(`t`)",
+        "INSERT INTO `t` VALUES (1,'two\nlines')",
+        "SELECT a FROM t\n  WHERE a = 1",
+        "SELECT 1+1 AS result",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].starts_with("4 lines "), "{:?}", imported.warnings);
+    // A clause below such a line may be the statement's.
+    let log = "Executing (default): CREATE TABLE t(a)\nExecuting (default): DELETE FROM t\n\
+        Listening on port 3000\nWHERE a = 1\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("a parted statement").to_string();
+    assert!(error.contains("app.log:4: may go on with the statement above"), "{error}");
+}
+
+/// What happened: what `.trace FILE` of the shell tells of a statement's triggers and virtual
+/// tables below it was taken along with the next statement, so that all texts were different, and a
+/// replay compiled up to 4 KiB of comments with each.
+#[test]
+fn what_the_shells_trace_tells_below_a_statement_is_none_of_the_next_one() {
+    let place = Place::new();
+    let log = "CREATE TABLE t(a);\nCREATE VIRTUAL TABLE f USING fts5(a);\n\
+        -- CREATE TABLE 'main'.'f_data'(id INTEGER PRIMARY KEY, block BLOB);\n\
+        INSERT INTO t VALUES (1);\n-- TRIGGER t_ai;\n-- INSERT INTO f VALUES(new.a);\n\
+        -- my own words\nINSERT INTO t VALUES (1);\n-- select all\nSELECT a FROM t;\n";
+    let (imported, records) = place.import(&place.write("trace.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE t(a)",
+        "CREATE VIRTUAL TABLE f USING fts5(a)",
+        "INSERT INTO t VALUES (1)",
+        "-- my own words\nINSERT INTO t VALUES (1)",
+        "-- select all\nSELECT a FROM t",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}

@@ -16,6 +16,7 @@ mod expanded;
 mod folder;
 #[cfg(test)]
 mod form_tests;
+mod inner;
 mod kind;
 mod lines;
 mod loading;

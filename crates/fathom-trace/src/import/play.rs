@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::bad::BadOnes;
+use super::inner::{is_inner, is_profile};
 use super::private::{Compilation, DUMPED_TABLE, ExecutionResult, Private, execute};
 use super::statements::{Piece, Statements};
 use super::{ImportReport, Starts, abridged_list};
@@ -49,6 +50,8 @@ pub struct Player<'a> {
     has_triggers: Option<bool>,
     /// Statements that are the one before once more, where there are triggers.
     again: u64,
+    /// Statements of virtual tables that are left out; none where the input has none for itself.
+    inner: Option<u64>,
 }
 
 impl<'a> Player<'a> {
@@ -74,7 +77,25 @@ impl<'a> Player<'a> {
             before: String::new(),
             has_triggers: None,
             again: 0,
+            inner: None,
         }
+    }
+
+    /// Leaves out what virtual tables do within a statement, where the input is what tells that
+    /// like the application's own statements.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn look_for_profile(&mut self, path: &Path) -> Result<(), TraceError> {
+        self.inner = is_profile(path)?.then_some(0);
+        Ok(())
+    }
+
+    /// Whether a statement is one of a virtual table, which then is counted.
+    pub fn leaves_out(&mut self, sql: &str) -> bool {
+        let Some(count) = self.inner.as_mut().filter(|_| is_inner(sql)) else { return false };
+        *count += 1;
+        true
     }
 
     /// Plays a stream up to the end of a transaction, or of a statement outside of one. False at
@@ -84,6 +105,9 @@ impl<'a> Player<'a> {
             let Stream { statements, connection, number, .. } = &mut *stream;
             let Some(piece) = statements.next(connection)? else { return Ok(false) };
             let Piece { line, sql, compiled } = piece;
+            if self.leaves_out(&sql) {
+                continue;
+            }
             match compiled {
                 Err(problem) => self.bad.add(statements.path(), line, &sql, &problem),
                 Ok(compiled) => {
@@ -210,6 +234,11 @@ impl<'a> Player<'a> {
             imported.warnings.push(format!(
                 "{} statements are the one before once more, and there are triggers: Python's set_trace_callback writes a statement again for each step of its triggers; a capture (`fathom trace capture -- python3 …`) has each once",
                 self.again
+            ));
+        }
+        if let Some(count) = self.inner.filter(|count| *count > 0) {
+            imported.warnings.push(format!(
+                "{count} statements are what virtual tables (full text, R-tree) do within another one, which `.trace --profile` tells as well; they are left out"
             ));
         }
         if self.byte_literals > 0 {

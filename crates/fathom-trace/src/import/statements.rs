@@ -119,7 +119,8 @@ impl Statements {
     ) -> Result<Option<Piece<'c>>, TraceError> {
         if is_blank(&first.text) {
             // A comment belongs to the statement after it.
-            if begins_comment(&first.text) && self.comments.len() < COMMENTS_MAX {
+            let is_kept = begins_comment(&first.text) && !is_traced_within(&first.text);
+            if is_kept && self.comments.len() < COMMENTS_MAX {
                 self.comments.push_str(first.text.trim());
                 self.comments.push('\n');
             }
@@ -344,6 +345,14 @@ fn is_blank(text: &str) -> bool {
 fn begins_comment(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("--") || text.starts_with("/*")
+}
+
+/// Whether a line is what `.trace FILE` of the `sqlite3` shell tells of a statement's triggers and
+/// virtual tables, below it: `-- TRIGGER t_ai;`, `-- UPDATE counts SET n = 1;`. Nothing of the next
+/// one: with it each text would be another one, and be compiled with all that.
+fn is_traced_within(text: &str) -> bool {
+    let within = text.strip_prefix("-- ").and_then(|text| text.trim_end().strip_suffix(';'));
+    within.is_some_and(|within| within.starts_with("TRIGGER ") || begins_statement(within))
 }
 
 /// Whether the first token that is no comment is the first word of a statement.

@@ -52,6 +52,10 @@ pub struct Info {
     pub connections: u64,
     /// Most connections open at the same time.
     pub connections_at_once: u64,
+    /// Most files that one connection had, those that it attached included: a transaction may be
+    /// over all of them.
+    #[serde(skip)]
+    pub files_at_once: u64,
     /// From time 0 to the return of the last call, s.
     pub duration_s: f64,
     /// The databases and what they held at the start.
@@ -190,6 +194,14 @@ pub struct ErrorInfo {
     pub message: String,
 }
 
+impl Info {
+    /// Whether all of its databases are in memory, where nothing of it can be done again.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        !self.databases.is_empty() && self.databases.iter().all(|database| database.start == "memory")
+    }
+}
+
 /// Reads a trace to its end, or to where it is damaged: that is told in [`Info::torn`].
 ///
 /// # Errors
@@ -256,6 +268,8 @@ struct Text {
 #[derive(Default)]
 struct Connection {
     handles: HashMap<u32, Handle>,
+    /// Databases in files that it opened or attached.
+    files: Vec<u32>,
     in_transaction: bool,
     writes: u64,
     changes: u64,
@@ -322,11 +336,12 @@ impl Count {
     fn event(&mut self, event: &Event) {
         self.think(event);
         match &event.action {
-            Action::Open { outcome, .. } => {
+            Action::Open { database, outcome, .. } => {
                 self.info.connections += 1;
                 self.connections.insert(event.connection, Connection::default());
                 self.info.connections_at_once =
                     self.info.connections_at_once.max(self.connections.len() as u64);
+                self.add_file(event.connection, *database);
                 self.error(outcome);
             }
             Action::Close { outcome } => {
@@ -368,7 +383,18 @@ impl Count {
             }
             Action::Checkpoint { outcome, .. } => self.error(outcome),
             Action::Blob(blob) => self.blob(event, blob),
-            Action::ClearBindings { .. } | Action::Attach { .. } => {}
+            Action::Attach { database, .. } => self.add_file(event.connection, *database),
+            Action::ClearBindings { .. } => {}
+        }
+    }
+
+    /// A connection has this database from now on.
+    fn add_file(&mut self, connection: u32, database: u32) {
+        let known = self.info.databases.get(database as usize);
+        let files = &mut self.connections.entry(connection).or_default().files;
+        if known.is_some_and(|known| known.start != "memory") && !files.contains(&database) {
+            files.push(database);
+            self.info.files_at_once = self.info.files_at_once.max(files.len() as u64);
         }
     }
 

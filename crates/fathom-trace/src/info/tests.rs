@@ -219,3 +219,22 @@ fn whether_a_file_gives_pages_back_stands_in_its_header() {
         assert_eq!((auto_vacuum_of(&file), auto_vacuum_of(&file[..60])), (Some(word), None));
     }
 }
+
+/// What happened: nothing told that a connection had several files, over which WAL keeps no
+/// transaction together at a power cut.
+#[test]
+fn files_of_one_connection_are_counted() {
+    let (_directory, path) = trace(|assembler, connection| {
+        let other = assembler.database(b"/b.db", Start::Empty, None).expect("database");
+        let memory = assembler.database(b":memory:", Start::Memory, None).expect("database");
+        for (schema, database) in [("b", other), ("m", memory), ("again", other)] {
+            let action = Action::Attach { schema: schema.to_owned(), database };
+            assembler.event(connection, 1000, 0, action).expect("written");
+        }
+    });
+    let told = info(&path).expect("read");
+    assert!(!told.is_in_memory());
+    assert_eq!(told.files_at_once, 2);
+    let (_directory, path) = trace(|_, _| {});
+    assert_eq!(info(&path).expect("read").files_at_once, 1);
+}

@@ -820,7 +820,8 @@ const LOCKED: i32 = 6;
 const UNTOLD: &str = "and the trace does not tell what came of it, as a log shows no failures: leave the statement out of the log, or import it with the database as it was (--start)";
 
 /// What brings what an application brought itself.
-const EXTENSION: &str = "; `--set extension=FILE` loads an extension that has it";
+const EXTENSION: &str = "; `--set extension=FILE` loads an extension that has it, and `fathom trace part --skip-own` \
+                         leaves queries with own functions out";
 
 /// Opens a database of the trace.
 pub fn open(engine: &dyn Engine, database: u32) -> Result<Box<dyn Connection>, EngineError> {
@@ -876,6 +877,30 @@ fn stopped() -> WorkloadError {
 pub fn is_stopped(error: &WorkloadError) -> bool {
     matches!(error, WorkloadError::Verification(words) if words.contains(STOPPED))
 }
+
+/// Whether it is a lock that another connection holds.
+pub fn is_locked(error: &WorkloadError) -> bool {
+    matches!(error, WorkloadError::Engine(error) if matches!(error.code & 0xff, BUSY | LOCKED))
+}
+
+/// An error of a replay by several threads, with what it comes of where one of their connections
+/// keeps the database to itself: another one waits for it, so that what it makes or writes is not
+/// there.
+pub fn with_lock(mut error: WorkloadError, engine: &dyn Engine) -> WorkloadError {
+    let mode = engine.info().settings.get("locking_mode").cloned().unwrap_or_default();
+    if mode.eq_ignore_ascii_case("exclusive") && !is_locked(&error) {
+        match &mut error {
+            WorkloadError::Engine(error) => error.message.push_str(KEEPS_OUT),
+            WorkloadError::Verification(words) => words.push_str(KEEPS_OUT),
+            _ => {}
+        }
+    }
+    error
+}
+
+/// What comes of `locking_mode=exclusive`.
+const KEEPS_OUT: &str = "; with locking_mode=exclusive, while one of its connections has the \
+                         database, another one cannot use it";
 
 /// The calls of a lane as they come from the reading.
 struct Calls<'a> {

@@ -325,12 +325,19 @@ impl Trace {
                     records.push(record);
                 }
                 // The lane that failed first stops the others, which then say no more than that.
-                Err(error) if failed.as_ref().is_none_or(lane::is_stopped) => failed = Some(error),
+                // What one reads while another one waits for a lock comes of that.
+                Err(error)
+                    if failed.as_ref().is_none_or(|known| {
+                        lane::is_stopped(known) || (lane::is_locked(&error) && !lane::is_locked(known))
+                    }) =>
+                {
+                    failed = Some(error);
+                }
                 Err(_) => {}
             }
         }
         if let Some(error) = failed {
-            return Err(error);
+            return Err(if lanes.len() > 1 { lane::with_lock(error, engine) } else { error });
         }
         if let Some(one_of) = records.iter().map(recorder::Lane::one_of).max().filter(|one_of| *one_of > 1) {
             sink.warning(format!(

@@ -350,6 +350,34 @@ fn threads_keep_the_order_in_which_their_calls_depended_on_each_other() {
     }
 }
 
+/// What happened: of an application with two connections and `locking_mode=exclusive` it was said
+/// that there is no such table: the thread that makes it waited for the lock, and the other one,
+/// which failed first, was told alone.
+#[test]
+fn what_comes_of_a_lock_that_is_kept_is_told_with_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let engine = sqlite(json!({"locking_mode": "exclusive"}), directory.path());
+    let engine_error = |code, message: &str| {
+        WorkloadError::Engine(crate::engine::EngineError {
+            subject: "`SELECT a FROM t`".into(),
+            message: message.into(),
+            code,
+        })
+    };
+    let told = lane::with_lock(engine_error(1, "no such table: t"), &*engine).to_string();
+    assert!(told.contains("no such table: t") && told.contains("another one cannot use it"), "{told}");
+    let told = lane::with_lock(wrong("1 rows; captured were 3".into()), &*engine).to_string();
+    assert!(told.contains("locking_mode=exclusive"), "{told}");
+    let locked = engine_error(5, "database is locked");
+    assert!(lane::is_locked(&locked) && !lane::is_locked(&engine_error(1, "no such table: t")));
+    let told = lane::with_lock(locked, &*engine).to_string();
+    assert!(!told.contains("locking_mode"), "{told}");
+    let normal = tempfile::tempdir().expect("a directory");
+    let engine = sqlite(json!({}), normal.path());
+    let told = lane::with_lock(engine_error(1, "no such table: t"), &*engine).to_string();
+    assert!(!told.contains("locking_mode"), "{told}");
+}
+
 /// What happened: a statement of a log that fails, as it may have in the application, was said to
 /// have been captured with another result, of which a log tells nothing.
 #[test]

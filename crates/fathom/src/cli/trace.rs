@@ -58,6 +58,13 @@ pub enum TraceAction {
     #[command(after_help = "Example:\n  fathom trace anonymise app.trace --out public.trace\n\n\
                       Numbers, and the names of tables and columns, stay as they are.")]
     Anonymise(TraceAnonymise),
+    /// Make a shorter trace of one: its first transactions, or without what nobody but the
+    /// application can do again
+    #[command(
+        after_help = "Examples:\n  fathom trace part app.trace --transactions 500 --out short.trace\n  \
+                      fathom trace part app.trace --skip-own --out plain.trace"
+    )]
+    Part(TracePart),
     /// Write the loadable extension that captures a program with an SQLite of its own
     #[command(after_help = "Example:\n  fathom trace extension ./libfathomtrace.so")]
     Extension {
@@ -195,6 +202,24 @@ pub struct TraceAnonymise {
     /// which
     #[arg(long)]
     pub allow_differences: bool,
+}
+
+/// `fathom trace part`
+#[derive(Debug, Args)]
+pub struct TracePart {
+    /// A trace
+    #[arg(value_name = "IN")]
+    pub file: PathBuf,
+    /// The part; replaced when it is there
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Take the first N transactions that write, and what follows up to where none is open and no
+    /// call overlaps
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub transactions: Option<u64>,
+    /// Leave out and count queries that call functions which the application brought itself
+    #[arg(long)]
+    pub skip_own: bool,
 }
 
 /// `fathom trace replay`

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use fathom_device::{Kind, Model, RECORDER, presets};
+use fathom_lab::failure::{FailureKind, LOCKED};
 use fathom_lab::schedule::Interrupt;
 use fathom_lab::simulate::{ByTheDevice, Question, StudyError, study};
 use fathom_lab::store::Results;
@@ -145,6 +146,9 @@ struct Recorded {
 fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Recorded, Error> {
     let word = super::text_path("TRACE", &asked.input)?;
     let trace = super::trace_choice::trace_of("", word)?;
+    if trace.parameter == "file" {
+        refuse_in_memory(&asked.input)?;
+    }
     record::check_machine("fathom simulate TRACE")?;
     let directory = directory(asked.dir.as_deref())?;
     let filesystems = filesystems(&asked.fs, &fathom_stack::available_filesystems(), true)?;
@@ -179,7 +183,7 @@ fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Re
         return Err(Error::failed("stopped before everything was recorded"));
     }
     for (label, reason) in &summary.failed {
-        tell!("failed: {}: {reason}", fathom_output::shown(label));
+        tell!("failed: {}: {}", fathom_output::shown(label), told(reason));
     }
     if let Some(remedy) = super::full::of_recordings(&results) {
         tell!("error: {remedy}");
@@ -189,6 +193,26 @@ fn recorded(asked: &Simulate, command: &str, interrupt: &Interrupt) -> Result<Re
     }
     let keep = |out: &PathBuf| record::keep(&kept.file, out, &[&asked.input]).err();
     Ok(Recorded { results, title, not_kept: asked.out.as_ref().and_then(keep) })
+}
+
+/// Refuses a trace of which a replay leaves all out.
+fn refuse_in_memory(trace: &Path) -> Result<(), Error> {
+    let info = fathom_trace::info::info(trace).map_err(Error::usage)?;
+    match info.is_in_memory() {
+        true => Err(Error::usage(format!(
+            "{}: all of its databases are in memory, so that no device has anything to do: there is nothing to simulate",
+            shown_path(trace)
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Why a recording failed, as `fathom advise` says it.
+fn told(reason: &str) -> &str {
+    match FailureKind::of_message(reason) {
+        FailureKind::Locked => LOCKED,
+        _ => reason,
+    }
 }
 
 /// Whether a `--set` names file systems, by whatever name of that.
@@ -214,4 +238,40 @@ fn check_outputs(asked: &Simulate, inputs: &[&Path]) -> Result<(), Error> {
     let printed = if asked.json { Some("--json") } else { asked.csv.then_some("--csv") };
     super::check_outputs(&files, printed, inputs)?;
     asked.out.as_deref().map_or(Ok(()), super::check_kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: of a trace with databases in memory alone, which a replay leaves out, it was
+    /// said that "no phase was reported".
+    #[test]
+    fn a_trace_of_databases_in_memory_is_refused_with_why() {
+        use fathom_trace::model::{Origin, Start};
+        use fathom_trace::{Assembler, Writer};
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, path: &[u8], start: Start| {
+            let file = directory.path().join(name);
+            let mut assembler = Assembler::new(Writer::create(&file).unwrap(), Origin::default()).unwrap();
+            let thread = assembler.thread(1, 1, "test").unwrap();
+            let database = assembler.database(path, start, None).unwrap();
+            let connection = assembler.open(thread, database, 0).unwrap();
+            assembler.close(connection, 1000).unwrap();
+            assembler.finish().unwrap();
+            file
+        };
+        let problem = refuse_in_memory(&write("m.trace", b":memory:", Start::Memory)).unwrap_err();
+        assert!(problem.message().contains("are in memory"), "{problem:?}");
+        assert!(refuse_in_memory(&write("a.trace", b"/a.db", Start::Empty)).is_ok());
+    }
+
+    /// What happened: a lock that one connection kept from another was told by the statement of
+    /// Fathom's own that met it, while `fathom advise` says what it means.
+    #[test]
+    fn a_lock_is_told_as_advice_tells_it() {
+        let why = "`PRAGMA \"main\".auto_vacuum` on w.db: database is locked (code 5)";
+        assert_eq!(told(why), LOCKED);
+        assert_eq!(told("no such table: t"), "no such table: t");
+    }
 }

@@ -36,9 +36,7 @@ impl Application {
         if let Some(reason) = &info.torn {
             return Err(Error::usage(format!("{file}: {reason}")));
         }
-        let mut databases = info.databases.iter().peekable();
-        let is_in_memory = databases.peek().is_some() && databases.all(|database| database.start == "memory");
-        if info.transactions.count == 0 || is_in_memory {
+        if info.transactions.count == 0 || info.is_in_memory() {
             return Err(nothing_written(&file));
         }
         let own = OwnSettings { info: &info, now };
@@ -63,7 +61,13 @@ impl Application {
         AppUse {
             has_one_connection: self.info.connections_at_once <= 1 && self.info.processes <= 1,
             reads_most: self.info.read_share > 0.5,
+            over_files: self.over_files(),
         }
+    }
+
+    /// Whether a connection had several files at once.
+    pub fn over_files(&self) -> bool {
+        self.info.files_at_once > 1
     }
 
     /// Whether only one of its connections was open at any time, of which process ever: none of its

@@ -1,7 +1,7 @@
 //! Settings of which a recording failed, and what that says of them.
 
 use fathom_lab::advise::Candidate;
-use fathom_lab::failure::FailureKind;
+use fathom_lab::failure::{FailureKind, LOCKED};
 use fathom_lab::store::Results;
 
 /// What a replay says of an option that `fathom advise` does not have.
@@ -42,11 +42,7 @@ impl Failure {
     /// that the database is locked does not.
     pub(super) fn reason(&self) -> String {
         match self.kind {
-            FailureKind::Locked => {
-                "while one of its connections has the database, another one cannot use it \
-                                    (database is locked)"
-                    .to_owned()
-            }
+            FailureKind::Locked => LOCKED.to_owned(),
             // The image that it is recorded on has a size of its own.
             _ => super::super::full::without_size(&self.why).replace(OF_REPLAYS, OF_ADVICE),
         }

@@ -87,7 +87,8 @@ impl Origin {
         let is_said = |word: &str| asked.now.iter().any(|other| key(other) == key(word));
         let own = self.asked.now.iter().filter(|word| !is_said(word));
         let now = own.chain(&asked.now).cloned().collect();
-        Advise { input: trace.to_owned(), fs: self.asked.fs.clone(), now, ..asked.clone() }
+        let each_file = self.asked.each_file || asked.each_file;
+        Advise { input: trace.to_owned(), fs: self.asked.fs.clone(), now, each_file, ..asked.clone() }
     }
 
     /// The trace, where what is missing can be recorded here.
@@ -131,6 +132,7 @@ impl Origin {
         words.extend(asked.device.iter().map(|device| format!("--device {}", quoted(device))));
         words.extend(asked.fs.iter().map(|filesystem| format!("--fs {}", quoted(filesystem))));
         words.extend(asked.now.iter().map(|setting| format!("--now {}", quoted(setting))));
+        words.extend(asked.each_file.then(|| "--each-file".to_owned()));
         words.push(format!("--must {must}"));
         words.join(" ")
     }

@@ -91,6 +91,8 @@ pub(super) fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
     let advice = Advice {
         title: results.experiment.title.clone(),
         must,
+        // What was recorded does not tell which files its transactions were over.
+        over_files: false,
         hints: hints::of_settings(&baseline, &advised),
         baseline,
         baseline_source: source,

@@ -228,7 +228,10 @@ fn long_told(of_run: Duration, repeat: Option<u32>, rest: Duration) -> String {
         Some(repeat) => {
             (format!(", and --repeat {repeat} asks for as many of each setting"), "a smaller one")
         }
-        None => (String::new(), "200 that write are enough for most, and a trace of fewer transactions"),
+        None => (
+            String::new(),
+            "200 that write are enough for most, and a part of the trace (`fathom trace part --transactions 200`)",
+        ),
     };
     format!(
         "one recording takes {takes}{runs}, so that the answer takes some {minutes} minutes more; {sooner} is answered sooner"
@@ -259,7 +262,7 @@ mod tests {
         assert!(told.contains("some 2 minutes more") && !told.contains("transactions"), "{told}");
         let told = long_told(Duration::from_secs(30), None, Duration::from_secs(600));
         assert!(told.starts_with("one recording takes 30 s, so that the answer takes some 10 min"), "{told}");
-        assert!(told.ends_with("a trace of fewer transactions is answered sooner"), "{told}");
+        assert!(told.ends_with("trace part --transactions 200`) is answered sooner"), "{told}");
     }
 
     /// Whoever had pulled out the board's cable was told that it was stopped, and not by what.

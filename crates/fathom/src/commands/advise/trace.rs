@@ -31,6 +31,10 @@ use crate::cli::Advise;
 use crate::commands;
 use crate::outcome::Error;
 
+/// Why WAL is not among what was tried.
+const WITHOUT_WAL: &str = "a connection has several files, and with WAL a power cut may leave a transaction over \
+                           them in some and not in the others: WAL was not tried; --each-file allows it";
+
 /// Recordings that are made at the same time.
 const PARTS: usize = 2;
 
@@ -121,7 +125,9 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
     };
     let baseline = &application.baseline;
     let must_of = |own| must(asked, own);
-    let (must, last) = advise::search(baseline, application.use_of(), &must_of, &mut rounds)?;
+    let mut app = application.use_of();
+    app.over_files &= !asked.each_file;
+    let (must, last) = advise::search(baseline, app, &must_of, &mut rounds)?;
     let (results, (devices_tried, mut notes)) = rounds.finals(last)?;
     if application.takes_turns() {
         notes.retain(|note| !note.contains(MEET));
@@ -157,11 +163,15 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
     }
     notes.splice(0..0, application.warning.clone());
     notes.extend(application.notes.iter().cloned());
+    if app.over_files && baseline.journal_mode != "wal" {
+        notes.push(WITHOUT_WAL.into());
+    }
     notes.extend(rounds.broken.iter().map(Failure::told));
     notes.extend(doubts(&results, &Analysis::of(&results).map_err(Error::failed)?, &advised));
     let advice = Advice {
         title,
         must,
+        over_files: application.over_files(),
         baseline: baseline.clone(),
         baseline_source: application.baseline_source.clone(),
         pace_s: application.pace_s(&advised),

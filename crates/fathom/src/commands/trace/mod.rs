@@ -5,6 +5,7 @@ mod anonymise;
 mod capture;
 mod import;
 mod info;
+mod part;
 mod replay;
 mod replay_place;
 mod synthesise;
@@ -22,6 +23,7 @@ pub fn run(asked: &Trace) -> super::Result {
         TraceAction::Synthesise(asked) => synthesise::run(asked),
         TraceAction::Info(asked) => info::run(asked),
         TraceAction::Anonymise(asked) => anonymise::run(asked),
+        TraceAction::Part(asked) => part::run(asked),
         TraceAction::Replay(asked) => replay::run(asked),
         TraceAction::Extension { file } => {
             fathom_trace::capture::write_extension(file).map_err(Error::of_trace)?;
