@@ -4,7 +4,8 @@
 //! The file system is synced beside the application, at moments that no commit waits for. So real
 //! write-back is recorded, of files that are half written too, and no model of the page cache is
 //! asked. Write-back that nobody waits for sends no flush; the one at a sync's end makes safe what
-//! was sent until then, and just before it all of that is in flight, any part of which may be there.
+//! was sent until then, and just before it all of that is in flight, any part of which may be
+//! there.
 
 use std::fs::File;
 use std::io;

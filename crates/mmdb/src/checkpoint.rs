@@ -317,8 +317,8 @@ impl Engine {
                 Ok(_) => pause = FIRST_PAUSE,
                 Err(e) => {
                     // It is in the statistics. Segments that commits take meanwhile would take what
-                    // room there will be, until no checkpoint could ever release them; but not where
-                    // all of them have places of their own.
+                    // room there will be, until no checkpoint could ever release them; but not
+                    // where all of them have places of their own.
                     let shares_disk = engine.options.stream_dirs.len() < engine.options.streams;
                     let failure = log.checkpoint_failure.lock();
                     // One that was called for may have succeeded since.

@@ -116,7 +116,8 @@ fn a_lost_manifest_is_refused() {
     assert!(matches!(Database::open("/db", options(&m)), Err(Error::Corrupt { .. })));
 }
 
-/// A process was killed in a backup, and the directory was called corrupt, as if a database was lost.
+/// A process was killed in a backup, and the directory was called corrupt, as if a database was
+/// lost.
 #[test]
 fn images_without_a_manifest_may_be_a_backup_that_was_broken_off() {
     let m = CrashMedium::new(1);

@@ -453,7 +453,7 @@ fn own_size(path: &Path) -> Option<u64> {
     let user = rustix::process::geteuid().as_raw();
     let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     let directory = std::fs::metadata(path.parent()?).ok()?;
-    (file.uid() == user && directory.uid() == user).then(|| file.len())
+    (file.uid() == user && directory.uid() == user).then_some(file.len())
 }
 
 /// A trace without its rows, which are told before it, and without what results keep nothing of: a

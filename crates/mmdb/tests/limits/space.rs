@@ -367,8 +367,8 @@ fn a_database_on_a_full_disk_is_opened_or_says_what_it_needs() {
     }
 }
 
-/// An opening with another number of streams takes a checkpoint. Where that found no room, the error
-/// was the system's, of a file of images, and did not say how much is needed.
+/// An opening with another number of streams takes a checkpoint. Where that found no room, the
+/// error was the system's, of a file of images, and did not say how much is needed.
 #[test]
 fn another_number_of_streams_on_a_full_disk_says_what_it_needs() {
     let small = Small::new(1 << 30);
