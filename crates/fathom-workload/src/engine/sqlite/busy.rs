@@ -55,6 +55,10 @@ impl BusyWaits {
             self.before_ns = self.wait_ns;
         }
         let Some(left) = self.timeout.checked_sub(now - self.since).filter(|left| !left.is_zero()) else {
+            // The last refused attempt may have come long after the last pause.
+            if attempt > 0 {
+                self.count(now);
+            }
             return false;
         };
         let pause = Duration::from_millis(PAUSES_MS[attempt.min(PAUSES_MS.len() - 1)]).min(left);
@@ -66,8 +70,14 @@ impl BusyWaits {
             pauses.end();
         }
         self.waits += u64::from(attempt == 0);
-        self.wait_ns = self.before_ns + u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.count(Instant::now());
         true
+    }
+
+    /// Counts the present wait up to this moment.
+    fn count(&mut self, until: Instant) {
+        let present = until.saturating_duration_since(self.since).as_nanos();
+        self.wait_ns = self.before_ns.saturating_add(u64::try_from(present).unwrap_or(u64::MAX));
     }
 }
 
@@ -99,6 +109,17 @@ mod tests {
         assert!(waits.wait_ns >= 40_000_000 && u128::from(waits.wait_ns) <= elapsed.as_nanos());
         assert!(waits.pause(0), "a new lock has the whole timeout again");
         assert_eq!(waits.waits, 2);
+    }
+
+    /// What happened: of a thread that got no processor between its last pause and its last attempt
+    /// 133 of 150 ms were counted.
+    #[test]
+    fn the_last_refused_attempt_counts_whenever_it_comes() {
+        let mut waits = BusyWaits::new(Duration::from_millis(40));
+        assert!(waits.pause(0));
+        std::thread::sleep(Duration::from_millis(60));
+        assert!(!waits.pause(1));
+        assert!(waits.wait_ns >= 60_000_000, "{}", waits.wait_ns);
     }
 
     #[test]
