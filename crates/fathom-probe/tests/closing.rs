@@ -146,7 +146,7 @@ fn closes(name: &str, sql: &str, setup: &str, repeat: u32) {
                 };
                 left / round.wall_ns
             }));
-            // So it does here: calls of a thread that was put aside meanwhile find their caches cold.
+            // So it does here: calls of a thread that was put aside meanwhile find caches cold.
             let quiet = &rounds[..rounds.len() / 3];
             let sum = |part: fn(&Round) -> f64| quiet.iter().map(part).sum::<f64>();
             let wrong = sum(|round| round.check.estimated_ns) / sum(|round| round.check.measured_ns) - 1.0;
