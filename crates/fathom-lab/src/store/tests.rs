@@ -1,7 +1,7 @@
 //! Tests of the results file: round trip, and everything that can be wrong with one.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fathom_cut::{Explanation, Outcome, Tally, Verdict};
 use fathom_device::DeviceUse;
@@ -733,11 +733,19 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     assert!(matches!(error, StoreError::Older { .. }), "{error}");
 }
 
+/// The cautions that come of remarks on noise.
+fn said_of_noise(file: &Path) -> Vec<String> {
+    use crate::analysis::{Analysis, CautionKind, cautions};
+    let results = Results::load(file).unwrap();
+    let found = cautions(&results, &Analysis::of(&results).unwrap()).into_iter();
+    let of_noise = found.filter(|caution| caution.kind == CautionKind::Warning(WarningKind::Noise));
+    of_noise.map(|caution| caution.text).collect()
+}
+
 /// What happened: a phone that ran from its battery had a caution for each run, with another charge
 /// in each.
 #[test]
 fn remarks_that_differ_in_their_numbers_only_are_one_caution() {
-    use crate::analysis::{Analysis, CautionKind, cautions};
     let place = place();
     let cells = [cell(1, "wal")];
     let mut writer = Writer::create(&place.file, &experiment(), &BTreeMap::new(), &cells).unwrap();
@@ -748,18 +756,13 @@ fn remarks_that_differ_in_their_numbers_only_are_one_caution() {
         writer.record(&run).unwrap();
     }
     writer.close(Some(77)).unwrap();
-    let results = Results::load(&place.file).unwrap();
-    let found = cautions(&results, &Analysis::of(&results).unwrap());
-    let of_noise = found.iter().filter(|caution| caution.kind == CautionKind::Warning(WarningKind::Noise));
-    let said: Vec<&str> = of_noise.map(|caution| caution.text.as_str()).collect();
-    assert_eq!(said, ["the battery is at 16–17 % and discharging"]);
+    assert_eq!(said_of_noise(&place.file), ["the battery is at 16–17 % and discharging"]);
 }
 
 /// What happened: of two phones "the battery is at 17–90 %", and of two machines "load average
 /// above 1.4–2.8 on 2–4 CPUs", as if one had moved.
 #[test]
 fn numbers_of_two_machines_are_no_range_of_one() {
-    use crate::analysis::{Analysis, CautionKind, cautions};
     let place = place();
     let mut cells = [cell(1, "wal"), cell(2, "delete")];
     for (cell, machine) in cells.iter_mut().zip(["adb:a", "adb:b"]) {
@@ -774,12 +777,8 @@ fn numbers_of_two_machines_are_no_range_of_one() {
         writer.record(&run).unwrap();
     }
     writer.close(Some(77)).unwrap();
-    let results = Results::load(&place.file).unwrap();
-    let found = cautions(&results, &Analysis::of(&results).unwrap());
-    let of_noise = found.iter().filter(|caution| caution.kind == CautionKind::Warning(WarningKind::Noise));
-    let said: Vec<&str> = of_noise.map(|caution| caution.text.as_str()).collect();
     assert_eq!(
-        said,
+        said_of_noise(&place.file),
         [
             "on adb:a: the battery is at 16–17 % and discharging",
             "on adb:b: the battery is at 90 % and discharging",

@@ -1,6 +1,6 @@
 //! Keys of encrypted databases in statements, which no trace may hold.
 
-use super::token::{TokenKind, tokens};
+use super::token::{Token, TokenKind, tokens};
 use super::verb::is_key_pragma;
 
 /// What stands in the place of a `PRAGMA key`.
@@ -20,14 +20,19 @@ pub fn without_key(sql: &str) -> Option<String> {
     without_key_of_uri(plain.as_deref().unwrap_or(sql)).or(plain)
 }
 
-fn without_key_of_uri(sql: &str) -> Option<String> {
+/// The tokens but blanks, each with the byte behind it.
+fn words(sql: &str) -> impl Iterator<Item = (usize, Token<'_>)> {
     let mut at = 0;
-    let mut words = tokens(sql)
-        .map(|token| {
+    tokens(sql)
+        .map(move |token| {
             at += token.text.len();
             (at, token)
         })
-        .filter(|(_, token)| !token.is_blank());
+        .filter(|(_, token)| !token.is_blank())
+}
+
+fn without_key_of_uri(sql: &str) -> Option<String> {
+    let mut words = words(sql);
     words.next().filter(|(_, token)| token.is("attach") || token.is("vacuum"))?;
     let is_quoted = |kind| matches!(kind, TokenKind::Text | TokenKind::Quoted);
     words.filter(|(_, token)| is_quoted(token.kind)).find_map(|(end, token)| {
@@ -41,16 +46,18 @@ fn without_key_of_uri(sql: &str) -> Option<String> {
 fn uri_without_key(name: &str) -> Option<String> {
     let (path, rest) = name.strip_prefix("file:")?.split_once('?')?;
     let (query, fragment) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
-    let gives_key = |part: &&str| part.split_once('=').is_some_and(|(name, _)| URI_KEYS.contains(&name));
-    query.split('&').find(gives_key)?;
+    let mut gives_key = false;
     let parts: Vec<String> = query
         .split('&')
         .map(|part| match part.split_once('=') {
-            Some((name, _)) if URI_KEYS.contains(&name) => format!("{name}=(left out)"),
+            Some((name, _)) if URI_KEYS.contains(&name) => {
+                gives_key = true;
+                format!("{name}=(left out)")
+            }
             _ => part.to_owned(),
         })
         .collect();
-    Some(format!("file:{path}?{}{fragment}", parts.join("&")))
+    gives_key.then(|| format!("file:{path}?{}{fragment}", parts.join("&")))
 }
 
 fn without_key_of_attach(sql: &str) -> Option<String> {
@@ -64,13 +71,7 @@ fn without_key_of_attach(sql: &str) -> Option<String> {
 /// Byte behind the KEY of an ATTACH.
 #[must_use]
 pub fn key_of_attach(sql: &str) -> Option<usize> {
-    let mut at = 0;
-    let mut words = tokens(sql)
-        .map(|token| {
-            at += token.text.len();
-            (at, token)
-        })
-        .filter(|(_, token)| !token.is_blank());
+    let mut words = words(sql);
     words.next().filter(|(_, token)| token.is("attach"))?;
     words.find(|(_, token)| token.is("as"))?;
     // The schema's name, which may be this word.

@@ -7,7 +7,7 @@ mod table;
 
 pub(crate) use manager::LockManager;
 pub(crate) use queue::{Grant, LockFailure};
-pub(crate) use ranges::{Bounds, RangeLocks, within};
+pub(crate) use ranges::{Bounds, RangeLocks, pairs_within, within};
 pub(crate) use table::TableLock;
 
 /// Lock modes of granular locking (Gray 1975).

@@ -43,6 +43,9 @@ const PIECE: usize = 64;
 /// Bounds of an interval.
 pub(crate) type Bounds = (Bound<KeyBuf>, Bound<KeyBuf>);
 
+/// Bounds of an ordered set of keys that have a number each.
+type PairBounds<N> = (Bound<(KeyBuf, N)>, Bound<(KeyBuf, N)>);
+
 /// The interval that a transaction has read.
 #[derive(Debug)]
 struct Interval {
@@ -113,6 +116,31 @@ pub(crate) fn within(key: &KeyBuf, (lower, upper): &Bounds) -> bool {
             Bound::Included(bound) => key <= bound,
             Bound::Excluded(bound) => key < bound,
         }
+}
+
+/// The bounds of an ordered set of keys, each with a number from `least` to `most`; none where they
+/// exclude each other, which is no range to the set.
+pub(crate) fn pairs_within<N: Copy + Ord>(
+    (lower, upper): &Bounds,
+    least: N,
+    most: N,
+) -> Option<PairBounds<N>> {
+    let from = match lower {
+        Bound::Included(key) => Bound::Included((key.clone(), least)),
+        Bound::Excluded(key) => Bound::Excluded((key.clone(), most)),
+        Bound::Unbounded => Bound::Unbounded,
+    };
+    let to = match upper {
+        Bound::Included(key) => Bound::Included((key.clone(), most)),
+        Bound::Excluded(key) => Bound::Excluded((key.clone(), least)),
+        Bound::Unbounded => Bound::Unbounded,
+    };
+    if let (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) = (&from, &to)
+        && a >= b
+    {
+        return None;
+    }
+    Some((from, to))
 }
 
 impl RangeLocks {
@@ -233,28 +261,12 @@ impl RangeLocks {
 
 impl Claims {
     /// Appends the keys within the bounds that others than the transaction `age` bring.
-    fn within(&self, (lower, upper): &Bounds, age: u64, found: &mut Vec<KeyBuf>) {
+    fn within(&self, bounds: &Bounds, age: u64, found: &mut Vec<KeyBuf>) {
         if self.keys.is_empty() {
             return;
         }
-        let from = match lower {
-            Bound::Included(key) => Bound::Included((key.clone(), 0)),
-            Bound::Excluded(key) => Bound::Excluded((key.clone(), u64::MAX)),
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        let to = match upper {
-            Bound::Included(key) => Bound::Included((key.clone(), u64::MAX)),
-            Bound::Excluded(key) => Bound::Excluded((key.clone(), 0)),
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        // Bounds that exclude each other are no range to the set.
-        if let (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) =
-            (&from, &to)
-            && a >= b
-        {
-            return;
-        }
-        let others = self.keys.range((from, to)).filter(|(_, other)| *other != age);
+        let Some(pairs) = pairs_within(bounds, 0, u64::MAX) else { return };
+        let others = self.keys.range(pairs).filter(|(_, other)| *other != age);
         found.extend(others.map(|(key, _)| key.clone()));
     }
 }

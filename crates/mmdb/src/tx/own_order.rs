@@ -1,9 +1,8 @@
 //! Rows that a large transaction has written, in the order of an index.
 
 use crate::key::KeyBuf;
-use crate::lock::Bounds;
+use crate::lock::{Bounds, pairs_within};
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 /// What an entry costs: its part of a tree's node with 6 places of 11 taken.
 const ENTRY: usize = 64;
@@ -43,25 +42,9 @@ impl OwnOrder {
     }
 
     /// The first `most` of those within bounds, in order, or the last ones in reverse order.
-    pub(super) fn within(&self, (lower, upper): &Bounds, most: usize, reverse: bool) -> Vec<(KeyBuf, usize)> {
-        let from = match lower {
-            Bound::Included(key) => Bound::Included((key.clone(), 0)),
-            Bound::Excluded(key) => Bound::Excluded((key.clone(), usize::MAX)),
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        let to = match upper {
-            Bound::Included(key) => Bound::Included((key.clone(), usize::MAX)),
-            Bound::Excluded(key) => Bound::Excluded((key.clone(), 0)),
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        // Bounds that exclude each other are no range to the set.
-        if let (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) =
-            (&from, &to)
-            && a >= b
-        {
-            return Vec::new();
-        }
-        let found = self.entries.range((from, to));
+    pub(super) fn within(&self, bounds: &Bounds, most: usize, reverse: bool) -> Vec<(KeyBuf, usize)> {
+        let Some(pairs) = pairs_within(bounds, 0, usize::MAX) else { return Vec::new() };
+        let found = self.entries.range(pairs);
         if reverse { found.rev().take(most).cloned().collect() } else { found.take(most).cloned().collect() }
     }
 }
@@ -71,6 +54,7 @@ mod tests {
     use super::*;
     use crate::lock::within;
     use proptest::prelude::*;
+    use std::ops::Bound;
 
     fn bound() -> impl Strategy<Value = Bound<u8>> {
         prop_oneof![

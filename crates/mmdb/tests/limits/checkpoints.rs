@@ -80,6 +80,17 @@ fn put(db: &Database, t: &Table, id: i64) -> mmdb::Result<()> {
     db.run(|tx| tx.upsert(t, &[id.into(), Value::Bytes(&[id as u8; 300])]).map(|_| ()))
 }
 
+/// Puts row after row, and looks on behind each, until one is refused.
+fn until_refused(db: &Database, t: &Table, id: &mut i64, look: impl Fn(i64)) -> Error {
+    loop {
+        if let Err(refused) = put(db, t, *id) {
+            return refused;
+        }
+        *id += 1;
+        look(*id);
+    }
+}
+
 fn within_a_minute(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
@@ -100,14 +111,10 @@ fn a_checkpoint_that_fails_is_told_and_stops_commits_at_the_bound_and_one_that_s
     );
     medium.broken.store(true, Ordering::SeqCst);
     let mut id = 0;
-    let refused = loop {
-        match put(&db, &t, id) {
-            Ok(()) => id += 1,
-            Err(e) => break e,
-        }
+    let refused = until_refused(&db, &t, &mut id, |id| {
         assert!(db.stats().log_bytes <= MOST, "{} bytes of log", db.stats().log_bytes);
         assert!(id < 100_000);
-    };
+    });
     assert!(matches!(&refused, Error::LogFull { .. }), "{refused}");
     within_a_minute("the failure is told", || db.stats().checkpoint_failures > 1);
     let stats = db.stats();
@@ -150,17 +157,13 @@ fn the_log_takes_no_more_of_a_disk_without_room_for_the_checkpoint_that_is_due()
     let t = db.create_table(schema()).unwrap();
     medium.broken.store(true, Ordering::SeqCst);
     let mut id = 0;
-    let refused = loop {
-        match put(&db, &t, id) {
-            Ok(()) => id += 1,
-            Err(e) => break e,
-        }
+    let refused = until_refused(&db, &t, &mut id, |id| {
         assert!(id < 20_000, "{} bytes of log", db.stats().log_bytes);
         if db.stats().log_bytes > 4 * SEGMENT {
             // It is looked every 50 ms whether a checkpoint is due.
             std::thread::sleep(Duration::from_millis(2));
         }
-    };
+    });
     let names_it = |cause: &str| cause.contains("images-a") && cause.contains("room");
     assert!(matches!(&refused, Error::LogFull { cause, .. } if names_it(cause)), "{refused}");
     let before = db.stats().log_bytes;
