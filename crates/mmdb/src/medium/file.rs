@@ -9,8 +9,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Zeros are written in pieces of this size, bytes.
-const ZERO_PIECE: usize = 1 << 20;
+/// Zeros are written in pieces of this size, bytes. The page cache keeps a file in pieces as they were
+/// written, and ext4 looks through the whole of one at each sync: with a mebibyte a flush of 4 KiB
+/// took 66 µs and 23 µs of processor time, with 64 KiB 57 and 16, with less no less (Linux 6.18).
+const ZERO_PIECE: usize = 64 << 10;
 /// Reading past the page cache wants memory, offset and length at multiples of the device's block,
 /// which this is.
 const DIRECT: usize = 4096;
@@ -353,7 +355,14 @@ impl MediumFile for OsFile {
     }
 
     fn has_name(&self) -> io::Result<bool> {
-        Ok(rustix::fs::fstat(&self.0)?.st_nlink > 0)
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        // Nothing but the number of names: since Linux 6.13 a file whose times were asked for gets
+        // new ones with its next write, which `fstat` at each flush made 30 µs longer.
+        match statx(&self.0, "", AtFlags::EMPTY_PATH, StatxFlags::NLINK) {
+            Ok(told) if told.stx_mask & StatxFlags::NLINK.bits() != 0 => Ok(told.stx_nlink > 0),
+            // Before Linux 4.11, or within a sandbox that does not know the call.
+            _ => Ok(rustix::fs::fstat(&self.0)?.st_nlink > 0),
+        }
     }
 
     fn drop_cache(&self) -> io::Result<()> {
