@@ -10,8 +10,8 @@
 //!
 //! Workload: *receive* inserts a 160-byte message and a queue row; *deliver* deletes both and
 //! upserts the receiver's state. Clients alternate between the two. Run with `cargo bench -p mmdb
-//! --bench transactions [-- PART…]`, parts `floor tickets beside reads open recovery kinds streams
-//! locking group reference`; all by default.
+//! --bench transactions [-- PART…]`, parts `floor busy tickets beside reads open recovery kinds
+//! streams locking group reference`; all by default.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -371,11 +371,32 @@ fn floor(clients: usize, frame: usize) -> f64 {
 
 fn part_floor() {
     println!("\nblocking commits, receive and deliver alternating; medians of {} rounds", rounds());
+    against_floor(&[1, 16, 96]);
+}
+
+/// The same on a machine that is at other work: a loop for each processor.
+fn part_busy() {
+    let processors = std::thread::available_parallelism().unwrap().get();
+    println!("\nblocking commits beside {processors} busy loops; medians of {} rounds", rounds());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let spin = || {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        (0..processors).for_each(|_| drop(s.spawn(spin)));
+        against_floor(&[1, 4, 16, 96]);
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+fn against_floor(clients: &[usize]) {
     println!(
         "{:>8} {:>12} {:>12} {:>8} {:>14} {:>14} {:>12}",
         "clients", "floor tx/s", "mmdb tx/s", "share", "least, most", "log bytes/tx", "batch"
     );
-    for clients in [1, 16, 96] {
+    for &clients in clients {
         let (mut f, mut m, mut q) = (vec![], vec![], vec![]);
         let mut last = (0.0, 0, 0.0);
         for _ in 0..rounds() {
@@ -771,8 +792,9 @@ fn part_reference() {
 
 fn main() {
     let parts: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let all: [(&str, fn()); 11] = [
+    let all: [(&str, fn()); 12] = [
         ("floor", part_floor),
+        ("busy", part_busy),
         ("tickets", part_tickets),
         ("beside", part_beside),
         ("reads", part_reads),

@@ -3,6 +3,7 @@
 mod cell;
 pub(crate) mod frame;
 pub(crate) mod mark;
+mod patience;
 mod preparer;
 pub(crate) mod record;
 pub(crate) mod segment;
@@ -23,6 +24,7 @@ use crate::sabotage::{Defect, has_defect};
 use crate::standby::Tails;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
+use patience::Patience;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use stream::{Batch, Stream};
@@ -433,18 +435,22 @@ impl Log {
     /// Lets those who were just woken come back with their next commits, so that these share the
     /// next flush: a flush costs as much processor time as several commits. Returns as soon as no
     /// more come, at once if nobody was woken.
-    fn gather(&self, woken: Woken) {
-        let mut seen = woken.last;
+    fn gather(&self, woken: &Woken, patience: &mut Patience) {
+        if woken.threads == 0 || !patience.is_there() {
+            return;
+        }
+        let (began, mut seen) = (Instant::now(), woken.last);
         while seen - woken.last < woken.threads {
             // Gives the processor to one of them if they outnumber the processors, else costs less
             // than a microsecond.
             thread::yield_now();
             let now = self.last();
             if now == seen {
-                return;
+                break;
             }
             seen = now;
         }
+        patience.learn(began.elapsed(), seen - woken.last);
     }
 
     /// Flushes stream `i` once if nobody else does. True if this call did a flush. What came
@@ -536,11 +542,12 @@ impl Log {
 
     /// Flushes as the device gets free until told to stop; the body of a stream's thread.
     pub(crate) fn run_flusher(&self, i: usize, lazy: Duration) {
+        let mut patience = Patience::default();
         loop {
             let stop = self.is_stopping();
             match self.flush_as(i, false) {
                 Ok(Some(woken)) => {
-                    self.gather(self.wake_futures(woken, i));
+                    self.gather(&self.wake_futures(woken, i), &mut patience);
                     if self.streams[i].is_urgent() {
                         continue;
                     }
