@@ -143,7 +143,8 @@ pub(crate) struct Body {
     pub(crate) blobs: RwLock<Vec<BlobTable>>,
     /// By how many bytes rows may get longer when the column is there that is being added.
     growth: AtomicU64,
-    free: Vec<FreeSlots>,
+    /// Of each class; those of classes that no row had are not there.
+    free: [OnceLock<Box<FreeSlots>>; CLASSES.len()],
     growing: Mutex<()>,
     /// Bytes of the table but its containers and indexes.
     gauge: Gauge,
@@ -242,14 +243,14 @@ impl TableInner {
         let primary = schema.indexes.first().map_or(&[][..], |index| &index.columns);
         let index = |def| Index::new(def, primary, &space.budget);
         let indexes = schema.indexes.iter().map(index).collect();
-        let bytes = size_of::<TableInner>() + size_of::<Body>() + CLASSES.len() * size_of::<FreeSlots>();
+        let bytes = size_of::<TableInner>() + size_of::<Body>();
         // The definition stands in the table, in its layout and indexes, and in what is stated.
         let bytes = bytes + indexes_of(&schema) + 3 * bytes_of(&schema);
         let body = Body {
             lock: TableLock::new(id),
             containers: AppendList::new(),
             gauge: Gauge::new(&space.budget, bytes),
-            free: CLASSES.iter().map(|_| Default::default()).collect(),
+            free: [const { OnceLock::new() }; CLASSES.len()],
             space,
             life,
             moves: Moves::default(),
@@ -376,10 +377,23 @@ impl TableInner {
         Error::NoSuchTable { table: self.schema.name.clone() }
     }
 
+    /// The free slots of a class.
+    fn free_of(&self, class: u8) -> &FreeSlots {
+        self.free[usize::from(class) % CLASSES.len()].get_or_init(|| {
+            self.gauge.add(block(size_of::<FreeSlots>()) as i64);
+            Box::default()
+        })
+    }
+
+    /// The lists of all classes that have some.
+    fn free_lists(&self) -> impl Iterator<Item = &CacheLine<Mutex<Vec<Rid>>>> {
+        self.free.iter().filter_map(OnceLock::get).flat_map(|lists| lists.iter())
+    }
+
     /// A free slot of a class, from the caller's stripe if it has one.
     /// `spare` bytes have to be left if that needs another container.
     pub(crate) fn allocate(&self, class: u8, stripe: usize, spare: u64) -> Result<Rid> {
-        let free = &self.free[usize::from(class) % CLASSES.len()];
+        let free = self.free_of(class);
         let mine = &free[stripe % STRIPES];
         loop {
             let mut list = mine.lock();
@@ -431,7 +445,7 @@ impl TableInner {
     /// A free slot of a class that held a row before, from any stripe. Those that were freed last
     /// are looked at first.
     pub(crate) fn allocate_used(&self, class: u8) -> Option<Rid> {
-        self.free[usize::from(class) % CLASSES.len()].iter().find_map(|list| {
+        self.free_of(class).iter().find_map(|list| {
             with_free(&self.gauge, list, |list| {
                 let at = list.iter().rposition(|&rid| self.was_used(rid))?;
                 Some(list.remove(at))
@@ -445,7 +459,7 @@ impl TableInner {
             let bytes = c.bytes.read();
             let slots = (0..c.slots(self.space.container_size)).rev();
             let free = slots.filter(|&s| !Slot(&bytes[c.range(s)]).is_live()).map(|s| Rid::new(n, s));
-            let list = &self.free[usize::from(c.class) % CLASSES.len()][n as usize % STRIPES];
+            let list = &self.free_of(c.class)[n as usize % STRIPES];
             with_free(&self.gauge, list, |list| list.extend(free));
         }
         self.gauge.add(self.containers.memory() as i64);
@@ -466,7 +480,7 @@ impl TableInner {
                 assert!(before > 0, "no more containers are given back than were made");
             }
         }
-        for list in self.free.iter().flatten() {
+        for list in self.free_lists() {
             with_free(&self.gauge, list, |list| *list = Vec::new());
         }
         for index in &self.indexes {
@@ -538,7 +552,7 @@ impl TableInner {
     }
 
     pub(crate) fn release(&self, class: u8, rid: Rid, stripe: usize) {
-        let list = &self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES];
+        let list = &self.free_of(class)[stripe % STRIPES];
         with_free(&self.gauge, list, |list| {
             if list.len() == list.capacity() {
                 // Doubling would cost most where there is least: when much was deleted at the
@@ -556,6 +570,8 @@ impl TableInner {
         let free = size / CLASSES[usize::from(class) % CLASSES.len()] * size_of::<Rid>();
         let more = spare.saturating_add(self.space.reserve()).saturating_add(block(size) + block(free));
         let more = more.saturating_add(block(size_of::<Container>()));
+        // What the indexes of an empty table have put off.
+        let more = more.saturating_add(self.indexes.iter().map(Index::frame_bytes).sum());
         if self.space.lacks(more) {
             return Err(self.full());
         }
@@ -565,6 +581,7 @@ impl TableInner {
         }
         let none = || Error::OutOfMemory { table: self.schema.name.clone(), bytes: size as u64 };
         let bytes = zeros(size).ok_or_else(none)?;
+        self.indexes.iter().for_each(Index::begin);
         let newest = self.space.snapshots.newest();
         let container = Container::new(class, self.space.take_image(), bytes).born_after(newest);
         let slots = container.slots(size);
@@ -573,7 +590,7 @@ impl TableInner {
         assert!(self.containers.put(i, container), "container {i} is the first of its number");
         self.gauge.add((self.containers.memory() - before) as i64);
         self.space.containers.fetch_add(1, Ordering::Relaxed);
-        let free = &self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES];
+        let free = &self.free_of(class)[stripe % STRIPES];
         with_free(&self.gauge, free, |free| free.extend((0..slots).rev().map(|s| Rid::new(i, s))));
         Ok(())
     }
@@ -607,8 +624,7 @@ impl TableInner {
     /// Enters the free slots anew, after changes that did not keep the lists. Nobody uses the
     /// table.
     pub(crate) fn collect_free_again(&self) {
-        let lists = self.free.iter().flatten();
-        lists.for_each(|list| with_free(&self.gauge, list, |list| *list = Vec::new()));
+        self.free_lists().for_each(|list| with_free(&self.gauge, list, |list| *list = Vec::new()));
         self.gauge.add(-(self.containers.memory() as i64));
         self.collect_free();
     }

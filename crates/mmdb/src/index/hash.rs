@@ -10,6 +10,7 @@ use crate::memory::Gauge;
 use crate::prefetch;
 use crate::spawner::Spawner;
 use crate::sync::RwLock;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of a cache line.
@@ -53,7 +54,8 @@ impl Latched {
 }
 
 pub(super) struct HashIndex {
-    shards: Box<[Latched]>,
+    /// Made with the table's first container, or for the first key: an empty table needs none.
+    shards: OnceLock<Box<[Latched]>>,
     gauge: Gauge,
 }
 
@@ -86,12 +88,35 @@ pub(crate) fn alike(h: u64) -> (usize, u64) {
 }
 
 impl HashIndex {
-    /// Bytes of an index without entries.
-    pub(super) const EMPTY: usize = SHARDS * size_of::<Latched>();
+    /// Bytes of the shards without entries.
+    const FRAME: u64 = (SHARDS * size_of::<Latched>()) as u64;
 
-    /// `gauge` has counted an empty index already.
+    /// `gauge` has counted nothing yet.
     pub(super) fn new(gauge: Gauge) -> Self {
-        HashIndex { shards: (0..SHARDS).map(|_| Latched::default()).collect(), gauge }
+        HashIndex { shards: OnceLock::new(), gauge }
+    }
+
+    /// The shards, which are made if there are none.
+    fn shards(&self) -> &[Latched] {
+        self.shards.get_or_init(|| {
+            self.gauge.add(Self::FRAME as i64);
+            (0..SHARDS).map(|_| Latched::default()).collect()
+        })
+    }
+
+    /// The shards that there are: all or none.
+    fn made(&self) -> &[Latched] {
+        self.shards.get().map(|shards| &**shards).unwrap_or_default()
+    }
+
+    /// Makes room for entries. Who does it has asked for [`HashIndex::frame_bytes`].
+    pub(super) fn begin(&self) {
+        self.shards();
+    }
+
+    /// Bytes that the first entry would take beside its own.
+    pub(super) fn frame_bytes(&self) -> u64 {
+        if self.made().is_empty() { Self::FRAME } else { 0 }
     }
 
     /// Bytes of all entries and of the room for more.
@@ -101,47 +126,55 @@ impl HashIndex {
 
     /// Bytes that adding this key would take now.
     pub(super) fn need(&self, key: &[u8], h: u64) -> u64 {
-        self.shard(h).shard.read().need(key, h)
+        match self.shard(h) {
+            Some(latched) => latched.shard.read().need(key, h),
+            None => Self::FRAME + Shard::default().need(key, h),
+        }
     }
 
     /// Forgets all entries and gives their memory back.
     pub(super) fn clear(&self) {
-        for shard in &self.shards {
+        for shard in self.made() {
             shard.change(|shard| {
                 *shard = Shard::default();
                 0
             });
         }
-        self.gauge.add(Self::EMPTY as i64 - self.gauge.bytes() as i64);
+        self.gauge.add((Self::FRAME - self.frame_bytes()) as i64 - self.gauge.bytes() as i64);
     }
 
+    /// The shard of a hash; none has no entries.
     #[inline]
-    fn shard(&self, h: u64) -> &Latched {
-        &self.shards[shard_of(h)]
+    fn shard(&self, h: u64) -> Option<&Latched> {
+        self.shards.get()?.get(shard_of(h))
     }
 
     pub(super) fn insert(&self, key: &[u8], h: u64, rid: Rid) {
-        self.gauge.add(self.shard(h).change(|shard| shard.add(key, h, rid)));
+        self.gauge.add(self.shards()[shard_of(h)].change(|shard| shard.add(key, h, rid)));
     }
 
     pub(super) fn remove(&self, key: &[u8], h: u64, rid: Rid) {
-        self.gauge.add(self.shard(h).change(|shard| shard.remove(key, h, rid)));
+        if let Some(latched) = self.shard(h) {
+            self.gauge.add(latched.change(|shard| shard.remove(key, h, rid)));
+        }
     }
 
     pub(super) fn find(&self, key: &[u8], h: u64) -> Option<Rid> {
-        self.shard(h).shard.read().find(key, h)
+        self.shard(h)?.shard.read().find(key, h)
     }
 
     /// Begins to bring what a look-up of this hash reads first into the caches.
     #[inline]
     pub(super) fn prefetch(&self, h: u64) {
-        self.shard(h).prefetch(h);
+        if let Some(latched) = self.shard(h) {
+            latched.prefetch(h);
+        }
     }
 
     /// Where a row is that may have a key of this hash; nowhere is certain.
     #[inline]
     pub(super) fn likely(&self, h: u64) -> Option<Rid> {
-        self.shard(h).shard.read().likely(h)
+        self.shard(h)?.shard.read().likely(h)
     }
 
     /// As [`HashIndex::likely`], of each of these: one step of all before the next one of any, so
@@ -149,10 +182,14 @@ impl HashIndex {
     /// of them is fetched as well.
     pub(super) fn likely_many(&self, probes: &mut [Probe], keys: bool) {
         for probe in &*probes {
-            self.shard(probe.hash).prefetch(probe.hash);
+            self.prefetch(probe.hash);
         }
         for probe in probes {
-            let shard = self.shard(probe.hash).shard.read();
+            let Some(latched) = self.shard(probe.hash) else {
+                probe.rid = None;
+                continue;
+            };
+            let shard = latched.shard.read();
             probe.rid = shard.likely(probe.hash);
             if keys {
                 shard.prefetch_key(probe.hash);
@@ -161,19 +198,21 @@ impl HashIndex {
     }
 
     pub(super) fn find_all(&self, key: &[u8], h: u64, out: &mut Vec<Rid>) {
-        self.shard(h).shard.read().find_all(key, h, out);
+        if let Some(latched) = self.shard(h) {
+            latched.shard.read().find_all(key, h, out);
+        }
     }
 
     pub(super) fn leads_to(&self, key: &[u8], h: u64, rid: Rid) -> bool {
-        self.shard(h).shard.read().leads_to(key, h, rid)
+        self.shard(h).is_some_and(|latched| latched.shard.read().leads_to(key, h, rid))
     }
 
     pub(super) fn has_several(&self, key: &[u8], h: u64) -> bool {
-        self.shard(h).shard.read().has_several(key, h)
+        self.shard(h).is_some_and(|latched| latched.shard.read().has_several(key, h))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|s| s.shard.read().len()).sum()
+        self.made().iter().map(|s| s.shard.read().len()).sum()
     }
 
     /// Each thread takes every `threads`-th shard: it sorts its entries by shard, so that each
@@ -185,7 +224,10 @@ impl HashIndex {
         threads: usize,
         spawner: &Spawner,
     ) -> Result<(), Rid> {
-        let threads = threads.clamp(1, SHARDS);
+        if entries.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
+        let (threads, shards) = (threads.clamp(1, SHARDS), self.shards());
         let expect = entries.iter().map(Vec::len).sum::<usize>() * 5 / 4 / SHARDS + 4;
         let fill = |part: usize| {
             let mut mine: Vec<Vec<(u64, &KeyBuf, Rid)>> =
@@ -198,7 +240,7 @@ impl HashIndex {
                 }
             }
             for (i, list) in mine.into_iter().enumerate() {
-                let Some(shard) = self.shards.get(i * threads + part) else { continue };
+                let Some(shard) = shards.get(i * threads + part) else { continue };
                 let mut second = None;
                 let fill = |shard: &mut Shard| {
                     let mut taken = shard.reserve(list.len());
@@ -251,6 +293,29 @@ mod tests {
         assert!(*least > 300 && *most < 900 && most / least <= 2, "{counts:?}");
     }
 
+    /// An index of an empty table had all its shards: 8 KiB.
+    #[test]
+    fn an_index_without_keys_takes_nothing_and_has_nothing() {
+        let index = HashIndex::new(Gauge::default());
+        let (first, h) = (key(1), hash(&key(1)));
+        remove(&index, 1);
+        let mut found = Vec::new();
+        index.find_all(&first, h, &mut found);
+        assert_eq!((index.find(&first, h), index.likely(h), found.len(), index.len()), (None, None, 0, 0));
+        assert!(!index.leads_to(&first, h, Rid(1)) && !index.has_several(&first, h));
+        let mut probes = [Probe { hash: h, rid: Some(Rid(7)), ..Probe::default() }];
+        index.likely_many(&mut probes, true);
+        assert_eq!(probes[0].rid, None);
+        assert_eq!(index.build(&[Vec::new()], true, 2, &Spawner::default()), Ok(()));
+        index.clear();
+        assert_eq!(index.memory(), 0);
+        let need = index.need(&first, h);
+        insert(&index, 1);
+        assert_eq!((index.memory(), index.find(&first, h)), (need, Some(Rid(1))));
+        index.clear();
+        assert_eq!((index.memory(), index.len()), (HashIndex::FRAME, 0));
+    }
+
     /// Shards that doubled together made steps of a factor of two in what an index takes.
     #[test]
     fn memory_grows_with_the_keys_and_goes_with_them() {
@@ -260,7 +325,7 @@ mod tests {
         for n in 0..KEYS {
             insert(&index, n);
             if n >= KEYS / 10 && n.is_multiple_of(KEYS / 100) {
-                let per_key = index.memory() as f64 / (n + 1) as f64;
+                let per_key = (index.memory() - HashIndex::FRAME) as f64 / (n + 1) as f64;
                 assert!((38.0..82.0).contains(&per_key), "{per_key} at {n}");
             }
             before = index.memory();

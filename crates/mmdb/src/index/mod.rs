@@ -68,7 +68,7 @@ impl Index {
     pub(crate) fn new(def: &IndexDef, primary: &[usize], budget: &Arc<Budget>) -> Index {
         let distinct = def.unique || primary.iter().all(|column| def.columns.contains(column));
         let body = match def.kind {
-            IndexKind::Hash => Body::Hash(HashIndex::new(Gauge::new(budget, HashIndex::EMPTY))),
+            IndexKind::Hash => Body::Hash(HashIndex::new(Gauge::new(budget, 0))),
             IndexKind::Ordered => {
                 Body::Ordered(OrderedIndex::new(distinct, Gauge::new(budget, OrderedIndex::EMPTY)))
             }
@@ -103,7 +103,7 @@ impl Index {
     /// may have a key twice even if it is unique, so its entries have their places.
     pub(crate) fn unfinished(def: &IndexDef, budget: &Arc<Budget>) -> Index {
         let body = match def.kind {
-            IndexKind::Hash => Body::Hash(HashIndex::new(Gauge::new(budget, HashIndex::EMPTY))),
+            IndexKind::Hash => Body::Hash(HashIndex::new(Gauge::new(budget, 0))),
             IndexKind::Ordered => {
                 Body::Ordered(OrderedIndex::new(false, Gauge::new(budget, OrderedIndex::EMPTY)))
             }
@@ -351,6 +351,21 @@ impl Index {
         match &self.body {
             Body::Hash(h) => h.need(key, hash),
             Body::Ordered(o) => o.need(key),
+        }
+    }
+
+    /// Bytes that the first entry takes beside its own; none of one that has begun.
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Hash(h) => h.frame_bytes(),
+            Body::Ordered(_) => 0,
+        }
+    }
+
+    /// Makes what the first entry needs beside itself.
+    pub(crate) fn begin(&self) {
+        if let Body::Hash(h) = &self.body {
+            h.begin();
         }
     }
 
