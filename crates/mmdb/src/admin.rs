@@ -12,10 +12,11 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// After the manifest without the table is stored: what its images held is nobody's any more.
-    pub(crate) fn forget_images(&mut self, table: u32) {
+    /// After the manifest without these tables is stored: what their images held is nobody's any
+    /// more.
+    pub(crate) fn forget_images(&mut self, is_gone: impl Fn(u32) -> bool) {
         for side in &mut self.crcs {
-            side.retain(|k, _| k.0 != table);
+            side.retain(|(table, _), _| !is_gone(*table));
         }
     }
 }

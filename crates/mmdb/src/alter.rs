@@ -408,7 +408,7 @@ impl Database {
         let e = &self.0.engine;
         // Every transaction that has used the table is over, so each one that commits from now on
         // has looked for the keys that it gives.
-        let tx = self.locked_whole(mine)?;
+        let tx = self.locked_whole(&[mine])?;
         let growing = Arc::new(mine.redefined(mine.schema.clone(), indexes));
         e.exchange_table(mine, &growing, true, || {
             fresh.set_born(e.snapshots().newest());
@@ -426,7 +426,7 @@ impl Database {
         if !fresh.def.unique || has_defect!(self.0.engine.options.defect(), OutlastsNobody) {
             return Ok(());
         }
-        self.locked_whole(growing).map(drop)
+        self.locked_whole(&[growing]).map(drop)
     }
 
     /// Refuses a definition in which a row is too long, and sees to it that none of before comes
@@ -484,7 +484,7 @@ impl Database {
         let _held = HeldBack::begin();
         let _turn = e.alterations.lock();
         let mine = e.table_of(table)?;
-        let (tx, _growth, mut admin) = self.locked_to_state(mine, || settle(mine))?;
+        let (tx, _growth, mut admin) = self.locked_to_state(&[mine], || settle(mine))?;
         let changed = change(mine)?;
         let renamed = changed.schema.name != mine.schema.name;
         if renamed && e.names.read().contains_key(&changed.schema.name) {

@@ -389,44 +389,93 @@ impl Database {
     /// [`Error::NoSuchTable`], also for a handle of another database or opening;
     /// [`Error::TableChanged`]; [`Error::Io`], [`Error::Directory`], [`Error::Poisoned`].
     pub fn drop_table(&self, table: &Table) -> Result<()> {
-        documented("Database::drop_table", || {
-            let e = &self.0.engine;
-            // A checkpoint that is running is waited for first: a fill need not wait with this.
-            drop(e.admin.lock());
-            let _held = HeldBack::begin();
-            // Nobody changes the table's definition meanwhile.
-            let _turn = e.alterations.lock();
-            // A handle of another database, or of an earlier opening, has a number that is somebody
-            // else's here.
-            let mine = e.table_of(table)?;
-            let (tx, (), mut admin) = self.locked_to_state(mine, || Ok(()))?;
-            // While this waited for a checkpoint, a fill or another drop may have taken the table.
-            if !mine.life.begin_drop() {
-                return Err(mine.gone());
-            }
-            if let Err(e) = self.state_drop(mine, &mut admin) {
-                let lives = mine.life.give_up_drop();
-                assert!(lives, "nobody else changes a table that is being dropped");
-                return Err(e);
-            }
-            // Who waits in line for the table learns that it is gone, and leaves it, while it can
-            // still be found.
-            drop(tx);
-            e.forget_table(mine);
-            mine.discard_rows();
-            Ok(())
-        })
+        documented("Database::drop_table", || self.drop_all(vec![table]))
     }
 
-    /// A transaction that has the whole table for itself. Whoever is older and in the way is waited
-    /// for.
-    pub(crate) fn locked_whole(&self, table: &TableInner) -> Result<Transaction<'_>> {
+    /// Drops tables and their rows, all of them or none, durably, as [`Database::drop_table`] does
+    /// one: by one manifest, where each change of a definition writes one that repeats all others.
+    /// One that is given twice is dropped once. All of them are taken before any is dropped, so a
+    /// transaction that uses one of them keeps the others waiting, too.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// let schema = |n: u32| Schema::new(&format!("t{n}")).column("id", ColumnType::Int64).primary_key(&["id"]);
+    /// let tables = db.create_tables((0..100).map(schema))?;
+    /// db.drop_tables(&tables[1..])?;
+    /// assert_eq!(db.tables().len(), 1);
+    /// assert!(db.drop_tables(&tables).is_err(), "some are gone");
+    /// assert_eq!(db.tables().len(), 1, "none of them");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::drop_table`]; [`Error::Operation`] for more than 256 where changes are kept
+    /// for standbys: these would have to begin again.
+    pub fn drop_tables<'t>(&self, tables: impl IntoIterator<Item = &'t Table>) -> Result<()> {
+        documented("Database::drop_tables", || self.drop_all(tables.into_iter().collect()))
+    }
+
+    fn drop_all(&self, tables: Vec<&Table>) -> Result<()> {
+        let e = &self.0.engine;
+        // A checkpoint that is running is waited for first: a fill need not wait with this.
+        drop(e.admin.lock());
+        let _held = HeldBack::begin();
+        // Nobody changes the tables' definitions meanwhile.
+        let _turn = e.alterations.lock();
+        let (mut mine, mut seen) = (Vec::with_capacity(tables.len()), HashSet::new());
+        for table in tables {
+            // A handle of another database, or of an earlier opening, has a number that is
+            // somebody else's here.
+            let table = e.table_of(table)?;
+            if seen.insert(table.id) {
+                mine.push(table);
+            }
+        }
+        if mine.is_empty() {
+            return Ok(());
+        }
+        let (tx, (), mut admin) = self.locked_to_state(&mine, || Ok(()))?;
+        if let Some(beyond) = mine.get(MANY_CHANGES).filter(|_| e.stated().lineage.recorded) {
+            return Err(Error::Operation {
+                table: beyond.schema.name.clone(),
+                operation: "drop it",
+                reason: format!("standbys are told of {MANY_CHANGES} changes at once; drop fewer at a time"),
+            });
+        }
+        // While this waited for a checkpoint, a fill or another drop may have taken a table.
+        let begun = mine.iter().take_while(|table| table.life.begin_drop()).count();
+        let done = match mine.get(begun) {
+            Some(taken) => Err(taken.gone()),
+            None => self.state_drop(&mine, &mut admin),
+        };
+        if let Err(e) = done {
+            for table in &mine[..begun] {
+                let lives = table.life.give_up_drop();
+                assert!(lives, "nobody else changes a table that is being dropped");
+            }
+            return Err(e);
+        }
+        // Who waits in line for a table learns that it is gone, and leaves it, while it can still
+        // be found.
+        drop(tx);
+        for table in mine {
+            e.forget_table(table);
+            table.discard_rows();
+        }
+        Ok(())
+    }
+
+    /// A transaction that has these tables for itself, each of them whole. Whoever is older and in
+    /// the way is waited for.
+    pub(crate) fn locked_whole(&self, tables: &[&Arc<TableInner>]) -> Result<Transaction<'_>> {
         let e = &self.0.engine;
         let age = e.ages.fetch_add(1, Ordering::Relaxed);
         let mut retries = Retries::default();
         loop {
             let mut tx = e.begin_aged(age)?;
-            let Err(error) = tx.lock_table(table, Mode::Exclusive) else { return Ok(tx) };
+            let taken = tables.iter().try_for_each(|table| tx.lock_table(table, Mode::Exclusive));
+            let Err(error) = taken else { return Ok(tx) };
             // Where nobody waits there is one thread, and nobody would go out of the way.
             let refusal = tx.take_refusal().filter(|_| e.options.background).ok_or(error)?;
             // It must hold nothing while it waits: that is what wait-die is for.
@@ -435,18 +484,18 @@ impl Database {
         }
     }
 
-    /// A transaction that has the whole table for itself, whose rows are settled, and the right to
+    /// A transaction that has these tables for itself, whose rows are settled, and the right to
     /// change what the manifest states. That may be a checkpoint's or a backup's by now, which take
-    /// seconds, or minutes: they are waited for without the table, unless they come again and
+    /// seconds, or minutes: they are waited for without the tables, unless they come again and
     /// again.
     pub(crate) fn locked_to_state<S>(
         &self,
-        table: &TableInner,
+        tables: &[&Arc<TableInner>],
         settle: impl Fn() -> Result<S>,
     ) -> Result<(Transaction<'_>, S, MutexGuard<'_, Admin>)> {
         let e = &self.0.engine;
         for _ in 0..ATTEMPTS {
-            let tx = self.locked_whole(table)?;
+            let tx = self.locked_whole(tables)?;
             // To settle them may take a checkpoint.
             if e.admin.try_lock().is_some() {
                 let settled = settle()?;
@@ -457,33 +506,33 @@ impl Database {
             drop(tx);
             drop(e.admin.lock());
         }
-        let tx = self.locked_whole(table)?;
+        let tx = self.locked_whole(tables)?;
         let settled = settle()?;
         Ok((tx, settled, e.admin.lock()))
     }
 
-    /// Makes it durable that a table, which nobody uses any more, is dropped.
-    fn state_drop(&self, table: &TableInner, admin: &mut Admin) -> Result<()> {
+    /// Makes it durable that tables, which nobody uses any more, are dropped.
+    fn state_drop(&self, tables: &[&Arc<TableInner>], admin: &mut Admin) -> Result<()> {
         let e = &self.0.engine;
         // Who commits without locks may have been past the last look at the table.
         e.quiesce();
         // Commits that are numbered must be durable before their records may become unreadable.
         e.log.flush_all()?;
-        let id = table.id;
+        let ids: HashSet<u32> = tables.iter().map(|table| table.id).collect();
         let mut next = ManifestState::clone(&e.stated());
-        next.schemas.retain(|s| s.0 != id);
-        e.note_change(&mut next, id);
+        next.schemas.retain(|s| !ids.contains(&s.0));
+        tables.iter().for_each(|table| e.note_change(&mut next, table.id));
         if let Some(p) = &mut next.published {
-            p.images.retain(|i| i.table != id);
+            p.images.retain(|i| !ids.contains(&i.table));
         }
         let defect = e.options.defect();
         if has_defect!(defect, ForgetsBeforeManifest) {
-            admin.forget_images(id);
+            admin.forget_images(|table| ids.contains(&table));
         }
         if !has_defect!(defect, DropsWithoutManifest) {
             e.state(admin, next)?;
         }
-        admin.forget_images(id);
+        admin.forget_images(|table| ids.contains(&table));
         Ok(())
     }
 

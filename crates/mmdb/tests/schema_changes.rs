@@ -176,6 +176,50 @@ fn many_tables_are_created_by_one_manifest_or_not_at_all() {
     assert_eq!((db.tables().len(), count(&db, "t499")), (757, 1));
 }
 
+/// Each of them wrote a manifest, too.
+#[test]
+fn many_tables_are_dropped_by_one_manifest_or_not_at_all() {
+    let m = CrashMedium::new(4);
+    let db = Database::open("/db", options(&m)).unwrap();
+    let all = |names: std::ops::Range<u32>| names.map(|n| schema(&format!("t{n}")));
+    let tables = db.create_tables(all(0..500)).unwrap();
+    put(&db, &tables[7], 1);
+    put(&db, &tables[499], 1);
+    db.checkpoint().unwrap();
+    // One that is another database's, and one that is gone.
+    let other = Database::in_memory().unwrap().create_table(schema("t1")).unwrap();
+    let gone = db.create_table(schema("gone")).unwrap();
+    db.drop_table(&gone).unwrap();
+    for wrong in [&other, &gone] {
+        let refused = db.drop_tables(tables[..499].iter().chain([wrong])).unwrap_err();
+        assert!(matches!(refused, Error::NoSuchTable { .. }), "{refused}");
+    }
+    // The disk is full.
+    fill_disk(&m);
+    assert!(matches!(db.drop_tables(&tables[..499]), Err(Error::Io { .. })));
+    m.set_faults(Faults::default());
+    assert_eq!((db.tables().len(), count(&db, "t7")), (500, 1), "none of them");
+    put(&db, &tables[7], 2);
+    // A standby is told of so many changes.
+    db.backup_for_standby("/standby").unwrap();
+    let refused = db.drop_tables(&tables[..257]).unwrap_err();
+    assert!(matches!(&refused, Error::Operation { reason, .. } if reason.contains("256")), "{refused}");
+    let before = m.calls();
+    // One of them is given twice.
+    db.drop_tables(tables[..255].iter().chain([&tables[7], &tables[8]])).unwrap();
+    assert!(m.calls() - before < 20, "{} calls", m.calls() - before);
+    db.drop_tables([]).unwrap();
+    assert!(db.begin().unwrap().get(&tables[7], &[1.into()]).is_err());
+    for _ in 0..2 {
+        db.checkpoint().unwrap();
+    }
+    drop((tables, db));
+    m.crash(CrashKind::Power);
+    let db = Database::open("/db", options(&m)).unwrap();
+    assert_eq!((db.tables().len(), count(&db, "t499")), (245, 1));
+    db.verify().unwrap();
+}
+
 /// Both pass the first look, one waits for the other's lock and is told then: dropped twice, the
 /// images' places would be given back twice, and two containers of later tables would share one.
 #[test]

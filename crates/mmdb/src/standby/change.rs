@@ -83,7 +83,7 @@ impl Engine {
                     assert!(lives, "nobody else changes a table that is being dropped");
                     return Err(e);
                 }
-                admin.forget_images(table.id);
+                admin.forget_images(|gone| gone == table.id);
                 self.forget_table(&table);
                 table.discard_rows();
             }
@@ -156,7 +156,7 @@ impl Engine {
             let begun = table.life.begin_drop();
             assert!(begun, "nobody fills or drops tables of a standby");
         });
-        admin.forget_images(table.id);
+        admin.forget_images(|gone| gone == table.id);
         table.discard_rows();
         Ok(())
     }
