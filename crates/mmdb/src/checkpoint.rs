@@ -280,6 +280,9 @@ impl Engine {
             Ok(_) => None,
             Err(e) => {
                 self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
+                if e.is_full_disk() {
+                    self.make_room();
+                }
                 Some(e.to_string())
             }
         };
@@ -295,6 +298,16 @@ impl Engine {
         *since = failing.map(|why| (began, why));
         drop(since);
         done
+    }
+
+    /// A checkpoint had no room: the next one gets that of log which nobody needs for a recovery,
+    /// where it lies on the same disk.
+    #[cold]
+    fn make_room(&self) {
+        for stream in self.log.streams.iter().skip(self.options.stream_dirs.len()) {
+            // What cannot be removed is not: then there is no room.
+            let _ = stream.make_room(&self.log);
+        }
     }
 
     /// The body of the thread that takes checkpoints. One that fails is tried again, after a pause

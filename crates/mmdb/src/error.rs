@@ -301,7 +301,7 @@ pub enum Error {
     /// The log from a commit on, which a standby needs, may be gone.
     #[error(
         "the log from commit {gsn} to {} was released; begin the standby again from Database::backup_for_standby, or \
-         raise Options::tail_log_bytes",
+         raise Options::tail_log_bytes (or, where the disk was full, Options::tail_log_floor_bytes)",
         .oldest - 1
     )]
     TailLost {

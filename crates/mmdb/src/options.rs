@@ -135,6 +135,11 @@ pub struct Options {
     /// has acknowledged anything. Beside this, `max_log_bytes` is what recovery needs; an opening after
     /// a crash reads both. Default 1 GiB.
     pub tail_log_bytes: u64,
+    /// Of `tail_log_bytes`, what is kept although the disk is full: where it has no room for a
+    /// checkpoint or for another segment, older log that is only kept for standbys goes, the oldest
+    /// first, before commits are refused for good. A standby that needed it begins again from a
+    /// backup. As much as `tail_log_bytes` where standbys are worth more than commits. Default 0.
+    pub tail_log_floor_bytes: u64,
     /// Longest time until a lazy commit's flush begins; less than 1 ms counts as 1 ms. Default 10
     /// ms.
     pub lazy_interval: Duration,
@@ -187,6 +192,7 @@ impl Default for Options {
             checkpoint_log_bytes: 1 << 30,
             max_log_bytes: 64 << 30,
             tail_log_bytes: 1 << 30,
+            tail_log_floor_bytes: 0,
             lazy_interval: Duration::from_millis(10),
             manifest_interval: Duration::from_secs(10),
             expire_interval: Duration::ZERO,

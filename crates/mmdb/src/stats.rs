@@ -106,7 +106,8 @@ pub struct Stats {
     pub expiry_error: Option<String>,
     /// Tails that are open.
     pub tails: u64,
-    /// Bytes of log that are kept for standbys only; see [`crate::Options::tail_log_bytes`].
+    /// Bytes of log that are kept for standbys only; see [`crate::Options::tail_log_bytes`] and
+    /// [`crate::Database::forget_standby`].
     pub tail_log_bytes: u64,
     /// Standbys that have acknowledged commits, each with the last one.
     pub standbys: Vec<(String, u64)>,

@@ -171,7 +171,7 @@ impl Log {
             checkpoint_failure: Mutex::new(None),
             is_starving: AtomicBool::new(false),
             lacks_room: AtomicBool::new(false),
-            tails: Tails::new(Vec::new(), 0),
+            tails: Tails::new(Vec::new(), 0, 0),
             deposed: Mutex::new(None),
             segment_wanted: (Mutex::new(false), Condvar::new()),
         }
@@ -190,6 +190,12 @@ impl Log {
     pub(crate) fn read_by(mut self, tails: Tails) -> Log {
         self.tails = tails;
         self
+    }
+
+    /// Whether a checkpoint comes by itself, as soon as one is due, and none has failed since the last
+    /// one that succeeded.
+    pub(crate) fn expects_checkpoints(&self) -> bool {
+        !self.space_timeout.is_zero() && self.checkpoint_failure.lock().is_none()
     }
 
     /// Bytes of log that recovery would read, of all streams at one moment.

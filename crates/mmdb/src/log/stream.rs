@@ -144,6 +144,18 @@ impl State {
         !is_used && !self.closed.is_empty() && self.free.is_empty() && !is_unnamed
     }
 
+    /// Takes from what is kept for tails what they do not ask for any more, who have every commit up
+    /// to `done`, and the oldest of the rest beyond `room` segments.
+    fn let_go(&mut self, done: Option<u64>, room: usize) -> Vec<String> {
+        let asked = self.kept.iter().position(|c| done.is_some_and(|done| c.max_gsn > done));
+        let from = asked.map_or(self.kept.len(), |at| at.max(self.kept.len().saturating_sub(room)));
+        let kept = self.kept.split_off(from);
+        let gone = std::mem::replace(&mut self.kept, kept);
+        let released = gone.iter().map(|c| c.max_gsn).max();
+        self.released = self.released.max(released.unwrap_or(0));
+        gone.into_iter().map(|c| segment::name(c.number)).collect()
+    }
+
     fn next_step(&mut self, at_most: usize) -> Step {
         if !self.is_ready() && !self.ready.is_empty() {
             Step::Name
@@ -276,7 +288,7 @@ impl Stream {
         };
         while !fits(&st) {
             if let Some(why) = log.is_full() {
-                return Err(self.full(why));
+                return Err(self.full(&st, why));
             }
             let believed = has_defect!(log.defect, UsesBeforeManifest) && !st.ready.is_empty();
             if !st.is_ready() && !believed {
@@ -332,11 +344,11 @@ impl Stream {
     ) -> Result<MutexGuard<'a, State>> {
         if !log.background {
             drop(st);
-            self.step(log, 1, &|| true).map_err(|e| self.full(e.to_string()))?;
+            self.step(log, 1, &|| true).map_err(|e| self.full(&self.state.lock(), e.to_string()))?;
             return Ok(self.state.lock());
         }
         if let Some(p) = st.problem.as_ref().filter(|p| !p.is_over()) {
-            return Err(self.full(p.why.clone()));
+            return Err(self.full(&st, p.why.clone()));
         }
         log.require_own_process()?;
         if log.is_stopping() {
@@ -353,13 +365,64 @@ impl Stream {
             st = self.drained.wait_for(st, Duration::from_millis(100));
         }
         match &st.problem {
-            Some(p) if !st.is_ready() && st.attempts != attempts => Err(self.full(p.why.clone())),
+            Some(p) if !st.is_ready() && st.attempts != attempts => Err(self.full(&st, p.why.clone())),
             _ => Ok(st),
         }
     }
 
-    fn full(&self, cause: String) -> Error {
+    fn full(&self, st: &State, cause: String) -> Error {
+        let kept = (st.kept.len() as u64 * self.place.segment_size).div_ceil(1 << 20);
+        let cause = match kept {
+            0 => cause,
+            _ => format!(
+                "{cause}; {kept} MiB of log are kept for standbys that are behind: forget those that are gone, or lower \
+                 Options::tail_log_floor_bytes or tail_log_bytes"
+            ),
+        };
         Error::LogFull { dir: self.place.dir.clone(), cause }
+    }
+
+    /// Where the disk has no room for another segment: makes the oldest that is kept for tails one
+    /// to be used again. One that nobody asks for any more goes at once, and another one where no
+    /// checkpoint can release log instead, and there are more than are kept in any case. False if
+    /// there is none.
+    fn reuse_kept(&self, log: &Log) -> bool {
+        // Locked before the stream by nobody.
+        let (done, expects) = (log.tails.done(), log.expects_checkpoints());
+        let floor = log.tails.room(self.place.segment_size, log.streams.len(), true);
+        let mut st = self.state.lock();
+        let Some(oldest) = st.kept.first() else { return false };
+        let is_asked = done.is_some_and(|done| oldest.max_gsn > done);
+        let may_wait = expects && !st.closed.is_empty();
+        if is_asked && (may_wait || st.kept.len() <= floor) {
+            return false;
+        }
+        let oldest = st.kept.remove(0);
+        st.released = st.released.max(oldest.max_gsn);
+        st.free.push(segment::name(oldest.number));
+        true
+    }
+
+    /// A checkpoint lacks room on this stream's disk: gives it that of segments which are there to
+    /// be used again, of those that no tail asks for any more, and of half of the others that are
+    /// kept for tails, the oldest first, as far as there are more than are kept in any case.
+    pub(crate) fn make_room(&self, log: &Log) -> Result<()> {
+        let done = log.tails.done();
+        let floor = log.tails.room(self.place.segment_size, log.streams.len(), true);
+        let mut st = self.state.lock();
+        let room = floor.max(st.kept.len() / 2);
+        let mut gone = st.let_go(done, room);
+        gone.append(&mut st.free);
+        drop(st);
+        self.remove(gone)
+    }
+
+    fn remove(&self, names: Vec<String>) -> Result<()> {
+        for name in names {
+            let path = self.place.dir.join(name);
+            self.place.medium.remove(&path).map_err(Error::io("remove", &path))?;
+        }
+        Ok(())
     }
 
     fn header(&self, number: u64, used: bool) -> Header {
@@ -403,7 +466,11 @@ impl Stream {
                     self.state.lock().free.extend(old);
                     return Err(e);
                 }
-                let made = self.make(number, old.as_deref(), is_wanted)?;
+                let made = match self.make(number, old.as_deref(), is_wanted) {
+                    // The next step makes it of that one.
+                    Err(e) if e.is_full_disk() && self.reuse_kept(log) => return Ok(true),
+                    made => made?,
+                };
                 let mut st = self.state.lock();
                 assert_eq!(st.next_number, number, "one segment is made at a time");
                 assert!(st.ready.len() < at_most, "no more segments are ready than were to be made");
@@ -795,10 +862,12 @@ impl Stream {
     /// may have been closed since.
     pub(crate) fn recycle(&self, log: &Log, upto: u64, stated: &[u64]) -> Result<usize> {
         let mut gone = Vec::new();
+        let is_full = log.lacks_room.load(Ordering::Relaxed);
         // Locked before the stream by nobody.
         let done = log.tails.done();
         let forgotten = has_defect!(log.defect, ForgetsTails);
-        let room = if forgotten { 0 } else { log.tails.room(self.place.segment_size, log.streams.len()) };
+        let room = log.tails.room(self.place.segment_size, log.streams.len(), is_full);
+        let room = if forgotten { 0 } else { room };
         let n = {
             let mut st = self.state.lock();
             let superfluous = |c: &Closed| c.max_gsn <= upto && !stated.contains(&c.number);
@@ -815,27 +884,18 @@ impl Stream {
                 st.problem.iter_mut().for_each(Problem::forget_pause);
             }
             // What tails still read is kept, the newest of it, as far as there is room.
-            let mut kept = std::mem::take(&mut st.kept);
-            kept.extend(old);
-            kept.sort_unstable_by_key(|c| c.number);
-            let asked = kept.iter().position(|c| done.is_some_and(|done| c.max_gsn > done));
-            let from = asked.map_or(kept.len(), |at| at.max(kept.len().saturating_sub(room)));
-            st.kept = kept.split_off(from);
-            let released = kept.iter().map(|c| c.max_gsn).max();
-            st.released = st.released.max(released.unwrap_or(0));
-            for c in kept {
+            st.kept.extend(old);
+            st.kept.sort_unstable_by_key(|c| c.number);
+            for name in st.let_go(done, room) {
                 if st.free.len() + st.ready.len() < 2 * READY {
-                    st.free.push(segment::name(c.number));
+                    st.free.push(name);
                 } else {
-                    gone.push(segment::name(c.number));
+                    gone.push(name);
                 }
             }
             n
         };
-        for name in gone {
-            let path = self.place.dir.join(name);
-            self.place.medium.remove(&path).map_err(Error::io("remove", &path))?;
-        }
+        self.remove(gone)?;
         if n > 0 {
             log.wake_preparer();
             log.space_freed.1.notify_all();

@@ -319,7 +319,7 @@ fn start(path: &Path, options: Options, mut l: LoadedDatabase) -> Result<Engine>
     let given_up: Vec<Inventory> = given_up.collect();
     let mut lineage = old.lineage.clone();
     lineage.cut_at(cut);
-    let tails = Tails::new(epochs.clone(), options.tail_log_bytes);
+    let tails = Tails::new(epochs.clone(), options.tail_log_bytes, options.tail_log_floor_bytes);
     tails.has_changed(&lineage);
     let stated = ManifestState {
         identity: old.identity,

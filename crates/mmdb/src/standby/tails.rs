@@ -48,12 +48,14 @@ pub(crate) struct Tails {
     acknowledged: Condvar,
     /// The lives that may have written segments which are here.
     pub(crate) lives: Vec<Epoch>,
-    /// Most bytes of log that are kept for who is behind.
+    /// Most bytes of log that are kept for who is behind,
     limit: u64,
+    /// and of them where the disk is full.
+    floor: u64,
 }
 
 impl Tails {
-    pub(crate) fn new(lives: Vec<Epoch>, limit: u64) -> Tails {
+    pub(crate) fn new(lives: Vec<Epoch>, limit: u64, floor: u64) -> Tails {
         Tails {
             state: Mutex::default(),
             open: AtomicUsize::new(0),
@@ -62,6 +64,7 @@ impl Tails {
             acknowledged: Condvar::new(),
             lives,
             limit,
+            floor: floor.min(limit),
         }
     }
 
@@ -106,9 +109,11 @@ impl Tails {
         state.given.values().map(|given| given.change).chain(standbys).min()
     }
 
-    /// Segments of this size that each of so many streams keeps for who is behind.
-    pub(crate) fn room(&self, segment_bytes: u64, streams: usize) -> usize {
-        let all = (self.limit / segment_bytes.max(1)) as usize;
+    /// Segments of this size that each of so many streams keeps for who is behind; fewer where the
+    /// disk `is_full`.
+    pub(crate) fn room(&self, segment_bytes: u64, streams: usize, is_full: bool) -> usize {
+        let bytes = if is_full { self.floor } else { self.limit };
+        let all = (bytes / segment_bytes.max(1)) as usize;
         if all == 0 { 0 } else { (all / streams.max(1)).max(1) }
     }
 

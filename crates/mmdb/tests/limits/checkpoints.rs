@@ -179,6 +179,36 @@ fn the_log_takes_no_more_of_a_disk_without_room_for_the_checkpoint_that_is_due()
     assert_eq!(db.stats().tables[0].rows as i64, id, "nothing is lost");
 }
 
+/// What was kept for a standby that was gone stayed, though the checkpoint that was due had no room
+/// for its images.
+#[test]
+fn log_that_is_kept_for_a_standby_makes_room_for_the_checkpoint_that_lacks_it() {
+    for floor in [0, 2 * SEGMENT] {
+        let medium = NoImages::new();
+        let options = Options { max_log_bytes: 1 << 40, tail_log_floor_bytes: floor, ..options(&medium) };
+        let db = Database::open("/db", options).unwrap();
+        let t = db.create_table(schema()).unwrap();
+        db.acknowledge("gone", &db.position().unwrap()).unwrap();
+        let mut id = 0;
+        while db.stats().tail_log_bytes < 4 * SEGMENT {
+            put(&db, &t, id).unwrap();
+            id += 1;
+            assert!(id < 20_000);
+        }
+        medium.broken.store(true, Ordering::SeqCst);
+        for _ in 0..8 {
+            assert!(matches!(db.checkpoint(), Err(Error::Io { .. })));
+        }
+        assert_eq!(db.stats().tail_log_bytes, floor);
+        medium.broken.store(false, Ordering::SeqCst);
+        within_a_minute("commits go on", || put(&db, &t, id).is_ok());
+        assert!(!db.stats().poisoned);
+        drop((t, db));
+        let db = Database::open("/db", self::options(&medium)).unwrap();
+        assert_eq!(db.stats().tables[0].rows as i64, id + 1, "nothing is lost");
+    }
+}
+
 /// A log with a disk of its own takes nothing from the images, and goes on up to its bound.
 #[test]
 fn a_log_elsewhere_goes_on_up_to_its_bound_while_images_have_no_room() {

@@ -295,6 +295,53 @@ fn a_log_that_has_no_room_to_grow_makes_a_checkpoint_due() {
     assert!(stats.checkpoints > 0 && !stats.poisoned, "{stats:?}");
 }
 
+/// Log that was kept for a standby which was gone took what the disk had, and was never let go:
+/// commits were refused until somebody thought of the standby, whose log no error named.
+#[test]
+fn log_that_is_kept_for_a_standby_is_used_again_before_commits_are_refused() {
+    for floor in [0, 2 * SEGMENT] {
+        let small = Small::new(1 << 30);
+        let db = Database::open("/db", Options { tail_log_floor_bytes: floor, ..options(&small) }).unwrap();
+        let s = Schema::new("t").column("id", ColumnType::Int64).column("b", ColumnType::VarBytes(3000));
+        let t = db.create_table(s.primary_key(&["id"])).unwrap();
+        let put = |n: i64| {
+            let row = [Value::Int(n % 10), Value::Bytes(&[n as u8; 2900])];
+            db.run(|tx| tx.upsert(&t, &row)).map(drop)
+        };
+        let from = db.position().unwrap();
+        db.acknowledge("gone", &from).unwrap();
+        let mut n = 0;
+        for _ in 0..6 {
+            (0..130).for_each(|more| put(n + more).unwrap());
+            n += 130;
+            db.checkpoint().unwrap();
+        }
+        let kept = db.stats().tail_log_bytes;
+        assert!(kept > 7 * SEGMENT, "{kept} bytes are kept");
+        small.disk.room.store(small.disk.used.load(SeqCst) + SEGMENT / 2, SeqCst);
+        let mut more = 0;
+        let refused = loop {
+            if let Err(refused) = put(n) {
+                break refused;
+            }
+            n += 1;
+            more += SEGMENT / 64;
+            assert!(more < 100 * SEGMENT);
+        };
+        assert!(more > kept - floor, "{more} bytes of log, where {kept} were kept");
+        let Error::LogFull { cause, .. } = &refused else { panic!("{refused}") };
+        assert_eq!(cause.contains("kept for standbys"), floor > 0, "{refused}");
+        assert_eq!(db.stats().tail_log_bytes, floor);
+        // What a checkpoint releases is used again, and not kept.
+        db.checkpoint().unwrap();
+        assert_eq!(db.stats().tail_log_bytes, floor);
+        within_a_minute("commits go on", || put(n).is_ok());
+        assert!(matches!(db.tail(&from), Err(Error::TailLost { .. })));
+        drop((t, db));
+        drop(Database::open("/db", options(&small)).unwrap());
+    }
+}
+
 /// The manifest that names a segment is what may not fit: then the segment is not used, and not
 /// made again either.
 #[test]
