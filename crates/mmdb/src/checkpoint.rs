@@ -310,6 +310,25 @@ impl Engine {
         }
     }
 
+    /// What the images of the next two checkpoints take of the disk beyond what their files have,
+    /// bytes: each of the sides has all containers then.
+    pub(crate) fn images_need(&self) -> u64 {
+        let tables = self.live_tables();
+        let kept = tables.iter().filter(|t| t.logging != Logging::Volatile);
+        let containers: u64 = kept.map(|t| u64::from(t.containers.len())).sum();
+        let whole = containers * self.space.container_size as u64;
+        let missing = |side| {
+            let path = self.path.join(manifest::image_name(side));
+            match self.options.medium.open_to_read(&path).and_then(|file| file.len()) {
+                Ok(there) => whole.saturating_sub(there),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => whole,
+                // Nobody knows: it is no reason to refuse anything.
+                Err(_) => 0,
+            }
+        };
+        missing(0) + missing(1)
+    }
+
     /// The body of the thread that takes checkpoints. One that fails is tried again, after a pause
     /// that doubles: the cause may be a full disk, and the attempts must not be what keeps it busy.
     pub(crate) fn run_checkpoints(weak: &std::sync::Weak<Engine>, log: &Log) {

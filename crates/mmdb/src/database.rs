@@ -108,6 +108,12 @@ impl Inner {
             let started = e.options.spawner.spawn(name, run);
             started.map(|t| self.threads.lock().push(t)).map_err(Error::io("start a thread for", &e.path))
         };
+        if e.options.checkpoint_log_bytes > 0 {
+            let (weak, elsewhere) = (Arc::downgrade(e), e.options.stream_dirs.len());
+            // A log with a place of its own takes nothing from the images.
+            let shares = move |stream: usize| weak.upgrade().filter(|_| stream >= elsewhere);
+            e.log.leave_room(move |stream| shares(stream).map_or(0, |engine| engine.images_need()));
+        }
         for i in 0..e.log.streams.len() {
             let (log, lazy) = (e.log.clone(), e.options.lazy_interval.max(SHORTEST_LAZY));
             start(format!("mmdb-log-{i}"), Box::new(move || log.run_flusher(i, lazy)))?;

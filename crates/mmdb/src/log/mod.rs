@@ -25,6 +25,7 @@ use crate::standby::Tails;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
 use patience::Patience;
+use std::sync::OnceLock;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use stream::{Batch, Stream};
@@ -54,6 +55,9 @@ pub(crate) struct LogCounters {
     pub(crate) max_batch: AtomicU64,
     pub(crate) flush_ns: AtomicU64,
 }
+
+/// Tells how many bytes images will take of the disk on which a stream is.
+type ImagesNeed = dyn Fn(usize) -> u64 + Send + Sync;
 
 /// The log of a database: its streams, the commit counter and the durable horizon.
 pub(crate) struct Log {
@@ -95,6 +99,8 @@ pub(crate) struct Log {
     pub(crate) is_starving: AtomicBool,
     /// The disk had no room for the last segment that was tried.
     pub(crate) lacks_room: AtomicBool,
+    /// What segments have to leave of the disk, where checkpoints come by themselves.
+    images_need: OnceLock<Box<ImagesNeed>>,
     /// Who reads the log while it grows.
     pub(crate) tails: Tails,
     /// The epoch that this database was in, and the one that has deposed it.
@@ -171,6 +177,7 @@ impl Log {
             checkpoint_failure: Mutex::new(None),
             is_starving: AtomicBool::new(false),
             lacks_room: AtomicBool::new(false),
+            images_need: OnceLock::new(),
             tails: Tails::new(Vec::new(), 0, 0),
             deposed: Mutex::new(None),
             segment_wanted: (Mutex::new(false), Condvar::new()),
@@ -196,6 +203,18 @@ impl Log {
     /// one that succeeded.
     pub(crate) fn expects_checkpoints(&self) -> bool {
         !self.space_timeout.is_zero() && self.checkpoint_failure.lock().is_none()
+    }
+
+    /// From now on a segment leaves, of the disk on which its stream is, what `images` says of that
+    /// stream, in bytes.
+    pub(crate) fn leave_room(&self, images: impl Fn(usize) -> u64 + Send + Sync + 'static) {
+        let first = self.images_need.set(Box::new(images)).is_ok();
+        assert!(first, "it is said once what images need");
+    }
+
+    /// What the images of checkpoints need of the disk on which stream `i` is, bytes.
+    fn images_need(&self, i: usize) -> u64 {
+        self.images_need.get().map_or(0, |need| need(i))
     }
 
     /// Bytes of log that recovery would read, of all streams at one moment.

@@ -16,6 +16,7 @@ use crate::sabotage::{Defect, has_defect};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -440,6 +441,24 @@ impl Stream {
         Err(Error::directory(&p.dir, what))
     }
 
+    /// Refuses a segment whose room checkpoints need, while there is log that they would release:
+    /// without the room they never could, and the disk would be the log's for good.
+    fn leave_room(&self, log: &Log) -> Result<()> {
+        let p = &self.place;
+        if !self.has_closed() || !log.expects_checkpoints() {
+            return Ok(());
+        }
+        let images = log.images_need(p.index as usize);
+        // Where nobody knows it, the attempt tells.
+        let Ok(Some(room)) = p.medium.room(&p.dir) else { return Ok(()) };
+        if images == 0 || room >= images.saturating_add(p.segment_size) {
+            return Ok(());
+        }
+        let what =
+            format!("the disk has {room} bytes left, and the images of the next checkpoints need {images}");
+        Err(Error::io("prepare a segment in", &p.dir)(io::Error::new(io::ErrorKind::StorageFull, what)))
+    }
+
     fn make(&self, number: u64, old: Option<&str>, is_wanted: &dyn Fn() -> bool) -> Result<Segment> {
         let (p, header) = (&self.place, self.header(number, false));
         // If it cannot be told, it is taken for its own: a disk that fails has not replaced it.
@@ -466,7 +485,8 @@ impl Stream {
                     self.state.lock().free.extend(old);
                     return Err(e);
                 }
-                let made = match self.make(number, old.as_deref(), is_wanted) {
+                let room = if old.is_none() { self.leave_room(log) } else { Ok(()) };
+                let made = match room.and_then(|()| self.make(number, old.as_deref(), is_wanted)) {
                     // The next step makes it of that one.
                     Err(e) if e.is_full_disk() && self.reuse_kept(log) => return Ok(true),
                     made => made?,

@@ -215,6 +215,12 @@ impl Medium for FileMedium {
         Ok(names)
     }
 
+    fn room(&self, dir: &Path) -> io::Result<Option<u64>> {
+        let there = rustix::io::retry_on_intr(|| rustix::fs::statvfs(dir))?;
+        // Some file systems have no size to tell.
+        Ok((there.f_blocks > 0).then(|| there.f_bavail.saturating_mul(there.f_frsize)))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         locked(open_own(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?)
     }

@@ -67,6 +67,7 @@ pub enum Entry {
 /// assert!(m.lock_dir(Path::new("/d"))?.is_none(), "directories have no lock but that of their file");
 /// assert_eq!(m.resolve(Path::new("/d")), Path::new("/d"), "no links here");
 /// assert_eq!(m.absolute(Path::new("d"))?, Path::new("d"), "no working directory either");
+/// assert_eq!(m.room(Path::new("/d"))?, None, "nor a size");
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait Medium: Send + Sync + Debug {
@@ -126,6 +127,12 @@ pub trait Medium: Send + Sync + Debug {
     /// The default is for media where every place has one name.
     fn resolve(&self, path: &Path) -> PathBuf {
         path.to_path_buf()
+    }
+    /// Bytes that the files of a directory can still take together; `None` where nobody knows. The
+    /// default is for media without a size.
+    fn room(&self, dir: &Path) -> io::Result<Option<u64>> {
+        let _ = dir;
+        Ok(None)
     }
 }
 

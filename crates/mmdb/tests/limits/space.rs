@@ -26,6 +26,8 @@ struct Disk {
     refused: AtomicU64,
     /// Whether room can be taken before it is written.
     reserves: AtomicBool,
+    /// Whether it tells how much room is left.
+    tells: AtomicBool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -101,6 +103,10 @@ impl Medium for Small {
     }
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         self.medium.list(dir)
+    }
+    fn room(&self, _: &Path) -> io::Result<Option<u64>> {
+        let left = self.disk.room.load(SeqCst).saturating_sub(self.disk.used.load(SeqCst));
+        Ok(self.disk.tells.load(SeqCst).then_some(left))
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         self.medium.lock(path)
@@ -293,6 +299,34 @@ fn a_log_that_has_no_room_to_grow_makes_a_checkpoint_due() {
     }
     let stats = db.stats();
     assert!(stats.checkpoints > 0 && !stats.poisoned, "{stats:?}");
+}
+
+/// What is due is looked at every 50 ms. Commits that came before, as behind an opening, took the
+/// room for their segments that the checkpoint would have needed, which was then due and had none:
+/// no segment was released any more, and each opening could take another one.
+#[test]
+fn a_segment_leaves_the_room_of_the_checkpoints_that_can_release_others() {
+    let small = Small::new(4 * SEGMENT + SEGMENT / 2);
+    let (db, t) = open(&small);
+    let mut rows = 0;
+    while put(&db, &t, rows).is_ok() {
+        rows += 1;
+    }
+    drop((t, db));
+    // Room for the images of both sides, each row in a container of its own, and half a segment.
+    let room = small.disk.used.load(SeqCst) + 2 * 4096 * rows as u64 + SEGMENT / 2;
+    small.disk.room.store(room, SeqCst);
+    small.disk.tells.store(true, SeqCst);
+    let options = Options { checkpoint_log_bytes: 1 << 30, ..options(&small) };
+    let db = Database::open("/db", options).unwrap();
+    let t = db.table("t").unwrap();
+    for n in 0..600 {
+        let row = [Value::Int(n % 10), Value::Bytes(&[n as u8; 2900])];
+        within_a_minute("commits go on", || db.run(|tx| tx.upsert(&t, &row)).is_ok());
+    }
+    let stats = db.stats();
+    assert!(stats.checkpoints > 0 && !stats.poisoned, "{stats:?}");
+    assert_eq!(stats.tables[0].rows as i64, rows);
 }
 
 /// Log that was kept for a standby which was gone took what the disk had, and was never let go:
