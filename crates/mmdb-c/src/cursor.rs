@@ -70,10 +70,8 @@ impl CursorContent {
 
 impl Drop for CursorContent {
     fn drop(&mut self) {
-        if let Source::Transaction(cell, number) = &self.source
-            && let Ok(mut state) = cell.enter()
-        {
-            state.close(*number);
+        if let Source::Transaction(cell, number) = &self.source {
+            cell.free(*number);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::value::{assignments, mmdb_assignment, mmdb_value, values};
 use mmdb::{Cursor, Durability, Transaction};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A transaction. One thread at a time may use it.
 pub struct mmdb_transaction {
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn mmdb_begin(db: *const mmdb_database, tx: *mut *mut mmdb
         // The transaction refers to what is behind the database, which stays where it is as long
         // as there is a clone of it: the pointer has one, and drops it last.
         let at = NonNull::from(Box::leak(begun)).cast::<Transaction<'static>>();
-        put(place, give(Arc::new(Cell(Mutex::new(State::of(Pointer { at, owned: Some(db) }))))));
+        put(place, give(Arc::new(Cell::of(Pointer { at, owned: Some(db) }))));
         Ok(())
     })
 }
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn mmdb_abort(tx: *mut mmdb_transaction) -> mmdb_status {
         if tx.is_null() {
             return Ok(());
         }
-        let pointer = match content(tx)?.0.try_lock() {
+        let pointer = match content(tx)?.state.try_lock() {
             Ok(mut state) => {
                 require_owned(&state)?;
                 state.end()
@@ -220,12 +220,12 @@ unsafe fn run(
         let db = database(db)?.clone();
         let done = db.run_with(mode, |tx| {
             let at = NonNull::from(tx).cast::<Transaction<'static>>();
-            let cell = Arc::new(Cell(Mutex::new(State::of(Pointer { at, owned: None }))));
+            let cell = Arc::new(Cell::of(Pointer { at, owned: None }));
             let handle = give::<mmdb_transaction>(cell.clone());
             let is_wanted = decide(handle);
             drop(take(handle));
             // Handles of cursors may still be there: they find that it has ended.
-            match cell.0.lock() {
+            match cell.state.lock() {
                 Ok(mut state) => drop(state.end()),
                 Err(state) => drop(state.into_inner().end()),
             }

@@ -5,10 +5,16 @@ use crate::handle::enter;
 use mmdb::{Cursor, Database, Transaction};
 use std::ptr::NonNull;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A transaction, shared by its handle and its cursors' handles: whichever is freed first, the
 /// others find that it has ended.
-pub(crate) struct Cell(pub(crate) Mutex<State>);
+pub(crate) struct Cell {
+    pub(crate) state: Mutex<State>,
+    /// The number of a cursor whose handle was freed while another call used the transaction: that
+    /// call does not wait for whoever frees, nor he for it.
+    freed: AtomicU64,
+}
 
 pub(crate) struct State {
     /// The cursor that is open, and its number. While it is, nothing else uses the transaction.
@@ -104,7 +110,52 @@ impl State {
 }
 
 impl Cell {
+    pub(crate) fn of(pointer: Pointer) -> Cell {
+        Cell { state: Mutex::new(State::of(pointer)), freed: AtomicU64::new(0) }
+    }
+
     pub(crate) fn enter(&self) -> Result<std::sync::MutexGuard<'_, State>> {
-        enter(&self.0, "mmdb_transaction")
+        let mut state = enter(&self.state, "mmdb_transaction")?;
+        state.close(self.freed.load(Ordering::SeqCst));
+        Ok(state)
+    }
+
+    /// Ends the cursor with this number, whose handle is freed: at once, or before the next call
+    /// does anything.
+    pub(crate) fn free(&self, number: u64) {
+        // Of two the later one is open, if any is.
+        self.freed.fetch_max(number, Ordering::SeqCst);
+        // What this finds it closes.
+        drop(self.enter());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The handle of a cursor was freed by another thread, as a collector of garbage does it, while
+    /// a call used the transaction: the cursor stayed open, and with its handle gone nobody could
+    /// close it, so that every later call was refused.
+    #[test]
+    fn a_cursor_that_is_freed_while_a_call_uses_the_transaction_does_not_stay_open() {
+        let db = Database::in_memory().unwrap();
+        let schema = mmdb::Schema::new("t").column("id", mmdb::ColumnType::Int64).primary_key(&["id"]);
+        let t = db.create_table(schema).unwrap();
+        let begun = Box::new(db.begin().unwrap());
+        let at = NonNull::from(Box::leak(begun)).cast::<Transaction<'static>>();
+        let cell = Cell::of(Pointer { at, owned: Some(db.clone()) });
+        let first = cell.enter().unwrap().open(|tx| tx.scan(&t)).unwrap();
+        assert!(cell.enter().unwrap().transaction().is_err(), "a cursor is open");
+        let in_use = cell.enter().unwrap();
+        cell.free(first);
+        drop(in_use);
+        assert!(cell.enter().unwrap().transaction().is_ok());
+        // One that is opened later is another one.
+        let second = cell.enter().unwrap().open(|tx| tx.scan(&t)).unwrap();
+        cell.free(first);
+        assert!(cell.enter().unwrap().cursor(second).is_ok());
+        cell.free(second);
+        assert!(cell.enter().unwrap().cursor(second).is_err());
     }
 }
