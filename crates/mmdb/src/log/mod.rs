@@ -202,7 +202,7 @@ impl Log {
     /// Whether a checkpoint comes by itself, as soon as one is due, and none has failed since the last
     /// one that succeeded.
     pub(crate) fn expects_checkpoints(&self) -> bool {
-        !self.space_timeout.is_zero() && self.checkpoint_failure.lock().is_none()
+        self.images_need.get().is_some() && self.checkpoint_failure.lock().is_none()
     }
 
     /// From now on a segment leaves, of the disk on which its stream is, what `images` says of that
