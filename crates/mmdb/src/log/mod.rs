@@ -199,8 +199,8 @@ impl Log {
         self
     }
 
-    /// Whether a checkpoint comes by itself, as soon as one is due, and none has failed since the last
-    /// one that succeeded.
+    /// Whether a checkpoint comes by itself, as soon as one is due, and none has failed since the
+    /// last one that succeeded.
     pub(crate) fn expects_checkpoints(&self) -> bool {
         self.images_need.get().is_some() && self.checkpoint_failure.lock().is_none()
     }

@@ -145,8 +145,8 @@ impl State {
         !is_used && !self.closed.is_empty() && self.free.is_empty() && !is_unnamed
     }
 
-    /// Takes from what is kept for tails what they do not ask for any more, who have every commit up
-    /// to `done`, and the oldest of the rest beyond `room` segments.
+    /// Takes from what is kept for tails what they do not ask for any more, who have every commit
+    /// up to `done`, and the oldest of the rest beyond `room` segments.
     fn let_go(&mut self, done: Option<u64>, room: usize) -> Vec<String> {
         let asked = self.kept.iter().position(|c| done.is_some_and(|done| c.max_gsn > done));
         let from = asked.map_or(self.kept.len(), |at| at.max(self.kept.len().saturating_sub(room)));
