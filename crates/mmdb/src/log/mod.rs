@@ -199,10 +199,14 @@ impl Log {
         self
     }
 
-    /// Whether a checkpoint comes by itself, as soon as one is due, and none has failed since the
-    /// last one that succeeded.
-    pub(crate) fn expects_checkpoints(&self) -> bool {
-        self.images_need.get().is_some() && self.checkpoint_failure.lock().is_none()
+    /// Whether checkpoints come by themselves, as soon as one is due.
+    fn has_checkpoints(&self) -> bool {
+        self.images_need.get().is_some()
+    }
+
+    /// Whether one comes by itself, and none has failed since the last one that succeeded.
+    fn expects_checkpoints(&self) -> bool {
+        self.has_checkpoints() && self.checkpoint_failure.lock().is_none()
     }
 
     /// From now on a segment leaves, of the disk on which its stream is, what `images` says of that

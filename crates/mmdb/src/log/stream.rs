@@ -404,16 +404,19 @@ impl Stream {
         true
     }
 
-    /// A checkpoint lacks room on this stream's disk: gives it that of segments which are there to
-    /// be used again, of those that no tail asks for any more, and of half of the others that are
-    /// kept for tails, the oldest first, as far as there are more than are kept in any case.
+    /// A checkpoint lacks room on this stream's disk: gives it that of segments which no tail asks
+    /// for any more, and of half of the others that are kept for tails, the oldest first, as far as
+    /// there are more than are kept in any case; and of those that are there to be used again, where
+    /// commits get none of them before a checkpoint has succeeded.
     pub(crate) fn make_room(&self, log: &Log) -> Result<()> {
         let done = log.tails.done();
         let floor = log.tails.room(self.place.segment_size, log.streams.len(), true);
         let mut st = self.state.lock();
         let room = floor.max(st.kept.len() / 2);
         let mut gone = st.let_go(done, room);
-        gone.append(&mut st.free);
+        if log.has_checkpoints() {
+            gone.append(&mut st.free);
+        }
         drop(st);
         self.remove(gone)
     }
