@@ -406,8 +406,8 @@ impl Stream {
 
     /// A checkpoint lacks room on this stream's disk: gives it that of segments which no tail asks
     /// for any more, and of half of the others that are kept for tails, the oldest first, as far as
-    /// there are more than are kept in any case; and of those that are there to be used again, where
-    /// commits get none of them before a checkpoint has succeeded.
+    /// there are more than are kept in any case; and of those that are there to be used again,
+    /// where commits get none of them before a checkpoint has succeeded.
     pub(crate) fn make_room(&self, log: &Log) -> Result<()> {
         let done = log.tails.done();
         let floor = log.tails.room(self.place.segment_size, log.streams.len(), true);
