@@ -274,10 +274,24 @@ impl Written {
         let seconds = |written: &Option<Spanned<f64>>, otherwise, most| {
             within(written.as_ref(), otherwise, 0.1..=most).map(Duration::from_secs_f64)
         };
+        let inactivity = seconds(&self.timers.inactivity_s, 300.0, 86_400.0)?;
+        // Who is silent is asked before its session ends.
+        let enquire_link = match &self.timers.enquire_link_s {
+            None => Duration::from_secs(60).min(inactivity / 2),
+            written => seconds(written, 60.0, 86_400.0)?,
+        };
+        if let Some(written) = self.timers.enquire_link_s.as_ref().filter(|_| enquire_link >= inactivity) {
+            let (asked, ended) = (enquire_link.as_secs_f64(), inactivity.as_secs_f64());
+            let problem = format!(
+                "enquire_link_s = {asked}: with inactivity_s = {ended} sessions would be ended before anybody \
+                 is asked; give less than that"
+            );
+            return Err((written.span(), problem));
+        }
         let timers = Timers {
             session_init: seconds(&self.timers.session_init_s, 30.0, 3600.0)?,
-            enquire_link: seconds(&self.timers.enquire_link_s, 60.0, 86_400.0)?,
-            inactivity: seconds(&self.timers.inactivity_s, 300.0, 86_400.0)?,
+            enquire_link,
+            inactivity,
             response: seconds(&self.timers.response_s, 10.0, RESPONSE_MAX_S)?,
         };
         let mut accounts: Vec<AccountConfig> = Vec::new();
@@ -492,6 +506,18 @@ mod tests {
         assert_eq!(config.http, None);
     }
 
+    /// What happened: with an inactivity_s of less than a minute sessions that were silent were
+    /// ended without a question, as the one of 60 s came too late.
+    #[test]
+    fn who_is_silent_is_asked_before_the_end() {
+        for (inactivity_s, enquire_link_s) in [(4, 2), (100, 50), (121, 60), (600, 60)] {
+            let text = example().replacen("[timers]", &format!("[timers]\ninactivity_s = {inactivity_s}"), 1);
+            let timers = Config::parse("x", &text).unwrap().timers;
+            assert_eq!(timers.inactivity, Duration::from_secs(inactivity_s));
+            assert_eq!(timers.enquire_link, Duration::from_secs(enquire_link_s));
+        }
+    }
+
     /// The example put wrong in a way of its own, with the line at which the message must point and
     /// words of it.
     #[test]
@@ -528,6 +554,8 @@ mod tests {
             ("\"smsc\"", "\"a name that is too long\"", 2, "1 to 15"),
             ("response_s = 10", "response_s = 60", 4, "from 0.1 to 45"),
             ("response_s = 10", "response_s = \"x\"", 4, "string"),
+            ("response_s = 10", "inactivity_s = 9\nenquire_link_s = 9", 5, "before anybody is asked"),
+            ("response_s = 10", "enquire_link_s = 301", 4, "inactivity_s = 300"),
             ("number = 1\n", "number = 0\n", 6, "from 1 to"),
             ("number = 2\n", "number = 1\n", 12, "belongs to another account"),
             ("\"app\"", "\"\"", 7, "1 to 15"),
