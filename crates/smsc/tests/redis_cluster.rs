@@ -14,7 +14,7 @@ use smsc::centre::{
 use smsc::check::check;
 use smsc::housekeeping::recover;
 use smsc::load::Clock;
-use smsc::model::{Message, State, StationKey};
+use smsc::model::{ESME_LANES, Message, State, StationKey, shard_of};
 use smsc::store::{
     Acknowledge, Durability, Opening, RedisClusterStore, RedisClusterUrl, Row, Session, Store, StoreError,
 };
@@ -148,7 +148,27 @@ fn receipts_are_where_their_messages_are() {
     let Some(nodes) = Nodes::start() else { return };
     let store = open(&nodes.url("shards=64"));
     let mut session = store.session(Acknowledge::Durable).unwrap();
-    let mut accepted = Vec::new();
+    // What happened: a centre asked for 32 lanes of an application at a time, each time with a sync
+    // of the nodes, and for the mobiles of 16 shards: thousands of receipts waited for minutes. All
+    // lanes are one round.
+    let lanes: Vec<StationKey> = (0..ESME_LANES).map(|lane| StationKey::lane(9, lane)).collect();
+    assert_eq!((store.named_claim_max(), store.claim_max()), (lanes.len(), lanes.len()));
+    for &lane in &lanes {
+        let mut submission = Submission::to_account(message(0, b"x"), 9).unwrap();
+        (submission.message.dst_key, submission.shard) = (lane, shard_of(lane));
+        session.submit(Operation::Receive(Box::new(submission))).unwrap();
+    }
+    let mut outcomes = Vec::new();
+    session.settle(&mut outcomes).unwrap();
+    let received = |outcome: &Outcome| match outcome {
+        Outcome::Received(id) => *id,
+        other => panic!("{other:?}"),
+    };
+    let mut accepted: Vec<i64> = outcomes.iter().map(received).collect();
+    let (channel, now_us) = (Channel::Stations(lanes), NOW_US + 30);
+    let claim = Operation::Claim { channel, spread: 0, max: store.named_claim_max(), now_us };
+    let Outcome::Claimed(flights) = session.call(claim).unwrap() else { panic!() };
+    assert_eq!(flights.len(), store.named_claim_max());
     for station in 0..100 {
         let asks =
             Message { registered_delivery: 1, account: station as u32 % 7, ..message(station, b"hello") };

@@ -22,8 +22,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-/// Messages that one claim takes at most.
-const CLAIM_MAX: usize = 32;
 /// Events that are handled at most before it is delivered again.
 const EVENTS: usize = 1000;
 /// How often lanes are looked at, and answers that are overdue.
@@ -282,7 +280,7 @@ impl Deliverer {
     async fn deliver(&mut self) {
         while self.outlet().is_some() && self.lanes.is_any_waiting() {
             let room: usize = self.outlets.iter().map(Outlet::room).sum();
-            let most = room.min(CLAIM_MAX);
+            let most = room.min(self.front.store.store().named_claim_max());
             let lanes = self.lanes.take(most);
             let (count, begin) = (lanes.len(), Instant::now());
             let stations =

@@ -21,8 +21,6 @@ use tokio::sync::mpsc;
 
 /// Messages in the air at most: claims hold a minute, in which their completions must be stored.
 const AIR_MAX: usize = 20_000;
-/// Messages that one claim takes at most.
-const CLAIM_MAX: usize = 16;
 /// Completions under way at most.
 const COMPLETIONS_MAX: usize = 8192;
 /// The longest time between two looks at the run queue.
@@ -47,8 +45,10 @@ pub(super) async fn run(front: Arc<Front>, profile: NetworkProfile, retry: Retry
     let (to, landed) = mpsc::channel(COMPLETIONS_MAX);
     let settle = tokio::spawn(settle(Arc::clone(&front), landed));
     let network = Network::new(profile);
+    let claim_max = front.store.store().claim_max();
     let mut route = Route {
         front,
+        claim_max,
         network,
         retry,
         air: HashMap::new(),
@@ -66,6 +66,8 @@ pub(super) async fn run(front: Arc<Front>, profile: NetworkProfile, retry: Retry
 
 struct Route {
     front: Arc<Front>,
+    /// Messages that one claim takes at most.
+    claim_max: usize,
     network: Network,
     retry: RetryPolicy,
     air: HashMap<u64, Flight>,
@@ -86,7 +88,7 @@ impl Route {
         while !self.front.has_ended() {
             self.land().await;
             let claimed = if *stopping.borrow() { 0 } else { self.claim().await };
-            if claimed == CLAIM_MAX {
+            if claimed == self.claim_max {
                 // There may be more; others get their turn, too.
                 tokio::task::yield_now().await;
                 continue;
@@ -109,13 +111,13 @@ impl Route {
 
     /// Claims some messages, if there is room for them.
     async fn claim(&mut self) -> usize {
-        if self.air.len() + CLAIM_MAX > AIR_MAX {
+        if self.air.len() + self.claim_max > AIR_MAX {
             return 0;
         }
         self.turn = (self.turn + 1) % MOBILE_SHARDS;
         let now_us = self.front.clock.now_us();
         let channel = Channel::Mobiles(self.turn);
-        let claim = Operation::Claim { channel, spread: 0, max: CLAIM_MAX, now_us };
+        let claim = Operation::Claim { channel, spread: 0, max: self.claim_max, now_us };
         match self.front.store.start(claim, Acknowledge::Early).await {
             Ok(Outcome::Claimed(deliveries)) => {
                 let claimed = deliveries.len();

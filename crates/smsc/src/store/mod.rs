@@ -214,6 +214,12 @@ pub trait Store: Send + Sync {
         16
     }
 
+    /// The same of a claim of stations by name, or of those of a peer: where a server is asked of
+    /// each of them by itself, whoever else claims waits meanwhile.
+    fn named_claim_max(&self) -> usize {
+        32
+    }
+
     /// A process whose CPU time belongs to the store besides this one's.
     fn server_process(&self) -> Option<u32> {
         None

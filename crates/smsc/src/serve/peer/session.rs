@@ -43,8 +43,6 @@ const TAKING_MAX: usize = 256;
 const WAITING_MAX: usize = 1024;
 /// Octets that short_message has room for.
 const SHORT_MAX: usize = 254;
-/// Messages that one claim takes at most.
-const CLAIM_MAX: usize = 32;
 /// The first pause after ESME_RTHROTTLED; it doubles up to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// A message that a peer refuses for now comes again after so long, and twice as long each time, up
@@ -463,7 +461,8 @@ impl Session {
             return 0;
         }
         self.paused = None;
-        let room = self.peer.config.window.saturating_sub(self.under_way()).min(CLAIM_MAX);
+        let most = self.front.store.store().named_claim_max();
+        let room = self.peer.config.window.saturating_sub(self.under_way()).min(most);
         let rate = f64::from(self.peer.config.rate);
         if rate == 0.0 {
             return room;

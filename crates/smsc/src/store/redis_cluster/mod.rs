@@ -347,6 +347,11 @@ impl Store for RedisClusterStore {
     fn claim_max(&self) -> usize {
         256
     }
+
+    /// The same: all lanes of an application at once.
+    fn named_claim_max(&self) -> usize {
+        256
+    }
 }
 
 impl Drop for RedisClusterStore {
