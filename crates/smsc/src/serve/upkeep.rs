@@ -19,9 +19,12 @@ const FLUSH_BATCH: usize = 1024;
 const SWEEP_US: i64 = 250_000;
 /// How often leases are looked at, and receipts of peers that are overdue, µs.
 const LEASES_US: i64 = 1_000_000;
-/// A round that begins so long after the one before: this process stood still. Claims are given up
-/// so much later then, as what has been answered meanwhile has to be heard first, µs.
+/// A round that begins so long after the one before: this process stood still, µs.
 const STOOD_US: i64 = 5_000_000;
+/// Claims are given up so much later then, µs: what has been answered meanwhile has to be heard
+/// first, and what was sent has its whole time for an answer, 45 s at most, which does not go on
+/// while the machine is suspended.
+const STOOD_WAIT_US: i64 = 50_000_000;
 /// How often timers and the Flusher look, when nothing was due.
 const TICK: Duration = Duration::from_millis(20);
 /// How often the store's directory is looked for.
@@ -130,7 +133,7 @@ impl Leases {
         let (before_us, was_late) = self.round;
         let is_late = now_us.saturating_sub(before_us) >= STOOD_US;
         if is_late && !was_late {
-            self.due_us = self.due_us.max(now_us.saturating_add(STOOD_US));
+            self.due_us = self.due_us.max(now_us.saturating_add(STOOD_WAIT_US));
         }
         self.round = (now_us, is_late);
         now_us >= self.due_us
@@ -234,11 +237,11 @@ mod tests {
         let mut leases = Leases::new(1000 * S);
         assert!(leases.are_due(1000 * S) && leases.are_due(1001 * S));
         assert!(!leases.are_due(1100 * S), "it stood still");
-        assert!(!leases.are_due(1104 * S));
-        assert!(leases.are_due(1105 * S));
+        assert!((1101..1150).all(|s| !leases.are_due(s * S)));
+        assert!(leases.are_due(1150 * S));
         // A store that takes long for each round keeps claims from being given up once.
-        assert!(!leases.are_due(1111 * S));
-        assert!(leases.are_due(1117 * S) && leases.are_due(1123 * S));
+        assert!((1156..=1204).step_by(6).all(|s| !leases.are_due(s * S)));
+        assert!(leases.are_due(1210 * S) && leases.are_due(1216 * S));
     }
 
     /// What happened: a thread of timers that had panicked was to have failed the server, and had
