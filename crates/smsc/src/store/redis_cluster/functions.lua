@@ -292,9 +292,13 @@ local function forward(keys, a)
   if st[STATE] ~= BUSY or st[EPOCH] ~= tonumber(a[2]) or st[CURRENT] ~= u8(id8) then
     return (a[#a] ~= '' and redis.call('HGET', h, 'f' .. id8) == kept) and 1 or 0
   end
+  -- It was the first when it was claimed: only what goes before may have come since.
   local queued
-  for _, member in ipairs(first_with(z, 'q' .. k, -1)) do
-    if string.sub(member, 11, 18) == id8 then queued = member end
+  for _, most in ipairs({4, -1}) do
+    for _, member in ipairs(first_with(z, 'q' .. k, most)) do
+      if string.sub(member, 11, 18) == id8 then queued = member end
+    end
+    if queued then break end
   end
   if not queued then error('SMSC a message in flight is in no queue') end
   local rems, adds = {place(st, k), queued, 'x' .. string.sub(queued, 19, 26) .. id8 .. k}, {}
@@ -554,12 +558,17 @@ end
 
 -- Stations of a shard of the run queue that have something queued. 1 shard, 2 most.
 local function stations(keys, a)
-  local h, z, most, out = keys[1], keys[2], tonumber(a[2]), {}
-  for _, kind in ipairs({'r' .. string.char(a[1]), 'b', 'w'}) do
+  local h, z, run, most, out = keys[1], keys[2], tonumber(a[1]), tonumber(a[2]), {}
+  -- Lanes of applications, whose keys are negative, have shards of their own: no row of the many
+  -- mobiles is read for them, and none of theirs for mobiles.
+  local of_lanes = run >= 16 and run < 32
+  for _, kind in ipairs({'r' .. string.char(run), 'b', 'w'}) do
     for _, member in ipairs(first_with(z, kind, most)) do
       local k = string.sub(member, -8)
-      local raw = redis.call('HGET', h, 's' .. k)
-      if struct.unpack('<H', raw) == tonumber(a[1]) then out[#out + 1] = {k, raw} end
+      if (string.byte(k) < 128) == of_lanes then
+        local raw = redis.call('HGET', h, 's' .. k)
+        if struct.unpack('<H', raw) == run then out[#out + 1] = {k, raw} end
+      end
     end
   end
   return out
