@@ -531,6 +531,20 @@ fn silence_ends_a_session_after_a_question() {
     assert!(client.next().is_none());
 }
 
+/// What happened: a session that was silent waited for as long as it had been told before, an hour
+/// here, whatever timers SIGHUP had brought since.
+#[test]
+fn other_timers_hold_for_who_is_silent_already() {
+    let (dir, mut server) = Server::new("[timers]\nenquire_link_s = 3600\ninactivity_s = 7200");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let file = dir.path().join("smsc.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replacen("enquire_link_s = 3600", "enquire_link_s = 0.1", 1)).unwrap();
+    server.signal("-HUP");
+    server.line_with("reloaded");
+    assert_eq!(client.next().unwrap().0.command, Command::EnquireLink as u32);
+}
+
 #[test]
 fn a_stop_loses_nothing_and_the_store_is_gone_on_with() {
     let (dir, server) = Server::new("");

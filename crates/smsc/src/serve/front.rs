@@ -156,6 +156,8 @@ pub struct Front {
     pub(super) under_way: Arc<AtomicUsize>,
     /// The server ends: nothing new is begun.
     stopping: watch::Sender<bool>,
+    /// Another configuration holds.
+    reloads: watch::Sender<()>,
     /// It has ended: tasks and threads go.
     ended: AtomicBool,
     failed: watch::Sender<String>,
@@ -202,6 +204,7 @@ impl Front {
             mobiles: Notify::new(),
             under_way: Arc::default(),
             stopping: watch::Sender::new(false),
+            reloads: watch::Sender::new(()),
             ended: AtomicBool::new(false),
             failed: watch::Sender::new(String::new()),
             silence_ms: AtomicU64::new(0),
@@ -296,6 +299,7 @@ impl Front {
         self.log.set(config.log);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config.clone());
         self.peers.set(self, &config.peers);
+        self.reloads.send_replace(());
         Ok(())
     }
 
@@ -485,6 +489,11 @@ impl Front {
     /// Whether the server ends, and how to hear of it.
     pub(super) fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.subscribe()
+    }
+
+    /// How to hear that another configuration holds.
+    pub(super) fn reloads(&self) -> watch::Receiver<()> {
+        self.reloads.subscribe()
     }
 
     /// The end begins: nothing new is taken.

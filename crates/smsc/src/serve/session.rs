@@ -217,6 +217,7 @@ impl Session {
         let mut input: Vec<u8> = Vec::new();
         let mut skip = 0_usize;
         let (mut stopping, mut stops) = (self.front.stopping(), None);
+        let mut reloads = self.front.reloads();
         let (begin, mut heard, mut enquired) = (Instant::now(), Instant::now(), false);
         loop {
             let timers = self.front.timers();
@@ -249,6 +250,8 @@ impl Session {
                         Err(_) => return,
                     }
                 }
+                // Whoever is silent may have less time now.
+                _ = reloads.changed() => continue,
                 () = async { _ = stopping.wait_for(|stops| *stops).await } => {
                     // What it has been sent may still be answered.
                     let since = *stops.get_or_insert_with(Instant::now);
