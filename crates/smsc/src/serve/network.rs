@@ -120,19 +120,26 @@ impl Route {
         let claim = Operation::Claim { channel, spread: 0, max: self.claim_max, now_us };
         match self.front.store.start(claim, Acknowledge::Early).await {
             Ok(Outcome::Claimed(deliveries)) => {
-                let claimed = deliveries.len();
+                let (claimed, mut passed_on) = (deliveries.len(), Vec::new());
                 for delivery in deliveries {
                     let message = &delivery.message;
                     let target = self.front.target(message.account, &message.dst);
                     if target != Target::Network {
                         // It was scheduled, or routes have changed.
-                        self.pass_on(&delivery, target, now_us).await;
+                        passed_on.push((target, self.pass_on(&delivery, target, now_us)));
                         continue;
                     }
                     let attempt = self.network.begin(&delivery, now_us);
                     self.next += 1;
                     self.due.push(Reverse((attempt.done_us, self.next)));
                     self.air.insert(self.next, Flight { delivery, attempt });
+                }
+                // Together, as each may take a server's round.
+                for (target, started) in passed_on {
+                    match started.await {
+                        Ok(_) => self.front.wake_target(target),
+                        Err(error) => self.front.fail(error),
+                    }
                 }
                 claimed
             }
@@ -148,7 +155,7 @@ impl Route {
     }
 
     /// Puts a message back for a peer.
-    async fn pass_on(&self, delivery: &Delivery, target: Target, now_us: i64) {
+    fn pass_on(&self, delivery: &Delivery, target: Target, now_us: i64) -> StartedOperation {
         let back = PutBack {
             station: delivery.station,
             epoch: delivery.epoch,
@@ -156,10 +163,7 @@ impl Route {
             shard: shard_of_target(target, delivery.station),
             ready_us: now_us,
         };
-        match self.front.store.start(Operation::PutBack(back), Acknowledge::Early).await {
-            Ok(_) => self.front.wake_target(target),
-            Err(error) => self.front.fail(error),
-        }
+        self.front.store.start(Operation::PutBack(back), Acknowledge::Early)
     }
 
     /// Completes what has come down, and passes on alerts.

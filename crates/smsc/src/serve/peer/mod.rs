@@ -266,7 +266,7 @@ async fn divert(front: &Front, number: u16) -> Result<(), String> {
             Ok(_) => return Err("a claim gives messages".into()),
             Err(error) => return Err(error.to_string()),
         };
-        let count = claimed.len();
+        let (count, mut started) = (claimed.len(), Vec::new());
         for delivery in claimed {
             let message = &delivery.message;
             let target = front.target(message.account, &message.dst);
@@ -278,8 +278,11 @@ async fn divert(front: &Front, number: u16) -> Result<(), String> {
                 shard: shard_of_target(target, delivery.station),
                 ready_us,
             };
-            let put = front.store.start(Operation::PutBack(back), Acknowledge::Early).await;
-            put.map_err(|error| error.to_string())?;
+            started.push((target, front.store.start(Operation::PutBack(back), Acknowledge::Early)));
+        }
+        // Together, as each may take a server's round.
+        for (target, put) in started {
+            put.await.map_err(|error| error.to_string())?;
             front.wake_target(target);
         }
         if count < DETOUR_MAX {
