@@ -32,6 +32,7 @@ fn tried_in(candidate: &Candidate, ms: f64) -> Trial {
         writing: None,
         loss: None,
         is_log_felt: None,
+        is_apart: false,
     }
 }
 

@@ -124,6 +124,16 @@ impl Writing {
     }
 }
 
+/// Whether the runs' replays left several databases that hold something. Whether a connection had
+/// more than one of them at a time, nobody can tell from that.
+#[must_use]
+pub fn has_several_files(results: &Results) -> bool {
+    results.cells.iter().filter_map(|cell| results.good_runs(cell.id).next()).any(|run| {
+        let checks = results.verified.iter().filter(|check| check.run == run.id);
+        has_several_databases(checks.map(|check| check.text.as_str()))
+    })
+}
+
 /// Whether the checks after a replay are of several databases that hold something: each is looked
 /// at by itself.
 fn has_several_databases<'a>(checks: impl Iterator<Item = &'a str>) -> bool {

@@ -41,7 +41,7 @@ pub use common::{Common, common};
 pub use effort::{ANSWER_WITHIN, Effort, PRECISE, REPEATS};
 pub use known::{is_losing, kept_on, losing_filesystem};
 pub use live::{Agreement, LEADERS, LiveAdvice, LiveTrial, Verdict, leaders, meet};
-pub use loss::{Loss, Writing};
+pub use loss::{Loss, Writing, has_several_files};
 pub use rounds::{AppUse, Finalists, finalists, first, second, third};
 pub use scatter::scatter;
 pub use search::{ROUNDS, Recorder, search};

@@ -71,7 +71,11 @@ pub fn sways(
     let (mut tried, _) = trials(results, &others, phase, Some(1))?;
     let mut all = Vec::new();
     for (variations, device) in of_each.iter().zip(advised) {
-        let of_device: Vec<Vec<Trial>> = tried.drain(..variations.len().min(tried.len())).collect();
+        let mut of_device: Vec<Vec<Trial>> = tried.drain(..variations.len().min(tried.len())).collect();
+        for trial in of_device.iter_mut().flatten() {
+            // What must be kept whole must be so on each of them.
+            trial.is_apart = device.tried.iter().any(|known| known.is_apart && known.label == trial.label);
+        }
         let Some(best) = device.best else {
             all.push(Vec::new());
             continue;

@@ -28,6 +28,7 @@ fn tried_in(candidate: Candidate, durability: Option<Durability>, times_ms: &[f6
         writing: None,
         loss: None,
         is_log_felt: None,
+        is_apart: false,
     }
 }
 
@@ -81,6 +82,24 @@ fn what_is_known_to_lose_databases_keeps_nothing_whatever_it_promises() {
     assert!(weaker(&tried, 2, Durability::PowerCut).is_none(), "what loses databases is no thought");
     let more = second(&[tried], Durability::PowerCut, AppUse::default());
     assert!(!more.is_empty() && more.iter().all(|candidate| candidate.journal_mode == "persist"), "{more:?}");
+}
+
+/// What happened: `--must keep=all` named WAL to an application with attached databases that has
+/// WAL now, although a power cut may leave a transaction in one file and not in another with it.
+#[test]
+fn what_keeps_each_file_by_itself_is_not_named_where_transactions_must_be_whole() {
+    let all = [one("wal", "full", 2.0), one("persist", "full", 8.0), one("wal", "normal", 1.0)];
+    assert_eq!(named(&all, Durability::PowerCut), "WAL/FULL");
+    let whole = all.map(Trial::of_whole_transactions);
+    for must in [Durability::PowerCut, Durability::PowerCutAllButLast] {
+        assert_eq!(named(&whole, must), "PERSIST/FULL");
+    }
+    let device =
+        DeviceAdvice::of(None, String::new(), whole.to_vec(), &whole[0].candidate, Durability::PowerCut);
+    assert_eq!((device.best, device.weaker.map(|weaker| weaker.0)), (Some(1), Some(2)));
+    assert_eq!(device.tried[0].durability, Some(Durability::PowerCut), "the promise is told as it is");
+    let found = common(&[device.clone(), device], Durability::PowerCut).unwrap();
+    assert_eq!(found.candidate.journal_mode, "persist");
 }
 
 #[test]

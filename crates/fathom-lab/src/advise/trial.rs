@@ -46,17 +46,30 @@ pub struct Trial {
     /// Whether the log of this trace is ever so long that the length that is set for it matters;
     /// none where none is set, or nobody knows.
     pub is_log_felt: Option<bool>,
+    /// Whether a power cut may leave a transaction over several files in some of them with it,
+    /// where that must not be. JSON has what it promises, and for how many files.
+    #[serde(skip)]
+    pub is_apart: bool,
 }
 
 impl Trial {
     /// What a power cut leaves: what the settings promise, but on a file system with which they are
-    /// known not to keep that.
+    /// known not to keep that, and but for a transaction over several files, of which WAL keeps
+    /// each part by itself.
     #[must_use]
     pub fn kept(&self) -> Option<Durability> {
-        match is_losing(&self.filesystem, &self.candidate.journal_mode) {
-            true => self.durability.map(|own| own.min(Durability::ProcessCrash)),
-            false => self.durability,
-        }
+        let most = match is_losing(&self.filesystem, &self.candidate.journal_mode) {
+            true => Durability::ProcessCrash,
+            false if self.is_apart => Durability::PowerCutPrefix,
+            false => return self.durability,
+        };
+        self.durability.map(|own| own.min(most))
+    }
+
+    /// The same of an application whose transactions over several files must be kept whole.
+    #[must_use]
+    pub fn of_whole_transactions(self) -> Trial {
+        Trial { is_apart: self.candidate.journal_mode == "wal", ..self }
     }
 
     /// Whether that is as strong as what must be kept; a promise that is not known is none.
@@ -122,6 +135,7 @@ impl Trial {
             writing: None,
             loss: None,
             is_log_felt: None,
+            is_apart: false,
             filesystem: cell.spec.stack.place.name().to_owned(),
             label: cell.label.clone(),
             durability: row.durability,
@@ -222,6 +236,7 @@ pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Resul
             writing: None,
             loss: None,
             is_log_felt: None,
+            is_apart: false,
             candidate: Candidate::of(cell.spec.engine.as_ref()?)?,
             filesystem: cell.spec.stack.place.name().to_owned(),
             label: cell.label.clone(),

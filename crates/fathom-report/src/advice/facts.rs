@@ -204,6 +204,7 @@ pub(super) fn loss_short(trial: &Trial) -> String {
         (Some(Loss { commits, is_all: true, .. }), _) => format!("all, {} or more", count(commits)),
         (Some(Loss { commits, is_least: true, .. }), _) => format!("{} or more commits", count(commits)),
         (Some(Loss { commits, .. }), _) => format!("{} commits", count(commits)),
+        (None, Some(Durability::PowerCutPrefix)) if trial.is_apart => "1 commit, in part".to_owned(),
         (None, Some(Durability::PowerCut)) => "none".to_owned(),
         (None, Some(Durability::PowerCutAllButLast)) => "1 commit".to_owned(),
         _ => "not known".to_owned(),

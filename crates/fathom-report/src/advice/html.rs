@@ -189,6 +189,11 @@ impl Advice {
     fn tried_row(&self, device: &DeviceAdvice, tried: &Trial) -> Markup {
         let cpu = tried.cpu_ns / tried.ns().max(1e-3);
         let (flushes, written) = (tried.of_writing(tried.flushes), tried.of_writing(tried.written_bytes));
+        // Of a file system that breaks it the promise is not what is kept.
+        let kept = match tried.is_apart {
+            true => self.keeps_told(tried),
+            false => durability_text(tried.kept()).to_owned(),
+        };
         html! {
             tr {
                 td { (label(&tame(place(device)))) }
@@ -200,7 +205,7 @@ impl Advice {
                 (time_cell(tried.p99_ns.as_ref()))
                 (number_cell(Some(flushes), &format!("{flushes:.2}")))
                 (number_cell(Some(written), &number::bytes(written)))
-                td.words { (durability_text(tried.kept())) }
+                td.words { (kept) }
                 td.words { (loss_short(tried)) }
             }
         }

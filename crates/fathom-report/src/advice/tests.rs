@@ -23,6 +23,7 @@ fn tried(journal: &str, synchronous: &str, promise: Durability, ms: f64) -> Tria
         writing: Some(500),
         loss: None,
         is_log_felt: None,
+        is_apart: false,
     }
 }
 

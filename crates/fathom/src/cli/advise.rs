@@ -25,8 +25,9 @@ pub struct Advise {
     /// keep=prefix (`keep=` may be left out) [default: what the application's own settings promise]
     #[arg(long, value_name = "keep=WHAT", value_parser = must)]
     pub must: Option<Durability>,
-    /// Try WAL also where a connection has several files (ATTACH): a power cut may then leave a
-    /// transaction over them in some of them and not in the others
+    /// Try WAL also where a connection has several files (ATTACH), and name it whatever `--must`
+    /// says: a power cut may then leave a transaction over them in some of them and not in the
+    /// others
     #[arg(long)]
     pub each_file: bool,
     /// What the application has now, where the trace does not tell: journal_mode=wal,

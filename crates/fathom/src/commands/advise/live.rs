@@ -147,6 +147,7 @@ pub(super) mod tests {
             writing: None,
             loss: None,
             is_log_felt: None,
+            is_apart: false,
         }
     }
 

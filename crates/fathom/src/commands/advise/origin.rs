@@ -113,6 +113,20 @@ impl Origin {
         }
     }
 
+    /// Whether a connection of the application had several files at a time; none where its trace is
+    /// gone, or another one by now.
+    pub fn over_files(&self) -> Option<bool> {
+        // What is made up has one file.
+        if fathom_trace::synthesise::profile(&self.trace.to_string_lossy()).is_ok() {
+            return Some(false);
+        }
+        let file = std::fs::metadata(&self.trace).ok().filter(std::fs::Metadata::is_file)?;
+        if self.has_changed(&file) {
+            return None;
+        }
+        Some(fathom_trace::info::info(&self.trace).ok()?.files_at_once > 1)
+    }
+
     /// By what is in it; by its time alone where nothing else is known of it.
     fn has_changed(&self, file: &std::fs::Metadata) -> bool {
         let written = file.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());

@@ -7,7 +7,7 @@ use fathom_lab::store::{CellRow, Results};
 use fathom_output::{shown, shown_path, tell};
 use fathom_report::Advice;
 
-use super::durability::must;
+use super::durability::{NO_WAL_NOW, is_whole, must};
 use super::error::study_error;
 use super::failure::Failure;
 use super::judgement::{doubts, judged};
@@ -16,11 +16,17 @@ use super::outputs::check_outputs;
 use super::partial::not_compared;
 use super::question::{Answer, Question};
 use super::recorded::{promise_of, recorded};
+use super::rounds::whole;
 use super::trace::of_trace;
 use super::{hints, settings};
 use crate::cli::Advise;
 use crate::commands;
 use crate::outcome::Error;
+
+/// What recordings do not tell, where they have several files.
+const FILES_UNKNOWN: &str = "the recordings are of several database files, and do not tell whether a transaction was over \
+                             more than one (ATTACH): with WAL a power cut may leave such a transaction in some of them \
+                             and not in the others (https://sqlite.org/lang_attach.html). The trace itself tells that";
 
 /// From runs that were recorded before. Those of `fathom advise` hold the settings that led for what
 /// was asked then: for what is asked now others may lead, which are recorded where that can be, and
@@ -80,7 +86,17 @@ pub(super) fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
             baseline.name()
         )));
     }
-    let (devices_tried, mut notes) = advise::trials(&results, devices, &phase, None).map_err(study_error)?;
+    let (mut devices_tried, mut notes) =
+        advise::trials(&results, devices, &phase, None).map_err(study_error)?;
+    let over_files = origin.as_ref().and_then(Origin::over_files);
+    let is_each_file = asked.each_file || origin.as_ref().is_some_and(|origin| origin.asked.each_file);
+    if !is_each_file && is_whole(asked, over_files == Some(true)) {
+        devices_tried = whole(devices_tried);
+        notes.push(NO_WAL_NOW.into());
+    }
+    if over_files.is_none() && advise::has_several_files(&results) {
+        notes.push(FILES_UNKNOWN.into());
+    }
     let partial = why_not.map(|why| {
         let origin = origin.as_ref().zip(why);
         not_compared(asked, (&results, &devices_tried), origin, &baseline, must)
@@ -91,8 +107,7 @@ pub(super) fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
     let advice = Advice {
         title: results.experiment.title.clone(),
         must,
-        // What was recorded does not tell which files its transactions were over.
-        over_files: false,
+        over_files: over_files == Some(true),
         hints: hints::of_settings(&baseline, &advised),
         baseline,
         baseline_source: source,

@@ -45,6 +45,8 @@ pub(super) struct Rounds<'a> {
     pub(super) begun: Instant,
     /// What the rounds so far have taken.
     pub(super) effort: Effort,
+    /// Whether a transaction over several files must be kept whole.
+    pub(super) is_whole: bool,
 }
 
 impl advise::Recorder for Rounds<'_> {
@@ -206,17 +208,25 @@ impl Rounds<'_> {
 
     /// What the settings take, by device.
     fn tried(&self, results: &Results) -> Result<Tried, Error> {
-        if self.is_modelled {
-            return advise::trials(results, self.devices, PHASE, None).map_err(study_error);
-        }
-        let analysis = Analysis::of(results).map_err(Error::failed)?;
-        let here = advise::trials_here(results, &analysis, PHASE).map_err(Error::failed)?;
-        Ok((vec![here], Vec::new()))
+        let (tried, notes) = if self.is_modelled {
+            advise::trials(results, self.devices, PHASE, None).map_err(study_error)?
+        } else {
+            let analysis = Analysis::of(results).map_err(Error::failed)?;
+            let here = advise::trials_here(results, &analysis, PHASE).map_err(Error::failed)?;
+            (vec![here], Vec::new())
+        };
+        Ok((if self.is_whole { whole(tried) } else { tried }, notes))
     }
 
     pub(super) fn stopped(&self) -> Result<(), Error> {
         stopped(self.interrupt)
     }
+}
+
+/// What was tried, of an application whose transactions over several files must be kept whole.
+pub(super) fn whole(tried: Vec<Vec<Trial>>) -> Vec<Vec<Trial>> {
+    let of_device = |tried: Vec<Trial>| tried.into_iter().map(Trial::of_whole_transactions).collect();
+    tried.into_iter().map(of_device).collect()
 }
 
 /// That the answer takes `rest` more, and what takes so long: one run, or the many that were asked

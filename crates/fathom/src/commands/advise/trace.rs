@@ -18,7 +18,7 @@ use super::super::record::{self, Purpose, RecordingFile, RecordingRequest};
 use super::super::simulate;
 use super::super::trace_choice::trace_of;
 use super::application::Application;
-use super::durability::must;
+use super::durability::{NO_WAL_NOW, is_whole, must};
 use super::error::stopped;
 use super::failure::Failure;
 use super::judgement::{doubts, judged};
@@ -122,6 +122,7 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
         broken: Vec::new(),
         begun,
         effort: Effort::default(),
+        is_whole: is_whole(asked, application.over_files()),
     };
     let baseline = &application.baseline;
     let must_of = |own| must(asked, own);
@@ -165,6 +166,8 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
     notes.extend(application.notes.iter().cloned());
     if app.over_files && baseline.journal_mode != "wal" {
         notes.push(WITHOUT_WAL.into());
+    } else if rounds.is_whole {
+        notes.push(NO_WAL_NOW.into());
     }
     notes.extend(rounds.broken.iter().map(Failure::told));
     notes.extend(doubts(&results, &Analysis::of(&results).map_err(Error::failed)?, &advised));
