@@ -21,6 +21,14 @@ pub const ENOUGH: f64 = 1.05;
 /// What is not proven to be faster, and by less than this, is no reason to change more.
 const UNPROVEN: f64 = 1.1;
 
+/// With fewer transactions that write what is done once weighs as much as they do: of two near
+/// settings the one that is faster may be so by chance.
+pub const FEW: u64 = 100;
+
+/// A simulation may be off by so much (docs/simulate.md): what brings less is told to be within
+/// that, and of few transactions it is no reason for other pages, which take a VACUUM.
+pub const OFF_BY: f64 = 1.1;
+
 /// Losses that differ by less are the same: how many commits lie between two checkpoints differs.
 const SAME_LOSS: f64 = 1.1;
 
@@ -51,9 +59,15 @@ fn fastest<'a>(trials: &[(usize, &'a Trial)]) -> Option<(usize, &'a Trial)> {
     trials.iter().copied().min_by(|a, b| a.1.ns().total_cmp(&b.1.ns()))
 }
 
+/// Whether it has other pages than now, by a trace that is short.
+fn changes_pages_for_little(trial: &Trial, now: Option<&Candidate>) -> bool {
+    let own = now.map_or(USUAL_PAGE, |now| now.page_size);
+    trial.candidate.page_size != own && trial.writing.is_some_and(|writing| writing < FEW)
+}
+
 /// Those that may be named at all: their promise is allowed (one that is not known is none), what
 /// they set can have an effect, and what locks others out is proven to be faster than all that does
-/// not.
+/// not; of a short trace what has other pages, too, and by more than a simulation may be off.
 pub(super) fn allowed<'a>(
     tried: &'a [Trial],
     must: Durability,
@@ -68,9 +82,16 @@ pub(super) fn allowed<'a>(
     let all = if felt.is_empty() { all } else { felt };
     let (out, open): (Vec<_>, Vec<_>) =
         all.iter().copied().partition(|(_, trial)| locks_out(&trial.candidate, now));
-    let Some((_, best)) = fastest(&open) else { return all };
-    let is_worth = |trial: &Trial| gain(trial, best).is_some_and(|gain| gain.proven && gain.ratio >= SAME);
-    open.into_iter().chain(out.into_iter().filter(|(_, trial)| is_worth(trial))).collect()
+    let worth = |less: Vec<(usize, &'a Trial)>, more: Vec<(usize, &'a Trial)>, least: f64| {
+        let Some((_, best)) = fastest(&less) else { return more };
+        let is_worth =
+            |trial: &Trial| gain(trial, best).is_some_and(|gain| gain.proven && gain.ratio >= least);
+        less.into_iter().chain(more.into_iter().filter(|(_, trial)| is_worth(trial))).collect::<Vec<_>>()
+    };
+    let all = worth(open, out, SAME);
+    let (other, own): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(_, trial)| changes_pages_for_little(trial, now));
+    worth(own, other, OFF_BY)
 }
 
 /// The fastest whose promise is allowed, or one that is as good and asks less; none where none is

@@ -36,7 +36,7 @@ mod trial;
 mod values;
 
 pub use candidate::Candidate;
-pub use choice::{ENOUGH, Gain, choose, gain, weaker, with_same_pages};
+pub use choice::{ENOUGH, FEW, Gain, OFF_BY, choose, gain, weaker, with_same_pages};
 pub use common::{Common, common};
 pub use effort::{ANSWER_WITHIN, Effort, PRECISE, REPEATS};
 pub use known::{is_losing, kept_on, losing_filesystem};

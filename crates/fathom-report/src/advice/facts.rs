@@ -1,16 +1,13 @@
 //! What an answer tells of its settings besides how fast they are: where they hold, what a power
 //! cut may take, how long the longest waits are, and what the trace is too short for.
 
-use fathom_lab::advise::{DeviceAdvice, Loss, Trial, kept_on};
+use fathom_lab::advise::{DeviceAdvice, FEW, Loss, OFF_BY, Trial, kept_on};
 use fathom_lab::stats::Interval;
 use fathom_workload::spec::Durability;
 
-use super::{Advice, has_interval, place};
+use super::{Advice, Group, has_interval, place};
 use crate::number;
 use crate::words::{but, durability_text};
-
-/// With fewer writing transactions what is done once weighs as much as they do.
-const FEW: u64 = 100;
 
 /// So many are enough for most.
 const MANY: u64 = 200;
@@ -141,6 +138,30 @@ impl Advice {
                  be chance. {MANY} that write are enough for most: use the application for longer, and ask again."
             )
         })
+    }
+
+    /// Gains that are no more than a simulation may be off by, where nothing was run live.
+    pub(super) fn within_error(&self) -> Vec<String> {
+        let is_little = |device: &&DeviceAdvice| {
+            let is_simulated = device.device.is_some() && self.live.is_empty();
+            let gain = device.gain.filter(|_| is_simulated && device.best != device.baseline);
+            gain.is_some_and(|gain| (1.0..OFF_BY).contains(&gain.ratio))
+        };
+        let of_group = |group: Group<'_>| {
+            let devices: Vec<&DeviceAdvice> = group.devices.into_iter().filter(is_little).collect();
+            let has_other_pages = group.named.candidate.page_size != self.baseline.page_size;
+            let vacuum = if has_other_pages { ", and other pages take a VACUUM" } else { "" };
+            (!devices.is_empty()).then(|| {
+                format!(
+                    "What {} brings on {} is less than the {:.0} % by which a simulation may be off{vacuum}: \
+                     `fathom advise TRACE --live` measures it.",
+                    self.name(group.named),
+                    self.places(&devices),
+                    (OFF_BY - 1.0) * 100.0
+                )
+            })
+        };
+        self.groups().into_iter().filter_map(of_group).collect()
     }
 
     /// Where gains are of too few runs for an interval.

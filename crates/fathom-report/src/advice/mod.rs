@@ -178,6 +178,7 @@ impl Advice {
         }
         all.extend(self.contradictions());
         all.extend(self.broken_by_file_systems());
+        all.extend(self.within_error());
         all.extend(self.too_short());
         all.extend(self.without_interval());
         all.extend(self.without_vacuum());
