@@ -76,9 +76,10 @@ pub fn import(
     let mut shape = log.shape()?;
     let (mut open, mut begin) = (String::new(), 0);
     let (mut ends, mut is_whole, mut is_parted) = (Ends::default(), false, false);
-    let (mut line_number, mut skipped) = (0, 0_u64);
+    let (mut line_number, mut skipped, mut has_line_end) = (0, 0_u64, true);
     while let Some(line) = lines.next_line()? {
         line_number += 1;
+        has_line_end = line.ends_with('\n');
         let is_within = !is_whole && ends.is_quote();
         let at = if is_within { None } else { begin_of(line, shape.as_deref()) };
         match at {
@@ -126,6 +127,9 @@ pub fn import(
     player.assembler.close(number, 0)?;
     let mut imported = ImportReport::default();
     player.finish(&mut imported);
+    if !(open.is_empty() || is_whole || has_line_end) {
+        imported.warnings.push(super::cut_off(path, begin));
+    }
     if skipped > 0 {
         imported.warnings.push(format!(
             "{skipped} lines before the first statement, or between statements, are no SQL and are left out"

@@ -144,6 +144,7 @@ fn load(
         ));
     }
     imported.warnings.extend(settings.warning(&file.display().to_string()));
+    imported.warnings.extend(statements.cut_off());
     if !connection.is_autocommit() {
         imported.warnings.push(format!(
             "{} ends within a transaction, which is rolled back: what it loaded after the last BEGIN is not there",

@@ -192,6 +192,15 @@ pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
     Ok(imported)
 }
 
+/// What must be known of a text that ends within a statement, as it seems.
+fn cut_off(path: &Path, line: u64) -> String {
+    format!(
+        "{}: its last statement (line {line}) ends without a semicolon where the file ends: if that was cut off there (a DELETE \
+         without its WHERE is a statement, too), the statement is another one than the application's",
+        path.display()
+    )
+}
+
 /// Messages with how often each came, the most frequent first, at most five.
 fn abridged_list(counted: &[(String, u64)]) -> String {
     const MAX: usize = 5;

@@ -52,6 +52,8 @@ pub struct Player<'a> {
     again: u64,
     /// Statements of virtual tables that are left out; none where the input has none for itself.
     inner: Option<u64>,
+    /// What must be known of inputs that may have been cut off.
+    cut_off: Vec<String>,
 }
 
 impl<'a> Player<'a> {
@@ -78,6 +80,7 @@ impl<'a> Player<'a> {
             has_triggers: None,
             again: 0,
             inner: None,
+            cut_off: Vec::new(),
         }
     }
 
@@ -123,6 +126,7 @@ impl<'a> Player<'a> {
     /// Closes a stream.
     pub fn close(&mut self, stream: Stream) -> Result<(), TraceError> {
         self.byte_literals += stream.statements.byte_literals;
+        self.cut_off.extend(stream.statements.cut_off());
         let at_ns = self.clock_ns.unwrap_or(0);
         self.assembler.close(stream.number, at_ns)
     }
@@ -254,5 +258,6 @@ impl<'a> Player<'a> {
                 abridged_list(&self.failed)
             ));
         }
+        imported.warnings.extend(self.cut_off);
     }
 }

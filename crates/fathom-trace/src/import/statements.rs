@@ -60,6 +60,29 @@ pub struct Statements {
     comments: String,
     /// Literals whose bytes are no UTF-8.
     pub byte_literals: u64,
+    end: FileEnd,
+}
+
+/// How a file ends, as far as it was read.
+#[derive(Debug, Default)]
+struct FileEnd {
+    /// Statements that have a semicolon, and those that have none.
+    with_semicolon: u64,
+    without: u64,
+    /// Line of the last one, where that has none.
+    open_line: Option<u64>,
+    /// Whether the last line has its line end.
+    has_line_end: bool,
+}
+
+impl FileEnd {
+    fn take(&mut self, line: u64, end: End) {
+        if end == End::Semicolon {
+            (self.with_semicolon, self.open_line) = (self.with_semicolon + 1, None);
+        } else {
+            (self.without, self.open_line) = (self.without + 1, Some(line));
+        }
+    }
 }
 
 /// A statement, or what is none.
@@ -85,12 +108,24 @@ impl Statements {
             unclosed: 0,
             comments: String::new(),
             byte_literals: 0,
+            end: FileEnd::default(),
         })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What must be known at the end of a file that may have been cut off within its last
+    /// statement, the beginning of which is a statement, too: it has no semicolon, where all others
+    /// have one, or the file has no line end.
+    #[must_use]
+    pub fn cut_off(&self) -> Option<String> {
+        let FileEnd { with_semicolon, without, open_line, has_line_end } = self.end;
+        let is_only_one = without == 1 && with_semicolon > 0;
+        let line = open_line.filter(|_| is_only_one || !has_line_end)?;
+        Some(super::cut_off(&self.path, line))
     }
 
     /// Bytes that were read.
@@ -206,11 +241,9 @@ impl Statements {
         let problem = match whole {
             Ok((_, Compilation::Nothing)) => return Ok(Judged::Piece(None)),
             Ok((sql, compiled)) => {
-                return Ok(Judged::Piece(Some(Piece {
-                    line: begin_of(&taken),
-                    sql,
-                    compiled: Ok(compiled),
-                })));
+                let line = begin_of(&taken);
+                self.end.take(line, end);
+                return Ok(Judged::Piece(Some(Piece { line, sql, compiled: Ok(compiled) })));
             }
             Err(Fault::Incomplete) if end == End::Boundary => return Ok(Judged::Incomplete(taken)),
             Err(Fault::Incomplete) => "is the beginning of a statement (incomplete input)".to_owned(),
@@ -233,6 +266,7 @@ impl Statements {
                 && !matches!(compiled, Compilation::Nothing)
             {
                 let line = taken[0].number;
+                self.end.take(line, End::Boundary);
                 self.push_back(taken.split_off(1));
                 return Ok(Judged::Piece(Some(Piece { line, sql, compiled: Ok(compiled) })));
             }
@@ -284,6 +318,7 @@ impl Statements {
             return Ok(Some(line));
         }
         let Some(text) = self.lines.next_line()? else { return Ok(None) };
+        self.end.has_line_end = text.ends_with('\n');
         let mut text = text.strip_suffix('\n').unwrap_or(text).to_owned();
         // U+FFFD may be in the file itself.
         let has_bytes = text.contains('\u{fffd}') && std::str::from_utf8(self.lines.bytes()).is_err();

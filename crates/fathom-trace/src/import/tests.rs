@@ -730,3 +730,34 @@ fn pragmas_that_are_not_executed_are_compiled() {
     let (_, records) = place.import(&place.write("a.sql", script)).expect("imported");
     assert_eq!(texts(&records).len(), 3);
 }
+
+/// What happened: a script that was cut off within `DELETE FROM t WHERE …` was taken as it stands,
+/// and nothing said that the replay deletes all rows.
+#[test]
+fn a_text_that_may_have_been_cut_off_is_told() {
+    let place = Place::new();
+    let begin = "CREATE TABLE t(a);\nINSERT INTO t VALUES (1);\n";
+    let told = |name: &str, text: &str| {
+        let (imported, _) = place.import(&place.write(name, text)).expect("imported");
+        let told = imported.warnings.into_iter().filter(|told| told.contains("cut off there"));
+        told.collect::<Vec<String>>()
+    };
+    for (end, line) in [("DELETE FROM t", 3), ("DELETE\nFROM t\n", 3), ("SELECT 1;DELETE FROM t", 3)] {
+        let all = told("a.sql", &format!("{begin}{end}"));
+        assert!(all.len() == 1 && all[0].contains(&format!("(line {line})")), "{end}: {all:?}");
+    }
+    for whole in ["DELETE FROM t;", "DELETE FROM t; -- all", "-- the end", "SELECT 1\nDELETE FROM t\n"] {
+        assert!(told("a.sql", &format!("{begin}{whole}")).is_empty(), "{whole}");
+    }
+    // One statement a line, without semicolons.
+    assert!(told("a.sql", "CREATE TABLE t(a)\nDELETE FROM t\n").is_empty());
+    assert_eq!(told("a.sql", "CREATE TABLE t(a)\nDELETE FROM t").len(), 1);
+    assert_eq!(told("app.log", "SQL: CREATE TABLE t(a)\nSQL: DELETE FROM t").len(), 1);
+    assert!(told("app.log", "SQL: CREATE TABLE t(a)\nSQL: DELETE FROM t\n").is_empty());
+    // A folder's scripts are told each by itself.
+    place.write("app/load.sql", &format!("{begin}DELETE FROM t"));
+    let stream = place.write("app/1.sql", "SELECT a FROM t;\nDELETE FROM t");
+    let (imported, _) = place.import(stream.parent().expect("a folder")).expect("imported");
+    let all: Vec<&String> = imported.warnings.iter().filter(|told| told.contains("cut off there")).collect();
+    assert!(all.len() == 2 && all[0].contains("load.sql: ") && all[1].contains("1.sql: "), "{all:?}");
+}
