@@ -20,6 +20,7 @@ use super::checker::Checker;
 use super::died::died;
 use super::lines::Lines;
 use super::logcat::{Clock, LogLine, TIME, tagged};
+use super::same_file::known_as;
 use super::script::is_open;
 use super::sqlite_log::Failure;
 use super::studio;
@@ -81,6 +82,7 @@ struct Log<'a> {
     /// The database of each connection.
     database_of: HashMap<u32, u32>,
     connections: HashMap<(u32, String), u32>,
+    /// By the names under which their files are known.
     databases: HashMap<String, u32>,
     /// The last statement of each connection, until its time or the next one comes.
     last: HashMap<u32, Last>,
@@ -216,12 +218,13 @@ impl Log<'_> {
             self.assembler.use_thread(*connection, thread);
             return Ok(*connection);
         }
-        let database = match self.databases.get(label) {
+        let name = known_as(label);
+        let database = match self.databases.get(&*name) {
             Some(database) => *database,
             None => {
                 let (database, start) = self.starts.database_and_file(label, self.assembler)?;
                 self.checker.database(database, start)?;
-                self.databases.insert(label.to_owned(), database);
+                self.databases.insert(name.into_owned(), database);
                 database
             }
         };

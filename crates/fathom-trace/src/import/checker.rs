@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::bad::BadOnes;
 use super::private::{Compilation, DUMPED_TABLE, Fault, Private, compile, execute};
+use super::same_file::known_as;
 use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
 use crate::sql::{Target, Verb};
@@ -57,7 +58,7 @@ impl Checker {
                 // Only for names to be found: what cannot be attached here is found missing by the
                 // statements that use it.
                 let next = u32::try_from(self.attached.len()).unwrap_or(u32::MAX);
-                let number = *self.attached.entry(path).or_insert(next);
+                let number = *self.attached.entry(known_as(&path).into_owned()).or_insert(next);
                 let _ = private.attach(connection, &schema, number, None);
                 return true;
             }

@@ -484,3 +484,25 @@ fn what_the_shells_trace_tells_below_a_statement_is_none_of_the_next_one() {
     assert_eq!(texts(&records), expected);
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
 }
+
+/// What happened: an application that opened its database by `/data/data` and by `/data/user/0`,
+/// which lead to one file, had two of them, of which the second was empty: "no such table".
+#[test]
+fn a_file_that_android_has_under_two_names_is_one_database() {
+    let place = Place::new();
+    let head = "11-21 16:26:38.100  100  101 V SQLiteStatements: ";
+    let (one, two) = ("/data/data/com.app/databases/a.db", "/data/user/0/com.app/databases/a.db");
+    let log = format!(
+        "{head}{two}: \"CREATE TABLE t(a)\"\n{head}{one}: \"INSERT INTO t VALUES (1)\"\n\
+         {head}{one}: \"ATTACH '{two}' AS again\"\n{head}{two}: \"SELECT a FROM t\"\n"
+    );
+    let start = place.write("a.db", "");
+    rusqlite::Connection::open(&start)
+        .and_then(|made| made.execute_batch("CREATE TABLE u(a)"))
+        .expect("made");
+    let (imported, records) =
+        place.import_with(&place.write("log.txt", &log), None, &[start]).expect("imported");
+    let databases = records.iter().filter(|record| matches!(record, Record::Database(_))).count();
+    assert_eq!((texts(&records).len(), imported.connections, databases), (4, 2, 1));
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}

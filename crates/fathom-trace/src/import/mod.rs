@@ -28,6 +28,7 @@ mod order;
 mod play;
 mod pocketdata;
 mod private;
+mod same_file;
 mod script;
 mod sqlite_log;
 mod statements;
@@ -50,6 +51,7 @@ pub use order::Order;
 pub(crate) use script::for_each as for_each_statement;
 
 use bad::BadOnes;
+use same_file::known_as;
 
 /// What an input is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +273,7 @@ fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Impor
 /// Database files as they were at the start.
 struct Starts {
     files: Vec<(PathBuf, bool)>,
-    /// Databases that are in the trace, by their paths.
+    /// Databases that are in the trace, by the names under which they are known.
     known: HashMap<String, u32>,
     /// The files that they begin with.
     file_of: HashMap<u32, PathBuf>,
@@ -305,17 +307,18 @@ impl Starts {
     /// The database at `path`: where it is met first it is made, and begins with the given file of
     /// its name, or empty.
     fn database(&mut self, path: &str, assembler: &mut Assembler) -> Result<u32, TraceError> {
-        if let Some(known) = self.known.get(path) {
+        let name = known_as(path);
+        if let Some(known) = self.known.get(&*name) {
             return Ok(*known);
         }
         let database = self.make(path, assembler)?;
-        self.known.insert(path.to_owned(), database);
+        self.known.insert(name.into_owned(), database);
         Ok(database)
     }
 
     /// The database that an ATTACH names.
     fn attached(&mut self, path: &str, assembler: &mut Assembler) -> Result<u32, TraceError> {
-        let is_new = !self.known.contains_key(path);
+        let is_new = !self.known.contains_key(&*known_as(path));
         let used = |files: &[(PathBuf, bool)]| files.iter().filter(|(_, is_used)| *is_used).count();
         let before = used(&self.files);
         let database = self.database(path, assembler)?;
