@@ -31,6 +31,13 @@ use crate::sql::{TokenKind, Verb, pragma, tokens};
 /// number.
 const COUNT_OF_ROWS: &str = " rows affected or returned ]";
 
+/// What its second version writes before a statement that has not told how many rows it has, in the
+/// place of their number: `[0.031ms] [rows:-] SELECT …`.
+const NO_COUNT: &str = "[rows:-]";
+
+/// Libraries that begin and end transactions without a word of that in their logs.
+const SILENT: [&str; 4] = ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL"];
+
 /// Bytes of a statement up to which each further line is tried.
 const TRIED_BYTES: usize = 8 << 10;
 
@@ -53,6 +60,9 @@ struct Log<'a> {
     player: Player<'a>,
     /// Statements with text behind their semicolon.
     with_more: u64,
+    /// Those that change rows, and whether one begins a transaction.
+    changing: u64,
+    has_transactions: bool,
 }
 
 /// Reads the log at `path`.
@@ -71,15 +81,18 @@ pub fn import(
     let connection = private.open()?;
     let mut player = Player::new(assembler, starts, private, bad, None);
     player.look_for_profile(path)?;
-    let mut log = Log { path, connection, number, player, with_more: 0 };
+    let mut log =
+        Log { path, connection, number, player, with_more: 0, changing: 0, has_transactions: false };
     let mut lines = Lines::open(path)?;
     let mut shape = log.shape()?;
     let (mut open, mut begin) = (String::new(), 0);
     let (mut ends, mut is_whole, mut is_parted) = (Ends::default(), false, false);
     let (mut line_number, mut skipped, mut has_line_end) = (0, 0_u64, true);
+    let mut is_silent = false;
     while let Some(line) = lines.next_line()? {
         line_number += 1;
         has_line_end = line.ends_with('\n');
+        is_silent |= line.contains(COUNT_OF_ROWS);
         let is_within = !is_whole && ends.is_quote();
         let at = if is_within { None } else { begin_of(line, shape.as_deref()) };
         match at {
@@ -123,10 +136,18 @@ pub fn import(
         }
     }
     log.add(&open, begin)?;
-    let Log { player, with_more, .. } = log;
+    is_silent |= shape.is_some_and(|shape| SILENT.iter().any(|word| shape.contains(word)));
+    let is_told = !is_silent || log.has_transactions || log.changing < 2;
+    let Log { player, with_more, changing, .. } = log;
     player.assembler.close(number, 0)?;
     let mut imported = ImportReport::default();
     player.finish(&mut imported);
+    if !is_told {
+        imported.warnings.push(format!(
+            "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate): each of the {changing} statements that \
+             change rows is a transaction by itself here, also where the application had several in one; a capture has them"
+        ));
+    }
     if !(open.is_empty() || is_whole || has_line_end) {
         imported.warnings.push(super::cut_off(path, begin));
     }
@@ -258,6 +279,8 @@ impl Log<'_> {
             self.player.bad.add(self.path, line, sql, problem);
             return Ok(());
         }
+        self.changing += u64::from(Verb::of(sql).changes_rows());
+        self.has_transactions |= !self.connection.is_autocommit();
         self.player.execute(&self.connection, self.number, sql, compiled, (self.path, line))
     }
 }
@@ -388,7 +411,7 @@ pub fn statement_at(line: &str) -> Option<usize> {
 /// A beginning with its digits alike and runs of the same letter as one, so that times and numbers
 /// of other lengths are the same; without the spaces with which a statement itself may begin.
 fn shape_of(prefix: &str) -> String {
-    let prefix = prefix.trim_end();
+    let prefix = prefix.trim_end().replace(NO_COUNT, "[rows:9]");
     let mut shape: Vec<char> =
         prefix.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { letter }).collect();
     shape.dedup();

@@ -434,6 +434,36 @@ fn a_log_of_the_first_gorm_is_read() {
     assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
 }
 
+/// What happened: GORM's second version writes `[rows:-]` before what does not tell how many rows
+/// it has, as each AutoMigrate begins: what has a number stood "without what the log has before its
+/// first statement", and the log was refused. And nothing said that its transactions are not in it.
+#[test]
+fn a_log_of_gorm_has_statements_with_and_without_a_number_of_rows() {
+    let place = Place::new();
+    let log = "\n2024/01/02 10:00:00 /app/main.go:20\n\
+        [0.031ms] [rows:-] SELECT count(*) FROM sqlite_master WHERE type='table' AND name=\"users\"\n\n\
+        2024/01/02 10:00:00 /app/main.go:20\n\
+        [12.250ms] [rows:0] CREATE TABLE `users` (`id` integer,`name` text,PRIMARY KEY (`id`))\n\n\
+        2024/01/02 10:00:01 /app/main.go:31\n\
+        [0.500ms] [rows:1] INSERT INTO `users` (`name`) VALUES (\"a [rows:-] b\") RETURNING `id`\n\n\
+        2024/01/02 10:00:01 /app/main.go:32 SLOW SQL >= 200ms\n\
+        [250.125ms] [rows:1] UPDATE `users` SET `name`='c' WHERE `id` = 1\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let texts = texts(&records);
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    assert!(texts[0].starts_with("SELECT count(*)") && texts[2].contains("a [rows:-] b"), "{texts:?}");
+    let told = |warnings: &[String]| warnings.iter().any(|told| told.contains("each of the 2 statements"));
+    assert!(told(&imported.warnings), "{:?}", imported.warnings);
+    // One that tells its transactions, and one of which nobody knows.
+    let changes = ["CREATE TABLE t(a)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"];
+    for (before, between) in [("Hibernate: ", "Hibernate: BEGIN\n"), ("SQL: ", "")] {
+        let [create, one, two] = changes.map(|sql| format!("{before}{sql}\n"));
+        let log = place.write("app.log", &format!("{create}{between}{one}{two}"));
+        let (imported, _) = place.import(&log).expect("imported");
+        assert!(!told(&imported.warnings), "{:?}", imported.warnings);
+    }
+}
+
 /// What happened: a line that an application printed below a statement of Sequelize's without a
 /// semicolon was taken for its further line, so that the whole log was refused: "Listening on port
 /// 3000" below the last one. A quote in it took all that followed along.

@@ -46,7 +46,26 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
     } else if line.contains("peewee:(") || line.contains("peewee: (") {
         "is Peewee's log, which has the values of a statement behind it, as Python writes them, and is not \
          read: capture the program (`fathom trace capture -- python3 …`)"
-    } else if line.contains(" | statement | connection ") {
+    } else if line.contains("-- binds: [") {
+        "is the log of Diesel (`debug_query`), which has the values of a statement in a comment behind it, as \
+         Rust writes them, and is not read: capture the program with the shared libsqlite3 (`fathom trace \
+         capture`)"
+    } else if line.contains("sqlx::query") {
+        "is the log of sqlx, which has no values, and of long statements the beginning alone, and is not read: \
+         capture the program with the shared libsqlite3 (`fathom trace capture`)"
+    } else if line.contains("knex:query ") || line.contains("knex:bindings ") {
+        "is the log of knex (`DEBUG=knex:*`), which has the values of a statement on a line of their own, as \
+         JavaScript writes them, and is not read: log what `verbose` of better-sqlite3 or the event `trace` of \
+         node-sqlite3 gives, which has them filled in"
+    } else if line.contains("==>  Preparing: ") || line.contains("==> Parameters: ") {
+        "is the log of MyBatis, which has the values of a statement on a line of their own, as Java writes \
+         them, and is not read: put p6spy before the driver, and write the second statement of each of its \
+         lines, where values are filled in, to a .sql file, those of each connection to one of its own"
+    } else if line.contains("QUERY OK ") && line.contains(" db=") {
+        "is the log of Ecto, which has the values of a statement behind it, as Elixir writes them, and is not \
+         read: write the statements with their values to a .sql file, those of each connection to one of its \
+         own, and import their folder"
+    } else if line.contains(" | statement | connection ") || line.contains("|statement|connection ") {
         "is the log of p6spy, which has each statement twice, and is not read: write the second one of each, \
          where values are filled in, to a .sql file, those of each connection to one of its own, and import \
          their folder"
@@ -157,6 +176,13 @@ mod tests {
             ("flutter: Drift: Sent SELECT * FROM t WHERE a = ?; with args [1]", "capture -- dart"),
             ("DEBUG:peewee:('INSERT INTO \"t\" VALUES (?)', ['Charlie'])", "capture -- python3"),
             ("#1613479474529 | took 1ms | statement | connection 0| url jdbc:sqlite:a.db", "second one"),
+            ("12:06:13|3|statement|connection 0|url jdbc:sqlite:a.db|select ?|select 1", "second one"),
+            ("SELECT `a`.`id` FROM `a` WHERE (`a`.`id` = ?) -- binds: [1]", "of Diesel"),
+            ("2024-06-26T16:10:21.8Z INFO sqlx::query: summary=\"SELECT 1\" db.statement=\"\"", "of sqlx"),
+            ("  knex:query insert into \"t\" (\"a\") values (?) trx2 +10ms", "of knex"),
+            ("DEBUG: ==>  Preparing: UPDATE t SET a=? WHERE (b = ?)", "of MyBatis"),
+            ("==> Parameters: one(String), 2(Integer)", "of MyBatis"),
+            ("10:00:01.5 [debug] QUERY OK source=\"t\" db=0.5ms queue=0.1ms", "of Ecto"),
             ("-- p0: 'Bob' (Type = String, Size = -1)", "capture -- dotnet"),
             ("# tracer: nop", "strace -f"),
             ("  0.104 ( 0.012 ms): app/100 fsync(fd: 3</tmp/a.db>)   = 0", "strace -f"),
@@ -175,6 +201,8 @@ mod tests {
             "(0.001) SELECT a FROM t WHERE b in \"c\"",
             "(0.3ms) SELECT '[[\"id\", 7]]' FROM t",
             "Executing (default): SELECT 1; -- a comment",
+            "prisma:query SELECT `main`.`T`.`id` FROM `main`.`T` WHERE 1=1 LIMIT ? OFFSET ?",
+            "[0.250ms] [rows:1] UPDATE `t` SET `a`=\"QUERY OK\" WHERE `id` = 1",
             "11-21 16:26:38.100  100  101 V SQLiteTime: /data/a.db: \"SELECT 1\" took 0.250 ms",
             "8,0 1 7 x 697 Q WS 1 + 8",
             "",
