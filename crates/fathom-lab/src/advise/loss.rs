@@ -124,11 +124,11 @@ impl Writing {
     }
 }
 
-/// Whether the runs' replays left several databases that hold something. Whether a connection had
-/// more than one of them at a time, nobody can tell from that.
+/// Whether the replay of a cell's runs left several databases that hold something. Whether a
+/// connection had more than one of them at a time, nobody can tell from that.
 #[must_use]
-pub fn has_several_files(results: &Results) -> bool {
-    results.cells.iter().filter_map(|cell| results.good_runs(cell.id).next()).any(|run| {
+pub fn has_several_files(results: &Results, cell: i64) -> bool {
+    results.good_runs(cell).next().is_some_and(|run| {
         let checks = results.verified.iter().filter(|check| check.run == run.id);
         has_several_databases(checks.map(|check| check.text.as_str()))
     })

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Candidate, Loss, Writing, is_losing};
 use crate::analysis::Analysis;
-use crate::simulate::{Question, Row, StudyError, study};
+use crate::simulate::{EACH_FILE, Question, Row, StudyError, study};
 use crate::stats::{Interval, mean_interval};
 use crate::store::{CellRow, Results, StoreError};
 
@@ -174,7 +174,9 @@ pub fn trials(
         rows.filter_map(of_row).collect()
     };
     let mut notes: Vec<String> = Vec::new();
-    for note in study.notes.into_iter().flat_map(|note| note.1) {
+    // Advice says that of the application, of which it knows more.
+    let of_cells = study.notes.into_iter().flat_map(|note| note.1).filter(|note| note != EACH_FILE);
+    for note in of_cells {
         // The same with another number is said once.
         let plain = |text: &str| text.replace(|c: char| c.is_ascii_digit() || c == '.', "");
         if !notes.iter().any(|known| plain(known) == plain(&note)) {

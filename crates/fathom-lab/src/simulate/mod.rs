@@ -33,7 +33,7 @@ use crate::recording::{Execution, Recording};
 
 pub use program::{MEET, Program, ReplayError};
 pub use slowest::{OperationCounts, Slowest};
-pub use study::{ByTheDevice, DRAWS, Question, Row, SimulatedRun, Study, StudyError, study};
+pub use study::{ByTheDevice, DRAWS, EACH_FILE, Question, Row, SimulatedRun, Study, StudyError, study};
 
 /// The phases of a recorded run on a device. The same seed gives the same times.
 #[must_use]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::program::are_threads_seen;
 use super::{Program, Slowest, simulate, simulate_with_slowest};
-use crate::advise::losing_filesystem;
+use crate::advise::{Candidate, has_several_files, losing_filesystem};
 use crate::model_time::PhaseModel;
 use crate::naming::{labels_without, titles_without};
 use crate::recording::Recording;
@@ -38,6 +38,11 @@ fn draws(operations: usize, runs: usize) -> u64 {
 /// What must be known of a cell that is replayed by the device alone.
 const BY_THE_DEVICE: &str = "replayed by its device alone, without CPU time: one execution after the other by the operations that \
                              came within it, as if it had waited for each of them";
+
+/// What must be known of the promise of a cell with WAL whose runs had several database files:
+/// whether a transaction was over more than one of them a recording does not tell.
+pub const EACH_FILE: &str = "it has several database files: with WAL a power cut may leave a transaction over more than one of \
+                             them (ATTACH) in some and not in the others";
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
@@ -247,6 +252,10 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         notes.extend(left_out(of_all, programs.len(), why));
         if is_by_device {
             notes.push(BY_THE_DEVICE.to_owned());
+        }
+        let own = cell.spec.engine.as_ref().and_then(Candidate::of);
+        if own.is_some_and(|own| own.journal_mode == "wal") && has_several_files(results, cell.id) {
+            notes.push(EACH_FILE.to_owned());
         }
         if !notes.is_empty() {
             found.notes.push((shown.clone(), notes));

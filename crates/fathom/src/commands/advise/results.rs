@@ -94,7 +94,8 @@ pub(super) fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
         devices_tried = whole(devices_tried);
         notes.push(NO_WAL_NOW.into());
     }
-    if over_files.is_none() && advise::has_several_files(&results) {
+    let has_several = results.cells.iter().any(|cell| advise::has_several_files(&results, cell.id));
+    if over_files.is_none() && has_several {
         notes.push(FILES_UNKNOWN.into());
     }
     let partial = why_not.map(|why| {
