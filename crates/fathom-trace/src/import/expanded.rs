@@ -203,6 +203,7 @@ impl Log<'_> {
     /// Whether a line is SQL up to its semicolon: also where it ends within a text, goes on, or
     /// names what is not there.
     fn is_sql(&self, line: &str) -> bool {
+        let line = without_time_behind(line.trim_end());
         let sql = Ends::default().feed(line).map_or(line, |end| &line[..end]);
         let is_known = Verb::of(sql) != Verb::Other;
         // Many a PRAGMA is done where it is compiled.
@@ -255,7 +256,7 @@ impl Log<'_> {
         if text.starts_with("--") && !begins_statement(text) {
             return Ok(());
         }
-        let mut sql = without_comments_behind(text).trim();
+        let mut sql = without_time_behind(without_comments_behind(text).trim());
         // Django, for one, writes `; args=(…); alias=default` there.
         if let Some(end) = Ends::default().feed(sql)
             && has_words(&sql[end..])
@@ -384,6 +385,16 @@ fn without_comments_behind(sql: &str) -> &str {
         }
     }
     &sql[..end]
+}
+
+/// A statement without what MikroORM writes behind it: `[took 2 ms]`, `[took 1 ms, 1 row affected]`.
+fn without_time_behind(sql: &str) -> &str {
+    const TOOK: &str = "[took ";
+    let Some(at) = sql.rfind(TOOK).filter(|_| sql.ends_with(']')) else { return sql };
+    let time = sql[at + TOOK.len()..].trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let is_time = time.len() < sql.len() - at - TOOK.len() && time.starts_with(" ms");
+    // Another bracket would be one of SQL's own names.
+    if is_time && time.find(']') == Some(time.len() - 1) { sql[..at].trim_end() } else { sql }
 }
 
 /// Byte at which a statement's first word stands, after a beginning without letters that could be

@@ -464,6 +464,29 @@ fn a_log_of_gorm_has_statements_with_and_without_a_number_of_rows() {
     }
 }
 
+/// What happened: MikroORM's log, whose values can be filled in (`query-params`), was refused
+/// because of the time that it writes behind most statements, in brackets as names of SQL are.
+#[test]
+fn a_log_of_mikro_orm_is_read() {
+    let place = Place::new();
+    let log = "[query] pragma foreign_keys = on; [took 0 ms]\n\
+        [query] create table `t` (`a` integer, `b` text); [took 1 ms]\n[query] begin [took 0 ms]\n\
+        [query] insert into `t` (`b`) values ('x [took 2 ms]') returning `a` [took 2 ms, 1 row affected]\n\
+        [query] commit\n[query] select `b` from `t` limit 1 [took 12 ms, 1 result]\n\
+        [query] select [b] from [t]\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "pragma foreign_keys = on",
+        "create table `t` (`a` integer, `b` text)",
+        "begin",
+        "insert into `t` (`b`) values ('x [took 2 ms]') returning `a`",
+        "commit",
+        "select `b` from `t` limit 1",
+        "select [b] from [t]",
+    ];
+    assert_eq!(texts(&records), expected);
+}
+
 /// What happened: a line that an application printed below a statement of Sequelize's without a
 /// semicolon was taken for its further line, so that the whole log was refused: "Listening on port
 /// 3000" below the last one. A quote in it took all that followed along.
