@@ -11,7 +11,7 @@ use fathom_output::shown_path;
 use fathom_workload::spec::Durability;
 
 use super::super::{quoted, record, simulate};
-use super::durability::{must, word_of};
+use super::durability::{is_whole, must, word_of};
 use super::recorded::promise_of;
 use crate::cli::{Advise, Cli, Command};
 
@@ -113,6 +113,14 @@ impl Origin {
         }
     }
 
+    /// Whether other settings may be named now than then, of an application whose transactions may
+    /// be over several files.
+    pub fn is_asked_otherwise(&self, asked: &Advise) -> bool {
+        let each_file = self.asked.each_file || asked.each_file;
+        let again = Advise { each_file, ..asked.clone() };
+        each_file != self.asked.each_file || is_whole(&again, true) != is_whole(&self.asked, true)
+    }
+
     /// Whether a connection of the application had several files at a time; none where its trace is
     /// gone, or another one by now.
     pub fn over_files(&self) -> Option<bool> {
@@ -139,15 +147,16 @@ impl Origin {
     }
 
     /// The command that records what is missing: of the same file systems, and of an application
-    /// that has the same now.
-    pub fn command(&self, asked: &Advise, must: &str) -> String {
+    /// that has the same now. What must be kept is said where it was: that all is to be kept is more
+    /// than that what it has promises all.
+    pub fn command(&self, asked: &Advise) -> String {
         let asked = self.again(asked, &self.trace);
         let mut words = vec!["fathom advise".to_owned(), quoted(&self.trace.to_string_lossy())];
         words.extend(asked.device.iter().map(|device| format!("--device {}", quoted(device))));
         words.extend(asked.fs.iter().map(|filesystem| format!("--fs {}", quoted(filesystem))));
         words.extend(asked.now.iter().map(|setting| format!("--now {}", quoted(setting))));
         words.extend(asked.each_file.then(|| "--each-file".to_owned()));
-        words.push(format!("--must {must}"));
+        words.extend(asked.must.map(|must| format!("--must {}", word_of(must))));
         words.join(" ")
     }
 }
@@ -179,16 +188,37 @@ mod tests {
             hash: None,
         };
         let of = |words: &[&str]| {
-            let command = origin.command(&asked(words), "keep=all");
+            let command = origin.command(&asked(words));
             command.strip_prefix("fathom advise ").and_then(shlex::split).unwrap().join(" ")
         };
         assert_eq!(
-            of(&["recorded.db", "--device", "sd-slow"]),
+            of(&["recorded.db", "--device", "sd-slow", "--must", "all"]),
             "/x/app.trace --device sd-slow --fs vfat --now journal_mode=wal --now synchronous=normal --must keep=all"
         );
         assert_eq!(
             of(&["recorded.db", "--now", "synchronous=full"]),
-            "/x/app.trace --fs vfat --now journal_mode=wal --now synchronous=full --must keep=all"
+            "/x/app.trace --fs vfat --now journal_mode=wal --now synchronous=full"
         );
+    }
+
+    /// What happened: recordings of an application with attached databases, for which WAL was not
+    /// tried, answered with `--each-file` as without it: the settings that it allows were not among
+    /// them, and nothing said so.
+    #[test]
+    fn what_each_file_and_must_ask_of_several_files_is_another_question() {
+        let is_otherwise = |then: &[&str], now: &[&str]| {
+            let origin = Origin {
+                asked: asked(&[&["app.trace"], then].concat()),
+                baseline: Candidate::new("wal", "full"),
+                devices: Vec::new(),
+                started_ms: 0,
+                trace: "/x/app.trace".into(),
+                hash: None,
+            };
+            origin.is_asked_otherwise(&asked(&[&["recorded.db"], now].concat()))
+        };
+        assert!(is_otherwise(&[], &["--each-file"]) && is_otherwise(&[], &["--must", "all"]));
+        assert!(!is_otherwise(&[], &[]) && !is_otherwise(&["--must", "all"], &["--must", "all"]));
+        assert!(!is_otherwise(&["--each-file"], &["--must", "all"]), "it was allowed then");
     }
 }

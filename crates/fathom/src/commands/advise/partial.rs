@@ -5,7 +5,6 @@ use fathom_lab::store::Results;
 use fathom_output::shown_path;
 use fathom_workload::spec::Durability;
 
-use super::durability::word_of;
 use super::origin::Origin;
 use crate::cli::Advise;
 
@@ -45,7 +44,7 @@ pub(super) fn not_compared(
     }
     text += &match origin {
         Some((origin, why)) => {
-            format!(". To compare all: `{}` as root ({why}).", origin.command(asked, word_of(must)))
+            format!(". To compare all: `{}` as root ({why}).", origin.command(asked))
         }
         None => ". To compare all, give `fathom advise` the trace itself.".to_owned(),
     };

@@ -60,8 +60,12 @@ pub(super) fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
         source = "as --now says".to_owned();
     }
     let must = must(asked, promise_of(&results, &baseline));
+    let over_files = origin.as_ref().and_then(Origin::over_files);
+    let has_several = results.cells.iter().any(|cell| advise::has_several_files(&results, cell.id));
+    let is_otherwise =
+        |origin: &Origin| over_files.unwrap_or(has_several) && origin.is_asked_otherwise(asked);
     let why_not = match &origin {
-        Some(origin) if origin.answers(&results, must, &baseline, devices) => None,
+        Some(origin) if !is_otherwise(origin) && origin.answers(&results, must, &baseline, devices) => None,
         Some(origin) => match origin.trace() {
             Ok(trace) => {
                 tell!(
@@ -88,13 +92,11 @@ pub(super) fn of_results(question: &Question<'_>) -> Result<Answer, Error> {
     }
     let (mut devices_tried, mut notes) =
         advise::trials(&results, devices, &phase, None).map_err(study_error)?;
-    let over_files = origin.as_ref().and_then(Origin::over_files);
     let is_each_file = asked.each_file || origin.as_ref().is_some_and(|origin| origin.asked.each_file);
     if !is_each_file && is_whole(asked, over_files == Some(true)) {
         devices_tried = whole(devices_tried);
-        notes.push(NO_WAL_NOW.into());
+        notes.extend((baseline.journal_mode == "wal").then(|| NO_WAL_NOW.to_owned()));
     }
-    let has_several = results.cells.iter().any(|cell| advise::has_several_files(&results, cell.id));
     if over_files.is_none() && has_several {
         notes.push(FILES_UNKNOWN.into());
     }
