@@ -387,7 +387,8 @@ fn without_comments_behind(sql: &str) -> &str {
     &sql[..end]
 }
 
-/// A statement without what MikroORM writes behind it: `[took 2 ms]`, `[took 1 ms, 1 row affected]`.
+/// A statement without what MikroORM writes behind it: `[took 2 ms]`, or `[took 1 ms, 1 row
+/// affected]`.
 fn without_time_behind(sql: &str) -> &str {
     const TOOK: &str = "[took ";
     let Some(at) = sql.rfind(TOOK).filter(|_| sql.ends_with(']')) else { return sql };

@@ -147,8 +147,8 @@ impl Origin {
     }
 
     /// The command that records what is missing: of the same file systems, and of an application
-    /// that has the same now. What must be kept is said where it was: that all is to be kept is more
-    /// than that what it has promises all.
+    /// that has the same now. What must be kept is said where it was said: that all is to be kept
+    /// asks more than what an application has that promises all.
     pub fn command(&self, asked: &Advise) -> String {
         let asked = self.again(asked, &self.trace);
         let mut words = vec!["fathom advise".to_owned(), quoted(&self.trace.to_string_lossy())];
