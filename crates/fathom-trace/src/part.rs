@@ -266,7 +266,8 @@ impl<'a> Own<'a> {
         }
     }
 
-    /// Whether a statement calls one of them: `md(a)`, `a REGEXP b`.
+    /// Whether a statement calls one of them: `md(a)`, `a REGEXP b`, and `a LIKE b` where the
+    /// application has a `like` of its own.
     fn is_called(&self, sql: &str) -> bool {
         if self.functions.is_empty() {
             return false;
@@ -276,7 +277,7 @@ impl<'a> Own<'a> {
         (0..words.len()).any(|at| {
             let word = &words[at];
             let is_name = matches!(word.kind, TokenKind::Word | TokenKind::Quoted);
-            let is_operator = ["regexp", "match"].iter().any(|operator| word.is(operator));
+            let is_operator = ["regexp", "match", "like", "glob"].iter().any(|operator| word.is(operator));
             let is_called = is_operator || words.get(at + 1).is_some_and(|next| next.text == "(");
             is_name && is_called && is_own(word.text.trim_matches(['"', '`', '[', ']']))
         })
@@ -360,6 +361,18 @@ mod tests {
         assert_eq!((count, texts), (Some(2), 6), "with what began before the COMMIT returned");
         let whole = of(3);
         assert_eq!((whole.0, whole.1, of(99).1), (Some(3), 7, 7));
+    }
+
+    /// What happened: of an application with a `like` of its own, as ICU brings one, queries with
+    /// LIKE stayed, and the replay found other rows.
+    #[test]
+    fn operators_call_functions_of_the_application_too() {
+        let functions = ["md".to_owned(), "like".to_owned(), "glob".to_owned()];
+        let is_called = |functions: &[String], sql: &str| Own::new(functions).is_called(sql);
+        for sql in ["SELECT a FROM t WHERE a NOT LIKE 'x%'", "SELECT a GLOB 'x*' FROM t"] {
+            assert!(is_called(&functions, sql) && !is_called(&functions[..1], sql), "{sql}");
+        }
+        assert!(!is_called(&functions, "SELECT \"like\", 'a LIKE b' FROM t"));
     }
 
     /// What happened: of an application with a function of its own nothing could be replayed, and
