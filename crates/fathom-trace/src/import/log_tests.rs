@@ -558,4 +558,10 @@ fn a_file_that_android_has_under_two_names_is_one_database() {
     let databases = records.iter().filter(|record| matches!(record, Record::Database(_))).count();
     assert_eq!((texts(&records).len(), imported.connections, databases), (4, 2, 1));
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    // PocketData's log has the name in its object.
+    let log = [(two, "CREATE TABLE t(a)"), (one, "SELECT a FROM t")].map(|(database, sql)| {
+        format!("{{\"timestamp\": 100.5, \"database\": \"{database}\", \"sql\": \"{sql}\"}}\n")
+    });
+    let (imported, records) = place.import(&place.write("log.out", &log.concat())).expect("imported");
+    assert_eq!((texts(&records).len(), imported.connections), (2, 1));
 }

@@ -25,6 +25,7 @@ use super::lines::Lines;
 use super::loading::LoadingSettings;
 use super::play::Player;
 use super::private::{Compilation, Fault, Private, compile, execute, message_of};
+use super::same_file::known_as;
 use super::{ImportReport, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
@@ -132,7 +133,7 @@ impl<'a> LogLine<'a> {
     fn database(&self) -> String {
         let (_, process, _) = self.place();
         let named = ["database", "db", "Database"].iter().find_map(|name| self.text(name));
-        named.unwrap_or_else(|| format!("process-{process}.db"))
+        named.map_or_else(|| format!("process-{process}.db"), |name| known_as(&name).into_owned())
     }
 
     /// Values of `count` parameters, where there are so many: Android binds them as texts.
