@@ -415,7 +415,8 @@ pub fn hint(message: &str) -> &'static str {
         || message.contains("no transaction is active")
         || message.contains("stands without what the log has")
     {
-        "; statements of several connections need a .sql file for each of them, in one folder"
+        "; statements of several connections need a .sql file for each of them, in one folder, and a log \
+         that tells BEGIN and no COMMIT (Django before 4.2) is none of transactions: capture the application"
     } else if message.contains("no such table") || message.contains("no such column") {
         "; is the database as it was at the start given (a loading script, or --start)?"
     } else {
