@@ -109,7 +109,10 @@ pub fn find_out(path: &Path) -> Result<Format, TraceError> {
             // With nothing before the statements it is a script without semicolons, and where each
             // ends is decided by compiling.
             if is_first && line[..at].trim().is_empty() {
-                return Ok(Format::Script);
+                return match not_read::problem_of_statement(line) {
+                    Some(problem) => Err(TraceError::refused(path.display(), problem)),
+                    None => Ok(Format::Script),
+                };
             }
             may_be_expanded = true;
         }
@@ -184,6 +187,10 @@ mod tests {
         let log = place.write("app.log", "fio version 2 iolog\n");
         let error = place.import(&log).expect_err("fio").to_string();
         assert!(error.contains("block device"), "{error}");
+        // With nothing before it, it was a script, whose parameters are NULL.
+        let diesel = "INSERT INTO `t` (`a`) VALUES (?) -- binds: [\"x\"]\nSELECT 1 -- binds: []\n";
+        let error = place.import(&place.write("app.log", diesel)).expect_err("Diesel").to_string();
+        assert!(error.contains("of Diesel"), "{error}");
         let error = place.import(&place.write("app.log", "hello\n")).expect_err("nothing").to_string();
         assert!(error.contains("file-calls"), "{error}");
         let log = "11-21 16:26:38.100  100  101 D SQLiteConnection: run took 9ms - failed, sql=\"COMMIT;\"\n\

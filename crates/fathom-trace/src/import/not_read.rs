@@ -46,7 +46,7 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
     } else if line.contains("peewee:(") || line.contains("peewee: (") {
         "is Peewee's log, which has the values of a statement behind it, as Python writes them, and is not \
          read: capture the program (`fathom trace capture -- python3 …`)"
-    } else if line.contains("-- binds: [") {
+    } else if line.contains(BINDS) {
         "is the log of Diesel (`debug_query`), which has the values of a statement in a comment behind it, as \
          Rust writes them, and is not read: capture the program with the shared libsqlite3 (`fathom trace \
          capture`)"
@@ -90,6 +90,14 @@ pub fn problem_of_trace(line: &str) -> Option<&'static str> {
     } else {
         return None;
     })
+}
+
+/// What Diesel writes behind a statement, before its values.
+const BINDS: &str = "-- binds: [";
+
+/// What is wrong with a statement that nothing stands before, and a comment with its values behind.
+pub fn problem_of_statement(line: &str) -> Option<&'static str> {
+    (line.contains(BINDS) || has_values_in_a_comment(line)).then(|| problem_of_log(line)).flatten()
 }
 
 /// Values behind a statement: `-- PARAMETERS: ["Timber",7]`, `-- params: [7]`.
