@@ -5,8 +5,10 @@
 //! passed on as it is.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -22,9 +24,25 @@ pub const LONGEST_LINE: u64 = 1 << 20;
 /// # Errors
 /// What the system said.
 pub fn send(out: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    crate::pipe::write_all(out, &line(message)?)
+}
+
+/// As [`send`], to a pipe whose reader may stand still: see [`crate::pipe::write_all_unless`].
+///
+/// # Errors
+/// As there.
+pub fn send_unless(
+    out: &mut (impl Write + AsRawFd),
+    message: &impl Serialize,
+    is_over: impl FnMut(Duration) -> bool,
+) -> io::Result<()> {
+    crate::pipe::write_all_unless(out, &line(message)?, is_over)
+}
+
+fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(message)?;
     text.push(b'\n');
-    crate::pipe::write_all(out, &text)
+    Ok(text)
 }
 
 /// Reads lines, each with its end, in a thread of their own until the other side ends; then the

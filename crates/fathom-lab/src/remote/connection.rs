@@ -1,6 +1,6 @@
 //! A line to the agent on another machine.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -215,21 +215,37 @@ impl Connection {
         }
     }
 
-    /// Says something.
-    pub fn tell(&mut self, ask: &Question) -> Result<(), Failure> {
+    /// Says something. A network that is gone takes no more than the pipes hold: one that has taken
+    /// nothing for [`SILENCE`] is lost, and who wants to stop waits no longer than [`STOP_LIMIT`].
+    pub fn tell(&mut self, ask: &Question, interrupt: &Interrupt) -> Result<(), Failure> {
+        self.tell_within(ask, SILENCE, interrupt)
+    }
+
+    fn tell_within(&mut self, ask: &Question, limit: Duration, interrupt: &Interrupt) -> Result<(), Failure> {
+        let is_over =
+            |still: Duration| still >= limit || (interrupt.is_raised() && still >= STOP_LIMIT.min(limit));
         let written = {
             let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
-            stdin.as_mut().map(|pipe| lines::send(pipe, ask))
+            stdin.as_mut().map(|pipe| lines::send_unless(pipe, ask, is_over))
         };
         match written {
             Some(Ok(())) => Ok(()),
+            // Of what was said it may have a part, behind which nothing else can be said.
+            Some(Err(error)) if error.kind() == ErrorKind::TimedOut => {
+                self.is_silent = true;
+                if interrupt.is_raised() {
+                    return Err(self.stopped());
+                }
+                let problem = format!("it has taken nothing for {} s", limit.as_secs());
+                Err(Failure::Lost(format!("the connection to {} was lost: {problem}", self.target)))
+            }
             _ => Err(self.gone()),
         }
     }
 
     /// Asks, and waits at most so long; who wants to stop waits no longer than [`STOP_LIMIT`].
     pub fn ask(&mut self, ask: &Question, limit: Duration, interrupt: &Interrupt) -> Result<Answer, Failure> {
-        self.tell(ask)?;
+        self.tell(ask, interrupt)?;
         self.answer(limit, interrupt)
     }
 
@@ -241,7 +257,7 @@ impl Connection {
         limit: Duration,
         interrupt: &Interrupt,
     ) -> Result<Answer, Failure> {
-        self.tell(ask)?;
+        self.tell(ask, interrupt)?;
         self.wait_and_watch(limit, |connection| match interrupt.is_raised() {
             true => Err(connection.stopped()),
             false => Ok(()),
@@ -257,11 +273,11 @@ impl Connection {
         interrupt: &Interrupt,
     ) -> Result<Answer, Failure> {
         let mut told: Option<Instant> = None;
-        self.tell(ask)?;
+        self.tell(ask, interrupt)?;
         self.wait_and_watch(limit, |connection| match told {
             None if interrupt.is_raised() => {
                 told = Some(Instant::now());
-                connection.tell(&Question::Stop)
+                connection.tell(&Question::Stop, interrupt)
             }
             Some(since) if since.elapsed() > HURRY_LIMIT => Err(connection.stopped()),
             _ => Ok(()),
@@ -428,8 +444,12 @@ fn beat(stdin: &Mutex<Option<ChildStdin>>, ended: &Receiver<()>) {
     while ended.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
         let mut stdin = stdin.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(pipe) = stdin.as_mut() else { return };
-        if lines::send(pipe, &Question::Beat).is_err() {
-            return;
+        match lines::send_unless(pipe, &Question::Beat, |_| true) {
+            // What the pipe is full of says it as well, and whoever ends the connection wants the
+            // lock.
+            Err(error) if error.kind() == ErrorKind::TimedOut => {}
+            Err(_) => return,
+            Ok(()) => {}
         }
     }
 }
@@ -511,6 +531,23 @@ mod tests {
             let failure = to(script).ask(&Question::Floor, limit, &Interrupt::new()).unwrap_err();
             is_lost(&failure, words);
         }
+    }
+
+    /// What happened: over a network that was gone, a question longer than what the pipe to `adb`
+    /// holds was said for ever: no time limit was looked at, and Ctrl-C was not heard.
+    #[test]
+    fn a_question_that_nobody_takes_is_given_up() {
+        let long = Question::Replay { words: vec!["x".repeat(1 << 20)] };
+        let limit = Duration::from_millis(200);
+        let (interrupt, mut hangs) = (Interrupt::new(), to("exec sleep 600"));
+        is_lost(&hangs.tell_within(&long, limit, &interrupt).unwrap_err(), "has taken nothing");
+        interrupt.raise();
+        let mut hangs = to("exec sleep 600");
+        is_lost(&hangs.tell_within(&long, limit, &interrupt).unwrap_err(), "stopped by a signal");
+        // One that takes it gets it, however much the pipe holds.
+        let mut reads = to("head -n 1 >/dev/null; echo '{\"floor\":{\"ns\":7}}'; read end");
+        let answer = reads.ask(&long, Duration::from_secs(60), &Interrupt::new());
+        assert!(matches!(answer, Ok(Answer::Floor { ns: Some(7) })), "{answer:?}");
     }
 
     /// One that lived and answered nothing was waited for its two minutes after Ctrl-C.

@@ -381,7 +381,7 @@ impl Remote {
 
     fn tell(&mut self, ask: &Question) -> Result<(), String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
-        let told = connection.tell(ask);
+        let told = connection.tell(ask, &self.interrupt);
         told.map_err(|failure| self.lost(failure))
     }
 
