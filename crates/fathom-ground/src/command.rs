@@ -4,20 +4,24 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use crate::ends::both_ends;
 
 /// Where system tools live beside `PATH`, which often lacks the sbin directories for an ordinary
 /// user.
 const SYSTEM_DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// How much of a command's output is kept, bytes.
-const KEPT_BYTES: u64 = 64 * 1024;
+const KEPT_BYTES: usize = 64 * 1024;
 /// How long a killed child may take to die before it is left behind (it hangs in the kernel). To
 /// die it needs a processor, which on a busy machine it may not get for seconds.
 const DEATH: Duration = Duration::from_secs(10);
@@ -30,7 +34,8 @@ pub struct CommandError {
     pub command: String,
     /// How it ended.
     pub problem: CommandProblem,
-    /// What it wrote to stderr (or, when that is empty, to stdout), trimmed.
+    /// What it wrote to stderr (or, when that is empty, to stdout), trimmed; of more than 64 KiB the
+    /// beginning and the end.
     pub stderr: String,
 }
 
@@ -140,16 +145,19 @@ impl CommandLine {
             .spawn()
             .map_err(start)?;
         let ended = wait(&mut child, limit);
-        let output = Output { stdout: text(&mut stdout), stderr: text(&mut stderr) };
+        let stderr = text(&mut stderr, |file| both_ends(file, KEPT_BYTES));
         let problem = match ended {
-            Ok(Some(status)) if status.success() => return Ok(output),
+            Ok(Some(status)) if status.success() => {
+                return Ok(Output { stdout: text(&mut stdout, beginning), stderr });
+            }
             Ok(Some(status)) => CommandProblem::Status(status),
             Ok(None) => {
                 CommandProblem::TimeLimit { limit_s: limit.as_secs_f64(), alive: !killed(&mut child) }
             }
             Err(e) => CommandProblem::Wait(e),
         };
-        let said = if output.stderr.is_empty() { output.stdout } else { output.stderr };
+        let said =
+            if stderr.is_empty() { text(&mut stdout, |file| both_ends(file, KEPT_BYTES)) } else { stderr };
         Err(failed(problem, said))
     }
 }
@@ -245,15 +253,43 @@ fn killed(child: &mut Child) -> bool {
     matches!(wait(child, DEATH), Ok(Some(_)))
 }
 
+/// A file without a name: in memory, or, where the kernel has no such files (before Linux 3.17, as on
+/// phones with Android 7) or keeps them from this program, in the directory for temporary files.
 fn anonymous_file() -> io::Result<File> {
-    Ok(rustix::fs::memfd_create("fathom-output", rustix::fs::MemfdFlags::CLOEXEC)?.into())
+    match rustix::fs::memfd_create("fathom-output", rustix::fs::MemfdFlags::CLOEXEC) {
+        Ok(file) => Ok(file.into()),
+        Err(_) => unlinked_file(&std::env::temp_dir()),
+    }
 }
 
-fn text(file: &mut File) -> String {
-    let mut bytes = Vec::new();
+/// A new file of this user's alone, whose name is gone.
+fn unlinked_file(directory: &Path) -> io::Result<File> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = directory.join(format!(".fathom-output-{}-{number}", std::process::id()));
+        let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        match made.and_then(|file| std::fs::remove_file(&path).map(|()| file)) {
+            // Left by one that was killed between the two, and had the same number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+            made => return made,
+        }
+    }
+}
+
+/// What was written to a file, as `read` reads it, trimmed.
+fn text(file: &mut File, read: impl FnOnce(&mut File) -> String) -> String {
     // What cannot be read back is only missing from a message.
-    let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(KEPT_BYTES).read_to_end(&mut bytes));
-    String::from_utf8_lossy(&bytes).trim().to_owned()
+    let is_at_start = file.seek(SeekFrom::Start(0)).is_ok();
+    if is_at_start { read(file).trim().to_owned() } else { String::new() }
+}
+
+/// What is parsed is a whole from its begin on.
+fn beginning(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let _ = file.take(KEPT_BYTES as u64).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Words as one line that a POSIX shell reads back as these words.
@@ -309,6 +345,34 @@ mod tests {
         for part in ["sh -c 'echo broken disk >&2; exit 3'", "exit status: 3", "it said: broken disk"] {
             assert!(error.contains(part), "{part} in {error}");
         }
+    }
+
+    /// What happened: of a check of a damaged file system that listed each inode the first 64 KiB
+    /// were shown, and not why it gave up.
+    #[test]
+    fn of_a_long_complaint_the_end_is_kept_as_well() {
+        let script = "echo begun >&2; head -c 300000 /dev/zero | tr '\\0' x >&2; echo the reason >&2; exit 1";
+        let error = sh(script).run(ENOUGH).unwrap_err();
+        assert!(error.stderr.starts_with("begun\nxxx") && error.stderr.ends_with("the reason"), "{error}");
+        assert!(error.stderr.contains("octets are left out") && error.stderr.len() < KEPT_BYTES + 100);
+    }
+
+    /// What happened: a kernel without files in memory (Android 7 with Linux 3.10) started no
+    /// command at all.
+    #[test]
+    fn a_file_without_a_name_is_had_without_the_kernels_files_in_memory() {
+        let place = tempfile::tempdir().unwrap();
+        let left = place.path().join(format!(".fathom-output-{}-0", std::process::id()));
+        std::fs::write(&left, "").unwrap();
+        for _ in 0..2 {
+            let mut file = unlinked_file(place.path()).unwrap();
+            io::Write::write_all(&mut file, b"said\n").unwrap();
+            assert_eq!(text(&mut file, beginning), "said");
+        }
+        std::fs::remove_file(left).unwrap();
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0, "no name is left");
+        let absent = unlinked_file(&place.path().join("absent")).unwrap_err();
+        assert!(absent.to_string().contains("absent/.fathom-output-"), "{absent}");
     }
 
     #[test]

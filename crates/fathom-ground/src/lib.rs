@@ -2,6 +2,7 @@
 //! database.
 
 pub mod command;
+pub mod ends;
 pub mod fuse_mount;
 pub mod lines;
 pub mod mountinfo;

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fathom_ground::ends::both_ends;
 use fathom_ground::lines::{self, RAW};
 use fathom_ground::processes;
 
@@ -396,14 +397,8 @@ impl<W: Write> Agent<W> {
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err("a program without pipes".into());
         };
-        let said = Arc::new(Mutex::new(String::new()));
-        let kept = Arc::clone(&said);
-        let complains = thread::spawn(move || {
-            let mut text = Vec::new();
-            // What cannot be read is only missing from what is shown.
-            let _ = stderr.take(COMPLAINTS_KEPT as u64).read_to_end(&mut text);
-            kept.lock().unwrap_or_else(PoisonError::into_inner).push_str(&String::from_utf8_lossy(&text));
-        });
+        // To its end: a replay whose complaints nobody reads any more would end by the next one.
+        let complains = thread::spawn(move || both_ends(stderr, COMPLAINTS_KEPT));
         let (interrupt, pid) = (self.interrupt.clone(), child.id());
         let (over, ended) = channel::<()>();
         let stopper = thread::spawn(move || {
@@ -428,7 +423,8 @@ impl<W: Write> Agent<W> {
         let mut text = vec![RAW];
         loop {
             text.truncate(1);
-            match written.by_ref().take(lines::LONGEST_LINE).read_until(b'\n', &mut text) {
+            // With its mark and its end no longer than a line that is read whole.
+            match written.by_ref().take(lines::LONGEST_LINE - 2).read_until(b'\n', &mut text) {
                 Ok(1..) => {
                     if text.last() != Some(&b'\n') {
                         text.push(b'\n');
@@ -441,8 +437,7 @@ impl<W: Write> Agent<W> {
         let status = child.wait().map_err(|error| format!("the replay cannot be waited for: {error}"))?;
         drop(over);
         let _ = stopper.join();
-        let _ = complains.join();
-        let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let said = complains.join().unwrap_or_default();
         Ok(Answer::Replayed { code: status.code(), said })
     }
 }
