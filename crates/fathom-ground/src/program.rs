@@ -57,6 +57,13 @@ pub fn executable(program: &Path) -> PathBuf {
     }
 }
 
+/// The name of a program as it was before its file was removed or replaced: for messages, and for
+/// what lies beside it. What it holds is read from [`executable`].
+#[must_use]
+pub fn named(program: &Path) -> &Path {
+    Path::new(OsStr::from_bytes(with_name(program)))
+}
+
 /// Whether two links to files that run, as `/proc` shows them, are of one name: such a file may
 /// have been removed or replaced meanwhile.
 #[must_use]
@@ -93,9 +100,17 @@ mod tests {
         if let Some(step) = std::env::var_os(CHILD) {
             let own = own_program().unwrap();
             if step == "remove" {
-                assert_eq!(executable(&own), own);
+                assert_eq!((executable(&own), named(&own)), (own.clone(), &*own));
+                let content = std::fs::read(&own).unwrap();
                 std::fs::remove_file(&own).unwrap();
                 assert_eq!(executable(&own), Path::new(RUNNING));
+                // By its name, too, and where an update lies there.
+                let now = own_program().unwrap();
+                assert_eq!(named(&now), own);
+                std::fs::write(&own, "an update").unwrap();
+                assert_eq!(executable(named(&now)), Path::new(RUNNING));
+                assert!(std::fs::read(executable(named(&now))).unwrap() == content);
+                std::fs::remove_file(&own).unwrap();
                 let program = executable(&own_program().unwrap());
                 let again = Command::new(program).args([name, "--exact"]).env(CHILD, "end").status();
                 assert!(again.unwrap().success());

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use fathom_device::{LARGEST_MODEL, RequestTimes, SERVED_MAX, Statistics, text_of};
 use fathom_ground::command::shell_line;
+use fathom_ground::program::{executable, named, own_program};
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackRecord, StackSpec, image_state};
 use serde_json::Value as Json;
@@ -111,9 +112,12 @@ impl Remote {
     /// Finds or brings a program that runs there, and starts its agent.
     fn begin(&mut self, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
         shell::check_cache()?;
-        let own = fathom_ground::program::own_program()
-            .map_err(|error| format!("this program's own path: {error}"))?;
-        let content = |path: &Path| Content::of(path).map_err(|error| format!("{}: {error}", path.display()));
+        let own = own_program().map_err(|error| format!("this program's own path: {error}"))?;
+        let own = named(&own).to_owned();
+        // An update may have taken the place of the file that runs, which is what runs there, too.
+        let content = |path: &Path| {
+            Content::of(&executable(path)).map_err(|error| format!("{}: {error}", path.display()))
+        };
         let own_content = content(&own)?;
         let probed = self.probe(&own_content)?;
         self.base.clone_from(&probed.base);
@@ -163,7 +167,7 @@ impl Remote {
                 plain_name(program),
                 content.bytes as f64 / 1e6
             ));
-            let pushed = push(&self.target, program, "fathom", content, &self.interrupt);
+            let pushed = push(&self.target, &executable(program), "fathom", content, &self.interrupt);
             // No other program would find room or leave, either.
             pushed.map_err(Failure::Refused)?;
         }
