@@ -28,8 +28,16 @@ const CACHE: &str = "FATHOM_REMOTE_CACHE";
 /// forwarded, and a connection over which nothing comes for 45 s is at its end. One that is shared
 /// already (ControlPath) is used, but none of these is made to be shared (`ControlMaster auto`): an
 /// ssh whose connection others use does not end before they do, and whoever ended it ended theirs.
-/// What is wrong is said, whatever the user's configuration has for other uses (`LogLevel QUIET`).
-const SSH_OPTIONS: [&str; 12] = [
+/// What is wrong is said, whatever the user's configuration has for other uses (`LogLevel QUIET`),
+/// and a command is started, reads what is written to it and ends with its ssh (`SessionType none`,
+/// `StdinNull` and `ForkAfterAuthentication` are for tunnels). These ssh knows from 8.7 on, and
+/// before that ends at a name that it does not know: such ones are ignored, and with them those of
+/// the user's configuration, for which that may ask for the same and would not be heard.
+const SSH_OPTIONS: [&str; 16] = [
+    "IgnoreUnknown=*",
+    "SessionType=default",
+    "StdinNull=no",
+    "ForkAfterAuthentication=no",
     "BatchMode=yes",
     "ConnectTimeout=15",
     "ServerAliveInterval=15",
@@ -413,6 +421,34 @@ mod tests {
         let words = words("ssh:board", "true");
         let at = words.iter().position(|word| word == "ControlMaster=no").unwrap();
         assert_eq!(words[at - 1], "-o");
+    }
+
+    /// What happened: with `SessionType none`, `StdinNull yes` or `ForkAfterAuthentication yes`, which
+    /// a configuration has for hosts that tunnels lead to, no command was started there, or none
+    /// heard what was asked.
+    #[test]
+    fn a_command_is_started_and_heard_whatever_the_configuration_has_for_tunnels() {
+        let place = tempfile::tempdir().unwrap();
+        let config = place.path().join("config");
+        let of_tunnels = "SessionType none\nStdinNull yes\nForkAfterAuthentication yes\n";
+        // Of another system's ssh, as a configuration has it that is used on both.
+        let words = format!("IgnoreUnknown UseKeychain\n{of_tunnels}UseKeychain yes\n");
+        std::fs::write(&config, words).unwrap();
+        let mut ssh = Command::new("ssh");
+        ssh.args(["-G", "-F"]).arg(&config);
+        for option in SSH_OPTIONS {
+            ssh.args(["-o", option]);
+        }
+        let Ok(output) = ssh.args(["--", "board"]).output() else {
+            println!("SKIP: needs ssh (apt-get install openssh-client)");
+            return;
+        };
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("batchmode yes"), "{said}");
+        for wrong in ["sessiontype none", "stdinnull yes", "forkafterauthentication yes"] {
+            assert!(!said.lines().any(|line| line == wrong), "{said}");
+        }
     }
 
     /// What happened: with `LogLevel QUIET`, which people have for boards that they set up often,
