@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::acknowledged::AcknowledgedContents;
 use crate::error::CutError;
 use crate::explore::Judge;
@@ -15,7 +17,7 @@ use crate::found_file::{FoundFile, files_below};
 use crate::guest::Answer;
 use crate::history::History;
 use crate::inspection::Inspection;
-use crate::medium::{FileSystem, GuestMedium, Medium};
+use crate::medium::{FileSystem, GuestMedium, Medium, is_want};
 use crate::recovery::find_at;
 use crate::safe::Side;
 use crate::states::{Epoch, State};
@@ -115,6 +117,7 @@ impl<'a> Checker<'a> {
                 match looked(medium, &mut look, GuestMedium::has_ended, GuestMedium::renew)? {
                     Some(Answer::Files(files)) => files,
                     Some(Answer::Unmountable(said)) => Err(said),
+                    Some(Answer::Found(Inspection::Unseen(problem))) => return Err(unseen(problem)),
                     None => Err(ENDS.into()),
                     Some(other) => return Err(unexpected(&other)),
                 }
@@ -224,12 +227,22 @@ fn seen(
     let mut looks = 0;
     loop {
         looks += 1;
-        match find()? {
+        let found = match find() {
+            // A mount, say, for which there was no memory.
+            Err(error) if is_want_of(&error) => (Inspection::Unseen(error.to_string()), false),
+            found => found?,
+        };
+        match found {
             (Inspection::Unseen(problem), _) if looks >= LOOKS => return Err(unseen(problem)),
             (Inspection::Unseen(_), _) => pause(looks),
             found => return Ok(found),
         }
     }
+}
+
+/// Whether this machine had not what it takes to bring an image to a state and to mount it.
+fn is_want_of(error: &CutError) -> bool {
+    matches!(error, CutError::Io { source, .. } if Errno::from_io_error(source).is_some_and(is_want))
 }
 
 fn unseen(problem: String) -> CutError {
@@ -300,6 +313,25 @@ mod tests {
         let told = of(LOOKS).0.unwrap_err().to_string();
         assert!(told.starts_with("out of memory: ") && told.contains("nothing is said"), "{told}");
         assert!(of(0).1.is_empty());
+    }
+
+    /// What happened: of a mount that had no memory for a moment it was not said that it cannot be
+    /// mounted, but the cell ended there, and with it all that had been judged.
+    #[test]
+    fn a_mount_that_the_machine_has_no_memory_for_is_tried_again() {
+        let of = |code: i32| {
+            let mut looks = 0;
+            let mut find = || {
+                looks += 1;
+                match looks {
+                    1 => Err(CutError::io("mount ext4")(std::io::Error::from_raw_os_error(code))),
+                    _ => Ok((Inspection::Content(7), false)),
+                }
+            };
+            seen(&mut find, &|_| ())
+        };
+        assert!(matches!(of(libc::ENOMEM), Ok((Inspection::Content(7), false))));
+        assert!(of(libc::EIO).unwrap_err().to_string().starts_with("mount ext4: "));
     }
 
     /// What happened: one state at which a driver of the guest's panicked ended the guest, and so

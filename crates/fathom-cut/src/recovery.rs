@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, ffi};
 
 use crate::content::{Hasher, content_of};
 use crate::findings::Findings;
@@ -92,18 +92,30 @@ fn recover(database: &Path) -> Inspection {
     });
     let connection = match opened {
         Ok(connection) => connection,
-        Err(error) => return Inspection::Bad(Verdict::CannotBeOpened(error.to_string())),
+        Err(error) => return found_by(&error, Verdict::CannotBeOpened, String::new()),
     };
     let checked: rusqlite::Result<String> =
         connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0));
     match checked {
         Ok(said) if said == "ok" => {}
         Ok(said) => return Inspection::Bad(Verdict::Corrupt(said.replace('\n', " "))),
-        Err(error) => return Inspection::Bad(Verdict::Corrupt(format!("integrity_check: {error}"))),
+        Err(error) => return found_by(&error, Verdict::Corrupt, "integrity_check: ".into()),
     }
     match content_of(&connection) {
         Ok(content) => Inspection::Content(content),
-        Err(error) => Inspection::Bad(Verdict::Corrupt(error.to_string())),
+        Err(error) => found_by(&error, Verdict::Corrupt, String::new()),
+    }
+}
+
+/// What SQLite's error says of a database: nothing, where this machine had no memory for what was
+/// to be done. What a damaged record says of its own length SQLite compares with the file's before
+/// it asks for so much.
+fn found_by(error: &rusqlite::Error, verdict: fn(String) -> Verdict, before: String) -> Inspection {
+    let said = before + &error.to_string();
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    match code {
+        Some(ffi::SQLITE_NOMEM | ffi::SQLITE_IOERR_NOMEM) => Inspection::Unseen(said),
+        _ => Inspection::Bad(verdict(said)),
     }
 }
 
@@ -123,6 +135,22 @@ mod tests {
         file.set_len(1 << 40).unwrap();
         assert!(sqlite_hash_of(&database).unwrap_err().to_string().contains("is not read"));
         assert!(files_below(place.path()).is_err());
+    }
+
+    /// What happened: where this machine's memory ran short while SQLite recovered a state, that was
+    /// *cannot be opened* or *corrupt*, and a promise that was broken.
+    #[test]
+    fn want_of_memory_is_no_verdict() {
+        let of = |code| {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            found_by(&error, Verdict::CannotBeOpened, "open: ".into())
+        };
+        for code in [ffi::SQLITE_NOMEM, ffi::SQLITE_IOERR_NOMEM] {
+            assert!(matches!(of(code), Inspection::Unseen(said) if said.starts_with("open: ")), "{code}");
+        }
+        for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_IOERR_READ, ffi::SQLITE_CANTOPEN, ffi::SQLITE_NOTADB] {
+            assert!(matches!(of(code), Inspection::Bad(Verdict::CannotBeOpened(_))), "{code}");
+        }
     }
 
     /// What happened: a state was known by what its database, journal and log hold. On file systems

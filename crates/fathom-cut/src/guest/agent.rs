@@ -14,6 +14,7 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use super::{Answer, DISK, LOG_DISK, Request};
 use crate::findings::Findings;
 use crate::found_file::files_below;
+use crate::inspection::Inspection;
 use crate::medium::{BLKFLSBUF, is_want};
 use crate::recovery::find_at;
 use crate::vfs;
@@ -127,7 +128,7 @@ fn refused(driver: &str, error: rustix::io::Errno) -> Answer {
         rustix::io::Errno::NODEV => Answer::Broken(format!(
             "it has no driver {driver}: `fathom stack kernel` builds one that has all that Fathom knows"
         )),
-        error if is_want(error) => Answer::Broken(format!("mounting {driver}: {error}")),
+        error if is_want(error) => Answer::Found(Inspection::Unseen(format!("mounting {driver}: {error}"))),
         error => Answer::Unmountable(std::io::Error::from(error).to_string()),
     }
 }
@@ -194,7 +195,9 @@ mod tests {
         for error in [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::INTR] {
             assert!(is_want(error));
             let said = refused("f2fs", error);
-            assert!(matches!(&said, Answer::Broken(said) if said.contains("mounting f2fs")), "{said:?}");
+            let is_told = |words: &str| words.contains("mounting f2fs");
+            let is_want_of = matches!(&said, Answer::Found(Inspection::Unseen(words)) if is_told(words));
+            assert!(is_want_of, "{said:?}");
         }
         // What drivers say of what they find: damaged, no such file system, not to be read.
         for error in [Errno::INVAL, Errno::IO, Errno::NODATA, Errno::BADMSG, Errno::NOENT, Errno::ROFS] {
