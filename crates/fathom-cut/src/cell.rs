@@ -224,7 +224,7 @@ impl RecordedRun {
         let fingerprints = Arc::new(Fingerprints::of(history, &states));
         let mut checker = checker.sharing(&fingerprints, &Arc::default());
         let owners = Owners::of(&self.filesystem.driver, history, self.page_bytes())?;
-        explain(&mut checker, history, &states, number, &owners)
+        explain(&mut checker, history, &states, number, &owners, &|| false)
     }
 
     /// Writes a device's image of a state, zeros too.
@@ -270,8 +270,8 @@ pub struct Outcome {
     pub mounted: u64,
     /// Time that judging took, ns.
     pub wall_ns: u64,
-    /// Why the worst is as it is; none where everything is kept, or where the machine kept that
-    /// from being found.
+    /// Why the worst is as it is, or why that was not found out; none where everything is kept, or
+    /// where it was stopped from outside.
     pub explanation: Option<Explanation>,
     /// Whether something is lost that the settings promise on a device that keeps what it says.
     pub breaks_promise: bool,
@@ -318,9 +318,10 @@ pub fn judge(
     let mounted = known.mounted();
     let worst = explored.tally.worst.as_ref().filter(|worst| worst.1.class() != Class::Kept);
     let explanation = match (worst, checkers.first_mut()) {
-        (Some((number, _)), Some(checker)) if !explored.interrupted => {
-            let owners = Owners::of(&recorded.filesystem.driver, history, recorded.page_bytes())?;
-            unless_the_machine_fails(explain(checker, history, &states, *number, &owners))?
+        (Some((number, verdict)), Some(checker)) if !explored.interrupted => {
+            let owners = Owners::of(&recorded.filesystem.driver, history, recorded.page_bytes());
+            let why = owners.and_then(|owners| explain(checker, history, &states, *number, &owners, stop));
+            Some(explained(verdict, why))
         }
         _ => None,
     };
@@ -342,15 +343,10 @@ pub fn judge(
     })
 }
 
-/// Where the machine keeps the fewest blocks from being found there is no explanation: the verdicts
-/// stand without one.
-fn unless_the_machine_fails(
-    explained: Result<Explanation, CutError>,
-) -> Result<Option<Explanation>, CutError> {
-    match explained {
-        Err(CutError::Machine { .. }) => Ok(None),
-        explained => explained.map(Some),
-    }
+/// Whatever keeps the fewest blocks from being found, the verdicts stand without them: those of a
+/// cell may have taken a night.
+fn explained(verdict: &Verdict, why: Result<Explanation, CutError>) -> Explanation {
+    why.unwrap_or_else(|error| Explanation::unexplained(verdict, &error))
 }
 
 /// Whether a verdict is worse than what was promised.
@@ -399,13 +395,19 @@ mod tests {
         assert_eq!((of("btrfs", false), of("bcachefs", false)), (usize::MAX, 1));
     }
 
-    /// What happened: where memory ran short while the fewest blocks were looked for, all verdicts
-    /// of the cell were thrown away.
+    /// What happened: where memory ran short while the fewest blocks were looked for, or a guest did
+    /// not come up again, or the region of a block was not to be read, all verdicts of the cell were
+    /// thrown away.
     #[test]
-    fn an_explanation_that_the_machine_keeps_from_being_found_takes_no_verdict_away() {
+    fn an_explanation_that_is_not_to_be_had_takes_no_verdict_away() {
         let machine = CutError::Machine { problem: "out of memory".into(), before: String::new() };
-        assert!(unless_the_machine_fails(Err(machine)).is_ok_and(|found| found.is_none()));
-        assert!(unless_the_machine_fails(Err(CutError::Usage("wrong".into()))).is_err());
+        for (error, told) in
+            [(machine, "not found out: out of memory"), (CutError::Usage("x".into()), "out: x")]
+        {
+            let why = explained(&Verdict::Lost(2), Err(error));
+            assert_eq!((&why.verdict, why.missing.len(), why.torn), (&Verdict::Lost(2), 0, None));
+            assert!(why.lines.len() == 1 && why.lines[0].ends_with(told), "{why:?}");
+        }
     }
 
     #[test]

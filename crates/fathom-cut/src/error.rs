@@ -49,8 +49,9 @@ pub enum CutError {
     },
     /// The machine kept a database from being opened: no verdict on what a cut left of it.
     #[error(
-        "{problem}: that was this machine's failure each of four times, so that nothing is said of what a power cut leaves{before}; \
-         give the command again once it is mended"
+        "{problem}: so it was each of four times, which is taken for this machine's failure, so that nothing is said of what a power \
+         cut leaves{before}; give the command again once it is mended. If it is the same state on a machine at rest, it is the \
+         database's own recovery that does not end"
     )]
     Machine {
         /// What was said.

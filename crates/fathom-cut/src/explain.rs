@@ -27,12 +27,25 @@ pub struct Explanation {
     /// The verdict.
     pub verdict: Verdict,
     /// The fewest units in flight that have to be missing, as offsets on the device, bytes; empty:
-    /// with all that had been sent the verdict is the same.
+    /// with all that had been sent the verdict is the same, or the lines say why they were not
+    /// found.
     pub missing: Vec<u64>,
     /// One of them is there in part.
     pub torn: Option<u64>,
     /// At most three lines.
     pub lines: Vec<String>,
+}
+
+impl Explanation {
+    /// Of a verdict that stands, and whose fewest blocks could not be found.
+    pub(crate) fn unexplained(verdict: &Verdict, error: &CutError) -> Explanation {
+        let problem = match error {
+            CutError::Machine { problem, .. } => problem.clone(),
+            error => error.to_string(),
+        };
+        let line = format!("which blocks have to be missing for that was not found out: {problem}");
+        Explanation { verdict: verdict.clone(), missing: Vec::new(), torn: None, lines: vec![line] }
+    }
 }
 
 /// The fewest of some units that have to be missing for a verdict's class to stay (delta debugging:
@@ -83,13 +96,14 @@ pub(crate) fn fewest(
 /// Explains a state's verdict.
 ///
 /// # Errors
-/// A state could not be made.
+/// A state could not be made, or `stop` says so: a database with a server takes minutes.
 pub fn explain(
     checker: &mut Checker<'_>,
     history: &History,
     states: &States,
     number: usize,
     owners: &Owners,
+    stop: &dyn Fn() -> bool,
 ) -> Result<Explanation, CutError> {
     let none = || CutError::no_such_state(number, states.len());
     let state = states.get(number).ok_or_else(none)?;
@@ -123,6 +137,9 @@ pub fn explain(
     }
     let mut judged = 0;
     let mut stays = |missing: &[u32]| {
+        if stop() {
+            return Err(CutError::Usage("it was stopped".into()));
+        }
         judged += 1;
         Ok(judged <= JUDGED_MAX && checker.judge(epoch, &with(missing, torn))?.class() == class)
     };

@@ -174,6 +174,7 @@ pub fn explore<J: Judge + Send>(
             match judge.judge(epoch, &state) {
                 Ok(verdict) => tally.add_at(number, verdict, state.epoch, states.epochs.len()),
                 Err(error) => {
+                    let error = at_state(error, number);
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
             }
@@ -199,6 +200,17 @@ pub fn explore<J: Judge + Send>(
     Ok(Exploration { tally, wall_ns: begin.elapsed().as_nanos() as u64, interrupted: stop() })
 }
 
+/// The machine's failure, with the state at which it was: where it is always that one, it may be no
+/// failure of the machine's.
+fn at_state(error: CutError, number: usize) -> CutError {
+    match error {
+        CutError::Machine { problem, before } => {
+            CutError::Machine { problem: format!("state {number}: {problem}"), before }
+        }
+        error => error,
+    }
+}
+
 /// The machine's failure, with the worst of what was judged before it: a verdict is one still.
 fn with_worst(error: CutError, tally: &Tally) -> CutError {
     match (error, &tally.worst) {
@@ -220,6 +232,7 @@ mod tests {
     #[test]
     fn what_was_found_before_the_machine_failed_is_said() {
         let failure = || CutError::Machine { problem: "out of memory".into(), before: String::new() };
+        assert!(at_state(failure(), 17).to_string().starts_with("state 17: out of memory: "));
         let mut tally = Tally::default();
         tally.add(3, Verdict::Kept);
         let told = with_worst(failure(), &tally).to_string();
