@@ -150,6 +150,10 @@ impl StoreError {
             StoreError::Busy { .. } | StoreError::Silent { .. } => true,
             StoreError::Mmdb(mmdb::Error::OutOfMemory { .. }) => true,
             StoreError::Mmdb(mmdb::Error::Io { source, .. }) => postgresql_server::is_want(source),
+            StoreError::Sqlite(error) => error.sqlite_error().is_some_and(|error| {
+                use rusqlite::ffi::{SQLITE_IOERR_NOMEM, SQLITE_NOMEM};
+                [SQLITE_NOMEM, SQLITE_IOERR_NOMEM].contains(&error.extended_code)
+            }),
             StoreError::Server(error) => error.is_of_the_machine,
             StoreError::Postgresql { sqlstate, .. } => postgresql_server::is_want_state(sqlstate),
             StoreError::Io { source, .. } => postgresql_server::is_want(source),
@@ -231,6 +235,12 @@ mod tests {
         let of_it =
             ["53200", "53300", "57P03", "53100", "XX001"].map(|code| refused(code).is_of_the_machine());
         assert_eq!(of_it, [true, true, true, false, false]);
+        let sqlite = |code| {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            StoreError::from(error).is_of_the_machine()
+        };
+        // No memory for a page, or for a file's index; a page that is damaged.
+        assert_eq!([7, 3082, 11].map(sqlite), [true, true, false]);
         assert!(StoreError::Busy { path: "/x".into() }.is_of_the_machine());
         assert!(!StoreError::inconsistent("x").is_of_the_machine());
     }
