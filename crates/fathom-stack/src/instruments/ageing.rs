@@ -29,6 +29,8 @@ const BETWEEN_LOOKS: usize = 16;
 const PROBE: u64 = 4 << 20;
 /// Subdirectories, so that none grows long.
 const SUBDIRECTORIES: u64 = 64;
+/// What statfs(2) calls FUSE.
+const FUSE: u32 = 0x6573_5546;
 
 /// How a file system is aged.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,7 +76,15 @@ impl Ageing {
         for number in 0..SUBDIRECTORIES {
             fs::create_dir(place.join(number.to_string()))?;
         }
-        let mut history = History { place, files: Vec::new(), written_files: 0, written_bytes: 0 };
+        let is_relayed = u32::try_from(rustix::fs::statfs(&place)?.f_type).ok() == Some(FUSE);
+        let mut history = History {
+            place,
+            files: Vec::new(),
+            written_files: 0,
+            written_bytes: 0,
+            is_relayed,
+            unsynced: Vec::new(),
+        };
         for round in 1..=self.rounds {
             history.fill(&mut random)?;
             // Emptier than in the end, so that the next round has something to put between.
@@ -99,16 +109,41 @@ struct History {
     files: Vec<PathBuf>,
     written_files: usize,
     written_bytes: u64,
+    /// Whether the file system is a program's, or a guest's that a program stands for: the kernel
+    /// hands on to it that a file is synced, and of a whole file system nothing.
+    is_relayed: bool,
+    /// Files that were written since the last sync, and directories that something was deleted
+    /// from, where they are synced one by one.
+    unsynced: Vec<File>,
 }
 
 impl History {
+    /// Notes a file that was written, or a directory that was changed.
+    fn changed(&mut self, file: File) {
+        if self.is_relayed {
+            self.unsynced.push(file);
+        }
+    }
+
+    /// Has all that was done be on the device.
+    fn sync(&mut self) -> io::Result<()> {
+        for file in self.unsynced.drain(..) {
+            match file.sync_all() {
+                // At the brim a guest finds it out as it writes back.
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+                synced => synced?,
+            }
+        }
+        sync(&self.place)
+    }
+
     fn fill(&mut self, random: &mut Random) -> io::Result<()> {
         let mut content = vec![0; (SMALLEST as usize) << DOUBLINGS as u32];
         random.fill(&mut content);
         loop {
             if self.written_files.is_multiple_of(BETWEEN_LOOKS) {
                 // What is not allocated yet is not counted by every file system.
-                sync(&self.place)?;
+                self.sync()?;
                 if used(&self.place)? >= BRIM {
                     break;
                 }
@@ -117,10 +152,11 @@ impl History {
             let number = self.written_files as u64;
             let path = self.place.join(format!("{}/{number}", number % SUBDIRECTORIES));
             let text = content.get(..size).unwrap_or(&content);
-            let written = File::create(&path).and_then(|mut file| file.write_all(text));
+            let written = File::create(&path).and_then(|mut file| file.write_all(text).map(|()| file));
             self.written_files += 1;
             match written {
-                Ok(()) => {
+                Ok(file) => {
+                    self.changed(file);
                     self.written_bytes += text.len() as u64;
                     self.files.push(path);
                 }
@@ -134,7 +170,7 @@ impl History {
                 Err(error) => return Err(error),
             }
         }
-        sync(&self.place)
+        self.sync()
     }
 
     fn delete_until(&mut self, low: f64, random: &mut Random) -> io::Result<()> {
@@ -142,18 +178,21 @@ impl History {
         let (before, files) = (used(&self.place)?, self.files.len());
         let mut since_look = 0;
         while let Some(path) = self.files.pop() {
-            fs::remove_file(path)?;
+            fs::remove_file(&path)?;
+            if let Some(directory) = path.parent().filter(|_| self.is_relayed) {
+                self.changed(File::open(directory)?);
+            }
             since_look += 1;
             if since_look == BETWEEN_LOOKS {
                 since_look = 0;
                 // A file system may give space back only when its journal has committed.
-                sync(&self.place)?;
+                self.sync()?;
                 if used(&self.place)? <= low {
                     break;
                 }
             }
         }
-        sync(&self.place)?;
+        self.sync()?;
         let deleted = files - self.files.len();
         if self.files.is_empty() && is_in_vain(deleted, before, used(&self.place)?, low) {
             return Err(io::Error::other(format!(
@@ -213,6 +252,33 @@ fn probe(place: &Path, random: &mut Random) -> io::Result<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: the file system of a guest was aged without a sync, for `syncfs` ends at the
+    /// host's FUSE: files were deleted that had never been written to the device, and its free
+    /// space was in larger pieces than here.
+    #[test]
+    fn what_a_guest_holds_is_synced_file_by_file() {
+        let place = tempfile::tempdir().unwrap();
+        for is_relayed in [true, false] {
+            let mut history = History {
+                place: place.path().to_owned(),
+                files: vec![place.path().join("1"), place.path().join("2")],
+                written_files: 0,
+                written_bytes: 0,
+                is_relayed,
+                unsynced: Vec::new(),
+            };
+            for path in history.files.clone() {
+                history.changed(File::create(path).unwrap());
+            }
+            assert_eq!(history.unsynced.len(), if is_relayed { 2 } else { 0 });
+            history.sync().unwrap();
+            assert!(history.unsynced.is_empty());
+            // Whether that gave space back is the business of whoever else uses this disk.
+            let _ = history.delete_until(0.0, &mut Random::stream(1, "ageing", 0));
+            assert!(history.unsynced.is_empty() && history.files.is_empty());
+        }
+    }
 
     /// What happened: NILFS2 is mounted without its cleaner, so that what is deleted gives no space
     /// back. All files were deleted, and it was called aged, with none left and all of its space
