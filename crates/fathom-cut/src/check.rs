@@ -37,6 +37,8 @@ pub struct Checker<'a> {
     /// With what was found of all whose images hold the same.
     fingerprints: Option<Arc<Fingerprints<'a>>>,
     known: Arc<Findings>,
+    /// Whether files that hold the same are looked at once, where the file system allows it.
+    is_told_by_files: bool,
 }
 
 /// Where states are mounted.
@@ -74,13 +76,21 @@ impl<'a> Checker<'a> {
             place,
             fingerprints: None,
             known: Arc::default(),
+            is_told_by_files: false,
         })
     }
 
-    /// With what others have found of the same recording, who see what this one finds.
+    /// With what others have found of the same recording, who see what this one finds; of files that
+    /// hold the same too, where the file system `keeps_order`.
     #[must_use]
-    pub(crate) fn sharing(self, fingerprints: &Arc<Fingerprints<'a>>, known: &Arc<Findings>) -> Checker<'a> {
-        Checker { fingerprints: Some(Arc::clone(fingerprints)), known: Arc::clone(known), ..self }
+    pub(crate) fn sharing(
+        self,
+        fingerprints: &Arc<Fingerprints<'a>>,
+        known: &Arc<Findings>,
+        keeps_order: bool,
+    ) -> Checker<'a> {
+        let (fingerprints, known) = (Some(Arc::clone(fingerprints)), Arc::clone(known));
+        Checker { fingerprints, known, is_told_by_files: keeps_order, ..self }
     }
 
     fn bring_to(&mut self, epoch: &Epoch, state: &State) -> Result<(), CutError> {
@@ -112,7 +122,7 @@ impl<'a> Checker<'a> {
             Place::Guest(medium) => {
                 let mut look = |medium: &mut GuestMedium| {
                     medium.bring_to(history, epoch.safe, state).map_err(CutError::io(BRING))?;
-                    medium.look(database, subject, true)
+                    medium.look(database, subject, true, false)
                 };
                 match looked(medium, &mut look, GuestMedium::has_ended, GuestMedium::renew)? {
                     Some(Answer::Files(files)) => files,
@@ -147,6 +157,7 @@ impl<'a> Checker<'a> {
     /// What is found in a state, and whether the file system noted an error of its own.
     fn find(&mut self, epoch: &Epoch, state: &State) -> Result<(Inspection, bool), CutError> {
         let (history, database, subject) = (self.history, &self.database, &self.subject);
+        let is_told_by_files = self.is_told_by_files;
         match &mut self.place {
             Place::Here(medium) => {
                 medium.bring_to(history, epoch.safe, state).map_err(CutError::io(BRING))?;
@@ -160,7 +171,8 @@ impl<'a> Checker<'a> {
                     }
                 };
                 let alone = Findings::default();
-                let known: &Findings = if medium.is_told_by_files() { &self.known } else { &alone };
+                let is_told = is_told_by_files && medium.is_told_by_files();
+                let known: &Findings = if is_told { &self.known } else { &alone };
                 let found = if subject.has_server() {
                     // A server is a program of its own, and wants a path that leads there.
                     let look = |root: &Path| find_at(&root.join(database), subject, known);
@@ -177,7 +189,7 @@ impl<'a> Checker<'a> {
             Place::Guest(medium) => {
                 let mut look = |medium: &mut GuestMedium| {
                     medium.bring_to(history, epoch.safe, state).map_err(CutError::io(BRING))?;
-                    medium.look(database, subject, false)
+                    medium.look(database, subject, false, is_told_by_files)
                 };
                 let found = match looked(medium, &mut look, GuestMedium::has_ended, GuestMedium::renew)? {
                     Some(Answer::Found(found)) => found,

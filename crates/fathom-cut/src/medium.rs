@@ -309,10 +309,11 @@ fn notes_errors(image: &Image, filesystem: &FileSystem) -> bool {
         && u16::from_le_bytes(state) & 2 != 0
 }
 
-/// Whether what becomes of a state's files is told by what they hold. It is where the driver
-/// replays a log of its metadata, or never writes over what is in use. Elsewhere a bitmap or a
-/// table of clusters may take blocks for free that a file has and that can be read: as recovery
-/// frees them, or makes a file, the driver notes an error, fails, or takes no more writes.
+/// Whether what becomes of a state's files is told by what they hold, on a device that keeps what
+/// the file system flushes. It is where the driver replays a log of its metadata, or never writes
+/// over what is in use. Elsewhere a bitmap or a table of clusters may take blocks for free that a
+/// file has and that can be read: as recovery frees them, or makes a file, the driver notes an
+/// error, fails, or takes no more writes.
 fn is_told_by_files(image: &Image, driver: &str) -> bool {
     if !["ext3", "ext4", "xfs", "btrfs", "f2fs", "nilfs2", "bcachefs"].contains(&driver) {
         return false;
@@ -358,15 +359,22 @@ impl GuestMedium {
         images.try_fold(0, |written, image| Ok(written + image.bring_to(history, safe, state)?))
     }
 
-    /// Has the guest mount it and look at the database, or at all files.
-    pub fn look(&mut self, database: &Path, subject: &Subject, files: bool) -> Result<Answer, CutError> {
+    /// Has the guest mount it and look at the database, or at all files; whether it may know a
+    /// database again by its files.
+    pub fn look(
+        &mut self,
+        database: &Path,
+        subject: &Subject,
+        files: bool,
+        by_files: bool,
+    ) -> Result<Answer, CutError> {
         let log = self.filesystem.log_option(Path::new(guest::LOG_DISK));
         self.guest.look(&Request {
             driver: self.filesystem.driver.clone(),
             options: self.filesystem.own_options().chain(log.as_deref()).collect::<Vec<_>>().join(","),
             database: database.to_owned(),
             subject: subject.clone(),
-            is_told_by_files: is_told_by_files(&self.main, &self.filesystem.driver),
+            is_told_by_files: by_files && is_told_by_files(&self.main, &self.filesystem.driver),
             files,
         })
     }
