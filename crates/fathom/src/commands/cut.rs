@@ -90,12 +90,12 @@ fn tried_all(asked: &CutArgs, interrupt: &Interrupt) -> super::Result {
         let found = recordings
             .begin(number)
             .and_then(|log| tried(asked, cell, stack, workload.as_ref(), behaviour, &log, share, &stop));
-        if let Ok(Some((recorded, _))) = &found {
+        if let Some(recorded) = recorded(&found) {
             recordings.done(number, recorded);
         }
         recordings.remove_undone();
         match found {
-            Ok(Some((recorded, outcome))) => {
+            Ok(Some((recorded, Ok(outcome)))) => {
                 cuts.cells.push(Cut::new(number, cell.label.clone(), recorded, outcome));
             }
             Ok(None) => break,
@@ -103,7 +103,7 @@ fn tried_all(asked: &CutArgs, interrupt: &Interrupt) -> super::Result {
                 cuts.without.push((cell.label.clone(), error.to_string()));
             }
             Err(CutError::Stack(error @ StackError::Spec { .. })) => return Err(Error::usage(error)),
-            Err(error) => {
+            Ok(Some((_, Err(error)))) | Err(error) => {
                 cuts.without.push((cell.label.clone(), super::full::in_options_of_cut(&error.to_string())))
             }
         }
@@ -113,6 +113,15 @@ fn tried_all(asked: &CutArgs, interrupt: &Interrupt) -> super::Result {
     let directory = kept.as_ref().ok().and_then(Option::as_deref);
     let shown = show(asked, &cuts, interrupt, directory);
     kept.and(shown)
+}
+
+/// A cell's recording, and what was found of it.
+type Tried = (RecordedRun, Result<fathom_cut::Outcome, CutError>);
+
+/// What is kept of a cell: its recording, also where its states could not be judged, which is to be
+/// done again then.
+fn recorded(found: &Result<Option<Tried>, CutError>) -> Option<&RecordedRun> {
+    found.as_ref().ok()?.as_ref().map(|tried| &tried.0)
 }
 
 /// Records a cell and judges its states; none if it was interrupted.
@@ -126,7 +135,7 @@ fn tried(
     log: &Path,
     time: Duration,
     stop: &Stop<'_>,
-) -> Result<Option<(RecordedRun, fathom_cut::Outcome)>, CutError> {
+) -> Result<Option<Tried>, CutError> {
     let commits = usize::try_from(asked.commits).unwrap_or(usize::MAX);
     let is_over = || stop.is_over();
     let script = match workload {
@@ -166,12 +175,35 @@ fn tried(
     let script = workload.map(|_| run.script);
     let recorded = RecordedRun::of(&recording, asked.commits, asked.seed, script, behaviour);
     let left = time.saturating_sub(begin.elapsed());
-    let outcome = judged(asked, &recorded, &recording.history, left, stop.interrupt)?;
+    let outcome = judged(asked, &recorded, &recording.history, left, stop.interrupt);
     Ok(Some((recorded, outcome)))
 }
 
 fn note(line: &str) {
     if std::io::stderr().is_terminal() {
         tell!("{}", fathom_output::shown(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What happened: with `--record DIR`, of a cell at one of whose states memory ran short, or a
+    /// server did not come up, the recording was removed as well: the state could not be looked at
+    /// again.
+    #[test]
+    fn a_recording_whose_states_could_not_be_judged_is_kept() {
+        let run: RecordedRun = serde_json::from_value(json!({
+            "filesystem": { "driver": "ext4", "options": "", "sector_bytes": 512 },
+            "database": "work/cut.db", "device_bytes": 64 << 20, "operations": 3, "commits": 25, "seed": 1,
+            "behaviour": { "keeps": "flushed", "tear_bytes": 512 }, "settings": {}, "promise": "power-cut"
+        }))
+        .unwrap();
+        let failure = || CutError::Machine { problem: "out of memory".into(), before: String::new() };
+        assert_eq!(recorded(&Ok(Some((run.clone(), Err(failure()))))), Some(&run));
+        assert_eq!((recorded(&Ok(None)), recorded(&Err(failure()))), (None, None));
     }
 }
