@@ -21,7 +21,7 @@ use crate::medium::{FileSystem, is_mountable};
 use crate::mmdb_store;
 use crate::owner::Owners;
 use crate::postgresql_store;
-use crate::record::Recording;
+use crate::record::{Recording, promise_where};
 use crate::safe::Side;
 use crate::states::{Behaviour, Keeps, States};
 use crate::subject::Subject;
@@ -103,7 +103,7 @@ impl RecordedRun {
             script,
             behaviour,
             settings: recording.engine.settings.clone(),
-            promise: recording.promise,
+            promise: promise_where(behaviour.keeps, recording.promise, &recording.stack),
             write_back: recording.write_back,
         }
     }

@@ -15,6 +15,7 @@ use crate::history::History;
 use crate::marks::Marks;
 use crate::medium::{FileSystem, is_mountable};
 use crate::scratch::Scratch;
+use crate::states::Keeps;
 use crate::subject::Subject;
 use crate::work::{DATABASE, RunRequest, work};
 
@@ -52,7 +53,7 @@ pub struct Recording {
     pub subject: Subject,
     /// The engine that ran, with its settings as read back.
     pub engine: EngineInfo,
-    /// What those settings promise, and the stack can keep.
+    /// What those settings promise, on a stack that can keep it.
     pub promise: Durability,
     /// Whether the file system was synced beside the run.
     pub write_back: bool,
@@ -153,7 +154,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         }),
         subject,
         engine: report.engine,
-        promise: kept_promise(report.promise, &record),
+        promise: report.promise,
         write_back: run.write_back,
         stack: record,
         content: report.content,
@@ -167,6 +168,17 @@ pub fn kept_promise(settings: Durability, stack: &StackRecord) -> Durability {
     match stack.volatile() {
         Some(_) => settings.min(Durability::ProcessCrash),
         None => settings,
+    }
+}
+
+/// The same on a stack whose device so behaves at a cut, whatever its model says.
+pub(crate) fn promise_where(keeps: Keeps, settings: Durability, stack: &StackRecord) -> Durability {
+    match keeps {
+        // There is nothing to flush.
+        Keeps::Answered => settings,
+        Keeps::Flushed | Keeps::Lies => {
+            kept_promise(settings, &StackRecord { models: Vec::new(), ..stack.clone() })
+        }
     }
 }
 
@@ -193,5 +205,20 @@ mod tests {
         assert_eq!(on("rw,relatime", Durability::PowerCut), Durability::PowerCut);
         assert_eq!(on("rw,nobarrier", Durability::PowerCut), Durability::ProcessCrash);
         assert_eq!(on("rw,nobarrier", Durability::None), Durability::None);
+    }
+
+    /// What happened: with `--keeps protected` and barriers off, which such a device is made for,
+    /// nothing was promised, and whatever was lost broke no promise.
+    #[test]
+    fn a_device_that_keeps_what_it_answered_keeps_the_promise_without_barriers() {
+        let models = vec![fathom_device::text_of("nvme-protected").unwrap().to_owned()];
+        let stack =
+            StackRecord { filesystem: "ext4".into(), mount: "rw,nobarrier".into(), ..StackRecord::default() };
+        let (protected, all) = (StackRecord { models, ..stack.clone() }, Durability::PowerCut);
+        assert_eq!(promise_where(Keeps::Answered, all, &stack), all);
+        // As `--keeps` says, and not the model.
+        for keeps in [Keeps::Flushed, Keeps::Lies] {
+            assert_eq!(promise_where(keeps, all, &protected), Durability::ProcessCrash);
+        }
     }
 }

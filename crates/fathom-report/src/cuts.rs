@@ -108,6 +108,10 @@ fn found(runs: &[&Cut]) -> String {
 
 /// Why the settings of a cell promise nothing at a power cut, where that is the mount's doing.
 fn without_flushes(recorded: &RecordedRun) -> Option<String> {
+    // What it has answered it has no need to flush.
+    if recorded.behaviour.keeps == Keeps::Answered {
+        return None;
+    }
     let filesystem = &recorded.filesystem;
     let (driver, mount) = (filesystem.driver.clone(), filesystem.options.clone());
     let why = StackRecord { filesystem: driver, mount, ..StackRecord::default() }.volatile()?;

@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use fathom_device::{Kind, Model};
 use serde::{Deserialize, Serialize};
 
 /// What was really made: goes into the results with every run.
@@ -52,6 +53,14 @@ const WITHOUT_FLUSHES: [&str; 5] =
     ["nobarrier", "barrier=0", "fsync_mode=nobarrier", "volatile", "fsync=volatile"];
 
 impl StackRecord {
+    /// Whether each of its modelled devices has power-loss protection: what such a one has answered
+    /// stays, flushed or not.
+    fn is_protected(&self) -> bool {
+        let is_protected =
+            |text: &String| Model::parse("model", text).is_ok_and(|model| model.kind == Kind::Protected);
+        !self.models.is_empty() && self.models.iter().all(is_protected)
+    }
+
     /// Why nothing that was synced is certain to survive a power cut on this stack; none where
     /// syncs reach a device.
     #[must_use]
@@ -63,7 +72,7 @@ impl StackRecord {
             ));
         }
         let mut options = self.mount.split(',').map(str::trim);
-        let option = options.find(|option| WITHOUT_FLUSHES.contains(option))?;
+        let option = options.find(|option| WITHOUT_FLUSHES.contains(option) && !self.is_protected())?;
         Some(format!(
             "mounted with {option}: syncs do not flush the device's cache, so a power cut can lose or corrupt what was synced"
         ))
@@ -106,5 +115,19 @@ mod tests {
         ] {
             assert!(volatile(filesystem, mount).is_some(), "{filesystem} {mount}");
         }
+    }
+
+    /// What happened: of ext4 without barriers on a device with power-loss protection, for which
+    /// they are switched off, it was said that a power cut can lose or corrupt what was synced.
+    #[test]
+    fn a_protected_device_has_nothing_to_flush() {
+        let volatile = |models: &[&str]| {
+            let text = |name: &&str| fathom_device::text_of(name).unwrap().to_owned();
+            let (filesystem, mount) = ("ext4".into(), "rw,nobarrier".into());
+            let models = models.iter().map(text).collect();
+            StackRecord { filesystem, mount, models, ..StackRecord::default() }.volatile()
+        };
+        assert_eq!((volatile(&["nvme-protected"]), volatile(&["nvme-protected"; 2])), (None, None));
+        assert!(volatile(&["nvme"]).is_some() && volatile(&["nvme-protected", "sd-slow"]).is_some());
     }
 }
