@@ -4,6 +4,7 @@ pub mod content;
 pub mod distribution;
 pub mod image;
 pub mod loop_device;
+pub mod made_on;
 pub mod process;
 pub mod tag;
 pub mod watchdog;

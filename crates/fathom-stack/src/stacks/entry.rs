@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StackError;
 use super::trust;
+use crate::ground::made_on::MadeOn;
 use crate::ground::process::Process;
 use crate::ground::tag::{is_tag, label_in};
 use crate::guest;
@@ -74,6 +75,9 @@ pub(crate) struct Entry {
     /// is another's, or nobody's.
     #[serde(default)]
     pub pid_namespace: Option<u64>,
+    /// The machine that it was made on: others may have the same home.
+    #[serde(default)]
+    pub made_on: Option<MadeOn>,
 }
 
 impl Entry {
@@ -196,6 +200,7 @@ impl Entry {
             servers: Vec::new(),
             keep_inode: None,
             pid_namespace: None,
+            made_on: None,
         }
     }
 
@@ -207,6 +212,12 @@ impl Entry {
     /// Whether its owner's number means here what it meant there.
     pub fn is_of_this_namespace(&self) -> bool {
         self.pid_namespace.is_none_or(|of| pid_namespace().is_none_or(|here| here == of))
+    }
+
+    /// Whether it is of another machine that has the same home. Not every file system that they
+    /// share (of a virtual machine's host, say, or NFS with `nolock`) tells one of the other's locks.
+    pub fn is_of_another_machine(&self) -> bool {
+        self.made_on.is_some_and(|made_on| made_on.is_elsewhere(MadeOn::here()))
     }
 
     /// Files that stay with a complete stack, and go with one that is not: the command may be given

@@ -248,8 +248,9 @@ impl Stacks {
                 Err(_) if lock.is_some() => Entry::placeholder(&home),
                 Err(_) => continue,
             };
-            // A kept stack has no owner, and its lock is for whoever takes it down.
-            let lock = lock.filter(|_| !entry.kept);
+            // A kept stack has no owner, and its lock is for whoever takes it down. That of another
+            // machine may be held there and free here.
+            let lock = lock.filter(|_| !entry.kept && !entry.is_of_another_machine());
             all.push(Found::Entry { home, entry: Box::new(entry), lock });
         }
         drop(state);
@@ -321,8 +322,9 @@ impl Found {
     fn is_ending(&self) -> bool {
         match self {
             Found::Entry { entry, lock: None, .. } => {
-                // From another process namespace nobody sees whether its owner lives.
-                !entry.kept && entry.is_of_this_namespace() && !owner_of(&entry.tag).1
+                // From another process namespace, or machine, nobody sees whether its owner lives.
+                let is_seen = entry.is_of_this_namespace() && !entry.is_of_another_machine();
+                !entry.kept && is_seen && !owner_of(&entry.tag).1
             }
             _ => false,
         }
@@ -450,6 +452,7 @@ fn release(number: u32, tag: &str, wait: Duration) -> Result<(), StackError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ground::made_on::MadeOn;
 
     /// A child that another thread was just starting kept the lock of an entry that was looked at,
     /// which then seemed to have an owner.
@@ -504,6 +507,40 @@ mod tests {
         std::fs::rename(&moved, &home).unwrap();
         claim.entry.write(&home).unwrap();
         claim.down(BusyMount { wait: Duration::ZERO, lazy: false }).unwrap();
+    }
+
+    /// What happened: a machine and a virtual one in it, or two boards, with one home on a file
+    /// system that tells neither of the other's locks, took each other's stacks for those of killed
+    /// runs: as one began, it removed the directory that the other was at work in.
+    #[test]
+    fn what_another_machine_with_this_home_is_at_is_left_to_it() {
+        let place = tempfile::tempdir().unwrap();
+        let stacks = Stacks::at(place.path().join("state"));
+        let spec = crate::StackSpec { directory: Some(place.path().into()), ..crate::StackSpec::default() };
+        let mut claim = crate::stacks::claim::Claim::new(&stacks.state, "there", None, &spec).unwrap();
+        let (home, entry) = (claim.home.clone(), claim.entry.clone());
+        claim.down(BusyMount { wait: Duration::ZERO, lazy: false }).unwrap();
+        let there: MadeOn = serde_json::from_str(r#"{"kernel":1,"system":2}"#).unwrap();
+        if !there.is_elsewhere(MadeOn::here()) {
+            println!("SKIP: needs /etc/machine-id (systemd-machine-id-setup makes it)");
+            return;
+        }
+        let work = entry.work.clone().unwrap();
+        let swept = |made_on: Option<MadeOn>| {
+            std::fs::create_dir_all(home.join("mnt")).unwrap();
+            std::fs::create_dir_all(&work).unwrap();
+            let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            std::fs::set_permissions(&home, own).unwrap();
+            std::fs::write(home.join("owner"), "").unwrap();
+            Entry { made_on, ..entry.clone() }.write(&home).unwrap();
+            let report = stacks.sweep();
+            assert_eq!(report.failed, Vec::<String>::new());
+            assert!(stacks.wait_for_guards(Duration::ZERO, &mut |_| ()).is_empty());
+            (report.removed.len(), work.exists())
+        };
+        assert_eq!(swept(Some(there)), (0, true));
+        assert_eq!(swept(entry.made_on), (1, false));
+        assert_eq!(swept(None), (1, false), "of an earlier version");
     }
 
     /// What happened: a run that could open no more files left the directory of an entry that was
