@@ -101,11 +101,12 @@ pub fn down(name: &str) -> Result<(), StackError> {
     Stacks::here().named_down(name)
 }
 
-/// Takes all named stacks down and leaves the stacks of running measurements alone.
+/// Takes all named stacks down and leaves the stacks of running measurements alone, and those of
+/// another machine with the same home.
 pub fn down_all() -> Report {
     let stacks = Stacks::here();
     let mut report = Report::default();
-    for NamedStack { name, .. } in stacks.named_list() {
+    for name in stacks.named_of_this_machine() {
         match stacks.named_down(&name) {
             Ok(()) => report.removed.push(name),
             Err(error) => report.failed.push(format!("{name}: {error}")),
@@ -148,6 +149,13 @@ impl Stacks {
     pub fn named_list(&self) -> Vec<NamedStack> {
         let entries = homes(&self.state).into_iter().filter_map(|home| Entry::read_trusted(&home).ok());
         entries.filter(|e| e.kept).filter_map(|e| Some(named(e.name.clone()?, e, &self.state))).collect()
+    }
+
+    /// The names of those that are this machine's.
+    fn named_of_this_machine(&self) -> Vec<String> {
+        let entries = homes(&self.state).into_iter().filter_map(|home| Entry::read_trusted(&home).ok());
+        let own = entries.filter(|entry| entry.kept && !entry.is_of_another_machine());
+        own.filter_map(|entry| entry.name).collect()
     }
 
     /// As [`device_statistics`], with this state directory.
@@ -279,5 +287,33 @@ fn check_name(name: &str) -> Result<(), StackError> {
         Ok(())
     } else {
         Err(StackError::BadName { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ground::made_on::MadeOn;
+    use crate::stacks::claim::Claim;
+
+    /// What happened: `stack down --all` removed what another machine with the same home had up,
+    /// under the feet of whoever worked in it.
+    #[test]
+    fn what_another_machine_has_up_is_not_taken_down_with_all() {
+        let place = tempfile::tempdir().unwrap();
+        let stacks = Stacks::at(place.path().join("state"));
+        let spec = StackSpec { directory: Some(place.path().into()), ..StackSpec::default() };
+        let claim = Claim::new(&stacks.state, "named", Some("lab"), &spec).unwrap();
+        let home = claim.home.clone();
+        let entry = claim.keep().unwrap();
+        assert_eq!(stacks.named_of_this_machine(), ["lab"]);
+        let there: MadeOn = serde_json::from_str(r#"{"kernel":1,"system":2}"#).unwrap();
+        if !there.is_elsewhere(MadeOn::here()) {
+            println!("SKIP: needs /etc/machine-id (systemd-machine-id-setup makes it)");
+            return;
+        }
+        Entry { made_on: Some(there), ..entry }.write(&home).unwrap();
+        assert_eq!(stacks.named_of_this_machine(), Vec::<String>::new());
+        assert_eq!(stacks.named_list().len(), 1, "it is listed");
     }
 }
