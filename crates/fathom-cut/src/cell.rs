@@ -411,9 +411,9 @@ mod tests {
         assert_eq!((of("btrfs", false), of("bcachefs", false)), (usize::MAX, 1));
     }
 
-    /// What happened: where memory ran short while the fewest blocks were looked for, or a guest did
-    /// not come up again, or the region of a block was not to be read, all verdicts of the cell were
-    /// thrown away.
+    /// What happened: where memory ran short while the fewest blocks were looked for, or a guest
+    /// did not come up again, or the region of a block was not to be read, all verdicts of the cell
+    /// were thrown away.
     #[test]
     fn an_explanation_that_is_not_to_be_had_takes_no_verdict_away() {
         let machine = CutError::Machine { problem: "out of memory".into(), before: String::new() };
@@ -427,9 +427,9 @@ mod tests {
     }
 
     /// What happened: with `--keeps lying` or `nobarrier` states of ext4 whose files hold the same
-    /// were looked at once, although a bitmap may lack the blocks of a journal in one of them. SQLite
-    /// deletes it, and the file system notes an error or takes no more writes: as the first state
-    /// went, so it was said of all.
+    /// were looked at once, although a bitmap may lack the blocks of a journal in one of them.
+    /// SQLite deletes it, and the file system notes an error or takes no more writes: as the first
+    /// state went, so it was said of all.
     #[test]
     fn states_are_known_by_their_files_only_where_flushes_keep_an_order() {
         let of = |keeps, options: &str| {

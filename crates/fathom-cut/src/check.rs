@@ -80,8 +80,8 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// With what others have found of the same recording, who see what this one finds; of files that
-    /// hold the same too, where the file system `keeps_order`.
+    /// With what others have found of the same recording, who see what this one finds; of files
+    /// that hold the same too, where the file system `keeps_order`.
     #[must_use]
     pub(crate) fn sharing(
         self,

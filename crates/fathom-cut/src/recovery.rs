@@ -137,8 +137,8 @@ mod tests {
         assert!(files_below(place.path()).is_err());
     }
 
-    /// What happened: where this machine's memory ran short while SQLite recovered a state, that was
-    /// *cannot be opened* or *corrupt*, and a promise that was broken.
+    /// What happened: where this machine's memory ran short while SQLite recovered a state, that
+    /// was *cannot be opened* or *corrupt*, and a promise that was broken.
     #[test]
     fn want_of_memory_is_no_verdict() {
         let of = |code| {

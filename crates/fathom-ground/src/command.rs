@@ -34,8 +34,8 @@ pub struct CommandError {
     pub command: String,
     /// How it ended.
     pub problem: CommandProblem,
-    /// What it wrote to stderr (or, when that is empty, to stdout), trimmed; of more than 64 KiB the
-    /// beginning and the end.
+    /// What it wrote to stderr (or, when that is empty, to stdout), trimmed; of more than 64 KiB
+    /// the beginning and the end.
     pub stderr: String,
 }
 
@@ -253,8 +253,8 @@ fn killed(child: &mut Child) -> bool {
     matches!(wait(child, DEATH), Ok(Some(_)))
 }
 
-/// A file without a name: in memory, or, where the kernel has no such files (before Linux 3.17, as on
-/// phones with Android 7) or keeps them from this program, in the directory for temporary files.
+/// A file without a name: in memory, or, where the kernel has no such files (before Linux 3.17, as
+/// on phones with Android 7) or keeps them from this program, in the directory for temporary files.
 fn anonymous_file() -> io::Result<File> {
     match rustix::fs::memfd_create("fathom-output", rustix::fs::MemfdFlags::CLOEXEC) {
         Ok(file) => Ok(file.into()),

@@ -4,7 +4,7 @@ pub mod content;
 pub mod distribution;
 pub mod image;
 pub mod loop_device;
-pub mod made_on;
+pub mod machine_mark;
 pub mod process;
 pub mod tag;
 pub mod watchdog;

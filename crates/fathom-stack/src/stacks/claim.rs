@@ -18,7 +18,7 @@ use super::error::StackError;
 use super::guard::Guard;
 use super::haste::Haste;
 use super::teardown::{BusyMount, UNMOUNT_LIMIT, undo};
-use crate::ground::made_on::MadeOn;
+use crate::ground::machine_mark::MachineMark;
 use crate::ground::process::Process;
 use crate::ground::tag::{clean, tag_of};
 use crate::ground::watchdog::Watchdog;
@@ -77,7 +77,7 @@ impl Claim {
             servers: Vec::new(),
             keep_inode: spec.keep.as_deref().and_then(inode),
             pid_namespace: pid_namespace(),
-            made_on: Some(MadeOn::here()),
+            machine: Some(MachineMark::here()),
             spec,
             tag,
         };

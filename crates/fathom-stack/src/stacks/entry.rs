@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StackError;
 use super::trust;
-use crate::ground::made_on::MadeOn;
+use crate::ground::machine_mark::MachineMark;
 use crate::ground::process::Process;
 use crate::ground::tag::{is_tag, label_in};
 use crate::guest;
@@ -77,7 +77,7 @@ pub(crate) struct Entry {
     pub pid_namespace: Option<u64>,
     /// The machine that it was made on: others may have the same home.
     #[serde(default)]
-    pub made_on: Option<MadeOn>,
+    pub machine: Option<MachineMark>,
 }
 
 impl Entry {
@@ -200,7 +200,7 @@ impl Entry {
             servers: Vec::new(),
             keep_inode: None,
             pid_namespace: None,
-            made_on: None,
+            machine: None,
         }
     }
 
@@ -217,7 +217,7 @@ impl Entry {
     /// Whether it is of another machine that has the same home. Not every file system that they
     /// share (of a virtual machine's host, say, or NFS with `nolock`) tells one of the other's locks.
     pub fn is_of_another_machine(&self) -> bool {
-        self.made_on.is_some_and(|made_on| made_on.is_elsewhere(MadeOn::here()))
+        self.machine.is_some_and(|machine| machine.is_elsewhere(MachineMark::here()))
     }
 
     /// Files that stay with a complete stack, and go with one that is not: the command may be given

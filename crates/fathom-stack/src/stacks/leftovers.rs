@@ -452,7 +452,7 @@ fn release(number: u32, tag: &str, wait: Duration) -> Result<(), StackError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ground::made_on::MadeOn;
+    use crate::ground::machine_mark::MachineMark;
 
     /// A child that another thread was just starting kept the lock of an entry that was looked at,
     /// which then seemed to have an owner.
@@ -520,26 +520,26 @@ mod tests {
         let mut claim = crate::stacks::claim::Claim::new(&stacks.state, "there", None, &spec).unwrap();
         let (home, entry) = (claim.home.clone(), claim.entry.clone());
         claim.down(BusyMount { wait: Duration::ZERO, lazy: false }).unwrap();
-        let there: MadeOn = serde_json::from_str(r#"{"kernel":1,"system":2}"#).unwrap();
-        if !there.is_elsewhere(MadeOn::here()) {
+        let there: MachineMark = serde_json::from_str(r#"{"kernel":1,"system":2}"#).unwrap();
+        if !there.is_elsewhere(MachineMark::here()) {
             println!("SKIP: needs /etc/machine-id (systemd-machine-id-setup makes it)");
             return;
         }
         let work = entry.work.clone().unwrap();
-        let swept = |made_on: Option<MadeOn>| {
+        let swept = |machine: Option<MachineMark>| {
             std::fs::create_dir_all(home.join("mnt")).unwrap();
             std::fs::create_dir_all(&work).unwrap();
             let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);
             std::fs::set_permissions(&home, own).unwrap();
             std::fs::write(home.join("owner"), "").unwrap();
-            Entry { made_on, ..entry.clone() }.write(&home).unwrap();
+            Entry { machine, ..entry.clone() }.write(&home).unwrap();
             let report = stacks.sweep();
             assert_eq!(report.failed, Vec::<String>::new());
             assert!(stacks.wait_for_guards(Duration::ZERO, &mut |_| ()).is_empty());
             (report.removed.len(), work.exists())
         };
         assert_eq!(swept(Some(there)), (0, true));
-        assert_eq!(swept(entry.made_on), (1, false));
+        assert_eq!(swept(entry.machine), (1, false));
         assert_eq!(swept(None), (1, false), "of an earlier version");
     }
 

@@ -293,7 +293,7 @@ fn check_name(name: &str) -> Result<(), StackError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ground::made_on::MadeOn;
+    use crate::ground::machine_mark::MachineMark;
     use crate::stacks::claim::Claim;
 
     /// What happened: `stack down --all` removed what another machine with the same home had up,
@@ -307,12 +307,12 @@ mod tests {
         let home = claim.home.clone();
         let entry = claim.keep().unwrap();
         assert_eq!(stacks.named_of_this_machine(), ["lab"]);
-        let there: MadeOn = serde_json::from_str(r#"{"kernel":1,"system":2}"#).unwrap();
-        if !there.is_elsewhere(MadeOn::here()) {
+        let there: MachineMark = serde_json::from_str(r#"{"kernel":1,"system":2}"#).unwrap();
+        if !there.is_elsewhere(MachineMark::here()) {
             println!("SKIP: needs /etc/machine-id (systemd-machine-id-setup makes it)");
             return;
         }
-        Entry { made_on: Some(there), ..entry }.write(&home).unwrap();
+        Entry { machine: Some(there), ..entry }.write(&home).unwrap();
         assert_eq!(stacks.named_of_this_machine(), Vec::<String>::new());
         assert_eq!(stacks.named_list().len(), 1, "it is listed");
     }
