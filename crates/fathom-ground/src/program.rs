@@ -57,6 +57,21 @@ pub fn executable(program: &Path) -> PathBuf {
     }
 }
 
+/// Whether a program can be started by its name, as a guest's kernel does.
+///
+/// # Errors
+/// In words: it is the one that runs, and its file was removed or replaced meanwhile.
+pub fn found_by_name(program: &Path) -> Result<(), String> {
+    if executable(program) == program {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: the file of this program was removed or replaced (by an update?) after it was started, and a guest is \
+         started with it by its name: give the command again (`fathom run --resume` goes on)",
+        named(program).display()
+    ))
+}
+
 /// The name of a program as it was before its file was removed or replaced: for messages, and for
 /// what lies beside it. What it holds is read from [`executable`].
 #[must_use]
@@ -101,12 +116,14 @@ mod tests {
             let own = own_program().unwrap();
             if step == "remove" {
                 assert_eq!((executable(&own), named(&own)), (own.clone(), &*own));
+                assert_eq!(found_by_name(&own), Ok(()));
                 let content = std::fs::read(&own).unwrap();
                 std::fs::remove_file(&own).unwrap();
                 assert_eq!(executable(&own), Path::new(RUNNING));
                 // By its name, too, and where an update lies there.
                 let now = own_program().unwrap();
                 assert_eq!(named(&now), own);
+                assert!(found_by_name(&now).unwrap_err().contains("removed or replaced"));
                 std::fs::write(&own, "an update").unwrap();
                 assert_eq!(executable(named(&now)), Path::new(RUNNING));
                 assert!(std::fs::read(executable(named(&now))).unwrap() == content);

@@ -75,6 +75,7 @@ impl Guest {
             Kernel::cached().ok_or_else(|| broken("there is none: fathom stack kernel builds it"))?;
         let program =
             fathom_ground::program::own_program().map_err(CutError::io("this program's own path"))?;
+        fathom_ground::program::found_by_name(&program).map_err(broken)?;
         let home = Scratch::new("cut-guest")?;
         let files: Vec<(i32, u32)> = disks.iter().map(|(disk, bytes)| (disk.as_raw_fd(), *bytes)).collect();
         let mut command = Command::new(&kernel.path);

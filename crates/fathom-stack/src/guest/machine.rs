@@ -26,6 +26,7 @@ use crate::ground::process::Process;
 use crate::instruments::floor::FloorProbe;
 use fathom_ground::command::{CommandError, CommandLine, CommandProblem, Output};
 use fathom_ground::lines;
+use fathom_ground::program::found_by_name;
 use fathom_ground::system::now_ns;
 
 /// How long a guest may take to boot: 0.3 s on an idle machine.
@@ -126,6 +127,7 @@ impl Guest {
         connection: Option<&OwnedFd>,
     ) -> Result<Guest, GuestError> {
         let wrong = |problem: String| GuestError { problem, console: String::new() };
+        found_by_name(program).map_err(wrong)?;
         let program = quotable(program).map_err(wrong)?;
         let state = quotable(home).map_err(wrong)?;
         let cpu = last_cpu();
