@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::apart::apart;
 use super::baseline::is_fleeting;
 use super::places::Places;
 use super::side::{CellValues, PhaseValues, Quantity, Side};
@@ -174,10 +175,10 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
     let is_named = |cell: &CellValues| question.cell.as_ref().is_none_or(|name| cell.is_called(name));
     // The same cell may be written in another way in the other file.
     let is_asked = |&cell: &&CellValues| {
-        is_named(cell) || [&in_a, &in_b].iter().any(|side| side.find(&cell.axes).is_some_and(is_named))
+        is_named(cell) || [&in_a, &in_b].iter().any(|side| side.find(cell).is_some_and(is_named))
     };
     for cell_b in b.cells.iter().filter(is_asked) {
-        let Some(cell_a) = in_a.find(&cell_b.axes) else {
+        let Some(cell_a) = in_a.find(cell_b) else {
             found.only_b.push(cell_b.title.clone());
             continue;
         };
@@ -190,7 +191,7 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         }
     }
     let has_another = |cell_b: &&CellValues| {
-        let cell_a = in_a.find(&cell_b.axes);
+        let cell_a = in_a.find(cell_b);
         let traces = cell_a.and_then(|cell_a| cell_a.replayed.as_ref().zip(cell_b.replayed.as_ref()));
         traces.is_some_and(|(of_a, of_b)| of_a != of_b)
     };
@@ -212,18 +213,20 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         .cells
         .iter()
         .filter(is_asked)
-        .filter(|cell| in_b.find(&cell.axes).is_none())
+        .filter(|cell| in_b.find(cell).is_none())
         .map(|cell| cell.title.clone())
         .collect();
+    found.cautions.extend(apart(a, b).map(|why| format!("A and B have no cell in common: {why}")));
     if a.experiment != b.experiment {
         found.cautions.push(format!("A is the experiment {}, B is {}", a.experiment, b.experiment));
     }
-    for (key, value) in &a.environment {
+    let (of_a, of_b) = (a.environment_beside(b), b.environment_beside(a));
+    for (key, value) in &of_a {
         // What differs in every run says nothing.
         if is_fleeting(key) {
             continue;
         }
-        match b.environment.get(key) {
+        match of_b.get(key) {
             Some(other) if other != value => {
                 found.cautions.push(format!("{key} differs: {value} in A, {other} in B"));
             }
@@ -356,7 +359,9 @@ mod tests {
             durability: Some(fathom_workload::spec::Durability::PowerCut),
             settings: "0".into(),
             whole: String::new(),
+            elsewhere: String::new(),
             replayed: None,
+            on: String::new(),
             axes: BTreeMap::from([("variants".to_owned(), (*label).to_owned())]),
             failed: 0,
             phase: vec![PhaseValues {
@@ -589,6 +594,55 @@ mod tests {
         }
         let found = changes(&of("4KiB", "wal"), &of("8192", "wal"), &Question::default()).unwrap();
         assert_eq!((found.changes.len(), found.only_a.len(), found.only_b.len()), (3, 1, 1), "{found:?}");
+    }
+
+    /// What happened: of results of two machines and of one of them alone no cell was in both, and
+    /// "compare results of the same experiment" was the only word about it.
+    #[test]
+    fn a_file_of_one_machine_is_compared_with_that_machine_of_a_file_of_several() {
+        let on = |machines: &[(&str, f64)]| {
+            let mut whole = side(&[], 2.0);
+            for (machine, by) in machines {
+                let mut cell = side(&[("wal", times(*by))], 2.0).cells.remove(0);
+                (cell.label, cell.title) = (format!("wal {machine}"), format!("WAL {machine}"));
+                cell.axes.insert("on".into(), (*machine).into());
+                whole.cells.push(cell);
+            }
+            whole.environment =
+                machines.iter().map(|(on, _)| (format!("cpu ({on})"), (*on).into())).collect();
+            whole
+        };
+        let both = on(&[("local", 1.0), ("ssh:board", 3.0)]);
+        let mut alone = side(&[("wal", times(3.0))], 2.0);
+        alone.cells[0].on = "ssh:board".into();
+        let model = Question { quantities: vec![Quantity::Model], ..Question::default() };
+        let found = changes(&both, &alone, &model).unwrap();
+        assert_eq!(found.changes.len(), 1);
+        assert_eq!(found.changes[0].faster.ratio, 1.0, "as fast as the board, and not as the other");
+        assert_eq!((found.only_a, found.only_b), (vec!["WAL local".to_owned()], vec![]));
+        assert_eq!(found.cautions, ["cpu (ssh:board) differs: ssh:board in A, one in B"]);
+        // The other way around, and with the name that either has for it.
+        for name in ["wal", "WAL ssh:board"] {
+            let asked = Question { cell: Some(name.into()), ..model.clone() };
+            let found = changes(&alone, &both, &asked).unwrap();
+            assert_eq!((found.changes.len(), found.judged(0.1)), (1, Judgement::Fine), "{name}");
+        }
+        // A baseline knows its machine, and says nothing of this one.
+        let text = alone.to_baseline().unwrap();
+        assert!(text.contains("on = \"ssh:board\""), "{text}");
+        assert!(!side(&[("wal", STEADY)], 2.0).to_baseline().unwrap().contains("\non = "));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("b.toml");
+        std::fs::write(&path, text).unwrap();
+        let found = changes(&Side::of_baseline(&path).unwrap(), &both, &model).unwrap();
+        assert_eq!((found.changes.len(), found.only_b), (1, vec!["WAL local".to_owned()]));
+        // Of another machine there is nothing, and that is said.
+        alone.cells[0].on = "ssh:other".into();
+        let found = changes(&both, &alone, &model).unwrap();
+        assert!(found.changes.is_empty());
+        let why =
+            "A and B have no cell in common: A was measured on local and ssh:board, and B on ssh:other.";
+        assert!(found.cautions[0].starts_with(why), "{:?}", found.cautions);
     }
 
     /// What happened: two of three runs of B failed, the third was as fast as A, and neither the

@@ -6,6 +6,7 @@
 //! what a reader must be careful about.
 
 mod alike;
+mod apart;
 mod baseline;
 mod blocks;
 mod cautions;
@@ -18,6 +19,7 @@ mod places;
 mod side;
 mod unlike;
 
+pub use apart::apart;
 pub use baseline::{BaselineError, is_baseline};
 pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio, unattributed};
 pub use cautions::{Caution, CautionKind, Weight, cautions};

@@ -17,7 +17,8 @@ use serde_json::Value as Json;
 
 use super::{Analysis, Clock, Measure, ModelShare};
 use crate::cell::Cell;
-use crate::experiment::spelled_label;
+use crate::experiment::{MACHINE_AXIS, spelled_label};
+use crate::remote::LOCAL;
 use crate::stats::significant;
 use crate::store::{Results, RunRow};
 
@@ -197,10 +198,18 @@ pub struct CellValues {
     /// The same of all of the cell, as earlier versions made it; of a baseline there is none.
     #[serde(skip)]
     pub(super) whole: String,
+    /// The same as `settings` as a file has it that has several machines where this one has one, or
+    /// one where this one has several; of a baseline there is none.
+    #[serde(skip)]
+    pub(super) elsewhere: String,
     /// Hash of the trace, or of the recording of file calls, that its runs did again; none where
     /// there is none, or they are of a version that does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<String>,
+    /// The machine that it ran on, as `--on` names it; empty where it is this one, and where an
+    /// axis tells it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub on: String,
     /// Its value on each axis of the experiment.
     pub axes: BTreeMap<String, String>,
     /// Runs that failed beside the good ones, of which nothing is compared; not in a baseline.
@@ -216,9 +225,18 @@ impl CellValues {
         [&self.label, &self.title].iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 
-    /// Whether two cells have the same settings; either may be of a baseline of an earlier version.
+    /// The machine that it ran on.
+    pub(super) fn machine(&self) -> &str {
+        let own = if self.on.is_empty() { LOCAL } else { self.on.as_str() };
+        self.axes.get(MACHINE_AXIS).map_or(own, String::as_str)
+    }
+
+    /// Whether two cells have the same settings; either may be of a baseline of an earlier version,
+    /// and of a file with several machines.
     pub(super) fn has_settings_of(&self, other: &CellValues) -> bool {
         self.settings == other.settings
+            || self.elsewhere == other.settings
+            || self.settings == other.elsewhere
             || self.whole == other.settings
             || self.settings == other.whole
             || (!self.whole.is_empty() && self.whole == other.whole)
@@ -243,6 +261,22 @@ pub struct Side {
 }
 
 impl Side {
+    /// Whether its cells are told apart by their machines.
+    pub(super) fn has_several_machines(&self) -> bool {
+        self.cells.iter().any(|cell| cell.axes.contains_key(MACHINE_AXIS))
+    }
+
+    /// What is told of the machine. Beside a file of several machines its keys name the one, as
+    /// that file's do.
+    pub(super) fn environment_beside(&self, other: &Side) -> BTreeMap<String, String> {
+        if self.has_several_machines() || !other.has_several_machines() {
+            return self.environment.clone();
+        }
+        let machine = self.cells.first().map_or(LOCAL, CellValues::machine);
+        let named = |(key, value): (&String, &String)| (format!("{key} ({machine})"), value.clone());
+        self.environment.iter().map(named).collect()
+    }
+
     /// The same with numbers of six digits, as a baseline has them.
     pub(super) fn rounded(&self) -> Side {
         let mut side = Side { is_rounded: true, ..self.clone() };
@@ -265,13 +299,18 @@ impl Side {
                 let content = format!("{name}{CONTENT}");
                 results.good_runs(cell.id).any(|run| run.parameters.contains_key(&content))
             };
+            let plain = portable(&cell.spec, &is_told);
+            let is_plain = cell.spec.on == LOCAL || cell.axes.contains_key(MACHINE_AXIS);
+            let on = if is_plain { String::new() } else { cell.spec.on.clone() };
             cells.push(CellValues {
                 label: cell.label.clone(),
                 title: cell.title.clone(),
                 durability: cell.durability,
-                settings: hash_of(&portable(&cell.spec, &is_told)),
+                settings: hash_of(&plain),
                 whole: hash_of(&cell.spec),
+                elsewhere: hash_of(&elsewhere(&plain, if on.is_empty() { LOCAL } else { &on })),
                 replayed: results.good_runs(cell.id).find_map(content_of),
+                on,
                 axes: cell.axes.clone(),
                 failed: results.failed_runs().filter(|run| run.cell == cell.id).count(),
                 phase,
@@ -318,6 +357,16 @@ fn portable(cell: &Cell, is_told: &dyn Fn(&str) -> bool) -> Cell {
     }
     if let Some(image) = &mut cell.stack.image {
         *image = image.file_name().map(Into::into).unwrap_or_default();
+    }
+    cell
+}
+
+/// A portable cell as a file has it that has several machines where this one has one, or one where
+/// this one has several.
+fn elsewhere(cell: &Cell, machine: &str) -> Cell {
+    let mut cell = cell.clone();
+    if cell.axes.remove(MACHINE_AXIS).is_none() {
+        cell.axes.insert(MACHINE_AXIS.to_owned(), machine.to_owned());
     }
     cell
 }
@@ -374,5 +423,25 @@ mod tests {
         assert_eq!(untold, hash("/data/app.trace", "adb:x", "4096", false));
         assert_ne!(untold, hash("/data/b.trace", "", "4096", false));
         assert_ne!(untold, hash("/home/a/app.trace", "", "8192", false));
+    }
+
+    /// Beside a file of several machines one of a single machine has the same settings without that
+    /// axis.
+    #[test]
+    fn a_machine_among_several_is_no_other_setting() {
+        let cell = |on: &str, axes: Json| -> Cell {
+            let cell = json!({
+                "workload": {"name": "update"},
+                "stack": fathom_stack::StackSpec::default(),
+                "axes": axes,
+                "on": on
+            });
+            portable(&serde_json::from_value(cell).unwrap(), &|_| false)
+        };
+        let of_one = cell("ssh:a", json!({"variants": "wal"}));
+        let of_several = cell("ssh:a", json!({"variants": "wal", "on": "ssh:a"}));
+        assert_eq!(elsewhere(&of_one, "ssh:a"), of_several);
+        assert_eq!(elsewhere(&of_several, "ssh:a"), of_one);
+        assert_ne!(elsewhere(&of_one, LOCAL), of_several);
     }
 }

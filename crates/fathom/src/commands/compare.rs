@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_lab::analysis::{Analysis, Judgement, Quantity, Question, Side, changes, is_baseline};
+use fathom_lab::analysis::{
+    Analysis, Changes, Judgement, Quantity, Question, Side, apart, changes, is_baseline,
+};
 use fathom_output::tell;
 use fathom_report::Comparison;
 
@@ -56,15 +58,7 @@ fn compare(asked: &Compare) -> super::Result {
         );
     }
     if found.changes.is_empty() && asked.fail_if_slower.is_none() {
-        let why = match found.lacking.first() {
-            Some(lacking) => format!("nothing to compare: {lacking}"),
-            None => format!(
-                "{} and {} have no cell in common; compare results of the same experiment",
-                asked.a.display(),
-                asked.b.display()
-            ),
-        };
-        return Err(Error::failed(why));
+        return Err(Error::failed(why_nothing(asked, &sides, &found)));
     }
     let names = [&asked.a, &asked.b].map(|path| path.display().to_string());
     let compared = Comparison { names, sides, changes: found, allowed: asked.fail_if_slower };
@@ -97,6 +91,22 @@ fn compare(asked: &Compare) -> super::Result {
         Judgement::Slower => Outcome::Failed,
         Judgement::Unknown => Outcome::Usage,
     })
+}
+
+/// Why there is nothing to compare.
+fn why_nothing(asked: &Compare, sides: &[Side; 2], found: &Changes) -> String {
+    let names = format!("{} and {}", asked.a.display(), asked.b.display());
+    let only = [("A", &found.only_a), ("B", &found.only_b)];
+    let of_one = only.iter().find_map(|(which, titles)| Some((which, titles.first()?)));
+    if let Some(lacking) = found.lacking.first() {
+        format!("nothing to compare: {lacking}")
+    } else if let Some(why) = apart(&sides[0], &sides[1]) {
+        format!("{names} have no cell in common: {why}")
+    } else if let Some((which, title)) = of_one {
+        format!("nothing to compare: {which} alone has results of {title}")
+    } else {
+        format!("nothing to compare: A has not measured this phase in any cell that {names} have in common")
+    }
 }
 
 /// A results file, or a baseline; `named` gets what the results name.
