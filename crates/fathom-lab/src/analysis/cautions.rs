@@ -286,16 +286,21 @@ const FLOOR_SPREAD: f64 = 0.5;
 
 fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
     let good = || results.runs.iter().filter(|run| run.status == RunStatus::Done);
-    let stolen: Vec<f64> =
-        good().filter_map(|run| run.steal_share).filter(|share| *share > STEAL_SHARE).collect();
-    if let Some(worst) = stolen.iter().copied().reduce(f64::max) {
-        found.push(Weight::Noise, CautionKind::NoisyMachine, format!(
-            "noisy machine: the hypervisor took CPU time away in {} of {} runs, up to {:.0} %. Repeat on a quieter host or \
-             at a quieter time",
-            stolen.len(),
-            good().count(),
-            worst * 100.0
-        ));
+    let machines: BTreeSet<&str> = results.runs.iter().map(|run| results.machine(run)).collect();
+    for machine in &machines {
+        let own = || good().filter(|run| results.machine(run) == *machine);
+        let stolen: Vec<f64> =
+            own().filter_map(|run| run.steal_share).filter(|share| *share > STEAL_SHARE).collect();
+        if let Some(worst) = stolen.iter().copied().reduce(f64::max) {
+            let on = if machines.len() == 1 { String::new() } else { format!("on {machine}: ") };
+            found.push(Weight::Noise, CautionKind::NoisyMachine, format!(
+                "{on}noisy machine: the hypervisor took CPU time away in {} of {} runs, up to {:.0} %. Repeat on a quieter host or \
+                 at a quieter time",
+                stolen.len(),
+                own().count(),
+                worst * 100.0
+            ));
+        }
     }
     // The floor of one stack over its blocks.
     let mut floors: BTreeMap<String, Vec<f64>> = BTreeMap::new();

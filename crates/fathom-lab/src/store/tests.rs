@@ -816,6 +816,38 @@ fn disks_of_two_machines_that_have_one_name_are_two() {
     assert_eq!(names, ["ext4 on /dev/mmcblk0p2 of ssh:pi4", "ext4 on /dev/mmcblk0p2 of ssh:pi5"]);
 }
 
+/// What happened: "the hypervisor took CPU time away in 2 of 4 runs" of a board, which has none,
+/// and a virtual machine, in all of whose runs it did.
+#[test]
+fn stolen_time_is_that_of_its_machine() {
+    use crate::analysis::{Analysis, CautionKind, cautions};
+    let told = |machines: [&str; 2]| {
+        let place = place();
+        let mut cells = [cell(1, "wal"), cell(2, "delete")];
+        for (cell, machine) in cells.iter_mut().zip(machines) {
+            cell.spec.on = machine.into();
+        }
+        let mut writer = Writer::create(&place.file, &experiment(), &BTreeMap::new(), &cells).unwrap();
+        for block in [0, 1] {
+            for (cell, share) in [(1, 0.2), (2, 0.0)] {
+                let mut run = record(cell, block, RunStatus::Done);
+                run.row.steal_share = Some(share);
+                writer.record(&run).unwrap();
+            }
+        }
+        writer.close(Some(77)).unwrap();
+        let results = Results::load(&place.file).unwrap();
+        let found = cautions(&results, &Analysis::of(&results).unwrap()).into_iter();
+        let noisy = found.filter(|caution| caution.kind == CautionKind::NoisyMachine);
+        noisy.map(|caution| caution.text).collect::<Vec<String>>()
+    };
+    let took = "noisy machine: the hypervisor took CPU time away in 2 of";
+    let of_several = told(["local", "ssh:board"]);
+    assert!(of_several.len() == 1 && of_several[0].starts_with(&format!("on local: {took} 2 runs")));
+    let of_one = told(["", ""]);
+    assert!(of_one.len() == 1 && of_one[0].starts_with(&format!("{took} 4 runs")), "{of_one:?}");
+}
+
 /// What happened: an experiment was gone on with after its engine's library or its trace had been
 /// replaced by another of the same path, and the runs of both went into one mean without a word.
 #[test]
