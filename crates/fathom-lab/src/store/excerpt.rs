@@ -130,6 +130,10 @@ fn without_places(db: &Connection) -> rusqlite::Result<()> {
     for column in ["command", "source", "source_name"] {
         rewrite(db, ("experiment", column), &mut |text| Some(names.in_text(text)))?;
     }
+    // Remarks in a file are words: a path may stand in them in brackets or behind a colon.
+    for column in ["source", "title"] {
+        rewrite(db, ("experiment", column), &mut |text| Some(names.in_words(text)))?;
+    }
     for column in [("run", "stack"), ("power_cut", "outcome")] {
         rewrite(db, column, &mut |told| {
             let mut told: serde_json::Value = serde_json::from_str(told).ok()?;
@@ -190,7 +194,8 @@ fn name_cells(db: &Connection, names: &mut PlainNames) -> rusqlite::Result<()> {
 
 /// Takes the user and all places out of what is told of the machine.
 fn name_environment(db: &Connection, names: &mut PlainNames) -> rusqlite::Result<()> {
-    db.execute("DELETE FROM environment WHERE key = 'user'", [])?;
+    // Behind the key of one of several machines stands its name.
+    db.execute("DELETE FROM environment WHERE key = 'user' OR key LIKE 'user (%'", [])?;
     let mut select = db.prepare("SELECT key, value FROM environment")?;
     let read =
         |row: &rusqlite::Row<'_>| -> rusqlite::Result<(String, String)> { Ok((row.get(0)?, row.get(1)?)) };
@@ -293,7 +298,7 @@ mod tests {
             "CREATE TABLE environment(key, value);
              CREATE TABLE run(engine, parameters, stack, message);
              CREATE TABLE cell(label UNIQUE, axes, spec, skipped);
-             CREATE TABLE experiment(command, source, source_name);
+             CREATE TABLE experiment(command, source, source_name, title);
              CREATE TABLE power_cut(problem, outcome);
              CREATE TABLE verified(text);
              CREATE TABLE warning(text);",
@@ -318,7 +323,7 @@ mod tests {
                    '{"engine.library":"/home/alice/lib.so","m":"wal"}',
                    '{"axes":{"engine.library":"/home/alice/lib.so","m":"wal"}}', 'no /home/alice/lib.so');
                INSERT INTO experiment VALUES ('fathom run', 'engine.library = ["/home/alice/lib.so"]',
-                   '/home/alice/mine.toml');
+                   '/home/alice/mine.toml', 'What /home/alice/lib.so costs');
                INSERT INTO power_cut VALUES ('below /home/alice/w: no room', '{"lines":["/home/alice/w/a.db"]}');
                INSERT INTO verified VALUES ('rows of /home/alice/w/a.db: 10');
                INSERT INTO warning VALUES ('/home/alice/c is noisy');"#,
@@ -345,6 +350,26 @@ mod tests {
             let told = text(told);
             assert!(!told.contains("alice") && !told.contains("/home"), "{told}");
         }
+    }
+
+    /// What happened: remarks of an experiment file, and its title, named the home of its author,
+    /// and of several machines it stayed who was its user.
+    #[test]
+    fn an_excerpt_names_no_home_in_remarks_of_its_file() {
+        let db = tables();
+        db.execute_batch(
+            r#"INSERT INTO environment VALUES ('user (local)', 'root'), ('cpu (local)', 'one');
+               INSERT INTO experiment VALUES ('fathom run x', '# as in (/home/alice/a.toml), `/home/alice/b c`
+                   a = 1 # file:/home/alice/d.db', 'x.toml', 'What /home/alice/e.so costs');"#,
+        )
+        .unwrap();
+        without_places(&db).unwrap();
+        let text = |sql: &str| db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+        let source = text("SELECT source FROM experiment");
+        assert!(source.starts_with("# as in (a.toml), `b c`\n"), "{source}");
+        assert!(source.ends_with("a = 1 # file:d.db"), "{source}");
+        assert_eq!(text("SELECT title FROM experiment"), "What e.so costs");
+        assert_eq!(text("SELECT group_concat(key) FROM environment"), "cpu (local)");
     }
 
     /// What happened: the home of who published an excerpt stood in the cells, in the parameters of
