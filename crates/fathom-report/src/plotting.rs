@@ -91,12 +91,12 @@ pub fn figure(
         note: String::new(),
         description: String::new(),
     };
-    let mut unit = "execution";
+    let mut units: Vec<&str> = Vec::new();
     let mut clocks: Vec<Clock> = Vec::new();
     for summary in &analysis.measures {
         let Some(group) = phases.iter().position(|phase| *phase == summary.phase) else { continue };
         let Some((_, series, facet)) = place(summary.cell) else { continue };
-        unit = &summary.unit;
+        units.push(&summary.unit);
         if matches!(definition.kind, Kind::Series | Kind::Ecdf)
             || (definition.kind == Kind::Range && summary.x.is_none())
         {
@@ -133,6 +133,7 @@ pub fn figure(
             }),
         });
     }
+    let unit = common_unit(&units);
     if matches!(definition.kind, Kind::Series | Kind::Ecdf) {
         let cells = series_of_cell.iter().map(|known| known.0);
         let clock = executions::clock(results, cells, &phases)?;
@@ -189,6 +190,14 @@ pub fn figure(
     }
     figure.description = describe(&figure);
     Ok(figure)
+}
+
+/// What all of these count; where they count several things an execution, which each of them is.
+fn common_unit<'a>(units: &[&'a str]) -> &'a str {
+    match units {
+        [first, others @ ..] if others.iter().all(|other| other == first) => first,
+        _ => "execution",
+    }
 }
 
 /// The phases that the figure asks for and the results have; all of them where it asks for none.
@@ -388,6 +397,15 @@ fn describe(figure: &Figure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: the axis of a figure of a chat's updates and queries said "queries per
+    /// second", for the last phase gave all of them its unit.
+    #[test]
+    fn a_figure_of_several_units_counts_executions() {
+        assert_eq!(common_unit(&["transaction", "transaction"]), "transaction");
+        assert_eq!(common_unit(&["transaction", "query"]), "execution");
+        assert_eq!(common_unit(&[]), "execution");
+    }
 
     /// What happened: of three file systems one could not be measured, and whoever does not see the
     /// figure was told of three panels.
