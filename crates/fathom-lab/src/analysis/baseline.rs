@@ -14,6 +14,7 @@
 //! label = "wal/full"
 //! durability = "power-cut"
 //! settings = "5b1f0c2d9e3a7744"      # hash of the cell
+//! on = "ssh:board"                    # where it ran, if not here
 //! axes = { variants = "wal/full" }
 //!
 //! [[cell.phase]]

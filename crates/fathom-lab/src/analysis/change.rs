@@ -216,7 +216,16 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         .filter(|cell| in_b.find(cell).is_none())
         .map(|cell| cell.title.clone())
         .collect();
-    found.cautions.extend(apart(a, b).map(|why| format!("A and B have no cell in common: {why}")));
+    let why = apart(a, b);
+    for (one, other, which, several) in [(a, b, "A", "B"), (b, a, "B", "A")] {
+        if why.is_none() && other.has_several_machines() && !one.has_several_machines() {
+            let machine = one.machine();
+            let told =
+                format!("{which} is of one machine ({machine}), so of {several} that one alone is compared");
+            found.cautions.push(told);
+        }
+    }
+    found.cautions.extend(why.map(|why| format!("A and B have no cell in common: {why}")));
     if a.experiment != b.experiment {
         found.cautions.push(format!("A is the experiment {}, B is {}", a.experiment, b.experiment));
     }
@@ -620,7 +629,13 @@ mod tests {
         assert_eq!(found.changes.len(), 1);
         assert_eq!(found.changes[0].faster.ratio, 1.0, "as fast as the board, and not as the other");
         assert_eq!((found.only_a, found.only_b), (vec!["WAL local".to_owned()], vec![]));
-        assert_eq!(found.cautions, ["cpu (ssh:board) differs: ssh:board in A, one in B"]);
+        assert_eq!(
+            found.cautions,
+            [
+                "B is of one machine (ssh:board), so of A that one alone is compared",
+                "cpu (ssh:board) differs: ssh:board in A, one in B"
+            ]
+        );
         // The other way around, and with the name that either has for it.
         for name in ["wal", "WAL ssh:board"] {
             let asked = Question { cell: Some(name.into()), ..model.clone() };

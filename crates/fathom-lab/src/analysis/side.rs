@@ -266,13 +266,18 @@ impl Side {
         self.cells.iter().any(|cell| cell.axes.contains_key(MACHINE_AXIS))
     }
 
+    /// The machine, where it has one.
+    pub(super) fn machine(&self) -> &str {
+        self.cells.first().map_or(LOCAL, CellValues::machine)
+    }
+
     /// What is told of the machine. Beside a file of several machines its keys name the one, as
     /// that file's do.
     pub(super) fn environment_beside(&self, other: &Side) -> BTreeMap<String, String> {
         if self.has_several_machines() || !other.has_several_machines() {
             return self.environment.clone();
         }
-        let machine = self.cells.first().map_or(LOCAL, CellValues::machine);
+        let machine = self.machine();
         let named = |(key, value): (&String, &String)| (format!("{key} ({machine})"), value.clone());
         self.environment.iter().map(named).collect()
     }
