@@ -9,6 +9,7 @@ use fathom_lab::analysis::{Analysis, Measure};
 use fathom_lab::store::Results;
 
 use crate::number;
+use crate::words::common_unit;
 
 /// The share of a commit's model time from which what it rests on decides.
 const DECIDES: f64 = 0.2;
@@ -94,8 +95,8 @@ fn one_of(unit: &str) -> String {
 pub fn deciding(results: &Results, analysis: &Analysis, phase: &str) -> Vec<String> {
     let mut told: Vec<(f64, String)> = Vec::new();
     let of_phase = |measure: &&Measure| measure.phase == phase;
-    let unit = analysis.measures.iter().find(of_phase).map_or("execution", |measure| measure.unit.as_str());
-    let one = one_of(unit);
+    let units = analysis.measures.iter().filter(of_phase).map(|measure| measure.unit.as_str());
+    let one = one_of(common_unit(units));
     for model in models(results) {
         let is_on = |cell: i64| {
             let text_is_of =

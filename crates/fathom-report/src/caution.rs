@@ -65,6 +65,7 @@ pub fn cautions(
         let message = run.message.as_deref().unwrap_or("no message");
         all.push(Caution::new(Weight::Note, format!("{label}, run {} failed:", run.block + 1), message));
     }
+    all.extend(many_compared(compared.len()).map(|text| Caution::new(Weight::Note, "", &text)));
     let reason = |cell: &CellRow| cell.skipped.clone().unwrap_or_default();
     for why in distinct(results.cells.iter().map(reason)) {
         let skipped = results.cells.iter().filter(|cell| reason(cell) == why);
@@ -79,6 +80,20 @@ pub fn cautions(
     all.extend(unowned.map(|text| Caution { weight: Weight::Note, about: String::new(), text }));
     all.sort_by_key(|caution| caution.weight);
     all
+}
+
+/// Of so many intervals of 95 % one is expected to leave out what is the same.
+const MANY: usize = 20;
+
+/// What many comparisons are to be read with.
+fn many_compared(number: usize) -> Option<String> {
+    (number >= MANY).then(|| {
+        format!(
+            "{number} comparisons: each interval is for itself. Of {number} of things that are the same about {} would look \
+             different, and the largest differences are told first",
+            number / MANY
+        )
+    })
 }
 
 /// Whether the answer stands, in one sentence. `is_assumed`: whether numbers decide that nobody has
@@ -123,6 +138,18 @@ mod tests {
         let few = Caution::new(Weight::Answer, "", "too few repeats");
         assert_eq!(verdict(&[few], true, true), "The answer may change for one reason:");
         assert!(verdict(&[], false, true).starts_with("There is no comparison"));
+    }
+
+    /// What happened: `compare` said so of twenty intervals, and of the thirty comparisons of a
+    /// report, of which it tells the largest first, nothing did.
+    #[test]
+    fn of_many_comparisons_it_is_said_that_each_is_for_itself() {
+        assert_eq!(many_compared(19), None);
+        let told = many_compared(45).unwrap();
+        assert!(
+            told.starts_with("45 comparisons: ") && told.contains("about 2 would look different"),
+            "{told}"
+        );
     }
 
     /// What happened: of a mount that failed the report said "…/mnt? it said: mount: … or other

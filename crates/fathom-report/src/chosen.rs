@@ -149,7 +149,7 @@ fn sentence(
         let unit = analysis
             .measures
             .iter()
-            .find(|measure| measure.phase == only.phase)
+            .find(|measure| measure.cell == only.cell && measure.phase == only.phase)
             .map(|measure| measure.unit.as_str());
         let verb = match (metric, unit) {
             (Metric::Rate, Some("transaction")) => "commits",

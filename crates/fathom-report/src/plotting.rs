@@ -16,6 +16,7 @@ use crate::figure::{
 use crate::marks;
 use crate::number;
 use crate::palette;
+use crate::words::common_unit;
 
 /// Points that one figure draws at most; more would only be slower, not clearer.
 const POINTS_PER_FIGURE: usize = 24_000;
@@ -133,7 +134,7 @@ pub fn figure(
             }),
         });
     }
-    let unit = common_unit(&units);
+    let unit = common_unit(units.into_iter());
     if matches!(definition.kind, Kind::Series | Kind::Ecdf) {
         let cells = series_of_cell.iter().map(|known| known.0);
         let clock = executions::clock(results, cells, &phases)?;
@@ -190,14 +191,6 @@ pub fn figure(
     }
     figure.description = describe(&figure);
     Ok(figure)
-}
-
-/// What all of these count; where they count several things an execution, which each of them is.
-fn common_unit<'a>(units: &[&'a str]) -> &'a str {
-    match units {
-        [first, others @ ..] if others.iter().all(|other| other == first) => first,
-        _ => "execution",
-    }
 }
 
 /// The phases that the figure asks for and the results have; all of them where it asks for none.
@@ -397,15 +390,6 @@ fn describe(figure: &Figure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What happened: the axis of a figure of a chat's updates and queries said "queries per
-    /// second", for the last phase gave all of them its unit.
-    #[test]
-    fn a_figure_of_several_units_counts_executions() {
-        assert_eq!(common_unit(&["transaction", "transaction"]), "transaction");
-        assert_eq!(common_unit(&["transaction", "query"]), "execution");
-        assert_eq!(common_unit(&[]), "execution");
-    }
 
     /// What happened: of three file systems one could not be measured, and whoever does not see the
     /// figure was told of three panels.

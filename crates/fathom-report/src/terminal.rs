@@ -15,7 +15,7 @@ use crate::number;
 use crate::power_cut;
 use crate::recommend;
 use crate::style::{Align, Style, Table, tame};
-use crate::words::{joined, more_comparisons};
+use crate::words::{common_unit, joined, more_comparisons};
 
 /// Where there is no good run.
 const NOTHING_DONE: &str = "No run was completed, so there is nothing to show.";
@@ -121,7 +121,8 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
             engines.push(engine);
         }
     }
-    let unit = analysis.measures.iter().find(|m| m.phase == phase).map_or("execution", |m| m.unit.as_str());
+    let measures = analysis.measures.iter().filter(|measure| measure.phase == phase);
+    let unit = common_unit(measures.map(|measure| measure.unit.as_str()));
     let mut words = vec![match unit {
         "message" => format!("{}: messages per second", tame(phase)),
         "transaction" if !several => format!("Commits per second ({})", tame(phase)),

@@ -15,6 +15,13 @@ pub fn durability_text(durability: Option<Durability>) -> &'static str {
     }
 }
 
+/// What all of these count; where they count several things it is executions, which each of them
+/// is.
+pub fn common_unit<'a>(mut units: impl Iterator<Item = &'a str>) -> &'a str {
+    let first = units.next();
+    first.filter(|first| units.all(|other| other == *first)).unwrap_or("execution")
+}
+
 /// How many comparisons there are besides those that are shown.
 pub fn more_comparisons(number: usize) -> String {
     format!("{number} more {}", if number == 1 { "comparison" } else { "comparisons" })
@@ -49,6 +56,17 @@ pub fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: the axis of a figure of a chat's updates and queries said "queries per
+    /// second", for the last phase gave all of them its unit; and operations on files stood among
+    /// "Commits per second", where a cell with commits came first.
+    #[test]
+    fn what_counts_several_things_counts_executions() {
+        let of = |units: &[&'static str]| common_unit(units.iter().copied());
+        assert_eq!(of(&["transaction", "transaction"]), "transaction");
+        assert_eq!(of(&["transaction", "query"]), "execution");
+        assert_eq!(of(&[]), "execution");
+    }
 
     #[test]
     fn one_comparison_more_is_no_plural() {
