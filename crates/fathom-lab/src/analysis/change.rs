@@ -282,6 +282,14 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
             found.lacking.push(format!("{}: B has not measured it", place()));
             continue;
         };
+        if phase_a.unit != phase_b.unit {
+            let (of_a, of_b) = (&phase_a.unit, &phase_b.unit);
+            found.lacking.push(format!(
+                "{}: A counts every {of_a} and B every {of_b}, and one of these is not the other",
+                place()
+            ));
+            continue;
+        }
         let clock = if phase_a.clock() == phase_b.clock() { phase_a.clock() } else { Clock::Wall };
         if clock != phase_a.clock() || clock != phase_b.clock() {
             let which = if phase_a.clock() == Clock::Model { "A" } else { "B" };
@@ -561,6 +569,19 @@ mod tests {
         assert_eq!(told(&[0.0; 5], &[0.01; 5]).judged(0.1), Judgement::Slower);
         assert_eq!(told(&[0.0; 5], &[0.0; 5]).judged(0.0), Judgement::Fine);
         assert_eq!(told(&[0.01; 5], &[0.0; 5]).judged(0.0), Judgement::Fine);
+    }
+
+    /// What happened: a trace that was replayed at its own pace, which counts calls, was several
+    /// times as fast as one that was replayed as fast as possible, which counts transactions.
+    #[test]
+    fn what_counts_another_thing_is_not_compared() {
+        let (a, mut b) = (side(&[("wal", STEADY)], 2.0), side(&[("wal", STEADY)], 2.0));
+        b.cells[0].phase[0].unit = "call".into();
+        let found = changes(&a, &b, &Question::default()).unwrap();
+        assert_eq!((found.changes.len(), found.judged(9.0)), (0, Judgement::Unknown));
+        let told =
+            "wal, update: A counts every transaction and B every call, and one of these is not the other";
+        assert_eq!(found.lacking, [told]);
     }
 
     /// What happened: of what has no quotient the gate said nothing, and let the rest pass.
