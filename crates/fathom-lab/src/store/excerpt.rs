@@ -127,13 +127,10 @@ fn without_places(db: &Connection) -> rusqlite::Result<()> {
         }
         Some(spec.to_string())
     })?;
-    for column in ["command", "source", "source_name"] {
+    for column in ["command", "source_name"] {
         rewrite(db, ("experiment", column), &mut |text| Some(names.in_text(text)))?;
     }
-    // Remarks in a file are words: a path may stand in them in brackets or behind a colon.
-    for column in ["source", "title"] {
-        rewrite(db, ("experiment", column), &mut |text| Some(names.in_words(text)))?;
-    }
+    rewrite(db, ("experiment", "source"), &mut |text| Some(names.in_file(text)))?;
     for column in [("run", "stack"), ("power_cut", "outcome")] {
         rewrite(db, column, &mut |told| {
             let mut told: serde_json::Value = serde_json::from_str(told).ok()?;
@@ -142,6 +139,7 @@ fn without_places(db: &Connection) -> rusqlite::Result<()> {
         })?;
     }
     let said = [
+        ("experiment", "title"),
         ("run", "message"),
         ("cell", "skipped"),
         ("power_cut", "problem"),
@@ -171,8 +169,8 @@ fn name_cells(db: &Connection, names: &mut PlainNames) -> rusqlite::Result<()> {
     for (_, label, axes) in &rows {
         let mut changed: Vec<(String, String)> = Vec::new();
         let mut axes = axes_of(axes);
-        for value in axes.values_mut() {
-            let plain = names.in_axis(value);
+        for (axis, value) in &mut axes {
+            let plain = names.in_axis(axis, value);
             changed.push((std::mem::replace(value, plain.clone()), plain));
         }
         // A path may begin as another one does.

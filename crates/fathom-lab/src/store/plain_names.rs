@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::experiment::MACHINE_AXIS;
+
 /// Where a path begins in a text: at its begin, after a blank, or after one of these.
 const BEFORE: &str = "'\"=,[";
 
@@ -50,12 +52,10 @@ impl PlainNames {
         name
     }
 
-    /// In all texts of a value that are whole paths.
+    /// In all texts of a value: whole paths, and those behind a colon as of `unix:/run/user/a`.
     pub(super) fn in_value(&mut self, value: &mut Value) {
         in_texts(value, &mut |text| {
-            if text.starts_with('/') {
-                *text = self.of(text);
-            }
+            *text = if text.starts_with('/') { self.of(text) } else { self.in_words(text) };
         });
     }
 
@@ -66,16 +66,27 @@ impl PlainNames {
 
     /// In a cell's values on axes.
     pub(super) fn in_axes(&mut self, axes: &mut Value) {
-        in_texts(axes, &mut |text| *text = self.in_axis(text));
+        for (axis, value) in axes.as_object_mut().into_iter().flatten() {
+            in_texts(value, &mut |text| *text = self.in_axis(axis, text));
+        }
     }
 
-    /// A value on an axis: a whole path, or settings with paths in them.
-    pub(super) fn in_axis(&mut self, text: &str) -> String {
-        if text.starts_with('/') { self.of(text) } else { self.in_text(text) }
+    /// A value on an axis: a whole path, or settings with paths in them. A machine keeps its name.
+    pub(super) fn in_axis(&mut self, axis: &str, text: &str) -> String {
+        if axis == MACHINE_AXIS {
+            return text.to_owned();
+        }
+        if text.starts_with('/') { self.of(text) } else { self.in_file(text) }
     }
 
-    /// In a command line or an experiment file: each word, or what stands behind `=` or a comma in
-    /// it.
+    /// In an experiment file: its values, and its remarks.
+    pub(super) fn in_file(&mut self, text: &str) -> String {
+        let values = self.in_text(text);
+        self.in_words(&values)
+    }
+
+    /// In a command line or the values of an experiment file: each word, or what stands behind `=`
+    /// or a comma in it.
     pub(super) fn in_text(&mut self, text: &str) -> String {
         let begins = |before: char, _: &str| BEFORE.contains(before);
         let ends = |letter: char| "'\",]".contains(letter);
@@ -169,6 +180,8 @@ mod tests {
         ] {
             assert_eq!(names.in_words(said), if expected.is_empty() { said } else { expected });
         }
+        assert_eq!(names.in_axis("store", "unix:/home/alice/e.sock"), "unix:e.sock");
+        assert_eq!(names.in_axis("on", "ssh:pi@board:/home/pi/card"), "ssh:pi@board:/home/pi/card");
         assert_eq!(names.in_text("a = \"/home/alice/a.db\"\nb = '/usr/x'"), "a = \"a.db\"\nb = 'x'");
     }
 }
