@@ -29,8 +29,8 @@ impl<'a> Places<'a> {
     }
 
     /// The cell with another one's values, first as they are written, then however they are: an
-    /// axis of `--set` alone has its user's words, `4KiB` or `4096`. Where only one of the two files
-    /// has several machines, it is the cell of the machine that the other was made on.
+    /// axis of `--set` alone has its user's words, `4KiB` or `4096`. Where only one of the two
+    /// files has several machines, it is the cell of the machine that the other was made on.
     pub fn find(&self, cell: &CellValues) -> Option<&'a CellValues> {
         let found = self.written.get(&cell.axes).or_else(|| self.spelled.get(&spelled(&cell.axes)));
         found.or_else(|| self.on_machines.get(&on_machine(cell))).copied()
