@@ -284,15 +284,23 @@ const VARIATION: f64 = 0.15;
 /// not the same device.
 const FLOOR_SPREAD: f64 = 0.5;
 
+/// The machines of the runs, each with the words before what is told of it alone: none where it is
+/// the only one.
+fn machines(results: &Results) -> Vec<(&str, String)> {
+    let all: BTreeSet<&str> = results.runs.iter().map(|run| results.machine(run)).collect();
+    let is_one = all.len() < 2;
+    all.into_iter()
+        .map(|machine| (machine, if is_one { String::new() } else { format!("on {machine}: ") }))
+        .collect()
+}
+
 fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
     let good = || results.runs.iter().filter(|run| run.status == RunStatus::Done);
-    let machines: BTreeSet<&str> = results.runs.iter().map(|run| results.machine(run)).collect();
-    for machine in &machines {
-        let own = || good().filter(|run| results.machine(run) == *machine);
+    for (machine, on) in machines(results) {
+        let own = || good().filter(|run| results.machine(run) == machine);
         let stolen: Vec<f64> =
             own().filter_map(|run| run.steal_share).filter(|share| *share > STEAL_SHARE).collect();
         if let Some(worst) = stolen.iter().copied().reduce(f64::max) {
-            let on = if machines.len() == 1 { String::new() } else { format!("on {machine}: ") };
             found.push(Weight::Noise, CautionKind::NoisyMachine, format!(
                 "{on}noisy machine: the hypervisor took CPU time away in {} of {} runs, up to {:.0} %. Repeat on a quieter host or \
                  at a quieter time",
@@ -355,20 +363,30 @@ fn conditions(results: &Results, found: &mut Found) {
 /// Modelled devices that this machine could not keep to their models' times.
 fn late_devices(results: &Results, analysis: &Analysis, found: &mut Found) {
     let studies = device_studies(results);
-    let runs = || studies.iter().flat_map(|study| &study.runs);
+    // Model time leaves it out; wall time has it in.
+    let has_model = analysis.measures.iter().any(|measure| measure.clock == Clock::Model);
+    for (machine, on) in machines(results) {
+        let is_own = |run: &&RunRow| results.machine(run) == machine;
+        let own: BTreeSet<i64> = results.runs.iter().filter(is_own).map(|run| run.id).collect();
+        let all = studies.iter().flat_map(|study| &study.runs).filter(|run| own.contains(&run.run));
+        late_on(&on, &all.collect::<Vec<_>>(), has_model, found);
+    }
+}
+
+/// The same of the runs of one machine; `on` names it.
+fn late_on(on: &str, all: &[&DeviceRun], has_model: bool, found: &mut Found) {
+    let runs = || all.iter().copied();
     // A run on two devices is one run.
     let of_runs = |all: &[&DeviceRun]| all.iter().map(|run| run.run).collect::<BTreeSet<_>>().len();
     let marked: Vec<_> = runs().filter(|run| !run.kept).collect();
     if !marked.is_empty() {
         let worst = |of: fn(&DeviceRun) -> f64| marked.iter().map(|run| of(run)).fold(0.0, f64::max);
-        // Model time leaves it out; wall time has it in.
-        let has_model = analysis.measures.iter().any(|measure| measure.clock == Clock::Model);
         let weight = if has_model { Weight::Note } else { Weight::Answer };
         found.push(weight, CautionKind::LateDevice, format!(
-            "late device: in {} of {} runs on a modelled device this machine was too busy to keep the model's times (up to {:.0} % of \
+            "{on}late device: in {} of {} runs on a modelled device the machine was too busy to keep the model's times (up to {:.0} % of \
              the answers late, device time up to {:.2} of the model's, up to {:.0} % more before requests were taken). They are marked. {}",
             of_runs(&marked),
-            of_runs(&runs().collect::<Vec<_>>()),
+            of_runs(all),
             worst(|run| run.late_share) * 100.0,
             worst(|run| run.used.slowness()),
             worst(|run| run.used.waiting_share()) * 100.0,
@@ -384,10 +402,10 @@ fn late_devices(results: &Results, analysis: &Analysis, found: &mut Found) {
         runs().filter_map(|run| run.used.self_test_error()).filter(|error| *error > LATE_SHARE).collect();
     if let Some(worst) = errors.iter().copied().reduce(f64::max) {
         found.push(Weight::Note, CautionKind::SelfTest, format!(
-            "modelled device: {} of {} self-tests before the runs found delays of {} µs and more off by more than 5 % (median of each \
-             kind, up to {:.0} %): this machine was busy, or is too slow for such delays",
+            "{on}modelled device: {} of {} self-tests before the runs found delays of {} µs and more off by more than 5 % (median of each \
+             kind, up to {:.0} %): the machine was busy, or is too slow for such delays",
             errors.len(),
-            runs().count(),
+            all.len(),
             TESTED_FROM_NS / 1000,
             worst * 100.0,
         ));

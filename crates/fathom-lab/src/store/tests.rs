@@ -817,11 +817,12 @@ fn disks_of_two_machines_that_have_one_name_are_two() {
 }
 
 /// What happened: "the hypervisor took CPU time away in 2 of 4 runs" of a board, which has none,
-/// and a virtual machine, in all of whose runs it did.
+/// and a virtual machine, in all of whose runs it did. So it was of machines that were too busy for
+/// their modelled devices.
 #[test]
-fn stolen_time_is_that_of_its_machine() {
+fn stolen_and_late_time_is_that_of_its_machine() {
     use crate::analysis::{Analysis, CautionKind, cautions};
-    let told = |machines: [&str; 2]| {
+    let told = |machines: [&str; 2], kind: CautionKind| {
         let place = place();
         let mut cells = [cell(1, "wal"), cell(2, "delete")];
         for (cell, machine) in cells.iter_mut().zip(machines) {
@@ -832,20 +833,27 @@ fn stolen_time_is_that_of_its_machine() {
             for (cell, share) in [(1, 0.2), (2, 0.0)] {
                 let mut run = record(cell, block, RunStatus::Done);
                 run.row.steal_share = Some(share);
+                if share == 0.0 {
+                    run.row.devices.iter_mut().for_each(|used| (used.late, used.measured_ns) = (0, 0));
+                }
                 writer.record(&run).unwrap();
             }
         }
         writer.close(Some(77)).unwrap();
         let results = Results::load(&place.file).unwrap();
         let found = cautions(&results, &Analysis::of(&results).unwrap()).into_iter();
-        let noisy = found.filter(|caution| caution.kind == CautionKind::NoisyMachine);
-        noisy.map(|caution| caution.text).collect::<Vec<String>>()
+        found.filter(|caution| caution.kind == kind).map(|caution| caution.text).collect::<Vec<String>>()
     };
-    let took = "noisy machine: the hypervisor took CPU time away in 2 of";
-    let of_several = told(["local", "ssh:board"]);
-    assert!(of_several.len() == 1 && of_several[0].starts_with(&format!("on local: {took} 2 runs")));
-    let of_one = told(["", ""]);
-    assert!(of_one.len() == 1 && of_one[0].starts_with(&format!("{took} 4 runs")), "{of_one:?}");
+    for (kind, began) in [
+        (CautionKind::NoisyMachine, "noisy machine: the hypervisor took CPU time away in 2 of"),
+        (CautionKind::LateDevice, "late device: in 2 of"),
+    ] {
+        let of_several = told(["local", "ssh:board"], kind);
+        let first = format!("on local: {began} 2 runs");
+        assert!(of_several.len() == 1 && of_several[0].starts_with(&first), "{of_several:?}");
+        let of_one = told(["", ""], kind);
+        assert!(of_one.len() == 1 && of_one[0].starts_with(&format!("{began} 4 runs")), "{of_one:?}");
+    }
 }
 
 /// What happened: an experiment was gone on with after its engine's library or its trace had been
