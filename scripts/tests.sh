@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # scripts/tests.sh    every test of the workspace, as `cargo test --workspace` runs them, but several
 # test programs side by side: most of their time they wait, for a device, a kill, another program.
-# What a program prints stands together, when it ends; those that failed are named at the end again.
+# The examples in documentation are one of them. What a program prints stands together, when it
+# ends; those that failed, and those that were not run to their end, are named at the end again.
 #   FATHOM_TEST_PROGRAMS=N    how many at once (two for each core); each runs a test for each core
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -16,42 +17,71 @@ fi
 sed -nE 's|.*"manifest_path":"([^"]*)/Cargo.toml".*"profile":\{[^}]*"test":true\}.*"executable":"([^"]*)".*|\1\t\2|p' \
   "$kept/built" | sort >"$kept/programs"
 if [ ! -s "$kept/programs" ]; then echo "error: cargo names no program of tests"; exit 1; fi
+# The examples need no program of their own here: cargo and rustdoc make them, out of libraries that
+# are built by now.
+examples="examples in documentation"
+printf '%s\t%s\n' "$PWD" "$examples" >>"$kept/programs"
 
-# one "DIRECTORY	PROGRAM" : runs it where cargo would, and prints what it said once it has ended.
+# The name of a "DIRECTORY	PROGRAM".
+name() {
+  local directory=${1%$'\t'*} program=${1#*$'\t'}
+  if [ "$program" = "$examples" ]; then echo "$examples"; return; fi
+  program=${program##*/}
+  echo "${directory##*/} ${program%-*}"
+}
+
+# one "DIRECTORY	PROGRAM" : runs it where cargo would, and prints what it said once it has ended. It
+# passes where it ends with 0 and has said that its tests did: a test may end the program, too.
 one() {
-  local directory=${1%$'\t'*} program=${1#*$'\t'} begin=$SECONDS code
-  local name=${program##*/}
-  cd "$directory" || exit 1
-  CARGO_MANIFEST_DIR=$directory "$program" >"$kept/$name.out" 2>&1
+  local directory=${1%$'\t'*} program=${1#*$'\t'} begin=$SECONDS code name said
+  name=$(name "$1")
+  said=$kept/${program##*/}.out
+  if [ "$program" = "$examples" ]; then
+    cargo test --workspace --locked --no-fail-fast --doc >"$said" 2>&1
+  else
+    cd "$directory" && CARGO_MANIFEST_DIR=$directory "$program" >"$said" 2>&1
+  fi
   code=$?
-  name="${directory##*/} ${name%-*}"
   {
     flock 9
     echo "     Running $name ($((SECONDS - begin)) s)"
-    cat "$kept/${program##*/}.out"
+    cat "$said"
     if [ $code != 0 ]; then
       echo "FAILED: $name, exit code $code"
       echo "$name, exit code $code" >>"$kept/failed"
+    elif ! grep -q '^test result: ok' "$said"; then
+      echo "FAILED: $name, it ended without a result"
+      echo "$name, it ended without a result" >>"$kept/failed"
+    else
+      printf '%s\t%s\n' $((SECONDS - begin)) "$name" >>"$kept/passed"
     fi
   } 9>"$kept/turn"
 }
-export -f one
-export kept
+export -f one name
+export kept examples
 
-# The longest first: what begins last would be waited for alone.
-longest='docs_commands|devices|flat|cut|browser|model_time|load|interrupted|guest|stopped|damage'
-{
-  grep -E "/($longest)-[0-9a-f]+$" "$kept/programs"
-  grep -vE "/($longest)-[0-9a-f]+$" "$kept/programs"
-} | xargs -d '\n' -n 1 -P "$at_once" bash -c 'one "$1"' _ ||
-  # It goes on to none where a shell was killed: too little memory, for one.
-  echo "the programs of tests: not all of them were run" >>"$kept/failed"
-cargo test --workspace --locked --doc || echo "examples in documentation" >>"$kept/failed"
+# The longest first: what begins last would be waited for alone. How long each took is kept from
+# call to call; before that, and for new ones, this is known.
+longest='examples in documentation|docs_commands|devices|flat|cut|browser|model_time|load|interrupted|guest|stopped|damage'
+took=${CARGO_TARGET_DIR:-target}/test-seconds
+while IFS= read -r line; do printf '%s\t%s\n' "$(name "$line")" "$line"; done <"$kept/programs" |
+  awk -F'\t' -v took="$took" -v longest="(^| )($longest)\$" '
+    BEGIN { while ((getline line < took) > 0) { split(line, at, "\t"); if (at[1] > known[at[2]]) known[at[2]] = at[1] } }
+    { print (($1 in known) ? known[$1] : ($1 ~ longest) ? 10000 : 30) "\t" $2 "\t" $3 }' |
+  sort -s -t$'\t' -k1,1nr | cut -f2- >"$kept/in-order"
+xargs -d '\n' -n 1 -P "$at_once" bash -c 'one "$1"' _ <"$kept/in-order"
 
-cat "$kept"/*.out | awk -v programs="$(wc -l <"$kept/programs")" '
-  /^test result:/ { passed += $4; failed += $6; ignored += $8; results++ }
-  END { printf "%d tests passed, %d failed, %d ignored, in %d of %d programs.\n", passed, failed, ignored, results, programs }'
-if [ -e "$kept/failed" ]; then
-  sed 's/^/failed: /' "$kept/failed"
+programs=$(wc -l <"$kept/programs")
+passed=$(cat "$kept/passed" 2>/dev/null | wc -l)
+cat "$kept"/*.out | awk -v programs="$programs" -v passed="$passed" '
+  /^test result:/ { good += $4; failed += $6; ignored += $8 }
+  END { printf "%d tests passed, %d failed, %d ignored; %d of %d programs passed.\n", good, failed, ignored, passed, programs }'
+# Whatever else happened, a disk that was full or a shell that was killed: those passed of which it
+# was noted that they did.
+if [ "$passed" != "$programs" ]; then
+  if [ -e "$kept/failed" ]; then sed 's/^/failed: /' "$kept/failed"; fi
+  ran=$((passed + $(cat "$kept/failed" 2>/dev/null | wc -l)))
+  if [ "$ran" != "$programs" ]; then echo "failed: $((programs - ran)) of the programs were not run to their end"; fi
   exit 1
 fi
+cp "$kept/passed" "$took"
