@@ -251,7 +251,7 @@ fn a_text_is_shown_where_it_is_asked_for() {
     assert_eq!(centre.get(&format!("/api/messages?id={id}"))["messages"][0]["text"], "<b>hi</b>");
 }
 
-/// Where the pictures of the last run are left to be looked at.
+/// Where the pictures of the last run that was to take some are left to be looked at.
 fn pictures() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("admin");
     let _ = std::fs::remove_dir_all(&directory);

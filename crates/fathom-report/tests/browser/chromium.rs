@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use tungstenite::stream::MaybeTlsStream;
 use tungstenite::{Error, Message, WebSocket};
 
-/// For one answer: a picture of a long page takes a minute where four browsers share two
-/// processors.
+/// For one answer: a picture or the print of a long page takes a minute where four browsers share
+/// two processors.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A browser of its own with a profile of its own; gone when dropped.
@@ -295,8 +295,13 @@ impl Page<'_> {
         tip
     }
 
-    /// A picture of the whole page.
+    /// A picture of the whole page, to be looked at: only where `FATHOM_PICTURES` or `FATHOM_LONG`
+    /// asks for pictures. Nothing is asserted of one, and that of a long page takes a processor for
+    /// seconds.
     pub fn screenshot(&mut self, path: &Path) {
+        if !["FATHOM_PICTURES", "FATHOM_LONG"].iter().any(|name| std::env::var_os(name).is_some()) {
+            return;
+        }
         let answer = self.call(
             "Page.captureScreenshot",
             json!({ "format": "png", "captureBeyondViewport": true, "fromSurface": true }),

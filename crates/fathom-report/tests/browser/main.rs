@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use chromium::{Chromium, Page};
 use fathom_lab::store::Results;
 
-/// Where pages, pictures and PDFs of the last test run are left to be looked at.
+/// Where pages and PDFs of the last test run are left to be looked at; pictures, too, where they are
+/// asked for ([`Page::screenshot`]).
 fn directory(test: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report").join(test);
     let _ = std::fs::remove_dir_all(&directory);
