@@ -13,6 +13,7 @@
 
 mod place;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use place::{End, Place, Running};
@@ -102,50 +103,70 @@ fn beside(place: &Place) -> Vec<String> {
     place.files().into_iter().filter(|file| file.ends_with("-wal") || file.ends_with("-shm")).collect()
 }
 
+/// A case: a way to stop a run, so many milliseconds after its start.
+fn ends_in_order(number: usize, after_ms: u64) {
+    let (signals, gap_ms) = WISHES[number % WISHES.len()];
+    let told = format!("case {number}: {signals:?}, {gap_ms} ms apart, after {after_ms} ms");
+    let in_time = || {
+        let place = Place::new();
+        let running = start(&place);
+        std::thread::sleep(Duration::from_millis(after_ms));
+        let listens = running.listens();
+        let begin = Instant::now();
+        let mut sent = Duration::ZERO;
+        for signal in signals {
+            running.signal(*signal);
+            sent = begin.elapsed();
+            std::thread::sleep(Duration::from_secs_f64(gap_ms / 1e3));
+        }
+        let end: End = running.end();
+        // Where a busy machine had the sender wait between them, they were two wishes.
+        let is_one_wish = sent < ONE_WISH || signals.contains(&libc::SIGPIPE);
+        is_one_wish.then_some((place, listens, end))
+    };
+    let Some((place, listens, end)) = (0..5).find_map(|_| in_time()) else {
+        println!("SKIP: {told}: the machine was too busy to send them in time");
+        return;
+    };
+    // Before the program listens there is nothing to be ended in order, and the signal ends it as
+    // it ends any program.
+    let early = end.code.is_none() && !listens;
+    // By the signal as well, in order: it was exit code 1, where other commands had 143.
+    assert!(end.signal.is_some_and(|signal| signals.contains(&signal)), "{told}: {end}");
+    assert!(early || end.stderr.contains("Stopped: "), "a word: {told}: {end}");
+    assert!(!end.stderr.contains("panicked") && !end.stderr.contains("failed"), "{told}: {end}");
+    assert_eq!(beside(&place), [""; 0], "{told}: {end}");
+    nothing_stays(&place, &told);
+    can_be_gone_on_with(&place);
+}
+
 #[test]
 fn signals_that_are_one_wish_end_a_run_in_order_at_any_moment() {
     let times = if std::env::var_os("FATHOM_LONG").is_some() { 300 } else { 18 };
     let mut random = 17_u64;
-    for number in 0..times {
-        // Marsaglia's xorshift: the same moments in each call of the test.
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let (signals, gap_ms) = WISHES[number % WISHES.len()];
-        let after_ms = random % 2500;
-        let told = format!("case {number}: {signals:?}, {gap_ms} ms apart, after {after_ms} ms");
-        let in_time = || {
-            let place = Place::new();
-            let running = start(&place);
-            std::thread::sleep(Duration::from_millis(after_ms));
-            let listens = running.listens();
-            let begin = Instant::now();
-            let mut sent = Duration::ZERO;
-            for signal in signals {
-                running.signal(*signal);
-                sent = begin.elapsed();
-                std::thread::sleep(Duration::from_secs_f64(gap_ms / 1e3));
-            }
-            let end: End = running.end();
-            // Where a busy machine had the sender wait between them, they were two wishes.
-            let is_one_wish = sent < ONE_WISH || signals.contains(&libc::SIGPIPE);
-            is_one_wish.then_some((place, listens, end))
-        };
-        let Some((place, listens, end)) = (0..5).find_map(|_| in_time()) else {
-            println!("SKIP: {told}: the machine was too busy to send them in time");
-            continue;
-        };
-        // Before the program listens there is nothing to be ended in order, and the signal ends it
-        // as it ends any program.
-        let early = end.code.is_none() && !listens;
-        // By the signal as well, in order: it was exit code 1, where other commands had 143.
-        assert!(end.signal.is_some_and(|signal| signals.contains(&signal)), "{told}: {end}");
-        assert!(early || end.stderr.contains("Stopped: "), "a word: {told}: {end}");
-        assert!(!end.stderr.contains("panicked") && !end.stderr.contains("failed"), "{told}: {end}");
-        assert_eq!(beside(&place), [""; 0], "{told}: {end}");
-        nothing_stays(&place, &told);
-        can_be_gone_on_with(&place);
-    }
+    let moments: Vec<u64> = (0..times)
+        .map(|_| {
+            // Marsaglia's xorshift: the same moments in each call of the test.
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % 2500
+        })
+        .collect();
+    // Two at a time: most of a case is waiting, for its moment and for its stores to end.
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&after_ms) = moments.get(number) else { return };
+            ends_in_order(number, after_ms);
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        work();
+        other.join().expect("each case ends in order");
+    });
 }
 
 /// The worker cannot be ended in order: it is stopped.
