@@ -55,7 +55,12 @@ fn an_idle_database_does_not_spin_however_short_its_interval() {
             std::thread::yield_now();
         }
         // The best of several: what a busy machine's caches cost is spent, too.
-        let all: Vec<_> = (0..5).map(|_| spent()).collect();
-        assert!(all.iter().any(|(spent, passed)| *spent * 5 < *passed), "{all:?}");
+        let mut all = Vec::new();
+        let is_idle = (0..20).any(|_| {
+            let (spent, passed) = spent();
+            all.push((spent, passed));
+            spent * 5 < passed
+        });
+        assert!(is_idle, "{all:?}");
     }
 }
