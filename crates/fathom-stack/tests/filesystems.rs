@@ -213,7 +213,9 @@ fn tmpfs_is_warned_of() {
         if !available(filesystem) {
             continue;
         }
-        let spec = StackSpec { directory: Some(dir.path().into()), ..place.spec(filesystem) };
+        // A container has 64 MiB there.
+        let small = StackSpec { size_mib: 32, ..place.spec(filesystem) };
+        let spec = StackSpec { directory: Some(dir.path().into()), ..small };
         let stack = place.stacks().up(&spec, "tmpfs").unwrap();
         let warnings = stack.record().warnings;
         assert!(warnings.iter().any(|w| w.contains("tmpfs") && w.contains("syncs are free")), "{warnings:?}");
