@@ -88,7 +88,9 @@ pub struct Alone(fs::File);
 pub fn alone() -> Alone {
     // SAFETY: geteuid takes nothing and cannot fail.
     let user = unsafe { libc::geteuid() };
-    let path = std::env::temp_dir().join(format!("fathom-tests-{user}.lock"));
+    // Not where TMPDIR says: each run of all tests has a directory of its own.
+    let directory = if Path::new("/tmp").is_dir() { "/tmp".into() } else { std::env::temp_dir() };
+    let path = directory.join(format!("fathom-tests-{user}.lock"));
     let file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
     // Each call opens the file anew, so that threads of one binary exclude each other, too. A copy
     // in a child that is just being started is closed by its exec.

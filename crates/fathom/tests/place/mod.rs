@@ -27,7 +27,9 @@ pub struct Alone(std::fs::File);
 pub fn alone() -> Alone {
     // SAFETY: geteuid takes nothing and cannot fail.
     let user = unsafe { libc::geteuid() };
-    let path = std::env::temp_dir().join(format!("fathom-tests-{user}.lock"));
+    // Not where TMPDIR says: each run of all tests has a directory of its own.
+    let directory = if Path::new("/tmp").is_dir() { "/tmp".into() } else { std::env::temp_dir() };
+    let path = directory.join(format!("fathom-tests-{user}.lock"));
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
     // Opened anew each time, so that threads of one binary exclude each other, too.
     file.lock().unwrap();
@@ -497,25 +499,34 @@ pub fn servers(place: &Place) -> Vec<i32> {
 }
 
 /// A server that is stopped; killed at the end, and after two minutes at the latest, so that a
-/// failing test does not hang.
-pub struct Stopped(pub i32);
+/// failing test does not hang. With the time at which it began: after two minutes its number may be
+/// that of another test's server.
+pub struct Stopped(pub i32, Option<String>);
 
 impl Stopped {
     pub fn new(process: i32) -> Stopped {
         // SAFETY: kill takes integers.
         assert_eq!(unsafe { libc::kill(process, libc::SIGSTOP) }, 0);
+        let begun = began(process);
+        let again = Stopped(process, begun.clone());
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(120));
-            drop(Stopped(process));
+            drop(again);
         });
-        Stopped(process)
+        Stopped(process, begun)
     }
+}
+
+/// When a process began, as the kernel counts it: field 22 of its stat (proc(5)).
+fn began(process: i32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(19).map(str::to_owned)
 }
 
 impl Drop for Stopped {
     fn drop(&mut self) {
         let command = std::fs::read(format!("/proc/{}/cmdline", self.0)).unwrap_or_default();
-        if command.ends_with(b"device-server\0") {
+        if command.ends_with(b"device-server\0") && self.1.is_some() && began(self.0) == self.1 {
             // SAFETY: as above.
             unsafe { libc::kill(self.0, libc::SIGKILL) };
         }
