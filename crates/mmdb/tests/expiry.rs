@@ -242,5 +242,5 @@ fn blobs_of_another_database_are_attached_to_no_table() {
     put(&db, &t, 0..5, |_| Value::Time(0));
     let (done, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(db.expire(SystemTime::now())));
-    assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("it ends").unwrap(), 5);
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)).expect("it ends").unwrap(), 5);
 }
