@@ -34,20 +34,31 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Makes the release of a program that stands for the static one; its directory.
-fn released(place: &Path, kernels: &Path) -> PathBuf {
-    released_with(place, kernels, "022")
+/// What a release is made for. Programs for all of these are there in any case.
+const ALL: &[&str] = &["x86_64", "aarch64"];
+/// For tests that look at the archive with the guest kernel alone: another one takes as long again.
+const ONE: &[&str] = &["x86_64"];
+
+/// The variables of who gives the kernel's source.
+const OFFER: &[(&str, &str)] = &[("FATHOM_SOURCE_OFFER", "Jane Doe <jane@example.org>")];
+
+/// Files beside `SHA256SUMS` that sign it.
+fn signatures(dist: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(dist).unwrap().map(|entry| entry.unwrap().file_name().into_string());
+    names.map(Result::unwrap).filter(|name| name.starts_with("SHA256SUMS.")).collect()
 }
 
-/// As [`released`], with this umask.
-fn released_with(place: &Path, kernels: &Path, umask: &str) -> PathBuf {
-    released_as(place, kernels, umask, &[("FATHOM_SOURCE_OFFER", "Jane Doe <jane@example.org>")])
-}
-
-/// As [`released_with`], with these variables and no others of its own.
-fn released_as(place: &Path, kernels: &Path, umask: &str, variables: &[(&str, &str)]) -> PathBuf {
+/// Makes the release of a program that stands for the static one, for these processors, with this
+/// umask, and with these variables and no others of its own; its directory.
+fn released(
+    processors: &[&str],
+    place: &Path,
+    kernels: &Path,
+    umask: &str,
+    variables: &[(&str, &str)],
+) -> PathBuf {
     let target = place.join("target");
-    for processor in ["x86_64", "aarch64"] {
+    for processor in ALL {
         let program = target.join("release/machines").join(format!("fathom-{processor}"));
         std::fs::create_dir_all(program.parent().unwrap()).unwrap();
         let text = target.join("text");
@@ -70,7 +81,7 @@ fn released_as(place: &Path, kernels: &Path, umask: &str, variables: &[(&str, &s
     ran(Command::new("sh")
         .args(["-c", &format!("umask {umask}; exec \"$@\""), "sh"])
         .arg(workspace().join("scripts/release.sh"))
-        .args(["x86_64", "aarch64"])
+        .args(processors)
         .env("CARGO_TARGET_DIR", &target)
         .env("FATHOM_CACHE_DIR", kernels)
         .env("FATHOM_BUILT", "1")
@@ -78,7 +89,10 @@ fn released_as(place: &Path, kernels: &Path, umask: &str, variables: &[(&str, &s
         .env_remove("FATHOM_SOURCE_OFFER")
         .env_remove("FATHOM_SIGN")
         .envs(variables.iter().copied()));
-    target.join("release/dist")
+    let dist = target.join("release/dist");
+    let is_signed = variables.iter().any(|variable| variable.0 == "FATHOM_SIGN");
+    assert_eq!(!signatures(&dist).is_empty(), is_signed, "{:?}", signatures(&dist));
+    dist
 }
 
 /// The files below a directory.
@@ -115,7 +129,7 @@ fn an_archive_and_a_package_hold_everything_and_are_installed_and_removed() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
-    let dist = released(place.path(), &place.path().join("no cache"));
+    let dist = released(ALL, place.path(), &place.path().join("no cache"), "022", OFFER);
     ran(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&dist));
     let sums = std::fs::read_to_string(dist.join("SHA256SUMS")).unwrap();
     for name in [
@@ -215,7 +229,7 @@ fn whoever_packs_the_same_programs_makes_the_same_files_that_everybody_may_read(
     let place = tempfile::tempdir().unwrap();
     let sums = |umask: &str| {
         let own = place.path().join(umask);
-        let dist = released_with(&own, &place.path().join("no cache"), umask);
+        let dist = released(ALL, &own, &place.path().join("no cache"), umask, OFFER);
         (std::fs::read_to_string(dist.join("SHA256SUMS")).unwrap(), dist)
     };
     let ((strict, dist), (usual, _)) = (sums("077"), sums("022"));
@@ -267,7 +281,7 @@ fn a_kernel_is_passed_on_with_what_its_licence_asks_for_or_not_at_all() {
     let source = kernel_of_three_letters(place.path(), &recipe);
     let packed = |name: &str, variables: &[(&str, &str)]| {
         let own = place.path().join(name);
-        let dist = released_as(&own, place.path(), "022", variables);
+        let dist = released(ONE, &own, place.path(), "022", variables);
         let archive = dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz"));
         ran(Command::new("tar").arg("-xzf").arg(archive).current_dir(&own));
         let kernels = own.join(format!("fathom-{VERSION}-x86_64-linux/lib/fathom/guest-kernel"));
@@ -322,8 +336,8 @@ fn a_kernel_of_another_recipe_is_not_packed_and_that_is_said() {
     let source = kernel_of_three_letters(place.path(), "0123456789abcdef");
     let packed = |name: &str| -> Vec<String> {
         let at = place.path().join(name);
-        let dist =
-            released_as(&at, place.path(), "022", &[("FATHOM_KERNEL_SOURCE", source.to_str().unwrap())]);
+        let given = [("FATHOM_KERNEL_SOURCE", source.to_str().unwrap())];
+        let dist = released(ONE, &at, place.path(), "022", &given);
         let archive = dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz"));
         let listed = text(&ran(Command::new("tar").arg("-tzf").arg(archive)));
         let kernels = listed.lines().filter_map(|line| line.strip_suffix("/linux"));
@@ -343,16 +357,11 @@ fn a_release_is_signed_where_a_key_is_named() {
     }
     let place = tempfile::tempdir().unwrap();
     let none = place.path().join("no cache");
-    let signatures = |dist: &Path| -> Vec<String> {
-        let names = std::fs::read_dir(dist).unwrap().map(|entry| entry.unwrap().file_name().into_string());
-        names.map(Result::unwrap).filter(|name| name.starts_with("SHA256SUMS.")).collect()
-    };
-    let dist = released(&place.path().join("unsigned"), &none);
-    assert_eq!(signatures(&dist), Vec::<String>::new());
+    // That nothing signs where none is named is asserted of each other release.
     let key = place.path().join("a key");
     ran(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key));
     let sign = format!("ssh-keygen -q -Y sign -n file -f '{}'", key.display());
-    let dist = released_as(&place.path().join("signed"), &none, "022", &[("FATHOM_SIGN", &sign)]);
+    let dist = released(ONE, &place.path().join("signed"), &none, "022", &[("FATHOM_SIGN", &sign)]);
     assert_eq!(signatures(&dist), ["SHA256SUMS.sig"]);
     let public = std::fs::read_to_string(key.with_extension("pub")).unwrap();
     std::fs::write(place.path().join("allowed"), format!("maker {public}")).unwrap();
@@ -382,7 +391,7 @@ fn the_guest_kernel_of_an_archive_is_used_as_it_was_made_and_not_when_it_is_dama
         return;
     };
     let place = tempfile::tempdir().unwrap();
-    let dist = released(place.path(), &cache);
+    let dist = released(ONE, place.path(), &cache, "022", OFFER);
     ran(Command::new("tar")
         .arg("-xzf")
         .arg(dist.join(format!("fathom-{VERSION}-x86_64-linux.tar.gz")))
