@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 pub struct Place {
@@ -448,21 +449,26 @@ impl Running {
     }
 }
 
-/// Whether a modelled device can be served and mounted here; says why not.
+/// Whether a modelled device can be served and mounted here; says why not. What the machine has is
+/// asked once in each program.
 pub fn can_serve(place: &Place) -> bool {
-    let list = place.fathom(&["list", "filesystems", "--json"]);
-    let listed: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
-    let ext4 = listed["filesystems"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|filesystem| filesystem["filesystem"] == "ext4")
-        .unwrap();
-    let able = ext4["present"] == true && Path::new("/dev/fuse").exists();
-    if !able {
-        println!("SKIP: a modelled device needs root, mkfs.ext4 and /dev/fuse ({})", ext4["detail"]);
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    let missing = MISSING.get_or_init(|| {
+        let list = place.fathom(&["list", "filesystems", "--json"]);
+        let listed: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+        let ext4 = listed["filesystems"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|filesystem| filesystem["filesystem"] == "ext4")
+            .unwrap();
+        let able = ext4["present"] == true && Path::new("/dev/fuse").exists();
+        (!able).then(|| ext4["detail"].to_string())
+    });
+    if let Some(detail) = missing {
+        println!("SKIP: a modelled device needs root, mkfs.ext4 and /dev/fuse ({detail})");
     }
-    able
+    missing.is_none()
 }
 
 /// Waits until a process has ended.
