@@ -2,7 +2,8 @@
 # scripts/tests.sh    every test of the workspace, as `cargo test --workspace` runs them, but several
 # test programs side by side: most of their time they wait, for a device, a kill, another program.
 # The examples in documentation are one of them. What a program prints stands together, when it
-# ends; those that failed, and those that were not run to their end, are named at the end again.
+# ends; those that failed, and those that were not run to their end, are named at the end again, and
+# so is what tests said that they had skipped, which cargo shows of none that passes.
 #   FATHOM_TEST_PROGRAMS=N    how many at once (two for each core); each runs a test for each core
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -39,13 +40,14 @@ one() {
   if [ "$program" = "$examples" ]; then
     cargo test --workspace --locked --no-fail-fast --doc >"$said" 2>&1
   else
-    cd "$directory" && CARGO_MANIFEST_DIR=$directory "$program" >"$said" 2>&1
+    cd "$directory" && CARGO_MANIFEST_DIR=$directory "$program" --show-output >"$said" 2>&1
   fi
   code=$?
   {
     flock 9
     echo "     Running $name ($((SECONDS - begin)) s)"
-    cat "$said"
+    # Without what those said that passed.
+    awk '$0 == "successes:" { hidden = 1 } $0 == "failures:" || /^test result:/ { hidden = 0 } !hidden' "$said"
     if [ $code != 0 ]; then
       echo "FAILED: $name, exit code $code"
       echo "$name, exit code $code" >>"$kept/failed"
@@ -76,6 +78,8 @@ passed=$(cat "$kept/passed" 2>/dev/null | wc -l)
 cat "$kept"/*.out | awk -v programs="$programs" -v passed="$passed" '
   /^test result:/ { good += $4; failed += $6; ignored += $8 }
   END { printf "%d tests passed, %d failed, %d ignored; %d of %d programs passed.\n", good, failed, ignored, passed, programs }'
+skipped=$(grep -ahE '^(SKIP|skipped)' "$kept"/*.out | cut -c1-200 | sort | uniq -c | sort -rn)
+if [ -n "$skipped" ]; then printf 'Skipped, as tests said, how often:\n%s\n' "$skipped"; fi
 # Whatever else happened, a disk that was full or a shell that was killed: those passed of which it
 # was noted that they did.
 if [ "$passed" != "$programs" ]; then
