@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use chromium::{Chromium, Page};
 use fathom_lab::store::Results;
 
-/// Where pages and PDFs of the last test run are left to be looked at; pictures, too, where they are
+/// Where pages and PDFs of the last test run are left to be looked at, and pictures where they are
 /// asked for ([`Page::screenshot`]).
 fn directory(test: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report").join(test);
