@@ -9,9 +9,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Zeros are written in pieces of this size, bytes. The page cache keeps a file in pieces as they were
-/// written, and ext4 looks through the whole of one at each sync: with a mebibyte a flush of 4 KiB
-/// took 66 µs and 23 µs of processor time, with 64 KiB 57 and 16, with less no less (Linux 6.18).
+/// Zeros are written in pieces of this size, bytes. The page cache keeps a file in pieces as they
+/// were written, and ext4 looks through the whole of one at each sync: with a mebibyte a flush of
+/// 4 KiB took 66 µs and 23 µs of processor time, with 64 KiB 57 and 16, with less no less (Linux
+/// 6.18).
 const ZERO_PIECE: usize = 64 << 10;
 /// Reading past the page cache wants memory, offset and length at multiples of the device's block,
 /// which this is.
