@@ -120,6 +120,9 @@ struct Counter {
 
 /// Looks before a waiting thread is parked: some take turns so quickly that parking costs more.
 const SPINS: u32 = 20;
+/// The last look where giving the processor away took longer: on a machine that is at other work
+/// each takes a turn of some milliseconds of that.
+const TURN: Duration = Duration::from_micros(500);
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug)]
@@ -249,7 +252,11 @@ impl Order {
                 holds_up => last = holds_up,
             }
             spins += 1;
+            let began = Instant::now();
             std::thread::yield_now();
+            if began.elapsed() > TURN {
+                break;
+            }
         }
         let long = Long { lane, begin: Instant::now(), all: None };
         self.wait_long(long, wanted, feed, last, describe)
