@@ -71,6 +71,17 @@ impl LiveTrial {
             _ => Agreement::Unknown,
         }
     }
+
+    /// How many times as fast it is live as what the application has now, at the least and at the
+    /// most; of that itself once. None where that is not known.
+    fn live_range(&self) -> Option<[f64; 2]> {
+        self.live_ns?;
+        match (&self.live, &self.simulated) {
+            (Some(live), _) => Some([live.low, live.high]),
+            (None, None) => Some([1.0, 1.0]),
+            (None, Some(_)) => None,
+        }
+    }
 }
 
 /// Whether two measurements of one gain agree.
@@ -174,16 +185,16 @@ impl LiveAdvice {
         LiveAdvice::judged(device, runs, places.iter().map(of_place).collect(), named)
     }
 
-    /// The place of the one that is fastest live and proven to be faster than `place`.
+    /// The place of the one that is fastest live and proven to be faster than `place`. What was not
+    /// run live, or in no block with what the application has now, is neither.
     #[must_use]
     pub fn faster_than(&self, place: usize) -> Option<usize> {
-        let low = |trial: &LiveTrial| trial.live.map_or(1.0, |gain| gain.low);
-        let high = |trial: &LiveTrial| trial.live.map_or(1.0, |gain| gain.high);
-        let own = self.trials.get(place)?;
-        let others = self.trials.iter().enumerate().filter(|(other, trial)| {
-            *other != place && trial.live_ns.is_some() && low(trial) > high(own) * ENOUGH
+        let own = self.trials.get(place)?.live_range()?;
+        let others = self.trials.iter().enumerate().filter_map(|(other, trial)| {
+            let [low, _] = trial.live_range().filter(|_| other != place)?;
+            (low > own[1] * ENOUGH).then_some((other, low))
         });
-        others.max_by(|a, b| low(a.1).total_cmp(&low(b.1))).map(|other| other.0)
+        others.max_by(|a, b| a.1.total_cmp(&b.1)).map(|other| other.0)
     }
 }
 
@@ -264,6 +275,11 @@ mod tests {
         // What they have now is the fastest.
         assert_eq!(of([None, Some(gain(0.5, 0.1)), Some(gain(0.6, 0.2))]).faster_than(1), Some(0));
         assert_eq!(of([None, Some(gain(2.0, 0.1)), Some(gain(2.1, 0.1))]).faster_than(1), None);
+        // What is advised failed live, and "another setting is faster than it" was said.
+        let failed = LiveTrial { live_ns: None, live: None, ..trial(Some(gain(3.0, 0.1))) };
+        let others = [trial(None), failed, trial(Some(gain(2.0, 0.1)))];
+        let unmeasured = LiveAdvice::judged("d".into(), 5, others.into(), Some(1));
+        assert_eq!((unmeasured.faster_than(1), unmeasured.verdict), (None, Verdict::Unknown));
         // One run of each proves nothing, and what they have now was "confirmed" by it.
         let kept = |other: Gain| {
             let gains = [None, Some(other)];
