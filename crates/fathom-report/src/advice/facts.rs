@@ -140,10 +140,10 @@ impl Advice {
         })
     }
 
-    /// Gains that are no more than a simulation may be off by, where nothing was run live.
+    /// Gains that are no more than a simulation may be off by, where live runs do not tell them.
     pub(super) fn within_error(&self) -> Vec<String> {
         let is_little = |device: &&DeviceAdvice| {
-            let is_simulated = device.device.is_some() && self.live.is_empty();
+            let is_simulated = device.device.is_some() && !self.is_gain_told_live(device);
             let gain = device.gain.filter(|_| is_simulated && device.best != device.baseline);
             gain.is_some_and(|gain| (1.0..OFF_BY).contains(&gain.ratio))
         };

@@ -1,7 +1,7 @@
 //! What was measured beside the simulation: live runs, and power cuts.
 
 use fathom_cut::{Outcome, allowed};
-use fathom_lab::advise::{Agreement, Candidate, Gain, LiveAdvice, LiveTrial, meet};
+use fathom_lab::advise::{Agreement, Candidate, DeviceAdvice, Gain, LiveAdvice, LiveTrial, meet};
 use fathom_lab::store::CutFinding;
 use serde::{Serialize, Serializer};
 
@@ -150,6 +150,20 @@ impl Advice {
         let is_named =
             |trial: &LiveTrial| trial.candidate == named.candidate && trial.filesystem == named.filesystem;
         live.trials.iter().position(is_named)
+    }
+
+    /// Whether live runs were made on that device.
+    pub(super) fn has_live_runs(&self, device: &DeviceAdvice) -> bool {
+        self.live.iter().any(|live| device.device.as_deref() == Some(live.device.as_str()))
+    }
+
+    /// Whether live runs tell how much the advised setting brings there: stopped before its end,
+    /// `--live` has made none on some devices, and a few may tell nothing.
+    pub(super) fn is_gain_told_live(&self, device: &DeviceAdvice) -> bool {
+        let of_device = |live: &&LiveAdvice| device.device.as_deref() == Some(live.device.as_str());
+        let live = self.live.iter().find(of_device);
+        let advised = live.and_then(|live| live.trials.get(self.advised_place(live)?));
+        advised.is_some_and(|trial| trial.agreement() != Agreement::Unknown)
     }
 
     /// Live gains beside simulated ones, each in a sentence.

@@ -440,16 +440,25 @@ impl Advice {
         if let Some(measured) = self.devices.first().filter(|_| !is_simulated) {
             text += &format!(" Measured on {}, in wall time.", place(measured));
         }
-        text += match (is_simulated && self.live.is_empty(), self.cuts.is_empty()) {
-            (true, true) => {
-                " Simulated, and not run live (--live); what a power cut takes is what the settings promise, and was not \
-                 measured (--cut)."
-            }
-            (true, false) => " Simulated, and not run live (--live).",
+        let simulated: Vec<&DeviceAdvice> = self
+            .devices
+            .iter()
+            .filter(|device| device.device.is_some() && !self.has_live_runs(device))
+            .collect();
+        text += &match simulated.as_slice() {
+            [] => String::new(),
+            _ if self.live.is_empty() => " Simulated, and not run live (--live)".to_owned(),
+            some => format!(" Simulated, and not run live on {}", self.places(some)),
+        };
+        text += match (simulated.is_empty(), self.cuts.is_empty()) {
             (false, true) => {
+                "; what a power cut takes is what the settings promise, and was not measured (--cut)."
+            }
+            (false, false) => ".",
+            (true, true) => {
                 " What a power cut takes is what the settings promise, and was not measured (--cut)."
             }
-            (false, false) => "",
+            (true, false) => "",
         };
         text
     }

@@ -320,6 +320,35 @@ fn what_a_simulation_may_be_off_by_is_no_gain_without_a_word() {
     assert!(!of(5.0, 4096).contains("is less than the"));
 }
 
+/// What happened: `--live` that was stopped after its first device took the word on what a
+/// simulation may be off by from all of them, and nothing said which were not run.
+#[test]
+fn what_was_run_live_on_one_device_says_nothing_of_the_others() {
+    let of = |name: &str| {
+        let slow = tried("delete", "full", Durability::PowerCutAllButLast, 10.0);
+        let all = vec![slow, tried("wal", "full", Durability::PowerCut, 9.6)];
+        let must = Durability::PowerCutAllButLast;
+        DeviceAdvice::of(Some(name.into()), "a card".into(), all, &Candidate::default(), must)
+    };
+    let told = |live_gain: Option<Gain>| {
+        let devices = vec![of("sd-a"), of("sd-b")];
+        let mut trials: Vec<LiveTrial> =
+            devices[0].tried.iter().map(|trial| live_trial(trial, 1.04, 1.04)).collect();
+        trials[1].live = live_gain;
+        let live = LiveAdvice::judged("sd-a".into(), 5, trials, devices[0].best);
+        plain(&Advice { live: vec![live], ..advice(devices) }.terminal(&Style::PLAIN))
+    };
+    let gain = Gain { ratio: 1.04, low: 1.03, high: 1.05, proven: true, n: 5 };
+    let text = told(Some(gain));
+    assert!(text.contains("Simulated, and not run live on sd-b; what a power cut takes"), "{text}");
+    assert!(text.contains("brings on sd-b is less than the 10 % by which"), "{text}");
+    // Nor do runs that tell nothing.
+    for nothing in [None, Some(Gain { low: 0.0, high: f64::INFINITY, proven: false, ..gain })] {
+        let text = told(nothing);
+        assert!(text.contains("brings on sd-a and sd-b is less than the 10 % by which"), "{text}");
+    }
+}
+
 #[test]
 fn the_answer_can_be_pasted_and_says_what_it_promises_gains_and_rests_on() {
     let text = advice(vec![advised("sd-a", 1.0), advised("sd-b", 2.0)]).terminal(&Style::PLAIN);
