@@ -28,6 +28,19 @@ pub fn abscissa_name(cell: &CellRow) -> &'static str {
     }
 }
 
+/// Whether the cell's transactions are commits. Those of a trace may only read, as a single SELECT
+/// does.
+#[must_use]
+pub fn are_commits(cell: &CellRow) -> bool {
+    cell.spec.workload.name != "trace"
+}
+
+/// What the cell does with transactions, as a verb.
+#[must_use]
+pub fn transacts(cell: &CellRow) -> &'static str {
+    if are_commits(cell) { "commits" } else { "executes transactions" }
+}
+
 /// The cell's value on an axis as people read it: `WAL` on `engine.journal_mode`, `SQLite` on
 /// `engine.name`. A variant is written as its author wrote it, unless it is named after settings
 /// of the cell: `wal/full` is then `WAL/FULL`. None where the cell has no value on this axis.

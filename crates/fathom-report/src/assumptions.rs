@@ -9,7 +9,7 @@ use fathom_lab::analysis::{Analysis, Measure};
 use fathom_lab::store::Results;
 
 use crate::number;
-use crate::words::common_unit;
+use crate::words::{are_commits, common_unit};
 
 /// The share of a commit's model time from which what it rests on decides.
 const DECIDES: f64 = 0.2;
@@ -86,9 +86,9 @@ pub fn models(results: &Results) -> Vec<Model> {
     models
 }
 
-/// What a phase's executions are called in a sentence.
-fn one_of(unit: &str) -> String {
-    if unit == "transaction" { "a commit".to_owned() } else { format!("one {unit}") }
+/// What a phase's executions are called in a sentence, by whether its transactions are commits.
+fn one_of(unit: &str, are_commits: bool) -> String {
+    if unit == "transaction" && are_commits { "a commit".to_owned() } else { format!("one {unit}") }
 }
 
 /// The assumptions that decide, as sentences; empty where no device was modelled.
@@ -96,7 +96,7 @@ pub fn deciding(results: &Results, analysis: &Analysis, phase: &str) -> Vec<Stri
     let mut told: Vec<(f64, String)> = Vec::new();
     let of_phase = |measure: &&Measure| measure.phase == phase;
     let units = analysis.measures.iter().filter(of_phase).map(|measure| measure.unit.as_str());
-    let one = one_of(common_unit(units));
+    let one = one_of(common_unit(units), are_commits(results, analysis, phase));
     for model in models(results) {
         let is_on = |cell: i64| {
             let text_is_of =
@@ -133,9 +133,12 @@ pub fn deciding(results: &Results, analysis: &Analysis, phase: &str) -> Vec<Stri
 mod tests {
     use super::*;
 
-    /// What happened: of a chat's queries it was "63 % of the model time of a commit is for reads".
+    /// What happened: of a chat's queries it was "63 % of the model time of a commit is for reads",
+    /// and so of a trace's transactions, of which many only read.
     #[test]
     fn a_query_is_no_commit() {
-        assert_eq!([one_of("transaction"), one_of("query")], ["a commit", "one query"]);
+        let told = [("transaction", true), ("query", true), ("transaction", false)];
+        let told = told.map(|(unit, are_commits)| one_of(unit, are_commits));
+        assert_eq!(told, ["a commit", "one query", "one transaction"]);
     }
 }

@@ -7,7 +7,7 @@
 
 use fathom_lab::analysis::{Analysis, Clock, Finding, headlines, times};
 use fathom_lab::experiment::{AxisFilter, Experiment, Headline, Metric};
-use fathom_lab::naming::{abscissa_name, value_in_sentence};
+use fathom_lab::naming::{abscissa_name, transacts, value_in_sentence};
 use fathom_lab::store::{CellRow, Results};
 
 use crate::number;
@@ -152,7 +152,7 @@ fn sentence(
             .find(|measure| measure.cell == only.cell && measure.phase == only.phase)
             .map(|measure| measure.unit.as_str());
         let verb = match (metric, unit) {
-            (Metric::Rate, Some("transaction")) => "commits",
+            (Metric::Rate, Some("transaction")) => transacts(cell),
             (Metric::Rate, Some("message")) => "handles messages",
             _ => "is",
         };

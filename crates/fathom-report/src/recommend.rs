@@ -8,9 +8,9 @@
 //! is not proven is said to be none.
 
 use fathom_lab::advise::losing_filesystem;
-use fathom_lab::analysis::{Analysis, Measure, times};
+use fathom_lab::analysis::{Analysis, Clock, Measure, times};
 use fathom_lab::experiment::Metric;
-use fathom_lab::naming::value_name;
+use fathom_lab::naming::{transacts, value_name};
 use fathom_lab::stats::Comparison;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::engine::{Dialect, engine_named};
@@ -216,21 +216,27 @@ fn named(rates: &[(f64, bool)]) -> Option<usize> {
 fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String {
     let promise =
         if best.durability > default.durability { "a stronger promise" } else { "the same promise" };
+    // Wall time, which the tables have beside it, may say another thing.
+    let clock = match best.measure.common_clock(default.measure) {
+        Clock::Model => ", in model time",
+        Clock::Wall => "",
+    };
     match best.measure.faster_than(default.measure, Metric::Rate) {
         _ if best.cell.id == default.cell.id => {
             format!(
-                "Keep {}: nothing measured here that promises as much is proven to commit faster.",
+                "Keep {}: nothing measured here that promises as much is proven to be faster.",
                 default.name
             )
         }
         Some(faster) if faster.proven && faster.ratio > 1.0 => format!(
-            "Use {}. Here it commits {} faster than {}, with {promise}.",
+            "Use {}. Here it {} {} faster than {}{clock}, with {promise}.",
             best.name,
+            transacts(best.cell),
             times(&faster),
             default.name
         ),
         Some(faster) => format!(
-            "Nothing measured here that promises as much is proven to commit faster than {}: {}, with {promise}, comes nearest, ~ {}.",
+            "Nothing measured here that promises as much is proven to be faster than {}: {}, with {promise}, comes nearest, ~ {}{clock}.",
             default.name,
             best.name,
             times(&faster)
@@ -243,15 +249,15 @@ fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String 
 
 fn more(weaker: &Candidate<'_>, best: &Candidate<'_>, price: &str) -> Option<String> {
     let faster = weaker.measure.faster_than(best.measure, Metric::Rate)?;
-    Some(more_told(&weaker.name, &faster, price))
+    Some(more_told(&weaker.name, transacts(weaker.cell), &faster, price))
 }
 
 /// What a weaker promise brings, and its price.
-fn more_told(name: &str, faster: &Comparison, price: &str) -> String {
+fn more_told(name: &str, verb: &str, faster: &Comparison, price: &str) -> String {
     if faster.proven && faster.ratio > 1.0 {
-        format!("{name} commits {} faster still, and {price}.", times(faster))
+        format!("{name} {verb} {} faster still, and {price}.", times(faster))
     } else if faster.proven {
-        format!("{name} commits {} slower than that, and {price}.", times(&faster.inverse()))
+        format!("{name} {verb} {} slower than that, and {price}.", times(&faster.inverse()))
     } else {
         // Not proven is not proven not to be.
         let so = if faster.high < WORTH {
@@ -273,7 +279,8 @@ mod tests {
     fn what_a_weaker_promise_brings_is_told_as_far_as_it_is_proven() {
         let told = |ratio: f64, low: f64, high: f64| {
             let proven = low > 1.0 || high < 1.0;
-            more_told("WAL with NORMAL", &Comparison { ratio, low, high, proven, n: 5 }, "may lose some")
+            let faster = Comparison { ratio, low, high, proven, n: 5 };
+            more_told("WAL with NORMAL", "commits", &faster, "may lose some")
         };
         assert_eq!(
             told(2.0, 1.9, 2.1),

@@ -15,7 +15,7 @@ use crate::number;
 use crate::power_cut;
 use crate::recommend;
 use crate::style::{Align, Style, Table, tame};
-use crate::words::{common_unit, joined, more_comparisons};
+use crate::words::{are_commits, common_unit, joined, more_comparisons};
 
 /// Where there is no good run.
 const NOTHING_DONE: &str = "No run was completed, so there is nothing to show.";
@@ -125,7 +125,10 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
     let unit = common_unit(measures.map(|measure| measure.unit.as_str()));
     let mut words = vec![match unit {
         "message" => format!("{}: messages per second", tame(phase)),
-        "transaction" if !several => format!("Commits per second ({})", tame(phase)),
+        "transaction" if !several => {
+            let what = if are_commits(results, analysis, phase) { "Commits" } else { "Transactions" };
+            format!("{what} per second ({})", tame(phase))
+        }
         _ => format!("{}: one {}", tame(phase), tame(unit)),
     }];
     let names =

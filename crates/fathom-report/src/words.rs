@@ -1,5 +1,8 @@
 //! Words that all forms of a report share: durability classes, and lists as a sentence has them.
 
+use fathom_lab::analysis::Analysis;
+use fathom_lab::naming;
+use fathom_lab::store::Results;
 use fathom_workload::spec::Durability;
 
 /// What a durability class promises, in the words of all tables.
@@ -20,6 +23,13 @@ pub fn durability_text(durability: Option<Durability>) -> &'static str {
 pub fn common_unit<'a>(mut units: impl Iterator<Item = &'a str>) -> &'a str {
     let first = units.next();
     first.filter(|first| units.all(|other| other == *first)).unwrap_or("execution")
+}
+
+/// Whether what all cells count as transactions of a phase are commits: those of a trace may only
+/// read.
+pub fn are_commits(results: &Results, analysis: &Analysis, phase: &str) -> bool {
+    let of_phase = analysis.measures.iter().filter(|measure| measure.phase == phase);
+    of_phase.filter_map(|measure| results.cell(measure.cell)).all(naming::are_commits)
 }
 
 /// How many comparisons there are besides those that are shown.

@@ -78,8 +78,13 @@ fn no_figure_of_a_replayed_trace_is_empty_and_its_settings_are_compared() {
     );
     assert!(!page.contains("one-row commits where you are</h1>"));
     let words = words(&results);
-    assert!(words.contains("Use WAL with FULL. Here it commits 3."), "{words}");
-    assert!(words.contains("WAL/FULL commits 3.") && words.contains("(replay)"), "{words}");
+    // "Commits per second" was said of a browser's trace, most of whose transactions only read.
+    assert!(words.contains("Use WAL with FULL. Here it executes transactions 3."), "{words}");
+    assert!(words.contains("WAL/FULL executes transactions 3.") && words.contains("(replay)"), "{words}");
+    assert!(words.contains("Transactions per second (replay)") && !words.contains(" commits 3."), "{words}");
+    assert!(page.contains("Transactions per second (replay)"), "{}", &page[..3000]);
+    let figures = fathom_report::figures(&results).unwrap();
+    assert!(figures.iter().all(|(_, title)| !title.contains("Commits")), "{figures:?}");
 }
 
 #[test]
@@ -205,6 +210,8 @@ fn two_cells_that_the_experiment_compares_are_compared_once() {
     assert!(words.contains("of DELETE/FULL's time is fsync"), "{words}");
     // Who chose variants with one synchronous setting was given no sentence that recommends one.
     assert!(words.contains("Use WAL with FULL. Here it commits"), "{words}");
+    // In which of the two times that is was not said.
+    assert!(words.contains("faster than DELETE with FULL, in model time, with"), "{words}");
     // The title was "… on sd-slow, by variant".
     assert!(page(&results).contains("by journal mode</h1>"), "{}", &page(&results)[..3000]);
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Analysis, Clock, Measure, durability_words};
 use crate::experiment::{AxisFilter, Headline, Metric};
-use crate::naming::{abscissa_name, value_in_sentence};
+use crate::naming::{abscissa_name, transacts, value_in_sentence};
 use crate::stats::Comparison;
 use crate::store::{CellRow, Results};
 
@@ -219,7 +219,9 @@ fn sentence(
             (work, "message") => {
                 format!("{subject} handles messages {by} than {object}{place}: {work}{x}")
             }
-            (work, "transaction") => format!("{subject} commits {by} than {object}{place} ({work}{x})"),
+            (work, "transaction") => {
+                format!("{subject} {} {by} than {object}{place} ({work}{x})", transacts(cell))
+            }
             (work, _) => format!("{subject} does {work}{x} {by} than {object}{place}"),
         }
     };

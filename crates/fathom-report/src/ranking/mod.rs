@@ -19,7 +19,7 @@ use crate::figure::{abscissas, mean_over_sizes, plural};
 use crate::number;
 use crate::palette::{Colour, PROMISE_COLOURS, UNKNOWN_PROMISE};
 use crate::power_cut;
-use crate::words::common_unit;
+use crate::words::{are_commits, common_unit};
 
 /// As `--figure` takes it.
 pub const ID: &str = "ranking";
@@ -149,7 +149,9 @@ impl Ranking {
         panels.iter_mut().for_each(|panel| panel.finish(metric));
         let of_phase = analysis.measures.iter().filter(|measure| measure.phase == phase);
         let unit = match (metric, common_unit(of_phase.map(|measure| measure.unit.as_str()))) {
-            (Metric::Rate, "transaction") => "Commits per second".to_owned(),
+            (Metric::Rate, "transaction") if are_commits(results, analysis, phase) => {
+                "Commits per second".to_owned()
+            }
             (Metric::Rate, unit) => format!("{} per second", capital(&plural(unit))),
             (Metric::Time, unit) => format!("Time of one {unit}"),
         };
