@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fathom_lab::analysis::{
     Analysis, Changes, Judgement, Quantity, Question, Side, apart, changes, is_baseline,
 };
-use fathom_output::tell;
+use fathom_output::{shown_path, tell};
 use fathom_report::Comparison;
 
 use crate::cli::Compare;
@@ -114,8 +114,33 @@ fn side(path: &Path, named: &mut Vec<PathBuf>) -> Result<Side, Error> {
     if is_baseline(path) {
         return Side::of_baseline(path).map_err(Error::failed);
     }
+    // The first run of a gate, before anybody has made one.
+    if path.extension().is_some_and(|end| end == "toml") && !path.exists() {
+        return Err(Error::usage(format!(
+            "{path}: there is no such baseline. Measure on the branch that is good, make one (`fathom baseline RESULTS.db --out {path}`), \
+             and commit it",
+            path = shown_path(path)
+        )));
+    }
     let results = super::load(path)?;
     named.extend(super::named_inputs(&results));
     let analysis = Analysis::of(&results).map_err(Error::failed)?;
     Ok(Side::of(&results, &analysis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: the first run of a gate was told that "there is no such results file", and
+    /// not what makes a baseline.
+    #[test]
+    fn who_has_no_baseline_yet_is_told_how_to_make_one() {
+        let place = tempfile::tempdir().unwrap();
+        let told = |name: &str| side(&place.path().join(name), &mut Vec::new()).unwrap_err();
+        let missing = told("fathom-baseline.toml");
+        assert!(matches!(missing, Error::Usage(_)), "a gate ends with 2");
+        assert!(missing.message().contains("`fathom baseline RESULTS.db --out "), "{missing:?}");
+        assert!(told("new.db").message().contains("no such results file"));
+    }
 }
