@@ -11,6 +11,13 @@ use super::hints::{nothing_written, of_settings, of_singles, writing};
 use super::settings::{TAKEN_OVER, care, set, take_over, value_of};
 use crate::outcome::Error;
 
+/// What advice on an encrypted database leaves out.
+const ENCRYPTED: &str = "the application gives a key to its database (PRAGMA key), and what is replayed is SQLite without \
+                         encryption: what it costs of the processor, for each page that is read or written, is in no number, so that \
+                         other pages may be better or worse than told. SQLCipher's have their size by PRAGMA cipher_page_size, given \
+                         by each connection, which no VACUUM changes. `fathom run journal-modes --trace TRACE --set engine=sqlcipher` \
+                         measures journal modes with encryption";
+
 /// The application.
 pub struct Application {
     info: Info,
@@ -53,6 +60,7 @@ impl Application {
                     .into(),
             );
         }
+        notes.extend(is_encrypted(&info).then(|| ENCRYPTED.to_owned()));
         Ok(Application { info, baseline, baseline_source: source, notes, warning })
     }
 
@@ -91,6 +99,14 @@ impl Application {
         all.extend(of_settings(&self.baseline, advised));
         all
     }
+}
+
+/// Whether a connection gave a key: a capture tells it by itself, and of a log or script the
+/// statement is left, without the key.
+fn is_encrypted(info: &Info) -> bool {
+    let gives_key = |setting: &String| setting.to_ascii_lowercase().starts_with("pragma key=");
+    info.foreign.keys().any(|foreign| foreign.starts_with("encryption "))
+        || info.settings.keys().any(gives_key)
 }
 
 /// Where what an application has now is known from: the user, then the trace's own PRAGMAs and
@@ -293,6 +309,17 @@ mod tests {
         // A capture has every PRAGMA that the application gives.
         info = Info { how: "capture".into(), ..Info::default() };
         assert_eq!(OwnSettings { info: &info, now: &[] }.warning(&Candidate::default()), None);
+    }
+
+    /// What happened: an application with SQLCipher was told which pages are the fastest, and not
+    /// that what encrypts them was in no number.
+    #[test]
+    fn what_encryption_costs_is_said_to_be_left_out() {
+        assert!(is_encrypted(&told(&[("PRAGMA key='(left out)'", 1)])));
+        let mut captured = told(&[("PRAGMA journal_mode=WAL", 1)]);
+        assert!(!is_encrypted(&captured));
+        captured.foreign.insert("encryption PRAGMA key".into(), 2);
+        assert!(is_encrypted(&captured));
     }
 
     /// What happened: an application that says `page_size = 4096` each time that it opens a

@@ -5,6 +5,9 @@ use fathom_trace::info::TransactionInfo;
 
 use crate::outcome::Error;
 
+/// Single statements that are said to belong into one transaction; of fewer nothing is said.
+const TOGETHER: u64 = 10;
+
 /// Why there is no advice where nothing writes to a file.
 pub(super) fn nothing_written(trace: &str) -> Error {
     Error::usage(format!(
@@ -25,7 +28,7 @@ pub(super) fn of_singles(counted: &TransactionInfo, writing: Option<u64>) -> Opt
     let all = writing.map_or(counted.count, |writing| writing.min(counted.count));
     let idle = counted.count - all;
     let singles = counted.autocommit.saturating_sub(idle);
-    (singles * 2 > all).then(|| {
+    (singles >= TOGETHER && singles * 2 > all).then(|| {
         format!(
             "{}{singles} of {all} writing transactions are single statements, and each pays for a commit of its own: where they \
              belong together, BEGIN … COMMIT around ten of them takes about a tenth of the commits.",
@@ -107,5 +110,7 @@ mod tests {
         assert_eq!(of_singles(&counted(200, 150), Some(210)), Some(told.clone()));
         assert_eq!(of_singles(&counted(200, 150), None), Some(told));
         assert_eq!(of_singles(&counted(101, 101), Some(0)), None);
+        // Ten of them in one transaction were asked of a trace of one statement.
+        assert_eq!(of_singles(&counted(1, 1), Some(1)), None);
     }
 }
