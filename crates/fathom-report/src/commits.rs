@@ -22,9 +22,10 @@ pub fn section(results: &Results) -> Markup {
             section aria-labelledby="h-commits" {
                 h2 id="h-commits" { "What one commit waits for" }
                 p {
-                    "The execution of median time of each cell: its calls on files, what reached the device \
-                     meanwhile, and whose each block was. How long it and its calls took is model time where \
-                     a device was modelled; places on the time line are as measured. "
+                    "Of each cell the execution of median time of one run, of those that the device was flushed in \
+                     if there are any: its calls on files, what reached the device meanwhile, and whose each \
+                     block was. How long it and its calls took is model time where a device was modelled; \
+                     places on the time line are as measured. "
                     code { "fathom anatomy" }
                     " shows any other, and writes it for Perfetto."
                 }

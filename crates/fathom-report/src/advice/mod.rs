@@ -321,11 +321,14 @@ impl Advice {
     fn lifetime(&self) -> Vec<String> {
         let of_group = |group: Group<'_>| {
             let device = group.devices.first()?;
-            let base = &device.tried[device.baseline?];
+            let base = device.baseline.map(|place| &device.tried[place]);
             let written = |trial: &Trial| number::bytes(trial.of_writing(trial.written_bytes));
             let (bytes, flushes) = (written(group.named), group.named.of_writing(group.named.flushes));
             let what = if device.device.is_some() { "flushes" } else { "calls of fsync" };
-            let now = (group.named.candidate != base.candidate).then(|| {
+            let named = group.named;
+            let is_other =
+                |base: &&Trial| base.candidate != named.candidate || base.filesystem != named.filesystem;
+            let now = base.filter(is_other).map(|base| {
                 format!("; {}: {} and {:.2}", self.name(base), written(base), base.of_writing(base.flushes))
             });
             let each = group.named.writing.map_or("transaction", |_| "transaction that writes");
@@ -372,6 +375,11 @@ impl Advice {
                 ));
             }
         }
+        all.push(
+            "What other flushes and writes would change is of one run of each setting, without an interval: near those 5 % it may be \
+             either way."
+                .to_owned(),
+        );
         // Of many devices a line for all that assume the same.
         let with_some = tested.iter().filter(|device| !device.assumptions.is_empty());
         let assumed = gathered(with_some.map(|device| {
