@@ -2,6 +2,7 @@
 
 use fathom_lab::experiment::Metric;
 use fathom_lab::simulate::Row;
+use fathom_workload::spec::Durability;
 use maud::{Markup, html};
 
 use super::{Group, Simulation, interval};
@@ -90,6 +91,13 @@ impl Simulation {
         format!("{capital}{} per second of model time, simulated", letters.as_str())
     }
 
+    /// What a power cut leaves of a row's commits: what its settings promise, but on a file system
+    /// that is known to lose databases with them.
+    fn kept(&self, row: &Row) -> Option<Durability> {
+        let is_losing = self.study.losing.iter().any(|(label, _)| *label == row.title);
+        row.durability.map(|own| if is_losing { own.min(Durability::ProcessCrash) } else { own })
+    }
+
     fn has_settings(&self) -> bool {
         self.study.rows.iter().any(|row| row.title != self.study.rows[0].title)
     }
@@ -130,7 +138,7 @@ impl Simulation {
                 high: if is_alone { row.rate.mid } else { row.rate.high },
                 is_folded: false,
             };
-            (panel.join(", "), row.durability, bar)
+            (panel.join(", "), self.kept(row), bar)
         };
         let bars = self.study.rows.iter().map(bar).collect();
         Ranking::of_bars(title, NOTE.to_owned(), Metric::Rate, bars)
@@ -154,8 +162,8 @@ impl Simulation {
         if !self.has_settings() {
             return vec![format!("{}{phase}: {} {unit}.", first.title, span(&rows))];
         }
-        let most = rows.iter().map(|row| row.durability).max().flatten();
-        let kept: Vec<&Row> = rows.into_iter().filter(|row| row.durability == most).collect();
+        let most = rows.iter().map(|row| self.kept(row)).max().flatten();
+        let kept: Vec<&Row> = rows.into_iter().filter(|row| self.kept(row) == most).collect();
         let kept_runs = kept.iter().map(|row| row.runs).min().unwrap_or(0);
         let devices = distinct(kept.iter().map(|row| row.device.clone()));
         let mut sentences: Vec<(Fastest, Vec<&Row>)> = Vec::new();
@@ -237,7 +245,7 @@ impl Simulation {
             tr {
                 th scope="row" { (label(&tame(&self.name(group)))) }
                 td { (label(&tame(&row.device))) }
-                td.words { (durability_text(row.durability)) }
+                td.words { (durability_text(self.kept(row))) }
                 td.n data-v=(row.rate.mid) {
                     (number::plain(row.rate.mid)) " " span.iv { (interval(row)) }
                 }

@@ -61,6 +61,22 @@ fn a_file_system_that_breaks_promises_is_told_with_all_that_is_of_it() {
     }
 }
 
+/// What happened: "A power cut keeps every commit: WAL/FULL is fastest" was the answer of the page on
+/// FAT, and that this loses databases there stood at its end.
+#[test]
+fn what_loses_databases_is_not_fastest_of_what_keeps_every_commit() {
+    use fathom_workload::spec::Durability::PowerCut;
+    let of = |label: &str, ms| Row { durability: Some(PowerCut), ..row(label, "sd-slow", ms) };
+    let mut found = simulation(vec![of("WAL/FULL", 1.0), of("PERSIST/FULL", 4.0)]);
+    found.study.losing = vec![("WAL/FULL".into(), "vfat".into())];
+    let html = found.html();
+    assert!(html.contains("A power cut keeps every commit: PERSIST/FULL is fastest on sd-slow"), "{html}");
+    let group = html.split("A power cut may take the database").nth(1).unwrap();
+    assert!(group.split("</section>").next().unwrap().contains("WAL/FULL"), "{group}");
+    assert!(html.contains("<td class=\"words\">process crash only</td>"), "{html}");
+    assert!(found.csv().lines().skip(1).all(|line| line.contains(",power-cut,")), "the settings' promise");
+}
+
 #[test]
 fn what_has_no_cpu_time_is_not_said_to_have_some() {
     let alone = Row { by_the_device: true, ..row("guest", "nvme", 0.5) };
