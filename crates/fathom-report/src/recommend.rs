@@ -7,6 +7,7 @@
 //! what the next weaker promise would add; what giving up power cuts would add. A difference that
 //! is not proven is said to be none.
 
+use fathom_cut::Class;
 use fathom_lab::advise::losing_filesystem;
 use fathom_lab::analysis::{Analysis, Clock, Measure, times};
 use fathom_lab::experiment::Metric;
@@ -147,11 +148,18 @@ pub fn advice(results: &Results, analysis: &Analysis, phase: &str, chosen: &[Cho
 }
 
 /// What a power cut leaves of a cell's commits: what its settings promise, but on a file system
-/// that is known to lose databases with them.
+/// that is known to lose databases with them, and but where a measured power cut took more.
 fn kept(results: &Results, cell: &CellRow) -> Option<Durability> {
     let own = cell.durability?;
-    let is_losing = losing_filesystem(results, cell).is_some();
-    Some(if is_losing { own.min(Durability::ProcessCrash) } else { own })
+    let broken = results.cut(cell.id).filter(|found| found.outcome.breaks_promise);
+    let worst = broken.and_then(|found| found.outcome.tally.worst.as_ref()).map(|worst| worst.1.class());
+    let most = match worst {
+        _ if losing_filesystem(results, cell).is_some() => Durability::ProcessCrash,
+        None => return Some(own),
+        Some(class) if class <= Class::LostSeveral => Durability::PowerCutPrefix,
+        Some(_) => Durability::ProcessCrash,
+    };
+    Some(own.min(most))
 }
 
 fn of_group(results: &Results, group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> {
@@ -179,7 +187,10 @@ fn of_group(results: &Results, group: &Group<'_>, analysis: &Analysis, phase: &s
     };
     // What may lose the database at a power cut is never advised, whatever the default promises:
     // with barriers off nothing promises anything, and "Use WAL with OFF" was said.
-    let least = default.durability.max(Durability::PowerCutPrefix);
+    // What the default breaks is no reason to ask for less, where something keeps it.
+    let promised = default.cell.durability.unwrap_or(default.durability);
+    let is_kept = candidates.iter().any(|c| c.durability >= promised);
+    let least = if is_kept { promised } else { default.durability }.max(Durability::PowerCutPrefix);
     let keeping: Vec<&Candidate<'_>> = candidates.iter().filter(|c| c.durability >= least).collect();
     let is_faster = |c: &Candidate<'_>| {
         let faster = c.measure.faster_than(default.measure, Metric::Rate);

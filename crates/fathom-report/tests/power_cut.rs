@@ -97,6 +97,25 @@ fn measured_stands_where_documented_stood_and_a_broken_promise_is_the_headline()
     assert!(page.contains("<td class=\"words\">measured: kept (100)</td>"));
 }
 
+/// What happened: "WAL/FULL: a power cut takes more than its settings promise" stood above "Use WAL
+/// with FULL … with a stronger promise".
+#[test]
+fn what_was_measured_to_break_its_promise_is_not_advised() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    fixture::first_look(&path);
+    let before = Results::load(&path).unwrap();
+    let wal = before.cells.iter().find(|cell| cell.label == "wal/full").unwrap().id;
+    let mut writer = Writer::resume(before).unwrap();
+    writer.cut(&CutRow { cell: wal, finding: Ok(found(Durability::PowerCut, 3, true)) }).unwrap();
+    writer.close(Some(1)).unwrap();
+    let results = Results::load(&path).unwrap();
+    let text = fathom_report::terminal(&results, &Style::PLAIN).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("WAL/FULL: a power cut takes more than its settings promise"), "{words}");
+    assert!(!words.contains("Use WAL"), "{words}");
+}
+
 #[test]
 fn exports_have_what_was_measured_and_files_without_power_cuts_are_as_they_were() {
     let (_directory, results) = results();
