@@ -61,7 +61,7 @@ fn a_file_system_that_breaks_promises_is_told_with_all_that_is_of_it() {
     }
 }
 
-/// What happened: "A power cut keeps every commit: WAL/FULL is fastest" was the answer of the page on
+/// What happened: "A power cut keeps every commit: WAL/FULL is fastest" was the page's answer on
 /// FAT, and that this loses databases there stood at its end.
 #[test]
 fn what_loses_databases_is_not_fastest_of_what_keeps_every_commit() {
