@@ -402,6 +402,36 @@ fn a_dump_is_of_one_moment_and_lacks_nothing() {
     assert_eq!(offline, now, "the closed database is dumped alike");
 }
 
+/// A table's name was asked for when the dump came to it: of two tables that traded their names in
+/// between, the rows of both had one name, as if they were of one table.
+#[test]
+fn tables_that_trade_their_names_stay_two_in_a_dump() {
+    let db = Database::open("/db", options()).unwrap();
+    let make = |name: &str, id: i64| {
+        let s = Schema::new(name).column("id", ColumnType::Int64).ordered_primary_key(&["id"]);
+        let t = db.create_table(s).unwrap();
+        db.run(|tx| tx.insert(&t, &[id.into()])).unwrap();
+        t
+    };
+    let (a, b) = (make("a", 1), make("b", 2));
+    let snapshot = db.snapshot().unwrap();
+    let mut begun = snapshot.dump().unwrap();
+    let first = begun.next().unwrap().unwrap();
+    for (t, name) in [(&a, "between"), (&b, "a"), (&a, "b")] {
+        db.rename_table(t, name).unwrap();
+    }
+    db.rename_column(&b, "id", "number").unwrap();
+    let second = begun.next().unwrap().unwrap();
+    assert_eq!(first, r#"{"table":"a","row":{"id":1}}"#);
+    assert_eq!(second, r#"{"table":"b","row":{"number":2}}"#);
+    assert!(begun.next().is_none());
+    // One that begins now has the names of now.
+    let names = ["b", "a"].map(|name| format!(r#"{{"table":"{name}""#));
+    for (line, name) in snapshot.dump().unwrap().zip(names) {
+        assert!(line.unwrap().starts_with(&name));
+    }
+}
+
 /// Two rows exchange a unique key in one transaction: its commit gives the key to one row before it
 /// takes it from the other. A reader in between found neither the entry nor its ghost, while ghosts
 /// were made one by one; they are made before the first entry changes.

@@ -34,7 +34,7 @@ pub(crate) fn line_of(table: &str, row: &Row) -> String {
 #[derive(Debug)]
 pub struct SnapshotDump<'a, 'db> {
     snapshot: &'a Snapshot<'db>,
-    /// Those behind the one at hand.
+    /// Those behind the one at hand, as they were defined when the dump began.
     tables: std::vec::IntoIter<Table>,
     /// The name of the table at hand, and its rows.
     at: Option<(String, SnapshotCursor<'a, 'db>)>,
@@ -50,7 +50,9 @@ impl SnapshotDump<'_, '_> {
                 return Ok(Some(line_of(name, &row)));
             }
             let Some(table) = self.tables.next() else { return Ok(None) };
-            self.at = Some((table.name().to_owned(), self.snapshot.scan(&table)?));
+            // Not `Table::name`, which is of this moment: where two tables trade their names
+            // meanwhile, both would have one.
+            self.at = Some((table.0.schema.name.clone(), self.snapshot.scan(&table)?));
         }
     }
 }
@@ -105,7 +107,8 @@ impl<'db> Snapshot<'db> {
 
     /// All rows of all tables as lines of JSON, those that `mmdb dump` prints of a closed database:
     /// `{"table":"t","row":{"id":1}}`. Nobody waits for it, and it waits for nobody. Rows of volatile
-    /// tables are among them. Tables and columns have the names of today.
+    /// tables are among them. Names are not those of the snapshot's moment: tables have the ones
+    /// that they had when the dump began, whatever is renamed meanwhile, and columns those of today.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
