@@ -1,7 +1,7 @@
 """Cursors: rows one by one."""
 
 import ctypes
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence
 
 from . import values
 from ._library import call
@@ -35,10 +35,11 @@ class Cursor:
         self.close()
         raise StopIteration
 
-    def update(self, **columns: Any) -> bool:
-        """Changes columns of the row; returns whether it is still there."""
+    # Both by position only: a column may have any name, such as `self` or `set`.
+    def update(self, set: Optional[Mapping[str, Any]] = None, /, **columns: Any) -> bool:
+        """Changes columns of the row, a dict or by name; returns whether it is still there."""
         found = ctypes.c_bool()
-        given = values.Assignments(self._columns, columns)
+        given = values.Assignments(self._columns, values.named(set, columns))
         with self._handle.use_alone() as cursor:
             call("cursor_update", cursor, given.array, given.count, ctypes.byref(found))
         return found.value

@@ -126,6 +126,14 @@ with mmdb.open(path, segment_bytes=1 << 20, lock_timeout_ms=600_000) as db:
                     assert cursor.delete()
         raises(mmdb.ClosedError, cursor.delete)
         assert tx.get(items, 1)["name"] == "quill" and tx.get(items, 5) is None
+        # A cursor took columns by name only, where a transaction takes a dict as well.
+        with tx.range(items, upper=1, for_update=True) as cursor:
+            assert next(cursor)["id"] == 1
+            assert cursor.update({"small": 3}, sold=True)
+            raises(mmdb.InvalidValueError, cursor.update, 5)
+            raises(mmdb.NoSuchColumnError, cursor.update, self=1, set=2)
+            assert cursor.update({"small": None, "sold": None})
+        assert tx.get(items, 1)["small"] is None
         assert next(cursor, None) is None
         left = tx.scan(items)
     assert raises(mmdb.MisuseError, next, left)

@@ -176,6 +176,7 @@ with mmdb.open(path, segment_bytes=1 << 20) as db:
         "delete_range": lambda o, tx, now: tx.delete_range(t, lower=o, upper=o),
         "delete_range index": lambda o, tx, now: tx.delete_range(t, o),
         "cursor update": lambda o, tx, now: [c.update(body=o) for c in [tx.scan(t)] if next(c)],
+        "cursor update set": lambda o, tx, now: [c.update(o) for c in [tx.scan(t)] if next(c)],
         "belong": lambda o, tx, now: blobs.belong_to(o),
         "put tx": lambda o, tx, now: blobs.put(o, 1, b""),
         "put id": lambda o, tx, now: blobs.put(tx, o, b"x"),
