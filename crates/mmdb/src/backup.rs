@@ -296,8 +296,8 @@ impl Engine {
 }
 
 /// Copies a backup (or a closed database whose log lies in its directory) from `from` to the empty
-/// directory `to`, durably; the log goes where `options` say. The copy is a database of its own.
-/// Opening `to` checks it.
+/// directory `to`, durably; the log goes where `options` say. The copy is a database of its own; of
+/// a closed [`crate::Standby`] it is another standby of the same primary. Opening `to` checks it.
 ///
 /// ```
 /// use mmdb::{Database, Options, restore};

@@ -391,6 +391,28 @@ fn a_deposed_primary_acknowledges_nothing() {
     assert!(matches!(refused, Error::FramesOutdated { epoch: 1, least: 2 }), "{refused}");
 }
 
+/// A standby's directory that is restored is a standby of the same primary, and counts as another
+/// one under another name.
+#[test]
+fn what_is_restored_of_a_standby_is_another_one() {
+    let options = options();
+    let (db, t, standby) = pair(&options);
+    put(&db, &t, 2);
+    pump(&mut db.tail(&standby.position()).unwrap(), &standby);
+    standby.close().unwrap();
+    mmdb::restore("/standby", "/other", &options).unwrap();
+    let refused = Database::open("/other", options.clone()).unwrap_err();
+    assert!(refused.to_string().contains("standby"), "{refused}");
+    let last = put(&db, &t, 3);
+    for dir in ["/standby", "/other"] {
+        let standby = Standby::open(dir, options.clone()).unwrap();
+        pump(&mut db.tail(&standby.position()).unwrap(), &standby);
+        assert_eq!(of_standby(&standby), of_primary(&db), "{dir}");
+        db.acknowledge(dir, &standby.position()).unwrap();
+    }
+    assert_eq!(db.stats().standbys, ["/other", "/standby"].map(|name| (name.to_owned(), last)));
+}
+
 #[test]
 fn a_primary_that_hears_of_a_later_epoch_lets_its_waiters_go() {
     let options = Options { background: true, ..options() };
