@@ -89,6 +89,35 @@ fn many_rows_go_in_parts() {
     }
 }
 
+/// At the memory limit nothing comes in any more, and expiry, which only deletes, goes on: it makes
+/// room.
+#[test]
+fn expiry_makes_room_at_the_memory_limit() {
+    let options = Options { memory_limit: 4 << 20, background: false, ..Options::in_memory() };
+    let db = Database::open("/db", options).unwrap();
+    let t = db.create_table(schema(ColumnType::Int64, TimeUnit::Milliseconds)).unwrap();
+    let mut rows = 0;
+    let full = loop {
+        // Every other row is due.
+        let until = |id: i64| if id % 2 == 0 { 1 } else { i64::MAX };
+        let done = db.run(|tx| {
+            (rows..rows + 50)
+                .try_for_each(|id| tx.insert(&t, &[id.into(), (&[7; 40]).into(), until(id).into()]))
+        });
+        match done {
+            Ok(()) => rows += 50,
+            Err(e) => break e,
+        }
+    };
+    assert!(matches!(full, Error::MemoryLimit { .. }), "{full}");
+    assert_eq!(db.expire(SystemTime::now()).unwrap() as i64, rows / 2);
+    assert_eq!(count(&db, &t) as i64, rows / 2);
+    // Not to the last one: what new keys make of the indexes is chance.
+    let more = (rows..rows + rows / 4).step_by(50);
+    more.for_each(|first| put(&db, &t, first..first + 50, |_| Value::Int(i64::MAX)));
+    db.verify().unwrap();
+}
+
 /// Who gives a row more time before it goes keeps it.
 #[test]
 fn a_row_that_got_more_time_stays() {
