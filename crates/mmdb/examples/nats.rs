@@ -10,6 +10,10 @@
 //!    more: it hears "wrong last sequence", looks at who claimed, and deposes itself;
 //! 3. applies what it has read, is promoted, and publishes its own frames behind the claim.
 //!
+//! A primary that was closed meanwhile, or killed, knows nothing of that. So whoever opens one reads
+//! the stream first (`resume`): the number of its last message alone would let it publish behind the
+//! claim.
+//!
 //! A commit is acknowledged once JetStream has its frame ([`mmdb::Ticket::wait_standbys`] of the
 //! standby called `jetstream`), and whoever takes over has applied all that JetStream has. How
 //! durable that is, is JetStream's matter: a server writes to its disk, but syncs it every two
@@ -130,8 +134,8 @@ impl Nats {
         Ok(String::from_utf8_lossy(&answer.payload).into_owned())
     }
 
-    /// Makes the stream `name` if it is not there, and gives the number of its last message.
-    pub fn stream(&mut self, name: &str) -> Done<u64> {
+    /// Makes the stream `name` if it is not there.
+    pub fn stream(&mut self, name: &str) -> Done<()> {
         let body = format!(
             "{{\"name\":\"{name}\",\"subjects\":[\"{name}.frames\"],\"retention\":\"limits\",\"storage\":\"file\",\
              \"discard\":\"new\",\"max_consumers\":-1,\"max_msgs\":-1,\"max_bytes\":-1,\"max_age\":0,\"num_replicas\":1}}"
@@ -140,7 +144,14 @@ impl Nats {
         if made.contains("\"error\"") {
             return Err(format!("the stream {name} cannot be made: {made}").into());
         }
-        Ok(number(&made, "last_seq").unwrap_or(0))
+        Ok(())
+    }
+
+    /// The number of the last message of a stream.
+    fn last(&mut self, name: &str) -> Done<u64> {
+        let info = self.ask(&format!("$JS.API.STREAM.INFO.{name}"), "")?;
+        number(&info, "last_seq")
+            .ok_or_else(|| format!("the stream {name} says nothing of itself: {info}").into())
     }
 
     /// Publishes behind message `last`; `None` if that is not the last one.
@@ -182,8 +193,38 @@ fn sequence(message: &Message) -> Option<u64> {
     message.reply.strip_prefix("$JS.ACK.")?.split('.').nth(3)?.parse().ok()
 }
 
-/// Publishes what the database makes durable, until `stop`, behind message `last`. Deposes it if
-/// somebody else has published.
+/// Where a primary goes on that was just opened: what it has published by now, `seed` if that is
+/// nothing, and the last message. Deposes it if somebody has taken over since. Who takes over after
+/// this look publishes behind that message, and `publish` hears of it.
+pub fn resume(db: &Database, seed: Position, address: &str, name: &str) -> Done<(Position, u64)> {
+    let mut nats = Nats::connect(address)?;
+    nats.stream(name)?;
+    let last = nats.last(name)?;
+    let (mut from, mut seen) = (seed, 0);
+    if last > 0 {
+        nats.consume(name, 1)?;
+    }
+    while seen < last {
+        let message = nats.receive(PATIENCE)?.ok_or("the messages of the stream do not come")?;
+        seen = sequence(&message).ok_or("a message without a number")?;
+        let epoch = match Claim::read(&message.payload) {
+            Some(claim) => claim.0,
+            None => {
+                let frames = Frames::from_bytes(message.payload)?;
+                from = frames.end();
+                frames.epoch()
+            }
+        };
+        if epoch > db.position()?.epoch() {
+            db.depose(epoch)?;
+            return Err(format!("deposed by epoch {epoch}").into());
+        }
+    }
+    Ok((from, last))
+}
+
+/// Publishes what the database makes durable, until `stop`, behind message `last`, as `resume` told
+/// it. Deposes it if somebody else has published.
 pub fn publish(
     db: &Database,
     from: &Position,
@@ -320,8 +361,8 @@ pub fn run(dir: &Path, address: &str) -> Done<(i64, i64, String)> {
     let t = counters(&db)?;
     db.backup_for_standby(dir.join("standby"))?;
     let standby = Standby::open(dir.join("standby"), options)?;
-    let (from, stop) = (standby.position(), AtomicBool::new(false));
-    let last = Nats::connect(address)?.stream(&name)?;
+    let stop = AtomicBool::new(false);
+    let (from, last) = resume(&db, standby.position(), address, &name)?;
     let mut follower = Follower::new(address, &name)?;
     std::thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(&db, &from, address, &name, last, &stop));

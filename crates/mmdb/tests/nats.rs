@@ -6,9 +6,10 @@
 #[path = "../examples/nats.rs"]
 mod example;
 
+use mmdb::{ColumnType, Database, Options, Schema, Standby};
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -68,4 +69,37 @@ fn jetstream_fences_a_deposed_primary_and_nothing_is_lost() {
     let (acknowledged, found, end) = example::run(&dir, &address).unwrap();
     assert!(acknowledged > 0 && found >= acknowledged, "{found} found, {acknowledged} acknowledged");
     assert!(end.contains("deposed: this was the primary of epoch 1, and there is one of epoch 2"), "{end}");
+    a_primary_that_was_closed_meanwhile_publishes_nothing(&server.1.join("closed"), &address);
+}
+
+/// A primary that was killed and opened again asked for the stream's last message only. That was
+/// the claim of its successor: it published behind it, and acknowledged what nobody could apply.
+fn a_primary_that_was_closed_meanwhile_publishes_nothing(dir: &Path, address: &str) {
+    let options = Options { segment_bytes: 1 << 20, ..Options::default() };
+    let primary = dir.join("primary");
+    let db = Database::open(&primary, options.clone()).unwrap();
+    let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    db.backup_for_standby(dir.join("standby")).unwrap();
+    let standby = Standby::open(dir.join("standby"), options.clone()).unwrap();
+    let seed = standby.position();
+    assert_eq!(example::resume(&db, seed, address, "closed").unwrap(), (seed, 0));
+    db.run(|tx| tx.insert(&t, &[1.into()])).unwrap();
+    let mut tail = db.tail(&seed).unwrap();
+    let frames = tail.try_next().unwrap().unwrap();
+    let mut nats = example::Nats::connect(address).unwrap();
+    let last = nats.publish("closed", 0, frames.as_bytes()).unwrap().unwrap();
+    drop((tail, t, db));
+    // Nobody has taken over: it goes on behind what it had published.
+    let db = Database::open(&primary, options.clone()).unwrap();
+    assert_eq!(example::resume(&db, seed, address, "closed").unwrap(), (frames.end(), last));
+    drop(db);
+    let follower = example::Follower::new(address, "closed").unwrap();
+    let (new, _) = follower.take_over(standby, address).unwrap();
+    assert_eq!(new.begin().unwrap().scan(&new.table("t").unwrap()).unwrap().count(), 1);
+    let db = Database::open(&primary, options.clone()).unwrap();
+    let refused = example::resume(&db, seed, address, "closed").unwrap_err().to_string();
+    assert_eq!(refused, "deposed by epoch 2");
+    drop(db);
+    let refused = Database::open(&primary, options).unwrap_err().to_string();
+    assert!(refused.contains("deposed by the primary of epoch 2"), "{refused}");
 }
