@@ -10,9 +10,9 @@
 //!    more: it hears "wrong last sequence", looks at who claimed, and deposes itself;
 //! 3. applies what it has read, is promoted, and publishes its own frames behind the claim.
 //!
-//! A primary that was closed meanwhile, or killed, knows nothing of that. So whoever opens one reads
-//! the stream first (`resume`): the number of its last message alone would let it publish behind the
-//! claim.
+//! A primary that was closed meanwhile, or killed, knows nothing of that. So whoever opens one
+//! reads the stream first (`resume`): the number of its last message alone would let it publish
+//! behind the claim.
 //!
 //! A commit is acknowledged once JetStream has its frame ([`mmdb::Ticket::wait_standbys`] of the
 //! standby called `jetstream`), and whoever takes over has applied all that JetStream has. How

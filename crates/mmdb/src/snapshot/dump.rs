@@ -108,7 +108,8 @@ impl<'db> Snapshot<'db> {
     /// All rows of all tables as lines of JSON, those that `mmdb dump` prints of a closed database:
     /// `{"table":"t","row":{"id":1}}`. Nobody waits for it, and it waits for nobody. Rows of volatile
     /// tables are among them. Names are not those of the snapshot's moment: tables have the ones
-    /// that they had when the dump began, whatever is renamed meanwhile, and columns those of today.
+    /// that they had when the dump began, whatever is renamed meanwhile, and columns those of
+    /// today.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
