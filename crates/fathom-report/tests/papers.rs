@@ -161,6 +161,28 @@ fn a_page_is_printed_with_its_verdicts() {
     assert_eq!(print(FINDINGS, PAGE).unwrap().page, *page);
 }
 
+/// What happened: with new results a finding whose cause had been measured came out in its band, and
+/// all of them were refused, as published ones are that a page explains for no reason.
+#[test]
+fn new_results_may_bring_out_what_the_published_did_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let [whole, other] = ["results.db", "other.db"].map(|name| directory.path().join(name));
+    fixture::journal_modes(&whole, 1.0);
+    // Where a sync takes next to nothing WAL's gain is 2.5, and 3.6 where it takes what it does.
+    fixture::journal_modes(&other, 0.001);
+    excerpt(&whole, &directory.path().join("modes.db.zst"));
+    let band = "holds = [1.5, 3.0]\ncause = \"a sync takes long.\"";
+    let findings = FINDINGS.replacen("holds = [0.0, 0.9]", band, 1);
+    std::fs::write(directory.path().join("p4.toml"), findings).unwrap();
+    std::fs::write(directory.path().join("page.md"), PAGE).unwrap();
+    let mut papers = Papers::load(directory.path()).unwrap();
+    let verdict = |papers: &Papers| papers.print().unwrap().verdicts[1].2;
+    assert_eq!(verdict(&papers), FindingVerdict::CauseMeasured);
+    assert_eq!(papers.judged_by("modes"), 2);
+    papers.replace("modes", &other).unwrap();
+    assert_eq!(verdict(&papers), FindingVerdict::Reproduced);
+}
+
 /// What is wrong is told with its file and line, and what is published is not hidden.
 #[test]
 fn pages_that_cannot_be_printed_are_refused() {

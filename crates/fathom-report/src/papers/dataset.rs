@@ -42,6 +42,8 @@ pub struct Dataset {
     /// Their measures.
     pub(super) analysis: Analysis,
     devices: Vec<DeviceStudy>,
+    /// Whether they are others than the published.
+    is_replaced: bool,
 }
 
 /// Data sets by name.
@@ -109,13 +111,20 @@ impl Dataset {
         let path = directory.join(&source.file);
         let (results, analysis, devices) = read(name, &path)?;
         let Source { file, remark, published } = source;
-        Ok(Dataset { name: name.into(), file, remark, published, results, analysis, devices })
+        let name = name.into();
+        Ok(Dataset { name, file, remark, published, results, analysis, devices, is_replaced: false })
     }
 
     pub(super) fn replace(&mut self, path: &Path) -> Result<(), PapersError> {
         (self.results, self.analysis, self.devices) = read(&self.name, path)?;
         self.published = None;
+        self.is_replaced = true;
         Ok(())
+    }
+
+    /// Whether other results stand in the place of the published.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.is_replaced
     }
 
     /// Its name.

@@ -110,6 +110,15 @@ impl Papers {
         &self.simulated
     }
 
+    /// How many findings are judged by ratios of a data set. None are by what a CSV file counts or a
+    /// document quotes, nor where the verdict is stated.
+    #[must_use]
+    pub fn judged_by(&self, name: &str) -> usize {
+        let is_judged =
+            |finding: &&Finding| finding.verdict.is_none() && finding.data.as_deref() == Some(name);
+        self.findings.iter().filter(is_judged).count()
+    }
+
     /// Puts other results in the place of a data set's, to see whether its verdicts come out again.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! `fathom papers`: the page of the papers, printed from published data.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use fathom_output::{say, shown_path, tell};
@@ -23,13 +24,16 @@ pub fn run(asked: &PapersArgs) -> super::Result {
     let printed = papers.print().map_err(refused)?;
     if !asked.with.is_empty() {
         let published = printed.verdicts;
+        let mut names = BTreeSet::new();
         for pair in &asked.with {
             let (name, results) = pair.split_once('=').ok_or_else(|| {
                 Error::usage(format!("--with {pair}: name a data set and its new results: NAME=RESULTS.db"))
             })?;
             papers.replace(name, Path::new(results)).map_err(refused)?;
+            names.insert(name);
         }
-        return again(&published, &papers.print().map_err(refused)?);
+        let judged = names.iter().map(|name| papers.judged_by(name)).sum();
+        return again(&published, &papers.print().map_err(refused)?, judged);
     }
     match (&asked.out, &asked.check) {
         (Some(out), None) => write(&printed, out, &asked.source),
@@ -106,8 +110,12 @@ fn check(printed: &PrintedPage, page: &Path) -> super::Result {
     }
 }
 
-/// Lists every verdict of the published data beside that of the new.
-fn again(published: &[(String, String, fathom_report::FindingVerdict)], new: &PrintedPage) -> super::Result {
+/// Lists every verdict of the published data beside that of the new, by which so many are judged.
+fn again(
+    published: &[(String, String, fathom_report::FindingVerdict)],
+    new: &PrintedPage,
+    judged: usize,
+) -> super::Result {
     let mut changed = 0;
     for ((table, finding, before), (_, _, now)) in published.iter().zip(&new.verdicts) {
         let is_same = before == now;
@@ -116,7 +124,10 @@ fn again(published: &[(String, String, fathom_report::FindingVerdict)], new: &Pr
         let then = if is_same { String::new() } else { format!("  (published: {before})") };
         say!("{mark} {table}: {finding}: {now}{then}");
     }
-    say!("{} verdicts, {changed} of them another than the published", published.len());
+    say!(
+        "{} verdicts, {judged} of them by the new results; {changed} of them another than the published",
+        published.len()
+    );
     Ok(if changed == 0 { Outcome::Good } else { Outcome::Failed })
 }
 
