@@ -161,8 +161,8 @@ fn a_page_is_printed_with_its_verdicts() {
     assert_eq!(print(FINDINGS, PAGE).unwrap().page, *page);
 }
 
-/// What happened: with new results a finding whose cause had been measured came out in its band, and
-/// all of them were refused, as published ones are that a page explains for no reason.
+/// What happened: with new results a finding whose cause had been measured came out in its band,
+/// and all of them were refused, as published ones are that a page explains for no reason.
 #[test]
 fn new_results_may_bring_out_what_the_published_did_not() {
     let directory = tempfile::tempdir().unwrap();

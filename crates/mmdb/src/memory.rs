@@ -53,11 +53,12 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    /// A gauge that has `bytes` from the start.
+    /// A gauge that has `bytes` from the start. They are passed on at once: of thousands of small
+    /// tables each would else keep less than a step for itself.
     pub(crate) fn new(budget: &Arc<Budget>, bytes: usize) -> Gauge {
-        let gauge = Gauge { bytes: AtomicI64::new(0), unsent: AtomicI64::new(0), budget: budget.clone() };
-        gauge.add(bytes as i64);
-        gauge
+        let bytes = bytes as i64;
+        budget.add(bytes);
+        Gauge { bytes: AtomicI64::new(bytes), unsent: AtomicI64::new(0), budget: budget.clone() }
     }
 
     #[inline]

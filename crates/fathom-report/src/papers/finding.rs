@@ -157,7 +157,8 @@ impl Finding {
             Some(stated) => stated.verdict(),
             None => verdict_of(&only, self.holds, self.cause.is_some()),
         };
-        // New results may bring out what the published did not, and whoever asks for them is told so.
+        // New results may bring out what the published did not, and whoever asks for them is told
+        // so.
         let is_new = |data: &String| datasets.get(data).is_ok_and(Dataset::is_replaced);
         if verdict == Verdict::Reproduced && self.cause.is_some() && !self.data.as_ref().is_some_and(is_new) {
             return Err(self.wrong("it is reproduced, and needs no `cause` of why it is not"));

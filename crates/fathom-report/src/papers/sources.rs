@@ -110,8 +110,8 @@ impl Papers {
         &self.simulated
     }
 
-    /// How many findings are judged by ratios of a data set. None are by what a CSV file counts or a
-    /// document quotes, nor where the verdict is stated.
+    /// How many findings are judged by ratios of a data set. None are by what a CSV file counts or
+    /// a document quotes, nor where the verdict is stated.
     #[must_use]
     pub fn judged_by(&self, name: &str) -> usize {
         let is_judged =

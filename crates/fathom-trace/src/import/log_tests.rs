@@ -160,7 +160,7 @@ fn transactions_of_several_connections_are_none_of_one() {
     assert!(error.contains("app.log:5: ") && error.contains("app.log:10: "), "{error}");
     assert!(error.contains("need a .sql file for each of them"), "{error}");
     let one: Vec<&str> = log.lines().filter(|line| line.starts_with("[1]")).collect();
-    let (imported, _) = place.import(&place.write("app.log", &one.join("\n"))).expect("imported");
+    let (imported, _) = place.import(&place.write("app.log", &(one.join("\n") + "\n"))).expect("imported");
     assert_eq!((imported.statements, imported.warnings.len()), (7, 0), "{:?}", imported.warnings);
 }
 
