@@ -28,6 +28,16 @@ pub fn abscissa_name(cell: &CellRow) -> &'static str {
     }
 }
 
+/// Joins words as a sentence does: `a, b and c`.
+#[must_use]
+pub fn joined(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
 /// Whether the cell's transactions are commits. Those of a trace may only read, as a single SELECT
 /// does.
 #[must_use]

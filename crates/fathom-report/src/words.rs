@@ -2,6 +2,7 @@
 
 use fathom_lab::analysis::Analysis;
 use fathom_lab::naming;
+pub use fathom_lab::naming::joined;
 use fathom_lab::store::Results;
 use fathom_workload::spec::Durability;
 
@@ -35,15 +36,6 @@ pub fn are_commits(results: &Results, analysis: &Analysis, phase: &str) -> bool 
 /// How many comparisons there are besides those that are shown.
 pub fn more_comparisons(number: usize) -> String {
     format!("{number} more {}", if number == 1 { "comparison" } else { "comparisons" })
-}
-
-/// Joins words as a sentence does: `a, b and c`.
-pub fn joined(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
 }
 
 /// What is excepted of *every journal mode* or *no journal mode*: ` but PERSIST`, or nothing.

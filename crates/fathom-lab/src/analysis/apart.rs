@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::places::Places;
 use super::side::{CellValues, Side};
 use crate::experiment::MACHINE_AXIS;
-use crate::naming::axis_label;
+use crate::naming::{axis_label, joined};
 
 /// So many values are named.
 const NAMED: usize = 4;
@@ -76,11 +76,7 @@ fn list(words: BTreeSet<&str>) -> String {
     if more > 0 {
         shown.push(format!("{more} more"));
     }
-    match shown.split_last() {
-        None => "none".to_owned(),
-        Some((last, [])) => last.clone(),
-        Some((last, before)) => format!("{} and {last}", before.join(", ")),
-    }
+    if shown.is_empty() { "none".to_owned() } else { joined(&shown) }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine_state::ClockLoss;
+use crate::naming::joined;
 use crate::remote::LOCAL;
 use crate::store::{Results, RunRow};
 
@@ -224,12 +225,7 @@ fn stretches(numbers: &[usize]) -> String {
     if left > 0 {
         shown.push(format!("{left} more"));
     }
-    let list = match shown.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, before)) => format!("{} and {last}", before.join(", ")),
-        None => String::new(),
-    };
-    format!("{} {list}", if numbers.len() == 1 { "run" } else { "runs" })
+    format!("{} {}", if numbers.len() == 1 { "run" } else { "runs" }, joined(&shown))
 }
 
 #[cfg(test)]

@@ -187,8 +187,6 @@ fn note(line: &str) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// What happened: with `--record DIR`, of a cell at one of whose states memory ran short, or a
@@ -196,12 +194,7 @@ mod tests {
     /// again.
     #[test]
     fn a_recording_whose_states_could_not_be_judged_is_kept() {
-        let run: RecordedRun = serde_json::from_value(json!({
-            "filesystem": { "driver": "ext4", "options": "", "sector_bytes": 512 },
-            "database": "work/cut.db", "device_bytes": 64 << 20, "operations": 3, "commits": 25, "seed": 1,
-            "behaviour": { "keeps": "flushed", "tear_bytes": 512 }, "settings": {}, "promise": "power-cut"
-        }))
-        .unwrap();
+        let run = recordings::recorded_run();
         let failure = || CutError::Machine { problem: "out of memory".into(), before: String::new() };
         assert_eq!(recorded(&Ok(Some((run.clone(), Err(failure()))))), Some(&run));
         assert_eq!((recorded(&Ok(None)), recorded(&Err(failure()))), (None, None));

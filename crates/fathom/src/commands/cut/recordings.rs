@@ -213,23 +213,27 @@ fn remove(directory: &Path, number: usize) {
     let _ = std::fs::remove_dir(directory.join(number.to_string()));
 }
 
+/// A run as recordings tell of it, for tests.
+#[cfg(test)]
+pub(super) fn recorded_run() -> RecordedRun {
+    serde_json::from_value(serde_json::json!({
+        "filesystem": { "driver": "ext4", "options": "noatime", "sector_bytes": 512 },
+        "database": "work/cut.db", "device_bytes": 64 << 20, "operations": 3, "commits": 25, "seed": 1,
+        "behaviour": { "keeps": "flushed", "tear_bytes": 512 },
+        "settings": { "journal_mode": "delete" }, "promise": "power-cut"
+    }))
+    .unwrap()
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// What happened: of recordings whose `cut.json` had another seed, or other commits, it was
     /// said that a power cut breaks the promise.
     #[test]
     fn what_was_changed_is_refused_and_what_is_older_is_read() {
-        let recorded: RecordedRun = serde_json::from_value(json!({
-            "filesystem": { "driver": "ext4", "options": "noatime", "sector_bytes": 512 },
-            "database": "work/cut.db", "device_bytes": 64 << 20, "operations": 3, "commits": 25, "seed": 1,
-            "behaviour": { "keeps": "flushed", "tear_bytes": 512 },
-            "settings": { "journal_mode": "delete" }, "promise": "power-cut"
-        }))
-        .unwrap();
+        let recorded = recorded_run();
         let cells = BTreeMap::from([(2, recorded.clone()), (10, recorded)]);
         let text = text_of(cells.clone()).unwrap();
         let place = tempfile::tempdir().unwrap();
