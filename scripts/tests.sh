@@ -34,18 +34,21 @@ name() {
 # one "DIRECTORY	PROGRAM" : runs it where cargo would, and prints what it said once it has ended. It
 # passes where it ends with 0 and has said that its tests did: a test may end the program, too.
 one() {
-  local directory=${1%$'\t'*} program=${1#*$'\t'} begin=$SECONDS code name said
+  local directory=${1%$'\t'*} program=${1#*$'\t'} begin=$SECONDS code name said processor TIMEFORMAT='%U %S'
   name=$(name "$1")
   said=$kept/${program##*/}.out
-  if [ "$program" = "$examples" ]; then
-    cargo test --workspace --locked --no-fail-fast --doc >"$said" 2>&1
-  else
-    cd "$directory" && CARGO_MANIFEST_DIR=$directory "$program" --show-output >"$said" 2>&1
-  fi
-  code=$?
+  {
+    time if [ "$program" = "$examples" ]; then
+      cargo test --workspace --locked --no-fail-fast --doc >"$said" 2>&1
+    else
+      cd "$directory" && CARGO_MANIFEST_DIR=$directory "$program" --show-output >"$said" 2>&1
+    fi
+    code=$?
+  } 2>"$said.time"
+  processor=$(awk 'END { printf "%.0f", $1 + $2 }' "$said.time")
   {
     flock 9
-    echo "     Running $name ($((SECONDS - begin)) s)"
+    echo "     Running $name ($((SECONDS - begin)) s, $processor s of a processor)"
     # Without what those said that passed.
     awk '$0 == "successes:" { hidden = 1 } $0 == "failures:" || /^test result:/ { hidden = 0 } !hidden' "$said"
     if [ $code != 0 ]; then

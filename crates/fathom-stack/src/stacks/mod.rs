@@ -12,6 +12,7 @@ mod images;
 mod in_guest;
 pub mod keeper;
 mod leftovers;
+mod mkfs;
 mod mounted;
 pub mod named_stack;
 mod place;

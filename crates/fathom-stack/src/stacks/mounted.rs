@@ -13,6 +13,7 @@ use super::claim::Claim;
 use super::config::Stacks;
 use super::entry::Entry;
 use super::error::StackError;
+use super::mkfs::run_mkfs;
 use super::remarks::{described_models, place_warnings};
 use crate::ground::image::{Image, make_private};
 use crate::ground::loop_device::{BlockDevice, LoopDevice};
@@ -57,7 +58,7 @@ impl Stacks {
         let commands = filesystem.mkfs_commands(&mkfs, &main.1.path, log_path, spec);
         let held: Vec<&File> = all().map(|(_, device)| device.file()).collect();
         for command in &commands {
-            command.run_holding(&held, self.limit + Duration::from_secs(spec.size_mib / 100))?;
+            run_mkfs(command, &held, self.limit + Duration::from_secs(spec.size_mib / 100))?;
         }
         for (image, device) in all() {
             let at = || StackError::io("write the image in", &entry.directory);
