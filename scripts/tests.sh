@@ -4,10 +4,10 @@
 # The examples in documentation are one of them. What a program prints stands together, when it
 # ends; those that failed, and those that were not run to their end, are named at the end again, and
 # so is what tests said that they had skipped, which cargo shows of none that passes.
-#   FATHOM_TEST_PROGRAMS=N    how many at once (two for each core); each runs a test for each core
+#   FATHOM_TEST_PROGRAMS=N    how many at once (three for each core); each runs a test for each core
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-at_once=${FATHOM_TEST_PROGRAMS:-$(($(nproc) * 2))}
+at_once=${FATHOM_TEST_PROGRAMS:-$(($(nproc) * 3))}
 kept=$(mktemp -d) || exit 1
 trap 'rm -rf "$kept"' EXIT
 

@@ -891,28 +891,45 @@ fn sqlite_source() -> Option<PathBuf> {
     sources.map(|source| source.path().join("sqlite3/sqlite3.c")).find(|join| join.is_file())
 }
 
-/// SQLite without one of its syncs; none without a compiler.
-fn broken_sqlite(place: &Place, text: &str, synced: &str, name: &str) -> Option<String> {
-    assert!(text.contains(synced), "SQLite's source is another one: {synced}");
-    let source = format!("{name}.c");
-    let without = synced.replace("rc = ", "rc = 0 && ");
-    place.write(&source, &text.replace(synced, &without));
-    let library = place.path(&format!("{name}.so"));
+/// SQLite's syncs of which each is left out once: the name of the library without it, and the
+/// statement. Those of the write-ahead log, of a commit's and of a checkpoint's, that of the
+/// database when the log has been copied to it, and that of the rollback journal.
+const SYNCS: [(&str, &str); 4] = [
+    ("commit", "rc = sqlite3OsSync(w.pFd, WAL_SYNC_FLAGS(sync_flags))"),
+    ("checkpoint", "rc = sqlite3OsSync(pWal->pDbFd, CKPT_SYNC_FLAGS(sync_flags))"),
+    ("log", "rc = sqlite3OsSync(pWal->pWalFd, CKPT_SYNC_FLAGS(sync_flags))"),
+    ("journal", "rc = sqlite3OsSync(pPager->jfd, pPager->syncFlags"),
+];
+
+/// SQLite that leaves out the sync after which its library's file is called, so that it is built
+/// once (eight seconds); false without a compiler.
+fn build_broken_sqlites(place: &Place, text: &str) -> bool {
+    let mut source = String::from(
+        "#define _GNU_SOURCE 1\n#include <dlfcn.h>\n#include <string.h>\nstatic int is_without(const char *sync) {\n  Dl_info self;\n  return dladdr((void *)is_without, &self) && strstr(self.dli_fname, sync);\n}\n",
+    ) + text;
+    for (name, synced) in SYNCS {
+        assert!(text.contains(synced), "SQLite's source is another one: {synced}");
+        let without = synced.replace("rc = ", &format!("rc = is_without(\"/{name}.so\") ? 0 : "));
+        source = source.replace(synced, &without);
+    }
+    place.write("broken.c", &source);
     let built = Command::new("cc")
         .args(["-shared", "-fPIC", "-O0", "-w", "-DSQLITE_OMIT_LOAD_EXTENSION", "-o"])
-        .args([&library, &place.path(&source)])
+        .args([place.path("broken.so"), place.path("broken.c")])
+        .arg("-ldl")
         .status();
-    if built.is_ok_and(|built| built.success()) {
-        return Some(format!("library={}", library.display()));
+    if !built.is_ok_and(|built| built.success()) {
+        println!("SKIP: no C compiler (cc) that builds SQLite");
+        return false;
     }
-    println!("SKIP: no C compiler (cc) that builds SQLite");
-    None
+    for (name, _) in SYNCS {
+        fs::copy(place.path("broken.so"), place.path(&format!("{name}.so"))).unwrap();
+    }
+    true
 }
 
-/// The syncs of the write-ahead log, of a commit's and of a checkpoint's, and of the database when
-/// the log has been copied to it.
 #[test]
-fn a_sqlite_that_does_not_sync_its_log_or_its_checkpoints_is_found() {
+fn a_sqlite_that_does_not_sync_its_log_its_checkpoints_or_its_journal_is_found() {
     let place = Place::new();
     if !can_serve(&place) {
         return;
@@ -921,38 +938,28 @@ fn a_sqlite_that_does_not_sync_its_log_or_its_checkpoints_is_found() {
         println!("SKIP: SQLite's source is in no registry of Cargo's here (cargo fetch)");
         return;
     };
-    let text = fs::read_to_string(source).unwrap();
-    for (name, synced, synchronous) in [
-        ("commit", "rc = sqlite3OsSync(w.pFd, WAL_SYNC_FLAGS(sync_flags))", "full"),
-        ("checkpoint", "rc = sqlite3OsSync(pWal->pDbFd, CKPT_SYNC_FLAGS(sync_flags))", "full"),
-        ("log", "rc = sqlite3OsSync(pWal->pWalFd, CKPT_SYNC_FLAGS(sync_flags))", "normal"),
-    ] {
-        let Some(library) = broken_sqlite(&place, &text, synced, name) else { return };
+    if !build_broken_sqlites(&place, &fs::read_to_string(source).unwrap()) {
+        return;
+    }
+    let cell = |name: &str, words: &[&str], breaks: i32| {
+        let library = format!("library={}", place.path(&format!("{name}.so")).display());
+        let mut found = cells(&place, &[words, &["--set", &library]].concat(), breaks);
+        found.remove(0)
+    };
+    for (name, synchronous) in [("commit", "full"), ("checkpoint", "full"), ("log", "normal")] {
         let settings = format!("synchronous={synchronous}");
         let words = ["--set", "journal_mode=wal", "--set", &settings, "--set", "wal_autocheckpoint=20"];
-        let more = ["--set", &library, "--commits", "40", "--states", "800"];
-        let found = cells(&place, &[&words[..], &more].concat(), 1);
-        assert_eq!(found[0]["breaks_promise"], true, "{name}: {found:?}");
+        let found = cell(name, &[&words[..], &["--commits", "40", "--states", "800"]].concat(), 1);
+        assert_eq!(found["breaks_promise"], true, "{name}: {found:?}");
     }
-}
-
-#[test]
-fn a_sqlite_that_does_not_sync_its_journal_is_found() {
-    let place = Place::new();
-    if !can_serve(&place) {
-        return;
-    }
-    let Some(source) = sqlite_source() else {
-        println!("SKIP: SQLite's source is in no registry of Cargo's here (cargo fetch)");
-        return;
-    };
-    let text = fs::read_to_string(source).unwrap();
-    let synced = "rc = sqlite3OsSync(pPager->jfd, pPager->syncFlags";
-    let Some(library) = broken_sqlite(&place, &text, synced, "broken") else { return };
-    let words = ["--set", "journal_mode=delete", "--set", "synchronous=extra", "--set", &library];
-    let found = cells(&place, &[&words[..], &["--commits", "25", "--states", "600"]].concat(), 1);
-    assert_eq!(found[0]["breaks_promise"], true, "{found:?}");
-    assert!(found[0]["classes"]["corrupt"].as_u64().is_some_and(|number| number > 0), "{found:?}");
+    let words = ["--set", "journal_mode=delete", "--set", "synchronous=extra"];
+    let words = [&words[..], &["--commits", "25", "--states", "600"]].concat();
+    let found = cell("journal", &words, 1);
+    assert_eq!(found["breaks_promise"], true, "{found:?}");
+    assert!(found["classes"]["corrupt"].as_u64().is_some_and(|number| number > 0), "{found:?}");
+    // What is found is the sync that is missing, and not the library.
+    let whole = cell("broken", &words, 0);
+    assert_eq!(whole["breaks_promise"], false, "{whole:?}");
 }
 
 #[test]

@@ -85,6 +85,7 @@ fn released(
         .env("CARGO_TARGET_DIR", &target)
         .env("FATHOM_CACHE_DIR", kernels)
         .env("FATHOM_BUILT", "1")
+        .env("FATHOM_XZ_LEVEL", "0")
         .env_remove("FATHOM_KERNEL_SOURCE")
         .env_remove("FATHOM_SOURCE_OFFER")
         .env_remove("FATHOM_SIGN")

@@ -6,14 +6,16 @@ mod chromium;
 mod drawings;
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod lent;
 mod paper;
 mod tables;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use chromium::{Chromium, Page};
+use chromium::Page;
 use fathom_lab::store::Results;
+use lent::Lent;
 
 /// Where pages and PDFs of the last test run are left to be looked at, and pictures where they are
 /// asked for ([`Page::screenshot`]).
@@ -34,8 +36,8 @@ fn page(directory: &Path, name: &str, make: impl Fn(&Path)) -> PathBuf {
     path
 }
 
-fn browser() -> Option<Chromium> {
-    let found = Chromium::launch();
+fn browser() -> Option<Lent> {
+    let found = Lent::new();
     if let Err(reason) = &found {
         println!("skipped: {reason}");
     }
