@@ -16,6 +16,7 @@ use std::path::Path;
 
 use super::bad::BadOnes;
 use super::ends::Ends;
+use super::inner::is_time;
 use super::lines::Lines;
 use super::play::Player;
 use super::private::{Compilation, Fault, Private, compile};
@@ -58,6 +59,8 @@ struct Log<'a> {
     /// The trace's connection.
     number: u32,
     player: Player<'a>,
+    /// Whether each statement stands there with its time, too, behind its semicolon.
+    has_times: bool,
     /// Statements with text behind their semicolon.
     with_more: u64,
     /// Those that change rows, and whether one begins a transaction.
@@ -80,9 +83,17 @@ pub fn import(
     let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
     let connection = private.open()?;
     let mut player = Player::new(assembler, starts, private, bad, None);
-    player.look_for_profile(path)?;
-    let mut log =
-        Log { path, connection, number, player, with_more: 0, changing: 0, has_transactions: false };
+    let has_times = player.look_for_profile(path)?;
+    let mut log = Log {
+        path,
+        connection,
+        number,
+        player,
+        has_times,
+        with_more: 0,
+        changing: 0,
+        has_transactions: false,
+    };
     let mut lines = Lines::open(path)?;
     let mut shape = log.shape()?;
     let (mut open, mut begin) = (String::new(), 0);
@@ -254,6 +265,13 @@ impl Log<'_> {
     fn add(&mut self, text: &str, line: u64) -> Result<(), TraceError> {
         // What another statement does within itself is logged behind `-- ` alone.
         if text.starts_with("--") && !begins_statement(text) {
+            return Ok(());
+        }
+        if self.has_times
+            && let Some(end) = Ends::default().feed(text)
+            && !is_time(&text[end..])
+        {
+            self.player.begins += 1;
             return Ok(());
         }
         let mut sql = without_time_behind(without_comments_behind(text).trim());

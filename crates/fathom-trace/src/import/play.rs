@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::bad::BadOnes;
-use super::inner::{is_inner, is_profile};
+use super::inner::{Profile, is_inner, profile};
 use super::private::{Compilation, DUMPED_TABLE, ExecutionResult, Private, execute};
 use super::statements::{Piece, Statements};
 use super::{ImportReport, Starts, abridged_list};
@@ -52,6 +52,8 @@ pub struct Player<'a> {
     again: u64,
     /// Statements of virtual tables that are left out; none where the input has none for itself.
     inner: Option<u64>,
+    /// What is told of statements before their ends, and left out.
+    pub begins: u64,
     /// What must be known of inputs that may have been cut off.
     cut_off: Vec<String>,
 }
@@ -80,18 +82,21 @@ impl<'a> Player<'a> {
             has_triggers: None,
             again: 0,
             inner: None,
+            begins: 0,
             cut_off: Vec::new(),
         }
     }
 
     /// Leaves out what virtual tables do within a statement, where the input is what tells that
-    /// like the application's own statements.
+    /// like the application's own statements. Gives whether each of those stands there twice,
+    /// without and with its time.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn look_for_profile(&mut self, path: &Path) -> Result<(), TraceError> {
-        self.inner = is_profile(path)?.then_some(0);
-        Ok(())
+    pub fn look_for_profile(&mut self, path: &Path) -> Result<bool, TraceError> {
+        let profile = profile(path)?;
+        self.inner = (profile != Profile::None).then_some(0);
+        Ok(profile == Profile::BeginsAndEnds)
     }
 
     /// Whether a statement is one of a virtual table, which then is counted.
@@ -127,6 +132,7 @@ impl<'a> Player<'a> {
     pub fn close(&mut self, stream: Stream) -> Result<(), TraceError> {
         self.byte_literals += stream.statements.byte_literals;
         self.cut_off.extend(stream.statements.cut_off());
+        self.begins += stream.statements.begins;
         let at_ns = self.clock_ns.unwrap_or(0);
         self.assembler.close(stream.number, at_ns)
     }
@@ -243,6 +249,12 @@ impl<'a> Player<'a> {
         if let Some(count) = self.inner.filter(|count| *count > 0) {
             imported.warnings.push(format!(
                 "{count} statements are what virtual tables (full text, R-tree) do within another one, which `.trace --profile` tells as well; they are left out"
+            ));
+        }
+        if self.begins > 0 {
+            imported.warnings.push(format!(
+                "{} lines of `.trace` tell that a statement begins or has a row, and stand there once more with its time, when it has ended (--profile); they are left out",
+                self.begins
             ));
         }
         if self.byte_literals > 0 {
