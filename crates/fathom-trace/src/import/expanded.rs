@@ -17,7 +17,7 @@ use std::path::Path;
 use super::bad::BadOnes;
 use super::ends::Ends;
 use super::inner::is_time;
-use super::lines::Lines;
+use super::lines::{COLOUR, Lines, without_colours};
 use super::play::Player;
 use super::private::{Compilation, Fault, Private, compile};
 use super::script::is_open;
@@ -35,6 +35,9 @@ const COUNT_OF_ROWS: &str = " rows affected or returned ]";
 /// What its second version writes before a statement that has not told how many rows it has, in the
 /// place of their number: `[0.031ms] [rows:-] SELECT …`.
 const NO_COUNT: &str = "[rows:-]";
+
+/// What GORM writes in the place of every blob.
+const BLOBS: [&str; 2] = ["\"<binary>\"", "'<binary>'"];
 
 /// Libraries that begin and end transactions without a word of that in their logs.
 const SILENT: [&str; 4] = ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL"];
@@ -63,6 +66,8 @@ struct Log<'a> {
     has_times: bool,
     /// Statements with text behind their semicolon.
     with_more: u64,
+    /// Those whose blobs are not told.
+    without_blobs: u64,
     /// Those that change rows, and whether one begins a transaction.
     changing: u64,
     has_transactions: bool,
@@ -91,15 +96,21 @@ pub fn import(
         player,
         has_times,
         with_more: 0,
+        without_blobs: 0,
         changing: 0,
         has_transactions: false,
     };
+    let (mut shape, has_colours) = log.shape()?;
     let mut lines = Lines::open(path)?;
-    let mut shape = log.shape()?;
+    if has_colours {
+        lines = lines.without_colours();
+    }
     let (mut open, mut begin) = (String::new(), 0);
     let (mut ends, mut is_whole, mut is_parted) = (Ends::default(), false, false);
     let (mut line_number, mut skipped, mut has_line_end) = (0, 0_u64, true);
     let mut is_silent = false;
+    // The statement that was announced last, with its line, and how many came.
+    let (mut announced, mut announcements): (Option<(u64, String)>, u64) = (None, 0);
     while let Some(line) = lines.next_line()? {
         line_number += 1;
         has_line_end = line.ends_with('\n');
@@ -109,6 +120,13 @@ pub fn import(
         match at {
             Some(at) => {
                 shape.get_or_insert_with(|| shape_of(&line[..at]));
+                if let Some((told_in, sql)) = announced.take() {
+                    if line[at..].starts_with(&sql) {
+                        announcements += 1;
+                    } else {
+                        log.player.bad.add(path, told_in, &sql, OTHERWISE);
+                    }
+                }
                 log.add(&open, begin)?;
                 open.clear();
                 open.push_str(&line[at..]);
@@ -131,6 +149,9 @@ pub fn import(
                     continue;
                 }
                 match log.statement_of_another(line) {
+                    Some(sql) if announced.is_none() && is_announced(line) => {
+                        announced = Some((line_number, sql.to_owned()));
+                    }
                     Some(sql) => log.player.bad.add(path, line_number, sql, OTHERWISE),
                     None if is_parted
                         && line.split_whitespace().next().is_some_and(begins_clause)
@@ -146,10 +167,13 @@ pub fn import(
             }
         }
     }
+    if let Some((told_in, sql)) = announced {
+        log.player.bad.add(path, told_in, &sql, OTHERWISE);
+    }
     log.add(&open, begin)?;
     is_silent |= shape.is_some_and(|shape| SILENT.iter().any(|word| shape.contains(word)));
     let is_told = !is_silent || log.has_transactions || log.changing < 2;
-    let Log { player, with_more, changing, .. } = log;
+    let Log { player, with_more, changing, without_blobs, .. } = log;
     player.assembler.close(number, 0)?;
     let mut imported = ImportReport::default();
     player.finish(&mut imported);
@@ -167,6 +191,18 @@ pub fn import(
             "{skipped} lines before the first statement, or between statements, are no SQL and are left out"
         ));
     }
+    if announcements > 0 {
+        imported.warnings.push(format!(
+            "{announcements} lines are of Django's logger `django.db.backends.schema`, which tells a statement before \
+             `django.db.backends` does; they are left out"
+        ));
+    }
+    if without_blobs > 0 {
+        imported.warnings.push(format!(
+            "{without_blobs} statements have `<binary>` in the place of a blob, as GORM writes all of them: its bytes are not \
+             in the log, and so in no number; a capture has them"
+        ));
+    }
     if with_more > 0 {
         imported.warnings.push(format!(
             "behind the semicolon of {with_more} statements stands text that is no SQL; it is left out"
@@ -179,28 +215,36 @@ impl Log<'_> {
     /// The shape of what stands before the statements, where the first lines tell; none where the
     /// first statement will. With the first statement on a line of its own, what is above it is its
     /// beginning where others begin so, too: Django writes `(0.001) ` before SQL that begins with a
-    /// line end.
-    fn shape(&self) -> Result<Option<String>, TraceError> {
+    /// line end. And whether the log is coloured, as for a terminal: then what stands before the
+    /// first statement is, where a colour within one may be of a value.
+    fn shape(&self) -> Result<(Option<String>, bool), TraceError> {
         // A pipe can be read once.
         if !std::fs::metadata(self.path).map_err(TraceError::io(self.path))?.is_file() {
-            return Ok(None);
+            return Ok((None, false));
         }
         let mut lines = Lines::open(self.path)?;
         let (mut above, mut known): (String, Option<String>) = (String::new(), None);
+        let mut has_colours = false;
         for _ in 0..SHAPE_LINES {
-            let Some(line) = lines.next_line()? else { break };
+            let Some(coloured) = lines.next_line()? else { break };
+            let plain = without_colours(coloured);
+            let line = plain.as_str();
             // Not `changes with` of a message.
-            let at = begin_of(line, None).filter(|at| self.is_sql(&line[*at..]));
+            let is_first = |at: &usize| self.is_sql(&line[*at..]) && !is_announced(line);
+            let at = begin_of(line, None).filter(is_first);
+            has_colours |= at.is_some_and(|at| coloured.find(COLOUR).is_some_and(|colour| colour <= at));
             let shape = shape_of(at.map_or(line, |at| &line[..at]));
             match &known {
-                Some(known) if shape == *known => return Ok(Some(shape)),
-                None if at.is_some() && (above.is_empty() || !shape.is_empty()) => return Ok(Some(shape)),
+                Some(known) if shape == *known => return Ok((Some(shape), has_colours)),
+                None if at.is_some() && (above.is_empty() || !shape.is_empty()) => {
+                    return Ok((Some(shape), has_colours));
+                }
                 None if at.is_some() => known = Some(std::mem::take(&mut above)),
                 None => above = shape,
                 Some(_) => {}
             }
         }
-        Ok(known.map(|_| String::new()))
+        Ok((known.map(|_| String::new()), has_colours))
     }
 
     /// The statement in a line between statements, where there is one behind another beginning:
@@ -299,9 +343,18 @@ impl Log<'_> {
             return Ok(());
         }
         self.changing += u64::from(Verb::of(sql).changes_rows());
+        self.without_blobs += u64::from(BLOBS.iter().any(|blob| sql.contains(blob)));
         self.has_transactions |= !self.connection.is_autocommit();
         self.player.execute(&self.connection, self.number, sql, compiled, (self.path, line))
     }
+}
+
+/// Whether a line is one of Django's logger `django.db.backends.schema`, which tells what the other
+/// one tells as soon as it is done: `CREATE TABLE …; (params None)`.
+fn is_announced(line: &str) -> bool {
+    let Some(sql) = statement_at(line).map(|at| &line[at..]) else { return false };
+    let behind = Ends::default().feed(sql).map_or("", |end| sql[end..].trim());
+    behind.starts_with("(params ") && behind.ends_with(')')
 }
 
 /// Why a statement that begins or ends a transaction is none of the one connection.

@@ -370,6 +370,18 @@ fn text_behind_the_semicolon_of_a_logged_statement_is_left_out() {
     assert_eq!(texts(&records), expected);
     let warnings = imported.warnings.join("\n");
     assert!(warnings.contains("3 lines before") && warnings.contains("semicolon of 5 "), "{warnings}");
+    // With its logger of schemas, which tells each change once more, before it is done.
+    let log = "D django.db.backends 7 (0.002) BEGIN; args=None\n\
+        D django.db.backends.schema 7 CREATE TABLE \"r\" (\"a\"); (params None)\n\
+        D django.db.backends 7 (0.004) CREATE TABLE \"r\" (\"a\"); args=None\n\
+        D django.db.backends.schema 7 CREATE INDEX \"i\" ON \"r\" (\"a\"); (params ())\n\
+        D django.db.backends 7 (0.001) CREATE INDEX \"i\" ON \"r\" (\"a\"); args=()\n\
+        D django.db.backends 7 (0.003) COMMIT; args=None\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = ["BEGIN", "CREATE TABLE \"r\" (\"a\")", "CREATE INDEX \"i\" ON \"r\" (\"a\")", "COMMIT"];
+    assert_eq!(texts(&records), expected);
+    let warnings = imported.warnings.join("\n");
+    assert!(warnings.contains("2 lines are of Django's logger"), "{warnings}");
     // Statements that stand as no other does may be the same again, or another thread's.
     for (log, words) in [
         ("(0.1) BEGIN; args=None\nCREATE TABLE t(a); (params None)\n(0.1) COMMIT;\n", "`CREATE TABLE t(a);`"),
@@ -462,6 +474,29 @@ fn a_log_of_gorm_has_statements_with_and_without_a_number_of_rows() {
         let (imported, _) = place.import(&log).expect("imported");
         assert!(!told(&imported.warnings), "{:?}", imported.warnings);
     }
+}
+
+/// What happened: what GORM's logger and Prisma write for a terminal, in colours, was refused where
+/// it went to a file. A log whose values alone have such bytes keeps them.
+#[test]
+fn a_log_that_is_coloured_for_a_terminal_is_read() {
+    let place = Place::new();
+    let log = "\n2026/11/28 01:28:51 \u{1b}[32m/app/main.go:11 \u{1b}[33mSLOW SQL >= 1ns\n\
+        \u{1b}[0m\u{1b}[31;1m[0.243ms] \u{1b}[33m[rows:-]\u{1b}[35m CREATE TABLE `t` (`a` text,`b` blob)\u{1b}[0m\n\n\
+        2026/11/28 01:28:52 \u{1b}[32m/app/main.go:12\n\
+        \u{1b}[0m\u{1b}[33m[7.082ms] \u{1b}[34;1m[rows:1]\u{1b}[0m INSERT INTO `t` VALUES ('two\nlines','<binary>')\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected =
+        ["CREATE TABLE `t` (`a` text,`b` blob)", "INSERT INTO `t` VALUES ('two\nlines','<binary>')"];
+    assert_eq!(texts(&records), expected);
+    let warnings = imported.warnings.join("\n");
+    assert!(warnings.contains("1 statements have `<binary>`"), "{warnings}");
+    let log = "\u{1b}[34mprisma:query\u{1b}[39m BEGIN\n\u{1b}[34mprisma:query\u{1b}[39m COMMIT\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), ["BEGIN", "COMMIT"]);
+    let log = "SQL: CREATE TABLE t(a)\nSQL: INSERT INTO t VALUES ('\u{1b}[31mred\u{1b}[0m')\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records)[1], "INSERT INTO t VALUES ('\u{1b}[31mred\u{1b}[0m')");
 }
 
 /// What happened: MikroORM's log, whose values can be filled in (`query-params`), was refused
