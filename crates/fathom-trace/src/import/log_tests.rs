@@ -411,6 +411,22 @@ fn what_comes_of_a_log_of_expanded_sql_is_known() {
     assert!(imported.warnings[0].contains("1 statements fail"), "{:?}", imported.warnings);
 }
 
+/// What happened: of a log with BEGIN and no COMMIT (Django before 4.2), imported with `--skip-bad` as
+/// the refusal said, the replay left an empty database, and nothing said why.
+#[test]
+fn a_transaction_that_the_input_never_ends_is_told() {
+    let place = Place::new();
+    let log = "SQL: CREATE TABLE t(a)\nSQL: BEGIN\nSQL: INSERT INTO t VALUES (1)\nSQL: UPDATE t SET a = 2\n";
+    let (imported, _) = place.import(&place.write("app.log", log)).expect("imported");
+    let told = "2 statements change something in a transaction that the input never ends";
+    assert!(imported.warnings[0].starts_with(told), "{:?}", imported.warnings);
+    for end in ["COMMIT", "ROLLBACK"] {
+        let log = format!("{log}SQL: {end}\n");
+        let (imported, _) = place.import(&place.write("app.log", &log)).expect("imported");
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+}
+
 /// What happened: of a statement with triggers Python's log has a line more for each of their
 /// steps, so a trace of it inserted a row several times, and nothing said so.
 #[test]

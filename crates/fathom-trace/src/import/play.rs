@@ -1,6 +1,7 @@
 //! Streams of SQL, executed on a private database while they are imported: so each text is known to
 //! compile, and each statement's rows, changes and error are known and checked by a replay.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::bad::BadOnes;
@@ -54,6 +55,8 @@ pub struct Player<'a> {
     inner: Option<u64>,
     /// What is told of statements before their ends, and left out.
     pub begins: u64,
+    /// Statements of each connection that change something in a transaction which is open.
+    open: HashMap<u32, u64>,
     /// What must be known of inputs that may have been cut off.
     cut_off: Vec<String>,
 }
@@ -83,6 +86,7 @@ impl<'a> Player<'a> {
             again: 0,
             inner: None,
             begins: 0,
+            open: HashMap::new(),
             cut_off: Vec::new(),
         }
     }
@@ -207,6 +211,11 @@ impl<'a> Player<'a> {
         let ExecutionResult { counts, outcome, .. } = done;
         let execution = Execution { sql, values: &[], start_ns: at_ns, duration_ns, keep: false, counts };
         self.assembler.execute_as(number, &execution, !connection.is_autocommit(), outcome)?;
+        if connection.is_autocommit() {
+            self.open.remove(&number);
+        } else if verb.changes_rows() || verb == Verb::Schema {
+            *self.open.entry(number).or_default() += 1;
+        }
         self.clock_ns = self.clock_ns.map(|at_ns| at_ns + 2 * NOMINAL_NS);
         self.statements += 1;
         Ok(())
@@ -249,6 +258,12 @@ impl<'a> Player<'a> {
         if let Some(count) = self.inner.filter(|count| *count > 0) {
             imported.warnings.push(format!(
                 "{count} statements are what virtual tables (full text, R-tree) do within another one, which `.trace --profile` tells as well; they are left out"
+            ));
+        }
+        let rolled_back: u64 = self.open.values().sum();
+        if rolled_back > 0 {
+            imported.warnings.push(format!(
+                "{rolled_back} statements change something in a transaction that the input never ends: they are rolled back at its end, and nothing of them is left"
             ));
         }
         if self.begins > 0 {
