@@ -129,9 +129,10 @@ impl Guard {
             ffi::SQLITE_READ if is_one_of(first, &TABLES) => {
                 Some(format!("table {} reads files", shown(first)))
             }
-            ffi::SQLITE_CREATE_VTABLE if !is_one_of(second, &MODULES) => {
-                Some(format!("module {} is not known to keep to its database", shown(second)))
-            }
+            ffi::SQLITE_CREATE_VTABLE if !is_one_of(second, &MODULES) => Some(format!(
+                "module {} is not known to keep to its database (an extension that brings it changes nothing of that)",
+                shown(second)
+            )),
             ffi::SQLITE_PRAGMA if second.is_some() && is_one_of(first, &PRAGMAS) => {
                 Some(format!("PRAGMA {} reaches beyond the connection", shown(first).to_lowercase()))
             }
