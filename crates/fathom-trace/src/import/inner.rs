@@ -35,7 +35,8 @@ pub enum Profile {
     None,
     /// That it has ended, with its time (`--profile`).
     Ends,
-    /// That, and before it that it begins (`--stmt --profile`): all stands there twice.
+    /// That, and before it that it begins or has a row (`--stmt`, `--row`): all of that stands there
+    /// once more.
     BeginsAndEnds,
 }
 
@@ -50,33 +51,21 @@ pub fn profile(path: &Path) -> Result<Profile, TraceError> {
     }
     let mut lines = Lines::open(path)?;
     let mut begun: HashSet<String> = HashSet::new();
-    // Statements of the application that have ended, and those of them that had begun.
-    let (mut ended, mut told_before) = (0_u64, 0_u64);
-    let mut has_times = false;
+    let mut profile = Profile::None;
     for _ in 0..LINES {
         let Some(line) = lines.next_line()? else { break };
         let line = line.trim_end();
         match without_time(line) {
-            Some(sql) => {
-                has_times = true;
-                if !sql.trim_start().starts_with("--") && !is_inner(sql) {
-                    ended += 1;
-                    told_before += u64::from(begun.contains(sql));
-                }
-            }
+            // Such a line may be one of a text, too: then nothing stands there without its time.
+            Some(sql) if begun.contains(sql) => return Ok(Profile::BeginsAndEnds),
+            Some(_) => profile = Profile::Ends,
             None if line.ends_with(';') => {
                 begun.insert(line.to_owned());
             }
             None => {}
         }
     }
-    Ok(if told_before > 0 && 2 * told_before >= ended {
-        Profile::BeginsAndEnds
-    } else if has_times {
-        Profile::Ends
-    } else {
-        Profile::None
-    })
+    Ok(profile)
 }
 
 /// What stands before the time: `…;` of `…; -- 1000000 ns`.

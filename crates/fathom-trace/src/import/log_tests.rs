@@ -411,8 +411,8 @@ fn what_comes_of_a_log_of_expanded_sql_is_known() {
     assert!(imported.warnings[0].contains("1 statements fail"), "{:?}", imported.warnings);
 }
 
-/// What happened: of a log with BEGIN and no COMMIT (Django before 4.2), imported with `--skip-bad` as
-/// the refusal said, the replay left an empty database, and nothing said why.
+/// What happened: of a log with BEGIN and no COMMIT (Django before 4.2), imported with `--skip-bad`
+/// as the refusal said, the replay left an empty database, and nothing said why.
 #[test]
 fn a_transaction_that_the_input_never_ends_is_told() {
     let place = Place::new();
