@@ -22,10 +22,14 @@ use rusqlite::{Connection, OpenFlags};
 pub const SWITCHES: [(c_int, c_int); 4] = [
     (ffi::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0),
     (ffi::SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0),
-    (ffi::SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
+    TRUSTED_SCHEMA,
     // Last: it keeps `journal_mode` from being set to off, which a cell may want.
     DEFENSIVE,
 ];
+
+/// Triggers and views may use what is harmless alone. What the guard refuses it refuses of them
+/// without this, too.
+pub const TRUSTED_SCHEMA: (c_int, c_int) = (ffi::SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0);
 
 /// No statement may change the schema table, shadow tables or pages by themselves.
 pub const DEFENSIVE: (c_int, c_int) = (ffi::SQLITE_DBCONFIG_DEFENSIVE, 1);
