@@ -40,7 +40,7 @@ const NO_COUNT: &str = "[rows:-]";
 const BLOBS: [&str; 2] = ["\"<binary>\"", "'<binary>'"];
 
 /// Libraries that begin and end transactions without a word of that in their logs.
-const SILENT: [&str; 4] = ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL"];
+const SILENT: [&str; 5] = ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL", "DEBUG Exposed -"];
 
 /// Bytes of a statement up to which each further line is tried.
 const TRIED_BYTES: usize = 8 << 10;
@@ -179,7 +179,7 @@ pub fn import(
     player.finish(&mut imported);
     if !is_told {
         imported.warnings.push(format!(
-            "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate): each of the {changing} statements that \
+            "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate, Exposed): each of the {changing} statements that \
              change rows is a transaction by itself here, also where the application had several in one; a capture has them"
         ));
     }

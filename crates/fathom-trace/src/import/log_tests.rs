@@ -482,6 +482,12 @@ fn a_log_of_gorm_has_statements_with_and_without_a_number_of_rows() {
     assert!(texts[0].starts_with("SELECT count(*)") && texts[2].contains("a [rows:-] b"), "{texts:?}");
     let told = |warnings: &[String]| warnings.iter().any(|told| told.contains("each of the 2 statements"));
     assert!(told(&imported.warnings), "{:?}", imported.warnings);
+    let exposed = "11:23:14.165 [main] DEBUG Exposed - CREATE TABLE t(a)\n\
+        11:23:14.782 [main] INFO  Exposed - Executing create tables statements took 615ms\n\
+        11:23:21.904 [main] DEBUG Exposed - INSERT INTO t VALUES ('a')\n\
+        11:23:21.906 [main] DEBUG Exposed - INSERT INTO t VALUES ('b')\n";
+    let (imported, _) = place.import(&place.write("app.log", exposed)).expect("imported");
+    assert!(told(&imported.warnings), "{:?}", imported.warnings);
     // One that tells its transactions, and one of which nobody knows.
     let changes = ["CREATE TABLE t(a)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"];
     for (before, between) in [("Hibernate: ", "Hibernate: BEGIN\n"), ("SQL: ", "")] {
