@@ -197,7 +197,7 @@ pub fn import(
              `django.db.backends` does; they are left out"
         ));
     }
-    if without_blobs > 0 {
+    if without_blobs > 0 && is_silent {
         imported.warnings.push(format!(
             "{without_blobs} statements have `<binary>` in the place of a blob, as GORM writes all of them: its bytes are not \
              in the log, and so in no number; a capture has them"
