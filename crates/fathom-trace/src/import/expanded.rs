@@ -12,6 +12,7 @@
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::bad::BadOnes;
@@ -42,6 +43,9 @@ const BLOBS: [&str; 2] = ["\"<binary>\"", "'<binary>'"];
 /// Libraries that begin and end transactions without a word of that in their logs.
 const SILENT: [&str; 5] = ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL", "DEBUG Exposed -"];
 
+/// What Sequelize writes before the connection of each statement.
+const SEQUELIZE: [&str; 2] = ["Executing (", "Executed ("];
+
 /// Bytes of a statement up to which each further line is tried.
 const TRIED_BYTES: usize = 8 << 10;
 
@@ -51,6 +55,9 @@ const SHAPE_LINES: usize = 1000;
 /// What is wrong with a statement that does not begin as the others do: whose it is, and whether it
 /// is one of theirs that something else logs as well, is not known.
 const OTHERWISE: &str = "stands without what the log has before its first statement";
+
+/// What is wrong with a statement of Sequelize's that is none of the transaction which is open.
+const OF_ANOTHER: &str = "stands within a transaction of another connection";
 
 /// What is wrong with a line that may be a clause of a statement which something else has ended.
 const PARTED: &str = "may go on with the statement above, from which another line of the log parts it";
@@ -64,6 +71,10 @@ struct Log<'a> {
     player: Player<'a>,
     /// Whether each statement stands there with its time, too, behind its semicolon.
     has_times: bool,
+    /// The connection that Sequelize names before the statement that is read, and before the BEGIN
+    /// of the transaction that is open.
+    named: String,
+    begun_by: Option<String>,
     /// Statements with text behind their semicolon.
     with_more: u64,
     /// Those whose blobs are not told.
@@ -95,6 +106,8 @@ pub fn import(
         number,
         player,
         has_times,
+        named: String::new(),
+        begun_by: None,
         with_more: 0,
         without_blobs: 0,
         changing: 0,
@@ -128,6 +141,8 @@ pub fn import(
                     }
                 }
                 log.add(&open, begin)?;
+                log.named =
+                    connection_of(&line[..at]).map_or_else(String::new, |named| line[named].to_owned());
                 open.clear();
                 open.push_str(&line[at..]);
                 ends = Ends::default();
@@ -338,14 +353,22 @@ impl Log<'_> {
                 return Ok(());
             }
         };
-        if let Some(problem) = out_of_place(sql, self.connection.is_autocommit()) {
+        let of_another = self.begun_by.as_ref().is_some_and(|named| *named != self.named);
+        let problem = of_another.then_some(OF_ANOTHER);
+        if let Some(problem) = problem.or_else(|| out_of_place(sql, self.connection.is_autocommit())) {
             self.player.bad.add(self.path, line, sql, problem);
             return Ok(());
         }
         self.changing += u64::from(Verb::of(sql).changes_rows());
         self.without_blobs += u64::from(BLOBS.iter().any(|blob| sql.contains(blob)));
         self.has_transactions |= !self.connection.is_autocommit();
-        self.player.execute(&self.connection, self.number, sql, compiled, (self.path, line))
+        self.player.execute(&self.connection, self.number, sql, compiled, (self.path, line))?;
+        if self.connection.is_autocommit() {
+            self.begun_by = None;
+        } else if self.begun_by.is_none() {
+            self.begun_by = Some(self.named.clone());
+        }
+        Ok(())
     }
 }
 
@@ -396,7 +419,7 @@ fn is_of_grammar(message: &str) -> bool {
 /// Whether what stands before the statements is Sequelize's, which writes most without a semicolon
 /// and without line ends of its own, among whatever the application prints: `Executing (default):`.
 fn is_of_sequelize(shape: &str) -> bool {
-    shape.contains("Executing (") || shape.contains("Executed (")
+    SEQUELIZE.iter().any(|word| shape.contains(word))
 }
 
 /// Whether a line is another one of the log's own, and no further line of a statement: it begins as
@@ -491,10 +514,22 @@ pub fn statement_at(line: &str) -> Option<usize> {
     None
 }
 
+/// Where Sequelize names the connection: `default`, or the UUID of a transaction, which has one of
+/// its own.
+fn connection_of(prefix: &str) -> Option<Range<usize>> {
+    let begin = SEQUELIZE.iter().find_map(|word| prefix.find(word).map(|at| at + word.len()))?;
+    let length = prefix[begin..].find("):")?;
+    let is_id = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    prefix[begin..begin + length].chars().all(is_id).then_some(begin..begin + length)
+}
+
 /// A beginning with its digits alike and runs of the same letter as one, so that times and numbers
 /// of other lengths are the same; without the spaces with which a statement itself may begin.
 fn shape_of(prefix: &str) -> String {
-    let prefix = prefix.trim_end().replace(NO_COUNT, "[rows:9]");
+    let mut prefix = prefix.trim_end().replace(NO_COUNT, "[rows:9]");
+    if let Some(named) = connection_of(&prefix) {
+        prefix.replace_range(named, "default");
+    }
     let mut shape: Vec<char> =
         prefix.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { letter }).collect();
     shape.dedup();

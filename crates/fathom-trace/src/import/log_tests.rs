@@ -544,6 +544,38 @@ fn a_log_of_mikro_orm_is_read() {
     assert_eq!(texts(&records), expected);
 }
 
+/// What happened: Sequelize names the connection before each statement, and a transaction has one
+/// of its own: a log with transactions was refused as that of something else.
+#[test]
+fn a_log_of_sequelize_with_transactions_is_read() {
+    let place = Place::new();
+    let log = "Executing (default): CREATE TABLE `t` (`a`);\n\
+        Executing (6e7b8c1a-2b0e-4f0d-9a55-0f3ad1b0c6f1): BEGIN DEFERRED TRANSACTION;\n\
+        Executing (6e7b8c1a-2b0e-4f0d-9a55-0f3ad1b0c6f1): INSERT INTO `t` VALUES (1)\n\
+        Executing (6e7b8c1a-2b0e-4f0d-9a55-0f3ad1b0c6f1): COMMIT;\n\
+        Executing (default): SELECT * FROM `t`\n\
+        Executing (0bd8d5d4-6a55-4ad4-8fb1-93b8f3a0a2c7): BEGIN DEFERRED TRANSACTION;\n\
+        Executing (0bd8d5d4-6a55-4ad4-8fb1-93b8f3a0a2c7): ROLLBACK;\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE `t` (`a`)",
+        "BEGIN DEFERRED TRANSACTION",
+        "INSERT INTO `t` VALUES (1)",
+        "COMMIT",
+        "SELECT * FROM `t`",
+        "BEGIN DEFERRED TRANSACTION",
+        "ROLLBACK",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    // What another connection does meanwhile is none of it, and may not go with its ROLLBACK.
+    let log = "Executing (default): CREATE TABLE `t` (`a`);\nExecuting (0b): BEGIN;\n\
+        Executing (default): INSERT INTO `t` VALUES (1)\nExecuting (0b): ROLLBACK;\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("two connections").to_string();
+    assert!(error.contains("1 text is") && error.contains("app.log:3: stands within"), "{error}");
+    assert!(error.contains("need a .sql file for each of them"), "{error}");
+}
+
 /// What happened: a line that an application printed below a statement of Sequelize's without a
 /// semicolon was taken for its further line, so that the whole log was refused: "Listening on port
 /// 3000" below the last one. A quote in it took all that followed along.
