@@ -35,8 +35,8 @@ pub enum Profile {
     None,
     /// That it has ended, with its time (`--profile`).
     Ends,
-    /// That, and before it that it begins or has a row (`--stmt`, `--row`): all of that stands there
-    /// once more.
+    /// That, and before it that it begins or has a row (`--stmt`, `--row`): all of that stands
+    /// there once more.
     BeginsAndEnds,
 }
 
