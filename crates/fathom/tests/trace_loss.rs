@@ -123,10 +123,7 @@ fn a_recording_whose_place_was_taken_meanwhile_is_kept() {
     let script = "python3 app.py 7; mv first.trace a.trace";
     let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", "sh", "-c", script]);
     end.fails().says("is a capture").says("what was captured is kept");
-    let is_spool = |name: &String| name.starts_with(".fathom-spool-");
-    let spool = std::fs::read_dir(place.path(".")).unwrap();
-    let mut names = spool.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-    let spool = names.find(is_spool).unwrap();
+    let spool = place.files().into_iter().find(|name| name.starts_with(".fathom-spool-")).unwrap();
     place.fathom(&["trace", "import", &spool, "--out", "b.trace"]).exits(0);
     place.fathom(&["trace", "replay", "--dir", ".", "b.trace"]).exits(0);
     place.fathom(&["trace", "info", "a.trace"]).exits(0);
