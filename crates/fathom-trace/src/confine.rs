@@ -22,10 +22,14 @@ use rusqlite::{Connection, OpenFlags};
 pub const SWITCHES: [(c_int, c_int); 4] = [
     (ffi::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0),
     (ffi::SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0),
-    (ffi::SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
+    TRUSTED_SCHEMA,
     // Last: it keeps `journal_mode` from being set to off, which a cell may want.
     DEFENSIVE,
 ];
+
+/// Triggers and views may use what is harmless alone. What the guard refuses it refuses of them
+/// without this, too.
+pub const TRUSTED_SCHEMA: (c_int, c_int) = (ffi::SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0);
 
 /// No statement may change the schema table, shadow tables or pages by themselves.
 pub const DEFENSIVE: (c_int, c_int) = (ffi::SQLITE_DBCONFIG_DEFENSIVE, 1);
@@ -129,9 +133,10 @@ impl Guard {
             ffi::SQLITE_READ if is_one_of(first, &TABLES) => {
                 Some(format!("table {} reads files", shown(first)))
             }
-            ffi::SQLITE_CREATE_VTABLE if !is_one_of(second, &MODULES) => {
-                Some(format!("module {} is not known to keep to its database", shown(second)))
-            }
+            ffi::SQLITE_CREATE_VTABLE if !is_one_of(second, &MODULES) => Some(format!(
+                "module {} is not known to keep to its database (an extension that brings it changes nothing of that)",
+                shown(second)
+            )),
             ffi::SQLITE_PRAGMA if second.is_some() && is_one_of(first, &PRAGMAS) => {
                 Some(format!("PRAGMA {} reaches beyond the connection", shown(first).to_lowercase()))
             }

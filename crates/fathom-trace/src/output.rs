@@ -26,7 +26,11 @@ pub(crate) fn create(path: &Path, inputs: &[&Path]) -> Result<Output, TraceError
     Ok(output)
 }
 
-fn spare_captures(path: &Path) -> Result<(), TraceError> {
+/// Whether what is there by now may be replaced.
+///
+/// # Errors
+/// It is a capture, or cannot be told from one.
+pub(crate) fn spare_captures(path: &Path) -> Result<(), TraceError> {
     if is_standard_output(path) || !path.is_file() {
         return Ok(());
     }

@@ -113,6 +113,22 @@ fn a_program_that_closes_the_recordings_file_keeps_its_own() {
     place.fathom(&["trace", "replay", "--dir", ".", "a.trace"]).exits(0);
 }
 
+/// What happened: two captures had the same `--out`. The one that ended later was refused the place
+/// of the other's trace, and all that it had recorded was removed.
+#[test]
+fn a_recording_whose_place_was_taken_meanwhile_is_kept() {
+    let place = Place::new();
+    place.write("app.py", PROGRAM);
+    place.fathom(&["trace", "capture", "--out", "first.trace", "--", "python3", "app.py", "1"]).exits(0);
+    let script = "python3 app.py 7; mv first.trace a.trace";
+    let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", "sh", "-c", script]);
+    end.fails().says("is a capture").says("what was captured is kept");
+    let spool = place.files().into_iter().find(|name| name.starts_with(".fathom-spool-")).unwrap();
+    place.fathom(&["trace", "import", &spool, "--out", "b.trace"]).exits(0);
+    place.fathom(&["trace", "replay", "--dir", ".", "b.trace"]).exits(0);
+    place.fathom(&["trace", "info", "a.trace"]).exits(0);
+}
+
 #[test]
 fn a_whole_recording_says_nothing_of_the_kind() {
     let place = Place::new();

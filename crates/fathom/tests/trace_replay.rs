@@ -448,7 +448,10 @@ fn sql_that_fails_in_a_replay_is_named_with_its_message_and_place() {
         ("SELECT * FROM missing;", "no such table: missing"),
         ("INSERT INTO t VALUES (1);", "UNIQUE constraint failed: t.a"),
         // Confinement comes before SQLite looks for the module.
-        ("CREATE VIRTUAL TABLE v USING nosuch(a);", "module nosuch is not known to keep to its database"),
+        (
+            "CREATE VIRTUAL TABLE v USING nosuch(a);",
+            "module nosuch is not known to keep to its database (an extension that brings it",
+        ),
         ("SELECT nosuch(a) FROM t;", "no such function: nosuch"),
         ("SELECT a FROM t ORDER BY a COLLATE nosuch;", "no such collation sequence: nosuch"),
     ] {

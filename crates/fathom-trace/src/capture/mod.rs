@@ -81,9 +81,11 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<CaptureRe
     let (status, left) = wait::run(command, say)?;
     let what = request.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let origin = Origin { how: "capture".into(), what, unix_s: 0, anonymised: false };
-    let mut writer = Writer::create_beside(&request.out, &inputs)?;
-    let merged = match merge(spool.path(), origin, &mut writer) {
-        Ok(merged) if merged.events == 0 => {
+    // What was free to be written when the program began may be taken by now.
+    let written = Writer::create_beside(&request.out, &inputs)
+        .and_then(|mut writer| merge(spool.path(), origin, &mut writer).map(|merged| (merged, writer)));
+    let merged = match written {
+        Ok((merged, _)) if merged.events == 0 => {
             let unseen = Some(match merged.cut {
                 0 => program::why_unseen(program, &notes::CaptureNotes::read(spool.path())),
                 _ => "the disk was full before the first one, or the program may write no file (ulimit -f); give --spool DIR on \
@@ -92,7 +94,7 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<CaptureRe
             });
             return Ok(CaptureResult { status, merged, unseen, left });
         }
-        Ok(merged) => writer.finish().map(|_| merged),
+        Ok((merged, writer)) => writer.finish().map(|_| merged),
         Err(error) => Err(error),
     };
     match merged {

@@ -189,6 +189,8 @@ impl Writer {
         let path = self.path;
         let io = |source| TraceError::Io { path: path.clone(), source };
         let file = self.file.into_inner().map_err(|error| io(error.into_error()))?;
+        // Another capture may have ended while this one was written.
+        crate::output::spare_captures(&path)?;
         file.finish()?;
         Ok(totals)
     }

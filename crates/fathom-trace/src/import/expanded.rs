@@ -12,11 +12,13 @@
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::bad::BadOnes;
 use super::ends::Ends;
-use super::lines::Lines;
+use super::inner::is_time;
+use super::lines::{COLOUR, Lines, without_colours};
 use super::play::Player;
 use super::private::{Compilation, Fault, Private, compile};
 use super::script::is_open;
@@ -35,8 +37,14 @@ const COUNT_OF_ROWS: &str = " rows affected or returned ]";
 /// place of their number: `[0.031ms] [rows:-] SELECT …`.
 const NO_COUNT: &str = "[rows:-]";
 
+/// What GORM writes in the place of every blob.
+const BLOBS: [&str; 2] = ["\"<binary>\"", "'<binary>'"];
+
 /// Libraries that begin and end transactions without a word of that in their logs.
-const SILENT: [&str; 4] = ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL"];
+const SILENT: [&str; 5] = ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL", "DEBUG Exposed -"];
+
+/// What Sequelize writes before the connection of each statement.
+const SEQUELIZE: [&str; 2] = ["Executing (", "Executed ("];
 
 /// Bytes of a statement up to which each further line is tried.
 const TRIED_BYTES: usize = 8 << 10;
@@ -48,6 +56,9 @@ const SHAPE_LINES: usize = 1000;
 /// is one of theirs that something else logs as well, is not known.
 const OTHERWISE: &str = "stands without what the log has before its first statement";
 
+/// What is wrong with a statement of Sequelize's that is none of the transaction which is open.
+const OF_ANOTHER: &str = "stands within a transaction of another connection";
+
 /// What is wrong with a line that may be a clause of a statement which something else has ended.
 const PARTED: &str = "may go on with the statement above, from which another line of the log parts it";
 
@@ -58,8 +69,16 @@ struct Log<'a> {
     /// The trace's connection.
     number: u32,
     player: Player<'a>,
+    /// Whether each statement stands there with its time, too, behind its semicolon.
+    has_times: bool,
+    /// The connection that Sequelize names before the statement that is read, and before the BEGIN
+    /// of the transaction that is open.
+    named: String,
+    begun_by: Option<String>,
     /// Statements with text behind their semicolon.
     with_more: u64,
+    /// Those whose blobs are not told.
+    without_blobs: u64,
     /// Those that change rows, and whether one begins a transaction.
     changing: u64,
     has_transactions: bool,
@@ -80,15 +99,31 @@ pub fn import(
     let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
     let connection = private.open()?;
     let mut player = Player::new(assembler, starts, private, bad, None);
-    player.look_for_profile(path)?;
-    let mut log =
-        Log { path, connection, number, player, with_more: 0, changing: 0, has_transactions: false };
+    let has_times = player.look_for_profile(path)?;
+    let mut log = Log {
+        path,
+        connection,
+        number,
+        player,
+        has_times,
+        named: String::new(),
+        begun_by: None,
+        with_more: 0,
+        without_blobs: 0,
+        changing: 0,
+        has_transactions: false,
+    };
+    let (mut shape, has_colours) = log.shape()?;
     let mut lines = Lines::open(path)?;
-    let mut shape = log.shape()?;
+    if has_colours {
+        lines = lines.without_colours();
+    }
     let (mut open, mut begin) = (String::new(), 0);
     let (mut ends, mut is_whole, mut is_parted) = (Ends::default(), false, false);
     let (mut line_number, mut skipped, mut has_line_end) = (0, 0_u64, true);
     let mut is_silent = false;
+    // The statement that was announced last, with its line, and how many came.
+    let (mut announced, mut announcements): (Option<(u64, String)>, u64) = (None, 0);
     while let Some(line) = lines.next_line()? {
         line_number += 1;
         has_line_end = line.ends_with('\n');
@@ -98,7 +133,16 @@ pub fn import(
         match at {
             Some(at) => {
                 shape.get_or_insert_with(|| shape_of(&line[..at]));
+                if let Some((told_in, sql)) = announced.take() {
+                    if line[at..].starts_with(&sql) {
+                        announcements += 1;
+                    } else {
+                        log.player.bad.add(path, told_in, &sql, OTHERWISE);
+                    }
+                }
                 log.add(&open, begin)?;
+                log.named =
+                    connection_of(&line[..at]).map_or_else(String::new, |named| line[named].to_owned());
                 open.clear();
                 open.push_str(&line[at..]);
                 ends = Ends::default();
@@ -120,6 +164,9 @@ pub fn import(
                     continue;
                 }
                 match log.statement_of_another(line) {
+                    Some(sql) if announced.is_none() && is_announced(line) => {
+                        announced = Some((line_number, sql.to_owned()));
+                    }
                     Some(sql) => log.player.bad.add(path, line_number, sql, OTHERWISE),
                     None if is_parted
                         && line.split_whitespace().next().is_some_and(begins_clause)
@@ -135,16 +182,19 @@ pub fn import(
             }
         }
     }
+    if let Some((told_in, sql)) = announced {
+        log.player.bad.add(path, told_in, &sql, OTHERWISE);
+    }
     log.add(&open, begin)?;
     is_silent |= shape.is_some_and(|shape| SILENT.iter().any(|word| shape.contains(word)));
     let is_told = !is_silent || log.has_transactions || log.changing < 2;
-    let Log { player, with_more, changing, .. } = log;
+    let Log { player, with_more, changing, without_blobs, .. } = log;
     player.assembler.close(number, 0)?;
     let mut imported = ImportReport::default();
     player.finish(&mut imported);
     if !is_told {
         imported.warnings.push(format!(
-            "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate): each of the {changing} statements that \
+            "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate, Exposed): each of the {changing} statements that \
              change rows is a transaction by itself here, also where the application had several in one; a capture has them"
         ));
     }
@@ -154,6 +204,18 @@ pub fn import(
     if skipped > 0 {
         imported.warnings.push(format!(
             "{skipped} lines before the first statement, or between statements, are no SQL and are left out"
+        ));
+    }
+    if announcements > 0 {
+        imported.warnings.push(format!(
+            "{announcements} lines are of Django's logger `django.db.backends.schema`, which tells a statement before \
+             `django.db.backends` does; they are left out"
+        ));
+    }
+    if without_blobs > 0 && is_silent {
+        imported.warnings.push(format!(
+            "{without_blobs} statements have `<binary>` in the place of a blob, as GORM writes all of them: its bytes are not \
+             in the log, and so in no number; a capture has them"
         ));
     }
     if with_more > 0 {
@@ -168,28 +230,36 @@ impl Log<'_> {
     /// The shape of what stands before the statements, where the first lines tell; none where the
     /// first statement will. With the first statement on a line of its own, what is above it is its
     /// beginning where others begin so, too: Django writes `(0.001) ` before SQL that begins with a
-    /// line end.
-    fn shape(&self) -> Result<Option<String>, TraceError> {
+    /// line end. And whether the log is coloured, as for a terminal: then what stands before the
+    /// first statement is, where a colour within one may be of a value.
+    fn shape(&self) -> Result<(Option<String>, bool), TraceError> {
         // A pipe can be read once.
         if !std::fs::metadata(self.path).map_err(TraceError::io(self.path))?.is_file() {
-            return Ok(None);
+            return Ok((None, false));
         }
         let mut lines = Lines::open(self.path)?;
         let (mut above, mut known): (String, Option<String>) = (String::new(), None);
+        let mut has_colours = false;
         for _ in 0..SHAPE_LINES {
-            let Some(line) = lines.next_line()? else { break };
+            let Some(coloured) = lines.next_line()? else { break };
+            let plain = without_colours(coloured);
+            let line = plain.as_str();
             // Not `changes with` of a message.
-            let at = begin_of(line, None).filter(|at| self.is_sql(&line[*at..]));
+            let is_first = |at: &usize| self.is_sql(&line[*at..]) && !is_announced(line);
+            let at = begin_of(line, None).filter(is_first);
+            has_colours |= at.is_some_and(|at| coloured.find(COLOUR).is_some_and(|colour| colour <= at));
             let shape = shape_of(at.map_or(line, |at| &line[..at]));
             match &known {
-                Some(known) if shape == *known => return Ok(Some(shape)),
-                None if at.is_some() && (above.is_empty() || !shape.is_empty()) => return Ok(Some(shape)),
+                Some(known) if shape == *known => return Ok((Some(shape), has_colours)),
+                None if at.is_some() && (above.is_empty() || !shape.is_empty()) => {
+                    return Ok((Some(shape), has_colours));
+                }
                 None if at.is_some() => known = Some(std::mem::take(&mut above)),
                 None => above = shape,
                 Some(_) => {}
             }
         }
-        Ok(known.map(|_| String::new()))
+        Ok((known.map(|_| String::new()), has_colours))
     }
 
     /// The statement in a line between statements, where there is one behind another beginning:
@@ -256,6 +326,13 @@ impl Log<'_> {
         if text.starts_with("--") && !begins_statement(text) {
             return Ok(());
         }
+        if self.has_times
+            && let Some(end) = Ends::default().feed(text)
+            && !is_time(&text[end..])
+        {
+            self.player.begins += 1;
+            return Ok(());
+        }
         let mut sql = without_time_behind(without_comments_behind(text).trim());
         // Django, for one, writes `; args=(…); alias=default` there.
         if let Some(end) = Ends::default().feed(sql)
@@ -276,14 +353,31 @@ impl Log<'_> {
                 return Ok(());
             }
         };
-        if let Some(problem) = out_of_place(sql, self.connection.is_autocommit()) {
+        let of_another = self.begun_by.as_ref().is_some_and(|named| *named != self.named);
+        let problem = of_another.then_some(OF_ANOTHER);
+        if let Some(problem) = problem.or_else(|| out_of_place(sql, self.connection.is_autocommit())) {
             self.player.bad.add(self.path, line, sql, problem);
             return Ok(());
         }
         self.changing += u64::from(Verb::of(sql).changes_rows());
+        self.without_blobs += u64::from(BLOBS.iter().any(|blob| sql.contains(blob)));
         self.has_transactions |= !self.connection.is_autocommit();
-        self.player.execute(&self.connection, self.number, sql, compiled, (self.path, line))
+        self.player.execute(&self.connection, self.number, sql, compiled, (self.path, line))?;
+        if self.connection.is_autocommit() {
+            self.begun_by = None;
+        } else if self.begun_by.is_none() {
+            self.begun_by = Some(self.named.clone());
+        }
+        Ok(())
     }
+}
+
+/// Whether a line is one of Django's logger `django.db.backends.schema`, which tells what the other
+/// one tells as soon as it is done: `CREATE TABLE …; (params None)`.
+fn is_announced(line: &str) -> bool {
+    let Some(sql) = statement_at(line).map(|at| &line[at..]) else { return false };
+    let behind = Ends::default().feed(sql).map_or("", |end| sql[end..].trim());
+    behind.starts_with("(params ") && behind.ends_with(')')
 }
 
 /// Why a statement that begins or ends a transaction is none of the one connection.
@@ -325,7 +419,7 @@ fn is_of_grammar(message: &str) -> bool {
 /// Whether what stands before the statements is Sequelize's, which writes most without a semicolon
 /// and without line ends of its own, among whatever the application prints: `Executing (default):`.
 fn is_of_sequelize(shape: &str) -> bool {
-    shape.contains("Executing (") || shape.contains("Executed (")
+    SEQUELIZE.iter().any(|word| shape.contains(word))
 }
 
 /// Whether a line is another one of the log's own, and no further line of a statement: it begins as
@@ -420,10 +514,22 @@ pub fn statement_at(line: &str) -> Option<usize> {
     None
 }
 
+/// Where Sequelize names the connection: `default`, or the UUID of a transaction, which has one of
+/// its own.
+fn connection_of(prefix: &str) -> Option<Range<usize>> {
+    let begin = SEQUELIZE.iter().find_map(|word| prefix.find(word).map(|at| at + word.len()))?;
+    let length = prefix[begin..].find("):")?;
+    let is_id = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    prefix[begin..begin + length].chars().all(is_id).then_some(begin..begin + length)
+}
+
 /// A beginning with its digits alike and runs of the same letter as one, so that times and numbers
 /// of other lengths are the same; without the spaces with which a statement itself may begin.
 fn shape_of(prefix: &str) -> String {
-    let prefix = prefix.trim_end().replace(NO_COUNT, "[rows:9]");
+    let mut prefix = prefix.trim_end().replace(NO_COUNT, "[rows:9]");
+    if let Some(named) = connection_of(&prefix) {
+        prefix.replace_range(named, "default");
+    }
     let mut shape: Vec<char> =
         prefix.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { letter }).collect();
     shape.dedup();

@@ -10,6 +10,7 @@
 //! which is the form of names that nobody is told to write; R-tree's first tables are in double
 //! quotes, and told by their columns.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::lines::Lines;
@@ -27,29 +28,57 @@ const OF_RTREE: [&str; 4] = [
     "_node\"values(1,zeroblob(",
 ];
 
+/// What the shell's own trace tells of each statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// It is none, or tells no times.
+    None,
+    /// That it has ended, with its time (`--profile`).
+    Ends,
+    /// That, and before it that it begins or has a row (`--stmt`, `--row`): all of that stands
+    /// there once more.
+    BeginsAndEnds,
+}
+
 /// Whether a file is what `.trace FILE --profile` wrote.
 ///
 /// # Errors
 /// It cannot be read.
-pub fn is_profile(path: &Path) -> Result<bool, TraceError> {
+pub fn profile(path: &Path) -> Result<Profile, TraceError> {
     // A pipe can be read once.
     if !std::fs::metadata(path).map_err(TraceError::io(path))?.is_file() {
-        return Ok(false);
+        return Ok(Profile::None);
     }
     let mut lines = Lines::open(path)?;
+    let mut begun: HashSet<String> = HashSet::new();
+    let mut profile = Profile::None;
     for _ in 0..LINES {
         let Some(line) = lines.next_line()? else { break };
-        if ends_with_time(line) {
-            return Ok(true);
+        let line = line.trim_end();
+        match without_time(line) {
+            // Such a line may be one of a text, too: then nothing stands there without its time.
+            Some(sql) if begun.contains(sql) => return Ok(Profile::BeginsAndEnds),
+            Some(_) => profile = Profile::Ends,
+            None if line.ends_with(';') => {
+                begun.insert(line.to_owned());
+            }
+            None => {}
         }
     }
-    Ok(false)
+    Ok(profile)
 }
 
-/// `…; -- 1000000 ns`
-fn ends_with_time(line: &str) -> bool {
-    let before = line.trim_end().strip_suffix(" ns").and_then(|line| line.rsplit_once("; -- "));
-    before.is_some_and(|(_, time)| !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit()))
+/// What stands before the time: `…;` of `…; -- 1000000 ns`.
+fn without_time(line: &str) -> Option<&str> {
+    let (before, _) = line.trim_end().rsplit_once("; -- ")?;
+    is_time(&line[before.len() + 1..]).then(|| &line[..=before.len()])
+}
+
+/// What stands behind the semicolon of a statement that has ended: ` -- 1000000 ns`.
+#[must_use]
+pub fn is_time(behind: &str) -> bool {
+    let time = behind.trim().strip_prefix("-- ").and_then(|time| time.strip_suffix(" ns"));
+    time.is_some_and(|time| !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a statement of such a file is one of a virtual table.
@@ -120,6 +149,44 @@ mod tests {
         assert!(imported.warnings[0].starts_with("13 statements are what"), "{:?}", imported.warnings);
     }
 
+    /// What happened: `.trace FILE --stmt --profile` writes each statement when it begins and when
+    /// it has ended, and with `--row` once more for each row. All of that was executed, and nothing
+    /// said so: rows stood there twice, and `SET b = b + 1` was done twice.
+    #[test]
+    fn a_statement_that_is_told_at_its_begin_and_at_its_end_is_one() {
+        let place = Place::new();
+        let log = "CREATE TABLE t(a, b);\nCREATE TABLE t(a, b); -- 9000 ns\n\
+            CREATE TRIGGER g AFTER UPDATE ON t BEGIN SELECT 1; END;\n\
+            CREATE TRIGGER g AFTER UPDATE ON t BEGIN SELECT 1; END; -- 0 ns\n\
+            INSERT INTO t VALUES('x;\n', 1),('y', 2) RETURNING b;\n\
+            INSERT INTO t VALUES('x;\n', 1),('y', 2) RETURNING b;\n\
+            INSERT INTO t VALUES('x;\n', 1),('y', 2) RETURNING b;\n\
+            INSERT INTO t VALUES('x;\n', 1),('y', 2) RETURNING b; -- 1000 ns\n\
+            UPDATE t SET b = b + 1;\n-- SELECT 1;\n-- SELECT 1; -- 0 ns\nUPDATE t SET b = b + 1; -- 0 ns\n\
+            CREATE VIRTUAL TABLE f USING fts5(a);\n\
+            -- CREATE TABLE 'main'.'f_data'(id INTEGER PRIMARY KEY, block BLOB);\n\
+            CREATE TABLE 'main'.'f_data'(id INTEGER PRIMARY KEY, block BLOB); -- 0 ns\n\
+            CREATE VIRTUAL TABLE f USING fts5(a); -- 4000 ns\n";
+        let expected = [
+            "CREATE TABLE t(a, b)",
+            "CREATE TRIGGER g AFTER UPDATE ON t BEGIN SELECT 1; END",
+            "INSERT INTO t VALUES('x;\n', 1),('y', 2) RETURNING b",
+            "UPDATE t SET b = b + 1",
+            "CREATE VIRTUAL TABLE f USING fts5(a)",
+        ];
+        let path = place.write("prof.log", log);
+        assert_eq!(profile(&path).expect("read"), Profile::BeginsAndEnds);
+        let (imported, records) = place.import(&path).expect("imported");
+        assert_eq!(texts(&records), expected);
+        let told = |warning: &String| warning.starts_with("7 lines of `.trace` tell");
+        assert!(imported.warnings.iter().any(told), "{:?}", imported.warnings);
+        // One that ends alone, whose statements may well be alike.
+        let path = place.write("prof.log", "SELECT 1; -- 0 ns\nSELECT 1; -- 0 ns\nSELECT 2; -- 0 ns\n");
+        let (imported, records) = place.import(&path).expect("imported");
+        assert_eq!(texts(&records).len(), 3);
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+
     #[test]
     fn an_applications_own_statements_are_none_of_a_virtual_table() {
         for sql in [
@@ -141,7 +208,7 @@ mod tests {
             ("SELECT 1; --  ns", false),
             ("SELECT 1;", false),
         ] {
-            assert_eq!(ends_with_time(line), is_timed, "{line}");
+            assert_eq!(without_time(line).is_some(), is_timed, "{line}");
         }
     }
 }

@@ -61,7 +61,7 @@ pub fn find_out(path: &Path) -> Result<Format, TraceError> {
     if ends_with(path, "sql") {
         return Ok(Format::Script);
     }
-    let mut lines = lines::Lines::open(path)?;
+    let mut lines = lines::Lines::open(path)?.without_colours();
     let mut beginning = String::new();
     let mut is_first = true;
     // Words of SQL stand in messages of every kind (`update done with 3 results`): a line that

@@ -9,6 +9,9 @@ use crate::error::TraceError;
 /// Longest line, bytes: a device (`/dev/zero`), or a pipe that never ends, is not read for ever.
 const LONGEST: u64 = 256 << 20;
 
+/// What begins the sequences that colour a text on a terminal (`ESC [ 31;1 m`).
+pub const COLOUR: &str = "\u{1b}[";
+
 /// Lines of a file, with their line ends (CR LF as LF, as the `sqlite3` shell reads them), without
 /// a byte order mark; what is no UTF-8 becomes U+FFFD.
 pub struct Lines {
@@ -16,6 +19,7 @@ pub struct Lines {
     file: BufReader<File>,
     bytes: Vec<u8>,
     text: String,
+    has_colours: bool,
     number: u64,
     read: u64,
 }
@@ -24,7 +28,14 @@ impl Lines {
     /// From the start of a file.
     pub fn open(path: &Path) -> Result<Lines, TraceError> {
         let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(TraceError::io(path))?);
-        Ok(Lines { path: path.to_owned(), file, bytes: Vec::new(), text: String::new(), number: 0, read: 0 })
+        let (bytes, text) = (Vec::new(), String::new());
+        Ok(Lines { path: path.to_owned(), file, bytes, text, has_colours: true, number: 0, read: 0 })
+    }
+
+    /// Without what colours them on a terminal, from now on.
+    pub fn without_colours(mut self) -> Lines {
+        self.has_colours = false;
+        self
     }
 
     /// The next line; none at the end.
@@ -50,6 +61,9 @@ impl Lines {
         }
         self.text.clear();
         self.text.push_str(&String::from_utf8_lossy(&self.bytes));
+        if !self.has_colours && self.text.contains(COLOUR) {
+            self.text = without_colours(&self.text);
+        }
         Ok(Some(&self.text))
     }
 
@@ -67,4 +81,20 @@ impl Lines {
     pub fn number(&self) -> u64 {
         self.number
     }
+}
+
+/// A text without the sequences that colour it.
+pub fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(COLOUR) {
+        plain.push_str(before);
+        let words = after.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == ';');
+        rest = words.strip_prefix('m').unwrap_or_else(|| {
+            plain.push_str(COLOUR);
+            after
+        });
+    }
+    plain.push_str(rest);
+    plain
 }

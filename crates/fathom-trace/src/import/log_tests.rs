@@ -370,6 +370,18 @@ fn text_behind_the_semicolon_of_a_logged_statement_is_left_out() {
     assert_eq!(texts(&records), expected);
     let warnings = imported.warnings.join("\n");
     assert!(warnings.contains("3 lines before") && warnings.contains("semicolon of 5 "), "{warnings}");
+    // With its logger of schemas, which tells each change once more, before it is done.
+    let log = "D django.db.backends 7 (0.002) BEGIN; args=None\n\
+        D django.db.backends.schema 7 CREATE TABLE \"r\" (\"a\"); (params None)\n\
+        D django.db.backends 7 (0.004) CREATE TABLE \"r\" (\"a\"); args=None\n\
+        D django.db.backends.schema 7 CREATE INDEX \"i\" ON \"r\" (\"a\"); (params ())\n\
+        D django.db.backends 7 (0.001) CREATE INDEX \"i\" ON \"r\" (\"a\"); args=()\n\
+        D django.db.backends 7 (0.003) COMMIT; args=None\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = ["BEGIN", "CREATE TABLE \"r\" (\"a\")", "CREATE INDEX \"i\" ON \"r\" (\"a\")", "COMMIT"];
+    assert_eq!(texts(&records), expected);
+    let warnings = imported.warnings.join("\n");
+    assert!(warnings.contains("2 lines are of Django's logger"), "{warnings}");
     // Statements that stand as no other does may be the same again, or another thread's.
     for (log, words) in [
         ("(0.1) BEGIN; args=None\nCREATE TABLE t(a); (params None)\n(0.1) COMMIT;\n", "`CREATE TABLE t(a);`"),
@@ -397,6 +409,22 @@ fn what_comes_of_a_log_of_expanded_sql_is_known() {
     let done = |rows: u64, changes: u64| (DONE, Some((rows, changes)));
     assert_eq!(came, [done(0, 0), done(0, 2), (1555, Some((0, 0))), done(2, 0)]);
     assert!(imported.warnings[0].contains("1 statements fail"), "{:?}", imported.warnings);
+}
+
+/// What happened: of a log with BEGIN and no COMMIT (Django before 4.2), imported with `--skip-bad`
+/// as the refusal said, the replay left an empty database, and nothing said why.
+#[test]
+fn a_transaction_that_the_input_never_ends_is_told() {
+    let place = Place::new();
+    let log = "SQL: CREATE TABLE t(a)\nSQL: BEGIN\nSQL: INSERT INTO t VALUES (1)\nSQL: UPDATE t SET a = 2\n";
+    let (imported, _) = place.import(&place.write("app.log", log)).expect("imported");
+    let told = "2 statements change something in a transaction that the input never ends";
+    assert!(imported.warnings[0].starts_with(told), "{:?}", imported.warnings);
+    for end in ["COMMIT", "ROLLBACK"] {
+        let log = format!("{log}SQL: {end}\n");
+        let (imported, _) = place.import(&place.write("app.log", &log)).expect("imported");
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
 }
 
 /// What happened: of a statement with triggers Python's log has a line more for each of their
@@ -454,6 +482,12 @@ fn a_log_of_gorm_has_statements_with_and_without_a_number_of_rows() {
     assert!(texts[0].starts_with("SELECT count(*)") && texts[2].contains("a [rows:-] b"), "{texts:?}");
     let told = |warnings: &[String]| warnings.iter().any(|told| told.contains("each of the 2 statements"));
     assert!(told(&imported.warnings), "{:?}", imported.warnings);
+    let exposed = "11:23:14.165 [main] DEBUG Exposed - CREATE TABLE t(a)\n\
+        11:23:14.782 [main] INFO  Exposed - Executing create tables statements took 615ms\n\
+        11:23:21.904 [main] DEBUG Exposed - INSERT INTO t VALUES ('a')\n\
+        11:23:21.906 [main] DEBUG Exposed - INSERT INTO t VALUES ('b')\n";
+    let (imported, _) = place.import(&place.write("app.log", exposed)).expect("imported");
+    assert!(told(&imported.warnings), "{:?}", imported.warnings);
     // One that tells its transactions, and one of which nobody knows.
     let changes = ["CREATE TABLE t(a)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"];
     for (before, between) in [("Hibernate: ", "Hibernate: BEGIN\n"), ("SQL: ", "")] {
@@ -462,6 +496,29 @@ fn a_log_of_gorm_has_statements_with_and_without_a_number_of_rows() {
         let (imported, _) = place.import(&log).expect("imported");
         assert!(!told(&imported.warnings), "{:?}", imported.warnings);
     }
+}
+
+/// What happened: what GORM's logger and Prisma write for a terminal, in colours, was refused where
+/// it went to a file. A log whose values alone have such bytes keeps them.
+#[test]
+fn a_log_that_is_coloured_for_a_terminal_is_read() {
+    let place = Place::new();
+    let log = "\n2026/11/28 01:28:51 \u{1b}[32m/app/main.go:11 \u{1b}[33mSLOW SQL >= 1ns\n\
+        \u{1b}[0m\u{1b}[31;1m[0.243ms] \u{1b}[33m[rows:-]\u{1b}[35m CREATE TABLE `t` (`a` text,`b` blob)\u{1b}[0m\n\n\
+        2026/11/28 01:28:52 \u{1b}[32m/app/main.go:12\n\
+        \u{1b}[0m\u{1b}[33m[7.082ms] \u{1b}[34;1m[rows:1]\u{1b}[0m INSERT INTO `t` VALUES ('two\nlines','<binary>')\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected =
+        ["CREATE TABLE `t` (`a` text,`b` blob)", "INSERT INTO `t` VALUES ('two\nlines','<binary>')"];
+    assert_eq!(texts(&records), expected);
+    let warnings = imported.warnings.join("\n");
+    assert!(warnings.contains("1 statements have `<binary>`"), "{warnings}");
+    let log = "\u{1b}[34mprisma:query\u{1b}[39m BEGIN\n\u{1b}[34mprisma:query\u{1b}[39m COMMIT\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), ["BEGIN", "COMMIT"]);
+    let log = "SQL: CREATE TABLE t(a)\nSQL: INSERT INTO t VALUES ('\u{1b}[31mred\u{1b}[0m')\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records)[1], "INSERT INTO t VALUES ('\u{1b}[31mred\u{1b}[0m')");
 }
 
 /// What happened: MikroORM's log, whose values can be filled in (`query-params`), was refused
@@ -485,6 +542,38 @@ fn a_log_of_mikro_orm_is_read() {
         "select [b] from [t]",
     ];
     assert_eq!(texts(&records), expected);
+}
+
+/// What happened: Sequelize names the connection before each statement, and a transaction has one
+/// of its own: a log with transactions was refused as that of something else.
+#[test]
+fn a_log_of_sequelize_with_transactions_is_read() {
+    let place = Place::new();
+    let log = "Executing (default): CREATE TABLE `t` (`a`);\n\
+        Executing (6e7b8c1a-2b0e-4f0d-9a55-0f3ad1b0c6f1): BEGIN DEFERRED TRANSACTION;\n\
+        Executing (6e7b8c1a-2b0e-4f0d-9a55-0f3ad1b0c6f1): INSERT INTO `t` VALUES (1)\n\
+        Executing (6e7b8c1a-2b0e-4f0d-9a55-0f3ad1b0c6f1): COMMIT;\n\
+        Executing (default): SELECT * FROM `t`\n\
+        Executing (0bd8d5d4-6a55-4ad4-8fb1-93b8f3a0a2c7): BEGIN DEFERRED TRANSACTION;\n\
+        Executing (0bd8d5d4-6a55-4ad4-8fb1-93b8f3a0a2c7): ROLLBACK;\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE `t` (`a`)",
+        "BEGIN DEFERRED TRANSACTION",
+        "INSERT INTO `t` VALUES (1)",
+        "COMMIT",
+        "SELECT * FROM `t`",
+        "BEGIN DEFERRED TRANSACTION",
+        "ROLLBACK",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    // What another connection does meanwhile is none of it, and may not go with its ROLLBACK.
+    let log = "Executing (default): CREATE TABLE `t` (`a`);\nExecuting (0b): BEGIN;\n\
+        Executing (default): INSERT INTO `t` VALUES (1)\nExecuting (0b): ROLLBACK;\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("two connections").to_string();
+    assert!(error.contains("1 text is") && error.contains("app.log:3: stands within"), "{error}");
+    assert!(error.contains("need a .sql file for each of them"), "{error}");
 }
 
 /// What happened: a line that an application printed below a statement of Sequelize's without a

@@ -43,7 +43,7 @@ use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::format::{Totals, Writer};
 use crate::model::{Loss, Origin, Start};
-use crate::spool::{MergeReport, merge};
+use crate::spool::{MergeReport, merge, running};
 
 pub use bad::BadText;
 pub(crate) use ends::Ends;
@@ -245,6 +245,8 @@ fn import_file_calls(request: &Request) -> Result<ImportReport, TraceError> {
 }
 
 fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<ImportReport, TraceError> {
+    // Before it is read: one that ends meanwhile may have recorded more.
+    let running: Vec<String> = running(path).iter().map(u32::to_string).collect();
     let merged: MergeReport = merge(path, origin, &mut writer)?;
     if merged.events == 0 {
         return Err(TraceError::refused(path.display(), "no process wrote anything there"));
@@ -258,6 +260,13 @@ fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Impor
         .collect();
     if merged.cut > 0 {
         warnings.push(Loss::sentence(merged.cut.into()));
+    }
+    if !running.is_empty() {
+        warnings.push(format!(
+            "captured processes still run and record ({}): the trace has what they did so far; import the directory again \
+             when they have ended",
+            running.join(", ")
+        ));
     }
     let totals = writer.finish()?;
     Ok(ImportReport {

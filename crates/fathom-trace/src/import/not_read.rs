@@ -61,6 +61,16 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
         "is the log of MyBatis, which has the values of a statement on a line of their own, as Java writes \
          them, and is not read: put p6spy before the driver, and write the second statement of each of its \
          lines, where values are filled in, to a .sql file, those of each connection to one of its own"
+    } else if line.contains("pony.orm:") || line.contains("pony.orm.sql") {
+        "is the log of Pony, which has the values of a statement on a line of their own, as Python writes them, \
+         and is not read: capture the program (`fathom trace capture -- python3 …`)"
+    } else if line.contains("tortoise.db_client") || line.contains("aiosqlite:executing ") {
+        "is the log of Tortoise or aiosqlite, which has the values of a statement behind it, as Python writes \
+         them, and is not read: capture the program (`fathom trace capture -- python3 …`)"
+    } else if is_of_postgresql(line) {
+        "is PostgreSQL's log, which has the statements of all sessions one behind the other, and values on lines \
+         of their own, and is not read: write the statements of each session, with their values, to a .sql file \
+         of its own, and import their folder (`--format expanded` reads a log of one session without `execute`)"
     } else if line.contains("QUERY OK ") && line.contains(" db=") {
         "is the log of Ecto, which has the values of a statement behind it, as Elixir writes them, and is not \
          read: write the statements with their values to a .sql file, those of each connection to one of its \
@@ -90,6 +100,18 @@ pub fn problem_of_trace(line: &str) -> Option<&'static str> {
     } else {
         return None;
     })
+}
+
+/// A statement in PostgreSQL's log, whatever stands before it (`log_line_prefix`), with its time
+/// (`log_min_duration_statement`) or without: `LOG:  execute s1/p1: …`, `LOG:  duration: 0.1 ms
+/// statement: …` (with two spaces).
+fn is_of_postgresql(line: &str) -> bool {
+    let Some((_, told)) = line.split_once("LOG:  ") else { return false };
+    let told = match told.strip_prefix("duration: ") {
+        Some(timed) => timed.split_once(" ms  ").map_or("", |(_, told)| told),
+        None => told,
+    };
+    told.starts_with("statement: ") || (told.starts_with("execute ") && told.contains(": "))
 }
 
 /// What Diesel writes behind a statement, before its values.
@@ -191,6 +213,11 @@ mod tests {
             ("DEBUG: ==>  Preparing: UPDATE t SET a=? WHERE (b = ?)", "of MyBatis"),
             ("==> Parameters: one(String), 2(Integer)", "of MyBatis"),
             ("10:00:01.5 [debug] QUERY OK source=\"t\" db=0.5ms queue=0.1ms", "of Ecto"),
+            ("INFO:pony.orm.sql:INSERT INTO \"P\" (\"name\") VALUES (?)", "of Pony"),
+            ("DEBUG:tortoise.db_client:INSERT INTO \"p\" VALUES (?): ['x']", "of Tortoise"),
+            ("2024-04-30 07:52:01.099 UTC [45] LOG:  statement: BEGIN", "of each session"),
+            ("10.0.3.147(57382):postgres@db:[7]:LOG:  execute s1/p1: SELECT $1", "of each session"),
+            ("LOG:  duration: 0.075 ms  statement: SELECT 1", "of each session"),
             ("-- p0: 'Bob' (Type = String, Size = -1)", "capture -- dotnet"),
             ("# tracer: nop", "strace -f"),
             ("  0.104 ( 0.012 ms): app/100 fsync(fd: 3</tmp/a.db>)   = 0", "strace -f"),
@@ -213,6 +240,7 @@ mod tests {
             "[0.250ms] [rows:1] UPDATE `t` SET `a`=\"QUERY OK\" WHERE `id` = 1",
             "11-21 16:26:38.100  100  101 V SQLiteTime: /data/a.db: \"SELECT 1\" took 0.250 ms",
             "8,0 1 7 x 697 Q WS 1 + 8",
+            "SQL: INSERT INTO t VALUES ('LOG:  duration: 1 ms')",
             "",
         ] {
             assert_eq!(problem_of_log(line).or_else(|| problem_of_trace(line)), None, "{line}");

@@ -1,10 +1,11 @@
 //! Streams of SQL, executed on a private database while they are imported: so each text is known to
 //! compile, and each statement's rows, changes and error are known and checked by a replay.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::bad::BadOnes;
-use super::inner::{is_inner, is_profile};
+use super::inner::{Profile, is_inner, profile};
 use super::private::{Compilation, DUMPED_TABLE, ExecutionResult, Private, execute};
 use super::statements::{Piece, Statements};
 use super::{ImportReport, Starts, abridged_list};
@@ -52,6 +53,10 @@ pub struct Player<'a> {
     again: u64,
     /// Statements of virtual tables that are left out; none where the input has none for itself.
     inner: Option<u64>,
+    /// What is told of statements before their ends, and left out.
+    pub begins: u64,
+    /// Statements of each connection that change something in a transaction which is open.
+    open: HashMap<u32, u64>,
     /// What must be known of inputs that may have been cut off.
     cut_off: Vec<String>,
 }
@@ -80,18 +85,22 @@ impl<'a> Player<'a> {
             has_triggers: None,
             again: 0,
             inner: None,
+            begins: 0,
+            open: HashMap::new(),
             cut_off: Vec::new(),
         }
     }
 
     /// Leaves out what virtual tables do within a statement, where the input is what tells that
-    /// like the application's own statements.
+    /// like the application's own statements. Gives whether each of those stands there twice,
+    /// without and with its time.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn look_for_profile(&mut self, path: &Path) -> Result<(), TraceError> {
-        self.inner = is_profile(path)?.then_some(0);
-        Ok(())
+    pub fn look_for_profile(&mut self, path: &Path) -> Result<bool, TraceError> {
+        let profile = profile(path)?;
+        self.inner = (profile != Profile::None).then_some(0);
+        Ok(profile == Profile::BeginsAndEnds)
     }
 
     /// Whether a statement is one of a virtual table, which then is counted.
@@ -127,6 +136,7 @@ impl<'a> Player<'a> {
     pub fn close(&mut self, stream: Stream) -> Result<(), TraceError> {
         self.byte_literals += stream.statements.byte_literals;
         self.cut_off.extend(stream.statements.cut_off());
+        self.begins += stream.statements.begins;
         let at_ns = self.clock_ns.unwrap_or(0);
         self.assembler.close(stream.number, at_ns)
     }
@@ -201,6 +211,11 @@ impl<'a> Player<'a> {
         let ExecutionResult { counts, outcome, .. } = done;
         let execution = Execution { sql, values: &[], start_ns: at_ns, duration_ns, keep: false, counts };
         self.assembler.execute_as(number, &execution, !connection.is_autocommit(), outcome)?;
+        if connection.is_autocommit() {
+            self.open.remove(&number);
+        } else if verb.changes_rows() || verb == Verb::Schema {
+            *self.open.entry(number).or_default() += 1;
+        }
         self.clock_ns = self.clock_ns.map(|at_ns| at_ns + 2 * NOMINAL_NS);
         self.statements += 1;
         Ok(())
@@ -243,6 +258,18 @@ impl<'a> Player<'a> {
         if let Some(count) = self.inner.filter(|count| *count > 0) {
             imported.warnings.push(format!(
                 "{count} statements are what virtual tables (full text, R-tree) do within another one, which `.trace --profile` tells as well; they are left out"
+            ));
+        }
+        let rolled_back: u64 = self.open.values().sum();
+        if rolled_back > 0 {
+            imported.warnings.push(format!(
+                "{rolled_back} statements change something in a transaction that the input never ends: they are rolled back at its end, and nothing of them is left"
+            ));
+        }
+        if self.begins > 0 {
+            imported.warnings.push(format!(
+                "{} lines of `.trace` tell that a statement begins or has a row, and stand there once more with its time, when it has ended (--profile); they are left out",
+                self.begins
             ));
         }
         if self.byte_literals > 0 {

@@ -413,6 +413,7 @@ pub fn hint(message: &str) -> &'static str {
         "; the application or its system brought its own, which no other SQLite has"
     } else if message.contains("transaction within a transaction")
         || message.contains("no transaction is active")
+        || message.contains("transaction of another connection")
         || message.contains("stands without what the log has")
     {
         "; statements of several connections need a .sql file for each of them, in one folder, and a log \

@@ -28,7 +28,7 @@ pub fn import(
     let connection = private.open()?;
     let mut stream = Stream { statements: Statements::open(path)?, connection, number, bytes };
     let mut player = Player::new(assembler, starts, private, bad, None);
-    player.look_for_profile(path)?;
+    stream.statements.has_times = player.look_for_profile(path)?;
     while player.unit(&mut stream)? {}
     player.close(stream)?;
     let mut imported = ImportReport::default();

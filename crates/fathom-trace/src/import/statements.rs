@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::ends::Ends;
+use super::inner::is_time;
 use super::lines::Lines;
 use super::private::{Compilation, Fault, compile};
 use crate::confine::ConfinedConnection;
@@ -60,6 +61,11 @@ pub struct Statements {
     comments: String,
     /// Literals whose bytes are no UTF-8.
     pub byte_literals: u64,
+    /// Whether each statement stands in the file with its time, too, behind its semicolon: only
+    /// those are taken.
+    pub has_times: bool,
+    /// The others.
+    pub begins: u64,
     end: FileEnd,
 }
 
@@ -108,6 +114,8 @@ impl Statements {
             unclosed: 0,
             comments: String::new(),
             byte_literals: 0,
+            has_times: false,
+            begins: 0,
             end: FileEnd::default(),
         })
     }
@@ -183,6 +191,10 @@ impl Statements {
             is_statement = is_statement || (!ends.is_quote() && begins_statement(&text));
             if let Some(length) = end {
                 let rest = text.split_off(before + length);
+                if self.has_times && is_blank(&rest) && !is_time(&rest) {
+                    self.begins += 1;
+                    return Ok(None);
+                }
                 if let Some(last) = taken.last_mut().filter(|_| !is_blank(&rest)) {
                     last.text.truncate(last.text.len() - rest.len());
                     self.ahead.push_front(Line { text: rest, ..last.clone() });

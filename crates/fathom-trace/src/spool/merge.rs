@@ -110,6 +110,23 @@ fn spools(directory: &Path) -> Result<Vec<Spool>, TraceError> {
     Ok(spools)
 }
 
+/// Processes that still write into a spool of `directory`: each has its own mapped as long as it
+/// runs.
+#[must_use]
+pub fn running(directory: &Path) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let mut running: Vec<u32> = entries
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            let process = name.strip_suffix(".spool")?.split_once('-')?.0.parse::<u32>().ok()?;
+            let maps = std::fs::read(format!("/proc/{process}/maps")).ok()?;
+            String::from_utf8_lossy(&maps).contains(&name).then_some(process)
+        })
+        .collect();
+    running.sort_unstable();
+    running
+}
+
 /// What parameters begin with.
 const MARKS: [char; 4] = ['?', ':', '@', '$'];
 

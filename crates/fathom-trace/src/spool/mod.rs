@@ -8,5 +8,5 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use merge::{MergeReport, UnknownStart, merge};
+pub use merge::{MergeReport, UnknownStart, merge, running};
 pub(crate) use merge::{WHOLE, copy};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::merge;
+use super::{merge, running};
 use crate::Writer;
 use crate::model::Origin;
 
@@ -33,6 +33,28 @@ fn record(tag: u8, words: &[u64], texts: &[(&[u8], u64)]) -> Vec<u8> {
 fn merged(directory: &Path) -> Result<(), String> {
     let mut writer = Writer::create(&directory.join("out.trace")).expect("created");
     merge(directory, Origin::default(), &mut writer).map(drop).map_err(|error| error.to_string())
+}
+
+/// What happened: `fathom` was killed and the program went on. What was imported meanwhile ended in
+/// its middle, and was said to be all that it did until it was killed.
+#[test]
+fn who_still_writes_into_a_spool_is_known() {
+    use std::os::fd::AsRawFd;
+    let place = tempfile::tempdir().expect("a directory");
+    let process = std::process::id();
+    let path = place.path().join(format!("{process}-1.spool"));
+    std::fs::write(&path, [0; 4096]).expect("written");
+    assert!(running(place.path()).is_empty());
+    let file = std::fs::File::open(&path).expect("opened");
+    // SAFETY: a page of the file, which nobody reads.
+    let map = unsafe {
+        libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
+    };
+    assert_ne!(map, libc::MAP_FAILED);
+    assert_eq!(running(place.path()), [process]);
+    // SAFETY: it was mapped above.
+    assert_eq!(unsafe { libc::munmap(map, 4096) }, 0);
+    assert!(running(place.path()).is_empty());
 }
 
 /// A spool whose header spoke of more than the file held was believed: "memory allocation of

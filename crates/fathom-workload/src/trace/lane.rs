@@ -729,7 +729,7 @@ impl State<'_> {
         }
         let version = self.run.other_version.map_or(String::new(), |version| {
             format!(
-                "; it was captured with SQLite {version}, and what a statement reads that is open while its own connection changes the table depends on the version: try setting `library`"
+                "; it was captured with SQLite {version}, and rows may depend on the version and its build (tables that ANALYZE makes, what a statement reads that is open while its own connection changes the table): try setting `library`"
             )
         });
         Err(wrong(format!(

@@ -91,6 +91,23 @@ fn calls_are_done_again_and_their_counts_are_checked() {
     }
 }
 
+/// What happened: SQLCipher answers `PRAGMA key` with a row since its fourth version, and SQLite,
+/// which has no such PRAGMA, with none: no trace of such an application was replayed.
+#[test]
+fn pragmas_of_encryption_are_left_out_where_the_cell_has_none() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = trace(place.path(), Start::Empty, |assembler, connection| {
+        for sql in ["PRAGMA key = '(left out)'", "PRAGMA cipher_version", "PRAGMA main.kdf_iter = 4000"] {
+            execute(assembler, connection, sql, &[], (1, 0));
+        }
+        execute(assembler, connection, "CREATE TABLE t(a)", &[], (0, 0));
+    });
+    let (outcome, kept, _directory) = replay(&path, json!({}), json!({}));
+    outcome.expect("replayed");
+    let told = |warning: &String| warning.contains("left out: 3 PRAGMAs of encryption");
+    assert!(kept.warnings.iter().any(told), "{:?}", kept.warnings);
+}
+
 /// What happened: a PRAGMA whose answer was read to its end, which takes two calls, was counted as
 /// two that were left out.
 #[test]

@@ -14,7 +14,7 @@ use fathom_trace::model::{
     Start, Statement, Step, Thread, UNFINISHED, Value,
 };
 use fathom_trace::reuse::PreparationCounts;
-use fathom_trace::sql::{Attach, Target, Verb, detached, pragma, tokens};
+use fathom_trace::sql::{Attach, Target, Verb, detached, is_key_pragma, pragma, tokens};
 
 use super::locks::{LockHistory, Locks, Ties};
 use crate::engine::Engine;
@@ -196,6 +196,8 @@ pub struct Translator<'a> {
     statements: HashMap<u32, Text>,
     /// Statements that set what the cell sets.
     the_cells: HashSet<u32>,
+    /// PRAGMAs of encryption, where the cell has none.
+    encryption: HashSet<u32>,
     /// Statements that bring a tokenizer of the application, by the address of its code (`SELECT
     /// fts3_tokenizer(name, address)`).
     tokenizers: HashSet<u32>,
@@ -349,6 +351,7 @@ impl<'a> Translator<'a> {
             in_memory: HashSet::new(),
             statements: HashMap::new(),
             the_cells: HashSet::new(),
+            encryption: HashSet::new(),
             tokenizers: HashSet::new(),
             attaches: HashSet::new(),
             detaches: HashMap::new(),
@@ -514,6 +517,13 @@ impl<'a> Translator<'a> {
         }
         if let Some(schema) = detached(&sql) {
             self.detaches.insert(id, schema);
+        }
+        // They return rows, and a library that does not encrypt knows none of them.
+        let is_of_encryption = pragma(&sql).is_some_and(|(name, _)| {
+            is_key_pragma(&sql) || name.starts_with("cipher_") || name.ends_with("kdf_iter")
+        });
+        if is_of_encryption && !self.engine.sets("key") {
+            self.encryption.insert(id);
         }
         if is_the_cells {
             self.the_cells.insert(id);
@@ -718,7 +728,8 @@ impl<'a> Translator<'a> {
             }
             Action::Prepare { handle, statement, outcome } => {
                 let text = self.text(statement)?;
-                let is_the_cells = self.the_cells.contains(&statement);
+                let is_the_cells =
+                    self.the_cells.contains(&statement) || self.encryption.contains(&statement);
                 let refused = self.refused_there(&outcome);
                 refused.into_iter().for_each(|why| self.skip(why));
                 let by_chance = refused.is_some() || (outcome.is_error() && is_by_chance(outcome.code));
@@ -831,6 +842,7 @@ impl<'a> Translator<'a> {
         let (handle, attaches, brings_tokenizer) = (known.number, known.attaches, known.brings_tokenizer);
         let is_checkpoint = known.is_checkpoint;
         let is_a_writer = known.is_a_writer;
+        let is_of_encryption = self.encryption.contains(&known.statement);
         // Its database may be attached again under another name, by which it is held then.
         if !step.outcome.is_error()
             && let Some(gone) = self.detaches.get(&known.statement)
@@ -858,6 +870,9 @@ impl<'a> Translator<'a> {
                 }
                 false if brings_tokenizer => self.skip("tokenizers that the application brought itself"),
                 // One that is read to its end is told in several calls.
+                false if step.begins && is_of_encryption => {
+                    self.skip("PRAGMAs of encryption (the replay's databases are plain: what it costs is in no number)");
+                }
                 false if step.begins => self.skip("PRAGMAs of what the cell sets"),
                 false => {}
             }

@@ -8,19 +8,28 @@ use std::ffi::c_int;
 use std::path::PathBuf;
 use std::ptr;
 
-use fathom_trace::confine::{DEFENSIVE, Guard, LIMITS, SWITCHES, authorize};
+use fathom_trace::confine::{DEFENSIVE, Guard, LIMITS, SWITCHES, TRUSTED_SCHEMA, authorize};
 use fathom_trace::sql::{target_of_vacuum, vacuum_into};
 
 use super::connection::SqliteConnection;
 use crate::engine::EngineError;
 
+/// From this version on FTS5 is harmless by its own word (`SQLITE_VTAB_INNOCUOUS`). Before, no
+/// trigger could write into a full-text table, as applications' triggers do, where the schema is
+/// not trusted.
+const FTS5_IS_HARMLESS: c_int = 3_044_000;
+
 impl SqliteConnection {
     /// Puts the guard before the connection. It comes after the cell's settings.
     pub(super) fn set_guard(&mut self) {
-        for (option, value) in SWITCHES {
-            self.switch(option, value);
-        }
         let functions = &self.library.functions;
+        // SAFETY: it takes nothing and tells a number.
+        let version = unsafe { (functions.sqlite3_libversion_number)() };
+        for (option, value) in SWITCHES {
+            if option != TRUSTED_SCHEMA.0 || version >= FTS5_IS_HARMLESS {
+                self.switch(option, value);
+            }
+        }
         if self.guard.is_null() {
             self.guard = Box::into_raw(Box::default());
         }

@@ -134,7 +134,7 @@ pub(in crate::engine) const SETTINGS: &[Parameter] = &[
         kind: Kind::Text,
         default: Preset::Unset,
         unit: "path",
-        description: "a loadable extension of SQLite for each connection, with the functions, collations or modules that a trace's application brought itself; its code is run",
+        description: "a loadable extension of SQLite for each connection, with the functions (those that give tables, too) and collations that a trace's application brought itself, but no CREATE VIRTUAL TABLE; its code is run",
     },
 ];
 

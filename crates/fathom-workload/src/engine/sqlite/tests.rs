@@ -177,6 +177,24 @@ fn durability_is_what_sqlite_documents() {
     }
 }
 
+/// What happened: with the library of Debian 12, with which a program was captured, its triggers
+/// that fill a full-text table failed in a replay ("unsafe use of virtual table").
+#[test]
+fn triggers_of_a_confined_connection_fill_full_text_tables_in_each_version() {
+    let library = other_library().map(|path| ("library", json!(path)));
+    for settings in [Vec::new(), library.into_iter().collect()] {
+        let directory = directory();
+        let engine = start(directory.path(), &settings).unwrap();
+        let mut connection = engine.connect("a").unwrap();
+        connection.confine().unwrap();
+        let script = "CREATE TABLE t(a); CREATE VIRTUAL TABLE f USING fts5(a); \
+            CREATE TRIGGER g AFTER INSERT ON t BEGIN INSERT INTO f VALUES (new.a); END; INSERT INTO t VALUES ('x')";
+        connection.execute_script(script).unwrap();
+        let reads = "CREATE VIEW v AS SELECT readfile('/etc/hostname'); SELECT * FROM v";
+        assert!(connection.execute_script(reads).is_err());
+    }
+}
+
 #[test]
 fn a_library_by_its_path_works_beside_the_bundled_one() {
     let Some(path) = other_library() else { return };
