@@ -21,7 +21,7 @@
 //!    cannot be recorded again**: traces (which only another trace may replace), excerpts of
 //!    results (which only another excerpt may replace), spools of a capture, logs of a device's
 //!    operations, databases of `mmdb`. Nor are those written over where they lie
-//!    ([`check_overwritten`]).
+//!    ([`check_overwritten`]). Nor is what **another user has put** where everybody may make files.
 //! 5. A name that the **user did not give** (`index.html` beside `--out index.db`) replaces an
 //!    earlier output of the same kind and nothing else ([`check_unnamed`]).
 //!
