@@ -339,8 +339,8 @@ impl Drop for ConfinedConnection {
 mod tests {
     use super::*;
 
-    /// What happened: a script of 100 bytes, `SELECT randomblob(1000000000), randomblob(1000000000),
-    /// …`, had `trace import` take a gigabyte for each of them, and the machine was out of memory.
+    /// What happened: a script of 120 bytes, `SELECT randomblob(700000000), randomblob(700000000), …`,
+    /// had `trace import` take 0.7 GB for each of them, 2.7 GB for four.
     #[test]
     fn what_sql_of_strangers_takes_of_the_memory_is_limited() {
         let _confined = ConfinedConnection::over(Connection::open_in_memory().expect("opens"));
