@@ -49,4 +49,4 @@ pub use print::{end, is_stdout_closed, out_line, raw, tell_line};
 pub use stream::stop_waiting;
 pub use target::is_same_file;
 pub use temporary::{TemporaryPath, hold, remove_temporary};
-pub use text::{EscapingWriter, lines, shown, shown_path};
+pub use text::{EscapingWriter, is_obeyed, lines, shown, shown_path};
