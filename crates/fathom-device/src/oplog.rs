@@ -452,8 +452,8 @@ pub fn read_log(path: &Path) -> io::Result<Log> {
             let at = HEAD + number * record_bytes;
             wrong(path, &format!("the record at offset {at} is damaged"))
         };
-        // No operation has no bytes, time and place. A hole is read as zeros, and may be larger than
-        // the memory, whatever the file takes on the disk.
+        // No operation has no bytes, time and place. A hole is read as zeros, and may be larger
+        // than the memory, whatever the file takes on the disk.
         if record.iter().all(|&byte| byte == 0) {
             return Err(damaged());
         }
@@ -560,8 +560,8 @@ mod tests {
         }
     }
 
-    /// What happened: a log with a hole of 4 GiB, which takes nothing on the disk, took 9 GB of memory,
-    /// and its zeros, such as a machine's crash leaves, were told as reads of no bytes.
+    /// What happened: a log with a hole of 4 GiB, which takes nothing on the disk, took 9 GB of
+    /// memory, and its zeros, such as a machine's crash leaves, were told as reads of no bytes.
     #[test]
     fn zeros_are_no_operations() {
         let dir = tempfile::tempdir().unwrap();

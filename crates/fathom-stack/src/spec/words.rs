@@ -184,8 +184,8 @@ fn refuse_panic(word: &str) -> Result<(), String> {
     if word.split(',').any(panics) { Err(stops(word)) } else { Ok(()) }
 }
 
-/// Refuses [`KEYS`] in `a,b=c`, also behind letters (`-Jdevice=`, `-fqllogdev=`), and without a value
-/// where they mean something `alone`: at mkfs a label may be called so.
+/// Refuses [`KEYS`] in `a,b=c`, also behind letters (`-Jdevice=`, `-fqllogdev=`), and without a
+/// value where they mean something `alone`: at mkfs a label may be called so.
 fn refuse_keys(word: &str, alone: bool) -> Result<(), String> {
     for part in word.split(',') {
         let part = part.trim_matches(['"', '\'']);
