@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 use tempfile::NamedTempFile;
 
-use crate::place::parent;
+use crate::place::{parent, planted};
 use crate::stream::Stream;
 use crate::target::{self, Target};
 use crate::temporary::{self, TemporaryPath};
@@ -143,8 +143,11 @@ pub fn check_access(path: &Path, inputs: &[&Path], access: Access) -> Result<(),
 /// # Errors
 /// It is one of those that no output replaces; it cannot be read.
 pub fn check_overwritten(path: &Path) -> Result<(), OutputError> {
-    let place = target::followed(path).map_err(OutputError::io(path))?;
-    precious::spare(path, &place, Access::Public)
+    let ways = target::ways(path).map_err(OutputError::io(path))?;
+    if let Some(planted) = ways.iter().find_map(|at| planted(at)) {
+        return Err(OutputError::refused(path, format!("{planted}: name another file")));
+    }
+    precious::spare(path, ways.last().map_or(path, PathBuf::as_path), Access::Public)
 }
 
 /// As [`check`], of a name that the user did not give: what makes it up is the command. What is
@@ -236,6 +239,10 @@ impl Output {
             To::Stream(mut file) => return file.flush().map_err(io),
             To::File { new, place, access } => (new, place, access),
         };
+        // Hours may have gone by since it was looked at first.
+        if let Some(planted) = planted(&place) {
+            return Err(OutputError::refused(&self.path, format!("{planted}, and was not there before")));
+        }
         match fs::symlink_metadata(&place) {
             Ok(old) if !old.is_file() => {
                 return Err(OutputError::refused(&self.path, "became something else than a file meanwhile"));
@@ -244,7 +251,6 @@ impl Output {
             // There is none yet, or what is wrong is told by the renaming.
             Err(_) => {}
         }
-        // Hours may have gone by since it was looked at first.
         precious::spare(&self.path, &place, access)?;
         new.file().sync_all().map_err(&io)?;
         new.name(&place).map_err(&io)?;

@@ -21,7 +21,7 @@
 //!    cannot be recorded again**: traces (which only another trace may replace), excerpts of
 //!    results (which only another excerpt may replace), spools of a capture, logs of a device's
 //!    operations, databases of `mmdb`. Nor are those written over where they lie
-//!    ([`check_overwritten`]).
+//!    ([`check_overwritten`]). Nor is what **another user has put** where everybody may make files.
 //! 5. A name that the **user did not give** (`index.html` beside `--out index.db`) replaces an
 //!    earlier output of the same kind and nothing else ([`check_unnamed`]).
 //!
@@ -49,4 +49,4 @@ pub use print::{end, is_stdout_closed, out_line, raw, tell_line};
 pub use stream::stop_waiting;
 pub use target::is_same_file;
 pub use temporary::{TemporaryPath, hold, remove_temporary};
-pub use text::{EscapingWriter, lines, shown, shown_path};
+pub use text::{EscapingWriter, is_obeyed, lines, shown, shown_path};

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::place::parent;
+use crate::place::{parent, planted};
 use crate::precious::{companion_of, spare};
 use crate::{Access, OutputError};
 
@@ -46,6 +46,10 @@ impl Target {
         {
             return refused("a directory; name a file in it".into());
         }
+        let mut ways = ways(path).map_err(OutputError::io(path))?;
+        if let Some(planted) = ways.iter().find_map(|at| planted(at)) {
+            return refused(format!("{planted}, and what is written would be theirs: name another file"));
+        }
         if let Some(found) = &found {
             if let Some(input) = inputs.iter().find(|input| is_of(input, found)) {
                 let which = if *input == path { String::new() } else { format!(" ({})", input.display()) };
@@ -64,7 +68,7 @@ impl Target {
                 return refused("no regular file: name another one".into());
             }
         }
-        let place = followed(path).map_err(OutputError::io(path))?;
+        let place = ways.pop().unwrap_or_default();
         spare(path, &place, access)?;
         if let Some(found) = &found {
             if is_stdout(found) {
@@ -108,13 +112,21 @@ pub(crate) fn is_standard_output(path: &Path) -> bool {
 }
 
 /// The name at the end of all links, whether there is something of that name or not.
-pub(crate) fn followed(path: &Path) -> io::Result<PathBuf> {
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    Ok(ways(path)?.pop().unwrap_or_default())
+}
+
+/// A name, and the names that it leads to by links, the last of which is none.
+pub(crate) fn ways(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut at = path.to_owned();
+    let mut ways = Vec::new();
     for _ in 0..LINKS {
-        match fs::read_link(&at) {
-            Ok(to) => at = parent(&at).join(to),
+        let next = fs::read_link(&at).map(|to| parent(&at).join(to));
+        ways.push(at);
+        match next {
+            Ok(next) => at = next,
             // No link: `metadata` has told already what else there may be to say.
-            Err(_) => return Ok(at),
+            Err(_) => return Ok(ways),
         }
     }
     Err(io::Error::other("too many levels of symbolic links"))

@@ -81,9 +81,15 @@ impl<W: Write> Write for EscapingWriter<W> {
     }
 }
 
-fn is_obeyed(c: char) -> bool {
-    let invisible =
-        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+/// Whether a terminal would obey or hide a character: it is a control character, or a mark of
+/// direction or of no width.
+#[must_use]
+pub fn is_obeyed(c: char) -> bool {
+    let invisible = matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    );
     c.is_control() || invisible
 }
 
@@ -97,6 +103,8 @@ mod tests {
             shown("a\x1b[2Jb\n\u{202e}c\u{9b}\u{7f}\té"),
             "a\\u{1b}[2Jb\\n\\u{202e}c\\u{9b}\\u{7f}\\u{9}é"
         );
+        // The Arabic mark of direction, a soft hyphen and tags passed through.
+        assert_eq!(shown("r.db\u{61c}\u{ad}\u{e0041}.html"), "r.db\\u{61c}\\u{ad}\\u{e0041}.html");
         assert_eq!(lines("a\x1b]0;x\x07\n\tb\r\nc\r"), "a\\u{1b}]0;x\\u{7}\n\tb\r\nc\\u{d}");
     }
 

@@ -364,3 +364,61 @@ fn what_cannot_be_made_again_is_not_written_over_where_it_lies() {
     check_overwritten(&place.with("card.img", &[0; 4096])).unwrap();
     check_overwritten(&place.with("empty", b"")).unwrap();
 }
+
+/// What happened: where another user had made `x.trace` in /tmp, `--out /tmp/x.trace` by root wrote
+/// the trace and gave it to that user, who read what was to be root's alone; through a FIFO it went
+/// to him at once; through a link of his a file elsewhere was replaced; and the capturing library
+/// that root loads (`trace extension`) was his to change.
+#[test]
+fn what_another_user_has_put_where_everybody_may_is_not_written_to() {
+    let place = Place::new();
+    let (shared, own) = (place.at("shared"), place.at("own"));
+    for (directory, mode) in [(&shared, 0o1777), (&own, 0o755)] {
+        fs::create_dir(directory).unwrap();
+        fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let victim = place.with("victim", b"precious");
+    for directory in [&shared, &own] {
+        fs::write(directory.join("file"), b"").unwrap();
+        symlink(&victim, directory.join("link")).unwrap();
+        symlink(place.at("new"), directory.join("dangling")).unwrap();
+        symlink(place.0.path(), directory.join("away")).unwrap();
+        node(&directory.join("fifo"), libc::S_IFIFO, 0).unwrap();
+    }
+    symlink(shared.join("file"), place.at("to-theirs")).unwrap();
+    // As long as they are this user's they may be named.
+    for name in ["file", "link", "dangling", "away/new", "fifo"] {
+        check(&shared.join(name), &[]).unwrap();
+    }
+    let late = shared.join("late");
+    let out = Output::create(&late, &[], Access::Private).unwrap();
+    fs::write(&late, b"").unwrap();
+    for directory in [&shared, &own] {
+        for name in ["file", "link", "dangling", "away", "fifo", "late"] {
+            match std::os::unix::fs::lchown(directory.join(name), Some(65_534), Some(65_534)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && name == "late" => {}
+                // Not root, or one of a user namespace that has no such user.
+                Err(error) => {
+                    println!("SKIP: this user cannot give files away: {error}");
+                    return;
+                }
+                Ok(()) => {}
+            }
+        }
+    }
+    let paths = ["file", "link", "dangling", "away/new", "fifo"].map(|name| shared.join(name));
+    for path in paths.iter().chain(&[place.at("to-theirs")]) {
+        for access in [Access::Public, Access::Private] {
+            let error = check_access(path, &[], access).unwrap_err();
+            assert!(matches!(error, OutputError::Refused { .. }), "{error}");
+            assert!(error.to_string().contains("another user's (id 65534)"), "{error}");
+        }
+    }
+    assert!(check_overwritten(&shared.join("link")).is_err(), "nor where it lies");
+    assert!(out.finish().unwrap_err().to_string().contains("not there before"));
+    assert_eq!((fs::metadata(&late).unwrap().len(), fs::read(&victim).unwrap()), (0, b"precious".to_vec()));
+    // Whose directory it is may have any file in it, and root writes there as ever.
+    for name in ["file", "link", "dangling", "away/new", "fifo"] {
+        check(&own.join(name), &[]).unwrap();
+    }
+}

@@ -25,6 +25,7 @@ use crate::page::{Page, cell_name, chip, column, folded, json_block, label, scri
 use crate::palette::{DASHES, PART_COLOURS, PARTS, VALUE_COLOURS};
 use crate::power_cut;
 use crate::ranking;
+use crate::style::tame;
 use crate::words::more_comparisons;
 
 const JS: &str = include_str!("page/page.js");
@@ -339,7 +340,8 @@ fn environment(document: &Document<'_>) -> Markup {
     html! {
         section aria-labelledby="h-environment" {
             h2 id="h-environment" { "Environment, and how to repeat it" }
-            pre.command id="command" { (experiment.command) }
+            // It is copied into a shell: a line break in it would be an Enter.
+            pre.command id="command" { (tame(&experiment.command)) }
             button.tool.copy type="button" data-tool="copy" { "Copy" }
             dl.facts {
                 @for (key, value) in &facts { dt { (label(key)) } dd { (label(value)) } }

@@ -85,15 +85,9 @@ impl Style {
 }
 
 /// Text from results without what a terminal would obey or hide: control characters (escape
-/// sequences among them) and direction overrides become `?`.
+/// sequences among them) and marks of direction and of no width become `?`.
 pub fn tame(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => '?',
-            c if c.is_control() => '?',
-            c => c,
-        })
-        .collect()
+    text.chars().map(|c| if fathom_output::is_obeyed(c) { '?' } else { c }).collect()
 }
 
 /// Columns that `text` takes, escape sequences not counted. One a character: the report writes no
@@ -201,7 +195,7 @@ mod tests {
         let text = style.paragraph("  ", "one two three four five six seven");
         assert!(text.lines().all(|line| line.len() <= 20), "{text}");
         assert_eq!(style.paragraph("", "one two three four 5 % x"), "one two three four\n5 % x\n");
-        assert_eq!(tame("a\x1b[2J\u{202e}b\n"), "a?[2J?b?");
+        assert_eq!(tame("a\x1b[2J\u{202e}b\u{61c}\n"), "a?[2J?b??");
         assert_eq!(Style::PLAIN.bar(0.31), "###.......");
     }
 }

@@ -124,6 +124,19 @@ fn no_mark_of_direction_turns_what_a_page_or_a_figure_says() {
     }
 }
 
+/// What happened: the button Copy of a report of somebody else's results copied what stood in them,
+/// with line breaks and the sequence that ends a terminal's paste: pasted, a second line was
+/// executed at once.
+#[test]
+fn what_is_copied_into_a_shell_is_one_line_and_all_of_it_is_shown() {
+    let (_directory, mut results) = results(fixture::first_look);
+    results.experiment.command = "fathom run x\u{1b}[201~\ntouch pwned\n".into();
+    let page = page(&results);
+    let (_, after) = page.split_once("id=\"command\">").unwrap();
+    let (command, _) = after.split_once("</pre>").unwrap();
+    assert_eq!(command, "fathom run x?[201~?touch pwned?");
+}
+
 /// Escape sequences in what a results file holds are shown, not obeyed, whichever column has them.
 /// The fuzzer found the unit of a phase, in one of 20,000 damaged files: every text had been looked
 /// at but that one.

@@ -49,6 +49,20 @@ pub const LIMITS: [(c_int, c_int); 6] = [
     (ffi::SQLITE_LIMIT_WORKER_THREADS, 8),
 ];
 
+/// The most bytes that SQLite may have allocated at a time in a process that executes SQL of
+/// strangers: half of the machine's memory, and 4 GiB at most. Each value may have a gigabyte, and
+/// a row many of them.
+#[must_use]
+pub fn memory_max() -> i64 {
+    const MOST: u64 = 4 << 30;
+    // SAFETY: sysconf takes no pointers.
+    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let count = |value: libc::c_long| u64::try_from(value).ok();
+    let bytes = count(pages).zip(count(page)).and_then(|(pages, page)| pages.checked_mul(page));
+    let half = bytes.map_or(MOST, |bytes| bytes / 2);
+    i64::try_from(half.min(MOST)).unwrap_or(i64::MAX)
+}
+
 /// Functions that load code, or read or write files, of SQLite itself and of the extensions that
 /// its shell has.
 const FUNCTIONS: [&str; 6] = ["load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "zipfile"];
@@ -232,6 +246,12 @@ impl ConfinedConnection {
                 }
             }
             ffi::sqlite3_set_authorizer(db, Some(authorize), guard.cast());
+            // It is the whole process's, and a lower one of somebody else stays. Below zero it only
+            // tells.
+            let (most, before) = (memory_max(), ffi::sqlite3_hard_heap_limit64(-1));
+            if before == 0 || before > most {
+                ffi::sqlite3_hard_heap_limit64(most);
+            }
         }
         ConfinedConnection { connection: Some(connection), guard, steps_max: None }
     }
@@ -323,6 +343,16 @@ impl Drop for ConfinedConnection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: a script of 120 bytes, `SELECT randomblob(700000000), randomblob(700000000), …`,
+    /// had `trace import` take 0.7 GB for each of them, 2.7 GB for four.
+    #[test]
+    fn what_sql_of_strangers_takes_of_the_memory_is_limited() {
+        let _confined = ConfinedConnection::over(Connection::open_in_memory().expect("opens"));
+        // SAFETY: it takes a number, and below zero only tells.
+        let most = unsafe { ffi::sqlite3_hard_heap_limit64(-1) };
+        assert!(most > 0 && most <= memory_max() && memory_max() <= 4 << 30, "{most} of {}", memory_max());
+    }
 
     /// A replay ran `ATTACH` and `VACUUM INTO` on the paths that the trace named: replaying one's
     /// own application's log emptied the live database. Whatever the statement looks like, the file

@@ -76,6 +76,7 @@ fn what_cannot_be_cut_is_said_and_nothing_is_made() {
         (&["--table", "file"], "it is not what `fathom cut --json` has printed"),
         (&["--table", "no-such.json"], "give a file of what `fathom cut --json` has printed"),
         (&["--table", "index.json"], "--replay ."),
+        (&["--table", "/dev/zero"], "more than 64 MiB"),
         (
             &["--replay", "no-such"],
             "no-such/cut.json: is not there; give the directory that `fathom cut --record",

@@ -14,6 +14,7 @@ mod lock;
 mod plain_names;
 mod read;
 mod rows;
+mod shape;
 mod write;
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use super::rows::{
     BlockRow, CellRow, CutFinding, CutRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRow, RunStatus,
     TraceOfRun, VerifiedRow, WarningRow,
 };
-use super::{APPLICATION_ID, StoreError, VERSION, checksum, excerpt};
+use super::{APPLICATION_ID, StoreError, VERSION, checksum, excerpt, shape};
 
 /// A results file, read: everything but the samples, which are read when asked for.
 #[derive(Debug)]
@@ -89,8 +89,13 @@ impl Results {
                 detail: "its format version is 0: Fathom was stopped while it made the file".into(),
             });
         }
+        db.pragma_update(None, "ignore_check_constraints", true).map_err(fail)?;
         // All that follows is of one moment, also where a run goes on and adds to the file.
         db.execute_batch("BEGIN").map_err(fail)?;
+        if let Some(problem) = shape::problem(&db).map_err(fail)? {
+            let detail = format!("{problem}, which no results have");
+            return Err(StoreError::Corrupt { path: path.to_path_buf(), detail });
+        }
         // Not quick_check: samples are found by an index, and only this one compares it with what
         // it leads to.
         let health: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(fail)?;

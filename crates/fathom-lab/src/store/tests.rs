@@ -688,6 +688,37 @@ fn a_row_that_is_not_as_it_was_written_is_told_with_its_run() {
     }
 }
 
+/// What happened: a results file of 70 KB from elsewhere kept `fathom report` busy for hours, and
+/// one of 3 KB filled 2 GB of memory: SQLite's check executes what a table's CHECK says. A view in
+/// the place of a table, or a table whose name differs by a capital, was read and had no checksum.
+/// The mend: only tables and indexes over columns are read, and no CHECK is asked.
+#[test]
+fn a_file_that_would_have_something_executed_is_not_read() {
+    for (change, says) in [
+        ("DROP TABLE io; CREATE VIEW io AS SELECT 1 AS run", "io is a view"),
+        ("DROP TABLE io; CREATE VIEW IO AS SELECT 1 AS run", "IO is a view"),
+        ("ALTER TABLE sample RENAME TO s; ALTER TABLE s RENAME TO Sample", "a table is called Sample"),
+        ("CREATE TABLE own(a, b AS (hex(zeroblob(a))))", "column b of table own is computed"),
+        ("CREATE TABLE own(a, b AS (a + 1) STORED)", "column b of table own is computed"),
+        ("CREATE INDEX own ON run (hex(seed))", "index own is over an expression"),
+        ("CREATE INDEX own ON run (id) WHERE length(seed) > 1", "index own has a condition"),
+        ("CREATE TRIGGER own AFTER INSERT ON run BEGIN DELETE FROM run; END", "there is a trigger, own"),
+        ("CREATE VIRTUAL TABLE own USING fts5(a)", "table own is a virtual one"),
+    ] {
+        let place = place();
+        drop(filled(&place));
+        rusqlite::Connection::open(&place.file).unwrap().execute_batch(change).unwrap();
+        let error = Results::load(&place.file).unwrap_err().to_string();
+        assert!(error.contains("the results file is damaged: ") && error.contains(says), "{change}: {error}");
+    }
+    let place = place();
+    drop(filled(&place));
+    let change = "CREATE TABLE own(a CHECK (length(hex(zeroblob(a))) > 10)); \
+                  PRAGMA ignore_check_constraints = ON; INSERT INTO own VALUES (1)";
+    rusqlite::Connection::open(&place.file).unwrap().execute_batch(change).unwrap();
+    assert_eq!(Results::load(&place.file).unwrap().runs.len(), 2, "what it says was not asked");
+}
+
 #[test]
 fn an_earlier_file_without_checksums_says_so_and_a_vacuumed_one_is_as_good() {
     let place = place();

@@ -117,7 +117,7 @@ pub(super) fn cache() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("FATHOM_CACHE_DIR")
         .or_else(|| Some(base_directory(std::env::var_os("XDG_CACHE_HOME"))?.join("fathom")))
-        .or_else(|| Some(variable("HOME")?.join(".cache/fathom")))
+        .or_else(|| Some(base_directory(std::env::var_os("HOME"))?.join(".cache/fathom")))
 }
 
 /// Where the kernel of this recipe is: another configuration or another change to the source is

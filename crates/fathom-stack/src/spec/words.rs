@@ -101,7 +101,9 @@ fn of_mkfs(words: &[String], mkfs: &Mkfs) -> Result<(), String> {
         refuse_keys(word, false)?;
         refuse_panic(word)?;
         // A device for another file system's journal, and no file system.
-        let is_journal = |feature: &str| feature.trim_start_matches("-O") == "journal_dev";
+        let is_journal = |feature: &str| {
+            feature == "journal_dev" || feature.starts_with('-') && feature.ends_with("Ojournal_dev")
+        };
         if is_ext && word.split(',').any(is_journal) {
             return refused();
         }
@@ -182,16 +184,19 @@ fn refuse_panic(word: &str) -> Result<(), String> {
     if word.split(',').any(panics) { Err(stops(word)) } else { Ok(()) }
 }
 
-/// Refuses [`KEYS`] in `a,b=c`, also behind a letter (`-Jdevice=`), and without a value where they
-/// mean something `alone`: at mkfs a label may be called so.
+/// Refuses [`KEYS`] in `a,b=c`, also behind letters (`-Jdevice=`, `-fqllogdev=`), and without a
+/// value where they mean something `alone`: at mkfs a label may be called so.
 fn refuse_keys(word: &str, alone: bool) -> Result<(), String> {
     for part in word.split(',') {
         let part = part.trim_matches(['"', '\'']);
         let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
-        let letter_off =
-            key.strip_prefix('-').map(|letters| letters.get(1..).unwrap_or_default()).unwrap_or(key);
-        let is_one = |key: &str| KEYS.contains(&key.trim_start_matches('-'));
-        if (alone || value.is_some()) && (is_one(key) || is_one(letter_off)) {
+        // How many letters stand before it depends on which of them take no value, which is not
+        // known of every mkfs.
+        let is_behind =
+            |letters: &str| !letters.starts_with('-') && KEYS.iter().any(|own| letters.ends_with(own));
+        let is_one =
+            KEYS.contains(&key.trim_start_matches('-')) || key.strip_prefix('-').is_some_and(is_behind);
+        if (alone || value.is_some()) && is_one {
             return Err(format!(
                 "{part:?} takes what is no part of the stack; an external log is asked for by `log_mib`"
             ));
@@ -237,6 +242,13 @@ mod tests {
             ("mke2fs", ".."),
             ("mkfs.xfs", "-l logdev=sdb"),
             ("mkfs.xfs", "-llogdev=sdb"),
+            // The letters before it hid it: a file of the user's was overwritten with a log.
+            ("mkfs.xfs", "-fqllogdev=results.db,size=64m"),
+            ("mkfs.xfs", "-qdname=results.db"),
+            ("mke2fs", "-FqJdevice=loop2"),
+            ("mke2fs", "-qFEoffset=4096"),
+            ("mke2fs", "-FOjournal_dev"),
+            ("mkfs.unknown", "-xyldevice=sdb"),
             ("mkfs.xfs", "-r rtdev=sdb"),
             ("mkfs.xfs", "-d name=sdb"),
             ("mkfs.xfs", "-p proto"),

@@ -34,20 +34,31 @@ pub struct Stacks {
     pub(crate) stop: Option<Arc<AtomicBool>>,
 }
 
+/// The state directory of a user other than root, by the variables that name absolute directories.
+fn own_state(
+    state: Option<PathBuf>,
+    home: Option<PathBuf>,
+    temporary: Option<PathBuf>,
+    user: u32,
+) -> PathBuf {
+    let below = state.or_else(|| Some(home?.join(".local/state")));
+    // Of a name in /tmp that is everybody's, the first to come would be the master.
+    let without_home = || temporary.unwrap_or_else(|| "/tmp".into()).join(format!("fathom-{user}"));
+    below.map_or_else(without_home, |below| below.join("fathom"))
+}
+
 impl Stacks {
     /// The state directory of this user: `$FATHOM_STATE_DIR`, else `/run/fathom` for root, else
     /// `$XDG_STATE_HOME/fathom` or `~/.local/state/fathom`, and for who has no home `fathom-UID` in
-    /// the temporary directory.
+    /// the temporary directory. Of these, none that is relative: the next command would look
+    /// elsewhere.
     #[must_use]
     pub fn here() -> Stacks {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let own = || {
-            let home = base_directory(std::env::var_os("XDG_STATE_HOME"))
-                .or_else(|| Some(variable("HOME")?.join(".local/state")));
-            // Of a name in /tmp that is everybody's, the first to come would be the master.
+            let named = |name: &str| base_directory(std::env::var_os(name));
             let user = rustix::process::geteuid().as_raw();
-            let temporary = || std::env::temp_dir().join(format!("fathom-{user}"));
-            home.map_or_else(temporary, |home| home.join("fathom"))
+            own_state(named("XDG_STATE_HOME"), named("HOME"), named("TMPDIR"), user)
         };
         let state = variable("FATHOM_STATE_DIR");
         Stacks::at(state.unwrap_or_else(|| if is_root() { "/run/fathom".into() } else { own() }))
@@ -123,4 +134,25 @@ pub fn trusted_state() -> Result<(), StackError> {
 pub fn is_state_writable() -> bool {
     let state = Stacks::here().state;
     state.ancestors().find(|directory| directory.exists()).is_some_and(|there| may_write(there).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: with `HOME= TMPDIR=`, or a relative HOME, the list of stacks lay in whatever
+    /// directory a command was given in, and the next one did not find what a kill had left.
+    #[test]
+    fn the_state_directory_is_the_same_wherever_a_command_is_given() {
+        let of = |state: &str, home: &str, temporary: &str| {
+            let [state, home, temporary] =
+                [state, home, temporary].map(|named| base_directory(Some(named.into())));
+            own_state(state, home, temporary, 7)
+        };
+        assert_eq!(of("/s", "/h", "/t"), PathBuf::from("/s/fathom"));
+        assert_eq!(of("s", "/h", "/t"), PathBuf::from("/h/.local/state/fathom"));
+        assert_eq!(of("", "h", "/t"), PathBuf::from("/t/fathom-7"));
+        assert_eq!(of("", "", "t"), PathBuf::from("/tmp/fathom-7"));
+        assert_eq!(of("", "", ""), PathBuf::from("/tmp/fathom-7"));
+    }
 }

@@ -17,6 +17,8 @@ use super::error::StackError;
 
 /// The user of whatever has no id in a user namespace, such as the machine's root there.
 const UNMAPPED: u32 = 65_534;
+/// The bit of a directory in which nobody removes what is another's.
+const STICKY: u32 = 0o1000;
 /// Symbolic links that are followed on the way, as in the kernel.
 const LINKS: u32 = 40;
 /// Users of Android's own (android_filesystem_config.h), each with a group of the same number.
@@ -98,7 +100,13 @@ fn unwritten_by_others(path: &Path, about: &Metadata) -> Result<(), String> {
         return Ok(());
     }
     let shown = path.display();
-    Err(format!("{shown} may be written by others (mode {:04o}): `chmod go-w {shown}`", mode & 0o7777))
+    // Whoever takes the right to write from /tmp takes it from everybody.
+    let remedy = if mode & STICKY == 0 {
+        format!("`chmod go-w {shown}`")
+    } else {
+        "name a directory of your own in it".to_owned()
+    };
+    Err(format!("{shown} may be written by others (mode {:04o}): {remedy}", mode & 0o7777))
 }
 
 /// A group with nobody else in it: root's, or the one that many systems make for each user, with
@@ -128,10 +136,14 @@ fn is_android() -> bool {
 /// A directory that only leads to Fathom's own. In one that is sticky, as /tmp is, nobody exchanges
 /// what is another's.
 fn on_the_way(path: &Path, about: &Metadata) -> Result<(), String> {
+    // A service's home may be /dev/null, whose mode is to stay.
+    if !about.is_dir() {
+        return Err(format!("{} is no directory", path.display()));
+    }
     if is_of_init(path, (about.uid(), about.gid(), about.mode())) && is_android() {
         return Ok(());
     }
-    let sticky = about.mode() & 0o1000 != 0;
+    let sticky = about.mode() & STICKY != 0;
     // Root works in the directories of others, such as a checkout in a container; what lies in them
     // is root's, or not believed.
     let unmapped = about.uid() == UNMAPPED && fathom_ground::system::in_user_namespace();
@@ -231,9 +243,11 @@ mod tests {
         for (open, bits) in [("way/state/stacks", 0o757), ("way/state", 0o1777), ("way", 0o777)] {
             mode(&at(open), bits);
             let error = trusted().unwrap_err();
-            for part in ["may be written by others", "chmod go-w", "FATHOM_STATE_DIR=", open] {
+            let remedy = if bits & STICKY == 0 { "`chmod go-w " } else { "a directory of your own in it" };
+            for part in ["may be written by others", remedy, "FATHOM_STATE_DIR=", open] {
                 assert!(error.contains(part), "{open}: {error}");
             }
+            assert!(bits & STICKY == 0 || !error.contains("chmod"), "never of /tmp: {error}");
             mode(&at(open), 0o755);
         }
         // As /tmp is: nobody exchanges there what is another's.
@@ -250,6 +264,9 @@ mod tests {
         assert!(state(&at("loop")).unwrap_err().to_string().contains("too many links"));
         fs::write(at("file"), "").unwrap();
         assert!(state(&at("file")).unwrap_err().to_string().contains("is no directory"));
+        // What happened: with HOME=/dev/null the remedy was `chmod go-w /dev/null`.
+        let device = state(Path::new("/dev/null/.local/state/fathom")).unwrap_err().to_string();
+        assert!(device.contains("/dev/null is no directory") && !device.contains("chmod"), "{device}");
         if rustix::process::geteuid().is_root() {
             let nobody = Some(UNMAPPED);
             for other in ["way/state", "way/state/stacks", "link"] {

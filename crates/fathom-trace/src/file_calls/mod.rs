@@ -46,6 +46,10 @@ const NO_RECORDING: &str =
 /// The most that files may hold at the start, all together, bytes: a replay has to write it first.
 const START_MAX: u64 = 16 << 30;
 
+/// Longest line, bytes: what has no line breaks, a device or the hole of a file, is not read to its
+/// end into memory.
+const LONGEST: u64 = 16 << 20;
+
 /// A call, without its thread and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
@@ -124,6 +128,22 @@ pub struct ImportedCalls {
     pub warnings: Vec<String>,
 }
 
+/// Reads line `number` of `file`, with its end, into `line`; false at the end.
+fn next_line(
+    file: &mut impl BufRead,
+    path: &Path,
+    number: u64,
+    line: &mut Vec<u8>,
+) -> Result<bool, TraceError> {
+    line.clear();
+    let read = file.by_ref().take(LONGEST + 1).read_until(b'\n', line).map_err(TraceError::io(path))?;
+    if read as u64 > LONGEST {
+        let problem = format!("has more than {} MiB, and so is no file call", LONGEST >> 20);
+        return Err(TraceError::line(path, number, problem));
+    }
+    Ok(read > 0)
+}
+
 /// Reads a recording of `mobigen` or `strace`, whichever its lines are.
 ///
 /// # Errors
@@ -132,14 +152,14 @@ pub fn import(path: &Path) -> Result<ImportedCalls, TraceError> {
     let mut file = BufReader::new(std::fs::File::open(path).map_err(TraceError::io(path))?);
     let mut recorder = recording::Recorder::default();
     let mut strace = strace::Strace::default();
-    let (mut line, mut left_out) = (Vec::new(), 0_u64);
-    while file.read_until(b'\n', &mut line).map_err(TraceError::io(path))? > 0 {
+    let (mut line, mut number, mut left_out) = (Vec::new(), 1, 0_u64);
+    while next_line(&mut file, path, number, &mut line)? {
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end();
         if !text.is_empty() && !mobigen::line(text, &mut recorder) && !strace.line(text, &mut recorder) {
             left_out += 1;
         }
-        line.clear();
+        number += 1;
     }
     let mut imported = recorder.finish();
     if imported.recording.calls.is_empty() {
@@ -230,18 +250,20 @@ impl FileCalls {
     /// # Errors
     /// A file that is none, with the line that is wrong.
     pub fn read(path: &Path) -> Result<FileCalls, TraceError> {
-        let file = BufReader::new(std::fs::File::open(path).map_err(TraceError::io(path))?);
+        let mut file = BufReader::new(std::fs::File::open(path).map_err(TraceError::io(path))?);
         let mut read = FileCalls::default();
-        for (number, line) in (1..).zip(file.lines()) {
-            let line = line.map_err(TraceError::io(path))?;
+        let (mut bytes, mut number) = (Vec::new(), 1);
+        while next_line(&mut file, path, number, &mut bytes)? {
             let wrong = |problem: &str| TraceError::line(path, number, problem);
-            if number == 1 {
-                if line != MAGIC {
-                    return Err(wrong(NO_RECORDING));
-                }
-                continue;
+            let text = std::str::from_utf8(&bytes).map_err(|_| wrong("is no text"))?;
+            let line = text.strip_suffix('\n').map_or(text, |line| line.strip_suffix('\r').unwrap_or(line));
+            if number == 1 && line != MAGIC {
+                return Err(wrong(NO_RECORDING));
             }
-            read.line(&line).ok_or_else(|| wrong("is no file and no call of one"))?;
+            if number > 1 {
+                read.line(line).ok_or_else(|| wrong("is no file and no call of one"))?;
+            }
+            number += 1;
         }
         if read.start_bytes() > START_MAX {
             return Err(TraceError::refused(

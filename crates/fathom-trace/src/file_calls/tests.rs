@@ -555,3 +555,23 @@ fn wrong_recordings_are_refused_with_their_line() {
     std::fs::write(&path, "nothing\n").expect("written");
     assert!(import(&path).expect_err("no calls").to_string().contains("holds no file call"));
 }
+
+/// What happened: `trace import --format file-calls` of what has no line breaks, a device or a file
+/// with a hole of 100 GB that takes no room on the disk, filled the memory and was aborted.
+#[test]
+fn a_line_without_an_end_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("calls");
+    for (text, line) in [("1 1 open \"/a\" O_RDONLY 5\n", "calls:2"), ("", "calls:1")] {
+        std::fs::write(&path, text).expect("written");
+        let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opened");
+        file.set_len(LONGEST + 100).expect("a hole");
+        let error = import(&path).expect_err("no line").to_string();
+        assert!(error.contains(line) && error.contains("more than 16 MiB"), "{error}");
+    }
+    std::fs::write(&path, format!("{MAGIC}\nfile 0 0 a\n")).expect("written");
+    let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opened");
+    file.set_len(LONGEST + 100).expect("a hole");
+    let error = FileCalls::read(&path).expect_err("no line").to_string();
+    assert!(error.contains("calls:3") && error.contains("more than 16 MiB"), "{error}");
+}

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OpenFlags, Statement};
 
-use crate::confine::{ConfinedConnection, PRAGMAS};
+use crate::confine::{ConfinedConnection, PRAGMAS, memory_max};
 use crate::dump::VirtualTable;
 use crate::error::TraceError;
 use crate::model::{DONE, Outcome};
@@ -30,7 +30,8 @@ const IN_MEMORY_BYTES: u64 = 256 << 20;
 /// half a minute to a minute of most machines.
 pub const STEPS_MAX: u64 = 1_000_000_000;
 
-/// Result codes: `SQLITE_INTERRUPT`, `SQLITE_FULL`.
+/// Result codes: `SQLITE_NOMEM`, `SQLITE_INTERRUPT`, `SQLITE_FULL`.
+const NO_MEMORY: i32 = 7;
 const INTERRUPT: i32 = 9;
 const FULL: i32 = 13;
 
@@ -122,6 +123,8 @@ pub enum Unfit {
     Steps(u64),
     /// The private database has no more room, where a replay's would have.
     Full,
+    /// It wanted more memory than there is for it here.
+    Memory,
 }
 
 impl std::fmt::Display for Unfit {
@@ -133,6 +136,11 @@ impl std::fmt::Display for Unfit {
             ),
             Unfit::Full => f.write_str(
                 "fills the private database of the import (1 GiB in memory, or the directory for temporary files: TMPDIR)",
+            ),
+            Unfit::Memory => write!(
+                f,
+                "wants more memory than SQL of others gets here, {} MiB (half of the machine's, 4 GiB at most)",
+                memory_max() >> 20
             ),
         }
     }
@@ -346,6 +354,7 @@ fn fault(connection: &ConfinedConnection, error: &rusqlite::Error) -> Fault {
 /// Whether it is this database's fault and not the statement's.
 fn unfit(connection: &ConfinedConnection, error: &rusqlite::Error) -> Option<Unfit> {
     match outcome_of(error).code & 0xff {
+        NO_MEMORY => Some(Unfit::Memory),
         INTERRUPT => connection.steps_exceeded().map(Unfit::Steps),
         // A statement may have set the database a limit itself, which a replay keeps, too.
         FULL => {
@@ -422,5 +431,20 @@ pub fn hint(message: &str) -> &'static str {
         "; is the database as it was at the start given (a loading script, or --start)?"
     } else {
         ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: where memory ended, the import took it for a failure of the application's own
+    /// that a replay would have, too.
+    #[test]
+    fn a_statement_that_finds_no_memory_here_says_nothing_about_a_replay() {
+        let confined = ConfinedConnection::over(Connection::open_in_memory().expect("opens"));
+        let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(NO_MEMORY), None);
+        assert_eq!(unfit(&confined, &error), Some(Unfit::Memory));
+        assert!(Unfit::Memory.to_string().contains(" MiB "), "{}", Unfit::Memory);
     }
 }

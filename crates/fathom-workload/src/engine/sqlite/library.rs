@@ -161,6 +161,7 @@ function_table! {
         sqlite3_blob_write: fn(*mut sqlite3_blob, *const c_void, c_int, c_int) -> c_int;
         sqlite3_blob_bytes: fn(*mut sqlite3_blob) -> c_int;
         sqlite3_blob_close: fn(*mut sqlite3_blob) -> c_int;
+        sqlite3_hard_heap_limit64: fn(i64) -> i64; // since 3.31
     }
 }
 
