@@ -220,3 +220,37 @@ fn a_headline_says_it_in_words() {
     assert_eq!(places, expected, "{sentences:#?}");
     assert!(!cautions(&results, &analysis).iter().any(|caution| caution.text.contains("too few repeats")));
 }
+
+/// What happened: a run was stopped in its last block, and beside a proven difference of cells with
+/// three runs stood that with two no difference can be proven.
+#[test]
+fn what_holds_of_cells_with_few_runs_is_not_said_of_the_others() {
+    let directory = scratch();
+    let source = TWICE_THE_SAME.replace("repeats = 5", "repeats = 3");
+    let mut results = run(&source, 3, directory.path());
+    let told = |results: &Results| -> Vec<String> {
+        let all = cautions(results, &Analysis::of(results).unwrap());
+        all.into_iter()
+            .map(|caution| caution.text)
+            .filter(|text| text.starts_with("too few repeats"))
+            .collect()
+    };
+    let all = told(&results);
+    assert!(
+        all.len() == 1 && all[0].starts_with("too few repeats: with 3 runs intervals are 2.0"),
+        "{all:?}"
+    );
+    let first = results.cells[0].id;
+    for (runs, words) in [
+        (2, "too few repeats in 1 of 2 cells: with 2 runs intervals are 7.2"),
+        (
+            1,
+            "too few repeats in 1 of 2 cells: with one run there is no interval, and nothing is proven there.",
+        ),
+    ] {
+        results.runs.retain(|run| run.cell != first || run.block < runs);
+        let some = told(&results);
+        assert!(some.len() == 1 && some[0].starts_with(words), "{some:?}");
+        assert!(runs == 1 || some[0].contains(", and no difference can be proven there. Use"), "{some:?}");
+    }
+}
