@@ -209,7 +209,9 @@ fn a_headline_says_it_in_words() {
     assert!(first.contains("] faster than slower percent 110 on copy 1 (insert); 6"), "{first}");
     assert!(first.ends_with(" % of slower percent 110's time is fsync."), "{first}");
     let third = sentences[2];
-    assert!(third.starts_with("copy 2 and copy 1 show no proven difference in insert: ~ "), "{third}");
+    // What a `where` chooses is said, too: the others may differ.
+    let of_one = "copy 2 and copy 1 show no proven difference in insert with slower percent 0: ~ ";
+    assert!(third.starts_with(of_one), "{third}");
     // Two phases of one cell: the cell is named by all that tells it from the others.
     let places: Vec<&str> = sentences[3..]
         .iter()

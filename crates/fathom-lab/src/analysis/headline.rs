@@ -44,16 +44,18 @@ pub fn headlines(results: &Results, analysis: &Analysis, headlines: &[Headline])
 }
 
 fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Finding> {
-    let fits = |cell: &&CellRow| cell.skipped.is_none() && matches(cell, &headline.filter);
+    let is_there = |cell: &&CellRow| cell.skipped.is_none();
+    let fits = |cell: &&CellRow| is_there(cell) && matches(cell, &headline.filter);
+    let has = |cell: &CellRow, phase| at(analysis, cell, phase, headline.x).next().is_some();
     let mut findings = Vec::new();
     match (&headline.axis, &headline.against_phase) {
         (_, Some(other)) => {
-            let has = |cell: &CellRow, phase| at(analysis, cell, phase, headline.x).next().is_some();
             let both = |cell: &&CellRow| has(cell, &headline.phase) && has(cell, other);
-            let cells: Vec<&CellRow> = results.cells.iter().filter(fits).filter(both).collect();
-            for &cell in &cells {
+            // Those, too, that the headline leaves out: of what it speaks is said.
+            let all: Vec<&CellRow> = results.cells.iter().filter(is_there).filter(both).collect();
+            for cell in results.cells.iter().filter(fits).filter(both) {
                 let each = headline.each.as_deref();
-                let place = place(cell, &cells, each, None);
+                let place = place(cell, &all, each, None);
                 for measure in at(analysis, cell, &headline.phase, headline.x) {
                     let Some(base) = analysis.get(cell.id, other, measure.x) else { continue };
                     findings.extend(finding(cell, cell, measure, base, headline.metric, &place, None));
@@ -67,7 +69,8 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
                 .filter(fits)
                 .filter(|cell| cell.axes.get(axis) == headline.baseline.as_ref())
                 .collect();
-            let all: Vec<&CellRow> = results.cells.iter().filter(fits).collect();
+            let is_measured = |cell: &&CellRow| has(cell, &headline.phase);
+            let all: Vec<&CellRow> = results.cells.iter().filter(is_there).filter(is_measured).collect();
             for base_cell in baselines {
                 let others = results.cells.iter().filter(fits).filter(|cell| {
                     let value = cell.axes.get(axis);
