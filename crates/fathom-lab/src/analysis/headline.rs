@@ -254,6 +254,9 @@ fn wall_told(wall: &Comparison) -> String {
     }
 }
 
+/// Decimal places that an interval has at most.
+const MOST_PLACES: usize = 6;
+
 /// A ratio with two significant digits where it is small: `2.1x`, `1.04x`, `11x`.
 #[must_use]
 pub fn figure(ratio: f64) -> String {
@@ -274,9 +277,20 @@ fn digits(ratio: f64) -> String {
     }
 }
 
-fn brackets(comparison: &Comparison) -> String {
-    // One number of digits for both ends, that of the ratio, as long as it says anything of them.
-    let places = if comparison.ratio < 1.2 { 2 } else { usize::from(comparison.ratio < 10.0) };
+/// How many decimal places both ends of an interval have: those of the ratio, as long as they say
+/// anything of them. What is proven has as many as show it: "faster 1.2x [1.0, 1.5]" would say that
+/// it may be the same.
+fn places(comparison: &Comparison) -> usize {
+    let usual = if comparison.ratio < 1.2 { 2 } else { usize::from(comparison.ratio < 10.0) };
+    let looks_like_one = |end: f64, places: usize| (end - 1.0).abs() < 0.5 * 0.1_f64.powi(places as i32);
+    let hides = |places: usize| {
+        comparison.proven
+            && [comparison.low, comparison.high].into_iter().any(|end| looks_like_one(end, places))
+    };
+    (usual..MOST_PLACES).find(|&places| !hides(places)).unwrap_or(MOST_PLACES)
+}
+
+fn brackets(comparison: &Comparison, places: usize) -> String {
     let end = |value: f64| match value {
         v if !v.is_finite() => "unbounded".to_owned(),
         v if v >= 100.0 => thousands(v),
@@ -295,7 +309,14 @@ pub fn times(comparison: &Comparison) -> String {
     if comparison.high.is_infinite() && comparison.low <= 0.0 {
         return format!("{} (too few runs for an interval)", figure(comparison.ratio));
     }
-    format!("{} {}", figure(comparison.ratio), brackets(comparison))
+    let places = places(comparison);
+    // As many as its interval, where that has more than usual.
+    let ratio = match comparison.ratio {
+        ratio if ratio < 10.0 && places > 2 => format!("{ratio:.places$}x"),
+        ratio if (1.2..10.0).contains(&ratio) && places > 1 => format!("{ratio:.places$}x"),
+        ratio => figure(ratio),
+    };
+    format!("{ratio} {}", brackets(comparison, places))
 }
 
 fn thousands(x: f64) -> String {
@@ -326,6 +347,12 @@ mod tests {
         // And of two runs of each, 230 times as slow, "0.00x".
         assert_eq!(told(0.0043, 0.0, f64::INFINITY), "0.0043x (too few runs for an interval)");
         assert_eq!(told(0.001, 0.0009, 0.002), "0.0010x [0.0009, 0.002]");
+        // They were "1.2x [1.0, 1.5] faster" and "1.00x [1.00, 1.01] slower".
+        assert_eq!(told(1.226, 1.0088, 1.4899), "1.23x [1.01, 1.49]");
+        assert_eq!(told(1.0043, 1.0012, 1.0074), "1.004x [1.001, 1.007]");
+        assert_eq!(told(12.3, 1.3, 44.0), "12x [1.3, 44.0]");
+        let unproven = Comparison { ratio: 1.226, low: 0.996, high: 1.49, proven: false, n: 5 };
+        assert_eq!(times(&unproven), "1.2x [1.0, 1.5]");
         assert_eq!([0.0, 0.01, 0.094].map(figure), ["0.00x", "0.01x", "0.09x"]);
     }
 }
