@@ -184,7 +184,23 @@ fn finding(
         None => (finding.phase.clone(), finding.baseline_phase.clone()),
     };
     let work = if axis.is_some() { finding.phase.as_str() } else { "" };
-    finding.sentence = sentence(&finding, (&subject, &object, work), cell, measure, place, is_one_of_two);
+    // Tables show rates, which hold what ends a phase (a checkpoint), too: no sentence beside one
+    // says another thing without a word.
+    let by_rate = (metric != measure.main_metric() && measure.unit == base.unit)
+        .then(|| measure.faster_than(base, measure.main_metric()))
+        .flatten()
+        .filter(|rate| (rate.ratio / faster.ratio).ln().abs() > RATE_APART);
+    let mut text = sentence(&finding, (&subject, &object, work), cell, measure, place, is_one_of_two);
+    if let Some(rate) = by_rate {
+        let rate = if faster.proven && faster.ratio < 1.0 { rate.inverse() } else { rate };
+        text.push_str(&format!("; by the rate of the phase {}", told_beside(&rate)));
+    }
+    if finding.baseline_sync_share >= 0.005 {
+        let share = (finding.baseline_sync_share * 100.0).round();
+        text.push_str(&format!("; {share} % of {object}'s time is fsync"));
+    }
+    text.push('.');
+    finding.sentence = text;
     finding.promises = (cell.durability != base_cell.durability)
         .then(|| {
             let (promised, base_promised) =
@@ -231,28 +247,26 @@ fn sentence(
     // Wall time stands beside model time, marked, and says the same way how many times as much.
     if let Some(wall) = finding.wall_faster {
         let wall = if proven && ratio < 1.0 { wall.inverse() } else { wall };
-        text.push_str(&format!(", in model time ({} in wall time)", wall_told(&wall)));
+        text.push_str(&format!(", in model time ({} in wall time)", told_beside(&wall)));
     } else if is_one_of_two {
         text.push_str(", in wall time: only one of them has model time");
     }
-    if finding.baseline_sync_share >= 0.005 {
-        let share = (finding.baseline_sync_share * 100.0).round();
-        text.push_str(&format!("; {share} % of {object}'s time is fsync"));
-    }
-    text.push('.');
     text
 }
 
-/// What wall time says, beside what model time does.
-fn wall_told(wall: &Comparison) -> String {
-    if wall.proven {
-        times(wall)
-    } else if wall.high.is_finite() {
-        format!("~ {}", times(wall))
+/// What another number says beside the one that is told: wall time, the rate.
+fn told_beside(other: &Comparison) -> String {
+    if other.proven {
+        times(other)
+    } else if other.high.is_finite() {
+        format!("~ {}", times(other))
     } else {
-        figure(wall.ratio)
+        figure(other.ratio)
     }
 }
+
+/// A rate that differs from the time of one execution by more than this factor's logarithm is told.
+const RATE_APART: f64 = 0.05;
 
 /// Decimal places that an interval has at most.
 const MOST_PLACES: usize = 6;
