@@ -63,8 +63,8 @@ pub struct Lane {
     pub short: Vec<(u64, u64)>,
 }
 
-/// What a lane's thread did. `executions` are the lane's own, in order and one after the other; none
-/// where several lanes work.
+/// What a lane's thread did. `executions` are the lane's own, in order and one after the other;
+/// none where several lanes work.
 pub fn of_lane(
     lane: &LaneSpan,
     threads: &BTreeMap<u32, Vec<Mark>>,
