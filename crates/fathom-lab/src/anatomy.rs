@@ -252,7 +252,9 @@ pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, Anatomy
         ..execution
     };
     let parts = of_calls.chain(of_statements).map(span);
-    let spans: Vec<Execution> = std::iter::once(execution).chain(parts).collect();
+    // With all executions, for beside them is told what this one was kept waiting.
+    let spans: Vec<Execution> =
+        std::iter::once(execution).chain(parts).chain(of_window.iter().copied()).collect();
     let mut of_spans = times(&spans).into_iter();
     let model_ns = of_spans.next().flatten();
     let places = calls

@@ -108,15 +108,36 @@ pub fn sentences(
                 return None;
             }
             let told = sentence(results, analysis, axis, &of_value, metric)?;
-            Some(told + &promises(&of_value))
+            Some(told + &promises(results, axis, &of_value))
         })
         .collect()
 }
 
-/// What the two do not promise alike, each once: no sentence compares two promises without a word.
-fn promises(findings: &[&Finding]) -> String {
+/// What the two do not promise alike, each once, and with what, where it is not so with all: no
+/// sentence compares two promises without a word.
+fn promises(results: &Results, axis: &ChosenAxis, findings: &[&Finding]) -> String {
     let all = distinct(findings.iter().filter_map(|finding| finding.promises.clone()));
-    if all.is_empty() { String::new() } else { format!(" Not the same promise: {}", all.join(" ")) }
+    let told = all.iter().map(|words| {
+        let of: Vec<_> = findings.iter().filter(|finding| finding.promises.as_ref() == Some(words)).collect();
+        let cells = of.iter().filter_map(|finding| results.cell(finding.cell));
+        let places = distinct(cells.map(|cell| others(results, axis, cell)));
+        if of.len() == findings.len() || places.is_empty() {
+            format!(" Not the same promise: {words}")
+        } else {
+            format!(" Not the same promise with {}: {words}", some_of(places))
+        }
+    });
+    told.collect()
+}
+
+/// The first of them, and how many more there are.
+fn some_of(mut all: Vec<String>) -> String {
+    if all.len() > NAMED {
+        let more = all.len() - NAMED;
+        all.truncate(NAMED);
+        all.push(format!("{more} more"));
+    }
+    joined(&all)
 }
 
 /// Whether two findings compare the same two cells in the same phase, whichever is the baseline.
@@ -170,19 +191,14 @@ fn sentence(
         });
     }
     let told = |pick: &dyn Fn(&Finding) -> bool, number: &dyn Fn(&Finding) -> String| {
-        let mut all: Vec<String> = findings
+        let all: Vec<String> = findings
             .iter()
             .filter(|finding| pick(finding))
             .filter_map(|finding| {
                 Some(format!("{}{}", others(results, axis, results.cell(finding.cell)?), number(finding)))
             })
             .collect();
-        if all.len() > NAMED {
-            let more = all.len() - NAMED;
-            all.truncate(NAMED);
-            all.push(format!("{more} more"));
-        }
-        (!all.is_empty()).then(|| joined(&all))
+        (!all.is_empty()).then(|| some_of(all))
     };
     let is_faster = |finding: &Finding| finding.faster.proven && finding.faster.ratio >= 1.0;
     let is_slower = |finding: &Finding| finding.faster.proven && finding.faster.ratio < 1.0;

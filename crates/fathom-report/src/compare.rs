@@ -127,12 +127,14 @@ fn hundredths(ratio: f64) -> String {
 
 /// To the percent, below these: of the ratio, and of the end of its interval.
 fn in_hundredths(comparison: &Quotient, most: f64, most_high: f64) -> String {
-    let Quotient { ratio, low, high, n, .. } = *comparison;
+    let Quotient { ratio, low, high, n, proven } = *comparison;
     // A count of one run of each has its quotient, and no interval.
     if n < 2 && low == high && ratio.is_finite() {
         return format!("{} ({})", hundredths(ratio), number::ONE_RUN);
     }
-    if ratio < most && high < most_high && ![ratio, low, high].into_iter().any(is_tiny) {
+    // What is proven is not told as "1.00x [1.00, 1.01]".
+    let looks_alike = proven && [low, high].into_iter().any(|end| (end - 1.0).abs() < 0.005);
+    if ratio < most && high < most_high && !looks_alike && ![ratio, low, high].into_iter().any(is_tiny) {
         return format!("{ratio:.2}x [{low:.2}, {high:.2}]");
     }
     times(comparison)

@@ -2,7 +2,7 @@
 
 use fathom_lab::analysis::{Analysis, Clock, Measure};
 use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
-use fathom_lab::naming::abscissa_name;
+use fathom_lab::naming::{abscissa_name, value_in_sentence};
 use fathom_lab::store::{CellRow, Results, StoreError};
 
 use crate::axis::Axis;
@@ -16,7 +16,7 @@ use crate::figure::{
 use crate::marks;
 use crate::number;
 use crate::palette;
-use crate::words::common_unit;
+use crate::words::{common_unit, distinct, joined};
 
 /// Points that one figure draws at most; more would only be slower, not clearer.
 const POINTS_PER_FIGURE: usize = 24_000;
@@ -184,10 +184,9 @@ pub fn figure(
     if figure.kind == Kind::Split && clocks.contains(&Clock::Model) {
         figure.note = DIVIDED.into();
     }
-    let alike = marks::alike_note(&figure);
-    if !alike.is_empty() {
+    for more in [marks::alike_note(&figure), only_of(definition, results, analysis, &phases)] {
         let own = std::mem::take(&mut figure.note);
-        figure.note = format!("{own} {alike}").trim_start().to_owned();
+        figure.note = format!("{own} {more}").trim().to_owned();
     }
     figure.description = describe(&figure);
     Ok(figure)
@@ -238,6 +237,30 @@ fn passes(definition: &Definition, cell: &CellRow) -> bool {
         .filter
         .iter()
         .all(|(axis, allowed)| cell.axes.get(axis).is_some_and(|value| allowed.contains(value)))
+}
+
+/// `Of ext4 alone.`: what the figure's `where` chooses on axes that the figure does not show, where
+/// others were measured in its phases; else nothing.
+fn only_of(definition: &Definition, results: &Results, analysis: &Analysis, phases: &[String]) -> String {
+    let is_measured = |cell: &CellRow| {
+        analysis.measures.iter().any(|measure| measure.cell == cell.id && phases.contains(&measure.phase))
+    };
+    let shown = [&definition.by, &definition.facet].map(|axis| axis.as_deref());
+    let of_axes: Vec<String> = definition
+        .filter
+        .iter()
+        .filter(|(axis, _)| !shown.contains(&Some(axis.as_str())))
+        .filter(|(axis, values)| {
+            let is_other = |cell: &CellRow| cell.axes.get(*axis).is_some_and(|value| !values.contains(value));
+            results.cells.iter().any(|cell| is_other(cell) && is_measured(cell))
+        })
+        .map(|(axis, _)| {
+            let cells = results.cells.iter().filter(|cell| passes(definition, cell) && is_measured(cell));
+            joined(&distinct(cells.filter_map(|cell| value_in_sentence(cell, axis))))
+        })
+        .filter(|values| !values.is_empty())
+        .collect();
+    if of_axes.is_empty() { String::new() } else { format!("Of {} alone.", of_axes.join(" with ")) }
 }
 
 fn read_lines(

@@ -83,6 +83,29 @@ fn what_results_name_is_an_input_of_whoever_reads_them() {
     assert_eq!(place.read("app.trace"), b"notes that took the trace's place");
 }
 
+/// What happened: `fathom baseline r.db --out mine.toml` wrote over the experiment of that name.
+#[test]
+fn a_baseline_replaces_a_baseline_and_nothing_else() {
+    let place = measured();
+    let own = "name = \"mine\"\n# compared with fathom-baseline.toml\n";
+    place.write("mine.toml", own);
+    place.write("main.c", "int main(void) { return 0; }\n");
+    for name in ["mine.toml", "main.c"] {
+        place
+            .fathom(&["baseline", "r.db", "--out", name])
+            .exits(2)
+            .says("is no baseline, and would be replaced");
+    }
+    assert_eq!(place.read("mine.toml"), own.as_bytes());
+    // One is replaced also where a merge has spoilt it, and so is what is empty.
+    place.write("spoilt.toml", "<<<<<<< ours\nformat = \"fathom-baseline\"\n=======\n");
+    place.write("empty.toml", "");
+    for name in ["new.toml", "new.toml", "spoilt.toml", "empty.toml"] {
+        place.fathom(&["baseline", "r.db", "--out", name]).exits(0);
+    }
+    assert_eq!(place.read("new.toml"), place.read("spoilt.toml"));
+}
+
 /// A capture is of a program's own run, which is over.
 #[test]
 fn a_capture_is_not_replaced_by_another_trace() {

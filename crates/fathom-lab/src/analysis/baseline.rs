@@ -109,16 +109,25 @@ pub enum BaselineError {
 /// as one does.
 #[must_use]
 pub fn is_baseline(path: &Path) -> bool {
+    let Some(head) = head(path) else { return false };
+    head.contains(FORMAT) || path.extension().is_some_and(|end| end == EXTENSION)
+}
+
+/// Whether a file says that it is a baseline, whatever is wrong with it: a new one may replace it.
+#[must_use]
+pub fn says_baseline(path: &Path) -> bool {
+    head(path).is_some_and(|head| head.contains(&format!("format = \"{FORMAT}\"")))
+}
+
+/// What a file begins with; none of what is no file, or a database.
+fn head(path: &Path) -> Option<String> {
     use std::io::Read;
     if !path.is_file() {
-        return false;
+        return None;
     }
     let mut head = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
-    if read.is_err() || head.starts_with(SQLITE) {
-        return false;
-    }
-    String::from_utf8_lossy(&head).contains(FORMAT) || path.extension().is_some_and(|end| end == EXTENSION)
+    (read.is_ok() && !head.starts_with(SQLITE)).then(|| String::from_utf8_lossy(&head).into_owned())
 }
 
 /// Where a merge has left both sides in a text, as a line from 1.

@@ -256,19 +256,30 @@ fn made_up(results: &Results, found: &mut Found) {
 }
 
 fn repeats(results: &Results, found: &mut Found) {
-    let fewest =
-        results.cells.iter().map(|cell| results.good_runs(cell.id).count()).filter(|&runs| runs > 0).min();
-    match fewest {
-        Some(1) => found.push(Weight::Answer, CautionKind::FewRepeats,
-            "too few repeats: with one run there is no interval, and nothing is proven. Use --repeat 5 or more".into(),
+    let runs = results.cells.iter().map(|cell| results.good_runs(cell.id).count());
+    let runs: Vec<usize> = runs.filter(|&runs| runs > 0).collect();
+    let Some(&fewest) = runs.iter().min() else { return };
+    let few = runs.iter().filter(|&&runs| runs == fewest).count();
+    // What holds of some cells is not said of the others: a run that was stopped has both.
+    let (whose, there) = if few == runs.len() {
+        (String::new(), "")
+    } else {
+        (format!(" in {few} of {} cells", runs.len()), " there")
+    };
+    let text = match fewest {
+        1 => format!(
+            "too few repeats{whose}: with one run there is no interval, and nothing is proven{there}. Use --repeat 5 or \
+             more"
         ),
-        Some(runs @ 2..=4) => found.push(Weight::Answer, CautionKind::FewRepeats, format!(
-            "too few repeats: with {runs} runs intervals are {:.1} times as wide as with 5{}. Use --repeat 5 or more",
-            width_of(runs) / width_of(5),
-            if runs == 2 { ", and no difference can be proven" } else { "" }
-        )),
-        _ => {}
-    }
+        2..=4 => format!(
+            "too few repeats{whose}: with {fewest} runs intervals are {:.1} times as wide as with 5{}. Use --repeat 5 or \
+             more",
+            width_of(fewest) / width_of(5),
+            if fewest == 2 { format!(", and no difference can be proven{there}") } else { String::new() }
+        ),
+        _ => return,
+    };
+    found.push(Weight::Answer, CautionKind::FewRepeats, text);
 }
 
 /// Half the width of an interval of so many runs, in standard deviations of a run.

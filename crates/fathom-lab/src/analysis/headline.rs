@@ -44,16 +44,18 @@ pub fn headlines(results: &Results, analysis: &Analysis, headlines: &[Headline])
 }
 
 fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Finding> {
-    let fits = |cell: &&CellRow| cell.skipped.is_none() && matches(cell, &headline.filter);
+    let is_there = |cell: &&CellRow| cell.skipped.is_none();
+    let fits = |cell: &&CellRow| is_there(cell) && matches(cell, &headline.filter);
+    let has = |cell: &CellRow, phase| at(analysis, cell, phase, headline.x).next().is_some();
     let mut findings = Vec::new();
     match (&headline.axis, &headline.against_phase) {
         (_, Some(other)) => {
-            let has = |cell: &CellRow, phase| at(analysis, cell, phase, headline.x).next().is_some();
             let both = |cell: &&CellRow| has(cell, &headline.phase) && has(cell, other);
-            let cells: Vec<&CellRow> = results.cells.iter().filter(fits).filter(both).collect();
-            for &cell in &cells {
+            // Those, too, that the headline leaves out: of what it speaks is said.
+            let all: Vec<&CellRow> = results.cells.iter().filter(is_there).filter(both).collect();
+            for cell in results.cells.iter().filter(fits).filter(both) {
                 let each = headline.each.as_deref();
-                let place = place(cell, &cells, each, None);
+                let place = place(cell, &all, each, None);
                 for measure in at(analysis, cell, &headline.phase, headline.x) {
                     let Some(base) = analysis.get(cell.id, other, measure.x) else { continue };
                     findings.extend(finding(cell, cell, measure, base, headline.metric, &place, None));
@@ -67,7 +69,8 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
                 .filter(fits)
                 .filter(|cell| cell.axes.get(axis) == headline.baseline.as_ref())
                 .collect();
-            let all: Vec<&CellRow> = results.cells.iter().filter(fits).collect();
+            let is_measured = |cell: &&CellRow| has(cell, &headline.phase);
+            let all: Vec<&CellRow> = results.cells.iter().filter(is_there).filter(is_measured).collect();
             for base_cell in baselines {
                 let others = results.cells.iter().filter(fits).filter(|cell| {
                     let value = cell.axes.get(axis);
@@ -181,7 +184,23 @@ fn finding(
         None => (finding.phase.clone(), finding.baseline_phase.clone()),
     };
     let work = if axis.is_some() { finding.phase.as_str() } else { "" };
-    finding.sentence = sentence(&finding, (&subject, &object, work), cell, measure, place, is_one_of_two);
+    // Tables show rates, which hold what ends a phase (a checkpoint), too: no sentence beside one
+    // says another thing without a word.
+    let by_rate = (metric != measure.main_metric() && measure.unit == base.unit)
+        .then(|| measure.faster_than(base, measure.main_metric()))
+        .flatten()
+        .filter(|rate| (rate.ratio / faster.ratio).ln().abs() > RATE_APART);
+    let mut text = sentence(&finding, (&subject, &object, work), cell, measure, place, is_one_of_two);
+    if let Some(rate) = by_rate {
+        let rate = if faster.proven && faster.ratio < 1.0 { rate.inverse() } else { rate };
+        text.push_str(&format!("; by the rate of the phase {}", told_beside(&rate)));
+    }
+    if finding.baseline_sync_share >= 0.005 {
+        let share = (finding.baseline_sync_share * 100.0).round();
+        text.push_str(&format!("; {share} % of {object}'s time is fsync"));
+    }
+    text.push('.');
+    finding.sentence = text;
     finding.promises = (cell.durability != base_cell.durability)
         .then(|| {
             let (promised, base_promised) =
@@ -228,28 +247,29 @@ fn sentence(
     // Wall time stands beside model time, marked, and says the same way how many times as much.
     if let Some(wall) = finding.wall_faster {
         let wall = if proven && ratio < 1.0 { wall.inverse() } else { wall };
-        text.push_str(&format!(", in model time ({} in wall time)", wall_told(&wall)));
+        text.push_str(&format!(", in model time ({} in wall time)", told_beside(&wall)));
     } else if is_one_of_two {
         text.push_str(", in wall time: only one of them has model time");
     }
-    if finding.baseline_sync_share >= 0.005 {
-        let share = (finding.baseline_sync_share * 100.0).round();
-        text.push_str(&format!("; {share} % of {object}'s time is fsync"));
-    }
-    text.push('.');
     text
 }
 
-/// What wall time says, beside what model time does.
-fn wall_told(wall: &Comparison) -> String {
-    if wall.proven {
-        times(wall)
-    } else if wall.high.is_finite() {
-        format!("~ {}", times(wall))
+/// What another number says beside the one that is told: wall time, the rate.
+fn told_beside(other: &Comparison) -> String {
+    if other.proven {
+        times(other)
+    } else if other.high.is_finite() {
+        format!("~ {}", times(other))
     } else {
-        figure(wall.ratio)
+        figure(other.ratio)
     }
 }
+
+/// A rate that differs from the time of one execution by more than this factor's logarithm is told.
+const RATE_APART: f64 = 0.05;
+
+/// Decimal places that an interval has at most.
+const MOST_PLACES: usize = 6;
 
 /// A ratio with two significant digits where it is small: `2.1x`, `1.04x`, `11x`.
 #[must_use]
@@ -271,9 +291,20 @@ fn digits(ratio: f64) -> String {
     }
 }
 
-fn brackets(comparison: &Comparison) -> String {
-    // One number of digits for both ends, that of the ratio, as long as it says anything of them.
-    let places = if comparison.ratio < 1.2 { 2 } else { usize::from(comparison.ratio < 10.0) };
+/// How many decimal places both ends of an interval have: those of the ratio, as long as they say
+/// anything of them. What is proven has as many as show it: "faster 1.2x [1.0, 1.5]" would say that
+/// it may be the same.
+fn places(comparison: &Comparison) -> usize {
+    let usual = if comparison.ratio < 1.2 { 2 } else { usize::from(comparison.ratio < 10.0) };
+    let looks_like_one = |end: f64, places: usize| (end - 1.0).abs() < 0.5 * 0.1_f64.powi(places as i32);
+    let hides = |places: usize| {
+        comparison.proven
+            && [comparison.low, comparison.high].into_iter().any(|end| looks_like_one(end, places))
+    };
+    (usual..MOST_PLACES).find(|&places| !hides(places)).unwrap_or(MOST_PLACES)
+}
+
+fn brackets(comparison: &Comparison, places: usize) -> String {
     let end = |value: f64| match value {
         v if !v.is_finite() => "unbounded".to_owned(),
         v if v >= 100.0 => thousands(v),
@@ -292,7 +323,14 @@ pub fn times(comparison: &Comparison) -> String {
     if comparison.high.is_infinite() && comparison.low <= 0.0 {
         return format!("{} (too few runs for an interval)", figure(comparison.ratio));
     }
-    format!("{} {}", figure(comparison.ratio), brackets(comparison))
+    let places = places(comparison);
+    // As many as its interval, where that has more than usual.
+    let ratio = match comparison.ratio {
+        ratio if ratio < 10.0 && places > 2 => format!("{ratio:.places$}x"),
+        ratio if (1.2..10.0).contains(&ratio) && places > 1 => format!("{ratio:.places$}x"),
+        ratio => figure(ratio),
+    };
+    format!("{ratio} {}", brackets(comparison, places))
 }
 
 fn thousands(x: f64) -> String {
@@ -323,6 +361,12 @@ mod tests {
         // And of two runs of each, 230 times as slow, "0.00x".
         assert_eq!(told(0.0043, 0.0, f64::INFINITY), "0.0043x (too few runs for an interval)");
         assert_eq!(told(0.001, 0.0009, 0.002), "0.0010x [0.0009, 0.002]");
+        // They were "1.2x [1.0, 1.5] faster" and "1.00x [1.00, 1.01] slower".
+        assert_eq!(told(1.226, 1.0088, 1.4899), "1.23x [1.01, 1.49]");
+        assert_eq!(told(1.0043, 1.0012, 1.0074), "1.004x [1.001, 1.007]");
+        assert_eq!(told(12.3, 1.3, 44.0), "12x [1.3, 44.0]");
+        let unproven = Comparison { ratio: 1.226, low: 0.996, high: 1.49, proven: false, n: 5 };
+        assert_eq!(times(&unproven), "1.2x [1.0, 1.5]");
         assert_eq!([0.0, 0.01, 0.094].map(figure), ["0.00x", "0.01x", "0.09x"]);
     }
 }

@@ -20,7 +20,7 @@ mod side;
 mod unlike;
 
 pub use apart::apart;
-pub use baseline::{BaselineError, is_baseline};
+pub use baseline::{BaselineError, is_baseline, says_baseline};
 pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio, unattributed};
 pub use cautions::{Caution, CautionKind, Weight, cautions};
 pub use change::{Change, Changes, Judgement, Question, changes, compare};

@@ -32,6 +32,7 @@ mod interval;
 mod served;
 mod timeline;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use fathom_device::RequestTimes;
@@ -39,7 +40,7 @@ use fathom_probe::{Mark, Marks};
 use fathom_workload::sample::{LaneSpan, Sample, Window};
 use serde::{Deserialize, Serialize};
 
-use interval::{SpanLengths, intersection, length, merged, within, without};
+use interval::{Interval, SpanLengths, intersection, length, merged, within, without};
 use served::Operations;
 pub(crate) use timeline::SLACK_NS;
 use timeline::{Class, Lane, State, classes, of_lane};
@@ -165,8 +166,9 @@ fn of_phase(
     let mut of_lanes: BTreeMap<u32, SpanLengths> = BTreeMap::new();
     match basis {
         Basis::Threads => {
-            let lanes: Vec<_> =
-                window.lanes.iter().map(|lane| (lane.thread, of_lane(lane, threads, operations))).collect();
+            let executions = if window.lanes.len() == 1 { in_a_row(samples) } else { Vec::new() };
+            let states = |lane: &LaneSpan| of_lane(lane, threads, operations, &executions);
+            let lanes: Vec<_> = window.lanes.iter().map(|lane| (lane.thread, states(lane))).collect();
             let classes = classes(lanes.iter().map(|(_, lane)| lane.states.as_slice()));
             // Of several threads that wait for one answer each would have it once more.
             if let [(_, lane)] = lanes.as_slice() {
@@ -231,6 +233,23 @@ fn of_phase(
         busy_measured_ns: length(&measured),
     };
     (by_model, in_order)
+}
+
+/// When the executions were that lie in no other one, in order.
+fn in_a_row(samples: &[&Sample]) -> Vec<Interval> {
+    let known = samples.iter().filter(|sample| sample.start_ns > 0);
+    let mut spans: Vec<Interval> =
+        known.map(|sample| (sample.start_ns, sample.start_ns.saturating_add(sample.split.wall_ns))).collect();
+    spans.sort_unstable_by_key(|&(from, to)| (from, Reverse(to)));
+    let mut end_ns = 0;
+    spans.retain(|&(from, to)| {
+        let follows = from >= end_ns;
+        if follows {
+            end_ns = to;
+        }
+        follows
+    });
+    spans
 }
 
 #[cfg(test)]

@@ -6,7 +6,13 @@
 //! request. What the gap is longer than its CPU time, the thread was ready to run, up to the
 //! scheduler's count of that, and asleep beyond. Within a gap it is taken to have slept first, then
 //! waited for a processor, then run, as a thread does that was woken; within a call to have run
-//! first. Only with several threads does that order play a part.
+//! first. With several threads that order plays a part.
+//!
+//! It does for single executions, too, where a gap holds several of them (commits that sync
+//! nothing, reads that memory serves): whose the waiting for a processor was nobody tells. A thread
+//! that is kept from its processor is so for a while at once, so it was in those that took longest:
+//! of one lane it is taken off these, until the longest of what is left are alike. All together
+//! have the same time either way.
 
 use std::collections::BTreeMap;
 
@@ -57,8 +63,14 @@ pub struct Lane {
     pub short: Vec<(u64, u64)>,
 }
 
-/// What a lane's thread did.
-pub fn of_lane(lane: &LaneSpan, threads: &BTreeMap<u32, Vec<Mark>>, operations: &Operations) -> Lane {
+/// What a lane's thread did. `executions` are the lane's own, in order and one after the other;
+/// none where several lanes work.
+pub fn of_lane(
+    lane: &LaneSpan,
+    threads: &BTreeMap<u32, Vec<Mark>>,
+    operations: &Operations,
+    executions: &[Interval],
+) -> Lane {
     let (mut states, mut short) = (Vec::new(), Vec::new());
     let mut at = lane.start_ns;
     let mut push = |from: u64, to: u64, state: State, at: &mut u64| {
@@ -82,7 +94,7 @@ pub fn of_lane(lane: &LaneSpan, threads: &BTreeMap<u32, Vec<Mark>>, operations: 
     pairs.sort_by_key(|(first, _)| first.at_ns);
     for (first, second) in pairs {
         let second = cut_off(first, second, lane.end_ns);
-        let short_ns = between(first, &second, operations, &mut |from, to, state| {
+        let short_ns = between(first, &second, operations, executions, &mut |from, to, state| {
             push(from, to, state, &mut at);
         });
         let call_ns = second.at_ns.saturating_sub(second.call_ns);
@@ -115,6 +127,7 @@ fn between(
     first: &Mark,
     second: &Mark,
     operations: &Operations,
+    executions: &[Interval],
     push: &mut impl FnMut(u64, u64, State),
 ) -> u64 {
     let call = (second.at_ns.saturating_sub(second.call_ns).max(first.at_ns), second.at_ns);
@@ -123,10 +136,18 @@ fn between(
     let waited_ns = gap_ns.saturating_sub(cpu_ns);
     if waited_ns > SLACK_NS {
         let ready_ns = second.queue_ns.saturating_sub(first.queue_ns).min(waited_ns);
-        let woken_ns = first.at_ns + (waited_ns - ready_ns);
-        push(first.at_ns, woken_ns, State::Asleep);
-        push(woken_ns, woken_ns + ready_ns, State::Ready);
-        push(woken_ns + ready_ns, call.0, State::Run);
+        let gap = (first.at_ns, call.0);
+        let mut asleep_ns = waited_ns - ready_ns;
+        let mut at_ns = gap.0;
+        let waits = kept_waiting(gap, asleep_ns, ready_ns, executions);
+        for (from, to) in waits.into_iter().chain([(gap.1, gap.1)]) {
+            let woken_ns = from.min(at_ns + asleep_ns);
+            asleep_ns -= woken_ns - at_ns;
+            push(at_ns, woken_ns, State::Asleep);
+            push(woken_ns, from, State::Run);
+            push(from, to, State::Ready);
+            at_ns = to;
+        }
     } else {
         push(first.at_ns, call.0, State::Run);
     }
@@ -149,6 +170,62 @@ fn between(
         push(from, to, state);
     }
     short_ns
+}
+
+/// When in a gap its thread had no processor, `ready_ns` in all, in order: behind its sleep, or in
+/// what took longest where the gap holds more than one execution.
+fn kept_waiting(gap: Interval, asleep_ns: u64, ready_ns: u64, executions: &[Interval]) -> Vec<Interval> {
+    if ready_ns == 0 {
+        return Vec::new();
+    }
+    let pieces = pieces(gap, executions);
+    if pieces.len() < 2 {
+        let woken_ns = gap.0 + asleep_ns;
+        return vec![(woken_ns, woken_ns + ready_ns)];
+    }
+    let level_ns = level_ns(&pieces, ready_ns);
+    let mut left_ns = ready_ns;
+    let mut waits = Vec::new();
+    for (from, to) in pieces {
+        let wait_ns = (to - from).saturating_sub(level_ns).min(left_ns);
+        left_ns -= wait_ns;
+        if wait_ns > 0 {
+            waits.push((from, from + wait_ns));
+        }
+    }
+    waits
+}
+
+/// A gap cut where executions begin and end.
+fn pieces((from, to): Interval, executions: &[Interval]) -> Vec<Interval> {
+    let first = executions.partition_point(|execution| execution.1 <= from);
+    let within = executions[first..].iter().take_while(|execution| execution.0 < to);
+    let cuts = within.flat_map(|&(begin, end)| [begin, end]).filter(|&cut| from < cut && cut < to);
+    let (mut found, mut at) = (Vec::new(), from);
+    for cut in cuts.chain([to]) {
+        if at < cut {
+            found.push((at, cut));
+            at = cut;
+        }
+    }
+    found
+}
+
+/// What the longest pieces are cut to, so that `ready_ns` goes, ns.
+fn level_ns(pieces: &[Interval], ready_ns: u64) -> u64 {
+    let mut lengths: Vec<u64> = pieces.iter().map(|(from, to)| to - from).collect();
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    let mut sum_ns = 0_u64;
+    for (count, (place, length)) in (1_u64..).zip(lengths.iter().enumerate()) {
+        sum_ns += length;
+        let Some(rest_ns) = sum_ns.checked_sub(ready_ns) else { continue };
+        let level_ns = rest_ns / count;
+        // Those that follow are no longer than that, and stay whole.
+        if lengths.get(place + 1).is_none_or(|next| *next <= level_ns) {
+            return level_ns;
+        }
+    }
+    0
 }
 
 /// The moments of all classes.

@@ -40,12 +40,21 @@ impl Ruler {
         50.0 + 50.0 * (log / self.most).clamp(-1.0, 1.0)
     }
 
-    /// Ratios that are named under the axis: three or more, as round as there are.
+    /// Ratios that are named under the axis: three or more, as round as there are, the farthest
+    /// nearly half of the way out at least.
     fn ticks(&self) -> Vec<f64> {
-        const STEPS: [&[f64]; 5] =
-            [&[10.0, 100.0, 1000.0], &[2.0, 5.0, 10.0], &[1.5, 2.0], &[1.1, 1.2], &[1.02, 1.05]];
+        const STEPS: [&[f64]; 8] = [
+            &[10.0, 100.0, 1000.0],
+            &[3.0, 10.0, 30.0],
+            &[2.0, 5.0],
+            &[1.5, 2.0, 3.0],
+            &[1.2, 1.5],
+            &[1.1, 1.2],
+            &[1.05, 1.1],
+            &[1.02, 1.05],
+        ];
         let named = |steps: &&[f64]| steps.iter().filter(|step| step.ln() <= self.most).count();
-        let steps = STEPS.iter().find(|steps| named(steps) > 1).unwrap_or(&STEPS[4]);
+        let steps = STEPS.iter().find(|steps| named(steps) > 1).unwrap_or(&STEPS[STEPS.len() - 1]);
         let mut ticks = vec![1.0];
         for step in steps.iter().filter(|step| step.ln() <= self.most) {
             ticks.insert(0, 1.0 / step);
@@ -270,6 +279,12 @@ mod tests {
         assert!(ruler.at(2.0) < 100.0 && ruler.at(1e9) == 100.0 && ruler.at(0.0) == 0.0);
         assert_eq!(ruler.ticks().iter().filter(|tick| **tick > 1.0).count(), 2, "{:?}", ruler.ticks());
         assert!(Ruler::of(&[], Some(0.01)).ticks().len() >= 3);
+        // What happened: with ratios of 1.5 the axis was named up to 1.2, and of 4.9 up to 2.
+        for percent in 1..=50_000 {
+            let ruler = Ruler::of(&[], Some(f64::from(percent) / 100.0));
+            let farthest = ruler.ticks().into_iter().fold(1.0, f64::max);
+            assert!(ruler.at(farthest) >= 72.0, "{percent} %: {:?}", ruler.ticks());
+        }
         assert!(!ruler.is_beyond(2.0) && ruler.is_beyond(f64::INFINITY) && ruler.is_beyond(0.0));
     }
 }
