@@ -6,7 +6,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -56,6 +56,10 @@ pub struct Info {
     /// over all of them.
     #[serde(skip)]
     pub files_at_once: u64,
+    /// Transactions that wrote and were committed, begun with BEGIN IMMEDIATE or EXCLUSIVE by a
+    /// connection that had several files: it locks all of them, whichever it changes.
+    #[serde(skip)]
+    pub locking_several: u64,
     /// From time 0 to the return of the last call, s.
     pub duration_s: f64,
     /// The databases and what they held at the start.
@@ -263,14 +267,20 @@ struct Text {
     /// `journal_mode=wal`
     setting: Option<String>,
     is_vacuum: bool,
+    /// Whether it is a BEGIN that locks for writing at once.
+    locks_at_once: bool,
+    /// The schema that it detaches.
+    detaches: Option<String>,
 }
 
 #[derive(Default)]
 struct Connection {
     handles: HashMap<u32, Handle>,
-    /// Databases in files that it opened or attached.
-    files: Vec<u32>,
+    /// Databases in files that it has, each by the name of its schema.
+    files: Vec<(String, u32)>,
     in_transaction: bool,
+    /// Whether the open transaction has locked several files since its BEGIN.
+    locks_several: bool,
     writes: u64,
     changes: u64,
     is_counted: bool,
@@ -288,6 +298,12 @@ struct Handle {
     rows: u64,
     /// Whether it has changed rows, and rests at one that it returned (RETURNING).
     has_written: bool,
+}
+
+impl Connection {
+    fn distinct_files(&self) -> u64 {
+        self.files.iter().map(|file| file.1).collect::<BTreeSet<u32>>().len() as u64
+    }
 }
 
 impl Count {
@@ -341,7 +357,7 @@ impl Count {
                 self.connections.insert(event.connection, Connection::default());
                 self.info.connections_at_once =
                     self.info.connections_at_once.max(self.connections.len() as u64);
-                self.add_file(event.connection, *database);
+                self.add_file(event.connection, "main", *database);
                 self.error(outcome);
             }
             Action::Close { outcome } => {
@@ -383,18 +399,18 @@ impl Count {
             }
             Action::Checkpoint { outcome, .. } => self.error(outcome),
             Action::Blob(blob) => self.blob(event, blob),
-            Action::Attach { database, .. } => self.add_file(event.connection, *database),
+            Action::Attach { schema, database } => self.add_file(event.connection, schema, *database),
             Action::ClearBindings { .. } => {}
         }
     }
 
     /// A connection has this database from now on.
-    fn add_file(&mut self, connection: u32, database: u32) {
+    fn add_file(&mut self, connection: u32, schema: &str, database: u32) {
         let known = self.info.databases.get(database as usize);
-        let files = &mut self.connections.entry(connection).or_default().files;
-        if known.is_some_and(|known| known.start != "memory") && !files.contains(&database) {
-            files.push(database);
-            self.info.files_at_once = self.info.files_at_once.max(files.len() as u64);
+        let connection = self.connections.entry(connection).or_default();
+        if known.is_some_and(|known| known.start != "memory") {
+            connection.files.push((schema.to_owned(), database));
+            self.info.files_at_once = self.info.files_at_once.max(connection.distinct_files());
         }
     }
 
@@ -425,8 +441,16 @@ impl Count {
     fn step(&mut self, event: &Event, step: &Step) {
         self.error(&step.outcome);
         let connection = self.connections.entry(event.connection).or_default();
+        let Some(text) = connection.handles.get(&step.handle).and_then(|handle| handle.text.clone()) else {
+            return;
+        };
+        if text.locks_at_once && step.in_transaction && !step.outcome.is_error() {
+            connection.locks_several = connection.distinct_files() > 1;
+        }
+        if let Some(schema) = text.detaches.as_ref().filter(|_| !step.outcome.is_error()) {
+            connection.files.retain(|file| !file.0.eq_ignore_ascii_case(schema));
+        }
         let Some(handle) = connection.handles.get_mut(&step.handle) else { return };
-        let Some(text) = handle.text.clone() else { return };
         let (statement, latency) = self.statements.entry(text.verb).or_default();
         if step.begins {
             self.info.executed += 1;
@@ -520,6 +544,7 @@ impl Count {
         let (writes, changes) =
             (std::mem::take(&mut connection.writes), std::mem::take(&mut connection.changes));
         let has_schema = std::mem::take(&mut connection.has_schema);
+        let locks_several = std::mem::take(&mut connection.locks_several);
         if writes == 0 && !has_schema {
             return;
         }
@@ -527,6 +552,7 @@ impl Count {
         transactions.count += 1;
         transactions.autocommit += u64::from(!was_open);
         transactions.rolled_back += u64::from(was_open && is_rolled_back);
+        self.info.locking_several += u64::from(locks_several && !is_rolled_back);
         transactions.writes.add(writes.max(1));
         if connection.is_counted {
             transactions.changes.add(changes);
@@ -584,9 +610,14 @@ impl Text {
         let literals = crate::sql::tokens(sql).filter_map(|token| crate::sql::value_of(&token));
         let setting =
             crate::sql::pragma(sql).and_then(|(name, value)| Some(format!("PRAGMA {name}={}", value?)));
-        let first = crate::sql::tokens(sql).find(|token| !token.is_blank());
+        let mut words = crate::sql::tokens(sql).filter(|token| !token.is_blank());
+        let (first, second) = (words.next(), words.next());
+        let begins = first.is_some_and(|token| token.is("begin"));
         Text {
             is_vacuum: first.is_some_and(|token| token.is("vacuum")),
+            locks_at_once: begins
+                && second.is_some_and(|token| token.is("immediate") || token.is("exclusive")),
+            detaches: crate::sql::detached(sql),
             verb,
             tables: tables::of(sql),
             literal_bytes: literals.fold(0, |sum, value| sum.saturating_add(value.bytes())),

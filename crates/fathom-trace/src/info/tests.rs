@@ -238,3 +238,40 @@ fn files_of_one_connection_are_counted() {
     let (_directory, path) = trace(|_, _| {});
     assert_eq!(info(&path).expect("read").files_at_once, 1);
 }
+
+/// What happened: nothing told that transactions of one file paid for all that were attached.
+#[test]
+fn transactions_that_lock_several_files_are_counted() {
+    let (_directory, path) = trace(|assembler, connection| {
+        let other = assembler.database(b"/b.db", Start::Empty, None).expect("database");
+        let memory = assembler.database(b":memory:", Start::Memory, None).expect("database");
+        let run = |assembler: &mut Assembler, texts: &[&str]| {
+            for sql in texts {
+                let execution = Execution {
+                    sql,
+                    values: &[],
+                    start_ns: 1_000_000,
+                    duration_ns: 500_000,
+                    keep: true,
+                    counts: Some((0, 1)),
+                };
+                assembler.execute(connection, &execution).expect("written");
+            }
+        };
+        let insert = "INSERT INTO t VALUES (1)";
+        let attach = |assembler: &mut Assembler, schema: &str, database| {
+            let action = Action::Attach { schema: schema.to_owned(), database };
+            assembler.event(connection, 1_000_000, 0, action).expect("written");
+        };
+        attach(assembler, "m", memory);
+        run(assembler, &["BEGIN IMMEDIATE", insert, "COMMIT"]);
+        attach(assembler, "Other", other);
+        // Two of these count.
+        run(assembler, &["BEGIN IMMEDIATE", insert, "COMMIT", "begin exclusive transaction", insert, "END"]);
+        run(assembler, &["BEGIN", insert, "COMMIT", "BEGIN DEFERRED", insert, "COMMIT", insert]);
+        run(assembler, &["BEGIN IMMEDIATE", insert, "ROLLBACK", "BEGIN IMMEDIATE", "COMMIT"]);
+        run(assembler, &["DETACH other", "BEGIN IMMEDIATE", insert, "COMMIT"]);
+    });
+    let told = info(&path).expect("read");
+    assert_eq!((told.locking_several, told.files_at_once, told.transactions.count), (2, 2, 8));
+}

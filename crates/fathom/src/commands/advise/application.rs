@@ -7,7 +7,7 @@ use fathom_lab::advise::{AppUse, Candidate, DeviceAdvice};
 use fathom_output::shown_path;
 use fathom_trace::info::{DatabaseInfo, Info, info};
 
-use super::hints::{nothing_written, of_settings, of_singles, writing};
+use super::hints::{nothing_written, of_locking, of_settings, of_singles, writing};
 use super::settings::{TAKEN_OVER, care, set, take_over, value_of};
 use crate::outcome::Error;
 
@@ -95,7 +95,8 @@ impl Application {
     /// What it might do besides.
     pub fn hints(&self, advised: &[DeviceAdvice]) -> Vec<String> {
         let singles = of_singles(&self.info.transactions, writing(advised));
-        let mut all = Vec::from_iter(singles);
+        let locking = of_locking(self.info.locking_several, writing(advised), &self.baseline, advised);
+        let mut all: Vec<String> = singles.into_iter().chain(locking).collect();
         all.extend(of_settings(&self.baseline, advised));
         all
     }

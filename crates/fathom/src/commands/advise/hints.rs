@@ -37,6 +37,38 @@ pub(super) fn of_singles(counted: &TransactionInfo, writing: Option<u64>) -> Opt
     })
 }
 
+/// That transactions which lock all attached files pay for all, where a rollback journal is named,
+/// or what the application has where nothing is: SQLite writes a super-journal for as many files as
+/// are locked. With WAL there is none.
+pub(super) fn of_locking(
+    locking: u64,
+    writing: Option<u64>,
+    baseline: &Candidate,
+    advised: &[DeviceAdvice],
+) -> Option<String> {
+    let locking = writing.map_or(locking, |writing| writing.min(locking));
+    let mut used: Vec<&Candidate> =
+        advised.iter().filter_map(DeviceAdvice::best_trial).map(|trial| &trial.candidate).collect();
+    if used.is_empty() {
+        used.push(baseline);
+    }
+    let is_paid = used.into_iter().any(has_super_journal);
+    (locking >= TOGETHER && is_paid).then(|| {
+        format!(
+            "{locking} writing transactions begin with BEGIN IMMEDIATE or EXCLUSIVE on a connection that has several files. That \
+             locks all of them, and with a rollback journal the commit then pays for a super-journal, some three syncs, also \
+             where one file alone is changed. For those that change one, plain BEGIN with a first statement that writes, or a \
+             connection of their own, saves that (docs/several-files.md)."
+        )
+    })
+}
+
+/// Whether a transaction over several files is bound together by a journal of its own with it.
+fn has_super_journal(candidate: &Candidate) -> bool {
+    ["delete", "truncate", "persist"].contains(&candidate.journal_mode.as_str())
+        && candidate.synchronous != "off"
+}
+
 /// What has to be known of the settings that are named, beside what the application has now: of
 /// recordings that are asked again as of a trace.
 pub(super) fn of_settings(baseline: &Candidate, advised: &[DeviceAdvice]) -> Vec<String> {
@@ -112,5 +144,23 @@ mod tests {
         assert_eq!(of_singles(&counted(101, 101), Some(0)), None);
         // Ten of them in one transaction were asked of a trace of one statement.
         assert_eq!(of_singles(&counted(1, 1), Some(1)), None);
+    }
+
+    /// What happened: an application with three attached files that begins each transaction with
+    /// BEGIN IMMEDIATE was told journal modes, and not that it pays for all three in each of them.
+    #[test]
+    fn locking_all_attached_files_is_told_where_it_costs_a_super_journal() {
+        let told = |locking, writing, journal, synchronous| {
+            of_locking(locking, writing, &Candidate::new(journal, synchronous), &[])
+        };
+        let text = told(300, Some(290), "persist", "full").unwrap();
+        assert!(
+            text.starts_with("290 writing transactions begin") && text.contains("super-journal"),
+            "{text}"
+        );
+        assert!(told(300, None, "delete", "normal").is_some());
+        assert_eq!(told(300, None, "wal", "full"), None, "WAL has no super-journal");
+        assert_eq!(told(300, None, "delete", "off"), None, "nothing is synced");
+        assert_eq!(told(9, None, "delete", "full"), None, "too few");
     }
 }
