@@ -521,6 +521,53 @@ fn statements_stand_in_the_order_in_which_they_have_to_be_given() {
     assert_eq!(Candidate::default().with("page_size", "512").name(), "DELETE/FULL, 512 byte pages");
 }
 
+/// What happened: who attaches files, and pastes the lines where the connection is opened, had the
+/// settings in its first file alone, and DELETE/FULL with 4 KiB pages in all others; with what keeps
+/// every commit (EXTRA) those may lose the last one.
+#[test]
+fn an_attached_file_is_told_what_it_does_not_take_over() {
+    let named = Candidate::new("delete", "extra")
+        .with("page_size", "1024")
+        .with("locking_mode", "exclusive")
+        .with("cache_size", "-500");
+    let lines = named.to_paste_with_attached(&named);
+    let head = lines.iter().position(|line| line.contains("attaches")).unwrap();
+    assert_eq!(
+        lines[head + 1..],
+        [
+            "-- PRAGMA NAME.page_size = 1024;",
+            "-- PRAGMA NAME.journal_mode = DELETE;",
+            "-- PRAGMA NAME.synchronous = EXTRA;",
+            "-- PRAGMA NAME.cache_size = -500;",
+        ]
+    );
+    assert!(!named.to_paste(&named).iter().any(|line| line.contains("NAME")));
+    // What is done once by hand is the last.
+    let with_pages = named.to_paste_with_attached(&Candidate::default());
+    assert!(with_pages.ends_with(&["VACUUM;".to_owned()]), "{with_pages:?}");
+}
+
+/// By SQLite itself: what holds for files that are attached later, and what does not.
+#[test]
+fn sqlite_gives_attached_files_its_defaults_of_what_is_of_one_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |name: &str| rusqlite::Connection::open(directory.path().join(name)).unwrap();
+    let connection = open("own.db");
+    for line in Candidate::new("persist", "extra").with("locking_mode", "exclusive").pragmas() {
+        connection.execute_batch(&line).unwrap();
+    }
+    let other = directory.path().join("other.db");
+    connection.execute("ATTACH ?1 AS other", [other.to_str().unwrap()]).unwrap();
+    let of = |schema: &str, name: &str| {
+        let sql = format!("PRAGMA {schema}.{name}");
+        connection.query_row(&sql, [], |row| row.get::<_, rusqlite::types::Value>(0)).unwrap()
+    };
+    for name in ["journal_mode", "synchronous"] {
+        assert_ne!(of("main", name), of("other", name), "{name}");
+    }
+    assert_eq!(of("main", "locking_mode"), of("other", "locking_mode"));
+}
+
 /// What happened: an application's own `auto_vacuum` stood among what each connection says, behind
 /// WAL mode, where it has no effect: a new database was without it.
 #[test]

@@ -409,7 +409,7 @@ impl Advice {
             if filesystems {
                 lines.push(on_filesystem(&group.named.filesystem));
             }
-            lines.extend(group.named.candidate.to_paste(&self.baseline));
+            lines.extend(self.lines_of(&group.named.candidate));
             (self.places(&group.devices), lines)
         };
         self.groups().into_iter().map(of_group).collect()
@@ -422,8 +422,15 @@ impl Advice {
         if self.has_filesystems() {
             lines.push(on_filesystem(&found.filesystem));
         }
-        lines.extend(found.candidate.to_paste(&self.baseline));
+        lines.extend(self.lines_of(&found.candidate));
         Some(lines)
+    }
+
+    fn lines_of(&self, candidate: &Candidate) -> Vec<String> {
+        match self.over_files {
+            true => candidate.to_paste_with_attached(&self.baseline),
+            false => candidate.to_paste(&self.baseline),
+        }
     }
 
     /// What must be known of the numbers, each as a sentence.
