@@ -81,6 +81,23 @@ pub(super) fn of_settings(baseline: &Candidate, advised: &[DeviceAdvice]) -> Vec
                 .into(),
         );
     }
+    let is_new = |key: &str| {
+        named().any(|candidate| {
+            candidate.more.get(key).is_some_and(|value| baseline.more.get(key) != Some(value))
+        })
+    };
+    if is_new("cache_size") {
+        all.push(
+            "A cache_size is of each connection and each file, and may take that much memory in each.".into(),
+        );
+    }
+    if is_new("mmap_size") {
+        all.push(
+            "With mmap_size an I/O error of the device ends the program with a signal (SIGBUS), where a call would have failed \
+             (https://sqlite.org/mmap.html)."
+                .into(),
+        );
+    }
     all.extend(of_cards(advised));
     // The lengths of logs that are advised, but for the application's own.
     let mut logs = named()
@@ -126,6 +143,10 @@ fn of_cards(advised: &[DeviceAdvice]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_lab::advise::Trial;
+    use fathom_lab::stats::mean_interval;
+    use fathom_workload::spec::Durability;
+
     use super::*;
 
     /// What happened: a program that says CREATE TABLE IF NOT EXISTS each time that it starts was
@@ -162,5 +183,42 @@ mod tests {
         assert_eq!(told(300, None, "wal", "full"), None, "WAL has no super-journal");
         assert_eq!(told(300, None, "delete", "off"), None, "nothing is synced");
         assert_eq!(told(9, None, "delete", "full"), None, "too few");
+    }
+
+    /// What happened: `mmap_size 268435456` and a larger cache were named, and nothing said what they
+    /// take.
+    #[test]
+    fn what_a_cache_and_a_memory_map_take_is_told() {
+        let trial = |candidate: Candidate, ms: f64| {
+            let ns = [ms * 1e6, ms * 1.001e6, ms * 0.999e6];
+            Trial {
+                filesystem: "ext4".into(),
+                label: candidate.key(),
+                candidate,
+                durability: Some(Durability::PowerCut),
+                runs: (0..).zip(ns).collect(),
+                time_ns: mean_interval(&ns).unwrap(),
+                cpu_ns: 0.0,
+                count: 1000,
+                p99_ns: None,
+                flushes: 1.0,
+                written_bytes: 4096.0,
+                writing: Some(500),
+                loss: None,
+                is_log_felt: None,
+                is_apart: false,
+            }
+        };
+        let own = Candidate::new("wal", "full").with("cache_size", "-8000");
+        let told = |named: &Candidate| {
+            let tried = vec![trial(own.clone(), 10.0), trial(named.clone(), 4.0)];
+            let must = Durability::PowerCut;
+            let device = DeviceAdvice::of(Some("emmc".into()), "eMMC".into(), tried, &own, must);
+            of_settings(&own, &[device]).join(" ")
+        };
+        let text = told(&own.with("cache_size", "-16000").with("mmap_size", "268435456"));
+        assert!(text.contains("A cache_size is of each") && text.contains("SIGBUS"), "{text}");
+        let text = told(&own.with("wal_autocheckpoint", "100"));
+        assert!(!text.contains("cache_size") && !text.contains("mmap_size"), "it has that cache now: {text}");
     }
 }
