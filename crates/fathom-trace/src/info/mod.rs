@@ -56,8 +56,13 @@ pub struct Info {
     /// over all of them.
     #[serde(skip)]
     pub files_at_once: u64,
+    /// Most files that one connection had whose own database is in memory: no journal binds a
+    /// transaction over several of them together.
+    #[serde(skip)]
+    pub files_without_main: u64,
     /// Transactions that wrote and were committed, begun with BEGIN IMMEDIATE or EXCLUSIVE by a
-    /// connection that had several files: it locks all of them, whichever it changes.
+    /// connection that had several files: it locks all of them that it may write, whichever it
+    /// changes, and binds them together.
     #[serde(skip)]
     pub locking_several: u64,
     /// From time 0 to the return of the last call, s.
@@ -271,13 +276,15 @@ struct Text {
     locks_at_once: bool,
     /// The schema that it detaches.
     detaches: Option<String>,
+    /// The schema that it attaches to be read only.
+    attaches_to_read: Option<String>,
 }
 
 #[derive(Default)]
 struct Connection {
     handles: HashMap<u32, Handle>,
-    /// Databases in files that it has, each by the name of its schema.
-    files: Vec<(String, u32)>,
+    /// Databases in files that it has.
+    files: Vec<AttachedFile>,
     in_transaction: bool,
     /// Whether the open transaction has locked several files since its BEGIN.
     locks_several: bool,
@@ -288,6 +295,13 @@ struct Connection {
     has_schema: bool,
     /// Blobs that may be written: calls of write so far.
     blobs: HashMap<u32, u64>,
+}
+
+/// A database in a file that a connection has.
+struct AttachedFile {
+    schema: String,
+    database: u32,
+    is_read_only: bool,
 }
 
 #[derive(Default)]
@@ -301,8 +315,15 @@ struct Handle {
 }
 
 impl Connection {
-    fn distinct_files(&self) -> u64 {
-        self.files.iter().map(|file| file.1).collect::<BTreeSet<u32>>().len() as u64
+    /// How many of its files are such.
+    fn files_with(&self, is_such: fn(&AttachedFile) -> bool) -> u64 {
+        let such = self.files.iter().filter(|file| is_such(file));
+        such.map(|file| file.database).collect::<BTreeSet<u32>>().len() as u64
+    }
+
+    /// Whether its own database is in a file: without that SQLite writes no super-journal.
+    fn has_main(&self) -> bool {
+        self.files.iter().any(|file| file.schema == "main")
     }
 }
 
@@ -409,8 +430,12 @@ impl Count {
         let known = self.info.databases.get(database as usize);
         let connection = self.connections.entry(connection).or_default();
         if known.is_some_and(|known| known.start != "memory") {
-            connection.files.push((schema.to_owned(), database));
-            self.info.files_at_once = self.info.files_at_once.max(connection.distinct_files());
+            connection.files.push(AttachedFile { schema: schema.to_owned(), database, is_read_only: false });
+            let files = connection.files_with(|_| true);
+            self.info.files_at_once = self.info.files_at_once.max(files);
+            if !connection.has_main() {
+                self.info.files_without_main = self.info.files_without_main.max(files);
+            }
         }
     }
 
@@ -445,10 +470,16 @@ impl Count {
             return;
         };
         if text.locks_at_once && step.in_transaction && !step.outcome.is_error() {
-            connection.locks_several = connection.distinct_files() > 1;
+            let locked = connection.files_with(|file| !file.is_read_only);
+            connection.locks_several = locked > 1 && connection.has_main();
         }
         if let Some(schema) = text.detaches.as_ref().filter(|_| !step.outcome.is_error()) {
-            connection.files.retain(|file| !file.0.eq_ignore_ascii_case(schema));
+            connection.files.retain(|file| !file.schema.eq_ignore_ascii_case(schema));
+        }
+        if let Some(schema) = &text.attaches_to_read {
+            let attached =
+                connection.files.iter_mut().filter(|file| file.schema.eq_ignore_ascii_case(schema));
+            attached.for_each(|file| file.is_read_only = true);
         }
         let Some(handle) = connection.handles.get_mut(&step.handle) else { return };
         let (statement, latency) = self.statements.entry(text.verb).or_default();
@@ -618,12 +649,21 @@ impl Text {
             locks_at_once: begins
                 && second.is_some_and(|token| token.is("immediate") || token.is("exclusive")),
             detaches: crate::sql::detached(sql),
+            attaches_to_read: attached_to_read(sql),
             verb,
             tables: tables::of(sql),
             literal_bytes: literals.fold(0, |sum, value| sum.saturating_add(value.bytes())),
             setting,
         }
     }
+}
+
+/// The schema that an ATTACH attaches to be read only, as its URI says
+/// (<https://sqlite.org/uri.html>); none of what may be written.
+fn attached_to_read(sql: &str) -> Option<String> {
+    let attach = crate::sql::Attach::of(sql)?;
+    let is_to_read = sql.contains("file:") && (sql.contains("mode=ro") || sql.contains("immutable=1"));
+    Some(attach.schema).filter(|schema| is_to_read && !schema.is_empty())
 }
 
 impl DatabaseInfo {

@@ -18,6 +18,11 @@ const ENCRYPTED: &str = "the application gives a key to its database (PRAGMA key
                          by each connection, which no VACUUM changes. `fathom run journal-modes --trace TRACE --set engine=sqlcipher` \
                          measures journal modes with encryption";
 
+/// What binds no files together.
+const WITHOUT_MAIN: &str = "a connection has several files attached whose own database is in memory, and then no journal mode keeps \
+                            a transaction over them together at a power cut: each file keeps its own part by itself with a rollback \
+                            journal, too (https://sqlite.org/lang_attach.html)";
+
 /// The application.
 pub struct Application {
     info: Info,
@@ -59,6 +64,9 @@ impl Application {
                  within each file (https://sqlite.org/lang_attach.html)"
                     .into(),
             );
+        }
+        if info.files_without_main > 1 {
+            notes.push(WITHOUT_MAIN.to_owned());
         }
         notes.extend(is_encrypted(&info).then(|| ENCRYPTED.to_owned()));
         Ok(Application { info, baseline, baseline_source: source, notes, warning })
