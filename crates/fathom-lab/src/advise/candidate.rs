@@ -26,8 +26,8 @@ const PRAGMAS: [&str; 12] = [
     "wal_autocheckpoint",
 ];
 
-/// What a connection says of one file alone: one that is attached later begins with SQLite's defaults
-/// of these, whatever the connection's own file has. The others hold for all.
+/// What a connection says of one file alone: one that is attached later begins with SQLite's
+/// defaults of these, whatever the connection's own file has. The others hold for all.
 const OF_ONE_FILE: [&str; 6] =
     ["auto_vacuum", "cache_size", "journal_mode", "journal_size_limit", "page_size", "synchronous"];
 

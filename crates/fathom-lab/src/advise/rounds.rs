@@ -110,8 +110,9 @@ pub fn second(devices: &[Vec<Trial>], must: Durability, app: AppUse) -> Vec<Cand
     all
 }
 
-/// Whether most transactions of the recordings only read. The statements of a trace do not tell that:
-/// what fills a database in one transaction may have more of them than all that reads it later.
+/// Whether most transactions of the recordings only read. The statements of a trace do not tell
+/// that: what fills a database in one transaction may have more of them than all that reads it
+/// later.
 fn reads_most(devices: &[Vec<Trial>]) -> bool {
     devices.iter().flatten().any(|trial| trial.writing.is_some_and(|writing| writing * 2 < trial.count))
 }

@@ -135,8 +135,9 @@ fn of_equals_the_one_that_promises_more_and_changes_less_is_named() {
 
 // What happened: pages of 512 bytes were named, 0.03 % faster than pages of 1 KiB, and the advice
 // stood in one of five variations.
-/// What happened: with `--fs ext4,xfs` the same settings on xfs were named to an application on ext4,
-/// for they were 0.8 % faster, which was not proven: a card would have been formatted for nothing.
+/// What happened: with `--fs ext4,xfs` the same settings on xfs were named to an application on
+/// ext4, for they were 0.8 % faster, which was not proven: a card would have been formatted for
+/// nothing.
 #[test]
 fn of_equals_the_one_on_the_file_system_of_now_is_named() {
     let on = |filesystem: &str, journal: &str, ms: f64| Trial {
@@ -592,8 +593,8 @@ fn statements_stand_in_the_order_in_which_they_have_to_be_given() {
 }
 
 /// What happened: who attaches files, and pastes the lines where the connection is opened, had the
-/// settings in its first file alone, and DELETE/FULL with 4 KiB pages in all others; with what keeps
-/// every commit (EXTRA) those may lose the last one.
+/// settings in its first file alone, and DELETE/FULL with 4 KiB pages in all others; with what
+/// keeps every commit (EXTRA) those may lose the last one.
 #[test]
 fn an_attached_file_is_told_what_it_does_not_take_over() {
     let named = Candidate::new("delete", "extra")

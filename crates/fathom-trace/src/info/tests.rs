@@ -279,8 +279,9 @@ fn transactions_that_lock_several_files_are_counted() {
     assert_eq!((told.locking_several, told.files_at_once, told.transactions.count), (2, 2, 9));
 }
 
-/// What happened: of a connection whose own database is in memory it was said that a rollback journal
-/// keeps a transaction over the files that it attached together. SQLite writes no super-journal then.
+/// What happened: of a connection whose own database is in memory it was said that a rollback
+/// journal keeps a transaction over the files that it attached together. SQLite writes no
+/// super-journal then.
 #[test]
 fn files_of_a_connection_in_memory_are_counted_by_themselves() {
     let (_directory, path) = trace(|assembler, _| {

@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(told(9, None, "delete", "full"), None, "too few");
     }
 
-    /// What happened: `mmap_size 268435456` and a larger cache were named, and nothing said what they
-    /// take.
+    /// What happened: `mmap_size 268435456` and a larger cache were named, and nothing said what
+    /// they take.
     #[test]
     fn what_a_cache_and_a_memory_map_take_is_told() {
         let trial = |candidate: Candidate, ms: f64| {
