@@ -56,6 +56,11 @@ pub struct Advice {
     pub command: String,
 }
 
+/// Whether that is no gain that matters, and no loss that does.
+fn brings_little(gain: &Gain) -> bool {
+    gain.high < ENOUGH && gain.ratio > 1.0 / ENOUGH
+}
+
 /// Devices with the same advice.
 struct Group<'a> {
     named: &'a Trial,
@@ -219,7 +224,7 @@ impl Advice {
                     is_gain = false;
                     "nothing that was tried is worth a change".to_owned()
                 }
-                all if all.iter().all(|gain| gain.0.high < ENOUGH) => {
+                all if all.iter().all(|gain| brings_little(&gain.0)) => {
                     is_gain = false;
                     format!("{name} brings less than 5 %")
                 }
