@@ -26,6 +26,11 @@ const PRAGMAS: [&str; 12] = [
     "wal_autocheckpoint",
 ];
 
+/// What a connection says of one file alone: one that is attached later begins with SQLite's
+/// defaults of these, whatever the connection's own file has. The others hold for all.
+const OF_ONE_FILE: [&str; 6] =
+    ["auto_vacuum", "cache_size", "journal_mode", "journal_size_limit", "page_size", "synchronous"];
+
 /// Settings that name a file.
 const FILES: [&str; 2] = ["extension", "library"];
 
@@ -179,7 +184,19 @@ impl Candidate {
     /// exists.
     #[must_use]
     pub fn to_paste(&self, now: &Candidate) -> Vec<String> {
+        self.lines(now, false)
+    }
+
+    /// The same for a connection that attaches files, each of which has to be told by its own name:
+    /// as comments, for that name is the application's.
+    #[must_use]
+    pub fn to_paste_with_attached(&self, now: &Candidate) -> Vec<String> {
+        self.lines(now, true)
+    }
+
+    fn lines(&self, now: &Candidate, attaches: bool) -> Vec<String> {
         let [made, once, each] = self.statements(now.page_size);
+        let of_attached = of_attached(&[&made, &once, &each]);
         let mut lines = Vec::new();
         if !(made.is_empty() && once.is_empty()) {
             let when = match made.is_empty() {
@@ -191,6 +208,13 @@ impl Candidate {
         }
         lines.push("-- each connection, when it is opened:".to_owned());
         lines.extend(each);
+        if attaches {
+            lines.push(
+                "-- each file that it attaches (ATTACH … AS NAME), for SQLite gives that its defaults:"
+                    .to_owned(),
+            );
+            lines.extend(of_attached);
+        }
         if self.page_size != now.page_size {
             lines.push(
                 "-- NOT for the program: run once, by hand, on a database that exists and nobody has open:"
@@ -206,4 +230,14 @@ impl Candidate {
         }
         lines
     }
+}
+
+/// What of these statements has to be said of an attached file, too.
+fn of_attached(statements: &[&Vec<String>]) -> Vec<String> {
+    let of_statement = |statement: &String| {
+        let setting = statement.strip_prefix("PRAGMA ")?;
+        let name = setting.split(' ').next()?;
+        OF_ONE_FILE.contains(&name).then(|| format!("-- PRAGMA NAME.{setting}"))
+    };
+    statements.iter().flat_map(|all| all.iter()).filter_map(of_statement).collect()
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use fathom_workload::spec::Durability;
 
-use super::{Candidate, Trial};
+use super::Trial;
 use crate::stats::{Comparison, paired_ratio};
 
 /// How many times as fast one is as another, with its 95 % interval.
@@ -38,21 +38,24 @@ const USUAL_PAGE: u32 = 4096;
 /// What a weaker promise must bring to be worth a sentence.
 const WORTH: f64 = 1.1;
 
-/// What a setting asks of whoever takes it, from the least: that it locks others out, settings that
-/// are other than now, and how far its pages are from the usual size.
-pub(super) fn effort_of(trial: &Trial, now: Option<&Candidate>) -> (bool, usize, u32) {
+/// What a setting asks of whoever takes it, from the most: another file system than now, that it
+/// locks others out, settings that are other than now, and how far its pages are from the usual
+/// size.
+pub(super) fn effort_of(trial: &Trial, now: Option<&Trial>) -> (bool, bool, usize, u32) {
     let candidate = &trial.candidate;
-    let changes = now.map_or_else(|| candidate.changes(), |now| candidate.changes_from(now));
+    let moves = now.is_some_and(|now| now.filesystem != trial.filesystem);
+    let changes = now.map_or_else(|| candidate.changes(), |now| candidate.changes_from(&now.candidate));
     let pages = candidate.page_size.max(1).ilog2().abs_diff(USUAL_PAGE.ilog2());
-    (locks_out(candidate, now), changes, pages)
+    (moves, locks_out(trial, now), changes, pages)
 }
 
 /// Whether others cannot open the database any more, who can now.
-fn locks_out(candidate: &Candidate, now: Option<&Candidate>) -> bool {
-    let is_exclusive = |candidate: &Candidate| {
-        candidate.more.get("locking_mode").is_some_and(|mode| mode.eq_ignore_ascii_case("exclusive"))
+fn locks_out(trial: &Trial, now: Option<&Trial>) -> bool {
+    let is_exclusive = |trial: &Trial| {
+        let mode = trial.candidate.more.get("locking_mode");
+        mode.is_some_and(|mode| mode.eq_ignore_ascii_case("exclusive"))
     };
-    is_exclusive(candidate) && !now.is_some_and(is_exclusive)
+    is_exclusive(trial) && !now.is_some_and(is_exclusive)
 }
 
 fn fastest<'a>(trials: &[(usize, &'a Trial)]) -> Option<(usize, &'a Trial)> {
@@ -60,8 +63,8 @@ fn fastest<'a>(trials: &[(usize, &'a Trial)]) -> Option<(usize, &'a Trial)> {
 }
 
 /// Whether it has other pages than now, by a trace that is short.
-fn changes_pages_for_little(trial: &Trial, now: Option<&Candidate>) -> bool {
-    let own = now.map_or(USUAL_PAGE, |now| now.page_size);
+fn changes_pages_for_little(trial: &Trial, now: Option<&Trial>) -> bool {
+    let own = now.map_or(USUAL_PAGE, |now| now.candidate.page_size);
     trial.candidate.page_size != own && trial.writing.is_some_and(|writing| writing < FEW)
 }
 
@@ -71,17 +74,16 @@ fn changes_pages_for_little(trial: &Trial, now: Option<&Candidate>) -> bool {
 pub(super) fn allowed<'a>(
     tried: &'a [Trial],
     must: Durability,
-    now: Option<&Candidate>,
+    now: Option<&Trial>,
 ) -> Vec<(usize, &'a Trial)> {
     let all: Vec<(usize, &Trial)> = tried.iter().enumerate().filter(|(_, trial)| trial.keeps(must)).collect();
     let felt: Vec<(usize, &Trial)> = all
         .iter()
         .copied()
-        .filter(|(_, trial)| !trial.is_idle(tried) || now == Some(&trial.candidate))
+        .filter(|(_, trial)| !trial.is_idle(tried) || now.is_some_and(|now| now.candidate == trial.candidate))
         .collect();
     let all = if felt.is_empty() { all } else { felt };
-    let (out, open): (Vec<_>, Vec<_>) =
-        all.iter().copied().partition(|(_, trial)| locks_out(&trial.candidate, now));
+    let (out, open): (Vec<_>, Vec<_>) = all.iter().copied().partition(|(_, trial)| locks_out(trial, now));
     let worth = |less: Vec<(usize, &'a Trial)>, more: Vec<(usize, &'a Trial)>, least: f64| {
         let Some((_, best)) = fastest(&less) else { return more };
         let is_worth =
@@ -98,7 +100,7 @@ pub(super) fn allowed<'a>(
 /// allowed.
 #[must_use]
 pub fn choose(tried: &[Trial], must: Durability, baseline: Option<usize>) -> Option<usize> {
-    let now = baseline.map(|base| &tried[base].candidate);
+    let now = baseline.map(|base| &tried[base]);
     let allowed = allowed(tried, must, now);
     let fastest_ns = fastest(&allowed)?.1.ns();
     let (best, _) = as_good(&allowed, now)?;
@@ -150,12 +152,12 @@ fn leading<'a>(all: &[(usize, &'a Trial)]) -> Option<[(usize, &'a Trial); 2]> {
 /// Of those that are as good as what leads, the one that promises more, loses less, and asks less.
 /// What nothing is proven to be better than is as good, if it promises more or asks less: of pages
 /// of two other sizes neither does, and more usual ones are no reason to be slower.
-fn as_good<'a>(all: &[(usize, &'a Trial)], now: Option<&Candidate>) -> Option<(usize, &'a Trial)> {
+fn as_good<'a>(all: &[(usize, &'a Trial)], now: Option<&Trial>) -> Option<(usize, &'a Trial)> {
     let [(_, first), (place, best)] = leading(all)?;
-    let own_pages = now.map_or(USUAL_PAGE, |now| now.page_size);
+    let own_pages = now.map_or(USUAL_PAGE, |now| now.candidate.page_size);
     let asked = |trial: &Trial| {
-        let (locks_out, changes, _) = effort_of(trial, now);
-        (Reverse(trial.kept()), locks_out, changes, trial.candidate.page_size != own_pages)
+        let (moves, locks_out, changes, _) = effort_of(trial, now);
+        (Reverse(trial.kept()), moves, locks_out, changes, trial.candidate.page_size != own_pages)
     };
     let most = asked(best);
     let is_unproven = |trial: &Trial| gain(first, trial).is_none_or(|gain| !gain.proven);
@@ -171,7 +173,7 @@ fn as_good<'a>(all: &[(usize, &'a Trial)], now: Option<&Candidate>) -> Option<(u
 /// The one that promises more, then the one that asks less, then the faster.
 fn least_effort<'a>(
     all: impl Iterator<Item = (usize, &'a Trial)>,
-    now: Option<&Candidate>,
+    now: Option<&Trial>,
 ) -> Option<(usize, &'a Trial)> {
     let rank = |trial: &Trial| (Reverse(trial.kept()), effort_of(trial, now));
     all.min_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)).then(a.ns().total_cmp(&b.ns())))

@@ -29,12 +29,12 @@ pub fn common(devices: &[DeviceAdvice], must: Durability) -> Option<Common> {
     let first = devices.first().filter(|_| devices.len() > 1)?;
     let best: Vec<f64> =
         devices.iter().map(|device| device.best_trial().map(Trial::ns)).collect::<Option<_>>()?;
-    let now = first.baseline.map(|place| &first.tried[place].candidate);
+    let now = first.baseline.map(|place| &first.tried[place]);
     // What locks others out has to be proven to be faster on each.
     let places: Vec<Vec<usize>> = devices
         .iter()
         .map(|device| {
-            let now = device.baseline.map(|place| &device.tried[place].candidate);
+            let now = device.baseline.map(|place| &device.tried[place]);
             allowed(&device.tried, must, now).into_iter().map(|pair| pair.0).collect()
         })
         .collect();

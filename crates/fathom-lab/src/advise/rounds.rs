@@ -31,6 +31,12 @@ const MORE_CAREFUL: (&str, &str) = ("delete", "extra");
 /// Page sizes that are tried besides the application's own.
 const PAGES: [u32; 3] = [1024, 4096, 8192];
 
+/// The setting of a connection's page cache.
+const CACHE: &str = "cache_size";
+
+/// The setting of how much is read through a memory map.
+const MAP: &str = "mmap_size";
+
 /// Journal modes that are tuned further, at most.
 const LEADERS: usize = 3;
 
@@ -95,13 +101,20 @@ pub fn second(devices: &[Vec<Trial>], must: Durability, app: AppUse) -> Vec<Cand
         if place == 0 || app.has_one_connection {
             push(&mut all, leader.with("locking_mode", "exclusive"));
         }
-        if place == 0 && app.reads_most {
-            push(&mut all, leader.with("cache_size", "-16000"));
-            push(&mut all, leader.with("mmap_size", "268435456"));
+        if place == 0 && (app.reads_most || reads_most(devices)) {
+            push(&mut all, leader.with(CACHE, "-16000"));
+            push(&mut all, leader.with(MAP, "268435456"));
         }
     }
     all.retain(|candidate| !is_tried(devices, candidate));
     all
+}
+
+/// Whether most transactions of the recordings only read. The statements of a trace do not tell
+/// that: what fills a database in one transaction may have more of them than all that reads it
+/// later.
+fn reads_most(devices: &[Vec<Trial>]) -> bool {
+    devices.iter().flatten().any(|trial| trial.writing.is_some_and(|writing| writing * 2 < trial.count))
 }
 
 /// What the second round points to: the neighbours of the best page sizes, what helped by itself
@@ -224,6 +237,9 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
             push(&mut all, open.candidate.clone());
         }
         push(&mut all, open(&fastest.candidate));
+        for plain in plainer(&fastest.candidate, baseline) {
+            push(&mut all, plain);
+        }
         push(&mut all, plain_of(tried, &fastest.candidate));
         let near = allowed.iter().filter(|trial| trial.ns() <= fastest.ns() * super::ENOUGH);
         let losing = near.filter_map(|trial| Some((trial.loss?.commits, trial)));
@@ -244,6 +260,9 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability)
         for candidate in combinations(fastest, tried, must) {
             push(&mut all, candidate.clone());
             push(&mut all, open(&candidate));
+            for plain in plainer(&candidate, baseline) {
+                push(&mut all, plain);
+            }
         }
     }
     for allowed in adding {
@@ -270,6 +289,23 @@ fn open(candidate: &Candidate) -> Candidate {
     let mut open = candidate.clone();
     open.more.retain(|key, value| key != "locking_mode" || value != "exclusive");
     open
+}
+
+/// The same with what the application has now of the memory map, and of the cache as well, where it
+/// has others. Both save calls that read, and nothing but CPU time: a single recording, by which
+/// they came in, scatters by more than they may bring.
+fn plainer(candidate: &Candidate, baseline: &Candidate) -> Vec<Candidate> {
+    let (mut all, mut plain) = (Vec::new(), candidate.clone());
+    for key in [MAP, CACHE] {
+        match baseline.more.get(key) {
+            Some(own) => plain.set(key, own),
+            None => drop(plain.more.remove(key)),
+        }
+        if plain != *candidate {
+            push(&mut all, plain.clone());
+        }
+    }
+    all
 }
 
 /// A weaker one with the tuning of the fastest, where both have the same journal, but for a short

@@ -56,6 +56,11 @@ pub struct Advice {
     pub command: String,
 }
 
+/// Whether that is no gain that matters, and no loss that does.
+fn brings_little(gain: &Gain) -> bool {
+    gain.high < ENOUGH && gain.ratio > 1.0 / ENOUGH
+}
+
 /// Devices with the same advice.
 struct Group<'a> {
     named: &'a Trial,
@@ -219,7 +224,7 @@ impl Advice {
                     is_gain = false;
                     "nothing that was tried is worth a change".to_owned()
                 }
-                all if all.iter().all(|gain| gain.0.high < ENOUGH) => {
+                all if all.iter().all(|gain| brings_little(&gain.0)) => {
                     is_gain = false;
                     format!("{name} brings less than 5 %")
                 }
@@ -409,7 +414,7 @@ impl Advice {
             if filesystems {
                 lines.push(on_filesystem(&group.named.filesystem));
             }
-            lines.extend(group.named.candidate.to_paste(&self.baseline));
+            lines.extend(self.lines_of(&group.named.candidate));
             (self.places(&group.devices), lines)
         };
         self.groups().into_iter().map(of_group).collect()
@@ -422,8 +427,15 @@ impl Advice {
         if self.has_filesystems() {
             lines.push(on_filesystem(&found.filesystem));
         }
-        lines.extend(found.candidate.to_paste(&self.baseline));
+        lines.extend(self.lines_of(&found.candidate));
         Some(lines)
+    }
+
+    fn lines_of(&self, candidate: &Candidate) -> Vec<String> {
+        match self.over_files {
+            true => candidate.to_paste_with_attached(&self.baseline),
+            false => candidate.to_paste(&self.baseline),
+        }
     }
 
     /// What must be known of the numbers, each as a sentence.

@@ -6,7 +6,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -56,6 +56,15 @@ pub struct Info {
     /// over all of them.
     #[serde(skip)]
     pub files_at_once: u64,
+    /// Most files that one connection had whose own database is in memory: no journal binds a
+    /// transaction over several of them together.
+    #[serde(skip)]
+    pub files_without_main: u64,
+    /// Transactions that wrote and were committed, begun with BEGIN IMMEDIATE or EXCLUSIVE by a
+    /// connection that had several files: it locks all of them that it may write, whichever it
+    /// changes, and binds them together.
+    #[serde(skip)]
+    pub locking_several: u64,
     /// From time 0 to the return of the last call, s.
     pub duration_s: f64,
     /// The databases and what they held at the start.
@@ -263,14 +272,22 @@ struct Text {
     /// `journal_mode=wal`
     setting: Option<String>,
     is_vacuum: bool,
+    /// Whether it is a BEGIN that locks for writing at once.
+    locks_at_once: bool,
+    /// The schema that it detaches.
+    detaches: Option<String>,
+    /// The schema that it attaches to be read only.
+    attaches_to_read: Option<String>,
 }
 
 #[derive(Default)]
 struct Connection {
     handles: HashMap<u32, Handle>,
-    /// Databases in files that it opened or attached.
-    files: Vec<u32>,
+    /// Databases in files that it has.
+    files: Vec<AttachedFile>,
     in_transaction: bool,
+    /// Whether the open transaction has locked several files since its BEGIN.
+    locks_several: bool,
     writes: u64,
     changes: u64,
     is_counted: bool,
@@ -278,6 +295,13 @@ struct Connection {
     has_schema: bool,
     /// Blobs that may be written: calls of write so far.
     blobs: HashMap<u32, u64>,
+}
+
+/// A database in a file that a connection has.
+struct AttachedFile {
+    schema: String,
+    database: u32,
+    is_read_only: bool,
 }
 
 #[derive(Default)]
@@ -288,6 +312,19 @@ struct Handle {
     rows: u64,
     /// Whether it has changed rows, and rests at one that it returned (RETURNING).
     has_written: bool,
+}
+
+impl Connection {
+    /// How many of its files are such.
+    fn files_with(&self, is_such: fn(&AttachedFile) -> bool) -> u64 {
+        let such = self.files.iter().filter(|file| is_such(file));
+        such.map(|file| file.database).collect::<BTreeSet<u32>>().len() as u64
+    }
+
+    /// Whether its own database is in a file: without that SQLite writes no super-journal.
+    fn has_main(&self) -> bool {
+        self.files.iter().any(|file| file.schema == "main")
+    }
 }
 
 impl Count {
@@ -341,7 +378,7 @@ impl Count {
                 self.connections.insert(event.connection, Connection::default());
                 self.info.connections_at_once =
                     self.info.connections_at_once.max(self.connections.len() as u64);
-                self.add_file(event.connection, *database);
+                self.add_file(event.connection, "main", *database);
                 self.error(outcome);
             }
             Action::Close { outcome } => {
@@ -383,18 +420,22 @@ impl Count {
             }
             Action::Checkpoint { outcome, .. } => self.error(outcome),
             Action::Blob(blob) => self.blob(event, blob),
-            Action::Attach { database, .. } => self.add_file(event.connection, *database),
+            Action::Attach { schema, database } => self.add_file(event.connection, schema, *database),
             Action::ClearBindings { .. } => {}
         }
     }
 
     /// A connection has this database from now on.
-    fn add_file(&mut self, connection: u32, database: u32) {
+    fn add_file(&mut self, connection: u32, schema: &str, database: u32) {
         let known = self.info.databases.get(database as usize);
-        let files = &mut self.connections.entry(connection).or_default().files;
-        if known.is_some_and(|known| known.start != "memory") && !files.contains(&database) {
-            files.push(database);
-            self.info.files_at_once = self.info.files_at_once.max(files.len() as u64);
+        let connection = self.connections.entry(connection).or_default();
+        if known.is_some_and(|known| known.start != "memory") {
+            connection.files.push(AttachedFile { schema: schema.to_owned(), database, is_read_only: false });
+            let files = connection.files_with(|_| true);
+            self.info.files_at_once = self.info.files_at_once.max(files);
+            if !connection.has_main() {
+                self.info.files_without_main = self.info.files_without_main.max(files);
+            }
         }
     }
 
@@ -425,8 +466,22 @@ impl Count {
     fn step(&mut self, event: &Event, step: &Step) {
         self.error(&step.outcome);
         let connection = self.connections.entry(event.connection).or_default();
+        let Some(text) = connection.handles.get(&step.handle).and_then(|handle| handle.text.clone()) else {
+            return;
+        };
+        if text.locks_at_once && step.in_transaction && !step.outcome.is_error() {
+            let locked = connection.files_with(|file| !file.is_read_only);
+            connection.locks_several = locked > 1 && connection.has_main();
+        }
+        if let Some(schema) = text.detaches.as_ref().filter(|_| !step.outcome.is_error()) {
+            connection.files.retain(|file| !file.schema.eq_ignore_ascii_case(schema));
+        }
+        if let Some(schema) = &text.attaches_to_read {
+            let attached =
+                connection.files.iter_mut().filter(|file| file.schema.eq_ignore_ascii_case(schema));
+            attached.for_each(|file| file.is_read_only = true);
+        }
         let Some(handle) = connection.handles.get_mut(&step.handle) else { return };
-        let Some(text) = handle.text.clone() else { return };
         let (statement, latency) = self.statements.entry(text.verb).or_default();
         if step.begins {
             self.info.executed += 1;
@@ -520,6 +575,7 @@ impl Count {
         let (writes, changes) =
             (std::mem::take(&mut connection.writes), std::mem::take(&mut connection.changes));
         let has_schema = std::mem::take(&mut connection.has_schema);
+        let locks_several = std::mem::take(&mut connection.locks_several);
         if writes == 0 && !has_schema {
             return;
         }
@@ -527,6 +583,7 @@ impl Count {
         transactions.count += 1;
         transactions.autocommit += u64::from(!was_open);
         transactions.rolled_back += u64::from(was_open && is_rolled_back);
+        self.info.locking_several += u64::from(locks_several && !is_rolled_back);
         transactions.writes.add(writes.max(1));
         if connection.is_counted {
             transactions.changes.add(changes);
@@ -584,15 +641,29 @@ impl Text {
         let literals = crate::sql::tokens(sql).filter_map(|token| crate::sql::value_of(&token));
         let setting =
             crate::sql::pragma(sql).and_then(|(name, value)| Some(format!("PRAGMA {name}={}", value?)));
-        let first = crate::sql::tokens(sql).find(|token| !token.is_blank());
+        let mut words = crate::sql::tokens(sql).filter(|token| !token.is_blank());
+        let (first, second) = (words.next(), words.next());
+        let begins = first.is_some_and(|token| token.is("begin"));
         Text {
             is_vacuum: first.is_some_and(|token| token.is("vacuum")),
+            locks_at_once: begins
+                && second.is_some_and(|token| token.is("immediate") || token.is("exclusive")),
+            detaches: crate::sql::detached(sql),
+            attaches_to_read: attached_to_read(sql),
             verb,
             tables: tables::of(sql),
             literal_bytes: literals.fold(0, |sum, value| sum.saturating_add(value.bytes())),
             setting,
         }
     }
+}
+
+/// The schema that an ATTACH attaches to be read only, as its URI says
+/// (<https://sqlite.org/uri.html>); none of what may be written.
+fn attached_to_read(sql: &str) -> Option<String> {
+    let attach = crate::sql::Attach::of(sql)?;
+    let is_to_read = sql.contains("file:") && (sql.contains("mode=ro") || sql.contains("immutable=1"));
+    Some(attach.schema).filter(|schema| is_to_read && !schema.is_empty())
 }
 
 impl DatabaseInfo {

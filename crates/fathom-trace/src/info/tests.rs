@@ -238,3 +238,69 @@ fn files_of_one_connection_are_counted() {
     let (_directory, path) = trace(|_, _| {});
     assert_eq!(info(&path).expect("read").files_at_once, 1);
 }
+
+/// What happened: nothing told that transactions of one file paid for all that were attached.
+#[test]
+fn transactions_that_lock_several_files_are_counted() {
+    let (_directory, path) = trace(|assembler, connection| {
+        let other = assembler.database(b"/b.db", Start::Empty, None).expect("database");
+        let memory = assembler.database(b":memory:", Start::Memory, None).expect("database");
+        let run = |assembler: &mut Assembler, texts: &[&str]| {
+            for sql in texts {
+                let execution = Execution {
+                    sql,
+                    values: &[],
+                    start_ns: 1_000_000,
+                    duration_ns: 500_000,
+                    keep: true,
+                    counts: Some((0, 1)),
+                };
+                assembler.execute(connection, &execution).expect("written");
+            }
+        };
+        let insert = "INSERT INTO t VALUES (1)";
+        let attach = |assembler: &mut Assembler, schema: &str, database| {
+            let action = Action::Attach { schema: schema.to_owned(), database };
+            assembler.event(connection, 1_000_000, 0, action).expect("written");
+        };
+        attach(assembler, "m", memory);
+        run(assembler, &["BEGIN IMMEDIATE", insert, "COMMIT"]);
+        attach(assembler, "Other", other);
+        // Two of these count.
+        run(assembler, &["BEGIN IMMEDIATE", insert, "COMMIT", "begin exclusive transaction", insert, "END"]);
+        run(assembler, &["BEGIN", insert, "COMMIT", "BEGIN DEFERRED", insert, "COMMIT", insert]);
+        run(assembler, &["BEGIN IMMEDIATE", insert, "ROLLBACK", "BEGIN IMMEDIATE", "COMMIT"]);
+        run(assembler, &["DETACH other", "BEGIN IMMEDIATE", insert, "COMMIT"]);
+        // What is read only is not locked for writing.
+        attach(assembler, "r", other);
+        run(assembler, &["ATTACH 'file:/b.db?mode=ro' AS r", "BEGIN IMMEDIATE", insert, "COMMIT"]);
+    });
+    let told = info(&path).expect("read");
+    assert_eq!((told.locking_several, told.files_at_once, told.transactions.count), (2, 2, 9));
+}
+
+/// What happened: of a connection whose own database is in memory it was said that a rollback
+/// journal keeps a transaction over the files that it attached together. SQLite writes no
+/// super-journal then.
+#[test]
+fn files_of_a_connection_in_memory_are_counted_by_themselves() {
+    let (_directory, path) = trace(|assembler, _| {
+        let thread = assembler.thread(1, 2, "test").expect("thread");
+        let memory = assembler.database(b":memory:", Start::Memory, None).expect("database");
+        let connection = assembler.open(thread, memory, 0).expect("opened");
+        for name in ["b", "c"] {
+            let path = format!("/{name}.db");
+            let database = assembler.database(path.as_bytes(), Start::Empty, None).expect("database");
+            let action = Action::Attach { schema: name.to_owned(), database };
+            assembler.event(connection, 1000, 0, action).expect("written");
+        }
+        for sql in ["BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)", "COMMIT"] {
+            let counts = Some((0, 1));
+            let execution =
+                Execution { sql, values: &[], start_ns: 2000, duration_ns: 500, keep: true, counts };
+            assembler.execute(connection, &execution).expect("written");
+        }
+    });
+    let told = info(&path).expect("read");
+    assert_eq!((told.files_at_once, told.files_without_main, told.locking_several), (2, 2, 0));
+}

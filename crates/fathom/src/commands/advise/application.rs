@@ -7,7 +7,7 @@ use fathom_lab::advise::{AppUse, Candidate, DeviceAdvice};
 use fathom_output::shown_path;
 use fathom_trace::info::{DatabaseInfo, Info, info};
 
-use super::hints::{nothing_written, of_settings, of_singles, writing};
+use super::hints::{nothing_written, of_locking, of_settings, of_singles, writing};
 use super::settings::{TAKEN_OVER, care, set, take_over, value_of};
 use crate::outcome::Error;
 
@@ -17,6 +17,11 @@ const ENCRYPTED: &str = "the application gives a key to its database (PRAGMA key
                          other pages may be better or worse than told. SQLCipher's have their size by PRAGMA cipher_page_size, given \
                          by each connection, which no VACUUM changes. `fathom run journal-modes --trace TRACE --set engine=sqlcipher` \
                          measures journal modes with encryption";
+
+/// What binds no files together.
+const WITHOUT_MAIN: &str = "a connection has several files attached whose own database is in memory, and then no journal mode keeps \
+                            a transaction over them together at a power cut: each file keeps its own part by itself with a rollback \
+                            journal, too (https://sqlite.org/lang_attach.html)";
 
 /// The application.
 pub struct Application {
@@ -60,6 +65,9 @@ impl Application {
                     .into(),
             );
         }
+        if info.files_without_main > 1 {
+            notes.push(WITHOUT_MAIN.to_owned());
+        }
         notes.extend(is_encrypted(&info).then(|| ENCRYPTED.to_owned()));
         Ok(Application { info, baseline, baseline_source: source, notes, warning })
     }
@@ -95,7 +103,8 @@ impl Application {
     /// What it might do besides.
     pub fn hints(&self, advised: &[DeviceAdvice]) -> Vec<String> {
         let singles = of_singles(&self.info.transactions, writing(advised));
-        let mut all = Vec::from_iter(singles);
+        let locking = of_locking(self.info.locking_several, writing(advised), &self.baseline, advised);
+        let mut all: Vec<String> = singles.into_iter().chain(locking).collect();
         all.extend(of_settings(&self.baseline, advised));
         all
     }

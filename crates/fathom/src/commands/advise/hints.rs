@@ -37,6 +37,38 @@ pub(super) fn of_singles(counted: &TransactionInfo, writing: Option<u64>) -> Opt
     })
 }
 
+/// That transactions which lock all attached files pay for all, where a rollback journal is named,
+/// or what the application has where nothing is: SQLite writes a super-journal for as many files as
+/// are locked. With WAL there is none.
+pub(super) fn of_locking(
+    locking: u64,
+    writing: Option<u64>,
+    baseline: &Candidate,
+    advised: &[DeviceAdvice],
+) -> Option<String> {
+    let locking = writing.map_or(locking, |writing| writing.min(locking));
+    let mut used: Vec<&Candidate> =
+        advised.iter().filter_map(DeviceAdvice::best_trial).map(|trial| &trial.candidate).collect();
+    if used.is_empty() {
+        used.push(baseline);
+    }
+    let is_paid = used.into_iter().any(has_super_journal);
+    (locking >= TOGETHER && is_paid).then(|| {
+        format!(
+            "{locking} writing transactions begin with BEGIN IMMEDIATE or EXCLUSIVE on a connection that has several files. That \
+             locks all of them, and with a rollback journal the commit then pays for a super-journal, some three syncs, also \
+             where one file alone is changed. For those that change one, plain BEGIN with a first statement that writes, or a \
+             connection of their own, saves that (docs/several-files.md)."
+        )
+    })
+}
+
+/// Whether a transaction over several files is bound together by a journal of its own with it.
+fn has_super_journal(candidate: &Candidate) -> bool {
+    ["delete", "truncate", "persist"].contains(&candidate.journal_mode.as_str())
+        && candidate.synchronous != "off"
+}
+
 /// What has to be known of the settings that are named, beside what the application has now: of
 /// recordings that are asked again as of a trace.
 pub(super) fn of_settings(baseline: &Candidate, advised: &[DeviceAdvice]) -> Vec<String> {
@@ -46,6 +78,23 @@ pub(super) fn of_settings(baseline: &Candidate, advised: &[DeviceAdvice]) -> Vec
         all.push(
             "locking_mode = EXCLUSIVE lets no other connection or program open the database meanwhile: not a backup, \
              not the sqlite3 shell."
+                .into(),
+        );
+    }
+    let is_new = |key: &str| {
+        named().any(|candidate| {
+            candidate.more.get(key).is_some_and(|value| baseline.more.get(key) != Some(value))
+        })
+    };
+    if is_new("cache_size") {
+        all.push(
+            "A cache_size is of each connection and each file, and may take that much memory in each.".into(),
+        );
+    }
+    if is_new("mmap_size") {
+        all.push(
+            "With mmap_size an I/O error of the device ends the program with a signal (SIGBUS), where a call would have failed \
+             (https://sqlite.org/mmap.html)."
                 .into(),
         );
     }
@@ -94,6 +143,10 @@ fn of_cards(advised: &[DeviceAdvice]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_lab::advise::Trial;
+    use fathom_lab::stats::mean_interval;
+    use fathom_workload::spec::Durability;
+
     use super::*;
 
     /// What happened: a program that says CREATE TABLE IF NOT EXISTS each time that it starts was
@@ -112,5 +165,60 @@ mod tests {
         assert_eq!(of_singles(&counted(101, 101), Some(0)), None);
         // Ten of them in one transaction were asked of a trace of one statement.
         assert_eq!(of_singles(&counted(1, 1), Some(1)), None);
+    }
+
+    /// What happened: an application with three attached files that begins each transaction with
+    /// BEGIN IMMEDIATE was told journal modes, and not that it pays for all three in each of them.
+    #[test]
+    fn locking_all_attached_files_is_told_where_it_costs_a_super_journal() {
+        let told = |locking, writing, journal, synchronous| {
+            of_locking(locking, writing, &Candidate::new(journal, synchronous), &[])
+        };
+        let text = told(300, Some(290), "persist", "full").unwrap();
+        assert!(
+            text.starts_with("290 writing transactions begin") && text.contains("super-journal"),
+            "{text}"
+        );
+        assert!(told(300, None, "delete", "normal").is_some());
+        assert_eq!(told(300, None, "wal", "full"), None, "WAL has no super-journal");
+        assert_eq!(told(300, None, "delete", "off"), None, "nothing is synced");
+        assert_eq!(told(9, None, "delete", "full"), None, "too few");
+    }
+
+    /// What happened: `mmap_size 268435456` and a larger cache were named, and nothing said what
+    /// they take.
+    #[test]
+    fn what_a_cache_and_a_memory_map_take_is_told() {
+        let trial = |candidate: Candidate, ms: f64| {
+            let ns = [ms * 1e6, ms * 1.001e6, ms * 0.999e6];
+            Trial {
+                filesystem: "ext4".into(),
+                label: candidate.key(),
+                candidate,
+                durability: Some(Durability::PowerCut),
+                runs: (0..).zip(ns).collect(),
+                time_ns: mean_interval(&ns).unwrap(),
+                cpu_ns: 0.0,
+                count: 1000,
+                p99_ns: None,
+                flushes: 1.0,
+                written_bytes: 4096.0,
+                writing: Some(500),
+                loss: None,
+                is_log_felt: None,
+                is_apart: false,
+            }
+        };
+        let own = Candidate::new("wal", "full").with("cache_size", "-8000");
+        let told = |named: &Candidate| {
+            let tried = vec![trial(own.clone(), 10.0), trial(named.clone(), 4.0)];
+            let must = Durability::PowerCut;
+            let device = DeviceAdvice::of(Some("emmc".into()), "eMMC".into(), tried, &own, must);
+            of_settings(&own, &[device]).join(" ")
+        };
+        let text = told(&own.with("cache_size", "-16000").with("mmap_size", "268435456"));
+        assert!(text.contains("A cache_size is of each") && text.contains("SIGBUS"), "{text}");
+        let text = told(&own.with("wal_autocheckpoint", "100"));
+        assert!(!text.contains("cache_size") && !text.contains("mmap_size"), "it has that cache now: {text}");
     }
 }
