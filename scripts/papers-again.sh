@@ -3,7 +3,8 @@
 # verdicts come out otherwise (exit code 1). NAME is one of `fathom papers --list`, whose experiment
 # lies in docs/papers/experiments or is built in; `all` is every one of them, ten hours and more. A
 # NAME of that folder that is not on the page yet is measured, its excerpt written, and not judged. It
-# mounts, and needs root. Stopped, the same command goes on where it was.
+# mounts, and needs root; what runs in a guest (FAT, exFAT, F2FS, NILFS2, XFS of version 4) needs its
+# kernel as well: `fathom stack kernel`. Stopped, the same command goes on where it was.
 #
 #   SEED=2            another seed than the published runs'
 #   OUT=FOLDER        what is made and measured, and kept [fathom-out/papers-again-SEED]; whoever
@@ -209,5 +210,5 @@ for name in "${names[@]}"; do
 done
 status=0
 [ ${#with[@]} -eq 0 ] || "$fathom" papers "${with[@]}" || status=1
-[ ${#failed[@]} -eq 0 ] || { echo "not measured whole: ${failed[*]}; the same command goes on" >&2; status=1; }
+[ ${#failed[@]} -eq 0 ] || { echo "not measured whole: ${failed[*]}; once what is said above is mended, the same command goes on" >&2; status=1; }
 exit $status
