@@ -202,12 +202,10 @@ fn receipts_are_where_their_messages_are() {
     assert!(report.holds() && (report.finished, report.receipts) == (100, 100), "{report:#?}");
 }
 
-/// `smsc serve --engine redis-cluster` opened its store by a thread of a pool, which ended ten
-/// seconds later as it had nothing to do; the kernel ended the nodes with it, and the centre waited
-/// for them in vain.
 /// What happened: an smsc that was started on a directory whose private cluster another one had was
 /// answered by that one's nodes before its own had ended for their ports. It served from them until
-/// they ended with the other. A cluster elsewhere that had got the ports would have been taken, too.
+/// they ended with the other. A cluster of another directory that has the ports by now would have
+/// been taken, too.
 #[test]
 fn nodes_of_another_process_are_not_taken_for_ones_own() {
     let Some(nodes) = Nodes::start() else { return };
@@ -219,6 +217,9 @@ fn nodes_of_another_process_are_not_taken_for_ones_own() {
     nodes.cluster.until_well().unwrap();
 }
 
+/// `smsc serve --engine redis-cluster` opened its store by a thread of a pool, which ended ten
+/// seconds later as it had nothing to do; the kernel ended the nodes with it, and the centre waited
+/// for them in vain.
 #[test]
 fn nodes_outlive_the_thread_that_opened_their_store() {
     let opened = std::thread::spawn(|| {

@@ -412,8 +412,8 @@ impl Front {
         all
     }
 
-    /// So much waits for each account. One that takes calls hears whether something can be delivered
-    /// to it.
+    /// So much waits for each account. One that takes calls hears whether something can be
+    /// delivered to it.
     pub(super) fn count_waiting(&self, depths: &BTreeMap<u32, Depth>) {
         // Where others have the store, too, it may be bound there.
         let is_own = !self.store.store().is_shared();

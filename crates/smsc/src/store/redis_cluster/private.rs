@@ -174,12 +174,12 @@ impl PrivateCluster {
                 self.nodes[at] = None;
                 let told = std::fs::read_to_string(&log).unwrap_or_default();
                 let last = told.lines().last().unwrap_or_default().to_owned();
-                let holder = match std::net::TcpStream::connect(("127.0.0.1", port)) {
-                    Ok(_) => {
-                        "; another process has that port: where it is an smsc that has this store open, wait \
-                         until it has ended"
-                    }
-                    Err(_) => "",
+                let is_taken = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+                let holder = if is_taken {
+                    "; another process has that port: where it is an smsc that has this store open, wait \
+                     until it has ended"
+                } else {
+                    ""
                 };
                 return Err(refused(format!("the node of port {port} has ended ({status}): {last}{holder}")));
             }
