@@ -304,7 +304,12 @@ impl Server {
             }
             let answer = self.with_socket(|socket| (self.answers)(socket));
             match answer {
-                Ok(Ok(())) => return Ok(()),
+                Ok(Ok(())) if self.holds_the_cluster() => return Ok(()),
+                Ok(Ok(())) if begin.elapsed() > PATIENCE => {
+                    let problem =
+                        "another server has this cluster, and the one started beside it does not end";
+                    return Err(failed(&self.data, problem.into()));
+                }
                 Ok(Err(message)) if begin.elapsed() > PATIENCE => {
                     let is_of_the_machine = !is_of_the_cluster(&message, &self.log());
                     return Err(ServerError { is_of_the_machine, ..failed(&self.data, message) });
@@ -313,6 +318,14 @@ impl Server {
                 _ => std::thread::sleep(Duration::from_millis(20)),
             }
         }
+    }
+
+    /// Whether the server that has the cluster is the one that was started here. Another one's
+    /// socket lies at the same place, and it answers before the one started here has ended for it.
+    fn holds_the_cluster(&self) -> bool {
+        let file = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
+        let holder = file.lines().next().and_then(|line| line.trim().parse::<u32>().ok());
+        holder.is_some() && holder == self.process()
     }
 
     /// Gives `connect` a path of the server's socket that is short enough for an address and good
@@ -716,6 +729,37 @@ mod tests {
         }
         assert_eq!(word_for(Some(false), old), None);
         assert_eq!(word_for(Some(false), new), Some("--no-data-checksums"));
+    }
+
+    /// What happened: who started a server on a cluster that another one had was answered by that
+    /// one, before its own had ended for it, and went on with it: two programs had one store.
+    #[test]
+    fn a_cluster_that_another_server_has_is_refused() {
+        if find_programs(None).is_err() {
+            println!("skipped: needs PostgreSQL");
+            return;
+        }
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(directory.path(), readable).unwrap();
+        let answers = |socket: &Path| {
+            std::os::unix::net::UnixStream::connect(socket).map(drop).map_err(|error| error.to_string())
+        };
+        let first = Server::start(None, directory.path(), None, Vec::new(), answers).unwrap();
+        // As a start does, after its wait for a server that is about to end.
+        let mut second = Server {
+            programs: first.programs.clone(),
+            data: first.data.clone(),
+            log: first.log.clone(),
+            options: Vec::new(),
+            user: first.user,
+            keeper: None,
+            answers: Box::new(answers),
+            abandoned: Arc::default(),
+        };
+        let error = second.run().unwrap_err();
+        assert!(error.message.contains("\"postmaster.pid\" already exists"), "{error}");
+        assert!(first.with_socket(answers).unwrap().is_ok(), "the first goes on");
     }
 
     #[test]

@@ -647,6 +647,23 @@ fn an_application_is_called_with_outbind() {
     assert!(receipt_of(&mut called).0.contains("stat:DELIVRD"));
 }
 
+/// Who takes calls was called at each start of the centre, and again and again until it had bound,
+/// although nothing waited for it.
+#[test]
+fn an_application_that_nothing_waits_for_is_not_called() {
+    let application = TcpListener::bind("127.0.0.1:0").unwrap();
+    application.set_nonblocking(true).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let address = application.local_addr().unwrap();
+    let text = config("").replacen("sessions = 3", &format!("sessions = 3\noutbind = \"{address}\""), 1);
+    std::fs::write(dir.path().join("smsc.toml"), text).unwrap();
+    let server = Server::start(dir.path(), &["--segment-mib", "1"]);
+    // The call of the start came before any password had been looked at.
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    client.submit(&message("491700000001", b"x", 0));
+    assert!(application.accept().is_err(), "nothing waits");
+}
+
 /// What an application had refused for now, or not answered in time, when its session ended waited
 /// until something else came, as nobody called: it was not in flight any more then. Who had not
 /// answered was sent it once more before the session's end, at some moments, and then it was.

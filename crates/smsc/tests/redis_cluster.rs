@@ -16,7 +16,8 @@ use smsc::housekeeping::recover;
 use smsc::load::Clock;
 use smsc::model::{ESME_LANES, Message, State, StationKey, shard_of};
 use smsc::store::{
-    Acknowledge, Durability, Opening, RedisClusterStore, RedisClusterUrl, Row, Session, Store, StoreError,
+    Acknowledge, Durability, Opening, PrivateCluster, RedisClusterStore, RedisClusterUrl, Row, Session,
+    Store, StoreError,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufRead, BufReader, Write};
@@ -199,6 +200,21 @@ fn receipts_are_where_their_messages_are() {
     let nothing = tempfile::tempdir().unwrap();
     let report = check(&store, nothing.path(), &accepted).unwrap();
     assert!(report.holds() && (report.finished, report.receipts) == (100, 100), "{report:#?}");
+}
+
+/// What happened: an smsc that was started on a directory whose private cluster another one had was
+/// answered by that one's nodes before its own had ended for their ports. It served from them until
+/// they ended with the other. A cluster of another directory that has the ports by now would have
+/// been taken, too.
+#[test]
+fn nodes_of_another_process_are_not_taken_for_ones_own() {
+    let Some(nodes) = Nodes::start() else { return };
+    let error = match PrivateCluster::open(&nodes.dir.path().join("redis-cluster"), 3) {
+        Ok(_) => panic!("the nodes of another process were taken"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains("another process has that port"), "{error}");
+    nodes.cluster.until_well().unwrap();
 }
 
 /// `smsc serve --engine redis-cluster` opened its store by a thread of a pool, which ended ten

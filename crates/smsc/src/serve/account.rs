@@ -79,8 +79,8 @@ pub(super) enum AccountEvent {
     Answered { session: u64, sequence: u32, status: u32, place: OwnedSemaphorePermit },
     /// A lane has something.
     Ready(StationKey),
-    /// Something can be delivered, by the count of what waits.
-    Waits,
+    /// Whether something can be delivered, by the count of what waits.
+    Waits(bool),
     /// Any lane may have something.
     Look,
     /// The same, of what happens all the time.
@@ -136,6 +136,9 @@ pub(super) async fn run(
     account: Arc<Account>,
     mut events: mpsc::UnboundedReceiver<AccountEvent>,
 ) {
+    // What was queued before the server began may wait for it. Where others have the store, too,
+    // nobody counts that for it.
+    let is_due = front.store.store().is_shared();
     let mut deliverer = Deliverer {
         front,
         account,
@@ -143,8 +146,7 @@ pub(super) async fn run(
         flights: HashMap::new(),
         lanes: Lanes::new(Instant::now()),
         sequence: 0,
-        // What was queued before the server began may wait for it.
-        call: Call { is_due: true, next: Instant::now(), wait: CALL_AGAIN.0 },
+        call: Call { is_due, next: Instant::now(), wait: CALL_AGAIN.0 },
         looks: Looks::new(Instant::now()),
     };
     let mut tick = tokio::time::interval(TICK);
@@ -202,8 +204,9 @@ impl Deliverer {
                 self.call.is_due |= self.outlets.is_empty();
                 self.lanes.ready(lane_of(station), Instant::now());
             }
-            // What came back from a session before that has ended, too.
-            AccountEvent::Waits => self.call.is_due |= self.outlets.is_empty(),
+            // What came back from a session before that has ended, too. What came since the count
+            // is in the next one.
+            AccountEvent::Waits(waits) => self.call.is_due = waits && self.outlets.is_empty(),
             AccountEvent::Look => self.lanes.look(Instant::now()),
             AccountEvent::LookSoon => self.lanes.look_soon(Instant::now()),
             AccountEvent::LookAgain => self.lanes.look_again(Instant::now()),

@@ -412,15 +412,16 @@ impl Front {
         all
     }
 
-    /// So much waits for each account. One that takes calls hears of what can be delivered to it.
+    /// So much waits for each account. One that takes calls hears whether something can be
+    /// delivered to it.
     pub(super) fn count_waiting(&self, depths: &BTreeMap<u32, Depth>) {
         // Where others have the store, too, it may be bound there.
         let is_own = !self.store.store().is_shared();
         for account in self.all_accounts() {
             let depth = depths.get(&account.number).copied().unwrap_or_default();
             account.waiting.store(depth.messages, Relaxed);
-            if is_own && depth.ready > 0 && account.takes_calls() {
-                account.tell(AccountEvent::Waits);
+            if is_own && account.takes_calls() {
+                account.tell(AccountEvent::Waits(depth.ready > 0));
             }
         }
     }

@@ -174,19 +174,35 @@ impl PrivateCluster {
                 self.nodes[at] = None;
                 let told = std::fs::read_to_string(&log).unwrap_or_default();
                 let last = told.lines().last().unwrap_or_default().to_owned();
-                return Err(refused(format!("the node of port {port} has ended ({status}): {last}")));
+                let is_taken = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+                let holder = if is_taken {
+                    "; another process has that port: where it is an smsc that has this store open, wait \
+                     until it has ended"
+                } else {
+                    ""
+                };
+                return Err(refused(format!("the node of port {port} has ended ({status}): {last}{holder}")));
             }
+            let problem = match self.ask(at, &[b"PING"]) {
+                Ok(_) if self.is_own(at) => return Ok(()),
+                Ok(_) => "another process does".to_owned(),
+                Err(error) => error,
+            };
             // While it loads it is there, too.
-            match self.ask(at, &[b"PING"]) {
-                Ok(_) => return Ok(()),
-                Err(error) if error.starts_with("LOADING") => {}
-                Err(error) if begin.elapsed() > START => {
-                    return Err(refused(format!("the node of port {port} does not answer: {error}")));
-                }
-                Err(_) => {}
+            if begin.elapsed() > START && !problem.starts_with("LOADING") {
+                return Err(refused(format!("the node of port {port} does not answer: {problem}")));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Whether the node that answers is the one that was started here. Whoever has its port
+    /// answers, too, before it has ended for that: an smsc that has this store, or another cluster.
+    fn is_own(&self, at: usize) -> bool {
+        let told = self.ask(at, &[b"INFO", b"server"]).map(|told| told.text()).unwrap_or_default();
+        let process = told.lines().find_map(|line| line.strip_prefix("process_id:"));
+        let process = process.and_then(|number| number.trim().parse::<u32>().ok());
+        process.is_some() && process == self.process(at)
     }
 
     /// Kills a node as `kill -9` does.
