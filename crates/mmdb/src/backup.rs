@@ -21,7 +21,7 @@ use crate::manifest::{self, Image, Inventory, Manifest, PublishedCheckpoint};
 use crate::medium::{Entry, Medium, MediumFile};
 use crate::recovery::buffer::Buffer;
 use crate::recovery::scan;
-use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_places};
+use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_name, check_places};
 use crate::register::ManifestState;
 use crate::sabotage::has_defect;
 use crate::schema::Logging;
@@ -45,6 +45,7 @@ fn require_empty(medium: &dyn Medium, to: &Path) -> Result<()> {
 /// be empty, and nothing is made or changed if one is not.
 pub(crate) fn claim(medium: &dyn Medium, to: &Path, logs: &[&Path], locks: &mut Locks) -> Result<()> {
     let all = || logs.iter().copied().chain([to]);
+    all().try_for_each(|dir| check_name(medium, dir))?;
     all().try_for_each(|dir| require_empty(medium, dir))?;
     for dir in [to].into_iter().chain(logs.iter().copied()) {
         medium.create_dir(dir).map_err(Error::io("create directory", dir))?;

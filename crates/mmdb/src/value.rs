@@ -283,14 +283,20 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// Writes `t` as a JSON string.
+/// What changes the order of what a terminal shows, without being seen itself.
+fn is_mark_of_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Writes `t` as a JSON string; what a terminal would obey by its code, which is the same to who
+/// reads JSON.
 pub(crate) fn write_json_text(f: &mut impl fmt::Write, t: &str) -> fmt::Result {
     f.write_char('"')?;
     for c in t.chars() {
         match c {
             '"' => f.write_str("\\\"")?,
             '\\' => f.write_str("\\\\")?,
-            c if (c as u32) < 0x20 => write!(f, "\\u{:04x}", c as u32)?,
+            c if c.is_control() || is_mark_of_direction(c) => write!(f, "\\u{:04x}", c as u32)?,
             c => f.write_char(c)?,
         }
     }
@@ -383,6 +389,15 @@ mod tests {
     #[test]
     fn a_value_stays_as_small_as_a_text() {
         assert_eq!(size_of::<Value<'_>>(), 24);
+    }
+
+    /// What happened: `mmdb dump` sent U+009B, which begins a command to a terminal as ESC [ does,
+    /// and marks of direction as they were.
+    #[test]
+    fn what_a_terminal_obeys_is_written_by_its_code() {
+        let mut text = String::new();
+        write_json_text(&mut text, "a\u{9b}31m\u{7f}\u{202e}é\u{200d}\n\"").unwrap();
+        assert_eq!(text, "\"a\\u009b31m\\u007f\\u202eé\\u200d\\u000a\\\"\"");
     }
 
     #[test]

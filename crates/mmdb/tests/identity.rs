@@ -532,6 +532,33 @@ fn a_backup_and_what_is_restored_from_it_have_identities_of_their_own() {
     assert_eq!(p.picture(), before);
 }
 
+/// What happened: a backup to `images-b` in the database's own directory was made, and that
+/// database could not be opened afterwards; with `MANIFEST.tmp` the next commit was
+/// `Indeterminate`.
+#[test]
+fn no_copy_takes_the_name_of_a_file_of_a_database() {
+    let p = Place::new("reserved");
+    let (dir, log) = (p.join("db"), p.join("log"));
+    let given = options(std::slice::from_ref(&log));
+    make(&dir, std::slice::from_ref(&log), 5);
+    let db = Database::open(&dir, given.clone()).unwrap();
+    for name in ["images-a", "images-b", "images-b.tmp", "MANIFEST.tmp", "LOCK.tmp"] {
+        let e = db.backup(dir.join(name)).unwrap_err().to_string();
+        assert!(e.contains(name) && e.contains("choose another place"), "{e}");
+    }
+    for name in ["STREAM.tmp", "segment-0000000077", "../db/images-b"] {
+        assert!(db.backup(log.join(name)).is_err(), "{name}");
+        assert!(Database::open(log.join(name), Options::default()).is_err(), "{name}");
+    }
+    // Elsewhere they are names like any other.
+    db.backup(p.join("images-b")).unwrap();
+    db.backup(dir.join("copy")).unwrap();
+    fill(&db, 5, 7);
+    drop(db);
+    whole(&dir, given, 7);
+    whole(&p.join("images-b"), Options::default(), 5);
+}
+
 #[test]
 fn what_salvage_saves_is_a_database_of_its_own_and_missing_directories_are_named() {
     let p = Place::new("salvage");

@@ -186,6 +186,7 @@ fn take_all(path: &Path, options: &Options, homes: &[Home], is_new: bool, locks:
     let medium = &*options.medium;
     // Where there is a manifest or a mark, the directory was made durably before it.
     if is_new {
+        survey::check_name(medium, path)?;
         medium.create_dir(path).map_err(Error::io("create directory", path))?;
     }
     for home in homes.iter().filter(|h| h.mark.is_none()) {

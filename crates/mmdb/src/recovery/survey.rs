@@ -352,6 +352,26 @@ pub(crate) fn check_places(path: &Path, options: &Options, count: usize, is_exac
     Ok(())
 }
 
+/// Refuses a directory that is to be made where a database has files, under a name of theirs: that
+/// one could not make its file there, and not be opened any more.
+pub(crate) fn check_name(medium: &dyn Medium, dir: &Path) -> Result<()> {
+    let real = medium.resolve(dir);
+    let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else { return Ok(()) };
+    if !is_reserved(&name.to_string_lossy()) {
+        return Ok(());
+    }
+    for file in [manifest::NAME, mark::NAME].map(|name| parent.join(name)) {
+        if medium.entry(&file).map_err(Error::io("look at", &file))?.is_some() {
+            let what = format!(
+                "it cannot be there: the database in {} gives this name to one of its files; choose another place",
+                parent.display()
+            );
+            return Err(Error::directory(dir, what));
+        }
+    }
+    Ok(())
+}
+
 /// Names that the database gives to its files.
 fn is_reserved(name: &str) -> bool {
     let stem = name.strip_suffix(".tmp").unwrap_or(name);
