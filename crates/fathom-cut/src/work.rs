@@ -51,7 +51,17 @@ pub(crate) fn work(
     told: &dyn Fn(u64) -> Result<bool, CutError>,
 ) -> Result<Report, CutError> {
     match order.write_back {
-        true => write_back::beside(&order.directory, order.seed, || work_alone(order, told)),
+        true => write_back::beside(&order.directory, order.seed, |syncs| {
+            let part = (order.steps.len() as u64).div_ceil(write_back::PARTS).max(1);
+            let told_and_kept_up = |number: u64| {
+                let goes_on = told(number)?;
+                if number.is_multiple_of(part) {
+                    syncs.keep_up();
+                }
+                Ok(goes_on)
+            };
+            work_alone(order, &told_and_kept_up)
+        }),
         false => work_alone(order, told),
     }
 }

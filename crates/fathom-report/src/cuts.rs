@@ -192,6 +192,8 @@ impl Cuts {
         }
         for (label, reason) in &self.without {
             let title = title_of_words(label);
+            // What mount(8) says has several lines.
+            let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
             out += &style.paragraph("  ", &tame(&format!("{title}: not tried: {reason}.")));
         }
         for note in self.notes(recordings) {
@@ -295,5 +297,17 @@ mod tests {
         assert!(said(&[Durability::None]).is_some());
         assert_eq!(said(&[Durability::PowerCutPrefix, Durability::PowerCutAllButLast]), None);
         assert_eq!(said(&[]), None);
+    }
+
+    /// What happened: between the lines of what mount(8) had said stood question marks: "mnt? it
+    /// said: mount: …".
+    #[test]
+    fn a_reason_of_several_lines_is_one_paragraph_without_marks() {
+        let reason = "failed: mount /dev/loop3 mnt\n  it said: bad option\n          see dmesg\u{1b}[2J";
+        let without = vec![("ext4 wal/full".to_owned(), reason.to_owned())];
+        let shown = Cuts { without, ..Cuts::default() }.terminal(&Style::PLAIN, None);
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = "not tried: failed: mount /dev/loop3 mnt it said: bad option see dmesg?[2J.";
+        assert!(shown.contains(said), "{shown}");
     }
 }

@@ -87,12 +87,10 @@ fn tried_all(asked: &CutArgs, interrupt: &Interrupt) -> super::Result {
         let share = left / u32::try_from(cells.len() + 1 - number).unwrap_or(1).max(1);
         note(&format!("{number} of {}: {}", cells.len(), title_of_words(&cell.label)));
         let stop = Stop { interrupt, end: end_of(begin, asked.time) };
-        let found = recordings
-            .begin(number)
-            .and_then(|log| tried(asked, cell, stack, workload.as_ref(), behaviour, &log, share, &stop));
-        if let Some(recorded) = recorded(&found) {
-            recordings.done(number, recorded);
-        }
+        let found = recordings.begin(number).and_then(|log| {
+            let mut keep = |recorded: &RecordedRun| recordings.done(number, recorded);
+            tried(asked, cell, stack, workload.as_ref(), behaviour, &log, &mut keep, share, &stop)
+        });
         recordings.remove_undone();
         match found {
             Ok(Some((recorded, Ok(outcome)))) => {
@@ -118,13 +116,9 @@ fn tried_all(asked: &CutArgs, interrupt: &Interrupt) -> super::Result {
 /// A cell's recording, and what was found of it.
 type Tried = (RecordedRun, Result<fathom_cut::Outcome, CutError>);
 
-/// What is kept of a cell: its recording, also where its states could not be judged, which is to be
-/// done again then.
-fn recorded(found: &Result<Option<Tried>, CutError>) -> Option<&RecordedRun> {
-    found.as_ref().ok()?.as_ref().map(|tried| &tried.0)
-}
-
-/// Records a cell and judges its states; none if it was interrupted.
+/// Records a cell and judges its states; none if it was interrupted. The recording is `keep`'s
+/// before the first state is judged: it stays also where the states cannot be, which is to be done
+/// again then, and where the command is killed at it.
 #[expect(clippy::too_many_arguments, reason = "each is one thing that a cell takes")]
 fn tried(
     asked: &CutArgs,
@@ -133,6 +127,7 @@ fn tried(
     workload: Option<&WorkloadSpec>,
     behaviour: Behaviour,
     log: &Path,
+    keep: &mut dyn FnMut(&RecordedRun),
     time: Duration,
     stop: &Stop<'_>,
 ) -> Result<Option<Tried>, CutError> {
@@ -174,6 +169,7 @@ fn tried(
     }
     let script = workload.map(|_| run.script);
     let recorded = RecordedRun::of(&recording, asked.commits, asked.seed, script, behaviour);
+    keep(&recorded);
     let left = time.saturating_sub(begin.elapsed());
     let outcome = judged(asked, &recorded, &recording.history, left, stop.interrupt);
     Ok(Some((recorded, outcome)))
@@ -182,21 +178,5 @@ fn tried(
 fn note(line: &str) {
     if std::io::stderr().is_terminal() {
         tell!("{}", fathom_output::shown(line));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What happened: with `--record DIR`, of a cell at one of whose states memory ran short, or a
-    /// server did not come up, the recording was removed as well: the state could not be looked at
-    /// again.
-    #[test]
-    fn a_recording_whose_states_could_not_be_judged_is_kept() {
-        let run = recordings::recorded_run();
-        let failure = || CutError::Machine { problem: "out of memory".into(), before: String::new() };
-        assert_eq!(recorded(&Ok(Some((run.clone(), Err(failure()))))), Some(&run));
-        assert_eq!((recorded(&Ok(None)), recorded(&Err(failure()))), (None, None));
     }
 }

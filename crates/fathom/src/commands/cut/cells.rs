@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_cut::{MMDB, POSTGRESQL, SMSC, has_own_work};
+use fathom_cut::{MMDB, POSTGRESQL, RecordedRun, SMSC, Subject, has_own_work, store_kind};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin_named};
 use fathom_stack::Machine;
@@ -114,12 +114,12 @@ fn first_look_settings() -> Result<Vec<BTreeMap<String, String>>, Error> {
 }
 
 /// A file system in a label: one word, as tables know it.
-pub(super) fn word_of(filesystem: &str, has_log: bool) -> String {
+fn word_of(filesystem: &str, has_log: bool) -> String {
     format!("{filesystem}{}", if has_log { "+log" } else { "" })
 }
 
 /// What a label says of a run beside which the file system is synced.
-pub(super) fn beside(write_back: bool) -> &'static str {
+fn beside(write_back: bool) -> &'static str {
     if write_back { " beside write-back" } else { "" }
 }
 
@@ -132,8 +132,7 @@ fn checked(asked: &CutArgs, mut words: BTreeMap<String, String>, several: &[&str
         words.iter().map(|(key, value)| (key.clone(), typed(value))).collect();
     let of = |key: &str| words.get(key).map_or("", String::as_str);
     let mut label = if engine == SMSC {
-        let kind =
-            fathom_cut::store_kind(&settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
+        let kind = store_kind(&settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
         return Ok(Cell { label: format!("{place} {SMSC}/{}", kind.name()), filesystem, settings });
     } else if engine == MMDB {
         fathom_cut::mmdb_options(&settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
@@ -151,6 +150,35 @@ fn checked(asked: &CutArgs, mut words: BTreeMap<String, String>, several: &[&str
     Ok(Cell { filesystem, settings, label })
 }
 
+/// What a recorded cell is called: as when it was recorded, with the settings in which it differs
+/// from the others of its directory.
+pub(super) fn label_again(recorded: &RecordedRun, all: &BTreeMap<usize, RecordedRun>) -> String {
+    let of = |key: &str| recorded.settings.get(key).map_or("", String::as_str);
+    let place = word_of(&recorded.filesystem.driver, recorded.log_bytes.is_some());
+    let mut label = match &recorded.subject {
+        Subject::Sqlite if of("journal_mode").is_empty() => place,
+        Subject::Sqlite => format!("{place} {}/{}", of("journal_mode"), of("synchronous")),
+        Subject::Mmdb { .. } => format!("{place} {MMDB}"),
+        Subject::Postgresql { .. } => format!("{place} {POSTGRESQL}"),
+        Subject::Smsc { settings } => match store_kind(settings) {
+            Ok(kind) => format!("{place} {SMSC}/{}", kind.name()),
+            Err(_) => format!("{place} {SMSC}"),
+        },
+    };
+    // Of the centre's store everything is in its kind.
+    let is_told = |key: &String| {
+        !["journal_mode", "synchronous"].contains(&key.as_str())
+            && !matches!(recorded.subject, Subject::Smsc { .. })
+    };
+    for (key, value) in recorded.settings.iter().filter(|setting| is_told(setting.0)) {
+        if all.values().any(|other| other.settings.get(key) != Some(value)) {
+            // mmdb's are kept as JSON, where words have quotes.
+            label += &format!(" {key}={}", value.trim_matches('"'));
+        }
+    }
+    label + beside(recorded.write_back)
+}
+
 /// A value as it is meant: number, truth or word.
 pub(super) fn typed(value: &str) -> Json {
     match (value.parse::<i64>(), value.parse::<f64>(), value.parse::<bool>()) {
@@ -158,5 +186,51 @@ pub(super) fn typed(value: &str) -> Json {
         (_, Ok(number), _) => Json::from(number),
         (_, _, Ok(truth)) => Json::from(truth),
         _ => Json::from(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recordings::recorded_run;
+    use super::*;
+
+    /// What happened: `--replay` called each cell of PostgreSQL's and of mmdb's by its file system
+    /// alone, and cells of several page sizes all the same.
+    #[test]
+    fn recorded_cells_are_called_as_they_were() {
+        let with = |subject: Subject, settings: &[(&str, &str)]| {
+            let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            RecordedRun { subject, settings: settings.collect(), ..recorded_run() }
+        };
+        let labels = |cells: Vec<RecordedRun>| {
+            let all: BTreeMap<usize, RecordedRun> = (1..).zip(cells).collect();
+            all.values().map(|cell| label_again(cell, &all)).collect::<Vec<_>>()
+        };
+        let sqlite = |mode, page_size| {
+            let settings = [("journal_mode", mode), ("page_size", page_size), ("synchronous", "full")];
+            with(Subject::Sqlite, &settings)
+        };
+        assert_eq!(labels(vec![sqlite("wal", "4096")]), ["ext4 wal/full"]);
+        assert_eq!(
+            labels(vec![sqlite("wal", "4096"), sqlite("delete", "4096")]),
+            ["ext4 wal/full", "ext4 delete/full"]
+        );
+        assert_eq!(
+            labels(vec![sqlite("wal", "4096"), sqlite("wal", "8192")]),
+            ["ext4 wal/full page_size=4096", "ext4 wal/full page_size=8192"]
+        );
+        let server = || Subject::Postgresql { settings: BTreeMap::new() };
+        let fsync = |value| with(server(), &[("fsync", value), ("synchronous_commit", "on")]);
+        assert_eq!(
+            labels(vec![fsync("true"), fsync("false")]),
+            ["ext4 postgresql fsync=true", "ext4 postgresql fsync=false"]
+        );
+        let mmdb = with(Subject::Mmdb { settings: BTreeMap::new() }, &[("log_kind", "\"differential\"")]);
+        assert_eq!(labels(vec![mmdb]), ["ext4 mmdb"]);
+        let store = BTreeMap::from([("store".to_owned(), Json::from("sqlite"))]);
+        assert_eq!(labels(vec![with(Subject::Smsc { settings: store }, &[])]), ["ext4 smsc/sqlite"]);
+        // Of a recording of before engines were told.
+        let older = with(Subject::Sqlite, &[]);
+        assert_eq!(labels(vec![RecordedRun { write_back: true, ..older }]), ["ext4 beside write-back"]);
     }
 }

@@ -16,6 +16,8 @@ use crate::outcome::Error;
 
 /// File of a directory of recordings that says what they are of.
 const INDEX: &str = "cut.json";
+/// What that is until it is complete.
+const NEW_INDEX: &str = "cut.json.new";
 /// Version of its form.
 const VERSION: u32 = 1;
 /// The operation log in a cell's directory.
@@ -63,7 +65,8 @@ pub(super) fn recorded_in(directory: &Path) -> Result<BTreeMap<usize, RecordedRu
     }
     let text = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => wrong(
-            &"is not there; give the directory that `fathom cut --record DIR` has made, with this file in it",
+            &"is not there; give the directory that `fathom cut --record DIR` has made, with this file in it \
+              (where that was killed before a run was recorded there is none: record again)",
         ),
         _ => wrong(&error),
     })?;
@@ -150,12 +153,27 @@ impl Recordings {
         Ok(log)
     }
 
-    /// A cell's log is whole: it stays if it was asked for.
+    /// A cell's log is whole: it stays if it was asked for, and from now on can be replayed,
+    /// however the command ends that judges it.
     pub fn done(&mut self, number: usize, recorded: &RecordedRun) {
         if self.asked.is_some() {
             self.begun.retain(|begun| *begun != number);
             self.done.insert(number, recorded.clone());
+            // What keeps it from being written is told when all is done.
+            let _ = self.write_index();
         }
+    }
+
+    /// Writes down what was recorded until now, in the place of what was written down before.
+    fn write_index(&self) -> Result<(), Error> {
+        let directory = self.asked.as_ref().unwrap_or(&self.directory);
+        let (new, index) = (directory.join(NEW_INDEX), directory.join(INDEX));
+        let text = text_of(self.done.clone()).map_err(Error::failed)?;
+        // An earlier one that got no further.
+        let _ = std::fs::remove_file(&new);
+        write_text("--record", &new, &[], &text)?;
+        std::fs::rename(&new, &index)
+            .map_err(|error| Error::failed(format!("--record: {}: {error}", shown_path(&index))))
     }
 
     /// Removes what cells that are not done have left.
@@ -177,8 +195,7 @@ impl Recordings {
             tell!("--record {}: no run was recorded, so the directory is removed", shown_path(&asked));
             return Ok(None);
         }
-        let text = text_of(self.done.clone()).map_err(Error::failed)?;
-        write_text("--record", &asked.join(INDEX), &[], &text).map_err(|error| {
+        self.write_index().map_err(|error| {
             let remedy = "what was recorded is removed; name a directory where there is more room";
             Error::failed(format!("{}: {remedy}", error.message()))
         })?;
@@ -197,7 +214,9 @@ impl Drop for Recordings {
         for number in self.done.keys() {
             remove(&self.directory, *number);
         }
-        let _ = std::fs::remove_file(self.directory.join(INDEX));
+        for file in [INDEX, NEW_INDEX] {
+            let _ = std::fs::remove_file(self.directory.join(file));
+        }
         // Where it cannot be removed, something of others' lies in it.
         let _ = std::fs::remove_dir(&self.directory);
     }
@@ -249,5 +268,35 @@ mod tests {
         let mut older: Json = serde_json::from_str(&text).unwrap();
         older.as_object_mut().unwrap().remove("checksum").unwrap();
         assert_eq!(read(&older.to_string()).unwrap(), cells, "of before there was one");
+    }
+
+    /// What happened: a command that was killed while it judged states, after a night of it, left
+    /// whole recordings without a `cut.json`, so that no state could be looked at again.
+    #[test]
+    fn what_was_recorded_can_be_replayed_while_it_is_judged() {
+        let place = tempfile::tempdir().unwrap();
+        let asked = place.path().join("cuts");
+        let mut recordings = Recordings::new(Some(&asked)).unwrap();
+        let recorded = recorded_run();
+        let mut expected = BTreeMap::new();
+        for number in [1, 2] {
+            let log = recordings.begin(number).unwrap();
+            std::fs::write(&log, "operations").unwrap();
+            recordings.done(number, &recorded);
+            expected.insert(number, recorded.clone());
+            assert_eq!(recorded_in(&asked).unwrap(), expected, "as after a kill");
+        }
+        recordings.begin(3).unwrap();
+        assert_eq!(recordings.keep().unwrap().as_ref(), Some(&asked));
+        drop(recordings);
+        assert_eq!(recorded_in(&asked).unwrap(), expected);
+        assert!(!asked.join(NEW_INDEX).exists() && !asked.join("3").exists());
+        // What is not kept goes, with all that was written down of it.
+        let asked = place.path().join("others");
+        let mut recordings = Recordings::new(Some(&asked)).unwrap();
+        recordings.begin(1).unwrap();
+        recordings.done(1, &recorded);
+        drop(recordings);
+        assert!(!asked.exists());
     }
 }

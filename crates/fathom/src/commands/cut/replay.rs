@@ -9,7 +9,7 @@ use fathom_lab::schedule::Interrupt;
 use fathom_output::{Access, OutputError, shown_path, tell};
 use fathom_report::{Cut, Cuts};
 
-use super::cells::{beside, word_of};
+use super::cells::label_again;
 use super::findings::show;
 use super::judgement::{check_machine, check_piece, judged};
 use super::recordings::{log_of, recorded_in};
@@ -87,15 +87,11 @@ fn judge_again(asked: &CutArgs, directory: &Path, interrupt: &Interrupt) -> comm
     let begin = Instant::now();
     let cells = recorded_cells.len();
     let mut first_error: Option<CutError> = None;
-    for (place, (number, recorded)) in recorded_cells.into_iter().enumerate() {
+    let labels: Vec<String> =
+        recorded_cells.values().map(|recorded| label_again(recorded, &recorded_cells)).collect();
+    for (place, ((number, recorded), label)) in recorded_cells.into_iter().zip(labels).enumerate() {
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells - place).unwrap_or(1).max(1);
-        let setting = |key: &str| recorded.settings.get(key).map_or("", String::as_str);
-        let place = word_of(&recorded.filesystem.driver, recorded.log_bytes.is_some());
-        let label = match setting("journal_mode") {
-            "" => place,
-            mode => format!("{place} {mode}/{}", setting("synchronous")),
-        } + beside(recorded.write_back);
         let history = recorded.history(&log_of(directory, number));
         match history.and_then(|history| judged(asked, &recorded, &history, share, interrupt)) {
             Ok(outcome) => cuts.cells.push(Cut::new(number, label, recorded, outcome)),
