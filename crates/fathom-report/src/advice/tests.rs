@@ -499,7 +499,8 @@ fn what_can_be_had_without_other_pages_stands_below_what_has_them() {
         self::plain(&advice(vec![device]).terminal(&Style::PLAIN))
     };
     assert!(told(&[9.6, 9.61, 9.59]).contains("exists: TRUNCATE/FULL brings less than 5 % on sd-a"));
-    // As was of what is a quarter as fast, where what they have now does not keep what must be kept.
+    // As was of what is a quarter as fast, where what they have now does not keep what must be
+    // kept.
     let slower = told(&[40.0, 40.1, 39.9]);
     assert!(
         slower.contains("exists: TRUNCATE/FULL is 0.25") && !slower.contains("less than 5 %"),

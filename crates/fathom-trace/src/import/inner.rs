@@ -69,7 +69,8 @@ pub fn profile(path: &Path) -> Result<Profile, TraceError> {
 }
 
 /// What stands before the time: `…;` of `…; -- 1000000 ns`.
-fn without_time(line: &str) -> Option<&str> {
+#[must_use]
+pub fn without_time(line: &str) -> Option<&str> {
     let (before, _) = line.trim_end().rsplit_once("; -- ")?;
     is_time(&line[before.len() + 1..]).then(|| &line[..=before.len()])
 }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::ends::Ends;
-use super::inner::is_time;
+use super::inner::{is_time, without_time};
 use super::lines::Lines;
 use super::private::{Compilation, Fault, compile};
 use crate::confine::ConfinedConnection;
@@ -395,10 +395,12 @@ fn begins_comment(text: &str) -> bool {
 }
 
 /// Whether a line is what `.trace FILE` of the `sqlite3` shell tells of a statement's triggers and
-/// virtual tables, below it: `-- TRIGGER t_ai;`, `-- UPDATE counts SET n = 1;`. Nothing of the next
-/// one: with it each text would be another one, and be compiled with all that.
+/// virtual tables, below it: `-- TRIGGER t_ai;`, `-- UPDATE counts SET n = 1;`, and that once more
+/// with its time. Nothing of the next one: with it each text would be another one, and be compiled
+/// with all that.
 fn is_traced_within(text: &str) -> bool {
-    let within = text.strip_prefix("-- ").and_then(|text| text.trim_end().strip_suffix(';'));
+    let plain = without_time(text).unwrap_or(text);
+    let within = plain.strip_prefix("-- ").and_then(|text| text.trim_end().strip_suffix(';'));
     within.is_some_and(|within| within.starts_with("TRIGGER ") || begins_statement(within))
 }
 
