@@ -33,7 +33,7 @@ die() { echo "error: $*" >&2; exit 1; }
 . scripts/licences.sh
 wheels=
 for processor in "$@"; do
-  case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
+  case $processor in x86_64|aarch64|armv7) ;; *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
   [ -n "${FATHOM_BUILT-}" ] || scripts/static.sh "$processor"
   # What cannot be had here (69) is only missing from the release, which says so: a wheel that lies
   # there of an earlier day is not in its place.

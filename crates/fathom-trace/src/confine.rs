@@ -63,6 +63,16 @@ pub fn memory_max() -> i64 {
     i64::try_from(half.min(MOST)).unwrap_or(i64::MAX)
 }
 
+/// Limits what a library of SQLite may have allocated to [`memory_max`], by its
+/// `sqlite3_hard_heap_limit64`. It is the whole process's, and a lower one of somebody else stays.
+pub fn limit_memory(hard_heap_limit64: impl Fn(i64) -> i64) {
+    // Below zero it only tells.
+    let (most, before) = (memory_max(), hard_heap_limit64(-1));
+    if before == 0 || before > most {
+        hard_heap_limit64(most);
+    }
+}
+
 /// Functions that load code, or read or write files, of SQLite itself and of the extensions that
 /// its shell has.
 const FUNCTIONS: [&str; 6] = ["load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "zipfile"];
@@ -246,12 +256,7 @@ impl ConfinedConnection {
                 }
             }
             ffi::sqlite3_set_authorizer(db, Some(authorize), guard.cast());
-            // It is the whole process's, and a lower one of somebody else stays. Below zero it only
-            // tells.
-            let (most, before) = (memory_max(), ffi::sqlite3_hard_heap_limit64(-1));
-            if before == 0 || before > most {
-                ffi::sqlite3_hard_heap_limit64(most);
-            }
+            limit_memory(|bytes| ffi::sqlite3_hard_heap_limit64(bytes));
         }
         ConfinedConnection { connection: Some(connection), guard, steps_max: None }
     }

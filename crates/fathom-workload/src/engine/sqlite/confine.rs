@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use std::path::PathBuf;
 use std::ptr;
 
-use fathom_trace::confine::{DEFENSIVE, Guard, LIMITS, SWITCHES, TRUSTED_SCHEMA, authorize, memory_max};
+use fathom_trace::confine::{DEFENSIVE, Guard, LIMITS, SWITCHES, TRUSTED_SCHEMA, authorize, limit_memory};
 use fathom_trace::sql::{target_of_vacuum, vacuum_into};
 
 use super::connection::SqliteConnection;
@@ -44,12 +44,7 @@ impl SqliteConnection {
             }
             (functions.sqlite3_set_authorizer)(self.db, Some(authorize), self.guard.cast());
             if let Some(limit_heap) = functions.sqlite3_hard_heap_limit64 {
-                // It is the whole process's, which does nothing but this run. Below zero it only
-                // tells.
-                let (most, before) = (memory_max(), limit_heap(-1));
-                if before == 0 || before > most {
-                    limit_heap(most);
-                }
+                limit_memory(|bytes| limit_heap(bytes));
             }
         }
     }
