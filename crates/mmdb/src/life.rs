@@ -25,7 +25,7 @@ const LIFE: u64 = 1 << 42;
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     state: AtomicU64,
-    /// The state that the last change of the definition led to.
+    /// The state that the last change of the definition led to, or is about to lead to.
     redefined: AtomicU64,
 }
 
@@ -93,17 +93,26 @@ impl Life {
         self.change_definition(SHAPE)
     }
 
+    /// One at a time. It is noted first: who sees the new state, with no lock that keeps this off,
+    /// must see what has led to it.
     fn change_definition(&self, by: u64) -> bool {
-        let done = self.change(LIVE, |live| live + by);
-        if done {
-            self.redefined.store(self.state.load(Ordering::Acquire), Ordering::Release);
+        let state = self.state.load(Ordering::Acquire);
+        if state % STATES != LIVE {
+            return false;
+        }
+        let before = self.redefined.swap(state + by, Ordering::AcqRel);
+        let done =
+            self.state.compare_exchange(state, state + by, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if !done {
+            self.redefined.store(before, Ordering::Release);
         }
         done
     }
 
-    /// Whether the last thing that happened between two spans was a change of the definition.
+    /// Whether the last thing that happened between two spans was a change of the definition, or
+    /// one has happened since: states of live tables only grow.
     pub(crate) fn was_redefined(&self, then: Span, now: Span) -> bool {
-        then != now && self.redefined.load(Ordering::Acquire) == now.0
+        then != now && self.redefined.load(Ordering::Acquire) >= now.0
     }
 
     fn change(&self, from: u64, to: impl FnOnce(u64) -> u64) -> bool {
