@@ -67,8 +67,8 @@ impl Quantity {
         }
     }
 
-    /// Whether it counts what the program asked of the device, which takes no luck: a single run
-    /// tells it.
+    /// Whether it counts what the program asked of the device, which takes no luck where every
+    /// execution flushes: a single run tells it there.
     #[must_use]
     pub fn is_count(self) -> bool {
         matches!(self, Quantity::Flushes | Quantity::Bytes)
