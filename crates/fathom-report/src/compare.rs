@@ -338,7 +338,8 @@ impl Comparison {
         let title = |which: usize| {
             let side = &self.sides[which];
             let path = tame(&self.names[which]);
-            format!("{path} ({}, {})", tame(&side.experiment), number::moment(side.started_ms))
+            let engines = side.engines().map_or_else(String::new, |engines| format!(", {}", tame(engines)));
+            format!("{path} ({}, {}{engines})", tame(&side.experiment), number::moment(side.started_ms))
         };
         [title(0), title(1)]
     }

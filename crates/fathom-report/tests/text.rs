@@ -424,6 +424,35 @@ fn compared(a: &Results, b: &Results, allowed: f64) -> fathom_report::Comparison
     fathom_report::Comparison { names, sides, changes, allowed: Some(allowed) }
 }
 
+/// What happened: a comparison of results with a library of the machine and of the one that is built
+/// in named neither's version, and a report of both on an axis did not say which is which.
+#[test]
+fn the_engines_versions_are_told_where_libraries_are_compared() {
+    let (_a, mut a) = results(fixture::first_look);
+    let (_b, b) = results(fixture::first_look);
+    let own = b.runs.iter().find_map(|run| run.engine.clone()).unwrap().version;
+    let engines = a.runs.iter_mut().filter_map(|run| run.engine.as_mut());
+    engines.for_each(|engine| engine.version = "3.40.1".into());
+    let told = compared(&a, &b, 0.1).terminal(&Style::PLAIN);
+    let one_line = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(one_line.contains(&format!("engine differs: SQLite 3.40.1 in A, SQLite {own} in B")), "{told}");
+    for of_side in [", SQLite 3.40.1)".to_owned(), format!(", SQLite {own})")] {
+        assert!(one_line.contains(&of_side), "{told}");
+    }
+    assert!(!compared(&b, &b, 0.1).terminal(&Style::PLAIN).contains("engine differs"));
+    // On an axis each library has its version.
+    let (first, rest) = a.cells.split_first_mut().unwrap();
+    first.axes.insert("engine.library".into(), "/usr/lib/old.so".into());
+    for cell in rest {
+        cell.axes.insert("engine.library".into(), "bundled".into());
+        let of_cell = a.runs.iter_mut().filter(|run| run.cell == cell.id);
+        of_cell.filter_map(|run| run.engine.as_mut()).for_each(|engine| engine.version.clone_from(&own));
+    }
+    let both = format!("SQLite 3.40.1 (/usr/lib/old.so) and SQLite {own} (bundled)");
+    let text = fathom_report::terminal(&a, &Style::PLAIN).unwrap();
+    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(&both), "{text}");
+}
+
 #[test]
 fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     use fathom_lab::analysis::Judgement;
