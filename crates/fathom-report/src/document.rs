@@ -120,7 +120,7 @@ impl<'a> Document<'a> {
         let assumed = deciding(results, &analysis, &main);
         Ok(Document {
             title,
-            ranking: Ranking::of(results, &axes, &analysis, &main),
+            ranking: Ranking::of(results, &axes, &analysis, &main, asked.metric),
             verdict: verdict(&cautions, findings.len() > no_answers, !assumed.is_empty()),
             assumed,
             question: asked.question,

@@ -143,6 +143,7 @@ fn tick(metric: Metric, value: f64) -> String {
         _ if value == 0.0 => "0".into(),
         Metric::Time => number::time(value).replace(".00 ", " ").replace(".0 ", " "),
         Metric::Rate => short(value),
+        Metric::Bytes => number::bytes(value),
     }
 }
 

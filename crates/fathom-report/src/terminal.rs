@@ -233,10 +233,12 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
         fields.push(match metric {
             Metric::Rate => number::plain(value.mid),
             Metric::Time => number::time(value.mid),
+            Metric::Bytes => number::bytes(value.mid),
         });
         fields.push(style.dim(&match metric {
             Metric::Rate => number::interval_of(&value),
             Metric::Time => number::time_interval_of(&value),
+            Metric::Bytes => number::bytes_interval(value.low, value.high),
         }));
         if document.is_late(cell.id)
             && measure.clock == Clock::Wall
@@ -251,6 +253,7 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
                 (Clock::Wall, _) => "the same".to_owned(),
                 (_, Metric::Rate) => number::plain(value.mid) + mark,
                 (_, Metric::Time) => number::time(value.mid) + mark,
+                (_, Metric::Bytes) => number::bytes(value.mid) + mark,
             }));
         }
         if percentile {
@@ -335,7 +338,7 @@ fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
                 let found = document.analysis.get(cell.id, phase, Some(size));
                 found.map_or_else(String::new, |m| match m.main_metric() {
                     Metric::Rate => number::plain(m.rate.mid),
-                    Metric::Time => number::time(m.time_ns.mid),
+                    Metric::Time | Metric::Bytes => number::time(m.time_ns.mid),
                 })
             }));
             table.row(fields);

@@ -508,7 +508,7 @@ impl AxisReader<'_> {
             phase,
             against_phase,
             x: get("x").map(|entry| entry.node.number("x")).transpose()?,
-            metric: metric(get("metric"))?,
+            metric: metric(get("metric"), &["rate", "time", "bytes"])?,
             axis,
             baseline,
             against,
@@ -560,7 +560,7 @@ impl AxisReader<'_> {
                 // A series, a split and a curve show times unless the file says otherwise.
                 (_, FigureKind::Ecdf) => Metric::Time,
                 (None, FigureKind::Series | FigureKind::Split | FigureKind::Range) => Metric::Time,
-                (given, _) => metric(given)?,
+                (given, _) => metric(given, &["rate", "time"])?,
             },
             by: self.optional_axis(get("by"))?,
             facet: self.optional_axis(get("facet"))?,
@@ -571,10 +571,11 @@ impl AxisReader<'_> {
     }
 }
 
-fn metric(entry: Option<&Entry>) -> Result<Metric, Problem> {
+fn metric(entry: Option<&Entry>, words: &[&str]) -> Result<Metric, Problem> {
     let Some(entry) = entry else { return Ok(Metric::Rate) };
-    Ok(match entry.node.word("metric", &["rate", "time"])? {
+    Ok(match entry.node.word("metric", words)? {
         "rate" => Metric::Rate,
+        "bytes" => Metric::Bytes,
         _ => Metric::Time,
     })
 }
