@@ -21,8 +21,8 @@ pub fn engine_name(name: &str) -> &str {
 /// The axis of libraries that are SQLite, each by its path.
 const LIBRARY_AXIS: &str = "engine.library";
 
-/// The engines of the cells' good runs with their versions, each once: `SQLite 3.54.1`. Of libraries
-/// that an axis tells apart each has its value there: `SQLite 3.40.1 (/usr/lib/libsqlite3.so.0)`.
+/// The engines of the cells' good runs with their versions, each once: `SQLite 3.54.1`. Of
+/// libraries that an axis tells apart each has its value there: `SQLite 3.40.1 (./libsqlite3.so)`.
 #[must_use]
 pub fn engines_of<'a>(results: &'a Results, cells: impl IntoIterator<Item = &'a CellRow>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();

@@ -172,8 +172,8 @@ fn a_value_of_the_command_line_is_that_of_the_file_however_it_is_spelled() {
     assert!(twice.contains("8KiB and 8192 are the same value"), "{twice}");
 }
 
-/// What happened: an `[[exclude]]` with `'wal'` of an axis with `'WAL'`, or with `'4 KiB'` of one with
-/// 4096, was refused ("is no value of the axis"), and so were headlines and figures.
+/// What happened: an `[[exclude]]` with `'wal'` of an axis with `'WAL'`, or with `'4 KiB'` of one
+/// with 4096, was refused ("is no value of the axis"), and so were headlines and figures.
 #[test]
 fn what_a_file_names_of_its_axes_may_be_spelled_otherwise() {
     let source = "name='x'\n[workload]\nname='mobibench-sql'\n[engine]\nname='sqlite'\n[matrix]\n\

@@ -645,8 +645,8 @@ mod tests {
         assert!(same.starts_with("+0 [-") && same.ends_with(']'), "{same}");
     }
 
-    /// A count of one run is a large part of a timer's making where few executions flush: a quotient
-    /// of nothing has no digits, and no limit is large enough.
+    /// A count of one run is for a large part of a timer's making where few executions flush: a
+    /// quotient of nothing has no digits, and no limit is large enough.
     #[test]
     fn what_nothing_is_proven_of_is_told_without_numbers_that_say_more() {
         let counted = |count: f64| mean_interval(&[count]).unwrap();

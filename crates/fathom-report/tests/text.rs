@@ -462,8 +462,8 @@ fn who_asks_for_bytes_is_answered_in_bytes() {
     assert!(!picture.contains("Bytes that"), "{picture}");
 }
 
-/// What happened: a comparison of results with a library of the machine and of the one that is built
-/// in named neither's version, and a report of both on an axis did not say which is which.
+/// What happened: a comparison of results with a library of the machine and of the one that is
+/// built in named neither's version, and a report of both on an axis did not say which is which.
 #[test]
 fn the_engines_versions_are_told_where_libraries_are_compared() {
     let (_a, mut a) = results(fixture::first_look);

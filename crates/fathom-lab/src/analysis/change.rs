@@ -211,7 +211,7 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         told.collect()
     };
     found.cautions.extend(failing(a, "A"));
-    // What a run that failed would have taken nobody knows, so that a gate cannot say that B is fine.
+    // What a run that failed would have taken nobody knows, so no gate can say that B is fine.
     found.lacking.extend(failing(b, "B"));
     found.only_a = a
         .cells

@@ -89,8 +89,8 @@ fn a_long_name_in_a_legend_makes_no_page_wider_than_a_phone() {
     page.screenshot(&directory.join("long-name.png"));
 }
 
-/// What happened: a label of 300 letters stood under its bar in its whole length, and the figure was
-/// thousands of pixels high.
+/// What happened: a label of 300 letters stood under its bar in its whole length, and the figure
+/// was thousands of pixels high.
 #[test]
 fn a_long_name_under_a_bar_leaves_the_bars_what_is_seen() {
     let Some(mut chromium) = browser() else { return };

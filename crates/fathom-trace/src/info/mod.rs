@@ -81,8 +81,8 @@ pub struct Info {
     /// changes, and binds them together.
     #[serde(skip)]
     pub locking_several: u64,
-    /// Transactions that wrote on a connection whose files, of those that it may write, have not all
-    /// the same `synchronous`.
+    /// Transactions that wrote on a connection whose files, of those that it may write, have not
+    /// all the same `synchronous`.
     #[serde(skip)]
     pub unlike_files: u64,
     /// From time 0 to the return of the last call, s.

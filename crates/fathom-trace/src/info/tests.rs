@@ -240,7 +240,7 @@ fn files_of_one_connection_are_counted() {
 }
 
 /// What happened: `PRAGMA cache.synchronous=OFF` of an attached file was taken for the connection's
-/// own, and `PRAGMA synchronous` for that of all files, of which it sets the connection's own alone.
+/// own, and `PRAGMA synchronous` for that of all files, though it sets the connection's own alone.
 #[test]
 fn settings_are_of_the_file_that_they_are_said_of() {
     let told = |is_in_memory: bool, texts: &[&str]| {

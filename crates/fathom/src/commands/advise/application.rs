@@ -292,8 +292,8 @@ mod tests {
         OwnSettings { info: &told(settings), now: &[] }.baseline()
     }
 
-    /// What happened: an application that says `PRAGMA cache.synchronous=OFF` of an attached file was
-    /// taken to have OFF, and was told settings that lose commits of its own file, too.
+    /// What happened: an application that says `PRAGMA cache.synchronous=OFF` of an attached file
+    /// was taken to have OFF, and was told settings that lose commits of its own file, too.
     #[test]
     fn what_is_said_of_an_attached_file_is_not_the_application_s_own() {
         let (own, ..) = of(&[("PRAGMA cache.synchronous=OFF", 1), ("PRAGMA cache.journal_mode=OFF", 1)]);
