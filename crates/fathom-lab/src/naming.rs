@@ -18,6 +18,26 @@ pub fn engine_name(name: &str) -> &str {
     engine_named(name).map_or(name, |kind| kind.title)
 }
 
+/// The axis of libraries that are SQLite, each by its path.
+const LIBRARY_AXIS: &str = "engine.library";
+
+/// The engines of the cells' good runs with their versions, each once: `SQLite 3.54.1`. Of
+/// libraries that an axis tells apart each has its value there: `SQLite 3.40.1 (./libsqlite3.so)`.
+#[must_use]
+pub fn engines_of<'a>(results: &'a Results, cells: impl IntoIterator<Item = &'a CellRow>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for cell in cells {
+        let library = cell.axes.get(LIBRARY_AXIS).map_or_else(String::new, |library| format!(" ({library})"));
+        for engine in results.good_runs(cell.id).filter_map(|run| run.engine.as_ref()) {
+            let name = format!("{} {}{library}", engine_name(&engine.name), engine.version);
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+    }
+    all
+}
+
 /// What the abscissa of the cell's phases counts: `rows`, `threads`; `size` for a workload that
 /// this Fathom does not know.
 #[must_use]

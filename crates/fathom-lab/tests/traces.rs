@@ -171,3 +171,31 @@ fn a_value_of_the_command_line_is_that_of_the_file_however_it_is_spelled() {
     let twice = of(&experiment, &["page_size=8192,8KiB"], &[]).unwrap_err().to_string();
     assert!(twice.contains("8KiB and 8192 are the same value"), "{twice}");
 }
+
+/// What happened: an `[[exclude]]` with `'wal'` of an axis with `'WAL'`, or with `'4 KiB'` of one
+/// with 4096, was refused ("is no value of the axis"), and so were headlines and figures.
+#[test]
+fn what_a_file_names_of_its_axes_may_be_spelled_otherwise() {
+    let source = "name='x'\n[workload]\nname='mobibench-sql'\n[engine]\nname='sqlite'\n[matrix]\n\
+                  \"engine.page_size\" = [4096, '8 KiB']\n\"engine.journal_mode\" = ['WAL', 'delete']\n\
+                  [[exclude]]\n\"engine.page_size\" = '4 KiB'\n\"engine.journal_mode\" = 'wal'\n\
+                  [[exclude]]\n\"engine.page_size\" = 8192\n\"engine.journal_mode\" = ['DELETE']\n\
+                  [[headline]]\nphase='insert'\naxis='engine.journal_mode'\nbaseline='wal'\nagainst=['Delete']\n\
+                  where={ \"engine.page_size\" = 4096.0 }";
+    let experiment = Experiment::parse("own.toml", source).unwrap();
+    assert_eq!(labels(&of(&experiment, &[], &[]).unwrap()), ["4096 delete", "8 KiB WAL"]);
+    let headline = &experiment.headlines[0];
+    assert_eq!(headline.baseline.as_deref(), Some("WAL"));
+    assert_eq!(headline.against, ["delete"]);
+    assert_eq!(headline.filter["engine.page_size"], ["4096"]);
+    // A variant's name is its author's, in whichever case.
+    let source = "name='x'\n[workload]\nname='mobibench-sql'\n[engine]\nname='sqlite'\n\
+                  [[matrix.variants]]\nname='wal/full'\n\"engine.journal_mode\"='wal'\n\
+                  [[matrix.variants]]\nname='delete/full'\n\"engine.journal_mode\"='delete'\n\
+                  [[exclude]]\nvariants='WAL/FULL'";
+    let experiment = Experiment::parse("own.toml", source).unwrap();
+    assert_eq!(labels(&of(&experiment, &[], &[]).unwrap()), ["delete/full"]);
+    let other = source.replace("'WAL/FULL'", "'WAL/EXTRA'");
+    let error = Experiment::parse("own.toml", &other).unwrap_err().to_string();
+    assert!(error.contains("\"WAL/EXTRA\" is no value of the axis `variants`"), "{error}");
+}

@@ -18,6 +18,8 @@ pub struct Questions {
     pub figures: Vec<Figure>,
     /// Its comparisons, made.
     pub findings: Vec<Finding>,
+    /// What the first of its comparisons is in.
+    pub metric: Option<Metric>,
     /// The axes that the user set, which the file does not ask about.
     pub chosen: Vec<ChosenAxis>,
     /// The axes that get a sentence each.
@@ -38,6 +40,7 @@ pub fn questions(results: &Results, analysis: &Analysis) -> Questions {
     let mut asked = match Experiment::parse(&row.source_name, &row.source) {
         Ok(experiment) => Questions {
             findings: headlines(results, analysis, &headlines_of(&experiment.headlines, &measured)),
+            metric: experiment.headlines.first().map(|headline| headline.metric),
             chosen: chosen::axes(results, &experiment),
             told: chosen::told(results, &experiment),
             axes: experiment.axes.iter().map(|axis| axis.name.clone()).collect(),
@@ -49,6 +52,7 @@ pub fn questions(results: &Results, analysis: &Analysis) -> Questions {
             question: None,
             figures: Vec::new(),
             findings: Vec::new(),
+            metric: None,
             chosen: Vec::new(),
             told: Vec::new(),
             axes: Vec::new(),

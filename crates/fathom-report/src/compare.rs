@@ -198,6 +198,7 @@ fn told_of(change: &Change) -> String {
     let (better, worse) = if change.quantity.is_count() { ("less", "more") } else { ("faster", "slower") };
     let slower = change.slower();
     match change.faster {
+        faster if !faster.proven && faster.ratio.is_infinite() => format!("~ {better}: none"),
         faster if !faster.proven => format!("~ {}", exactly(&faster)),
         faster if faster.ratio > 1.0 && faster.ratio.is_finite() => {
             format!("{} {better}", exactly(&faster))
@@ -258,12 +259,17 @@ impl Comparison {
                     place(change)
                 ),
                 Judgement::Unknown => format!(
-                    "{}: {} {} {told} ({values}): this cannot tell whether that is within the {} allowed. More repeats (--repeat) tell it, or \
-                     a larger limit.",
+                    "{}: {} {} {told} ({values}): this cannot tell whether that is within the {} allowed. {}.",
                     place(change),
                     words(change),
                     verb(change),
-                    percent(allowed)
+                    percent(allowed),
+                    // No limit is larger than what has no end.
+                    if change.difference.is_none() && change.slower().high.is_infinite() {
+                        "Three runs of each and more (--repeat) tell it"
+                    } else {
+                        "More repeats (--repeat) tell it, or a larger limit"
+                    }
                 ),
             };
             Verdict { judgement, about: format!("{}, {}", place(change), head(change)), sentence }
@@ -332,7 +338,8 @@ impl Comparison {
         let title = |which: usize| {
             let side = &self.sides[which];
             let path = tame(&self.names[which]);
-            format!("{path} ({}, {})", tame(&side.experiment), number::moment(side.started_ms))
+            let engines = side.engines().map_or_else(String::new, |engines| format!(", {}", tame(engines)));
+            format!("{path} ({}, {}{engines})", tame(&side.experiment), number::moment(side.started_ms))
         };
         [title(0), title(1)]
     }
@@ -636,6 +643,50 @@ mod tests {
         assert_eq!(told(&one, &none), more.replace("more", "less"));
         let same = told(&none, &none);
         assert!(same.starts_with("+0 [-") && same.ends_with(']'), "{same}");
+    }
+
+    /// A count of one run is for a large part of a timer's making where few executions flush: a
+    /// quotient of nothing has no digits, and no limit is large enough.
+    #[test]
+    fn what_nothing_is_proven_of_is_told_without_numbers_that_say_more() {
+        let counted = |count: f64| mean_interval(&[count]).unwrap();
+        let change = |a: f64, b: f64| Change {
+            label: "wal".into(),
+            title: "WAL".into(),
+            phase: "update".into(),
+            x: None,
+            unit: "transaction".into(),
+            quantity: Quantity::Flushes,
+            clock: Clock::Model,
+            a: counted(a),
+            b: counted(b),
+            faster: Quotient { ratio: a / b, low: 0.0, high: f64::INFINITY, proven: false, n: 1 },
+            difference: None,
+            same_durability: true,
+            promises_less: false,
+            promise_unknown: false,
+        };
+        assert_eq!(verdict_of(&change(0.03, 0.0)), "~ less: none");
+        assert_eq!(verdict_of(&change(0.03, 0.04)), "~ 0.75x (too few runs for an interval)");
+        let side = || Side {
+            experiment: "e".into(),
+            started_ms: 0,
+            environment: std::collections::BTreeMap::new(),
+            cells: Vec::new(),
+            empty: Vec::new(),
+            is_rounded: false,
+        };
+        let changes = Changes { changes: vec![change(0.03, 0.04)], ..Changes::default() };
+        let names = ["a.db".to_owned(), "b.db".to_owned()];
+        let compared = Comparison { names, sides: [side(), side()], changes, allowed: Some(0.1) };
+        assert_eq!(
+            compared.decision(),
+            [
+                "Cannot tell: WAL, update: flushes of one transaction are 1.33x of A's, with too few runs for an interval \
+              (0.03 → 0.04): this cannot tell whether that is within the 10 % allowed. Three runs of each and more \
+              (--repeat) tell it."
+            ]
+        );
     }
 
     /// What happened: "2.0x [2.0, 2.1] of A's, more than the 100 % allowed".

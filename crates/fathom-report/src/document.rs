@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fathom_lab::analysis::{
     Analysis, BlockStudy, DeviceRole, DeviceStudy, Finding, block_studies, device_studies, unattributed,
 };
-use fathom_lab::naming::engine_name;
+use fathom_lab::naming::engines_of;
 use fathom_lab::stats::{Interval, mean_interval};
 use fathom_lab::store::{Results, StoreError};
 
@@ -120,7 +120,7 @@ impl<'a> Document<'a> {
         let assumed = deciding(results, &analysis, &main);
         Ok(Document {
             title,
-            ranking: Ranking::of(results, &axes, &analysis, &main),
+            ranking: Ranking::of(results, &axes, &analysis, &main, asked.metric),
             verdict: verdict(&cautions, findings.len() > no_answers, !assumed.is_empty()),
             assumed,
             question: asked.question,
@@ -248,11 +248,7 @@ fn rests_on(results: &Results) -> String {
         if good.len() == 1 { "run" } else { "runs" },
         if cells == 1 { "cell" } else { "cells" }
     )];
-    let engines = distinct(
-        good.iter()
-            .filter_map(|run| run.engine.as_ref())
-            .map(|e| format!("{} {}", engine_name(&e.name), e.version)),
-    );
+    let engines = engines_of(results, &results.cells);
     let stacks = distinct(good.iter().map(|run| results.filesystem(run).to_owned()));
     let devices = distinct(good.iter().map(|run| run.stack.device.clone()));
     if !engines.is_empty() {

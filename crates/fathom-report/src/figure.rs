@@ -217,6 +217,7 @@ pub fn value_text(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Rate => format!("{} per second", number::plain(value)),
         Metric::Time => number::time(value),
+        Metric::Bytes => number::bytes(value),
     }
 }
 

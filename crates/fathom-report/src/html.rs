@@ -276,6 +276,7 @@ fn mark_row(document: &Document<'_>, figure: &Figure, mark: &Mark, has_x: bool) 
         _ if mark.runs < 2 => number::ONE_RUN.to_owned(),
         Metric::Rate => number::interval(mark.low, mark.high),
         Metric::Time => number::time_interval(mark.mid, mark.low, mark.high),
+        Metric::Bytes => number::bytes_interval(mark.low, mark.high),
     };
     html! {
         tr data-cell=(mark.cell) {

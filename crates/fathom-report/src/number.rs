@@ -83,6 +83,11 @@ pub fn bytes(value: f64) -> String {
     }
 }
 
+/// `[low, high]` of bytes.
+pub fn bytes_interval(low: f64, high: f64) -> String {
+    format!("[{}, {}]", bytes(low), bytes(high))
+}
+
 /// A day and minute in UTC, `2026-11-21 07:37 UTC`, from milliseconds since 1970 (Howard Hinnant's
 /// `civil_from_days`).
 pub fn moment(ms: i64) -> String {

@@ -148,6 +148,7 @@ pub fn figure(
         _ if figure.kind == Kind::Ecdf => format!("share of {}", plural(unit)),
         Metric::Rate => format!("{} per second", plural(unit)),
         Metric::Time => format!("time of one {unit}"),
+        Metric::Bytes => format!("bytes written by one {unit}"),
     };
     if figure.kind != Kind::Range
         && figure.marks.iter().any(|m| {

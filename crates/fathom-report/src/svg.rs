@@ -58,7 +58,9 @@ pub fn draw(figure: &Figure) -> String {
         let left = (k % columns) as f64 * (width + gap);
         let top = y + (k / columns) as f64 * (heading + height + below);
         let frame = Frame { left, top: top + heading, width, height };
-        body.text(left, top + 12.0, &figure.panels[*panel].title, "start", INK, 12, true);
+        // Bold is wider, and beside it stands another one.
+        let title = shortened(&figure.panels[*panel].title, 12.0, width / 1.15);
+        body.text(left, top + 12.0, &title, "start", INK, 12, true);
         match figure.kind {
             Kind::Split => split(figure, *panel, &rows[k], &frame, &ruler, &mut body),
             Kind::Bars => bars(figure, *panel, &frame, &ruler, &mut body),
@@ -143,6 +145,7 @@ fn tick(metric: Metric, value: f64) -> String {
         _ if value == 0.0 => "0".into(),
         Metric::Time => number::time(value).replace(".00 ", " ").replace(".0 ", " "),
         Metric::Rate => short(value),
+        Metric::Bytes => number::bytes(value),
     }
 }
 

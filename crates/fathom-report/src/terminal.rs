@@ -3,9 +3,8 @@
 
 use fathom_lab::analysis::{Analysis, Clock, Measure};
 use fathom_lab::experiment::Metric;
-use fathom_lab::naming::{abscissa_name, engine_name, value_name};
+use fathom_lab::naming::{abscissa_name, engines_of, value_name};
 use fathom_lab::store::{CellRow, Results};
-use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::Durability;
 
 use crate::blocks;
@@ -115,12 +114,8 @@ fn shown_phases(document: &Document<'_>) -> Vec<String> {
 
 /// `insert: transactions of SQLite 3.54.1, page size 4096`.
 fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -> String {
-    let mut engines: Vec<&EngineInfo> = Vec::new();
-    for engine in results.cells.iter().filter_map(|cell| results.good_runs(cell.id).next()?.engine.as_ref()) {
-        if !engines.iter().any(|other| (&other.name, &other.version) == (&engine.name, &engine.version)) {
-            engines.push(engine);
-        }
-    }
+    let engines: Vec<String> =
+        engines_of(results, &results.cells).iter().map(|engine| tame(engine)).collect();
     let measures = analysis.measures.iter().filter(|measure| measure.phase == phase);
     let unit = common_unit(measures.map(|measure| measure.unit.as_str()));
     let mut words = vec![match unit {
@@ -131,9 +126,7 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
         }
         _ => format!("{}: one {}", tame(phase), tame(unit)),
     }];
-    let names =
-        engines.iter().map(|engine| tame(&format!("{} {}", engine_name(&engine.name), engine.version)));
-    words.extend((!engines.is_empty()).then(|| joined(&names.collect::<Vec<_>>())));
+    words.extend((!engines.is_empty()).then(|| joined(&engines)));
     let runs = results.cells.iter().filter_map(|cell| results.good_runs(cell.id).next());
     let pages = runs.filter_map(|run| run.engine.as_ref()?.settings.get("page_size"));
     if let Some(page) = only(pages).filter(|_| engines.len() == 1) {
@@ -240,10 +233,12 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
         fields.push(match metric {
             Metric::Rate => number::plain(value.mid),
             Metric::Time => number::time(value.mid),
+            Metric::Bytes => number::bytes(value.mid),
         });
         fields.push(style.dim(&match metric {
             Metric::Rate => number::interval_of(&value),
             Metric::Time => number::time_interval_of(&value),
+            Metric::Bytes => number::bytes_interval(value.low, value.high),
         }));
         if document.is_late(cell.id)
             && measure.clock == Clock::Wall
@@ -258,6 +253,7 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
                 (Clock::Wall, _) => "the same".to_owned(),
                 (_, Metric::Rate) => number::plain(value.mid) + mark,
                 (_, Metric::Time) => number::time(value.mid) + mark,
+                (_, Metric::Bytes) => number::bytes(value.mid) + mark,
             }));
         }
         if percentile {
@@ -342,7 +338,7 @@ fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
                 let found = document.analysis.get(cell.id, phase, Some(size));
                 found.map_or_else(String::new, |m| match m.main_metric() {
                     Metric::Rate => number::plain(m.rate.mid),
-                    Metric::Time => number::time(m.time_ns.mid),
+                    Metric::Time | Metric::Bytes => number::time(m.time_ns.mid),
                 })
             }));
             table.row(fields);

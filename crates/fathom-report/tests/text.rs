@@ -424,6 +424,73 @@ fn compared(a: &Results, b: &Results, allowed: f64) -> fathom_report::Comparison
     fathom_report::Comparison { names, sides, changes, allowed: Some(allowed) }
 }
 
+/// What happened: `lifetime` asked how many bytes each application writes, and its report answered
+/// with transactions per second, in the sentences and in the opening picture.
+#[test]
+fn who_asks_for_bytes_is_answered_in_bytes() {
+    let (_directory, mut results) = results(|path| fixture::modelled(path, 1.0, 2.0));
+    let asked = "[[headline]]\nphase = \"update\"\nmetric = \"bytes\"\naxis = \"variants\"\n\
+                 baseline = \"delete/full\"\nagainst = [\"wal/full\"]\n\n[[headline]]";
+    results.experiment.source = results.experiment.source.replacen("[[headline]]", asked, 1);
+    let wal = results.cells.iter().find(|cell| cell.label == "wal/full").unwrap().id;
+    let runs: Vec<i64> = results.good_runs(wal).map(|run| run.id).collect();
+    for of_run in results.models.iter_mut().filter(|of_run| runs.contains(&of_run.run)) {
+        of_run.model.bytes[1] /= 2;
+    }
+    let text = |results: &Results| {
+        let text = fathom_report::terminal(results, &Style::PLAIN).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let told = text(&results);
+    let half = "WAL/FULL writes 0.50x [0.50, 0.50] of the bytes that DELETE/FULL writes (update).";
+    assert!(told.contains(half), "{told}");
+    let picture = fathom_report::figure_svg(&results, "ranking").unwrap();
+    let title = "Bytes that one transaction writes to the device (update), less is better";
+    assert!(picture.contains(title), "{picture}");
+    assert!(picture.contains(" KiB"), "{picture}");
+    // The same bytes are no difference, and where none were counted the speed is told.
+    for of_run in &mut results.models {
+        of_run.model.bytes[1] = 8192 * of_run.model.operations[1] / 2;
+    }
+    let same =
+        "WAL/FULL and DELETE/FULL show no proven difference of the bytes that they write (update): ~ 1.00x";
+    assert!(text(&results).contains(same));
+    results.models.clear();
+    let told = text(&results);
+    assert!(told.contains("faster than DELETE/FULL (update") && !told.contains("of the bytes"), "{told}");
+    let picture = fathom_report::figure_svg(&results, "ranking").unwrap();
+    assert!(!picture.contains("Bytes that"), "{picture}");
+}
+
+/// What happened: a comparison of results with a library of the machine and of the one that is
+/// built in named neither's version, and a report of both on an axis did not say which is which.
+#[test]
+fn the_engines_versions_are_told_where_libraries_are_compared() {
+    let (_a, mut a) = results(fixture::first_look);
+    let (_b, b) = results(fixture::first_look);
+    let own = b.runs.iter().find_map(|run| run.engine.clone()).unwrap().version;
+    let engines = a.runs.iter_mut().filter_map(|run| run.engine.as_mut());
+    engines.for_each(|engine| engine.version = "3.40.1".into());
+    let told = compared(&a, &b, 0.1).terminal(&Style::PLAIN);
+    let one_line = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(one_line.contains(&format!("engine differs: SQLite 3.40.1 in A, SQLite {own} in B")), "{told}");
+    for of_side in [", SQLite 3.40.1)".to_owned(), format!(", SQLite {own})")] {
+        assert!(one_line.contains(&of_side), "{told}");
+    }
+    assert!(!compared(&b, &b, 0.1).terminal(&Style::PLAIN).contains("engine differs"));
+    // On an axis each library has its version.
+    let (first, rest) = a.cells.split_first_mut().unwrap();
+    first.axes.insert("engine.library".into(), "/usr/lib/old.so".into());
+    for cell in rest {
+        cell.axes.insert("engine.library".into(), "bundled".into());
+        let of_cell = a.runs.iter_mut().filter(|run| run.cell == cell.id);
+        of_cell.filter_map(|run| run.engine.as_mut()).for_each(|engine| engine.version.clone_from(&own));
+    }
+    let both = format!("SQLite 3.40.1 (/usr/lib/old.so) and SQLite {own} (bundled)");
+    let text = fathom_report::terminal(&a, &Style::PLAIN).unwrap();
+    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(&both), "{text}");
+}
+
 #[test]
 fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     use fathom_lab::analysis::Judgement;

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::Candidate;
 use super::logs::DatabaseLogs;
+use super::values::LONG_LOG;
 use crate::store::{Results, StoreError};
 
 /// Bytes before each page in the log.
@@ -116,10 +117,12 @@ impl Writing {
         Loss { commits: filling.unwrap_or(0).max(self.unsynced), is_all: true, is_least }
     }
 
-    /// Whether the length of the log can matter: it was as long as that, or as SQLite's own, once.
+    /// Whether the length of the log can matter: it was as long as that, or as SQLite's own, once;
+    /// of one that is longer than the long one that is tried before it, as long as that.
     #[must_use]
     pub fn is_log_felt(&self, candidate: &Candidate) -> bool {
-        let shorter = candidate.log().filter(|pages| *pages > 0).unwrap_or(USUAL_LOG).min(USUAL_LOG);
+        let own = candidate.log().filter(|pages| *pages > 0).unwrap_or(USUAL_LOG);
+        let shorter = if own > LONG_LOG { LONG_LOG } else { own.min(USUAL_LOG) };
         self.log_pages >= shorter
     }
 }
@@ -210,5 +213,9 @@ mod tests {
         assert!(!short.is_log_felt(&log("4000")) && !short.is_log_felt(&log("100")));
         let long = Writing::of_calls(&calls("cc"), 400);
         assert!(long.is_log_felt(&log("100")) && !long.is_log_felt(&log("4000")));
+        // One that 4000 pages are enough for has no use of more.
+        let longer = Writing::of_calls(&calls("cc"), 3000);
+        assert!(longer.is_log_felt(&log("4000")) && !longer.is_log_felt(&log("10000")));
+        assert!(Writing::of_calls(&calls("cc"), 4000).is_log_felt(&log("10000")));
     }
 }

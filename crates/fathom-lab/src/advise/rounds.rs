@@ -3,7 +3,8 @@
 use fathom_workload::spec::Durability;
 
 use super::values::{
-    LOG, LONG_LOG, OTHER_LOGS, SHORT_LOGS, USUAL_LOG, frames, neighbours, other_logs, push, push_logs,
+    LOG, LONG_LOG, LONGER_LOG, LONGEST_LOG_BYTES, OTHER_LOGS, SHORT_LOGS, USUAL_LOG, frames, neighbours,
+    other_logs, push, push_logs,
 };
 use super::{Candidate, Trial};
 
@@ -118,8 +119,8 @@ fn reads_most(devices: &[Vec<Trial>]) -> bool {
 }
 
 /// What the second round points to: the neighbours of the best page sizes, what helped by itself
-/// together, also with the neighbours of its pages, a longer log, and with other pages logs of each
-/// length, at most `room` of these.
+/// together, also with the neighbours of its pages, a longer log, one that is longer still where
+/// that has helped, and with other pages logs of each length, at most `room` of these.
 #[must_use]
 pub fn third(devices: &[Vec<Trial>], must: Durability, room: usize) -> Vec<Candidate> {
     let (mut all, mut leaders, mut combined) = (Vec::new(), leaders(devices, must), Vec::new());
@@ -148,6 +149,9 @@ pub fn third(devices: &[Vec<Trial>], must: Durability, room: usize) -> Vec<Candi
             }
         }
         push_logs(&mut all, &leader, &[LONG_LOG]);
+        if has_use_of_longer(devices, &leader) {
+            push(&mut all, leader.with(LOG, &LONGER_LOG.to_string()));
+        }
     }
     // Other pages may be the best with the rest than without it: a short log of small pages ends to
     // grow sooner still.
@@ -165,6 +169,18 @@ pub fn third(devices: &[Vec<Trial>], must: Durability, room: usize) -> Vec<Candi
     others.retain(|candidate| !is_tried(devices, candidate) && !all.contains(candidate));
     all.extend(others.into_iter().take(OTHER_LOGS.min(room)));
     all
+}
+
+/// Whether a log may help that is longer still: the long one was faster on a device, and a log of
+/// such pages does not take too much room.
+fn has_use_of_longer(devices: &[Vec<Trial>], leader: &Candidate) -> bool {
+    let long = leader.with(LOG, &LONG_LOG.to_string());
+    let has_helped = |tried: &Vec<Trial>| {
+        let of = |candidate: &Candidate| tried.iter().find(|trial| trial.candidate == *candidate);
+        let both = of(leader).zip(of(&long));
+        both.is_some_and(|(usual, long)| long.is_log_felt == Some(true) && long.ns() * SLOWER < usual.ns())
+    };
+    LONGER_LOG * u64::from(leader.page_size) <= LONGEST_LOG_BYTES && devices.iter().any(has_helped)
 }
 
 /// The fastest of each device with the promise; and with a weaker one that leaves a sound database,

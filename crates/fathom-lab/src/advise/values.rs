@@ -8,6 +8,12 @@ const ALL_PAGES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
 /// A longer log, pages.
 pub(super) const LONG_LOG: u64 = 4000;
 
+/// One that is longer still, pages: tried where [`LONG_LOG`] has helped.
+pub(super) const LONGER_LOG: u64 = 10_000;
+
+/// So long a log may be that nobody has asked for, bytes: with pages of 4 KiB, [`LONGER_LOG`] is.
+pub(super) const LONGEST_LOG_BYTES: u64 = 64 << 20;
+
 /// Shorter ones, from the shortest. While a log grows, each commit with FULL flushes once more, for
 /// the file's length is the file system's journal's; a short one has ended to grow sooner. Where a
 /// commit flushes nothing, a checkpoint does, and a short log has more of these.

@@ -21,7 +21,7 @@ pub struct Finding {
     pub baseline_phase: String,
     /// The abscissa, where the phase has one.
     pub x: Option<f64>,
-    /// How many times as fast, paired by block; above 1 is faster.
+    /// How many times as fast, or of bytes as few, paired by block; above 1 is faster.
     pub faster: Comparison,
     /// What it is compared in.
     pub clock: Clock,
@@ -158,9 +158,13 @@ fn finding(
     place: &str,
     axis: Option<&str>,
 ) -> Option<Finding> {
+    // Where no device counted bytes, the speed is told.
+    let is_of_bytes = metric == Metric::Bytes && measure.faster_than(base, metric).is_some();
+    let metric = if metric == Metric::Bytes && !is_of_bytes { measure.main_metric() } else { metric };
     let faster = measure.faster_than(base, metric)?;
     let clock = measure.common_clock(base);
-    let wall_faster = if clock == Clock::Model { measure.faster_by(base, metric, Clock::Wall) } else { None };
+    let has_wall = clock == Clock::Model && !is_of_bytes;
+    let wall_faster = if has_wall { measure.faster_by(base, metric, Clock::Wall) } else { None };
     let mut finding = Finding {
         cell: cell.id,
         baseline: base_cell.id,
@@ -186,16 +190,20 @@ fn finding(
     let work = if axis.is_some() { finding.phase.as_str() } else { "" };
     // Tables show rates, which hold what ends a phase (a checkpoint), too: no sentence beside one
     // says another thing without a word.
-    let by_rate = (metric != measure.main_metric() && measure.unit == base.unit)
+    let by_rate = (metric != measure.main_metric() && measure.unit == base.unit && !is_of_bytes)
         .then(|| measure.faster_than(base, measure.main_metric()))
         .flatten()
         .filter(|rate| (rate.ratio / faster.ratio).ln().abs() > RATE_APART);
-    let mut text = sentence(&finding, (&subject, &object, work), cell, measure, place, is_one_of_two);
+    let mut text = if is_of_bytes {
+        of_bytes(&finding, (&subject, &object, work), cell, place)
+    } else {
+        sentence(&finding, (&subject, &object, work), cell, measure, place, is_one_of_two)
+    };
     if let Some(rate) = by_rate {
         let rate = if faster.proven && faster.ratio < 1.0 { rate.inverse() } else { rate };
         text.push_str(&format!("; by the rate of the phase {}", told_beside(&rate)));
     }
-    if finding.baseline_sync_share >= 0.005 {
+    if finding.baseline_sync_share >= 0.005 && !is_of_bytes {
         let share = (finding.baseline_sync_share * 100.0).round();
         text.push_str(&format!("; {share} % of {object}'s time is fsync"));
     }
@@ -252,6 +260,32 @@ fn sentence(
         text.push_str(", in wall time: only one of them has model time");
     }
     text
+}
+
+/// As [`sentence`], of bytes: `WAL writes 0.52x [0.45, 0.60] of the bytes that DELETE writes`.
+fn of_bytes(
+    finding: &Finding,
+    (subject, object, work): (&str, &str, &str),
+    cell: &CellRow,
+    place: &str,
+) -> String {
+    let x = finding.x.map(|x| format!(" ({} {})", thousands(x), abscissa_name(cell))).unwrap_or_default();
+    let work = if work.is_empty() { x } else { format!(" ({work}{x})") };
+    let written = finding.faster.inverse();
+    if finding.faster.proven {
+        return format!(
+            "{subject} writes {} of the bytes that {object} writes{place}{work}",
+            times(&written)
+        );
+    }
+    let told = if written.high.is_finite() {
+        times(&written)
+    } else {
+        format!("{}, too few runs for an interval", figure(written.ratio))
+    };
+    format!(
+        "{subject} and {object} show no proven difference of the bytes that they write{place}{work}: ~ {told}"
+    )
 }
 
 /// What another number says beside the one that is told: wall time, the rate.

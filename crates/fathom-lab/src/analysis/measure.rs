@@ -163,6 +163,9 @@ pub enum Clock {
     Model,
 }
 
+/// What was not counted.
+const NOTHING: Interval = Interval { low: 0.0, mid: 0.0, high: 0.0, n: 0, coverage: 0.0 };
+
 /// One cell in one phase, at one abscissa, over all its good runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
@@ -213,13 +216,21 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// The mean with interval of a metric: a rate per second, or a time in ns.
+    /// The mean with interval of a metric: a rate per second, a time in ns, or bytes, which are 0
+    /// where no device is modelled.
     #[must_use]
     pub fn interval(&self, metric: Metric) -> Interval {
         match metric {
             Metric::Rate => self.rate,
             Metric::Time => self.time_ns,
+            Metric::Bytes => self.written_bytes().unwrap_or(NOTHING),
         }
+    }
+
+    /// Bytes that one execution wrote to its modelled devices; none where not every run has one.
+    #[must_use]
+    pub fn written_bytes(&self) -> Option<Interval> {
+        self.model_interval(|model| model.written_bytes)
     }
 
     /// The metric that tables without a choice show: how many transactions or messages a second,
@@ -250,8 +261,8 @@ impl Measure {
     }
 
     /// How many times as fast this is as `baseline`: the blocks that both have, paired. Above 1 is
-    /// faster, in either metric. In model time where both have it, else in wall time. None where
-    /// they share no block.
+    /// faster, and of bytes that it writes less. In model time where both have it, else in wall
+    /// time. None where they share no block, and of bytes where these were not counted.
     #[must_use]
     pub fn faster_than(&self, baseline: &Measure, metric: Metric) -> Option<Comparison> {
         self.faster_by(baseline, metric, self.common_clock(baseline))
@@ -268,7 +279,7 @@ impl Measure {
                 let (own, other) = (run.value(metric, clock), other.value(metric, clock));
                 Some(match metric {
                     Metric::Rate => (own, other),
-                    Metric::Time => (other, own),
+                    Metric::Time | Metric::Bytes => (other, own),
                 })
             })
             .collect();
@@ -287,7 +298,7 @@ impl Measure {
         match (metric, clock) {
             (Metric::Rate, Clock::Wall) => self.wall_rate,
             (Metric::Time, Clock::Wall) => self.wall_time_ns,
-            (_, Clock::Model) => self.interval(metric),
+            (Metric::Bytes, _) | (_, Clock::Model) => self.interval(metric),
         }
     }
 
@@ -361,6 +372,7 @@ impl OfRun {
             (Metric::Time, Clock::Model) => self.time_ns,
             (Metric::Rate, Clock::Wall) => self.wall.rate,
             (Metric::Time, Clock::Wall) => self.wall.time_ns,
+            (Metric::Bytes, _) => self.model.map_or(0.0, |model| model.written_bytes),
         }
     }
 }

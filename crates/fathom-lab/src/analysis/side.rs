@@ -18,9 +18,13 @@ use serde_json::Value as Json;
 use super::{Analysis, Clock, Measure, ModelShare};
 use crate::cell::Cell;
 use crate::experiment::{MACHINE_AXIS, spelled_label};
+use crate::naming::{engines_of, joined};
 use crate::remote::LOCAL;
 use crate::stats::significant;
-use crate::store::{Results, RunRow};
+use crate::store::{CellRow, Results, RunRow};
+
+/// The key of a side's environment that has the engines of its runs with their versions.
+const ENGINE: &str = "engine";
 
 /// What two measurements are compared in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -67,8 +71,8 @@ impl Quantity {
         }
     }
 
-    /// Whether it counts what the program asked of the device, which takes no luck: a single run
-    /// tells it.
+    /// Whether it counts what the program asked of the device, which takes no luck where every
+    /// execution flushes: a single run tells it there.
     #[must_use]
     pub fn is_count(self) -> bool {
         matches!(self, Quantity::Flushes | Quantity::Bytes)
@@ -250,7 +254,7 @@ pub struct Side {
     pub experiment: String,
     /// When it was measured, ms since 1970 UTC.
     pub started_ms: i64,
-    /// Kernel, CPU, SQLite …
+    /// Kernel, CPU, the engines' versions …
     pub environment: BTreeMap<String, String>,
     /// The cells that have good runs.
     pub cells: Vec<CellValues>,
@@ -261,6 +265,13 @@ pub struct Side {
 }
 
 impl Side {
+    /// The engines of its runs with their versions, in words; none of several machines, and of a
+    /// baseline that an earlier version made.
+    #[must_use]
+    pub fn engines(&self) -> Option<&str> {
+        self.environment.get(ENGINE).map(String::as_str)
+    }
+
     /// Whether its cells are told apart by their machines.
     pub(super) fn has_several_machines(&self) -> bool {
         self.cells.iter().any(|cell| cell.axes.contains_key(MACHINE_AXIS))
@@ -321,10 +332,24 @@ impl Side {
                 phase,
             });
         }
+        // What a library on the machine is called at is no version, and the experiment may not name
+        // it at all.
+        let mut environment = results.environment.clone();
+        let mut on_machines: BTreeMap<Option<&String>, Vec<&CellRow>> = BTreeMap::new();
+        for cell in &results.cells {
+            on_machines.entry(cell.axes.get(MACHINE_AXIS)).or_default().push(cell);
+        }
+        for (machine, of_machine) in on_machines {
+            let engines = engines_of(results, of_machine);
+            if !engines.is_empty() {
+                let key = machine.map_or_else(|| ENGINE.to_owned(), |name| format!("{ENGINE} ({name})"));
+                environment.insert(key, joined(&engines));
+            }
+        }
         Side {
             experiment: results.experiment.name.clone(),
             started_ms: results.experiment.started_ms,
-            environment: results.environment.clone(),
+            environment,
             cells,
             empty,
             is_rounded: false,

@@ -141,6 +141,9 @@ pub enum Metric {
     Rate,
     /// Time of one execution, ns: less is better.
     Time,
+    /// Bytes that one execution writes to its modelled devices: less is better. Of comparisons and
+    /// the opening picture alone, which tell [`Metric::of_unit`] where no device is modelled.
+    Bytes,
 }
 
 impl Metric {

@@ -4,6 +4,7 @@ use super::diagnostic::{Problem, Source, Span};
 use super::node::{Entry, Node, Value, document, unknown_key};
 use super::{
     Axis, AxisFilter, Exclusion, Experiment, Figure, FigureKind, Headline, Metric, Point, Quick, Setting,
+    VARIANTS_AXIS, spelled_label,
 };
 use fathom_diagnostic::Diagnostic;
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
@@ -405,9 +406,17 @@ impl AxisReader<'_> {
         Ok(Some(name))
     }
 
-    fn value(axis: &Axis, label: &str, span: &Span) -> Result<(), Problem> {
-        if axis.values().any(|axis| axis == label) {
-            return Ok(());
+    /// The value of the axis that a label names, as the axis writes it: `4KiB` is its 4096, `WAL`
+    /// its `wal`, and a variant is known in whichever case, as `--set` knows it.
+    fn value(axis: &Axis, label: &str, span: &Span) -> Result<String, Problem> {
+        let spelled = spelled_label(&axis.name, label);
+        let is_same = |own: &&str| match axis.name.as_str() {
+            VARIANTS_AXIS => own.eq_ignore_ascii_case(label),
+            name => spelled_label(name, own) == spelled,
+        };
+        let exact = axis.values().find(|own| *own == label);
+        if let Some(own) = exact.or_else(|| axis.values().find(is_same)) {
+            return Ok(own.to_owned());
         }
         let hint = match nearest(label, axis.values()) {
             Some(near) => did_you_mean_hint(Some(near)),
@@ -423,9 +432,7 @@ impl AxisReader<'_> {
             let axis = self.axis(name, span)?;
             let mut labels = Vec::new();
             for item in node.items() {
-                let label = label_of(&item.json()?);
-                Self::value(axis, &label, &item.span)?;
-                labels.push(label);
+                labels.push(Self::value(axis, &label_of(&item.json()?), &item.span)?);
             }
             found.insert(name.to_owned(), labels);
             Ok(())
@@ -458,11 +465,9 @@ impl AxisReader<'_> {
             (Some(name), None) => {
                 let axis = self.axis(name, span)?;
                 let baseline = need("baseline", "it says what the others are compared with")?;
-                let label = label_of(&baseline.node.json()?);
-                Self::value(axis, &label, &baseline.node.span)?;
+                let label = Self::value(axis, &label_of(&baseline.node.json()?), &baseline.node.span)?;
                 for item in get("against").map_or(&[] as &[Node], |entry| entry.node.items()) {
-                    let other = label_of(&item.json()?);
-                    Self::value(axis, &other, &item.span)?;
+                    let other = Self::value(axis, &label_of(&item.json()?), &item.span)?;
                     if other == label {
                         return Err(Problem::new(
                             &item.span,
@@ -503,7 +508,7 @@ impl AxisReader<'_> {
             phase,
             against_phase,
             x: get("x").map(|entry| entry.node.number("x")).transpose()?,
-            metric: metric(get("metric"))?,
+            metric: metric(get("metric"), &["rate", "time", "bytes"])?,
             axis,
             baseline,
             against,
@@ -555,7 +560,7 @@ impl AxisReader<'_> {
                 // A series, a split and a curve show times unless the file says otherwise.
                 (_, FigureKind::Ecdf) => Metric::Time,
                 (None, FigureKind::Series | FigureKind::Split | FigureKind::Range) => Metric::Time,
-                (given, _) => metric(given)?,
+                (given, _) => metric(given, &["rate", "time"])?,
             },
             by: self.optional_axis(get("by"))?,
             facet: self.optional_axis(get("facet"))?,
@@ -566,10 +571,11 @@ impl AxisReader<'_> {
     }
 }
 
-fn metric(entry: Option<&Entry>) -> Result<Metric, Problem> {
+fn metric(entry: Option<&Entry>, words: &[&str]) -> Result<Metric, Problem> {
     let Some(entry) = entry else { return Ok(Metric::Rate) };
-    Ok(match entry.node.word("metric", &["rate", "time"])? {
+    Ok(match entry.node.word("metric", words)? {
         "rate" => Metric::Rate,
+        "bytes" => Metric::Bytes,
         _ => Metric::Time,
     })
 }

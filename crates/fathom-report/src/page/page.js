@@ -112,16 +112,28 @@
     }
     return lines.map((line) => line.trim());
   }
-  // Names under bars of this breadth: in lines where every word has room, slanted or upright where one has not.
-  const LINE = 15;
+  // A name with … in its middle where it has no room, for names differ at their ends; tips and tables have it whole.
+  function shortened(name, room, size) {
+    if (textWidth(name, size) <= room) return name;
+    const letters = Array.from(name);
+    const cut = (kept) => letters.slice(0, kept - (kept >> 1)).join('') + '…' + letters.slice(letters.length - (kept >> 1)).join('');
+    let [kept, most] = [0, letters.length];
+    while (kept < most) { const more = (kept + most + 1) >> 1; if (textWidth(cut(more), size) <= room) kept = more; else most = more - 1; }
+    return cut(kept);
+  }
+  // Names under bars of this breadth: in lines where every word has room, slanted or upright where one has not. However long
+  // they are, the bars stay what is seen.
+  const LINE = 15, NAME_LINES = 5, NAME_LONGEST = 180;
   function underBars(names, breadth, left) {
-    const room = breadth - 6, lines = names.map((name) => wrap(name, room, 12));
-    if (lines.flat().every((line) => textWidth(line, 12) <= room)) {
+    const room = breadth - 6, whole = names.map((name) => wrap(name, room, 12));
+    if (whole.flat().every((line) => textWidth(line, 12) <= room)) {
+      const lines = whole.map((all) => (all.length > NAME_LINES ? [...all.slice(0, NAME_LINES - 2), '…', all[all.length - 1]] : all));
       return { height: LINE * Math.max(1, ...lines.map((all) => all.length)), label: { lineHeight: LINE, formatter: (name, place) => lines[place].join('\n') } };
     }
-    const longest = Math.max(...names.map((name) => textWidth(name, 12)));
+    const told = names.map((name) => shortened(name, NAME_LONGEST, 12));
+    const longest = Math.max(...told.map((name) => textWidth(name, 12)));
     const rotate = longest / 2 > left + breadth / 2 ? 90 : 60;
-    return { height: longest * Math.sin((rotate * Math.PI) / 180) + 10, label: { rotate } };
+    return { height: longest * Math.sin((rotate * Math.PI) / 180) + 10, label: { rotate, formatter: (name, place) => told[place] } };
   }
 
   // The power of ten below a number.
@@ -213,7 +225,8 @@
     const room = split ? 10 + Math.max(0, ...marks.map((mark) => textWidth(words(mark), 11))) : 0;
     const right = split ? Math.max(share ? 76 : 116, room) : figure.kind === 'bars' ? 10 : 22;
     const drawsLines = figure.kind === 'range' || figure.kind === 'series' || ecdf;
-    const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + (drawsLines ? 50 : 36) + textWidth(s.name, 12), 0) / width) + 6 : 0;
+    const inLegend = (name) => shortened(name, width * 0.8, 12);
+    const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + (drawsLines ? 50 : 36) + textWidth(inLegend(s.name), 12), 0) / width) + 6 : 0;
     const titleLines = forFile ? wrap(figure.title, width * 0.9, 16) : [];
     const heading = forFile ? 14 + 20 * titleLines.length : 0;
     const rows = Math.ceil(panels.length / columns);
@@ -321,7 +334,7 @@
         });
       }
     });
-    if (forFile) option.legend = { show: true, left: 0, top: heading - 4, itemWidth: drawsLines ? 28 : 14, itemHeight: 10, padding: 0, selectedMode: false, textStyle: { color: look.ink, fontSize: 12 }, data: (split ? data.parts : series).map((s) => ({ name: s.name, icon: drawsLines ? undefined : ICONS[s.pattern || 0] })) };
+    if (forFile) option.legend = { show: true, left: 0, top: heading - 4, itemWidth: drawsLines ? 28 : 14, itemHeight: 10, padding: 0, selectedMode: false, formatter: inLegend, textStyle: { color: look.ink, fontSize: 12 }, data: (split ? data.parts : series).map((s) => ({ name: s.name, icon: drawsLines ? undefined : ICONS[s.pattern || 0] })) };
 
     // Panels of a series go over the same executions: they zoom together.
     if (figure.kind === 'series' && !forFile) option.dataZoom = [{ type: 'inside', xAxisIndex: panels.map((_, k) => k), zoomOnMouseWheel: 'ctrl', moveOnMouseMove: true, moveOnMouseWheel: false, preventDefaultMouseMove: false, filterMode: 'none' }];

@@ -51,7 +51,7 @@ pub struct Ranking {
 pub struct Panel {
     /// The trace or workload; empty where there is one.
     pub name: String,
-    /// The end of the scale: per second, or ns. Longer bars are cut there.
+    /// The end of the scale: per second, ns or bytes. Longer bars are cut there.
     pub most: f64,
     /// By promise, the strongest first.
     pub groups: Vec<Group>,
@@ -73,7 +73,7 @@ pub struct Bar {
     pub cell: i64,
     /// What tells it from the others of the panel.
     pub name: String,
-    /// Geometric mean over the runs: per second, or ns.
+    /// Geometric mean over the runs: per second, ns or bytes.
     pub mid: f64,
     /// Lower end of the 95 % interval.
     pub low: f64,
@@ -100,11 +100,23 @@ impl Ranking {
         Ranking { title, note, metric, panels }
     }
 
-    /// The cells' values in the phase; none where it was not measured.
-    pub fn of(results: &Results, axes: &[Axis], analysis: &Analysis, phase: &str) -> Option<Ranking> {
+    /// The cells' values in the phase; none where it was not measured. Of the bytes that were
+    /// written where those are `asked` for and every cell has them, else of what tables show.
+    pub fn of(
+        results: &Results,
+        axes: &[Axis],
+        analysis: &Analysis,
+        phase: &str,
+        asked: Option<Metric>,
+    ) -> Option<Ranking> {
         let measured = |cell: &CellRow| analysis.curve(cell.id, phase).collect::<Vec<&Measure>>();
         let first = analysis.measures.iter().find(|measure| measure.phase == phase)?;
-        let metric = first.main_metric();
+        let has_bytes = |measure: &Measure| measure.written_bytes().is_some_and(|written| written.mid > 0.0);
+        let mut of_phase = analysis.measures.iter().filter(|measure| measure.phase == phase);
+        let metric = match asked {
+            Some(Metric::Bytes) if of_phase.all(has_bytes) => Metric::Bytes,
+            _ => first.main_metric(),
+        };
         // Among what was measured: a value all of whose cells were skipped tells nothing from
         // anything.
         let has_values = |axis: &Axis| {
@@ -129,7 +141,8 @@ impl Ranking {
             if curve.len() > 1 {
                 counted = Some(abscissa_name(cell));
             }
-            if !clocks.contains(&clock) {
+            // Bytes are of no clock.
+            if metric != Metric::Bytes && !clocks.contains(&clock) {
                 clocks.push(clock);
             }
             let bar = Bar {
@@ -154,6 +167,7 @@ impl Ranking {
             }
             (Metric::Rate, unit) => format!("{} per second", capital(&plural(unit))),
             (Metric::Time, unit) => format!("Time of one {unit}"),
+            (Metric::Bytes, unit) => format!("Bytes that one {unit} writes to the device"),
         };
         let direction = if metric == Metric::Rate { "more is better" } else { "less is better" };
         let clock = match clocks.as_slice() {
@@ -207,7 +221,7 @@ impl Panel {
         for group in &mut self.groups {
             group.bars.sort_by(|a, b| match metric {
                 Metric::Rate => b.mid.total_cmp(&a.mid),
-                Metric::Time => a.mid.total_cmp(&b.mid),
+                Metric::Time | Metric::Bytes => a.mid.total_cmp(&b.mid),
             });
         }
         let longest = |groups: &[Group]| {
@@ -298,6 +312,7 @@ fn value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Rate => number::plain(value),
         Metric::Time => number::time(value),
+        Metric::Bytes => number::bytes(value),
     }
 }
 
@@ -307,6 +322,7 @@ fn interval(metric: Metric, bar: &Bar) -> String {
         _ if bar.low == bar.high => String::new(),
         Metric::Rate => number::interval(bar.low, bar.high),
         Metric::Time => number::time_interval(bar.mid, bar.low, bar.high),
+        Metric::Bytes => number::bytes_interval(bar.low, bar.high),
     }
 }
 

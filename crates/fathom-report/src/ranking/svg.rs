@@ -24,7 +24,7 @@ pub fn draw(ranking: &Ranking) -> String {
     for panel in &ranking.panels {
         if !panel.name.is_empty() {
             y += 24.0;
-            body.text(0.0, y, &panel.name, "start", INK, 12, true);
+            body.text(0.0, y, &shortened(&panel.name, 12.0, WIDTH / 1.15), "start", INK, 12, true);
         }
         for group in &panel.groups {
             y += 24.0;

@@ -89,6 +89,33 @@ fn a_long_name_in_a_legend_makes_no_page_wider_than_a_phone() {
     page.screenshot(&directory.join("long-name.png"));
 }
 
+/// What happened: a label of 300 letters stood under its bar in its whole length, and the figure
+/// was thousands of pixels high.
+#[test]
+fn a_long_name_under_a_bar_leaves_the_bars_what_is_seen() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("long-names");
+    let path = page(&directory, "long-names", fixture::first_look);
+    for width in [1400, 390] {
+        let mut page = chromium.open(&path, "", width, false);
+        for name in ["'x'.repeat(300)", "'of many words '.repeat(30)"] {
+            page.run(&format!(
+                "const figure = fathomReport.figures.find(f => f.kind === 'bars'); \
+                 figure.series.forEach((s, at) => {{ s.name = {name} + at; }}); \
+                 figure.groups = figure.groups.map((_, at) => {name} + at); \
+                 dispatchEvent(new Event('afterprint'))"
+            ));
+            let height = page.number(
+                "document.getElementById('chart-' + fathomReport.figures.findIndex(f => f.kind === 'bars'))\
+                 .getBoundingClientRect().height",
+            );
+            assert!(height < 1000.0, "{name} at {width}: {height}");
+            assert_apart(&mut page, &format!("{name} at {width}"));
+        }
+        page.screenshot(&directory.join(format!("{width}.png")));
+    }
+}
+
 /// What happened: an interval that reaches further than three times the largest value was cut there
 /// with a bar across its end, as if it ended there: [5.44 s, 157 s] was drawn up to 90 s.
 #[test]

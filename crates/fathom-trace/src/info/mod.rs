@@ -29,6 +29,22 @@ const TABLES_MAX: usize = 20;
 /// remember.
 const TEXTS_MAX: usize = 1 << 16;
 
+/// PRAGMAs that set something of one file alone where they name its schema.
+const OF_ONE_FILE: [&str; 9] = [
+    "auto_vacuum",
+    "cache_size",
+    "journal_mode",
+    "journal_size_limit",
+    "locking_mode",
+    "mmap_size",
+    "page_size",
+    "secure_delete",
+    "synchronous",
+];
+
+/// The level of `synchronous` that a file has without a word, FULL.
+const FULL: u8 = 2;
+
 /// What a trace does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Info {
@@ -65,6 +81,10 @@ pub struct Info {
     /// changes, and binds them together.
     #[serde(skip)]
     pub locking_several: u64,
+    /// Transactions that wrote on a connection whose files, of those that it may write, have not
+    /// all the same `synchronous`.
+    #[serde(skip)]
+    pub unlike_files: u64,
     /// From time 0 to the return of the last call, s.
     pub duration_s: f64,
     /// The databases and what they held at the start.
@@ -99,7 +119,9 @@ pub struct Info {
     pub unfinished: u64,
     /// Processes of which calls are missing, because the disk of the capture was full.
     pub lost: u64,
-    /// PRAGMAs that set something, and settings made by calls, with how often.
+    /// PRAGMAs that set something, and settings made by calls, with how often. One that is of an
+    /// attached file alone has that file's schema (`PRAGMA cache.synchronous=OFF`), unless the
+    /// connection's own database is in memory.
     pub settings: BTreeMap<String, u64>,
     /// Executions of VACUUM, by which a database with content gets other pages.
     #[serde(skip)]
@@ -269,8 +291,13 @@ struct Text {
     /// Tables it names; the one it changes first.
     tables: Vec<String>,
     literal_bytes: u64,
-    /// `journal_mode=wal`
+    /// `PRAGMA journal_mode=wal`
     setting: Option<String>,
+    /// The schema of the file that this is of alone; none of the connection's own file, and of what
+    /// is of the whole connection.
+    setting_schema: Option<String>,
+    /// The level that it sets `synchronous` to.
+    synchronous: Option<u8>,
     is_vacuum: bool,
     /// Whether it is a BEGIN that locks for writing at once.
     locks_at_once: bool,
@@ -302,6 +329,8 @@ struct AttachedFile {
     schema: String,
     database: u32,
     is_read_only: bool,
+    /// The level of its `synchronous`.
+    synchronous: u8,
 }
 
 #[derive(Default)]
@@ -319,6 +348,18 @@ impl Connection {
     fn files_with(&self, is_such: fn(&AttachedFile) -> bool) -> u64 {
         let such = self.files.iter().filter(|file| is_such(file));
         such.map(|file| file.database).collect::<BTreeSet<u32>>().len() as u64
+    }
+
+    /// Gives the file of a schema a level of `synchronous`.
+    fn set_synchronous(&mut self, schema: &str, level: u8) {
+        let of_schema = self.files.iter_mut().filter(|file| file.schema.eq_ignore_ascii_case(schema));
+        of_schema.for_each(|file| file.synchronous = level);
+    }
+
+    /// Whether the files that it may write have not all the same `synchronous`.
+    fn has_unlike_files(&self) -> bool {
+        let mut levels = self.files.iter().filter(|file| !file.is_read_only).map(|file| file.synchronous);
+        levels.next().is_some_and(|first| levels.any(|other| other != first))
     }
 
     /// Whether its own database is in a file: without that SQLite writes no super-journal.
@@ -430,7 +471,12 @@ impl Count {
         let known = self.info.databases.get(database as usize);
         let connection = self.connections.entry(connection).or_default();
         if known.is_some_and(|known| known.start != "memory") {
-            connection.files.push(AttachedFile { schema: schema.to_owned(), database, is_read_only: false });
+            connection.files.push(AttachedFile {
+                schema: schema.to_owned(),
+                database,
+                is_read_only: false,
+                synchronous: FULL,
+            });
             let files = connection.files_with(|_| true);
             self.info.files_at_once = self.info.files_at_once.max(files);
             if !connection.has_main() {
@@ -481,6 +527,10 @@ impl Count {
                 connection.files.iter_mut().filter(|file| file.schema.eq_ignore_ascii_case(schema));
             attached.for_each(|file| file.is_read_only = true);
         }
+        if let Some(level) = text.synchronous.filter(|_| step.begins && !step.outcome.is_error()) {
+            connection.set_synchronous(text.setting_schema.as_deref().unwrap_or("main"), level);
+        }
+        let has_main = connection.has_main();
         let Some(handle) = connection.handles.get_mut(&step.handle) else { return };
         let (statement, latency) = self.statements.entry(text.verb).or_default();
         if step.begins {
@@ -491,7 +541,11 @@ impl Count {
             add(&mut self.info.bytes_given, if text.verb.changes_rows() { text.literal_bytes } else { 0 });
             self.info.vacuums += u64::from(text.is_vacuum);
             if let Some(setting) = &text.setting {
-                *self.info.settings.entry(setting.clone()).or_default() += 1;
+                let setting = match text.setting_schema.as_ref().filter(|_| has_main) {
+                    Some(schema) => setting.replacen("PRAGMA ", &format!("PRAGMA {schema}."), 1),
+                    None => setting.clone(),
+                };
+                *self.info.settings.entry(setting).or_default() += 1;
             }
             for (number, table) in text.tables.iter().enumerate() {
                 let entry = self.tables.entry(table.clone()).or_default();
@@ -579,6 +633,7 @@ impl Count {
         if writes == 0 && !has_schema {
             return;
         }
+        self.info.unlike_files += u64::from(connection.has_unlike_files());
         let transactions = &mut self.info.transactions;
         transactions.count += 1;
         transactions.autocommit += u64::from(!was_open);
@@ -639,8 +694,12 @@ impl Text {
     fn of(sql: &str) -> Text {
         let verb = Verb::of(sql);
         let literals = crate::sql::tokens(sql).filter_map(|token| crate::sql::value_of(&token));
-        let setting =
-            crate::sql::pragma(sql).and_then(|(name, value)| Some(format!("PRAGMA {name}={}", value?)));
+        let pragma = crate::sql::pragma(sql).and_then(|(name, value)| Some((name, value?)));
+        let is_of_file = pragma.as_ref().is_some_and(|(name, _)| OF_ONE_FILE.contains(&name.as_str()));
+        let schema = crate::sql::pragma_schema(sql).filter(|schema| is_of_file && schema != "main");
+        let level = pragma.as_ref().filter(|(name, _)| name == "synchronous");
+        let synchronous = level.map(|(_, value)| synchronous_of(value));
+        let setting = pragma.map(|(name, value)| format!("PRAGMA {name}={value}"));
         let mut words = crate::sql::tokens(sql).filter(|token| !token.is_blank());
         let (first, second) = (words.next(), words.next());
         let begins = first.is_some_and(|token| token.is("begin"));
@@ -654,7 +713,20 @@ impl Text {
             tables: tables::of(sql),
             literal_bytes: literals.fold(0, |sum, value| sum.saturating_add(value.bytes())),
             setting,
+            setting_schema: schema,
+            synchronous,
         }
+    }
+}
+
+/// The level that `PRAGMA synchronous` sets with this value, as SQLite reads it: what is neither a
+/// number nor one of its words is NORMAL.
+fn synchronous_of(value: &str) -> u8 {
+    match value.trim_matches(['\'', '"', '`', ' ']).to_ascii_lowercase().as_str() {
+        "off" | "no" | "false" => 0,
+        "full" => FULL,
+        "extra" => 3,
+        number => number.parse::<u8>().ok().filter(|level| *level <= 3).unwrap_or(1),
     }
 }
 

@@ -239,6 +239,41 @@ fn files_of_one_connection_are_counted() {
     assert_eq!(info(&path).expect("read").files_at_once, 1);
 }
 
+/// What happened: `PRAGMA cache.synchronous=OFF` of an attached file was taken for the connection's
+/// own, and `PRAGMA synchronous` for that of all files, though it sets the connection's own alone.
+#[test]
+fn settings_are_of_the_file_that_they_are_said_of() {
+    let told = |is_in_memory: bool, texts: &[&str]| {
+        let (_directory, path) = trace(|assembler, connection| {
+            let memory = assembler.database(b":memory:", Start::Memory, None).expect("database");
+            let other = assembler.database(b"/b.db", Start::Empty, None).expect("database");
+            let thread = assembler.thread(1, 2, "test").expect("thread");
+            let of_memory = assembler.open(thread, memory, 0).expect("opened");
+            let connection = if is_in_memory { of_memory } else { connection };
+            let action = Action::Attach { schema: "Cache".to_owned(), database: other };
+            assembler.event(connection, 1000, 0, action).expect("written");
+            for sql in texts.iter().copied().chain(["INSERT INTO t VALUES (1)"]) {
+                let counts = Some((0, 1));
+                let execution =
+                    Execution { sql, values: &[], start_ns: 2000, duration_ns: 500, keep: true, counts };
+                assembler.execute(connection, &execution).expect("written");
+            }
+        });
+        let info = info(&path).expect("read");
+        (info.settings.into_keys().collect::<Vec<String>>(), info.unlike_files)
+    };
+    let own = |text: &str| vec![text.to_owned()];
+    assert_eq!(told(false, &["PRAGMA synchronous=NORMAL"]), (own("PRAGMA synchronous=NORMAL"), 1));
+    assert_eq!(told(false, &["PRAGMA main.synchronous = 2"]), (own("PRAGMA synchronous=2"), 0));
+    let of_cache = "PRAGMA cache.synchronous=OFF";
+    assert_eq!(told(false, &["PRAGMA \"cache\".synchronous = OFF"]), (own(of_cache), 1));
+    let both = told(false, &["PRAGMA cache.synchronous=1", "PRAGMA synchronous=NORMAL"]);
+    assert_eq!((both.0.len(), both.1), (2, 0), "they have the same");
+    assert_eq!(told(false, &["PRAGMA cache.foreign_keys=1"]).0, ["PRAGMA foreign_keys=1"]);
+    // Where the own database is in memory, the others are what the application has.
+    assert_eq!(told(true, &[of_cache]), (own("PRAGMA synchronous=OFF"), 0));
+}
+
 /// What happened: nothing told that transactions of one file paid for all that were attached.
 #[test]
 fn transactions_that_lock_several_files_are_counted() {

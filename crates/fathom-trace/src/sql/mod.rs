@@ -19,4 +19,4 @@ pub use shape::shape;
 pub use split::Splitter;
 pub use token::{Token, TokenKind, tokens};
 pub use vacuum::{target_of_vacuum, vacuum_into};
-pub use verb::{Verb, is_key_pragma, pragma, with_pragma_name};
+pub use verb::{Verb, is_key_pragma, pragma, pragma_schema, with_pragma_name};

@@ -143,6 +143,17 @@ pub fn pragma(sql: &str) -> Option<(String, Option<String>)> {
     Some((name.text.trim_matches(['"', '\'', '`', '[', ']']).to_ascii_lowercase(), value))
 }
 
+/// The schema that a PRAGMA statement names, in lower case; none of one that names none, and of
+/// another statement.
+#[must_use]
+pub fn pragma_schema(sql: &str) -> Option<String> {
+    let mut words = tokens(sql).filter(|token| !token.is_blank() && token.kind != TokenKind::Semicolon);
+    words.next().filter(|token| token.is("pragma"))?;
+    let schema = words.next()?;
+    words.next().filter(|token| token.text == ".")?;
+    Some(schema.text.trim_matches(['"', '\'', '`', '[', ']']).to_ascii_lowercase())
+}
+
 /// A PRAGMA statement with this name in the place of its own; none for another statement.
 #[must_use]
 pub fn with_pragma_name(sql: &str, name: &str) -> Option<String> {
@@ -198,6 +209,10 @@ mod tests {
         assert_eq!(of("PRAGMA main.Journal_Mode = WAL;"), Some(("journal_mode".into(), "WAL".into())));
         assert_eq!(of("pragma cache_size(-2000)"), Some(("cache_size".into(), "-2000".into())));
         assert_eq!(of("pragma page_size"), Some(("page_size".into(), String::new())));
+        assert_eq!(pragma_schema("PRAGMA \"Main\" . journal_mode = WAL;").as_deref(), Some("main"));
+        for sql in ["PRAGMA journal_mode = WAL", "PRAGMA journal_mode", "SELECT a.b", "PRAGMA", ""] {
+            assert_eq!(pragma_schema(sql), None, "{sql}");
+        }
         assert_eq!(of("select 1"), None);
         assert!(is_key_pragma("PRAGMA key = 'secret'") && is_key_pragma("pragma main.HEXKEY='00'"));
         assert!(!is_key_pragma("PRAGMA foreign_key_list(t)"));

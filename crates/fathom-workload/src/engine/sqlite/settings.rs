@@ -308,13 +308,19 @@ fn why(name: &str, value: &str) -> &'static str {
 ///   and `persist` sync the journal after cutting or zeroing it (`zeroJournalHdr` and
 ///   `pager_end_transaction`), so nothing can come back; `truncate` only since version 3.8.7.1
 ///   (<https://sqlite.org/releaselog/3_8_7_1.html>), before which the journal's old length can come
-///   back as well.
+///   back as well. With `locking_mode=exclusive` the journal of `delete` stays, too: since 3.7.0,
+///   the oldest version that is loaded, `pager_end_transaction` zeroes and syncs it as that of
+///   `persist`. (A transaction over several files ends with the removal of their super-journal,
+///   whose directory is synced; but not every transaction of an application is one.)
 pub(super) fn durability(settings: &Params, version: &str) -> Durability {
     match (settings.text("journal_mode"), settings.text("synchronous")) {
         ("off" | "memory", _) => Durability::None,
         (_, "off") => Durability::ProcessCrash,
         ("wal", "normal") => Durability::PowerCutPrefix,
         (_, "normal") => Durability::ProcessCrash,
+        ("delete", "full") if settings.optional_text("locking_mode") == Some("exclusive") => {
+            Durability::PowerCut
+        }
         ("delete", "full") => Durability::PowerCutAllButLast,
         ("truncate", _) if !syncs_what_it_cut(version) => Durability::PowerCutAllButLast,
         _ => Durability::PowerCut,

@@ -158,6 +158,16 @@ fn durability_is_what_sqlite_documents() {
             assert_eq!(settings::durability(&settings, "3.54.1"), class, "{mode} {level}");
         }
     }
+    // What happened: DELETE/FULL with a journal that stays was said to lose the last commit.
+    let locked = |mode: &str, level: &str, locking: &str| {
+        let settings = [("journal_mode", mode), ("synchronous", level), ("locking_mode", locking)];
+        settings::durability(&params(&settings.map(|(key, value)| (key, json!(value)))), "3.54.1")
+    };
+    assert_eq!(locked("delete", "full", "EXCLUSIVE"), PowerCut);
+    assert_eq!(locked("delete", "full", "normal"), PowerCutAllButLast);
+    assert_eq!(locked("delete", "normal", "exclusive"), ProcessCrash);
+    assert_eq!(locked("wal", "normal", "exclusive"), PowerCutPrefix);
+    assert_eq!(locked("memory", "full", "exclusive"), None);
     // The sync after cutting the journal came with 3.8.7.1.
     let of = |mode: &str, version: &str| {
         let settings = params(&[("journal_mode", json!(mode)), ("synchronous", json!("full"))]);

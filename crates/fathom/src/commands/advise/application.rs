@@ -176,6 +176,16 @@ impl OwnSettings<'_> {
             }
             set(&mut baseline, key, &most);
         }
+        if self.info.unlike_files > 0 && !self.is_said("synchronous") {
+            notes.push(format!(
+                "of {} writing transactions the connection's files have not all the same synchronous: PRAGMA synchronous is of the \
+                 connection's own file, or of the one that it names, and what is attached has FULL without a word. What is tried \
+                 has one for all files, and so is the application taken to have {} in all: an attached file may be slower now, \
+                 or faster, and keep more or less than is told of what it has now",
+                self.info.unlike_files,
+                baseline.synchronous.to_uppercase()
+            ));
+        }
         if !own.is_empty() {
             let keys = own.keys().copied().collect::<Vec<_>>().join(", ");
             sources.push(format!("as the trace sets {keys}"));
@@ -280,6 +290,20 @@ mod tests {
 
     fn of(settings: &[(&str, u64)]) -> (Candidate, String, Vec<String>) {
         OwnSettings { info: &told(settings), now: &[] }.baseline()
+    }
+
+    /// What happened: an application that says `PRAGMA cache.synchronous=OFF` of an attached file
+    /// was taken to have OFF, and was told settings that lose commits of its own file, too.
+    #[test]
+    fn what_is_said_of_an_attached_file_is_not_the_application_s_own() {
+        let (own, ..) = of(&[("PRAGMA cache.synchronous=OFF", 1), ("PRAGMA cache.journal_mode=OFF", 1)]);
+        assert_eq!(own.key(), "delete/full/4096");
+        let info = Info { unlike_files: 3, ..told(&[("PRAGMA synchronous=NORMAL", 1)]) };
+        let notes = |now: &[(String, String)]| OwnSettings { info: &info, now }.baseline().2;
+        let all = notes(&[]);
+        assert!(all.len() == 1 && all[0].starts_with("of 3 writing transactions"), "{all:?}");
+        assert!(all[0].contains("taken to have NORMAL in all"), "{all:?}");
+        assert_eq!(notes(&said(&["synchronous=full"]).unwrap()), Vec::<String>::new(), "they know");
     }
 
     fn said(words: &[&str]) -> Result<Vec<(String, String)>, String> {

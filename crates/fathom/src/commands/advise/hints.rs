@@ -1,12 +1,16 @@
 //! What has to be known of the settings that are named.
 
 use fathom_lab::advise::{Candidate, DeviceAdvice};
+use fathom_report::number;
 use fathom_trace::info::TransactionInfo;
 
 use crate::outcome::Error;
 
 /// Single statements that are said to belong into one transaction; of fewer nothing is said.
 const TOGETHER: u64 = 10;
+
+/// Bytes before each page in the log.
+const FRAME_HEADER: u32 = 24;
 
 /// Why there is no advice where nothing writes to a file.
 pub(super) fn nothing_written(trace: &str) -> Error {
@@ -99,12 +103,12 @@ pub(super) fn of_settings(baseline: &Candidate, advised: &[DeviceAdvice]) -> Vec
         );
     }
     all.extend(of_cards(advised));
-    // The lengths of logs that are advised, but for the application's own.
-    let mut logs = named()
-        .filter_map(|candidate| candidate.more.get("wal_autocheckpoint"))
-        .filter(|frames| baseline.more.get("wal_autocheckpoint") != Some(*frames))
-        .filter_map(|frames| frames.parse::<u64>().ok());
-    if logs.clone().any(|frames| frames < 1000) {
+    // The lengths of logs that are advised, with their pages, but for the application's own.
+    let logs = named()
+        .filter_map(|candidate| Some((candidate.more.get("wal_autocheckpoint")?, candidate.page_size)))
+        .filter(|(frames, _)| baseline.more.get("wal_autocheckpoint") != Some(*frames))
+        .filter_map(|(frames, page_size)| Some((frames.parse::<u64>().ok()?, page_size)));
+    if logs.clone().any(|(frames, _)| frames < 1000) {
         all.push(
             "With a short wal_autocheckpoint the log soon stops growing, and while it grows each commit costs one flush more. \
              That pays in sessions as long as the trace, for the log goes with the last connection. Whoever keeps the database \
@@ -113,12 +117,15 @@ pub(super) fn of_settings(baseline: &Candidate, advised: &[DeviceAdvice]) -> Vec
                 .into(),
         );
     }
-    if logs.any(|frames| frames >= 1000) {
-        all.push(
-            "A larger wal_autocheckpoint makes the log longer, and with it the first start after a crash and reads while it is long."
-                .into(),
-        );
-    }
+    let log_bytes = |(frames, page_size): (u64, u32)| frames as f64 * f64::from(page_size + FRAME_HEADER);
+    let longest = logs.filter(|(frames, _)| *frames >= 1000).map(log_bytes).reduce(f64::max);
+    all.extend(longest.map(|bytes| {
+        format!(
+            "A larger wal_autocheckpoint makes the log longer, and with it the first start after a crash and reads while it is \
+             long: beside each database it takes {} and more.",
+            number::bytes(bytes)
+        )
+    }));
     all
 }
 
@@ -220,5 +227,9 @@ mod tests {
         assert!(text.contains("A cache_size is of each") && text.contains("SIGBUS"), "{text}");
         let text = told(&own.with("wal_autocheckpoint", "100"));
         assert!(!text.contains("cache_size") && !text.contains("mmap_size"), "it has that cache now: {text}");
+        assert!(!text.contains("beside each database"), "{text}");
+        // Nothing said how much room a longer log takes.
+        let text = told(&own.with("wal_autocheckpoint", "10000"));
+        assert!(text.contains("beside each database it takes 39.3 MiB and more"), "{text}");
     }
 }
