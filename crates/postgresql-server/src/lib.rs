@@ -34,6 +34,9 @@ pub const USER: &str = "fathom";
 /// SQLSTATE of an error that a full disk, or a quota that is used up, has caused.
 pub const DISK_FULL: &str = "53100";
 
+/// What the error of a start says of a cluster whose server another process has, which lives.
+pub const TAKEN: &str = "another process that runs has the cluster";
+
 /// Whether a SQLSTATE says that a server had not what it takes: memory or connections (class 53,
 /// but for [`DISK_FULL`]), or that it is not up yet.
 #[must_use]
@@ -66,10 +69,16 @@ const DATA: &str = "/proc/self/cwd";
 /// How long a start or an orderly stop may take on a slow device.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long is waited for a process that has the cluster: one that is just ending is soon gone.
+const COURTESY: Duration = Duration::from_secs(1);
+
 /// A running server. Dropping it stops it.
 pub struct Server {
     programs: PathBuf,
     data: PathBuf,
+    /// The data directory with a lock, which the system takes away when this process ends; none
+    /// while no server runs, and where its file system has no locks.
+    lock: Option<File>,
     log: PathBuf,
     options: Vec<String>,
     /// The user that runs it; none = this one.
@@ -127,14 +136,42 @@ impl Server {
         let log = directory.join("postgresql.log");
         let answers = Box::new(answers);
         let abandoned = Arc::default();
-        let mut server = Server { programs, data, log, options, user, keeper: None, answers, abandoned };
+        let (lock, keeper) = (None, None);
+        let mut server = Server { programs, data, lock, log, options, user, keeper, answers, abandoned };
         if !server.data.join("PG_VERSION").exists() {
             server.make_directory()?;
             server.make_cluster(checksums)?;
         }
+        server.take()?;
         server.wait_for_predecessor();
         server.run()?;
         Ok(server)
+    }
+
+    /// Takes the cluster for this process, so that whoever comes next knows at once that its server
+    /// does not end.
+    fn take(&mut self) -> Result<(), ServerError> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        let directory = File::open(&self.data).map_err(|error| failed_by(&self.data, &error))?;
+        let begin = Instant::now();
+        loop {
+            // SAFETY: the descriptor is open; nothing else is passed.
+            if unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+                self.lock = Some(directory);
+                return Ok(());
+            }
+            let error = std::io::Error::last_os_error();
+            if error.kind() != std::io::ErrorKind::WouldBlock {
+                return Ok(());
+            }
+            if begin.elapsed() >= COURTESY {
+                let message = format!("{TAKEN}: end that one first, or name another directory");
+                return Err(ServerError { is_of_the_machine: true, ..failed(&self.data, message) });
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// A server whose process was killed needs a moment to end itself; until then it holds the
@@ -259,6 +296,11 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub fn run(&mut self) -> Result<(), ServerError> {
+        self.take()?;
+        self.launch()
+    }
+
+    fn launch(&mut self) -> Result<(), ServerError> {
         let mut command = self.command("postgres", libc::SIGQUIT)?;
         command.args(["-D", DATA]);
         let private = [
@@ -359,6 +401,8 @@ impl Server {
             // A keeper that panicked has ended, and its server with it.
             let _ = keeper.thread.join();
         }
+        // What is open keeps a file system from being unmounted.
+        self.lock = None;
     }
 
     /// Has the server stopped at once when it is stopped (immediate shutdown: what has committed is
@@ -750,6 +794,7 @@ mod tests {
         let mut second = Server {
             programs: first.programs.clone(),
             data: first.data.clone(),
+            lock: None,
             log: first.log.clone(),
             options: Vec::new(),
             user: first.user,
@@ -757,8 +802,12 @@ mod tests {
             answers: Box::new(answers),
             abandoned: Arc::default(),
         };
-        let error = second.run().unwrap_err();
+        let error = second.launch().unwrap_err();
         assert!(error.message.contains("\"postmaster.pid\" already exists"), "{error}");
+        // What happened: half a minute was waited for a server that did not end. It is not asked
+        // now whether it does.
+        let error = Server::start(None, directory.path(), None, Vec::new(), answers).err().unwrap();
+        assert!(error.message.contains(TAKEN) && error.is_of_the_machine, "{error}");
         assert!(first.with_socket(answers).unwrap().is_ok(), "the first goes on");
     }
 
