@@ -2,7 +2,7 @@
 
 use super::wrong::Wrong;
 use clap::Args;
-use smsc::client::{Load as Plan, Step, run};
+use smsc::client::{ClientError, Load as Plan, Step, run};
 use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
@@ -119,6 +119,10 @@ impl Load {
             let step = runtime.block_on(run(&plan, rate, Duration::from_secs_f64(self.seconds)))?;
             let line = if self.json { serde_json::to_string(&step)? } else { row(&step) };
             writeln!(std::io::stdout(), "{line}")?;
+            if let Some(words) = &step.broke {
+                let why = format!("{words}; the last line has what was done until then");
+                return Err(ClientError::Io(std::io::Error::other(why)).into());
+            }
             if !step.keeps_up(self.limit_ms) {
                 past = Some(step);
                 break;

@@ -104,10 +104,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Submits at `rate` for `length`.
+/// Submits at `rate` for `length`. Where a session broke, the step has what was done until then.
 ///
 /// # Errors
-/// A session cannot be bound, or broke.
+/// A session cannot be bound.
 pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, ClientError> {
     let bind = Bind {
         system_id: load.system_id.clone(),
@@ -157,18 +157,19 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
     }
     let mut latency = crate::load::histogram();
     let mut unanswered = counts.left.load(Relaxed);
+    let mut broke = None;
     for session in &sessions {
-        if let Some(words) = lock(&session.broke).take() {
-            return Err(ClientError::Io(std::io::Error::other(words)));
-        }
+        broke = broke.or_else(|| lock(&session.broke).take());
         // Both have the same bounds, so adding cannot fail.
         let _ = latency.add(&*lock(&session.latency));
         unanswered += lock(&session.under_way).len() as u64;
     }
     let ms = |quantile| latency.value_at_quantile(quantile) as f64 / 1000.0;
     let accepted = counts.accepted.load(Relaxed);
-    // Neither the wait for receipts nor a part of the arrivals that had none.
-    let accepting = Duration::from_micros(counts.accepted_us.load(Relaxed)).max(length);
+    // Neither the wait for receipts nor a part of the arrivals that had none, but for those that a
+    // lost connection kept from coming.
+    let arrivals = length.min(Duration::from_secs_f64(seconds));
+    let accepting = Duration::from_micros(counts.accepted_us.load(Relaxed)).max(arrivals);
     Ok(Step {
         rate,
         offered: counts.offered.load(Relaxed),
@@ -182,6 +183,7 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
         seconds,
         accepted_per_s: accepted as f64 / accepting.as_secs_f64(),
         latency_ms: [ms(0.5), ms(0.99), ms(0.999), ms(1.0)],
+        broke,
     })
 }
 
@@ -223,7 +225,7 @@ async fn submit_all(
         let due = begin + Duration::from_secs_f64(due_s);
         out.append(&mut lock(&session.answers));
         if due > Instant::now() {
-            if !out.is_empty() && !put(&mut write, &out, load.patience).await {
+            if !out.is_empty() && !put(&session, &mut write, &out, load.patience).await {
                 break;
             }
             out.clear();
@@ -236,7 +238,7 @@ async fn submit_all(
         let permit = match session.window.try_acquire() {
             Ok(permit) => permit,
             Err(_) => {
-                if !out.is_empty() && !put(&mut write, &out, load.patience).await {
+                if !out.is_empty() && !put(&session, &mut write, &out, load.patience).await {
                     break;
                 }
                 out.clear();
@@ -260,7 +262,7 @@ async fn submit_all(
         Submit { destination, ..submit.clone() }.write(&mut out, sequence);
         counts.offered.fetch_add(1, Relaxed);
         if out.len() > 32 << 10 {
-            if !put(&mut write, &out, load.patience).await {
+            if !put(&session, &mut write, &out, load.patience).await {
                 break;
             }
             out.clear();
@@ -278,7 +280,7 @@ async fn submit_all(
         // After the count, as an answer is there before its receipt is counted: what has no answer
         // when its session ends is sent again, in another one, and would be counted twice.
         out.append(&mut lock(&session.answers));
-        if !out.is_empty() && !put(&mut write, &out, load.patience).await {
+        if !out.is_empty() && !put(&session, &mut write, &out, load.patience).await {
             break;
         }
         out.clear();
@@ -290,7 +292,7 @@ async fn submit_all(
     session.leaves.store(true, Relaxed);
     pdu(&mut out, Command::Unbind as u32, Status::Ok, after(sequence), |_| ());
     // The centre may have gone already.
-    let _ = put(&mut write, &out, last).await;
+    let _ = put(&session, &mut write, &out, last).await;
 }
 
 /// The number of the PDU after this one: SMPP has those up to 0x7fffffff (SMPP 3.4 §5.1.4), which a
@@ -299,9 +301,19 @@ fn after(sequence: u32) -> u32 {
     if sequence < 0x7fff_ffff { sequence + 1 } else { 1 }
 }
 
-/// Whether the centre takes what is written to it, and in time.
-async fn put(write: &mut OwnedWriteHalf, out: &[u8], patience: Duration) -> bool {
-    matches!(tokio::time::timeout(patience, write.write_all(out)).await, Ok(Ok(())))
+/// Whether the centre takes what is written to it, and in time. Where the connection has gone, that
+/// may be seen here before it is by whoever reads.
+async fn put(session: &Session, write: &mut OwnedWriteHalf, out: &[u8], patience: Duration) -> bool {
+    match tokio::time::timeout(patience, write.write_all(out)).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            if !session.leaves.load(Relaxed) {
+                lock(&session.broke).get_or_insert_with(|| error.to_string());
+            }
+            false
+        }
+        Err(_) => false,
+    }
 }
 
 /// Reads what the centre sends to one session.
