@@ -69,6 +69,9 @@ const DATA: &str = "/proc/self/cwd";
 /// How long a start or an orderly stop may take on a slow device.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The name of a cluster that is not whole yet, beside the place that it is to have.
+const UNFINISHED: &str = "postgresql.new";
+
 /// How long is waited for a process that has the cluster: one that is just ending is soon gone.
 const COURTESY: Duration = Duration::from_secs(1);
 
@@ -76,8 +79,8 @@ const COURTESY: Duration = Duration::from_secs(1);
 pub struct Server {
     programs: PathBuf,
     data: PathBuf,
-    /// The data directory with a lock, which the system takes away when this process ends; none
-    /// while no server runs, and where its file system has no locks.
+    /// The directory that the data directory lies in, with a lock, which the system takes away when
+    /// this process ends; none while no server runs, and where its file system has no locks.
     lock: Option<File>,
     log: PathBuf,
     options: Vec<String>,
@@ -138,11 +141,10 @@ impl Server {
         let abandoned = Arc::default();
         let (lock, keeper) = (None, None);
         let mut server = Server { programs, data, lock, log, options, user, keeper, answers, abandoned };
-        if !server.data.join("PG_VERSION").exists() {
-            server.make_directory()?;
-            server.make_cluster(checksums)?;
-        }
         server.take()?;
+        if !server.data.join("PG_VERSION").exists() {
+            server.make(checksums)?;
+        }
         server.wait_for_predecessor();
         server.run()?;
         Ok(server)
@@ -154,7 +156,8 @@ impl Server {
         if self.lock.is_some() {
             return Ok(());
         }
-        let directory = File::open(&self.data).map_err(|error| failed_by(&self.data, &error))?;
+        let directory = self.data.parent().unwrap_or(Path::new("/"));
+        let directory = File::open(directory).map_err(|error| failed_by(directory, &error))?;
         let begin = Instant::now();
         loop {
             // SAFETY: the descriptor is open; nothing else is passed.
@@ -188,6 +191,38 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Makes the cluster beside its place, and gives it that when it is whole: initdb writes
+    /// `PG_VERSION` first, and what a process has left that was killed meanwhile is no cluster.
+    fn make(&mut self, checksums: Option<bool>) -> Result<(), ServerError> {
+        let place = self.data.clone();
+        self.data.set_file_name(UNFINISHED);
+        let made = self.make_beside(&place, checksums);
+        if made.is_err() {
+            // The next start does the same.
+            let _ = std::fs::remove_dir_all(&self.data);
+        }
+        self.data = place;
+        made
+    }
+
+    fn make_beside(&self, place: &Path, checksums: Option<bool>) -> Result<(), ServerError> {
+        match std::fs::remove_dir_all(&self.data) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed_by(&self.data, &error));
+            }
+            _ => {}
+        }
+        self.make_directory()?;
+        self.make_cluster(checksums)?;
+        std::fs::rename(&self.data, place).map_err(|error| ServerError {
+            message: format!("a new cluster cannot be put there: {error}"),
+            ..failed_by(place, &error)
+        })?;
+        // initdb has synced all of it but its name.
+        let _ = File::open(place.parent().unwrap_or(Path::new("/"))).and_then(|parent| parent.sync_all());
+        Ok(())
     }
 
     fn make_directory(&self) -> Result<(), ServerError> {
@@ -789,7 +824,13 @@ mod tests {
         let answers = |socket: &Path| {
             std::os::unix::net::UnixStream::connect(socket).map(drop).map_err(|error| error.to_string())
         };
+        // What happened: of a process that was killed while initdb worked a part of a cluster
+        // stayed, which had its PG_VERSION and could not be started any more.
+        let unfinished = directory.path().join(UNFINISHED);
+        std::fs::create_dir(&unfinished).unwrap();
+        std::fs::write(unfinished.join("PG_VERSION"), "15\n").unwrap();
         let first = Server::start(None, directory.path(), None, Vec::new(), answers).unwrap();
+        assert!(!unfinished.exists() && first.data().join("global/pg_control").exists());
         // As a start does, after its wait for a server that is about to end.
         let mut second = Server {
             programs: first.programs.clone(),
