@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// What is sent, and to whom.
 #[derive(Clone, Debug)]
@@ -109,6 +109,20 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// # Errors
 /// A session cannot be bound.
 pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, ClientError> {
+    let (_never, stops) = watch::channel(false);
+    run_until(load, rate, length, stops).await
+}
+
+/// As [`run`], or until `stops` says so: the step is as long as it got then.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_until(
+    load: &Load,
+    rate: f64,
+    length: Duration,
+    stops: watch::Receiver<bool>,
+) -> Result<Step, ClientError> {
     let bind = Bind {
         system_id: load.system_id.clone(),
         password: load.password.clone(),
@@ -138,8 +152,8 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
         let reader =
             tokio::spawn(read_all(Arc::clone(&session), Arc::clone(&counts), read, connection.input));
         let rate = rate / load.sessions as f64;
-        let writer =
-            submit_all(load.clone(), session, Arc::clone(&counts), write, number, rate, begin, length);
+        let when = (begin, length, stops.clone());
+        let writer = submit_all(load.clone(), session, Arc::clone(&counts), write, number, rate, when);
         tasks.push((reader, tokio::spawn(writer)));
     }
     let mut readers = Vec::with_capacity(load.sessions);
@@ -188,7 +202,6 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
 }
 
 /// Submits the messages of one session, then waits for the answers.
-#[expect(clippy::too_many_arguments, reason = "each is one thing, and they are given once")]
 async fn submit_all(
     load: Load,
     session: Arc<Session>,
@@ -196,8 +209,7 @@ async fn submit_all(
     mut write: OwnedWriteHalf,
     number: usize,
     rate: f64,
-    begin: Instant,
-    length: Duration,
+    (begin, length, mut stops): (Instant, Duration, watch::Receiver<bool>),
 ) {
     let mut random = Random::stream(load.seed, "smsc load", number as u64);
     let (mut due_s, mut sequence) = (0.0_f64, 1_u32);
@@ -221,7 +233,7 @@ async fn submit_all(
         segment: None,
     };
     due_s -= (1.0 - random.unit()).ln() / rate;
-    while due_s < length.as_secs_f64() && lock(&session.broke).is_none() {
+    while due_s < length.as_secs_f64() && lock(&session.broke).is_none() && !*stops.borrow() {
         let due = begin + Duration::from_secs_f64(due_s);
         out.append(&mut lock(&session.answers));
         if due > Instant::now() {
@@ -232,6 +244,7 @@ async fn submit_all(
             tokio::select! {
                 () = tokio::time::sleep_until(due.into()) => {}
                 () = session.answer.notified() => continue,
+                Ok(()) = stops.changed() => continue,
             }
         }
         // Without room in the window the message is late, which its latency tells.
@@ -249,6 +262,7 @@ async fn submit_all(
                         Err(_) => break,
                     },
                     () = session.answer.notified() => continue,
+                    Ok(()) = stops.changed() => continue,
                     () = tokio::time::sleep_until(until.into()) => break,
                 }
             }
@@ -269,13 +283,17 @@ async fn submit_all(
         }
         due_s -= (1.0 - random.unit()).ln() / rate;
     }
-    // What was to come, if it was given up: offered, and not answered.
+    // What was to come, if it was given up: offered, and not answered. What nobody wants any more is
+    // not.
+    let is_wanted = !*stops.borrow();
     let left = ((length.as_secs_f64() - due_s) * rate).ceil().max(0.0) as u64;
+    let left = if is_wanted { left } else { 0 };
     counts.offered.fetch_add(left, Relaxed);
     counts.left.fetch_add(left, Relaxed);
     let (end, last) = (Instant::now(), LAST_ANSWERS.min(load.patience));
     loop {
-        let receipts_wait = load.receipts && counts.receipts.load(Acquire) < counts.accepted.load(Relaxed);
+        let wants_receipts = load.receipts && !*stops.borrow();
+        let receipts_wait = wants_receipts && counts.receipts.load(Acquire) < counts.accepted.load(Relaxed);
         let waits = !lock(&session.under_way).is_empty() || receipts_wait;
         // After the count, as an answer is there before its receipt is counted: what has no answer
         // when its session ends is sent again, in another one, and would be counted twice.
