@@ -208,6 +208,11 @@ impl Server {
     }
 
     fn make_beside(&self, place: &Path, checksums: Option<bool>) -> Result<(), ServerError> {
+        if std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_some()) {
+            let problem = "has no PG_VERSION, and so is no cluster, and is not empty: name another \
+                           directory, or put back what was there";
+            return Err(failed(place, problem.into()));
+        }
         match std::fs::remove_dir_all(&self.data) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed_by(&self.data, &error));
