@@ -28,8 +28,8 @@ const PLACES_MAX: usize = 1 << 28;
 /// Octets of a file that are read whatever lies on the disk of it.
 const SPARSE_BYTES: u64 = 256 << 20;
 
-/// How many times as long as what lies on the disk of it a longer file may be: data has zeros, which
-/// a copy may leave out.
+/// How many times as long as what lies on the disk of it a longer file may be: data has zeros,
+/// which a copy may leave out.
 const SPARSE_TIMES: u64 = 1024;
 
 /// Whether a file is no hole for its larger part. A hole takes nothing on the disk, nothing in an

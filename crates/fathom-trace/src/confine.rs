@@ -7,8 +7,8 @@
 //! and tables that read or write files, modules that are not SQLite's own, and PRAGMAs that move
 //! temporary files or concern the whole process. [`LIMITS`] and [`SWITCHES`] are set beside it. The
 //! guard sees what SQL says; where the statements of a replay run, the VFS underneath refuses every
-//! file outside the directory as well (`fathom_probe::Probe::confined`). What is written may not fill
-//! a disk ([`mod@crate::room`]).
+//! file outside the directory as well (`fathom_probe::Probe::confined`). What is written may not
+//! fill a disk ([`mod@crate::room`]).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Deref;

@@ -9,8 +9,8 @@
 //! transaction is rolled back as ever.
 //!
 //! What is kept free is a part of what was free at first: a small disk can be used as before. The
-//! disks are known by their device numbers; what lies on none of them is left alone, as the image of
-//! a stack, which nobody else has.
+//! disks are known by their device numbers; what lies on none of them is left alone, as the image
+//! of a stack, which nobody else has.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::fs::File;
@@ -250,8 +250,8 @@ pub unsafe fn install(vfs: *mut ffi::sqlite3_vfs) {
     }
     // SAFETY: version 3 has the field.
     let Some(set) = (unsafe { (*vfs).xSetSystemCall }) else { return };
-    // SAFETY: SQLite calls what it is given under a name with the prototype of that name (`aSyscall`
-    // in its `os_unix.c`), which these have. A name that it does not know it refuses.
+    // SAFETY: SQLite calls what it is given under a name with the prototype of that name
+    // (`aSyscall` in its `os_unix.c`), which these have. A name that it does not know it refuses.
     unsafe {
         let write =
             std::mem::transmute::<unsafe extern "C" fn(c_int, *const c_void, usize) -> isize, Symbol>(write);

@@ -283,8 +283,8 @@ async fn submit_all(
         }
         due_s -= (1.0 - random.unit()).ln() / rate;
     }
-    // What was to come, if it was given up: offered, and not answered. What nobody wants any more is
-    // not.
+    // What was to come, if it was given up: offered, and not answered. What nobody wants any more
+    // is not.
     let is_wanted = !*stops.borrow();
     let left = ((length.as_secs_f64() - due_s) * rate).ceil().max(0.0) as u64;
     let left = if is_wanted { left } else { 0 };

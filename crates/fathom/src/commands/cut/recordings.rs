@@ -23,8 +23,8 @@ const VERSION: u32 = 1;
 /// The operation log in a cell's directory.
 const LOG: &str = "operations";
 
-/// Octets of the largest [`INDEX`] that is read: a cell takes some KiB, its script more. A longer one
-/// may be a hole, which takes nothing on the disk.
+/// Octets of the largest [`INDEX`] that is read: a cell takes some KiB, its script more. A longer
+/// one may be a hole, which takes nothing on the disk.
 const LARGEST: u64 = 256 << 20;
 
 /// What a directory of recordings says of itself.
