@@ -16,7 +16,7 @@
 pub mod connection;
 
 use std::ffi::{CStr, CString};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -160,14 +160,14 @@ impl Server {
         let directory = File::open(directory).map_err(|error| failed_by(directory, &error))?;
         let begin = Instant::now();
         loop {
-            // SAFETY: the descriptor is open; nothing else is passed.
-            if unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-                self.lock = Some(directory);
-                return Ok(());
-            }
-            let error = std::io::Error::last_os_error();
-            if error.kind() != std::io::ErrorKind::WouldBlock {
-                return Ok(());
+            match directory.try_lock() {
+                Ok(()) => {
+                    self.lock = Some(directory);
+                    return Ok(());
+                }
+                // A file system without locks: then there is the server's own file.
+                Err(TryLockError::Error(_)) => return Ok(()),
+                Err(TryLockError::WouldBlock) => {}
             }
             if begin.elapsed() >= COURTESY {
                 let message = format!("{TAKEN}: end that one first, or name another directory");
