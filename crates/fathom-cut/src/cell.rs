@@ -276,8 +276,12 @@ pub struct Outcome {
     pub in_flight_max: usize,
     /// Of how many of them all subsets are states.
     pub exhaustive: usize,
-    /// States that there are.
+    /// States that there are, by their numbers: of many blocks in flight some were chosen.
     pub states_possible: usize,
+    /// Whether these are all that a power cut can leave; none in what was written before that was
+    /// kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub states_are_all: Option<bool>,
     /// What became of those that were judged.
     #[serde(flatten)]
     pub tally: Tally,
@@ -293,6 +297,16 @@ pub struct Outcome {
     pub breaks_promise: bool,
     /// Whether it was stopped from outside.
     pub interrupted: bool,
+}
+
+impl Outcome {
+    /// Whether all was judged that a power cut can leave. Of what was written before that was kept
+    /// it is known only where nothing was in flight.
+    #[must_use]
+    pub fn judged_all(&self) -> bool {
+        let are_all = self.states_are_all.unwrap_or(self.in_flight_max == 0);
+        are_all && self.tally.states >= self.states_possible as u64
+    }
 }
 
 /// How many states of a run this kernel mounts at once. They are images of one file system, which
@@ -350,6 +364,7 @@ pub fn judge(
         in_flight_max: in_flight().max().unwrap_or(0),
         exhaustive: in_flight().filter(|&blocks| blocks <= crate::states::EXHAUSTIVE).count(),
         states_possible: states.len(),
+        states_are_all: Some(states.are_all()),
         breaks_promise: breaks && recorded.behaviour.keeps != Keeps::Lies,
         tally: explored.tally,
         mounted,

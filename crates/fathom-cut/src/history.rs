@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read, Seek};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +24,52 @@ pub(crate) const BLOCK: usize = BLOCK_BYTES as usize;
 /// Places of units in blocks that are kept at most, 4 bytes each. A log of few bytes may have many
 /// discards that all take all that was written.
 const PLACES_MAX: usize = 1 << 28;
+
+/// Octets of a file that are read whatever lies on the disk of it.
+const SPARSE_BYTES: u64 = 256 << 20;
+
+/// How many times as long as what lies on the disk of it a longer file may be: data has zeros,
+/// which a copy may leave out.
+const SPARSE_TIMES: u64 = 1024;
+
+/// Whether a file is no hole for its larger part. A hole takes nothing on the disk, nothing in an
+/// archive that was sent, and as much memory as its length says.
+fn has_what_it_says(file: &fs::File, bytes: u64) -> io::Result<bool> {
+    use rustix::fs::{SeekFrom, seek};
+    let (mut at, mut kept) = (0, SPARSE_BYTES / SPARSE_TIMES);
+    while kept.saturating_mul(SPARSE_TIMES) < bytes {
+        let begin = match seek(file, SeekFrom::Data(at)) {
+            Ok(begin) => begin,
+            Err(rustix::io::Errno::NXIO) => return Ok(false),
+            // A file system that does not tell.
+            Err(rustix::io::Errno::INVAL) => break,
+            Err(error) => return Err(error.into()),
+        };
+        at = seek(file, SeekFrom::Hole(begin))?;
+        kept = kept.saturating_add(at.saturating_sub(begin));
+    }
+    Ok(true)
+}
+
+/// The content of a file that was passed on.
+fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let bytes = file.metadata()?.len();
+    if !has_what_it_says(&file, bytes)? {
+        let problem = format!(
+            "it says that it has {} MiB, and next to nothing of them lies on the disk: it is damaged, or no recording; \
+             copy it once more from where it came",
+            bytes >> 20
+        );
+        return Err(io::Error::new(ErrorKind::InvalidData, problem));
+    }
+    let mut content = Vec::new();
+    let length = usize::try_from(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
+    content.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;
+    file.rewind()?;
+    file.take(bytes).read_to_end(&mut content)?;
+    Ok(content)
+}
 
 /// What reaches the medium or not as one: a block of a write, or a whole discard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +195,7 @@ impl History {
             if log.end != End::Complete {
                 return Err(wrong(log.end.to_string()));
             }
-            let data = fs::read(data_of(&path)).map_err(|error| wrong(format!("its data: {error}")))?;
+            let data = bytes_of(&data_of(&path)).map_err(|error| wrong(format!("its data: {error}")))?;
             Ok(DeviceLog { log, data, bytes })
         };
         let mut devices = files.map(read).collect::<Result<Vec<_>, _>>()?.into_iter();
@@ -430,5 +476,24 @@ impl History {
             }
         }
         Version::Made(content)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: an `operations.data` of some terabytes, all of it a hole that takes nothing
+    /// on the disk, was read into memory.
+    #[test]
+    fn a_hole_is_not_read_into_memory() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("operations.data");
+        let file = fs::File::create(&path).expect("made");
+        file.set_len(8 << 40).expect("longer");
+        let refused = bytes_of(&path).expect_err("it is a hole").to_string();
+        assert!(refused.contains("8388608 MiB") && refused.contains("copy it once more"), "{refused}");
+        file.set_len(1 << 20).expect("shorter");
+        assert_eq!(bytes_of(&path).expect("read"), vec![0; 1 << 20], "zeros are content as well");
     }
 }

@@ -196,6 +196,14 @@ impl States {
         self.len == 0
     }
 
+    /// Whether they are all that a power cut can leave. Else of some moment subsets of what was in
+    /// flight were chosen, or the sectors that a torn block has were drawn.
+    #[must_use]
+    pub fn are_all(&self) -> bool {
+        let most = if self.tears { 0 } else { EXHAUSTIVE };
+        self.epochs.iter().all(|epoch| epoch.in_flight.len() <= most)
+    }
+
     /// Epochs in the order in which the first states have them.
     #[must_use]
     pub fn order(&self) -> &[usize] {

@@ -6,8 +6,30 @@
 
 pub mod suggest;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+
+/// Characters of a user's line that are shown: a few lines of a terminal.
+const SHOWN: usize = 240;
+
+/// Characters of a message's line: it may repeat a word of the user's.
+const SHOWN_OF_MESSAGE: usize = 2000;
+
+/// A text that repeats what somebody wrote, as it is shown: of a line that is longer than a message
+/// should be only the beginning. A file may be one line of megabytes.
+#[must_use]
+pub fn abridged(text: &str) -> Cow<'_, str> {
+    let begin = |line: &str| line.char_indices().nth(SHOWN_OF_MESSAGE).map(|(end, _)| end);
+    if text.lines().all(|line| begin(line).is_none()) {
+        return Cow::Borrowed(text);
+    }
+    let short = |line: &str| match begin(line) {
+        Some(end) => format!("{} …", &line[..end]),
+        None => line.to_owned(),
+    };
+    Cow::Owned(text.lines().map(short).collect::<Vec<_>>().join("\n"))
+}
 
 /// What is wrong in a text, and where. As text:
 ///
@@ -90,17 +112,37 @@ impl Diagnostic {
     }
 }
 
+impl Diagnostic {
+    /// What of the line is shown, and where the mark is in that, columns from 0.
+    fn shown(&self) -> (Cow<'_, str>, Range<usize>) {
+        let marked = self.column.saturating_sub(1);
+        let count = self.text.chars().count();
+        if count <= SHOWN {
+            return (Cow::Borrowed(self.text.as_str()), marked..marked.saturating_add(self.width));
+        }
+        // The mark with some of what stands before it.
+        let begin = marked.saturating_sub(SHOWN / 4).min(count - SHOWN);
+        let end = begin + SHOWN;
+        let part: String = self.text.chars().skip(begin).take(SHOWN).collect();
+        let (before, after) = (if begin > 0 { "… " } else { "" }, if end < count { " …" } else { "" });
+        let place = |column: usize| column.clamp(begin, end) - begin + before.chars().count();
+        let mark = place(marked)..place(marked.saturating_add(self.width));
+        (Cow::Owned(format!("{before}{part}{after}")), mark)
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = if self.line == 0 { String::new() } else { self.line.to_string() };
         let colon = if self.line == 0 { "" } else { ":" };
-        write!(f, "{}{colon}{number}: {}", self.source, self.message)?;
+        write!(f, "{}{colon}{number}: {}", self.source, abridged(&self.message))?;
+        let (text, mark) = self.shown();
         if self.width > 0 || !self.text.trim().is_empty() {
-            write!(f, "\n{number:>5} | {}", self.text)?;
+            write!(f, "\n{number:>5} | {text}")?;
         }
         if self.width > 0 {
-            let space = " ".repeat(self.column.saturating_sub(1));
-            let line = format!("{:>5} | {space}{} {}", "", "^".repeat(self.width), self.hint);
+            let (space, width) = (" ".repeat(mark.start), mark.len().max(1));
+            let line = format!("{:>5} | {space}{} {}", "", "^".repeat(width), abridged(&self.hint));
             write!(f, "\n{}", line.trim_end())?;
         }
         Ok(())
@@ -134,6 +176,26 @@ mod tests {
         assert_eq!(Diagnostic::in_line_of("a", TEXT, byte, "no").to_string(), "a:3: no\n    3 | \"ext5\"]");
         assert_eq!(Diagnostic::in_line("a.sql", 7, "", "no").to_string(), "a.sql:7: no");
         assert_eq!(Diagnostic::of("a.sql", "cannot be read").to_string(), "a.sql: cannot be read");
+    }
+
+    /// What happened: a mistake in a file that is one line of 400 KB printed all of it.
+    #[test]
+    fn of_a_long_line_what_is_around_the_mark_is_shown() {
+        let text = format!("{}é = 1{}", "a".repeat(100_000), "b".repeat(300_000));
+        for place in [0..400_000, 100_000..100_002, 399_999..400_000, 400_006..400_006] {
+            let told = Diagnostic::at("a", &text, place.clone(), text.clone(), text.clone()).to_string();
+            assert!(told.len() < 3 * SHOWN_OF_MESSAGE, "{place:?}: {}", told.len());
+            assert!(told.lines().nth(1).is_some_and(|line| line.chars().count() < SHOWN + 20), "{told}");
+        }
+        let told = Diagnostic::at("a", &text, 100_000..100_002, "no".into(), "yes".into()).to_string();
+        let lines: Vec<&str> = told.lines().collect();
+        let column = |line: &str, what: char| line.chars().position(|letter| letter == what);
+        assert_eq!(column(lines[1], 'é'), column(lines[2], '^'), "{told}");
+        assert!(
+            lines[1].contains("| … a") && lines[1].ends_with("b …") && lines[2].ends_with("^ yes"),
+            "{told}"
+        );
+        assert_eq!(abridged("short\n"), "short\n");
     }
 
     #[test]

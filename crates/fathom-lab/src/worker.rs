@@ -253,6 +253,10 @@ fn file_call(call: &fathom_probe::Call) -> FileCall {
 fn work<W: Write>(order: &WorkerRequest, memory: &mut Memory<'_, W>) -> Result<Event, Failure> {
     let cell = &order.cell;
     let workload = fathom_workload::create(&cell.workload).map_err(Failure::of)?;
+    // Others have files on that disk, too, and a trace may fill it. An image is the stack's alone.
+    if cell.stack.place.is_directory() {
+        fathom_workload::room::keep(&order.directory);
+    }
     let engine = cell
         .engine
         .as_ref()

@@ -198,10 +198,49 @@ pub fn write<E: From<OutputError>>(
     access: Access,
     fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut out = BufWriter::with_capacity(1 << 16, Output::create(path, inputs, access)?);
-    fill(&mut out)?;
-    let out = out.into_inner().map_err(|error| OutputError::io(path)(error.into_error()))?;
-    Ok(out.finish()?)
+    let noting = Noting { output: Output::create(path, inputs, access)?, refusal: None };
+    let mut out = BufWriter::with_capacity(1 << 16, noting);
+    if let Err(error) = fill(&mut out) {
+        // What is left in the buffer goes: the output is not whole.
+        let (noting, _) = out.into_parts();
+        // Whoever fills it says what was done when the disk was full, and not which disk.
+        return Err(noting.refusal.map_or(error, |refusal| OutputError::io(path)(refusal).into()));
+    }
+    let noting = out.into_inner().map_err(|error| OutputError::io(path)(error.into_error()))?;
+    Ok(noting.output.finish()?)
+}
+
+/// An output that keeps why it could not be written.
+struct Noting {
+    output: Output,
+    refusal: Option<io::Error>,
+}
+
+impl Noting {
+    fn noted<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.inspect_err(|error| {
+            let same = || match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(error.kind(), error.to_string()),
+            };
+            // After that it is tried again.
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.refusal = Some(same());
+            }
+        })
+    }
+}
+
+impl Write for Noting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.output.write(bytes);
+        self.noted(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.output.flush();
+        self.noted(done)
+    }
 }
 
 impl Output {

@@ -422,3 +422,31 @@ fn what_another_user_has_put_where_everybody_may_is_not_written_to() {
         check(&own.join(name), &[]).unwrap();
     }
 }
+
+/// Why something is not written, as a command says it.
+#[derive(Debug)]
+enum Why {
+    Output(OutputError),
+    Doing(std::io::Error),
+}
+
+impl From<OutputError> for Why {
+    fn from(error: OutputError) -> Why {
+        Why::Output(error)
+    }
+}
+
+/// What happened: `fathom cut --replay DIR --state 1/2 --image FILE` on a full disk said "write the
+/// image: No space left on device", and not of which file.
+#[test]
+fn what_cannot_be_written_is_named_whoever_fills_it() {
+    let full = Path::new("/dev/full");
+    let fill = |out: &mut dyn Write| out.write_all(&[7; 1 << 20]).map_err(Why::Doing);
+    let told = write(full, &[], Access::Public, fill).unwrap_err();
+    let Why::Output(OutputError::Io { path, source }) = told else { panic!("{told:?}") };
+    assert_eq!((path.as_path(), source.kind()), (full, std::io::ErrorKind::StorageFull));
+    // What fails for another reason keeps it.
+    let other = |_: &mut dyn Write| Err(Why::Doing(std::io::Error::other("no such state")));
+    let told = write(full, &[], Access::Public, other).unwrap_err();
+    assert!(matches!(told, Why::Doing(error) if error.to_string() == "no such state"));
+}

@@ -91,7 +91,7 @@ fn found(runs: &[&Cut]) -> String {
     let sum = |of: fn(&Cut) -> u64| runs.iter().map(|cut| of(cut)).sum::<u64>();
     let states = sum(|cut| cut.outcome.tally.states);
     let all = match runs {
-        [run] if run.outcome.tally.states as usize == run.outcome.states_possible => "all ",
+        [run] if run.outcome.judged_all() => "all ",
         _ => "",
     };
     // Of all runs: damaged where the worst is, else without a commit.
@@ -243,9 +243,7 @@ impl Cuts {
         }
         let without_flushes = self.cells.iter().filter_map(|cell| without_flushes(&cell.recorded));
         notes.extend(distinct(without_flushes));
-        let sampled =
-            self.cells.iter().any(|cell| (cell.outcome.tally.states as usize) < cell.outcome.states_possible);
-        if sampled {
+        if self.cells.iter().any(|cell| !cell.outcome.judged_all()) {
             notes.push(
                 "Not all states were judged: a cell that shows nothing lost has lost nothing in those that were.".into(),
             );

@@ -31,6 +31,7 @@ fn found(promise: Durability, lost: usize, breaks_promise: bool) -> CutFinding {
         in_flight_max: 12,
         exhaustive: 90,
         states_possible: 5000,
+        states_are_all: Some(false),
         tally,
         mounted: 1000,
         wall_ns: 1_000_000_000,

@@ -7,7 +7,8 @@
 //! and tables that read or write files, modules that are not SQLite's own, and PRAGMAs that move
 //! temporary files or concern the whole process. [`LIMITS`] and [`SWITCHES`] are set beside it. The
 //! guard sees what SQL says; where the statements of a replay run, the VFS underneath refuses every
-//! file outside the directory as well (`fathom_probe::Probe::confined`).
+//! file outside the directory as well (`fathom_probe::Probe::confined`). What is written may not
+//! fill a disk ([`mod@crate::room`]).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Deref;
@@ -16,6 +17,8 @@ use std::ptr;
 
 use libsqlite3_sys as ffi;
 use rusqlite::{Connection, OpenFlags};
+
+use crate::room;
 
 /// `sqlite3_db_config` options and what they are set to. An option that a library does not know is
 /// refused by it, which does no harm.
@@ -258,6 +261,8 @@ impl ConfinedConnection {
             ffi::sqlite3_set_authorizer(db, Some(authorize), guard.cast());
             limit_memory(|bytes| ffi::sqlite3_hard_heap_limit64(bytes));
         }
+        room::install_bundled();
+        room::keep_temporary();
         ConfinedConnection { connection: Some(connection), guard, steps_max: None }
     }
 

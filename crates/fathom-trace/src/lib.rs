@@ -7,7 +7,8 @@
 //! of logs and scripts, [`synthesise`] makes one up by a profile, [`info`] counts what a trace
 //! does, [`anonymise`] makes one to pass on, and [`part`] a shorter one. [`start`] puts its
 //! databases back for a replay, [`confine`] keeps what other people's SQL may do to the replay's
-//! own files, and [`content`] tells whether two databases hold the same.
+//! own files, and [`mod@room`] what it may fill of a disk; [`content`] tells whether two databases
+//! hold the same.
 
 pub mod anonymise;
 mod assemble;
@@ -25,6 +26,7 @@ pub mod output;
 pub mod part;
 mod private;
 pub mod reuse;
+pub mod room;
 pub mod spool;
 pub mod sql;
 pub mod start;

@@ -62,7 +62,10 @@ impl Filling {
             );
             return Err(TraceError::refused(&self.name, problem));
         };
-        self.file.write_all_at(&content.bytes, self.came).map_err(TraceError::io(&self.path))?;
+        // Packed, little can be much.
+        crate::room::ask(&self.file, content.bytes.len(), self.came)
+            .and_then(|()| self.file.write_all_at(&content.bytes, self.came))
+            .map_err(TraceError::io(&self.path))?;
         self.came = end;
         Ok(())
     }
@@ -158,8 +161,11 @@ impl Restore {
             let (path, made) = entry?;
             let refused = |error: rusqlite::Error| {
                 let hint = match error.sqlite_error_code() {
-                    Some(rusqlite::ErrorCode::NotADatabase) => ": it is encrypted, or no database",
-                    _ => "",
+                    Some(rusqlite::ErrorCode::NotADatabase) => ": it is encrypted, or no database".to_owned(),
+                    Some(rusqlite::ErrorCode::DiskFull) => {
+                        crate::room::take_refusal().map_or(String::new(), |told| format!(": {told}"))
+                    }
+                    _ => String::new(),
                 };
                 TraceError::refused(path.display(), format!("the database cannot be put back: {error}{hint}"))
             };

@@ -9,6 +9,7 @@ pub mod engine;
 pub mod mobibench_file;
 pub mod mobibench_sql;
 pub use fathom_ground::params;
+pub use fathom_trace::room;
 pub mod recorder;
 pub mod registry;
 pub mod sample;

@@ -221,6 +221,37 @@ fn no_trace_gets_out_of_the_replays_directory() {
     assert_eq!(files, ["home"]);
 }
 
+/// What happened: a trace of 200 bytes, whose one statement inserts without an end, filled the disk
+/// of `--dir` to its last byte, and whoever else wrote there failed meanwhile.
+#[test]
+fn a_replay_leaves_room_on_its_disk() {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("SKIP: a small disk is mounted, which needs root");
+        return;
+    }
+    let place = Place::new();
+    std::fs::create_dir(place.path("small")).unwrap();
+    let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) \
+                   INSERT INTO t SELECT zeroblob(100000) FROM c";
+    trace(&place, "a.trace", Start::Empty, |assembler, connection| {
+        execute(assembler, connection, "CREATE TABLE t(a)", &[]);
+        execute(assembler, connection, endless, &[]);
+    });
+    for library in libraries() {
+        let program = env!("CARGO_BIN_EXE_fathom");
+        let words = format!("{program} trace replay a.trace --dir small {}", library.join(" "));
+        let script = format!("mount -t tmpfs -o size=64m small small && {words}");
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &script]).current_dir(place.path(""));
+        let end = command.env("FATHOM_STATE_DIR", place.path("state")).output().unwrap();
+        let told = String::from_utf8_lossy(&end.stderr);
+        assert_eq!(end.status.code(), Some(1), "{told}");
+        assert!(told.contains("SQL of others leaves the last"), "{told}");
+        assert!(told.contains("name a directory on a larger disk with --dir"), "{told}");
+    }
+}
+
 fn event(connection: u32, action: Action) -> Record {
     Record::Event(Event { thread: 0, connection, start_ns: 0, duration_ns: 1, action })
 }

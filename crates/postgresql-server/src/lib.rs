@@ -16,7 +16,7 @@
 pub mod connection;
 
 use std::ffi::{CStr, CString};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -33,6 +33,9 @@ pub const USER: &str = "fathom";
 
 /// SQLSTATE of an error that a full disk, or a quota that is used up, has caused.
 pub const DISK_FULL: &str = "53100";
+
+/// What the error of a start says of a cluster whose server another process has, which lives.
+pub const TAKEN: &str = "another process that runs has the cluster";
 
 /// Whether a SQLSTATE says that a server had not what it takes: memory or connections (class 53,
 /// but for [`DISK_FULL`]), or that it is not up yet.
@@ -66,10 +69,19 @@ const DATA: &str = "/proc/self/cwd";
 /// How long a start or an orderly stop may take on a slow device.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The name of a cluster that is not whole yet, beside the place that it is to have.
+const UNFINISHED: &str = "postgresql.new";
+
+/// How long is waited for a process that has the cluster: one that is just ending is soon gone.
+const COURTESY: Duration = Duration::from_secs(1);
+
 /// A running server. Dropping it stops it.
 pub struct Server {
     programs: PathBuf,
     data: PathBuf,
+    /// The directory that the data directory lies in, with a lock, which the system takes away when
+    /// this process ends; none while no server runs, and where its file system has no locks.
+    lock: Option<File>,
     log: PathBuf,
     options: Vec<String>,
     /// The user that runs it; none = this one.
@@ -127,14 +139,42 @@ impl Server {
         let log = directory.join("postgresql.log");
         let answers = Box::new(answers);
         let abandoned = Arc::default();
-        let mut server = Server { programs, data, log, options, user, keeper: None, answers, abandoned };
+        let (lock, keeper) = (None, None);
+        let mut server = Server { programs, data, lock, log, options, user, keeper, answers, abandoned };
+        server.take()?;
         if !server.data.join("PG_VERSION").exists() {
-            server.make_directory()?;
-            server.make_cluster(checksums)?;
+            server.make(checksums)?;
         }
         server.wait_for_predecessor();
         server.run()?;
         Ok(server)
+    }
+
+    /// Takes the cluster for this process, so that whoever comes next knows at once that its server
+    /// does not end.
+    fn take(&mut self) -> Result<(), ServerError> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        let directory = self.data.parent().unwrap_or(Path::new("/"));
+        let directory = File::open(directory).map_err(|error| failed_by(directory, &error))?;
+        let begin = Instant::now();
+        loop {
+            match directory.try_lock() {
+                Ok(()) => {
+                    self.lock = Some(directory);
+                    return Ok(());
+                }
+                // A file system without locks: then there is the server's own file.
+                Err(TryLockError::Error(_)) => return Ok(()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if begin.elapsed() >= COURTESY {
+                let message = format!("{TAKEN}: end that one first, or name another directory");
+                return Err(ServerError { is_of_the_machine: true, ..failed(&self.data, message) });
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// A server whose process was killed needs a moment to end itself; until then it holds the
@@ -151,6 +191,43 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Makes the cluster beside its place, and gives it that when it is whole: initdb writes
+    /// `PG_VERSION` first, and what a process has left that was killed meanwhile is no cluster.
+    fn make(&mut self, checksums: Option<bool>) -> Result<(), ServerError> {
+        let place = self.data.clone();
+        self.data.set_file_name(UNFINISHED);
+        let made = self.make_beside(&place, checksums);
+        if made.is_err() {
+            // The next start does the same.
+            let _ = std::fs::remove_dir_all(&self.data);
+        }
+        self.data = place;
+        made
+    }
+
+    fn make_beside(&self, place: &Path, checksums: Option<bool>) -> Result<(), ServerError> {
+        if std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_some()) {
+            let problem = "has no PG_VERSION, and so is no cluster, and is not empty: name another \
+                           directory, or put back what was there";
+            return Err(failed(place, problem.into()));
+        }
+        match std::fs::remove_dir_all(&self.data) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed_by(&self.data, &error));
+            }
+            _ => {}
+        }
+        self.make_directory()?;
+        self.make_cluster(checksums)?;
+        std::fs::rename(&self.data, place).map_err(|error| ServerError {
+            message: format!("a new cluster cannot be put there: {error}"),
+            ..failed_by(place, &error)
+        })?;
+        // initdb has synced all of it but its name.
+        let _ = File::open(place.parent().unwrap_or(Path::new("/"))).and_then(|parent| parent.sync_all());
+        Ok(())
     }
 
     fn make_directory(&self) -> Result<(), ServerError> {
@@ -259,6 +336,11 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub fn run(&mut self) -> Result<(), ServerError> {
+        self.take()?;
+        self.launch()
+    }
+
+    fn launch(&mut self) -> Result<(), ServerError> {
         let mut command = self.command("postgres", libc::SIGQUIT)?;
         command.args(["-D", DATA]);
         let private = [
@@ -359,6 +441,8 @@ impl Server {
             // A keeper that panicked has ended, and its server with it.
             let _ = keeper.thread.join();
         }
+        // What is open keeps a file system from being unmounted.
+        self.lock = None;
     }
 
     /// Has the server stopped at once when it is stopped (immediate shutdown: what has committed is
@@ -745,11 +829,18 @@ mod tests {
         let answers = |socket: &Path| {
             std::os::unix::net::UnixStream::connect(socket).map(drop).map_err(|error| error.to_string())
         };
+        // What happened: of a process that was killed while initdb worked a part of a cluster
+        // stayed, which had its PG_VERSION and could not be started any more.
+        let unfinished = directory.path().join(UNFINISHED);
+        std::fs::create_dir(&unfinished).unwrap();
+        std::fs::write(unfinished.join("PG_VERSION"), "15\n").unwrap();
         let first = Server::start(None, directory.path(), None, Vec::new(), answers).unwrap();
+        assert!(!unfinished.exists() && first.data().join("global/pg_control").exists());
         // As a start does, after its wait for a server that is about to end.
         let mut second = Server {
             programs: first.programs.clone(),
             data: first.data.clone(),
+            lock: None,
             log: first.log.clone(),
             options: Vec::new(),
             user: first.user,
@@ -757,8 +848,12 @@ mod tests {
             answers: Box::new(answers),
             abandoned: Arc::default(),
         };
-        let error = second.run().unwrap_err();
+        let error = second.launch().unwrap_err();
         assert!(error.message.contains("\"postmaster.pid\" already exists"), "{error}");
+        // What happened: half a minute was waited for a server that did not end. It is not asked
+        // now whether it does.
+        let error = Server::start(None, directory.path(), None, Vec::new(), answers).err().unwrap();
+        assert!(error.message.contains(TAKEN) && error.is_of_the_machine, "{error}");
         assert!(first.with_socket(answers).unwrap().is_ok(), "the first goes on");
     }
 

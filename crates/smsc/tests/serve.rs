@@ -767,6 +767,36 @@ fn load_is_answered_and_receipted() {
     assert!(!said.contains("not kept up with"), "{said}");
 }
 
+/// What happened: Ctrl-C took what an hour of load had found with it; and more sessions than a
+/// process may have descriptors were bound up to the limit, and told as "Too many open files".
+#[test]
+fn a_load_that_is_stopped_tells_what_it_did_and_too_many_sessions_are_refused() {
+    let (_dir, server) = Server::new("");
+    let words = ["load", "--to", &server.address, "--system-id", "app", "--sessions", "2", "--json"];
+    let mut command = Process::new(env!("CARGO_BIN_EXE_smsc"));
+    command.args(words).args(["--rate", "50", "--seconds", "3600"]).env("SMSC_PASSWORD", "secret");
+    let load = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn();
+    let load = load.unwrap();
+    let begin = Instant::now();
+    while metric(&server.http, "smsc_accepted_total") == 0 {
+        assert!(begin.elapsed() < FOREVER, "nothing is accepted");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // SAFETY: the child has not been waited for, so the number is still its own.
+    unsafe { libc::kill(load.id() as i32, libc::SIGINT) };
+    let output = load.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let step: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
+    assert!(output.status.code() == Some(1) && step["accepted"].as_u64().unwrap() > 0, "{said}");
+    assert_eq!(step["accepted"], step["offered"], "{said}");
+
+    let few = format!("ulimit -n 64; exec {} {} --sessions 100", env!("CARGO_BIN_EXE_smsc"), words.join(" "));
+    let few = few.replace("--sessions 2 ", "");
+    let output = Process::new("sh").args(["-c", &few]).env("SMSC_PASSWORD", "secret").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("ulimit -n"), "{said}");
+}
+
 /// The knee of an account with a window of 50 was 3,903 a second, and of one with room 13,474, on
 /// the same centre: it was a limit of the account, and nothing said so.
 #[test]

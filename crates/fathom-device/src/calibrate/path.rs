@@ -5,9 +5,11 @@
 //! and waits for it as well cannot be killed while it waits, and would leave its mount behind.
 
 use std::fs;
+use std::io;
 use std::os::fd::AsRawFd;
-use std::path::Path;
-use std::time::Duration;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::sizes::BLOCK;
 use super::target::{Direction, Target};
@@ -24,15 +26,29 @@ pub(super) fn of(target: &mut Target<'_>, count: usize, program: Option<&Path>) 
     if !mount_of(&target.path).is_ok_and(|mount| mount.filesystem.starts_with("fuse")) {
         return None;
     }
-    let place = std::env::temp_dir().join(format!("fathom-path-{}", std::process::id()));
-    // One that is there already may be another user's.
-    fs::create_dir(&place).ok()?;
+    let place = private_directory(&std::env::temp_dir()).ok()?;
     let at = place.canonicalize().ok().map(|place| place.join("at"));
     let times = at.as_deref().and_then(|at| measured(target, at, count, program));
     // Still mounted where that failed: then it stays, and is empty.
     let _ = at.map(fs::remove_dir);
     let _ = fs::remove_dir(&place);
     times
+}
+
+/// A new directory in `parent` that only the user may enter, whatever the umask says. One that is
+/// there already may be another user's, who would be in the way of a name that can be foreseen.
+fn private_directory(parent: &Path) -> io::Result<PathBuf> {
+    const TRIES: u32 = 100;
+    let mut tried = 0;
+    loop {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!("fathom-path-{}-{:x}-{tried}", std::process::id(), since.as_nanos());
+        let place = parent.join(name);
+        match fs::DirBuilder::new().mode(0o700).create(&place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tried < TRIES => tried += 1,
+            made => return made.map(|()| place),
+        }
+    }
 }
 
 fn measured(target: &mut Target<'_>, at: &Path, count: usize, program: &Path) -> Option<[f64; 3]> {
@@ -71,4 +87,23 @@ fn measured(target: &mut Target<'_>, at: &Path, count: usize, program: &Path) ->
     // One that had to be killed did not.
     let _ = is_mounted(at) && unmount(at);
     times
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// What happened: the directory had the mode that the umask left, and a name that whoever else
+    /// uses the machine could take first, so that the path was silently not measured.
+    #[test]
+    fn what_the_path_is_measured_in_is_the_users_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let made = [(), ()].map(|()| private_directory(parent.path()).unwrap());
+        assert_ne!(made[0], made[1]);
+        for place in made {
+            assert_eq!(place.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        }
+    }
 }

@@ -30,6 +30,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fathom_diagnostic::abridged;
 use serde::{Deserialize, Serialize};
 
 use super::side::{CellValues, PhaseValues, Side};
@@ -192,7 +193,7 @@ impl Side {
             fathom: String,
         }
         let head: Head =
-            toml::from_str(text).map_err(|error| damaged(error.to_string().trim().to_owned()))?;
+            toml::from_str(text).map_err(|error| damaged(abridged(error.to_string().trim()).into_owned()))?;
         if head.format != FORMAT {
             return Err(damaged(format!("its format is {:?}", head.format)));
         }
@@ -203,7 +204,7 @@ impl Side {
             return Err(damaged("its version is 0, and there was none before 1".into()));
         }
         let read: Baseline = toml::from_str(text).map_err(|error| {
-            let mut problem = error.to_string().trim().to_owned();
+            let mut problem = abridged(error.to_string().trim()).into_owned();
             // What it does not know another one may have written.
             let own = env!("CARGO_PKG_VERSION");
             if !head.fathom.is_empty() && head.fathom != own {

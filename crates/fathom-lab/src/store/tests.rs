@@ -261,6 +261,7 @@ fn cut(cell: i64) -> CutRow {
         in_flight_max: 9,
         exhaustive: 6,
         states_possible: 900,
+        states_are_all: Some(false),
         mounted: 5,
         tally,
         wall_ns: 70_000_000,

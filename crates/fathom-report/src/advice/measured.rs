@@ -58,7 +58,8 @@ impl MeasuredCut {
         let outcome = &found.outcome;
         let states = outcome.tally.states;
         let of = match outcome.states_possible as u64 {
-            all if all == states => format!("all {} states", number::plain(states as f64)),
+            _ if outcome.judged_all() => format!("all {} states", number::plain(states as f64)),
+            all if all == states => format!("{} chosen states", number::plain(states as f64)),
             all => format!("{} of {} states", number::plain(states as f64), number::plain(all as f64)),
         };
         let lost = match outcome.tally.worse_than(allowed(found.promise)) {

@@ -223,6 +223,7 @@ fn cut(journal: &str, lost: bool) -> MeasuredCut {
         in_flight_max: 1,
         exhaustive: 1,
         states_possible: 9,
+        states_are_all: Some(false),
         tally,
         mounted: 1,
         wall_ns: 1,

@@ -22,11 +22,13 @@ pub fn worst(outcome: &Outcome) -> String {
 }
 
 /// What became of the states that were judged: `kept in all 4 states`, `kept in 324 of 36,967
-/// states`, or how many of which were not.
+/// states`, `kept in 354 chosen states` where more than those have a number, or how many of which
+/// were not.
 pub fn judged(outcome: &Outcome) -> String {
     let tally = &outcome.tally;
     let states = number::plain(tally.states as f64);
-    let is_all = tally.states >= outcome.states_possible as u64;
+    let is_all = outcome.judged_all();
+    let are_chosen = tally.states >= outcome.states_possible as u64;
     let possible = number::plain(outcome.states_possible as f64);
     let bad: Vec<String> = tally
         .classes
@@ -37,8 +39,12 @@ pub fn judged(outcome: &Outcome) -> String {
     let not_kept = number::plain(tally.not_kept() as f64);
     match (bad.is_empty(), is_all) {
         (true, true) => format!("{} in all {states} states", worst(outcome)),
+        (true, false) if are_chosen => format!("{} in {states} chosen states", worst(outcome)),
         (true, false) => format!("{} in {states} of {possible} states", worst(outcome)),
         (false, true) => format!("not kept in {not_kept} of {states}: {}", bad.join(", ")),
+        (false, false) if are_chosen => {
+            format!("not kept in {not_kept} of {states} chosen: {}", bad.join(", "))
+        }
         (false, false) => format!("not kept in {not_kept} of {states} (of {possible}): {}", bad.join(", ")),
     }
 }
@@ -117,8 +123,7 @@ fn notes(results: &Results) -> Vec<String> {
     if !found.is_empty() {
         let filesystems = distinct(found.iter().map(|finding| finding.filesystem.clone()));
         let devices = distinct(found.iter().map(|finding| finding.device.clone()));
-        let sampled =
-            found.iter().any(|finding| finding.outcome.tally.states < finding.outcome.states_possible as u64);
+        let sampled = found.iter().any(|finding| !finding.outcome.judged_all());
         notes.push(format!(
             "At a power cut, measured: the worst of so many states in which a device that {} could have been left, on {}, each mounted \
              and recovered by SQLite.{}",
@@ -178,7 +183,7 @@ mod tests {
     /// states".
     #[test]
     fn what_was_judged_is_not_taken_for_all_that_there_is() {
-        let of = |verdicts: &[Verdict], states_possible| {
+        let of_some = |verdicts: &[Verdict], states_possible, states_are_all| {
             let mut tally = fathom_cut::Tally::default();
             for (number, verdict) in verdicts.iter().enumerate() {
                 tally.add(number, verdict.clone());
@@ -189,6 +194,7 @@ mod tests {
                 in_flight_max: 1,
                 exhaustive: 1,
                 states_possible,
+                states_are_all,
                 tally,
                 mounted: 1,
                 wall_ns: 1,
@@ -197,7 +203,14 @@ mod tests {
                 interrupted: false,
             })
         };
+        let of = |verdicts: &[Verdict], possible| of_some(verdicts, possible, Some(true));
         let (kept, lost) = (Verdict::Kept, Verdict::Lost(1));
+        // What happened: of 128 blocks in flight 354 states have numbers, and "all 354" was said.
+        for chosen in [None, Some(false)] {
+            let told = |verdicts: &[Verdict]| of_some(verdicts, 2, chosen);
+            assert_eq!(told(&[kept.clone(), kept.clone()]), "kept in 2 chosen states");
+            assert_eq!(told(&[kept.clone(), lost.clone()]), "not kept in 1 of 2 chosen: 1 last commit lost");
+        }
         assert_eq!(of(&[kept.clone(), kept.clone()], 2), "kept in all 2 states");
         assert_eq!(of(&[kept.clone(), kept.clone()], 36_967), "kept in 2 of 36,967 states");
         assert_eq!(of(&[kept.clone(), lost.clone()], 2), "not kept in 1 of 2: 1 last commit lost");

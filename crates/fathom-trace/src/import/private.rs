@@ -135,7 +135,7 @@ impl std::fmt::Display for Unfit {
                 "is not done after {most} steps of SQLite's virtual machine; --max-steps gives it more"
             ),
             Unfit::Full => f.write_str(
-                "fills the private database of the import (1 GiB in memory, or the directory for temporary files: TMPDIR)",
+                "fills the private database of the import (1 GiB in memory, or what SQL of others may take in the directory for temporary files: TMPDIR)",
             ),
             Unfit::Memory => write!(
                 f,

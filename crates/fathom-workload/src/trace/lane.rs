@@ -710,6 +710,11 @@ impl State<'_> {
                 let waits = order.waits(self.run.number).join("; ");
                 message = format!("{message}; {NOT_AGAIN} in this cell: meanwhile {waits}");
             }
+            if stepped.code & 0xff == FULL
+                && let Some(told) = fathom_trace::room::take_refusal()
+            {
+                message = format!("{message}; {told}");
+            }
             let message = message.as_str();
             let captured = if is_counted || expected.code != DONE {
                 format!("captured was {}", told(expected.code, captured))
@@ -815,6 +820,8 @@ fn blob_differs(blob: &Blob, done: BlobResult, message: &str) -> WorkloadError {
 const BUSY: i32 = 5;
 /// SQLITE_LOCKED.
 const LOCKED: i32 = 6;
+/// SQLITE_FULL.
+const FULL: i32 = 13;
 
 /// What is said of an error where the trace has no result.
 const UNTOLD: &str = "and the trace does not tell what came of it, as a log shows no failures: leave the statement out of the log, or import it with the database as it was (--start)";

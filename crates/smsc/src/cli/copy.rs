@@ -74,6 +74,12 @@ impl Copy {
         let busy = |path: &Path| StoreError::Busy { path: path.display().to_string() };
         let store = self.places[0].0.clone();
         if kind.has_server() {
+            // Who has it lives, and its server does not end; file systems without locks have none.
+            match locked(&store) {
+                Ok(Lock::Free(file)) => self.locks.extend(file),
+                Ok(Lock::Taken) => return Err(busy(&store)),
+                Err(_) => {}
+            }
             if !has_no_server(&store.join("postgresql/postmaster.pid"), goes_on) {
                 return if goes_on() { Err(busy(&store)) } else { Ok(false) };
             }
@@ -162,7 +168,8 @@ enum Lock {
     Taken,
 }
 
-/// Locks a file that is there as mmdb does, without writing to it.
+/// Locks a file, as mmdb does, or a directory, as who has a private server does, that is there,
+/// without writing to it.
 fn locked(path: &Path) -> Result<Lock> {
     let file = match File::open(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -241,4 +248,25 @@ fn copy(from: &Path, to: &Path, depth: usize, goes_on: &dyn Fn() -> bool) -> Res
     }
     same_as(&std::fs::metadata(from)?).map_err(|error| within(to, error))?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: of a private PostgreSQL that a centre had, a check waited 15 s for the end of
+    /// its server; and a centre that was started while its store was copied changed it meanwhile.
+    #[test]
+    fn a_cluster_that_somebody_has_is_not_copied() {
+        let store = tempfile::tempdir().unwrap();
+        std::fs::create_dir(store.path().join("postgresql")).unwrap();
+        let held = File::open(store.path()).unwrap();
+        held.try_lock().unwrap();
+        let mut copy = Copy::new(StoreKind::Postgresql, store.path(), &[]).unwrap();
+        let refused = copy.fill(StoreKind::Postgresql, &|| true);
+        assert!(matches!(refused, Err(StoreError::Busy { .. })), "{refused:?}");
+        held.unlock().unwrap();
+        assert!(copy.fill(StoreKind::Postgresql, &|| true).unwrap());
+        assert!(copy.store().join("postgresql").is_dir());
+    }
 }

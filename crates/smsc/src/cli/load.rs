@@ -1,11 +1,13 @@
 //! `smsc load`: messages for a centre that speaks SMPP, at a rate of their own.
 
+use super::stop::Stop;
 use super::wrong::Wrong;
 use clap::Args;
-use smsc::client::{Load as Plan, Step, run};
+use smsc::client::{ClientError, Load as Plan, Step, descriptor_limit, run_until};
 use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Load a centre over SMPP. An open loop: latency counts from the moment at which each message was
 /// to be submitted. The password is read from the environment, SMSC_PASSWORD.
@@ -61,6 +63,10 @@ pub struct Load {
 
 /// Steps of a ramp at most: far beyond what one machine sends.
 const STEPS_MAX: usize = 40;
+/// How often is looked whether somebody wants it to end.
+const GLANCE: Duration = Duration::from_millis(50);
+/// Descriptors that are no session's.
+const OTHER_DESCRIPTORS: usize = 32;
 const HEAD: &str = "   rate/s    offered   accepted    refused unanswered   receipts  accepted/s    p50 / p99 / p99.9 / max ms";
 
 impl Load {
@@ -93,6 +99,15 @@ impl Load {
         if !has_port {
             return Err(Wrong(format!("--to {}: give HOST:PORT, as in 127.0.0.1:2775", self.to)).into());
         }
+        let needed = self.sessions as usize + OTHER_DESCRIPTORS;
+        if let Some(most) = descriptor_limit().filter(|most| *most < needed) {
+            return Err(Wrong(format!(
+                "--sessions {}: the limit of open descriptors is {most}, and {needed} are needed: raise it \
+                 (ulimit -n, LimitNOFILE), or take fewer sessions",
+                self.sessions
+            ))
+            .into());
+        }
         let password = std::env::var("SMSC_PASSWORD").map_err(|_| {
             Wrong("the password is missing: put it into the environment, SMSC_PASSWORD=… smsc load …".into())
         })?;
@@ -111,14 +126,31 @@ impl Load {
             limit: Duration::from_secs_f64(self.limit_ms / 1000.0),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let stop = Stop::listen()?;
+        let (to, stops) = watch::channel(false);
+        runtime.spawn(async move {
+            while !stop.is_asked() {
+                tokio::time::sleep(GLANCE).await;
+            }
+            let _ = to.send(true);
+        });
         let (mut rate, mut kept, mut past): (f64, Option<Step>, Option<Step>) = (self.rate, None, None);
         if !self.json {
             writeln!(std::io::stdout(), "{HEAD}")?;
         }
         for _ in 0..if self.ramp { STEPS_MAX } else { 1 } {
-            let step = runtime.block_on(run(&plan, rate, Duration::from_secs_f64(self.seconds)))?;
+            let length = Duration::from_secs_f64(self.seconds);
+            let step = runtime.block_on(run_until(&plan, rate, length, stops.clone()))?;
             let line = if self.json { serde_json::to_string(&step)? } else { row(&step) };
             writeln!(std::io::stdout(), "{line}")?;
+            if let Some(words) = &step.broke {
+                let why = format!("{words}; the last line has what was done until then");
+                return Err(ClientError::Io(std::io::Error::other(why)).into());
+            }
+            if *stops.borrow() {
+                tell!("stopped: the last line has what was done until then");
+                return Ok(false);
+            }
             if !step.keeps_up(self.limit_ms) {
                 past = Some(step);
                 break;

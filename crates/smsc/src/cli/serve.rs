@@ -126,7 +126,9 @@ fn hear_stops(to: Arc<watch::Sender<Wish>>, log: Arc<Log>) -> std::io::Result<()
 /// had one, has others: of it the engine says what is wrong.
 fn is_of_a_store(name: &str) -> bool {
     let of_stream = |number: &str| !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit());
-    matches!(name, "LOCK" | "images-a" | "images-b" | "postgresql" | "redis-cluster")
+    let of_postgresql = ["postgresql", "postgresql.new", "postgresql.log"].contains(&name);
+    matches!(name, "LOCK" | "images-a" | "images-b" | "redis-cluster")
+        || of_postgresql
         || ["MANIFEST", "smsc.db", "archive.jsonl", "archive-"].iter().any(|own| name.starts_with(own))
         || name.strip_prefix("log-").is_some_and(of_stream)
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// What is sent, and to whom.
 #[derive(Clone, Debug)]
@@ -104,11 +104,25 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Submits at `rate` for `length`.
+/// Submits at `rate` for `length`. Where a session broke, the step has what was done until then.
 ///
 /// # Errors
-/// A session cannot be bound, or broke.
+/// A session cannot be bound.
 pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, ClientError> {
+    let (_never, stops) = watch::channel(false);
+    run_until(load, rate, length, stops).await
+}
+
+/// As [`run`], or until `stops` says so: the step is as long as it got then.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_until(
+    load: &Load,
+    rate: f64,
+    length: Duration,
+    stops: watch::Receiver<bool>,
+) -> Result<Step, ClientError> {
     let bind = Bind {
         system_id: load.system_id.clone(),
         password: load.password.clone(),
@@ -138,8 +152,8 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
         let reader =
             tokio::spawn(read_all(Arc::clone(&session), Arc::clone(&counts), read, connection.input));
         let rate = rate / load.sessions as f64;
-        let writer =
-            submit_all(load.clone(), session, Arc::clone(&counts), write, number, rate, begin, length);
+        let when = (begin, length, stops.clone());
+        let writer = submit_all(load.clone(), session, Arc::clone(&counts), write, number, rate, when);
         tasks.push((reader, tokio::spawn(writer)));
     }
     let mut readers = Vec::with_capacity(load.sessions);
@@ -157,18 +171,19 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
     }
     let mut latency = crate::load::histogram();
     let mut unanswered = counts.left.load(Relaxed);
+    let mut broke = None;
     for session in &sessions {
-        if let Some(words) = lock(&session.broke).take() {
-            return Err(ClientError::Io(std::io::Error::other(words)));
-        }
+        broke = broke.or_else(|| lock(&session.broke).take());
         // Both have the same bounds, so adding cannot fail.
         let _ = latency.add(&*lock(&session.latency));
         unanswered += lock(&session.under_way).len() as u64;
     }
     let ms = |quantile| latency.value_at_quantile(quantile) as f64 / 1000.0;
     let accepted = counts.accepted.load(Relaxed);
-    // Neither the wait for receipts nor a part of the arrivals that had none.
-    let accepting = Duration::from_micros(counts.accepted_us.load(Relaxed)).max(length);
+    // Neither the wait for receipts nor a part of the arrivals that had none, but for those that a
+    // lost connection kept from coming.
+    let arrivals = length.min(Duration::from_secs_f64(seconds));
+    let accepting = Duration::from_micros(counts.accepted_us.load(Relaxed)).max(arrivals);
     Ok(Step {
         rate,
         offered: counts.offered.load(Relaxed),
@@ -182,11 +197,11 @@ pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, Clien
         seconds,
         accepted_per_s: accepted as f64 / accepting.as_secs_f64(),
         latency_ms: [ms(0.5), ms(0.99), ms(0.999), ms(1.0)],
+        broke,
     })
 }
 
 /// Submits the messages of one session, then waits for the answers.
-#[expect(clippy::too_many_arguments, reason = "each is one thing, and they are given once")]
 async fn submit_all(
     load: Load,
     session: Arc<Session>,
@@ -194,8 +209,7 @@ async fn submit_all(
     mut write: OwnedWriteHalf,
     number: usize,
     rate: f64,
-    begin: Instant,
-    length: Duration,
+    (begin, length, mut stops): (Instant, Duration, watch::Receiver<bool>),
 ) {
     let mut random = Random::stream(load.seed, "smsc load", number as u64);
     let (mut due_s, mut sequence) = (0.0_f64, 1_u32);
@@ -219,24 +233,25 @@ async fn submit_all(
         segment: None,
     };
     due_s -= (1.0 - random.unit()).ln() / rate;
-    while due_s < length.as_secs_f64() && lock(&session.broke).is_none() {
+    while due_s < length.as_secs_f64() && lock(&session.broke).is_none() && !*stops.borrow() {
         let due = begin + Duration::from_secs_f64(due_s);
         out.append(&mut lock(&session.answers));
         if due > Instant::now() {
-            if !out.is_empty() && !put(&mut write, &out, load.patience).await {
+            if !out.is_empty() && !put(&session, &mut write, &out, load.patience).await {
                 break;
             }
             out.clear();
             tokio::select! {
                 () = tokio::time::sleep_until(due.into()) => {}
                 () = session.answer.notified() => continue,
+                Ok(()) = stops.changed() => continue,
             }
         }
         // Without room in the window the message is late, which its latency tells.
         let permit = match session.window.try_acquire() {
             Ok(permit) => permit,
             Err(_) => {
-                if !out.is_empty() && !put(&mut write, &out, load.patience).await {
+                if !out.is_empty() && !put(&session, &mut write, &out, load.patience).await {
                     break;
                 }
                 out.clear();
@@ -247,6 +262,7 @@ async fn submit_all(
                         Err(_) => break,
                     },
                     () = session.answer.notified() => continue,
+                    Ok(()) = stops.changed() => continue,
                     () = tokio::time::sleep_until(until.into()) => break,
                 }
             }
@@ -260,25 +276,29 @@ async fn submit_all(
         Submit { destination, ..submit.clone() }.write(&mut out, sequence);
         counts.offered.fetch_add(1, Relaxed);
         if out.len() > 32 << 10 {
-            if !put(&mut write, &out, load.patience).await {
+            if !put(&session, &mut write, &out, load.patience).await {
                 break;
             }
             out.clear();
         }
         due_s -= (1.0 - random.unit()).ln() / rate;
     }
-    // What was to come, if it was given up: offered, and not answered.
+    // What was to come, if it was given up: offered, and not answered. What nobody wants any more
+    // is not.
+    let is_wanted = !*stops.borrow();
     let left = ((length.as_secs_f64() - due_s) * rate).ceil().max(0.0) as u64;
+    let left = if is_wanted { left } else { 0 };
     counts.offered.fetch_add(left, Relaxed);
     counts.left.fetch_add(left, Relaxed);
     let (end, last) = (Instant::now(), LAST_ANSWERS.min(load.patience));
     loop {
-        let receipts_wait = load.receipts && counts.receipts.load(Acquire) < counts.accepted.load(Relaxed);
+        let wants_receipts = load.receipts && !*stops.borrow();
+        let receipts_wait = wants_receipts && counts.receipts.load(Acquire) < counts.accepted.load(Relaxed);
         let waits = !lock(&session.under_way).is_empty() || receipts_wait;
         // After the count, as an answer is there before its receipt is counted: what has no answer
         // when its session ends is sent again, in another one, and would be counted twice.
         out.append(&mut lock(&session.answers));
-        if !out.is_empty() && !put(&mut write, &out, load.patience).await {
+        if !out.is_empty() && !put(&session, &mut write, &out, load.patience).await {
             break;
         }
         out.clear();
@@ -290,7 +310,7 @@ async fn submit_all(
     session.leaves.store(true, Relaxed);
     pdu(&mut out, Command::Unbind as u32, Status::Ok, after(sequence), |_| ());
     // The centre may have gone already.
-    let _ = put(&mut write, &out, last).await;
+    let _ = put(&session, &mut write, &out, last).await;
 }
 
 /// The number of the PDU after this one: SMPP has those up to 0x7fffffff (SMPP 3.4 §5.1.4), which a
@@ -299,9 +319,19 @@ fn after(sequence: u32) -> u32 {
     if sequence < 0x7fff_ffff { sequence + 1 } else { 1 }
 }
 
-/// Whether the centre takes what is written to it, and in time.
-async fn put(write: &mut OwnedWriteHalf, out: &[u8], patience: Duration) -> bool {
-    matches!(tokio::time::timeout(patience, write.write_all(out)).await, Ok(Ok(())))
+/// Whether the centre takes what is written to it, and in time. Where the connection has gone, that
+/// may be seen here before it is by whoever reads.
+async fn put(session: &Session, write: &mut OwnedWriteHalf, out: &[u8], patience: Duration) -> bool {
+    match tokio::time::timeout(patience, write.write_all(out)).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            if !session.leaves.load(Relaxed) {
+                lock(&session.broke).get_or_insert_with(|| error.to_string());
+            }
+            false
+        }
+        Err(_) => false,
+    }
 }
 
 /// Reads what the centre sends to one session.

@@ -8,5 +8,12 @@ mod load;
 mod step;
 
 pub use connection::{ClientError, Connection};
-pub use load::{Load, run};
+pub use load::{Load, run, run_until};
 pub use step::Step;
+
+/// The descriptors that this process may have: as many as it may give itself. None where the system
+/// does not tell.
+#[must_use]
+pub fn descriptor_limit() -> Option<usize> {
+    crate::serve::descriptor_limit()
+}

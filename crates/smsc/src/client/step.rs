@@ -28,6 +28,9 @@ pub struct Step {
     pub accepted_per_s: f64,
     /// From the intended submission to the answer: p50, p99, p99.9, the longest, ms.
     pub latency_ms: [f64; 4],
+    /// Why a session broke before the step's end; none where none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broke: Option<String>,
 }
 
 impl Step {
@@ -36,7 +39,8 @@ impl Step {
     #[must_use]
     pub fn keeps_up(&self, limit_ms: f64) -> bool {
         let nearly_all = |those: u64, all: u64| those as f64 >= 0.99 * all as f64;
-        nearly_all(self.accepted, self.offered)
+        self.broke.is_none()
+            && nearly_all(self.accepted, self.offered)
             && self.latency_ms[1] <= limit_ms
             && nearly_all(self.receipts_in_time, self.receipts_due)
     }
@@ -70,6 +74,7 @@ mod tests {
             seconds: 7.0,
             accepted_per_s: 1000.0,
             latency_ms: [1.0, 2.0, 3.0, 4.0],
+            broke: None,
         };
         assert!(step(4950, 5000).keeps_up(2.0) && !step(4949, 5000).keeps_up(2.0));
         // Nothing was over a limit.

@@ -38,8 +38,8 @@ pub struct ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            0 => write!(f, "{}: {}", self.file, self.problem),
-            line => write!(f, "{}:{line}: {}", self.file, self.problem),
+            0 => write!(f, "{}: {}", self.file, fathom_diagnostic::abridged(&self.problem)),
+            line => write!(f, "{}:{line}: {}", self.file, fathom_diagnostic::abridged(&self.problem)),
         }
     }
 }

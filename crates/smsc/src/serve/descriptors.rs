@@ -59,7 +59,7 @@ impl ConnectionLimits {
 }
 
 /// The descriptors that this process may have: as many as it may give itself.
-pub(super) fn limit() -> Option<usize> {
+pub(crate) fn limit() -> Option<usize> {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure lives throughout the call, which fills it.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) } != 0 {

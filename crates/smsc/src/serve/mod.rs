@@ -60,6 +60,7 @@ mod watchdog;
 mod web;
 
 pub use config::{AccountConfig, Config, ConfigError, Timers};
+pub(crate) use descriptors::limit as descriptor_limit;
 pub use front::Front;
 pub use log::{Format, Level, Line, Log};
 pub use metrics::Metrics;

@@ -4,7 +4,7 @@ use super::account::{AccountEvent, Outlet};
 use super::answers::Answers;
 use super::front::{Account, Front, UnderWay};
 use super::places::UnboundConnection;
-use super::sessions::Place;
+use super::sessions::{Entry, Place};
 use super::source::Source;
 use super::stream::{ReadHalf, WriteHalf, hear_out};
 use super::submission::{refusal_status, submission, target_of};
@@ -97,10 +97,10 @@ pub(super) async fn run(
     front.metrics.connections.add(1);
     let (out, outs) = mpsc::channel(SPARE + super::config::DELIVERIES_MAX);
     let window = Arc::new(AtomicUsize::new(0));
-    let writer = tokio::spawn(write_all(Arc::clone(&front), write, outs, Arc::clone(&window)));
     let (number, deliveries) = (front.next_session(), Arc::default());
     let place = Place::new((&front.sessions, &front.log), number, peer, (&window, &deliveries));
     let entry = Arc::clone(&place.entry);
+    let writer = tokio::spawn(write_all(Arc::clone(&front), write, outs, Arc::clone(&entry)));
     let driven_out = match &seat {
         Seat::Unbound(stranger) => Arc::clone(&stranger.driven_out),
         Seat::Bound(_) => Arc::default(),
@@ -527,6 +527,8 @@ impl Session {
 
     async fn refuse(&self, command: Command, status: Status, sequence: u32) -> Next {
         self.front.metrics.refused.add(1);
+        self.place.entry.submitted.add(1);
+        self.place.entry.refused.add(1);
         self.send(|out| message_response(out, command, sequence, Err(status))).await
     }
 
@@ -549,6 +551,8 @@ impl Session {
                 if replaces && let Some(done) = self.replace_if_present(&submission, validity).await {
                     return match done {
                         Ok(msg_id) => {
+                            self.place.entry.submitted.add(1);
+                            self.place.entry.accepted.add(1);
                             self.send(|out| message_response(out, command, sequence, Ok(msg_id))).await
                         }
                         Err(status) => self.refuse(command, status, sequence).await,
@@ -662,6 +666,7 @@ impl Session {
                 Ok(submission) => self.begin_one(submission, (replaces, validity)).await,
                 Err(status) => Err(status),
             };
+            self.place.entry.submitted.add(1);
             messages.push((address, one));
         }
         self.window.fetch_add(messages.len(), Relaxed);
@@ -677,7 +682,6 @@ impl Session {
         if replaces && let Some(done) = self.replace_if_present(&submission, validity).await {
             return done.map(OneOfMany::Replaced);
         }
-        self.place.entry.submitted.add(1);
         let (to, target) = (submission.message.dst_key, target_of(&submission));
         let started = self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
         self.front.wake(to, target);
@@ -849,7 +853,7 @@ async fn write_all(
     front: Arc<Front>,
     mut stream: WriteHalf,
     mut outs: mpsc::Receiver<Out>,
-    window: Arc<AtomicUsize>,
+    entry: Arc<Entry>,
 ) {
     let mut octets: Vec<u8> = Vec::new();
     let mut is_open = true;
@@ -869,10 +873,10 @@ async fn write_all(
                             started.await
                         }
                     };
-                    let accepted = accepted(&front, done);
+                    let accepted = accepted(&front, &entry, done);
                     message_response(&mut octets, command, sequence, accepted);
                     front.metrics.submit.add(since.elapsed().as_micros() as u64);
-                    window.fetch_sub(1, Relaxed);
+                    entry.window.fetch_sub(1, Relaxed);
                     drop(under_way);
                 }
                 Out::Multi { sequence, messages, since, under_way } => {
@@ -880,10 +884,14 @@ async fn write_all(
                     let mut response = MultiResponse::default();
                     for (address, started) in messages {
                         let done = match started {
-                            Ok(OneOfMany::Started(started)) => accepted(&front, started.await),
-                            Ok(OneOfMany::Replaced(msg_id)) => Ok(msg_id),
+                            Ok(OneOfMany::Started(started)) => accepted(&front, &entry, started.await),
+                            Ok(OneOfMany::Replaced(msg_id)) => {
+                                entry.accepted.add(1);
+                                Ok(msg_id)
+                            }
                             Err(status) => {
                                 front.metrics.refused.add(1);
+                                entry.refused.add(1);
                                 Err(status)
                             }
                         };
@@ -895,7 +903,7 @@ async fn write_all(
                     }
                     response.write(&mut octets, sequence);
                     front.metrics.submit.add(since.elapsed().as_micros() as u64);
-                    window.fetch_sub(count, Relaxed);
+                    entry.window.fetch_sub(count, Relaxed);
                     drop(under_way);
                 }
                 Out::End => ends = true,
@@ -934,7 +942,11 @@ async fn flush(stream: &mut WriteHalf, octets: &mut Vec<u8>, is_open: bool) -> b
 }
 
 /// What a submission's outcome answers.
-fn accepted(front: &Front, done: Result<Outcome, crate::store::StoreError>) -> Result<i64, Status> {
+fn accepted(
+    front: &Front,
+    entry: &Entry,
+    done: Result<Outcome, crate::store::StoreError>,
+) -> Result<i64, Status> {
     let accepted = match done {
         Ok(Outcome::Received(msg_id)) => Ok(msg_id),
         Ok(Outcome::Refused(refusal)) => Err(refusal_status(&refusal, Status::SubmitFailed)),
@@ -944,9 +956,10 @@ fn accepted(front: &Front, done: Result<Outcome, crate::store::StoreError>) -> R
             Err(Status::SystemError)
         }
     };
-    match accepted {
-        Ok(_) => front.metrics.accepted.add(1),
-        Err(_) => front.metrics.refused.add(1),
-    }
+    let counters = match accepted {
+        Ok(_) => [&front.metrics.accepted, &entry.accepted],
+        Err(_) => [&front.metrics.refused, &entry.refused],
+    };
+    counters.iter().for_each(|counter| counter.add(1));
     accepted
 }

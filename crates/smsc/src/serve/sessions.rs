@@ -24,8 +24,12 @@ pub(super) struct Entry {
     pub peer: String,
     pub since: Instant,
     pub bound: OnceLock<BoundAs>,
-    /// Messages that it has submitted.
+    /// Messages that it has submitted, whatever became of them.
     pub submitted: Counter,
+    /// Of these, answered with a number.
+    pub accepted: Counter,
+    /// Of these, answered with an error.
+    pub refused: Counter,
     /// Submissions without an answer.
     pub window: Arc<AtomicUsize>,
     /// Deliveries without an answer.
@@ -77,6 +81,8 @@ impl Place {
             since: Instant::now(),
             bound: OnceLock::new(),
             submitted: Counter::default(),
+            accepted: Counter::default(),
+            refused: Counter::default(),
             window: Arc::clone(window),
             deliveries: Arc::clone(deliveries),
             kick: Notify::new(),
@@ -115,6 +121,8 @@ impl Drop for Place {
                     .text("system_id", &bound.system_id)
                     .number("seconds", seconds)
                     .number("submitted", self.entry.submitted.get() as i64)
+                    .number("accepted", self.entry.accepted.get() as i64)
+                    .number("refused", self.entry.refused.get() as i64)
                     .number("unanswered", self.entry.deliveries.load(Relaxed) as i64),
             ),
             None => drop(self.line(Level::Debug, "disconnected").number("seconds", seconds)),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::ptr;
 
 use fathom_trace::confine::{DEFENSIVE, Guard, LIMITS, SWITCHES, TRUSTED_SCHEMA, authorize, limit_memory};
+use fathom_trace::room;
 use fathom_trace::sql::{target_of_vacuum, vacuum_into};
 
 use super::connection::SqliteConnection;
@@ -33,7 +34,8 @@ impl SqliteConnection {
         if self.guard.is_null() {
             self.guard = Box::into_raw(Box::default());
         }
-        // SAFETY: the handle is open; the guard lives until the connection is dropped.
+        // SAFETY: the handle is open; the guard lives until the connection is dropped, and the
+        // library until the process ends.
         unsafe {
             for (limit, most) in LIMITS {
                 // Below zero it only tells; a library that does not know the limit answers the
@@ -46,7 +48,11 @@ impl SqliteConnection {
             if let Some(limit_heap) = functions.sqlite3_hard_heap_limit64 {
                 limit_memory(|bytes| limit_heap(bytes));
             }
+            if let Some(find) = functions.sqlite3_vfs_find {
+                room::install(find(ptr::null()));
+            }
         }
+        room::keep_temporary();
     }
 
     pub(super) fn switch(&self, option: c_int, value: c_int) {

@@ -230,7 +230,15 @@ impl SqliteConnection {
             libsqlite3_sys::SQLITE_CANTOPEN => "; does the directory exist, and may this user write there?",
             _ => "",
         };
-        let refusal = if code & 0xff == libsqlite3_sys::SQLITE_AUTH { self.refusal() } else { String::new() };
+        let refusal = match code & 0xff {
+            libsqlite3_sys::SQLITE_AUTH => self.refusal(),
+            libsqlite3_sys::SQLITE_FULL => {
+                fathom_trace::room::take_refusal().map_or(String::new(), |told| format!("; {told}"))
+            }
+            _ => String::new(),
+        };
+        // It was refused before that.
+        let hint = if code & 0xff == libsqlite3_sys::SQLITE_FULL && !refusal.is_empty() { "" } else { hint };
         EngineError {
             subject: format!("`{}` on {}", abridged(sql), self.path.display()),
             message: format!("{message} (code {code}){hint}{refusal}"),

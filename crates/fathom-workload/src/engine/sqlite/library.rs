@@ -162,6 +162,7 @@ function_table! {
         sqlite3_blob_bytes: fn(*mut sqlite3_blob) -> c_int;
         sqlite3_blob_close: fn(*mut sqlite3_blob) -> c_int;
         sqlite3_hard_heap_limit64: fn(i64) -> i64; // since 3.31
+        sqlite3_vfs_find: fn(*const c_char) -> *mut bundled::sqlite3_vfs;
     }
 }
 

@@ -2,7 +2,7 @@
 //! one that goes again.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use fathom_cut::{CutError, RecordedRun, Scratch};
@@ -22,6 +22,10 @@ const NEW_INDEX: &str = "cut.json.new";
 const VERSION: u32 = 1;
 /// The operation log in a cell's directory.
 const LOG: &str = "operations";
+
+/// Octets of the largest [`INDEX`] that is read: a cell takes some KiB, its script more. A longer
+/// one may be a hole, which takes nothing on the disk.
+const LARGEST: u64 = 256 << 20;
 
 /// What a directory of recordings says of itself.
 #[derive(Debug, Serialize, Deserialize)]
@@ -63,13 +67,25 @@ pub(super) fn recorded_in(directory: &Path) -> Result<BTreeMap<usize, RecordedRu
     if file.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(wrong(&"it is no file"));
     }
-    let text = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
+    let too_long = format!(
+        "it has more than {} MiB, and so is not what `fathom cut --record DIR` writes there",
+        LARGEST >> 20
+    );
+    if file.metadata().is_ok_and(|found| found.len() > LARGEST) {
+        return Err(wrong(&too_long));
+    }
+    let mut text = String::new();
+    let read = std::fs::File::open(&file).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+    read.map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => wrong(
             &"is not there; give the directory that `fathom cut --record DIR` has made, with this file in it \
               (where that was killed before a run was recorded there is none: record again)",
         ),
         _ => wrong(&error),
     })?;
+    if text.len() as u64 > LARGEST {
+        return Err(wrong(&too_long));
+    }
     let damaged = |error: serde_json::Error| {
         wrong(&format!("it is not what `fathom cut --record DIR` writes there, or is damaged: {error}"))
     };
@@ -268,6 +284,16 @@ mod tests {
         let mut older: Json = serde_json::from_str(&text).unwrap();
         older.as_object_mut().unwrap().remove("checksum").unwrap();
         assert_eq!(read(&older.to_string()).unwrap(), cells, "of before there was one");
+    }
+
+    /// What happened: a `cut.json` that was a hole of gigabytes was read into memory.
+    #[test]
+    fn what_no_recording_is_as_long_as_is_not_read() {
+        let place = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(place.path().join(INDEX)).unwrap();
+        file.set_len(8 << 40).unwrap();
+        let refused = recorded_in(place.path()).unwrap_err();
+        assert!(refused.message().contains("more than 256 MiB"), "{}", refused.message());
     }
 
     /// What happened: a command that was killed while it judged states, after a night of it, left

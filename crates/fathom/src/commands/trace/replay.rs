@@ -66,6 +66,7 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
         return super::replay_place::run(asked, &file);
     };
     super::replay_place::settle_in();
+    fathom_trace::room::keep(directory);
     let engine = fathom_workload::start_engine(&spec, directory).map_err(Error::failed)?;
     let mut kept = ReplayOutput::default();
     // A replay draws nothing by chance.

@@ -122,3 +122,35 @@ async fn waiting_for_receipts_is_no_time_in_which_messages_are_accepted() {
     assert!(step.accepted_per_s > step.accepted as f64 / step.seconds, "{step:?}");
     assert!(step.accepted_per_s <= step.accepted as f64, "{step:?}");
 }
+
+/// What happened: of a centre that was killed after half of a step nothing was told but that the
+/// connection broke: what it had accepted until then was lost.
+#[tokio::test]
+async fn what_was_done_until_the_centre_went_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let (mut input, mut out, mut taken) = (Vec::<u8>::new(), Vec::new(), 0);
+        while taken < 20 && stream.read_buf(&mut input).await.is_ok_and(|read| read > 0) {
+            while let Framing::Pdu(header) = frame(&input) {
+                input.drain(..header.length as usize);
+                if Command::of(header.command) == Some(Command::BindTransceiver) {
+                    bind_response(&mut out, Command::BindTransceiver, Status::Ok, 1, ("centre", true));
+                } else {
+                    taken += 1;
+                    let response = Command::SubmitSm.response() as u32;
+                    pdu(&mut out, response, Status::Ok, header.sequence, |out| {
+                        out.extend_from_slice(b"1\0");
+                    });
+                }
+            }
+            stream.write_all(&out).await.unwrap();
+            out.clear();
+        }
+    });
+    let step = run(&load_of(address), 200.0, Duration::from_secs(2)).await.unwrap();
+    assert!(step.broke.is_some() && step.accepted > 0 && step.unanswered > 0, "{step:?}");
+    assert_eq!(step.accepted + step.unanswered, step.offered, "{step:?}");
+    assert!(!step.keeps_up(60_000.0), "{step:?}");
+}

@@ -224,6 +224,7 @@ impl Admin {
                 "session": entry.number, "system_id": as_whom.system_id, "as": kind_name(as_whom.kind),
                 "peer": entry.peer, "seconds": entry.since.elapsed().as_secs(),
                 "submitted": entry.submitted.get(),
+                "accepted": entry.accepted.get(), "refused": entry.refused.get(),
                 "submissions": entry.window.load(Relaxed), "deliveries": entry.deliveries.load(Relaxed),
                 "window": as_whom.account.config().window,
             }));

@@ -34,7 +34,7 @@ use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, Stor
 use crate::centre::Rules;
 use crate::model::{FIRST_TABLES, Kind, Message, Record, TABLES, Table};
 use foreign::ForeignServer;
-use postgresql_server::{Server, USER};
+use postgresql_server::{Server, TAKEN, USER};
 use session::{GROUP_MAX, PostgresqlSession};
 use std::path::Path;
 use std::sync::Arc;
@@ -151,9 +151,10 @@ impl PostgresqlStore {
                 .map_err(|error| error.to_string())
         };
         let server = Server::start(None, dir, None, settings(sessions), answers).map_err(|error| {
-            // The server's own words, in the language of LC_ALL=C, about the file that says that it
-            // runs.
-            if error.message.contains("\"postmaster.pid\" already exists") {
+            // The last are the server's own words, in the language of LC_ALL=C, about the file that
+            // says that it runs.
+            let taken = [TAKEN, "\"postmaster.pid\" already exists"];
+            if taken.iter().any(|words| error.message.contains(words)) {
                 return StoreError::Busy { path: dir.display().to_string() };
             }
             error.into()
