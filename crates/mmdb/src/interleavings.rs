@@ -473,7 +473,7 @@ fn who_meets_a_change_of_the_definition_is_run_again() {
                 tx.upsert(&t, &[id.into(), 5.into()])?;
                 tx.upsert(&t, &[(id + 2).into(), 6.into()])
             };
-            db.run_with(Durability::Lazy, write).unwrap();
+            drop(db.run_with(Durability::Lazy, write).unwrap());
         }
         changer.join().unwrap();
     });
