@@ -32,8 +32,9 @@ pub struct Application {
     pub baseline_source: String,
     /// What must be known.
     pub notes: Vec<String>,
-    /// What is taken for granted, for nothing says it.
-    pub warning: Option<String>,
+    /// What is said before all: what is taken for granted, for nothing says it, and values that the
+    /// trace lacks.
+    pub warnings: Vec<String>,
 }
 
 impl Application {
@@ -53,7 +54,7 @@ impl Application {
         }
         let own = OwnSettings { info: &info, now };
         let (baseline, source, mut notes) = own.baseline();
-        let warning = own.warning(&baseline);
+        let warnings = info.untold.clone().into_iter().chain(own.warning(&baseline)).collect();
         if info.lost > 0 {
             notes.push("the trace lacks calls that its capture lost".into());
         }
@@ -69,7 +70,7 @@ impl Application {
             notes.push(WITHOUT_MAIN.to_owned());
         }
         notes.extend(is_encrypted(&info).then(|| ENCRYPTED.to_owned()));
-        Ok(Application { info, baseline, baseline_source: source, notes, warning })
+        Ok(Application { info, baseline, baseline_source: source, notes, warnings })
     }
 
     /// What decides which settings make sense.
