@@ -67,11 +67,11 @@ impl BadOnes {
         listed.chain((more > 0).then(|| format!("and {more} more"))).collect()
     }
 
-    /// Refuses an input that holds any.
+    /// Refuses an input that holds any, with what to do about all of them, where that is known.
     ///
     /// # Errors
     /// With the list, where there are any.
-    pub fn refuse(&self, path: &Path) -> Result<(), TraceError> {
+    pub fn refuse(&self, path: &Path, remedy: Option<&str>) -> Result<(), TraceError> {
         match self.count {
             0 => Ok(()),
             count => Err(TraceError::Parts {
@@ -82,7 +82,7 @@ impl BadOnes {
                     if count == 1 { "it" } else { "them" },
                     if count == 1 { "it" } else { "them" },
                 ),
-                lines: self.lines(),
+                lines: self.lines().into_iter().chain(remedy.map(str::to_owned)).collect(),
             }),
         }
     }

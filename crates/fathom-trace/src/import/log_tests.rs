@@ -654,3 +654,16 @@ fn a_file_that_android_has_under_two_names_is_one_database() {
     let (imported, records) = place.import(&place.write("log.out", &log.concat())).expect("imported");
     assert_eq!((texts(&records).len(), imported.connections), (2, 1));
 }
+
+/// What happened: a log whose lines have more than SQL (xorm, Laravel, Doctrine, sqlhooks …) was
+/// refused line by line, and nothing said what to do.
+#[test]
+fn a_log_without_one_statement_alone_says_what_to_do() {
+    let place = Place::new();
+    let log = "> create table t(a) []. took: 121.2us\n> insert into t(a) values(?) [\"x\"]. took: 36.3us\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("sqlhooks").to_string();
+    assert!(error.contains("app.log:2: ") && error.contains("fathom trace capture"), "{error}");
+    let log = place.write("app.log", "SQL: CREATE TABLE t(a)\nSQL: DELETE FRO t\n");
+    let error = place.import(&log).expect_err("one of two").to_string();
+    assert!(!error.contains("fathom trace capture"), "{error}");
+}
