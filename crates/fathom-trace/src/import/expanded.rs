@@ -8,10 +8,12 @@
 //! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
 //! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
 //! they begin as no SQL does but a log's lines do: with a time, or with the same name and a colon.
-//! Nor does a line of Sequelize's log with which no statement can go on.
+//! Nor does a line of Sequelize's log with which no statement can go on. In double quotes a
+//! statement stands as JSON writes it (`"msg":"…"`, logfmt, Rust's `{:?}`).
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
@@ -58,6 +60,10 @@ const OTHERWISE: &str = "stands without what the log has before its first statem
 
 /// What is wrong with a statement of Sequelize's that is none of the transaction which is open.
 const OF_ANOTHER: &str = "stands within a transaction of another connection";
+
+/// What is wrong with a statement in quotes that are no JSON's.
+const ESCAPED: &str =
+    "stands in quotes, and what a backslash stands for there is not known: log the statement as it is";
 
 /// What is wrong with a line that may be a clause of a statement which something else has ended.
 const PARTED: &str = "may go on with the statement above, from which another line of the log parts it";
@@ -144,9 +150,17 @@ pub fn import(
                 log.named =
                     connection_of(&line[..at]).map_or_else(String::new, |named| line[named].to_owned());
                 open.clear();
-                open.push_str(&line[at..]);
+                let sql = statement_in(line, at);
+                let is_decoded = matches!(sql, Cow::Owned(_));
+                let is_unknown = !is_decoded && is_quoted(line, at) && sql.contains('\\');
+                if is_unknown {
+                    log.player.bad.add(path, line_number, &sql, ESCAPED);
+                } else {
+                    open.push_str(&sql);
+                }
                 ends = Ends::default();
-                (is_whole, is_parted) = (ends.feed(&open).is_some(), false);
+                is_whole = ends.feed(&open).is_some() || is_decoded || is_unknown;
+                is_parted = false;
                 begin = line_number;
             }
             None => {
@@ -245,7 +259,7 @@ impl Log<'_> {
             let plain = without_colours(coloured);
             let line = plain.as_str();
             // Not `changes with` of a message.
-            let is_first = |at: &usize| self.is_sql(&line[*at..]) && !is_announced(line);
+            let is_first = |at: &usize| self.is_sql(&statement_in(line, *at)) && !is_announced(line);
             let at = begin_of(line, None).filter(is_first);
             has_colours |= at.is_some_and(|at| coloured.find(COLOUR).is_some_and(|colour| colour <= at));
             let shape = shape_of(at.map_or(line, |at| &line[..at]));
@@ -512,6 +526,32 @@ pub fn statement_at(line: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// Whether the statement that begins there stands in double quotes.
+fn is_quoted(line: &str, at: usize) -> bool {
+    line[..at].ends_with('"')
+}
+
+/// What a line has of the statement that begins there: all of it where it stands in quotes, with
+/// its line ends and quotes in the place of what JSON writes for them.
+fn statement_in(line: &str, at: usize) -> Cow<'_, str> {
+    match unquoted(line, at) {
+        // Behind a comment, too, it has its end.
+        Some(sql) => Cow::Owned(format!("{}\n;\n", sql.trim_end().trim_end_matches(';'))),
+        None => Cow::Borrowed(&line[at..]),
+    }
+}
+
+/// The text in quotes that begins there; none where they are no JSON's, which has one of its marks
+/// or a space behind them: `"SELECT "a" FROM t"` is no such text.
+fn unquoted(line: &str, at: usize) -> Option<String> {
+    let before = line[..at].strip_suffix('"')?;
+    let quoted = &line[before.len()..];
+    let mut texts = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+    let text = texts.next()?.ok()?;
+    let behind = quoted[texts.byte_offset()..].trim_end();
+    (behind.is_empty() || behind.starts_with([',', '}', ']', ')', ' ', '\t'])).then_some(text)
 }
 
 /// Where Sequelize names the connection: `default`, or the UUID of a transaction, which has one of

@@ -667,3 +667,43 @@ fn a_log_without_one_statement_alone_says_what_to_do() {
     let error = place.import(&log).expect_err("one of two").to_string();
     assert!(!error.contains("fathom trace capture"), "{error}");
 }
+
+/// What happened: of a log of JSON objects (pino, zap), logfmt (slog) or `{:?}`, whose statements
+/// end with a semicolon, the rest of each line was left out, and `\n` and `\"` in texts stayed as
+/// they are written there: each such text was another one, and longer. Without semicolons such a
+/// log was refused.
+#[test]
+fn a_statement_in_quotes_has_its_own_line_ends_and_quotes() {
+    let place = Place::new();
+    let texts_of = [
+        "CREATE TABLE t(a, b);",
+        "BEGIN -- now",
+        "INSERT INTO t VALUES ('it''s \"q\"\nnew', x'00')",
+        "UPDATE t SET a = 'é\\n';",
+        "COMMIT",
+    ];
+    for (before, behind) in [
+        ("{\"level\":\"debug\",\"time\":17,\"msg\":", ",\"pid\":1}"),
+        ("time=2023-08-10T10:00:00Z level=DEBUG msg=query sql=", " took=1ms"),
+        ("[2023-08-10T10:00:00Z DEBUG app] ", ""),
+    ] {
+        let line = |sql: &&str| format!("{before}{}{behind}\n", serde_json::Value::from(*sql));
+        let log: String = texts_of.iter().map(line).collect();
+        let (imported, records) = place.import(&place.write("app.log", &log)).expect(before);
+        let seen: Vec<String> = texts(&records);
+        assert_eq!(seen.len(), 5, "{seen:?}");
+        assert_eq!(seen[0], "CREATE TABLE t(a, b)");
+        assert!(seen[1].starts_with("BEGIN"), "{seen:?}");
+        assert_eq!((seen[2].as_str(), seen[4].as_str()), (texts_of[2], texts_of[4]));
+        assert_eq!(format!("{};", seen[3]), texts_of[3]);
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+    // Quotes that are no JSON's: a name of SQL's own, and letters as Rust alone writes them.
+    let log = place.write("app.log", "SQL \"CREATE TABLE t(a);\"\nSQL \"SELECT \"a\" FROM t;\"\n");
+    let (_, records) = place.import(&log).expect("as it is");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a)", "SELECT \"a\" FROM t"]);
+    let log =
+        place.write("app.log", "SQL \"CREATE TABLE t(a);\"\nSQL \"INSERT INTO t VALUES ('\\u{1b}');\"\n");
+    let error = place.import(&log).expect_err("not known").to_string();
+    assert!(error.contains("app.log:2: stands in quotes"), "{error}");
+}
