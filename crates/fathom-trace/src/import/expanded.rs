@@ -517,7 +517,7 @@ pub fn statement_at(line: &str) -> Option<usize> {
         let is_verb = !bare.is_empty() && Verb::of(bare) != Verb::Other || bare.eq_ignore_ascii_case("with");
         // Not in the middle of a word or path, and not a lone word such as "end" in a message.
         if is_verb && (before.is_empty() || before.ends_with([' ', '\t', '"', ':', '|', ']', '>'])) {
-            return Some(at);
+            return Some(behind_its_time(line, at));
         }
         before = word;
         at += word.len();
@@ -526,6 +526,32 @@ pub fn statement_at(line: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// Where a statement begins before which its first words and how long it took stand, as Go's bun
+/// writes them: `CREATE TABLE          17.71ms  CREATE TABLE t(a)`.
+fn behind_its_time(line: &str, at: usize) -> usize {
+    const WORDS_MAX: usize = 3;
+    let (mut next, mut words) = (at, 0);
+    for word in line[at..].split_inclusive(' ') {
+        next += word.len();
+        let bare = word.trim_end();
+        if words > 0 && is_duration(bare) {
+            let behind = &line[next..];
+            return next + behind.len() - behind.trim_start_matches(' ').len();
+        }
+        words += usize::from(!bare.is_empty());
+        if words > WORDS_MAX || !bare.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            break;
+        }
+    }
+    at
+}
+
+/// Whether a word is a time as Go writes it: `17.71ms`. SQL has no such word.
+fn is_duration(word: &str) -> bool {
+    let unit = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    unit.len() < word.len() && matches!(unit, "ns" | "µs" | "μs" | "us" | "ms" | "s")
 }
 
 /// Whether the statement that begins there stands in double quotes.
@@ -566,7 +592,13 @@ fn connection_of(prefix: &str) -> Option<Range<usize>> {
 /// A beginning with its digits alike and runs of the same letter as one, so that times and numbers
 /// of other lengths are the same; without the spaces with which a statement itself may begin.
 fn shape_of(prefix: &str) -> String {
-    let mut prefix = prefix.trim_end().replace(NO_COUNT, "[rows:9]");
+    const BUN: &str = "[bun]";
+    let prefix = prefix.trim_end();
+    // The kind of the statement and its time, in as many columns as they take, are in none.
+    if prefix.starts_with(BUN) && prefix.rsplit(' ').next().is_some_and(is_duration) {
+        return BUN.to_owned();
+    }
+    let mut prefix = prefix.replace(NO_COUNT, "[rows:9]");
     if let Some(named) = connection_of(&prefix) {
         prefix.replace_range(named, "default");
     }

@@ -707,3 +707,25 @@ fn a_statement_in_quotes_has_its_own_line_ends_and_quotes() {
     let error = place.import(&log).expect_err("not known").to_string();
     assert!(error.contains("app.log:2: stands in quotes"), "{error}");
 }
+
+/// What happened: the log of Go's bun, which has all values and transactions, was refused: each
+/// statement's first word and its time stand before it.
+#[test]
+fn the_log_of_bun_has_the_kind_of_each_statement_before_it() {
+    let place = Place::new();
+    let log = "[bun]  04:59:45.249   CREATE TABLE          17.71ms  CREATE TABLE \"u\" (\"id\" INTEGER, \"name\" VARCHAR)\n\
+        [bun]  04:59:45.249   BEGIN                    46µs  BEGIN\n\
+        [bun]  04:59:45.249   INSERT                  274µs  INSERT INTO \"u\" (\"id\", \"name\") VALUES (1, 'it''s\n; 0') RETURNING \"id\"\n\
+        [bun]  04:59:45.264   COMMIT               1.00014s  COMMIT\n\
+        [bun]  04:59:45.304   UPDATE               40.566ms  UPDATE \"u\" SET \"name\" = '1ms  SELECT' WHERE \"id\" = 1\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE \"u\" (\"id\" INTEGER, \"name\" VARCHAR)",
+        "BEGIN",
+        "INSERT INTO \"u\" (\"id\", \"name\") VALUES (1, 'it''s\n; 0') RETURNING \"id\"",
+        "COMMIT",
+        "UPDATE \"u\" SET \"name\" = '1ms  SELECT' WHERE \"id\" = 1",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}
