@@ -42,8 +42,10 @@ const NO_COUNT: &str = "[rows:-]";
 /// What GORM writes in the place of every blob.
 const BLOBS: [&str; 2] = ["\"<binary>\"", "'<binary>'"];
 
-/// Libraries that begin and end transactions without a word of that in their logs.
-const SILENT: [&str; 5] = ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL", "DEBUG Exposed -"];
+/// Libraries that begin and end transactions without a word of that in their logs; as in a shape, a
+/// letter once for a run of it.
+const SILENT: [&str; 6] =
+    ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL", "DEBUG Exposed -", "sea_orm:"];
 
 /// What Sequelize writes before the connection of each statement.
 const SEQUELIZE: [&str; 2] = ["Executing (", "Executed ("];
@@ -208,7 +210,7 @@ pub fn import(
     player.finish(&mut imported);
     if !is_told {
         imported.warnings.push(format!(
-            "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate, Exposed): each of the {changing} statements that \
+            "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate, Exposed, SeaORM): each of the {changing} statements that \
              change rows is a transaction by itself here, also where the application had several in one; a capture has them"
         ));
     }

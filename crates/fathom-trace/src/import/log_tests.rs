@@ -488,6 +488,12 @@ fn a_log_of_gorm_has_statements_with_and_without_a_number_of_rows() {
         11:23:21.906 [main] DEBUG Exposed - INSERT INTO t VALUES ('b')\n";
     let (imported, _) = place.import(&place.write("app.log", exposed)).expect("imported");
     assert!(told(&imported.warnings), "{:?}", imported.warnings);
+    // What happened: SeaORM's statements, with `debug-print`, were transactions each without a word.
+    let sea = "2024-10-07T07:11:47.7Z DEBUG ThreadId(01) run: sea_orm::driver::sqlx_sqlite: CREATE TABLE t(a)\n\
+        2024-10-07T07:11:47.8Z DEBUG ThreadId(01) run: sea_orm::driver::sqlx_sqlite: INSERT INTO t VALUES (1)\n\
+        2024-10-07T07:11:47.9Z DEBUG ThreadId(01) run: sea_orm::driver::sqlx_sqlite: INSERT INTO t VALUES (2)\n";
+    let (imported, _) = place.import(&place.write("app.log", sea)).expect("imported");
+    assert!(told(&imported.warnings), "{:?}", imported.warnings);
     // One that tells its transactions, and one of which nobody knows.
     let changes = ["CREATE TABLE t(a)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"];
     for (before, between) in [("Hibernate: ", "Hibernate: BEGIN\n"), ("SQL: ", "")] {
