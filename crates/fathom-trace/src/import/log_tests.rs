@@ -735,3 +735,15 @@ fn the_log_of_bun_has_the_kind_of_each_statement_before_it() {
     assert_eq!(texts(&records), expected);
     assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
 }
+
+/// What happened: values of which SQLite had expanded the beginning alone were taken for whole ones
+/// without a word.
+#[test]
+fn values_whose_beginnings_alone_are_told_are_counted() {
+    let place = Place::new();
+    let log = "SQL: CREATE TABLE t(a, b)\nSQL: INSERT INTO t VALUES ('abc'/*+1234 bytes*/, x'00'/*+9 bytes*/)\n\
+        SQL: INSERT INTO t VALUES ('/*+9 bytes*/', 1 /*+ a comment */)\n";
+    let (imported, _) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].starts_with("1 statements have values of which"), "{:?}", imported.warnings);
+}
