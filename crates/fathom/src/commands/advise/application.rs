@@ -435,4 +435,22 @@ mod tests {
         let (own, ..) = of(&[("sqlite3_wal_autocheckpoint=100", 1)]);
         assert_eq!(own, Candidate::default());
     }
+
+    /// What happened: of a log without values a setting was named, and not a word said of them.
+    #[test]
+    fn values_that_a_trace_lacks_are_said_before_all() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, out) = (place.path().join("app.sql"), place.path().join("app.trace"));
+        let script = "CREATE TABLE t(a);\nINSERT INTO t VALUES (?);\nUPDATE t SET a = 1 WHERE a = ?;\n";
+        std::fs::write(&path, script).unwrap();
+        let request = fathom_trace::import::Request {
+            path,
+            out: out.clone(),
+            ..fathom_trace::import::Request::default()
+        };
+        fathom_trace::import::import(&request).unwrap();
+        let Ok(application) = Application::of(&out, &[]) else { panic!("it writes something") };
+        let warning = &application.warnings[0];
+        assert!(warning.contains("of 2 executions") && warning.contains("1 that should change"), "{warning}");
+    }
 }

@@ -170,7 +170,10 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
         notes.push(NO_WAL_NOW.into());
     }
     notes.extend(rounds.broken.iter().map(Failure::told));
-    notes.extend(doubts(&results, &Analysis::of(&results).map_err(Error::failed)?, &advised));
+    let doubted = doubts(&results, &Analysis::of(&results).map_err(Error::failed)?, &advised);
+    // Each run says what was said before all.
+    let is_new = |doubt: &String| !application.warnings.contains(doubt);
+    notes.extend(doubted.into_iter().filter(is_new));
     let advice = Advice {
         title,
         must,
