@@ -8,8 +8,8 @@
 //! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
 //! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
 //! they begin as no SQL does but a log's lines do: with a time, or with the same name and a colon.
-//! Nor does a line of Sequelize's log with which no statement can go on. In double quotes a
-//! statement stands as JSON writes it (`"msg":"…"`, logfmt, Rust's `{:?}`).
+//! Nor does a line of Sequelize's log with which no statement can go on. In double quotes behind the
+//! name of a field (`"msg":"…"`, logfmt's `msg="…"`) a statement stands as JSON writes it.
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
@@ -63,7 +63,7 @@ const OTHERWISE: &str = "stands without what the log has before its first statem
 /// What is wrong with a statement of Sequelize's that is none of the transaction which is open.
 const OF_ANOTHER: &str = "stands within a transaction of another connection";
 
-/// What is wrong with a statement in quotes that are no JSON's.
+/// What is wrong with a statement in quotes that may or may not be JSON's.
 const ESCAPED: &str =
     "stands in quotes, and what a backslash stands for there is not known: log the statement as it is";
 
@@ -572,13 +572,19 @@ fn statement_in(line: &str, at: usize) -> Cow<'_, str> {
 }
 
 /// The text in quotes that begins there; none where they are no JSON's, which has one of its marks
-/// or a space behind them: `"SELECT "a" FROM t"` is no such text.
+/// or a space behind them: `"SELECT "a" FROM t"` is no such text. Behind the name of no field
+/// (`SQL: "…"`) it may stand as it is, so one with backslashes is none either.
 fn unquoted(line: &str, at: usize) -> Option<String> {
     let before = line[..at].strip_suffix('"')?;
     let quoted = &line[before.len()..];
     let mut texts = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
     let text = texts.next()?.ok()?;
-    let behind = quoted[texts.byte_offset()..].trim_end();
+    let (quoted, behind) = quoted.split_at(texts.byte_offset());
+    let is_field = before.ends_with('=') || before.trim_end().ends_with("\":");
+    if !is_field && quoted.contains('\\') {
+        return None;
+    }
+    let behind = behind.trim_end();
     (behind.is_empty() || behind.starts_with([',', '}', ']', ')', ' ', '\t'])).then_some(text)
 }
 

@@ -674,7 +674,7 @@ fn a_log_without_one_statement_alone_says_what_to_do() {
     assert!(!error.contains("fathom trace capture"), "{error}");
 }
 
-/// What happened: of a log of JSON objects (pino, zap), logfmt (slog) or `{:?}`, whose statements
+/// What happened: of a log of JSON objects (pino, zap), or of logfmt (slog), whose statements
 /// end with a semicolon, the rest of each line was left out, and `\n` and `\"` in texts stayed as
 /// they are written there: each such text was another one, and longer. Without semicolons such a
 /// log was refused.
@@ -691,7 +691,7 @@ fn a_statement_in_quotes_has_its_own_line_ends_and_quotes() {
     for (before, behind) in [
         ("{\"level\":\"debug\",\"time\":17,\"msg\":", ",\"pid\":1}"),
         ("time=2023-08-10T10:00:00Z level=DEBUG msg=query sql=", " took=1ms"),
-        ("[2023-08-10T10:00:00Z DEBUG app] ", ""),
+        ("2023-08-10T10:00:00Z\tDEBUG\tdb.go:12\tquery\t{\"stmt\": ", "}"),
     ] {
         let line = |sql: &&str| format!("{before}{}{behind}\n", serde_json::Value::from(*sql));
         let log: String = texts_of.iter().map(line).collect();
@@ -704,14 +704,16 @@ fn a_statement_in_quotes_has_its_own_line_ends_and_quotes() {
         assert_eq!(format!("{};", seen[3]), texts_of[3]);
         assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
     }
-    // Quotes that are no JSON's: a name of SQL's own, and letters as Rust alone writes them.
+    // Quotes that are no JSON's: a name of SQL's own, letters as Rust alone writes them, and a
+    // backslash that may be one or a part of a line end.
     let log = place.write("app.log", "SQL \"CREATE TABLE t(a);\"\nSQL \"SELECT \"a\" FROM t;\"\n");
     let (_, records) = place.import(&log).expect("as it is");
     assert_eq!(texts(&records), ["CREATE TABLE t(a)", "SELECT \"a\" FROM t"]);
-    let log =
-        place.write("app.log", "SQL \"CREATE TABLE t(a);\"\nSQL \"INSERT INTO t VALUES ('\\u{1b}');\"\n");
-    let error = place.import(&log).expect_err("not known").to_string();
-    assert!(error.contains("app.log:2: stands in quotes"), "{error}");
+    for text in ["\\u{1b}", "C:\\new"] {
+        let log = format!("SQL: \"CREATE TABLE t(a);\"\nSQL: \"INSERT INTO t VALUES ('{text}');\"\n");
+        let error = place.import(&place.write("app.log", &log)).expect_err(text).to_string();
+        assert!(error.contains("app.log:2: stands in quotes"), "{error}");
+    }
 }
 
 /// What happened: the log of Go's bun, which has all values and transactions, was refused: each
