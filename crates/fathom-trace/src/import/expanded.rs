@@ -83,6 +83,13 @@ struct Log<'a> {
     /// of the transaction that is open.
     named: String,
     begun_by: Option<String>,
+    /// What is before the statement that is read, and was before the one outside of a transaction
+    /// that came last, of a thread or connection.
+    thread: String,
+    begun_on: String,
+    /// Statements of another thread than their transaction's, and the first one's line.
+    of_others: u64,
+    first_of_others: u64,
     /// Statements with text behind their semicolon.
     with_more: u64,
     /// Those whose blobs are not told.
@@ -116,6 +123,10 @@ pub fn import(
         has_times,
         named: String::new(),
         begun_by: None,
+        thread: String::new(),
+        begun_on: String::new(),
+        of_others: 0,
+        first_of_others: 0,
         with_more: 0,
         without_blobs: 0,
         changing: 0,
@@ -151,6 +162,8 @@ pub fn import(
                 log.add(&open, begin)?;
                 log.named =
                     connection_of(&line[..at]).map_or_else(String::new, |named| line[named].to_owned());
+                log.thread.clear();
+                log.thread.push_str(thread_of(&line[..at]));
                 open.clear();
                 let sql = statement_in(line, at);
                 let is_decoded = matches!(sql, Cow::Owned(_));
@@ -204,7 +217,7 @@ pub fn import(
     log.add(&open, begin)?;
     is_silent |= shape.is_some_and(|shape| SILENT.iter().any(|word| shape.contains(word)));
     let is_told = !is_silent || log.has_transactions || log.changing < 2;
-    let Log { player, with_more, changing, without_blobs, .. } = log;
+    let Log { player, with_more, changing, without_blobs, of_others, first_of_others, .. } = log;
     player.assembler.close(number, 0)?;
     let mut imported = ImportReport::default();
     player.finish(&mut imported);
@@ -212,6 +225,13 @@ pub fn import(
         imported.warnings.push(format!(
             "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate, Exposed, SeaORM): each of the {changing} statements that \
              change rows is a transaction by itself here, also where the application had several in one; a capture has them"
+        ));
+    }
+    if of_others > 0 {
+        imported.warnings.push(format!(
+            "{of_others} statements (the first on line {first_of_others}) stand within a transaction that another thread or connection began, \
+             by what is before them; all of a log is read as one connection, so they are committed or rolled back with it. Where they are \
+             another connection's, write the statements of each to a .sql file of its own, and import their folder, or capture the program"
         ));
     }
     if !(open.is_empty() || is_whole || has_line_end) {
@@ -374,6 +394,12 @@ impl Log<'_> {
         if let Some(problem) = problem.or_else(|| out_of_place(sql, self.connection.is_autocommit())) {
             self.player.bad.add(self.path, line, sql, problem);
             return Ok(());
+        }
+        if self.connection.is_autocommit() {
+            self.begun_on.clone_from(&self.thread);
+        } else if !(self.thread.is_empty() || self.begun_on.is_empty() || self.thread == self.begun_on) {
+            self.of_others += 1;
+            self.first_of_others = if self.of_others == 1 { line } else { self.first_of_others };
         }
         self.changing += u64::from(Verb::of(sql).changes_rows());
         self.without_blobs += u64::from(BLOBS.iter().any(|blob| sql.contains(blob)));
@@ -586,6 +612,31 @@ fn unquoted(line: &str, at: usize) -> Option<String> {
     }
     let behind = behind.trim_end();
     (behind.is_empty() || behind.starts_with([',', '}', ']', ')', ' ', '\t'])).then_some(text)
+}
+
+/// What names a thread or connection before a statement: `http-nio-8080-exec-3`, `Thread-2`, or the
+/// number behind such a word (`tid=7`, `ThreadId(01)`, `conn 0x7f12`); empty where nothing does.
+fn thread_of(prefix: &str) -> &str {
+    const WORDS: [&str; 5] = ["thread", "-exec-", "worker", "conn", "session"];
+    let has_digit = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
+    // Not a time: `12ms`.
+    let is_number =
+        |word: &str| has_digit(word) && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'x');
+    let mut is_named = false;
+    for word in prefix.split(|letter: char| letter.is_whitespace() || "[](){}<>=:,|\"#".contains(letter)) {
+        if word.is_empty() {
+            continue;
+        }
+        if is_named && is_number(word) {
+            return word;
+        }
+        let lower = word.to_ascii_lowercase();
+        is_named = lower == "tid" || WORDS.iter().any(|name| lower.contains(name));
+        if is_named && has_digit(word) {
+            return word;
+        }
+    }
+    ""
 }
 
 /// Where Sequelize names the connection: `default`, or the UUID of a transaction, which has one of

@@ -749,3 +749,40 @@ fn values_whose_beginnings_alone_are_told_are_counted() {
     assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
     assert!(imported.warnings[0].starts_with("1 statements have values of which"), "{:?}", imported.warnings);
 }
+
+/// What happened: an UPDATE that another thread had committed by itself was rolled back with the
+/// transaction within which it stands in the log, without a word.
+#[test]
+fn a_statement_of_another_thread_within_a_transaction_is_told() {
+    let place = Place::new();
+    let written = |names: [&str; 2]| {
+        let [one, two] = names;
+        let log = format!(
+            "{one}CREATE TABLE t(a)\n{one}BEGIN\n{one}INSERT INTO t VALUES (1)\n{two}UPDATE t SET a = 2\n\
+             {one}ROLLBACK\n{two}SELECT a FROM t\n"
+        );
+        place.import(&place.write("app.log", &log)).expect("imported").0.warnings
+    };
+    for names in [
+        ["[Thread-1] ", "[Thread-2] "],
+        [
+            "10:00:01.100 [http-nio-8080-exec-3] DEBUG SQL: ",
+            "10:00:01.200 [http-nio-8080-exec-12] DEBUG SQL: ",
+        ],
+        ["DEBUG ThreadId(01) sql: ", "DEBUG ThreadId(12) sql: "],
+        ["pid=7 tid=8 ", "pid=7 tid=9 "],
+        ["[conn 11] ", "[conn 12] "],
+    ] {
+        let warnings = written(names);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].starts_with("1 statements (the first on line 4)"), "{warnings:?}");
+    }
+    for names in [
+        ["[Thread-1] 7 ", "[Thread-1] 8 "],
+        ["10:00:01 [main] DEBUG SQL: ", "10:00:02 [main] DEBUG SQL: "],
+        ["conn took 12ms: ", "conn took 13ms: "],
+        ["connection 12ms: ", "connection 13ms: "],
+    ] {
+        assert!(written(names).is_empty(), "{names:?}");
+    }
+}
