@@ -32,6 +32,7 @@ pub mod sql;
 pub mod start;
 pub mod synthesise;
 mod texts;
+pub mod untold;
 pub mod wire;
 
 pub use assemble::{Assembler, Execution};

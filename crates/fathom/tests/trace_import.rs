@@ -513,3 +513,25 @@ fn what_a_loading_script_sets_of_its_file_stays_and_of_its_connection_is_said() 
         }
     }
 }
+
+/// What happened: of a log without values (Hibernate's, GRDB's) an import said that they are NULL,
+/// and nobody who used the trace did: `advise` compared settings by an application of which no
+/// statement wrote, and named one.
+#[test]
+fn who_uses_a_trace_without_values_is_told() {
+    let place = Place::new();
+    place.write(
+        "app.log",
+        "SQL: CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL)\nSQL: INSERT INTO t(a) VALUES ('x')\n\
+         SQL: INSERT INTO t(a) VALUES (?)\nSQL: UPDATE t SET a = ? WHERE id = ?\nSQL: SELECT a FROM t WHERE id = ?\n",
+    );
+    place.fathom(&["trace", "import", "app.log", "--out", "app.trace"]).exits(0);
+    let sentence =
+        "does not tell the values of 3 executions: their parameters are NULL; 2 that should change rows fail";
+    let info = place.fathom(&["trace", "info", "app.trace"]);
+    info.exits(0);
+    assert!(info.stdout.contains(sentence), "{info}");
+    place.fathom(&["trace", "replay", "app.trace", "--dir", "."]).exits(0).says(sentence);
+    place.fathom(&["trace", "part", "app.trace", "--transactions", "9", "--out", "part.trace"]).exits(0);
+    place.fathom(&["trace", "replay", "part.trace", "--dir", "."]).exits(0).says(sentence);
+}

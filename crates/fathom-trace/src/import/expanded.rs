@@ -8,10 +8,12 @@
 //! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
 //! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
 //! they begin as no SQL does but a log's lines do: with a time, or with the same name and a colon.
-//! Nor does a line of Sequelize's log with which no statement can go on.
+//! Nor does a line of Sequelize's log with which no statement can go on. In double quotes behind the
+//! name of a field (`"msg":"…"`, logfmt's `msg="…"`) a statement stands as JSON writes it.
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
@@ -40,8 +42,10 @@ const NO_COUNT: &str = "[rows:-]";
 /// What GORM writes in the place of every blob.
 const BLOBS: [&str; 2] = ["\"<binary>\"", "'<binary>'"];
 
-/// Libraries that begin and end transactions without a word of that in their logs.
-const SILENT: [&str; 5] = ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL", "DEBUG Exposed -"];
+/// Libraries that begin and end transactions without a word of that in their logs; as in a shape, a
+/// letter once for a run of it.
+const SILENT: [&str; 6] =
+    ["[rows:", "Hibernate:", "org.hibernate.SQL", "o.h.SQL", "DEBUG Exposed -", "sea_orm:"];
 
 /// What Sequelize writes before the connection of each statement.
 const SEQUELIZE: [&str; 2] = ["Executing (", "Executed ("];
@@ -59,6 +63,10 @@ const OTHERWISE: &str = "stands without what the log has before its first statem
 /// What is wrong with a statement of Sequelize's that is none of the transaction which is open.
 const OF_ANOTHER: &str = "stands within a transaction of another connection";
 
+/// What is wrong with a statement in quotes that may or may not be JSON's.
+const ESCAPED: &str =
+    "stands in quotes, and what a backslash stands for there is not known: log the statement as it is";
+
 /// What is wrong with a line that may be a clause of a statement which something else has ended.
 const PARTED: &str = "may go on with the statement above, from which another line of the log parts it";
 
@@ -75,6 +83,13 @@ struct Log<'a> {
     /// of the transaction that is open.
     named: String,
     begun_by: Option<String>,
+    /// What is before the statement that is read, and was before the one outside of a transaction
+    /// that came last, of a thread or connection.
+    thread: String,
+    begun_on: String,
+    /// Statements of another thread than their transaction's, and the first one's line.
+    of_others: u64,
+    first_of_others: u64,
     /// Statements with text behind their semicolon.
     with_more: u64,
     /// Those whose blobs are not told.
@@ -108,6 +123,10 @@ pub fn import(
         has_times,
         named: String::new(),
         begun_by: None,
+        thread: String::new(),
+        begun_on: String::new(),
+        of_others: 0,
+        first_of_others: 0,
         with_more: 0,
         without_blobs: 0,
         changing: 0,
@@ -143,10 +162,20 @@ pub fn import(
                 log.add(&open, begin)?;
                 log.named =
                     connection_of(&line[..at]).map_or_else(String::new, |named| line[named].to_owned());
+                log.thread.clear();
+                log.thread.push_str(thread_of(&line[..at]));
                 open.clear();
-                open.push_str(&line[at..]);
+                let sql = statement_in(line, at);
+                let is_decoded = matches!(sql, Cow::Owned(_));
+                let is_unknown = !is_decoded && is_quoted(line, at) && sql.contains('\\');
+                if is_unknown {
+                    log.player.bad.add(path, line_number, &sql, ESCAPED);
+                } else {
+                    open.push_str(&sql);
+                }
                 ends = Ends::default();
-                (is_whole, is_parted) = (ends.feed(&open).is_some(), false);
+                is_whole = ends.feed(&open).is_some() || is_decoded || is_unknown;
+                is_parted = false;
                 begin = line_number;
             }
             None => {
@@ -188,14 +217,21 @@ pub fn import(
     log.add(&open, begin)?;
     is_silent |= shape.is_some_and(|shape| SILENT.iter().any(|word| shape.contains(word)));
     let is_told = !is_silent || log.has_transactions || log.changing < 2;
-    let Log { player, with_more, changing, without_blobs, .. } = log;
+    let Log { player, with_more, changing, without_blobs, of_others, first_of_others, .. } = log;
     player.assembler.close(number, 0)?;
     let mut imported = ImportReport::default();
     player.finish(&mut imported);
     if !is_told {
         imported.warnings.push(format!(
-            "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate, Exposed): each of the {changing} statements that \
+            "the library that wrote this log tells no BEGIN and no COMMIT (GORM, Hibernate, Exposed, SeaORM): each of the {changing} statements that \
              change rows is a transaction by itself here, also where the application had several in one; a capture has them"
+        ));
+    }
+    if of_others > 0 {
+        imported.warnings.push(format!(
+            "{of_others} statements (the first on line {first_of_others}) stand within a transaction that another thread or connection began, \
+             by what is before them; all of a log is read as one connection, so they are committed or rolled back with it. Where they are \
+             another connection's, write the statements of each to a .sql file of its own, and import their folder, or capture the program"
         ));
     }
     if !(open.is_empty() || is_whole || has_line_end) {
@@ -245,7 +281,7 @@ impl Log<'_> {
             let plain = without_colours(coloured);
             let line = plain.as_str();
             // Not `changes with` of a message.
-            let is_first = |at: &usize| self.is_sql(&line[*at..]) && !is_announced(line);
+            let is_first = |at: &usize| self.is_sql(&statement_in(line, *at)) && !is_announced(line);
             let at = begin_of(line, None).filter(is_first);
             has_colours |= at.is_some_and(|at| coloured.find(COLOUR).is_some_and(|colour| colour <= at));
             let shape = shape_of(at.map_or(line, |at| &line[..at]));
@@ -358,6 +394,12 @@ impl Log<'_> {
         if let Some(problem) = problem.or_else(|| out_of_place(sql, self.connection.is_autocommit())) {
             self.player.bad.add(self.path, line, sql, problem);
             return Ok(());
+        }
+        if self.connection.is_autocommit() {
+            self.begun_on.clone_from(&self.thread);
+        } else if !(self.thread.is_empty() || self.begun_on.is_empty() || self.thread == self.begun_on) {
+            self.of_others += 1;
+            self.first_of_others = if self.of_others == 1 { line } else { self.first_of_others };
         }
         self.changing += u64::from(Verb::of(sql).changes_rows());
         self.without_blobs += u64::from(BLOBS.iter().any(|blob| sql.contains(blob)));
@@ -503,7 +545,7 @@ pub fn statement_at(line: &str) -> Option<usize> {
         let is_verb = !bare.is_empty() && Verb::of(bare) != Verb::Other || bare.eq_ignore_ascii_case("with");
         // Not in the middle of a word or path, and not a lone word such as "end" in a message.
         if is_verb && (before.is_empty() || before.ends_with([' ', '\t', '"', ':', '|', ']', '>'])) {
-            return Some(at);
+            return Some(behind_its_time(line, at));
         }
         before = word;
         at += word.len();
@@ -512,6 +554,89 @@ pub fn statement_at(line: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// Where a statement begins before which its first words and how long it took stand, as Go's bun
+/// writes them: `CREATE TABLE          17.71ms  CREATE TABLE t(a)`.
+fn behind_its_time(line: &str, at: usize) -> usize {
+    const WORDS_MAX: usize = 3;
+    let (mut next, mut words) = (at, 0);
+    for word in line[at..].split_inclusive(' ') {
+        next += word.len();
+        let bare = word.trim_end();
+        if words > 0 && is_duration(bare) {
+            let behind = &line[next..];
+            return next + behind.len() - behind.trim_start_matches(' ').len();
+        }
+        words += usize::from(!bare.is_empty());
+        if words > WORDS_MAX || !bare.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            break;
+        }
+    }
+    at
+}
+
+/// Whether a word is a time as Go writes it: `17.71ms`. SQL has no such word.
+fn is_duration(word: &str) -> bool {
+    let unit = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    unit.len() < word.len() && matches!(unit, "ns" | "µs" | "μs" | "us" | "ms" | "s")
+}
+
+/// Whether the statement that begins there stands in double quotes.
+fn is_quoted(line: &str, at: usize) -> bool {
+    line[..at].ends_with('"')
+}
+
+/// What a line has of the statement that begins there: all of it where it stands in quotes, with
+/// its line ends and quotes in the place of what JSON writes for them.
+fn statement_in(line: &str, at: usize) -> Cow<'_, str> {
+    match unquoted(line, at) {
+        // Behind a comment, too, it has its end.
+        Some(sql) => Cow::Owned(format!("{}\n;\n", sql.trim_end().trim_end_matches(';'))),
+        None => Cow::Borrowed(&line[at..]),
+    }
+}
+
+/// The text in quotes that begins there; none where they are no JSON's, which has one of its marks
+/// or a space behind them: `"SELECT "a" FROM t"` is no such text. Behind the name of no field
+/// (`SQL: "…"`) it may stand as it is, so one with backslashes is none either.
+fn unquoted(line: &str, at: usize) -> Option<String> {
+    let before = line[..at].strip_suffix('"')?;
+    let quoted = &line[before.len()..];
+    let mut texts = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+    let text = texts.next()?.ok()?;
+    let (quoted, behind) = quoted.split_at(texts.byte_offset());
+    let is_field = before.ends_with('=') || before.trim_end().ends_with("\":");
+    if !is_field && quoted.contains('\\') {
+        return None;
+    }
+    let behind = behind.trim_end();
+    (behind.is_empty() || behind.starts_with([',', '}', ']', ')', ' ', '\t'])).then_some(text)
+}
+
+/// What names a thread or connection before a statement: `http-nio-8080-exec-3`, `Thread-2`, or the
+/// number behind such a word (`tid=7`, `ThreadId(01)`, `conn 0x7f12`); empty where nothing does.
+fn thread_of(prefix: &str) -> &str {
+    const WORDS: [&str; 5] = ["thread", "-exec-", "worker", "conn", "session"];
+    let has_digit = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
+    // Not a time: `12ms`.
+    let is_number =
+        |word: &str| has_digit(word) && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'x');
+    let mut is_named = false;
+    for word in prefix.split(|letter: char| letter.is_whitespace() || "[](){}<>=:,|\"#".contains(letter)) {
+        if word.is_empty() {
+            continue;
+        }
+        if is_named && is_number(word) {
+            return word;
+        }
+        let lower = word.to_ascii_lowercase();
+        is_named = lower == "tid" || WORDS.iter().any(|name| lower.contains(name));
+        if is_named && has_digit(word) {
+            return word;
+        }
+    }
+    ""
 }
 
 /// Where Sequelize names the connection: `default`, or the UUID of a transaction, which has one of
@@ -526,7 +651,13 @@ fn connection_of(prefix: &str) -> Option<Range<usize>> {
 /// A beginning with its digits alike and runs of the same letter as one, so that times and numbers
 /// of other lengths are the same; without the spaces with which a statement itself may begin.
 fn shape_of(prefix: &str) -> String {
-    let mut prefix = prefix.trim_end().replace(NO_COUNT, "[rows:9]");
+    const BUN: &str = "[bun]";
+    let prefix = prefix.trim_end();
+    // The kind of the statement and its time, in as many columns as they take, are in none.
+    if prefix.starts_with(BUN) && prefix.rsplit(' ').next().is_some_and(is_duration) {
+        return BUN.to_owned();
+    }
+    let mut prefix = prefix.replace(NO_COUNT, "[rows:9]");
     if let Some(named) = connection_of(&prefix) {
         prefix.replace_range(named, "default");
     }

@@ -488,6 +488,12 @@ fn a_log_of_gorm_has_statements_with_and_without_a_number_of_rows() {
         11:23:21.906 [main] DEBUG Exposed - INSERT INTO t VALUES ('b')\n";
     let (imported, _) = place.import(&place.write("app.log", exposed)).expect("imported");
     assert!(told(&imported.warnings), "{:?}", imported.warnings);
+    // What happened: SeaORM's statements, with `debug-print`, were transactions each without a word.
+    let sea = "2024-10-07T07:11:47.7Z DEBUG ThreadId(01) run: sea_orm::driver::sqlx_sqlite: CREATE TABLE t(a)\n\
+        2024-10-07T07:11:47.8Z DEBUG ThreadId(01) run: sea_orm::driver::sqlx_sqlite: INSERT INTO t VALUES (1)\n\
+        2024-10-07T07:11:47.9Z DEBUG ThreadId(01) run: sea_orm::driver::sqlx_sqlite: INSERT INTO t VALUES (2)\n";
+    let (imported, _) = place.import(&place.write("app.log", sea)).expect("imported");
+    assert!(told(&imported.warnings), "{:?}", imported.warnings);
     // One that tells its transactions, and one of which nobody knows.
     let changes = ["CREATE TABLE t(a)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"];
     for (before, between) in [("Hibernate: ", "Hibernate: BEGIN\n"), ("SQL: ", "")] {
@@ -653,4 +659,130 @@ fn a_file_that_android_has_under_two_names_is_one_database() {
     });
     let (imported, records) = place.import(&place.write("log.out", &log.concat())).expect("imported");
     assert_eq!((texts(&records).len(), imported.connections), (2, 1));
+}
+
+/// What happened: a log whose lines have more than SQL (xorm, Laravel, Doctrine, sqlhooks …) was
+/// refused line by line, and nothing said what to do.
+#[test]
+fn a_log_without_one_statement_alone_says_what_to_do() {
+    let place = Place::new();
+    let log = "> create table t(a) []. took: 121.2us\n> insert into t(a) values(?) [\"x\"]. took: 36.3us\n";
+    let error = place.import(&place.write("app.log", log)).expect_err("sqlhooks").to_string();
+    assert!(error.contains("app.log:2: ") && error.contains("fathom trace capture"), "{error}");
+    let log = place.write("app.log", "SQL: CREATE TABLE t(a)\nSQL: DELETE FRO t\n");
+    let error = place.import(&log).expect_err("one of two").to_string();
+    assert!(!error.contains("fathom trace capture"), "{error}");
+}
+
+/// What happened: of a log of JSON objects (pino, zap), or of logfmt (slog), whose statements
+/// end with a semicolon, the rest of each line was left out, and `\n` and `\"` in texts stayed as
+/// they are written there: each such text was another one, and longer. Without semicolons such a
+/// log was refused.
+#[test]
+fn a_statement_in_quotes_has_its_own_line_ends_and_quotes() {
+    let place = Place::new();
+    let texts_of = [
+        "CREATE TABLE t(a, b);",
+        "BEGIN -- now",
+        "INSERT INTO t VALUES ('it''s \"q\"\nnew', x'00')",
+        "UPDATE t SET a = 'é\\n';",
+        "COMMIT",
+    ];
+    for (before, behind) in [
+        ("{\"level\":\"debug\",\"time\":17,\"msg\":", ",\"pid\":1}"),
+        ("time=2023-08-10T10:00:00Z level=DEBUG msg=query sql=", " took=1ms"),
+        ("2023-08-10T10:00:00Z\tDEBUG\tdb.go:12\tquery\t{\"stmt\": ", "}"),
+    ] {
+        let line = |sql: &&str| format!("{before}{}{behind}\n", serde_json::Value::from(*sql));
+        let log: String = texts_of.iter().map(line).collect();
+        let (imported, records) = place.import(&place.write("app.log", &log)).expect(before);
+        let seen: Vec<String> = texts(&records);
+        assert_eq!(seen.len(), 5, "{seen:?}");
+        assert_eq!(seen[0], "CREATE TABLE t(a, b)");
+        assert!(seen[1].starts_with("BEGIN"), "{seen:?}");
+        assert_eq!((seen[2].as_str(), seen[4].as_str()), (texts_of[2], texts_of[4]));
+        assert_eq!(format!("{};", seen[3]), texts_of[3]);
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+    // Quotes that are no JSON's: a name of SQL's own, letters as Rust alone writes them, and a
+    // backslash that may be one or a part of a line end.
+    let log = place.write("app.log", "SQL \"CREATE TABLE t(a);\"\nSQL \"SELECT \"a\" FROM t;\"\n");
+    let (_, records) = place.import(&log).expect("as it is");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a)", "SELECT \"a\" FROM t"]);
+    for text in ["\\u{1b}", "C:\\new"] {
+        let log = format!("SQL: \"CREATE TABLE t(a);\"\nSQL: \"INSERT INTO t VALUES ('{text}');\"\n");
+        let error = place.import(&place.write("app.log", &log)).expect_err(text).to_string();
+        assert!(error.contains("app.log:2: stands in quotes"), "{error}");
+    }
+}
+
+/// What happened: the log of Go's bun, which has all values and transactions, was refused: each
+/// statement's first word and its time stand before it.
+#[test]
+fn the_log_of_bun_has_the_kind_of_each_statement_before_it() {
+    let place = Place::new();
+    let log = "[bun]  04:59:45.249   CREATE TABLE          17.71ms  CREATE TABLE \"u\" (\"id\" INTEGER, \"name\" VARCHAR)\n\
+        [bun]  04:59:45.249   BEGIN                    46µs  BEGIN\n\
+        [bun]  04:59:45.249   INSERT                  274µs  INSERT INTO \"u\" (\"id\", \"name\") VALUES (1, 'it''s\n; 0') RETURNING \"id\"\n\
+        [bun]  04:59:45.264   COMMIT               1.00014s  COMMIT\n\
+        [bun]  04:59:45.304   UPDATE               40.566ms  UPDATE \"u\" SET \"name\" = '1ms  SELECT' WHERE \"id\" = 1\n";
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    let expected = [
+        "CREATE TABLE \"u\" (\"id\" INTEGER, \"name\" VARCHAR)",
+        "BEGIN",
+        "INSERT INTO \"u\" (\"id\", \"name\") VALUES (1, 'it''s\n; 0') RETURNING \"id\"",
+        "COMMIT",
+        "UPDATE \"u\" SET \"name\" = '1ms  SELECT' WHERE \"id\" = 1",
+    ];
+    assert_eq!(texts(&records), expected);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+}
+
+/// What happened: values of which SQLite had expanded the beginning alone were taken for whole ones
+/// without a word.
+#[test]
+fn values_whose_beginnings_alone_are_told_are_counted() {
+    let place = Place::new();
+    let log = "SQL: CREATE TABLE t(a, b)\nSQL: INSERT INTO t VALUES ('abc'/*+1234 bytes*/, x'00'/*+9 bytes*/)\n\
+        SQL: INSERT INTO t VALUES ('/*+9 bytes*/', 1 /*+ a comment */)\n";
+    let (imported, _) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].starts_with("1 statements have values of which"), "{:?}", imported.warnings);
+}
+
+/// What happened: an UPDATE that another thread had committed by itself was rolled back with the
+/// transaction within which it stands in the log, without a word.
+#[test]
+fn a_statement_of_another_thread_within_a_transaction_is_told() {
+    let place = Place::new();
+    let written = |names: [&str; 2]| {
+        let [one, two] = names;
+        let log = format!(
+            "{one}CREATE TABLE t(a)\n{one}BEGIN\n{one}INSERT INTO t VALUES (1)\n{two}UPDATE t SET a = 2\n\
+             {one}ROLLBACK\n{two}SELECT a FROM t\n"
+        );
+        place.import(&place.write("app.log", &log)).expect("imported").0.warnings
+    };
+    for names in [
+        ["[Thread-1] ", "[Thread-2] "],
+        [
+            "10:00:01.100 [http-nio-8080-exec-3] DEBUG SQL: ",
+            "10:00:01.200 [http-nio-8080-exec-12] DEBUG SQL: ",
+        ],
+        ["DEBUG ThreadId(01) sql: ", "DEBUG ThreadId(12) sql: "],
+        ["pid=7 tid=8 ", "pid=7 tid=9 "],
+        ["[conn 11] ", "[conn 12] "],
+    ] {
+        let warnings = written(names);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].starts_with("1 statements (the first on line 4)"), "{warnings:?}");
+    }
+    for names in [
+        ["[Thread-1] 7 ", "[Thread-1] 8 "],
+        ["10:00:01 [main] DEBUG SQL: ", "10:00:02 [main] DEBUG SQL: "],
+        ["conn took 12ms: ", "conn took 13ms: "],
+        ["connection 12ms: ", "connection 13ms: "],
+    ] {
+        assert!(written(names).is_empty(), "{names:?}");
+    }
 }

@@ -173,7 +173,8 @@ pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
         }
     };
     if !request.skip_bad {
-        bad.refuse(path)?;
+        let is_otherwise = format == Format::Expanded && imported.statements == 0;
+        bad.refuse(path, is_otherwise.then_some(NO_SQL_ALONE))?;
     }
     if imported.statements == 0 {
         return Err(TraceError::refused(path.display(), "holds no SQL statement"));
@@ -193,6 +194,11 @@ pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
     imported.totals = assembler.finish()?;
     Ok(imported)
 }
+
+/// What to do about a log of which no line is SQL alone behind its beginning.
+const NO_SQL_ALONE: &str = "no statement of this log is SQL alone, with its values filled in: log what sqlite3_expanded_sql or a trace callback \
+    gives, or capture the program (`fathom trace capture -- PROGRAM`; one with an SQLite of its own loads the extension that \
+    FATHOM_TRACE_EXTENSION names, see docs/traces.md)";
 
 /// What must be known of a text that ends within a statement, as it seems.
 fn cut_off(path: &Path, line: u64) -> String {

@@ -53,14 +53,25 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
     } else if line.contains("sqlx::query") {
         "is the log of sqlx, which has no values, and of long statements the beginning alone, and is not read: \
          capture the program with the shared libsqlite3 (`fathom trace capture`)"
-    } else if line.contains("knex:query ") || line.contains("knex:bindings ") {
-        "is the log of knex (`DEBUG=knex:*`), which has the values of a statement on a line of their own, as \
+    } else if ["knex:query ", "knex:bindings ", "__knexQueryUid"].iter().any(|word| line.contains(word)) {
+        "is the log of knex (`debug: true`, `DEBUG=knex:*`), which has the values of a statement on a line of their own, as \
          JavaScript writes them, and is not read: log what `verbose` of better-sqlite3 or the event `trace` of \
          node-sqlite3 gives, which has them filled in"
     } else if line.contains("==>  Preparing: ") || line.contains("==> Parameters: ") {
         "is the log of MyBatis, which has the values of a statement on a line of their own, as Java writes \
-         them, and is not read: put p6spy before the driver, and write the second statement of each of its \
-         lines, where values are filled in, to a .sql file, those of each connection to one of its own"
+         them, and is not read: let the program load the extension that FATHOM_TRACE_EXTENSION names \
+         (sqlite-jdbc: `enableLoadExtension`), and capture it (`fathom trace capture -- java …`)"
+    } else if is_of_jdbc(line) {
+        "is the log of jOOQ, datasource-proxy or Ebean, which has the values of a statement beside it or once \
+         more below it, and is not read: let the program load the extension that FATHOM_TRACE_EXTENSION names \
+         (sqlite-jdbc: `enableLoadExtension`), and capture it (`fathom trace capture -- java …`)"
+    } else if line.contains(";@p0 = ") || line.contains("[Debug#SQL] ") {
+        "is the log of NHibernate or of Haskell's persistent, which has the values of a statement behind it, and \
+         is not read: capture the program (`fathom trace capture`; one with an SQLite of its own loads the \
+         extension that FATHOM_TRACE_EXTENSION names)"
+    } else if line.contains("=HASH(0x") && (line.contains("DBI::") || line.contains("DBD::")) {
+        "is a trace of Perl's DBI, which has the values of a statement where it is executed, and of several the \
+         first alone, and is not read: capture the program (`fathom trace capture -- perl …`)"
     } else if line.contains("pony.orm:") || line.contains("pony.orm.sql") {
         "is the log of Pony, which has the values of a statement on a line of their own, as Python writes them, \
          and is not read: capture the program (`fathom trace capture -- python3 …`)"
@@ -76,9 +87,11 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
          read: write the statements with their values to a .sql file, those of each connection to one of its \
          own, and import their folder"
     } else if line.contains(" | statement | connection ") || line.contains("|statement|connection ") {
-        "is the log of p6spy, which has each statement twice, and is not read: write the second one of each, \
-         where values are filled in, to a .sql file, those of each connection to one of its own, and import \
-         their folder"
+        "is the log of p6spy, which has each statement twice, and is not read: capture the program (`fathom trace \
+         capture -- java …`), which loads the extension that FATHOM_TRACE_EXTENSION names (sqlite-jdbc: \
+         `enableLoadExtension`); or write the second one of each, where values are filled in, to a .sql file, \
+         those of each connection to one of its own, with a BEGIN before what a line `commit` or `rollback` \
+         ends and that word behind it, and blobs, which are texts there, as x'…', and import their folder"
     } else if line.contains("TRACE_STMT on ") {
         "is Firefox's log (mozStorage), which is not read: a statement of it stands in quotes behind the \
          address of its connection (`TRACE_STMT on ADDRESS: `); write those of each connection to one \
@@ -112,6 +125,13 @@ fn is_of_postgresql(line: &str) -> bool {
         None => told,
     };
     told.starts_with("statement: ") || (told.starts_with("execute ") && told.contains(": "))
+}
+
+/// A statement in jOOQ's log once more, with its values; or one of datasource-proxy's, as text or
+/// JSON, or of Ebean's, with values beside it.
+fn is_of_jdbc(line: &str) -> bool {
+    const WORDS: [&str; 5] = ["-> with bind values", ", QuerySize:", "\"querySize\":", "--bind(", "-- bind("];
+    WORDS.iter().any(|word| line.contains(word))
 }
 
 /// What Diesel writes behind a statement, before its values.
@@ -210,6 +230,19 @@ mod tests {
             ("SELECT `a`.`id` FROM `a` WHERE (`a`.`id` = ?) -- binds: [1]", "of Diesel"),
             ("2024-06-26T16:10:21.8Z INFO sqlx::query: summary=\"SELECT 1\" db.statement=\"\"", "of sqlx"),
             ("  knex:query insert into \"t\" (\"a\") values (?) trx2 +10ms", "of knex"),
+            ("  __knexQueryUid: 'HO_ifX6Qx3WwGksEBmiNz',", "of knex"),
+            (
+                "DEBUG o.jooq.tools.LoggerListener -- -> with bind values      : insert into t (a) values (1)",
+                "java …",
+            ),
+            ("Type:Prepared, Batch:False, QuerySize:1, BatchSize:0", "datasource-proxy"),
+            ("io.ebean.SQL - txn[1001] update t set a=? where id=?; -- bind(z, 1)", "FATHOM_TRACE_EXTENSION"),
+            (
+                "NHibernate: UPDATE t SET a = @p0 WHERE id = @p1;@p0 = 'z' [Type: String (0:0:0)]",
+                "NHibernate",
+            ),
+            ("[Debug#SQL] INSERT INTO \"t\"(\"a\") VALUES(?); [PersistText \"John\"]", "persistent"),
+            ("    <- prepare('insert into t(a) values(?)')= ( DBI::st=HASH(0x55f815) ) [1 items]", "-- perl"),
             ("DEBUG: ==>  Preparing: UPDATE t SET a=? WHERE (b = ?)", "of MyBatis"),
             ("==> Parameters: one(String), 2(Integer)", "of MyBatis"),
             ("10:00:01.5 [debug] QUERY OK source=\"t\" db=0.5ms queue=0.1ms", "of Ecto"),

@@ -13,7 +13,7 @@ use crate::assemble::{Assembler, Execution};
 use crate::confine::ConfinedConnection;
 use crate::error::TraceError;
 use crate::model::{Action, DONE, Outcome, Start};
-use crate::sql::{Target, Verb};
+use crate::sql::{Target, Token, Verb, tokens};
 
 /// Where no times are known and the order counts: each statement takes one microsecond, and one
 /// passes before the next, ns.
@@ -44,6 +44,8 @@ pub struct Player<'a> {
     /// Those with other messages.
     failed_otherwise: u64,
     with_parameters: u64,
+    /// Statements with values of which their beginnings alone are told.
+    with_beginnings: u64,
     byte_literals: u64,
     /// The statement before, where it changes rows.
     before: String,
@@ -80,6 +82,7 @@ impl<'a> Player<'a> {
             failed: Vec::new(),
             failed_otherwise: 0,
             with_parameters: 0,
+            with_beginnings: 0,
             byte_literals: 0,
             before: String::new(),
             has_triggers: None,
@@ -199,6 +202,7 @@ impl<'a> Player<'a> {
             return Ok(());
         }
         self.look_for_again(connection, verb, sql);
+        self.with_beginnings += u64::from(has_beginnings(sql));
         if done.outcome.is_error() {
             let message = &done.outcome.message;
             match self.failed.iter().position(|(known, _)| known == message) {
@@ -249,6 +253,13 @@ impl<'a> Player<'a> {
                 self.with_parameters
             ));
         }
+        if self.with_beginnings > 0 {
+            imported.warnings.push(format!(
+                "{} statements have values of which the input tells the beginning alone, and how much is missing (`/*+9 bytes*/`, as SQLite \
+                 writes them with SQLITE_TRACE_SIZE_LIMIT): they are that much shorter than the application's; a capture has them whole",
+                self.with_beginnings
+            ));
+        }
         if self.again > 0 {
             imported.warnings.push(format!(
                 "{} statements are the one before once more, and there are triggers: Python's set_trace_callback writes a statement again for each step of its triggers; a capture (`fathom trace capture -- python3 …`) has each once",
@@ -287,4 +298,13 @@ impl<'a> Player<'a> {
         }
         imported.warnings.extend(self.cut_off);
     }
+}
+
+/// Whether a value ends where SQLite expands no more of it (`vdbetrace.c`): `'abc'/*+1234 bytes*/`.
+fn has_beginnings(sql: &str) -> bool {
+    let is_rest = |token: Token<'_>| {
+        let rest = token.text.strip_prefix("/*+").and_then(|rest| rest.strip_suffix(" bytes*/"));
+        rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    sql.contains("/*+") && tokens(sql).any(is_rest)
 }

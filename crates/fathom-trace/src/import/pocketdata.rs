@@ -5,7 +5,8 @@
 //! time in ms, …, process, thread, level, tag) of which the last is a JSON object: `Action`
 //! (SELECT, UPDATE …, and SCHEMA, TABLES, APP_NAME, which are no statements), `Results` (the SQL),
 //! `Time` (ns), `Arguments`. Lines that are such an object alone, with `sql` or `query` for the SQL
-//! and `timestamp` for the time, are read alike. What a SCHEMA line says of a table makes the
+//! and `timestamp` for the time, are read alike, and values of parameters in a list `args`, `params`
+//! or the like, as what writes structured logs has them. What a SCHEMA line says of a table makes the
 //! table, empty, before the first statement.
 //!
 //! **Its benchmark's workloads**: one JSON object with a list `init` of statements that make the
@@ -37,6 +38,9 @@ const SQL: [&str; 5] = ["Results", "sql", "SQL", "query", "statement"];
 
 /// Names under which its time stands, where no column has it.
 const TIMES: [&str; 4] = ["timestamp", "Timestamp", "time_ms", "ts"];
+
+/// Names under which values of its parameters stand as a list, beside the log's own `Arguments`.
+const VALUES: [&str; 6] = ["args", "params", "parameters", "bindings", "binds", "values"];
 
 /// Actions that are no statements.
 const NO_STATEMENTS: [&str; 3] = ["SCHEMA", "TABLES", "APP_NAME"];
@@ -140,7 +144,9 @@ impl<'a> LogLine<'a> {
     fn values(&self, count: usize) -> Option<Vec<Value>> {
         let text =
             |text: &str| if text == "null" { Value::Null } else { Value::Text(text.as_bytes().to_vec()) };
-        let values: Vec<Value> = match self.object.get("Arguments")? {
+        let list = |name: &&str| self.object.get(*name).filter(|values| values.is_array());
+        let given = self.object.get("Arguments").or_else(|| VALUES.iter().find_map(list))?;
+        let values: Vec<Value> = match given {
             Json::Array(values) => values.iter().map(value).collect(),
             Json::String(list) => list.strip_prefix('[')?.strip_suffix(']')?.split(", ").map(text).collect(),
             _ => return None,
@@ -155,8 +161,19 @@ fn value(json: &Json) -> Value {
         Json::Number(number) if number.is_i64() => Value::Integer(number.as_i64().unwrap_or_default()),
         Json::Number(number) => Value::Real(number.as_f64().unwrap_or_default()),
         Json::String(text) => Value::Text(text.clone().into_bytes()),
-        other => Value::Text(other.to_string().into_bytes()),
+        Json::Bool(is_true) => Value::Integer(i64::from(*is_true)),
+        other => match buffer(other) {
+            Some(bytes) => Value::Blob(bytes),
+            None => Value::Text(other.to_string().into_bytes()),
+        },
     }
+}
+
+/// The bytes of one of Node's buffers: `{"type":"Buffer","data":[0,255]}`.
+fn buffer(json: &Json) -> Option<Vec<u8>> {
+    json.get("type").and_then(Json::as_str).filter(|kind| *kind == "Buffer")?;
+    let bytes = json.get("data")?.as_array()?;
+    bytes.iter().map(|byte| u8::try_from(byte.as_u64()?).ok()).collect()
 }
 
 /// `CREATE TABLE` out of what `PRAGMA table_info` said, as a SCHEMA line has it:

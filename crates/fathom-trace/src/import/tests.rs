@@ -670,6 +670,20 @@ fn pocketdatas_log_gives_statements_values_times_and_tables() {
                {\"timestamp\": 102, \"sql\": \"SELECT no FROM t\"}\n";
     let error = place.import(&place.write("log.jsonl", log)).expect_err("no column").to_string();
     assert!(error.contains("log.jsonl:3: no such column: no"), "{error}");
+    // What happened: values that such lines have in a list were NULL, for it has another name.
+    let log = "{\"ts\": 1, \"sql\": \"CREATE TABLE t(a, b, c, d)\", \"args\": []}\n\
+        {\"ts\": 2, \"sql\": \"INSERT INTO t VALUES (?, ?, ?, ?)\", \
+        \"args\": [\"it's\", 7, true, {\"type\": \"Buffer\", \"data\": [0, 255]}]}\n\
+        {\"ts\": 3, \"sql\": \"UPDATE t SET a = ? WHERE b = ?\", \"bindings\": [null, 1.5]}\n";
+    let (imported, records) = place.import(&place.write("log.jsonl", log)).expect("imported");
+    let values = records.iter().filter_map(|record| match record {
+        Record::Event(Event { action: Action::Bind { value, .. }, .. }) => Some(value.clone()),
+        _ => None,
+    });
+    let blob = Value::Blob(vec![0, 255]);
+    let expected = [text("it's"), Value::Integer(7), Value::Integer(1), blob, Value::Null, Value::Real(1.5)];
+    assert_eq!(values.collect::<Vec<_>>(), expected);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::format::Reader;
 use crate::model::*;
 use crate::reuse::PreparationCounts;
 use crate::sql::Verb;
+use crate::untold::UntoldValues;
 
 /// Tables that are listed; the rest is summed up.
 const TABLES_MAX: usize = 20;
@@ -56,6 +57,9 @@ pub struct Info {
     pub anonymised: bool,
     /// What must be known of a trace that is made up.
     pub note: Option<String>,
+    /// What must be known of an imported trace that lacks values of parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub untold: Option<String>,
     /// Why the file could not be read to its end; all numbers are of what stands before.
     pub torn: Option<String>,
     /// Events of the file.
@@ -283,6 +287,7 @@ struct Count {
     statements: BTreeMap<Verb, (StatementInfo, D)>,
     tables: HashMap<String, TableInfo>,
     errors: BTreeMap<i32, ErrorInfo>,
+    untold: UntoldValues,
 }
 
 /// What a statement's text tells.
@@ -372,6 +377,7 @@ impl Count {
     fn record(&mut self, record: Record) {
         match record {
             Record::Origin(origin) => {
+                self.untold.origin(&origin);
                 self.info.note = (origin.how == "synthesise").then(|| crate::synthesise::NOTE.to_owned());
                 (self.info.how, self.info.what, self.info.anonymised) =
                     (origin.how, origin.what, origin.anonymised);
@@ -382,13 +388,17 @@ impl Count {
             Record::Content(content) => self.content(&content),
             Record::Statement(statement) => {
                 self.info.texts += 1;
+                self.untold.statement(&statement);
                 if self.prepared.as_ref().is_none_or(|prepared| prepared.has(statement.id)) {
                     self.texts.insert(statement.id, Rc::new(Text::of(&statement.sql)));
                 }
             }
             Record::Loss(_) => self.info.lost += 1,
             Record::Exit(_) | Record::Lock(_) => {}
-            Record::Event(event) => self.event(&event),
+            Record::Event(event) => {
+                self.untold.event(&event);
+                self.event(&event);
+            }
         }
     }
 
@@ -680,6 +690,7 @@ impl Count {
         info.tables.sort_by(|a, b| (b.reads + b.writes, &a.table).cmp(&(a.reads + a.writes, &b.table)));
         info.tables.truncate(TABLES_MAX);
         info.errors = self.errors.into_values().collect();
+        info.untold = self.untold.sentence();
         self.info
     }
 }

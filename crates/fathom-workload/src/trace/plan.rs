@@ -9,6 +9,7 @@ use fathom_trace::model::{Loss, Record, Start};
 use fathom_trace::reuse::PreparationCounts;
 use fathom_trace::sql::Verb;
 use fathom_trace::start::{Layout, Restore};
+use fathom_trace::untold::UntoldValues;
 use fathom_trace::{Reader, TraceError};
 
 use super::locks::{LockHistory, NOT_AGAIN};
@@ -81,6 +82,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
     let mut threads = Threads::default();
     let mut openings = Openings::default();
     let mut versions = Vec::new();
+    let mut untold = UntoldValues::default();
     for record in Reader::open(file)? {
         match record? {
             Record::Database(database) => {
@@ -92,7 +94,10 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
                 }
             }
             Record::Content(content) => restore.content(&content)?,
-            Record::Statement(statement) => translator.statement(statement),
+            Record::Statement(statement) => {
+                untold.statement(&statement);
+                translator.statement(statement);
+            }
             Record::Process(process) => {
                 translator.process(&process);
                 if !process.sqlite.is_empty() && !versions.contains(&process.sqlite) {
@@ -102,8 +107,9 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
             Record::Thread(thread) => translator.thread(&thread),
             Record::Lock(lock) => drop(translator.lock(lock)),
             Record::Exit(exit) => translator.exit(&exit),
-            Record::Origin(_) => {}
+            Record::Origin(origin) => untold.origin(&origin),
             Record::Event(event) => {
+                untold.event(&event);
                 if let Some(made) = translator.event(event) {
                     openings.add(&made);
                     threads.add(&made);
@@ -132,6 +138,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
     if lost > 0 {
         warnings.insert(0, Loss::sentence(lost));
     }
+    warnings.extend(untold.sentence());
     let count = threads.calls.len();
     let has_times = translator.has_times;
     let lane_of_thread = threads.lanes(has_times);

@@ -32,8 +32,9 @@ pub struct Application {
     pub baseline_source: String,
     /// What must be known.
     pub notes: Vec<String>,
-    /// What is taken for granted, for nothing says it.
-    pub warning: Option<String>,
+    /// What is said before all: what is taken for granted, for nothing says it, and values that the
+    /// trace lacks.
+    pub warnings: Vec<String>,
 }
 
 impl Application {
@@ -53,7 +54,7 @@ impl Application {
         }
         let own = OwnSettings { info: &info, now };
         let (baseline, source, mut notes) = own.baseline();
-        let warning = own.warning(&baseline);
+        let warnings = info.untold.clone().into_iter().chain(own.warning(&baseline)).collect();
         if info.lost > 0 {
             notes.push("the trace lacks calls that its capture lost".into());
         }
@@ -69,7 +70,7 @@ impl Application {
             notes.push(WITHOUT_MAIN.to_owned());
         }
         notes.extend(is_encrypted(&info).then(|| ENCRYPTED.to_owned()));
-        Ok(Application { info, baseline, baseline_source: source, notes, warning })
+        Ok(Application { info, baseline, baseline_source: source, notes, warnings })
     }
 
     /// What decides which settings make sense.
@@ -457,5 +458,23 @@ mod tests {
         // An autocheckpoint is WAL's alone.
         let (own, ..) = of(&[("sqlite3_wal_autocheckpoint=100", 1)]);
         assert_eq!(own, Candidate::default());
+    }
+
+    /// What happened: of a log without values a setting was named, and not a word said of them.
+    #[test]
+    fn values_that_a_trace_lacks_are_said_before_all() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, out) = (place.path().join("app.sql"), place.path().join("app.trace"));
+        let script = "CREATE TABLE t(a);\nINSERT INTO t VALUES (?);\nUPDATE t SET a = 1 WHERE a = ?;\n";
+        std::fs::write(&path, script).unwrap();
+        let request = fathom_trace::import::Request {
+            path,
+            out: out.clone(),
+            ..fathom_trace::import::Request::default()
+        };
+        fathom_trace::import::import(&request).unwrap();
+        let Ok(application) = Application::of(&out, &[]) else { panic!("it writes something") };
+        let warning = &application.warnings[0];
+        assert!(warning.contains("of 2 executions") && warning.contains("1 that should change"), "{warning}");
     }
 }

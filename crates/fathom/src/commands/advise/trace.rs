@@ -77,7 +77,7 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
         trace = made_up(&trace, &kept)?;
     }
     let application = Application::of(Path::new(&trace.value), question.now)?;
-    if let Some(warning) = &application.warning {
+    for warning in &application.warnings {
         tell!("warning: {warning}");
     }
     let disk = match &asked.on {
@@ -162,7 +162,7 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
         };
         notes.insert(0, format!("Times are simulated from recordings on {machine}: CPU time is {machine}'s"));
     }
-    notes.splice(0..0, application.warning.clone());
+    notes.splice(0..0, application.warnings.iter().cloned());
     notes.extend(application.notes.iter().cloned());
     if app.over_files && baseline.journal_mode != "wal" {
         notes.push(WITHOUT_WAL.into());
@@ -170,7 +170,10 @@ pub(super) fn of_trace(question: &Question<'_>) -> Result<Answer, Error> {
         notes.push(NO_WAL_NOW.into());
     }
     notes.extend(rounds.broken.iter().map(Failure::told));
-    notes.extend(doubts(&results, &Analysis::of(&results).map_err(Error::failed)?, &advised));
+    let doubted = doubts(&results, &Analysis::of(&results).map_err(Error::failed)?, &advised);
+    // Each run says what was said before all.
+    let is_new = |doubt: &String| !application.warnings.contains(doubt);
+    notes.extend(doubted.into_iter().filter(is_new));
     let advice = Advice {
         title,
         must,

@@ -35,6 +35,9 @@ fn print(info: &Info) {
     if info.lost > 0 {
         say!("warning: {}", Loss::sentence(info.lost));
     }
+    if let Some(untold) = &info.untold {
+        say!("warning: {untold}");
+    }
     say!(
         "{} events in {:.3} s; {} processes, {} threads, {} connections (at most {} at once)",
         info.events,
