@@ -154,8 +154,11 @@ impl Disk {
     pub fn serve(image: File, at: &Path, options: Options) -> Result<Disk, DiskError> {
         let bytes = image.metadata().map_err(io_error("look at the image"))?.len();
         let is_recorder = options.model.name == RECORDER;
-        let log = options.log.as_ref().map(|path| OperationLog::create(path, options.capture));
-        let log = log.transpose().map_err(io_error("make the operation log"))?;
+        let create = |path: &PathBuf| {
+            let what = format!("make the log of operations {}", path.display());
+            OperationLog::create(path, options.capture).map_err(io_error(&what))
+        };
+        let log = options.log.as_ref().map(create).transpose()?;
         let timeline = Timeline::new(options.model, options.seed);
         let answers = Answers::new(options.answers.as_ref()).map_err(io_error("count answers"))?;
         let faults = Faults::new(options.faults);
