@@ -264,9 +264,9 @@ fn gone(result: io::Result<()>, what: &'static str, path: &Path) -> Result<(), S
 mod tests {
     use super::*;
 
-    /// What happened: a slow device took longer for what was dirty than umount may, and `stack down`
-    /// said that the stack is down, and where its image is, while the kernel wrote to that for
-    /// another minute.
+    /// What happened: a slow device took longer for what was dirty than umount may, and
+    /// `stack down` said that the stack is down, and where its image is, while the kernel wrote to
+    /// that for another minute.
     #[test]
     fn what_is_written_at_the_devices_own_pace_is_waited_for() {
         let begin = Instant::now();
