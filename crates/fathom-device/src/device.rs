@@ -3,9 +3,12 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::answers::Answers;
 use super::fault::{Faults, Outcome};
@@ -59,6 +62,9 @@ pub(super) struct Device {
     pub trial_ns: AtomicU64,
     /// Whether operations are answered at once: nobody wants their times any more.
     hurries: AtomicBool,
+    /// What can be read once it hurries, for who sleeps until an answer is due; none where the
+    /// system gives none: then that one sleeps on.
+    spur: Option<OwnedFd>,
 }
 
 /// When an operation is to be answered, and how.
@@ -95,6 +101,7 @@ impl Device {
             overhead: Mutex::default(),
             trial_ns: AtomicU64::new(0),
             hurries: AtomicBool::new(false),
+            spur: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
         }
     }
 
@@ -117,7 +124,12 @@ impl Device {
 
     /// Whether operations are answered at once.
     pub fn hurries(&self) -> bool {
-        self.hurries.load(Ordering::Relaxed)
+        self.hurries.load(Ordering::SeqCst)
+    }
+
+    /// What can be read once it hurries.
+    pub fn spur(&self) -> Option<&OwnedFd> {
+        self.spur.as_ref()
     }
 
     /// Decides what becomes of an operation and when it is answered. `work` does it on the image,
@@ -262,10 +274,14 @@ impl DeviceView {
         rest[..rest.len().min(most)].to_vec()
     }
 
-    /// Answers everything at once from now on, and what is waiting as soon as the first of it is
-    /// due: for a device whose times nobody wants any more, and that is only to be taken away.
+    /// Answers everything at once from now on, what is waiting included: for a device whose times
+    /// nobody wants any more, and that is only to be taken away.
     pub fn hurry(&self) {
-        self.0.hurries.store(true, Ordering::Relaxed);
+        self.0.hurries.store(true, Ordering::SeqCst);
+        if let Some(spur) = &self.0.spur {
+            // An error would be that it was given four billion times.
+            let _ = rustix::io::write(spur, &1u64.to_ne_bytes());
+        }
     }
 
     /// Has nothing fail until [`DeviceView::begin_faults`].

@@ -154,8 +154,11 @@ impl Disk {
     pub fn serve(image: File, at: &Path, options: Options) -> Result<Disk, DiskError> {
         let bytes = image.metadata().map_err(io_error("look at the image"))?.len();
         let is_recorder = options.model.name == RECORDER;
-        let log = options.log.as_ref().map(|path| OperationLog::create(path, options.capture));
-        let log = log.transpose().map_err(io_error("make the operation log"))?;
+        let create = |path: &PathBuf| {
+            let what = format!("make the log of operations {}", path.display());
+            OperationLog::create(path, options.capture).map_err(io_error(&what))
+        };
+        let log = options.log.as_ref().map(create).transpose()?;
         let timeline = Timeline::new(options.model, options.seed);
         let answers = Answers::new(options.answers.as_ref()).map_err(io_error("count answers"))?;
         let faults = Faults::new(options.faults);
@@ -339,13 +342,17 @@ mod tests {
     }
 
     fn served(model: &str, faults: &[&str], log: bool) -> (tempfile::TempDir, Disk) {
+        served_as(preset(model).unwrap().clone(), faults, log)
+    }
+
+    fn served_as(model: Model, faults: &[&str], log: bool) -> (tempfile::TempDir, Disk) {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("at");
         std::fs::create_dir(&at).unwrap();
         let image = tempfile::tempfile().unwrap();
         image.set_len(1 << 20).unwrap();
         let options = Options {
-            model: preset(model).unwrap().clone(),
+            model,
             seed: 1,
             log: log.then(|| dir.path().join("log")),
             capture: log,
@@ -354,6 +361,37 @@ mod tests {
         };
         let disk = Disk::serve(image, &at, options).unwrap();
         (dir, disk)
+    }
+
+    /// What happened: of a device whose reads take long, one that was waited for when the device
+    /// was told to hurry was answered in its own time: mkfs, its loop device and the server of a
+    /// `stack up` that Ctrl-C had ended stayed for so long.
+    #[test]
+    fn an_answer_that_is_waited_for_is_given_when_the_device_hurries() {
+        if !can_fuse() {
+            return;
+        }
+        let text = "name = \"hour\"\ntitle = \"t\"\nkind = \"sd\"\nsources = [\"test\"]\n\
+                    [read]\nrandom_us = 3.6e9\nmb_per_s = 1\n\
+                    [write]\nrandom_us = 1\nmb_per_s = 1\n\
+                    [flush]\nbase_us = 1\n";
+        let (_dir, disk) = served_as(Model::parse("hour", text).unwrap(), &[], false);
+        let (view, path) = (disk.shared(), disk.path());
+        let reads = std::thread::spawn(move || std::fs::File::open(path)?.read_exact_at(&mut [0; 512], 0));
+        while view.statistics().under_way == 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // Long enough for it to have begun to wait.
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!reads.is_finished());
+        view.hurry();
+        let begin = Instant::now();
+        while !reads.is_finished() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it still waits");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        reads.join().unwrap().unwrap();
+        disk.stop().unwrap();
     }
 
     #[test]

@@ -23,9 +23,10 @@ pub(super) enum Written {
     Quantiles(Vec<(f64, f64)>),
 }
 
-/// A number in a message: 1e300 has 300 digits.
+/// A number in a message: 1e300 has 300 digits, and so has 1e-300.
 pub(super) fn shown(number: f64) -> String {
-    if number.abs() < 1e12 { number.to_string() } else { format!("{number:e}") }
+    let is_short = number == 0.0 || (1e-6..1e12).contains(&number.abs());
+    if is_short { number.to_string() } else { format!("{number:e}") }
 }
 
 /// Longest time that a model may ask for, µs: an hour is a slip of the unit.

@@ -25,7 +25,7 @@
 //! [cache]                                # left out: none; a power cut takes the unflushed all the same
 //! kib = 256
 //! write_us = 40                          # a write that fits
-//! drain_mb_per_s = 10                    # 0: only a flush empties it
+//! drain_mb_per_s = 10                    # 0: only a flush empties it; else 0.001 at least
 //! [stall]                                # left out: none
 //! every_mib = 64                         # of writes
 //! us = [[50, 20000], [100, 250000]]
@@ -187,6 +187,8 @@ struct WrittenStall {
     us: Spanned<Written>,
 }
 
+/// The least that a bandwidth may be.
+const LEAST_MB_PER_S: f64 = 1e-3;
 /// The most that a bandwidth may be.
 pub(crate) const MOST_MB_PER_S: f64 = 1e6;
 
@@ -224,12 +226,22 @@ fn number(written: &Spanned<f64>, least: f64, most: f64) -> Result<f64, Problem>
     Err((written.span(), format!("{} is out of range: from {least} to {most}", shown(value))))
 }
 
+/// How fast a cache empties by itself, MB/s. At hardly more than 0 a write would wait for longer
+/// than a clock goes.
+fn drain(written: &Spanned<f64>) -> Result<f64, Problem> {
+    if *written.get_ref() == 0.0 {
+        return Ok(0.0);
+    }
+    number(written, LEAST_MB_PER_S, MOST_MB_PER_S)
+        .map_err(|(place, problem)| (place, format!("{problem}, or 0: only a flush empties it")))
+}
+
 fn side(written: &WrittenSide) -> Result<Side, Problem> {
     let random = latency(&written.random_us)?;
     Ok(Side {
         sequential: written.sequential_us.as_ref().map_or_else(|| Ok(random.clone()), latency)?,
         random,
-        ns_per_byte: 1e3 / number(&written.mb_per_s, 0.001, MOST_MB_PER_S)?,
+        ns_per_byte: 1e3 / number(&written.mb_per_s, LEAST_MB_PER_S, MOST_MB_PER_S)?,
     })
 }
 
@@ -260,7 +272,7 @@ impl WrittenModel {
             Ok(Cache {
                 bytes: whole(Some(&cache.kib), 0, 4..(1 << 24) + 1)? << 10,
                 write_ns: number(&cache.write_us, 0.0, 1e6)? * 1e3,
-                drain_bytes_per_ns: number(&cache.drain_mb_per_s, 0.0, MOST_MB_PER_S)? / 1e3,
+                drain_bytes_per_ns: drain(&cache.drain_mb_per_s)? / 1e3,
             })
         });
         let stall = self.stall.map(|stall| {
@@ -431,7 +443,7 @@ us = [[50, 20000], [100, 250000]]
     /// point and a word of it.
     #[test]
     fn bad_models_are_refused_with_line_and_reason() {
-        let cases: [(&str, &str, usize, &str); 23] = [
+        let cases: [(&str, &str, usize, &str); 25] = [
             ("name = \"sd-example\"", "name = \"SD Example\"", 1, "no name"),
             ("name = \"sd-example\"", "nam = \"sd-example\"", 1, "nam"),
             ("title = \"Example\"\n", "", 1, "title"),
@@ -452,7 +464,11 @@ us = [[50, 20000], [100, 250000]]
             ("base_us = 2000", "base_us = 1e15", 14, "hour"),
             ("per_dirty_kib_us = 5", "per_dirty_kib_us = nan", 15, "out of range"),
             ("kib = 256", "kib = 1", 17, "4 to"),
+            ("mb_per_s = 80", "mb_per_s = 1e-300", 9, "1e-300 is out of range"),
             ("drain_mb_per_s = 10", "drain_mb_per_s = -1", 19, "out of range"),
+            // A write that did not fit was done after 2^64 ns, and what came after it was an
+            // overflow.
+            ("drain_mb_per_s = 10", "drain_mb_per_s = 1e-300", 19, "or 0: only a flush"),
             ("every_mib = 64", "every_mib = 0", 21, "1 to"),
             ("us = [[50, 20000]", "us = [[50, 20000", 22, ""),
         ];
@@ -463,6 +479,8 @@ us = [[50, 20000], [100, 250000]]
             assert!(error.message.contains(word), "{to}: {error}");
             assert!(error.to_string().starts_with(&format!("mine.toml:{line}: ")), "{error}");
         }
+        let flushed = GOOD.replacen("drain_mb_per_s = 10", "drain_mb_per_s = 0", 1);
+        assert_eq!(Model::parse("x", &flushed).unwrap().cache.unwrap().drain_bytes_per_ns, 0.0);
         assert!(Model::parse("x", "").is_err());
         assert!(Model::parse("x", "\u{0}").is_err());
     }

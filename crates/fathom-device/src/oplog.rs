@@ -22,7 +22,7 @@
 //! *others*.
 //!
 //! Integers are little-endian; times are of the daemon's monotonic clock since it started. A torn
-//! last record is left out when reading.
+//! last record is left out when reading, and one of a log that says that it is complete is told.
 //!
 //! A log that cannot be written (a full disk) ends there; of data that cannot be written no more is
 //! kept, while the records go on. Either is written into the head, whose place was taken at the
@@ -477,6 +477,12 @@ pub fn read_log(path: &Path) -> io::Result<Log> {
         log.places.push(answered);
         answered = answered.checked_add(1).ok_or_else(damaged)?;
     }
+    // A log that was closed is whole, but a copy of it may not be.
+    let is_closed = matches!(log.end, End::Complete | End::DataLost(_));
+    let length = file.get_ref().metadata()?.len();
+    if is_closed && !length.saturating_sub(HEAD as u64).is_multiple_of(record_bytes as u64) {
+        log.end = End::OperationsLost("its last record is cut off".into());
+    }
     Ok(log)
 }
 
@@ -555,7 +561,10 @@ mod tests {
             let len = std::fs::metadata(&path).unwrap().len();
             if len > (HEAD + RECORD_BYTES) as u64 && cut > 0 {
                 File::options().write(true).open(&path).unwrap().set_len(len - cut as u64).unwrap();
-                prop_assert_eq!(&read_log(&path).unwrap().records[..], &records[..records.len() - 1]);
+                let left = read_log(&path).unwrap();
+                prop_assert_eq!(&left.records[..], &records[..records.len() - 1]);
+                // What happened: it was told as complete, and so was its copy on a full disk.
+                prop_assert!(matches!(left.end, End::OperationsLost(_)), "{:?}", left.end);
             }
         }
     }

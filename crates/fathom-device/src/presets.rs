@@ -129,6 +129,16 @@ mod tests {
         let says =
             |name: &str, part: &str| preset(name).unwrap().assumptions.iter().any(|said| said.contains(part));
         assert!(says("nvme", "128 MiB and their flush take 4 ms"));
+        // What happened: it said nowhere that who flushes after each 64 KiB writes faster than who
+        // never does.
+        let mut device = Timeline::new(preset("emmc-51").unwrap().clone(), 7);
+        let mut now = 0;
+        for i in 0..100u64 {
+            now = device.submit(now, Operation::Write, i << 16, 1 << 16).finish_ns;
+            now = device.submit(now, Operation::Flush, 0, 0).finish_ns;
+        }
+        assert_eq!((100.0 * f64::from(1 << 16) * 1e3 / now as f64).round(), 73.0);
+        assert!(says("emmc-51", "64 KiB and a flush in turn come at 73 MB/s"));
         for model in presets().iter().filter(|model| model.cache.is_some()) {
             assert!(says(&model.name, "however long it is"), "{}", model.name);
         }

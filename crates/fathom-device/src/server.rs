@@ -10,7 +10,7 @@
 //! ```
 //! What is to fail is held at first, and counted from `begin-faults` on. It ends when its mount is
 //! taken away, by whoever undoes the stack. When its owner is gone and did not say `keep`, it takes
-//! the mount away itself, as soon as nobody uses it.
+//! no more time, and takes the mount away itself, as soon as nobody uses it.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -119,8 +119,14 @@ pub fn main() -> ExitCode {
                 }
             }
         }
+        if keep {
+            return;
+        }
+        // Nobody wants its times any more, and whoever waits for it (mkfs, an unmount) cannot be
+        // broken off.
+        shared.hurry();
         // In use until whoever undoes the rest has done so.
-        while !keep && !unmount(&at) {
+        while !unmount(&at) {
             thread::sleep(AGAIN);
         }
     });

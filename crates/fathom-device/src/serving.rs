@@ -178,13 +178,14 @@ impl DeviceThread {
                     self.serve(&request);
                 }
                 ReadResult::End => return Ok(()),
-                ReadResult::Nothing => self.wait(now),
+                ReadResult::Nothing => self.wait(now, hurries),
             }
         }
     }
 
-    /// Until shortly before the next answer, or until a request comes.
-    fn wait(&mut self, now: Instant) {
+    /// Until shortly before the next answer, or until a request comes, or the wish that the device
+    /// hurries.
+    fn wait(&mut self, now: Instant, hurries: bool) {
         let left = self.due.peek().map(|Reverse(first)| first.at.saturating_duration_since(now));
         let sleep = left.map(|left| left.saturating_sub(Duration::from_nanos(SPIN_NS)));
         if sleep.is_some_and(|sleep| sleep.is_zero()) {
@@ -193,8 +194,12 @@ impl DeviceThread {
         }
         let sleep = sleep.or_else(|| self.awake.rest(now));
         let limit = sleep.and_then(|sleep| rustix::event::Timespec::try_from(sleep).ok());
+        let mut both = [&self.fuse, self.device.spur().unwrap_or(&self.fuse)]
+            .map(|file| PollFd::new(file, PollFlags::IN));
+        // Once it hurries, the spur can be read for ever.
+        let looked_at = if hurries { 1 } else { 2 };
         // A wait that fails is a short one.
-        let _ = rustix::event::poll(&mut [PollFd::new(&self.fuse, PollFlags::IN)], limit.as_ref());
+        let _ = rustix::event::poll(&mut both[..looked_at], limit.as_ref());
     }
 
     fn node(&self, number: u64) -> Node {

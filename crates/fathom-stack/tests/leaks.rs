@@ -5,15 +5,23 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{Place, alone, available, can_mount, script, wait_until};
+use fathom_device::server::{Request, Server};
 use fathom_stack::{StackError, StackSpec};
 
 /// What is enough for another process to clean up, on a machine that is busy with other things too.
 const SOON: Duration = Duration::from_secs(60);
+
+/// A modelled device whose reads take an hour.
+const HOUR: &str = "name = \"hour\"\ntitle = \"t\"\nkind = \"sd\"\nsources = [\"test\"]\n\
+                    [read]\nrandom_us = 3.6e9\nmb_per_s = 1\n\
+                    [write]\nrandom_us = 1\nmb_per_s = 1\n\
+                    [flush]\nbase_us = 1\n";
 
 /// Steps that fail for real: mkfs by its words, mount by an option, log by mkfs, image by its size.
 #[test]
@@ -293,6 +301,61 @@ fn an_owner_killed_during_mkfs_or_mount_leaves_nothing() {
             place.assert_nothing_left_within(SOON);
         }
     }
+}
+
+/// What happened: Ctrl-C of a `stack up` on a model whose reads take an hour. mkfs cannot be broken
+/// off while it waits for the device, which went on at its own pace: after its minute the guard
+/// detached the device's mount, and mkfs, a loop device and the server stayed, in no list.
+#[test]
+fn a_device_whose_owner_is_gone_takes_no_time() {
+    let _alone = alone();
+    if !can_mount() || !Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let place = Place::new();
+    let at = place.root.path().join("at");
+    fs::create_dir(&at).unwrap();
+    let image = place.images.join("image");
+    fs::File::create(&image).unwrap().set_len(1 << 20).unwrap();
+    let request = Request {
+        image,
+        at: at.clone(),
+        model: HOUR.into(),
+        seed: 1,
+        log: None,
+        capture: false,
+        answers: None,
+        faults: Vec::new(),
+    };
+    let program = Path::new(env!("CARGO_BIN_EXE_fathom-sidecar"));
+    let server = Server::start(program, &request, &place.root.path().join("log")).unwrap();
+    let disk = at.join(fathom_device::FILE);
+    let reads = std::thread::spawn(move || fs::File::open(disk)?.read_exact_at(&mut [0; 512], 0));
+    std::thread::sleep(Duration::from_millis(300));
+    drop(server);
+    assert!(wait_until(SOON, || reads.is_finished()), "an answer that takes an hour is waited for");
+    reads.join().unwrap().unwrap();
+    assert!(wait_until(SOON, || !fathom_ground::mountinfo::is_mounted(&at)), "and the mount goes");
+}
+
+/// mkfs gets its time and no more, and what waits in the kernel for such a device is let go.
+#[test]
+fn a_device_that_is_too_slow_for_mkfs_is_taken_away() {
+    let _alone = alone();
+    if !can_mount() || !Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let place = Place::new();
+    let model = place.root.path().join("hour.toml");
+    fs::write(&model, HOUR).unwrap();
+    let spec = StackSpec { device: Some(model.to_str().unwrap().into()), ..place.spec("ext4") };
+    let stacks = place.stacks().with_limit(Duration::from_secs(1));
+    let up =
+        std::thread::spawn(move || stacks.up(&spec, "hour").map(drop).map_err(|error| error.to_string()));
+    assert!(wait_until(SOON, || up.is_finished()), "it waits for the device");
+    let error = up.join().unwrap().unwrap_err();
+    assert!(error.contains("mke2fs"), "{error}");
+    place.assert_nothing_left_within(SOON);
 }
 
 /// mkfs was named a loop device, whose number went to another stack's image when its owner was

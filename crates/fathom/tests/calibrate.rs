@@ -226,6 +226,8 @@ fn a_directory_is_measured_in_a_file_that_goes_again_and_the_model_can_be_loaded
     }
     place.fathom(&["stack", "calibrate", &at, "--size", "1000000000"]).exits(1).says("MiB are free");
     place.fathom(&["stack", "calibrate", &at, "--name", "My Card"]).exits(2).says("no name");
+    // What happened: a minute or two were measured, and the model was refused by all that take one.
+    place.fathom(&["stack", "calibrate", &at, "--name", "emmc-51"]).exits(2).says("my-emmc-51");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nor by what failed");
 }
 

@@ -162,11 +162,14 @@ fn a_rollback_journal_that_is_not_synced_away_brings_the_last_commit_back() {
     rest.exits(1);
     assert!(rest.stdout.contains("EXTRA") && rest.stdout.contains("not tried"), "{rest}");
     fs::write(&data, &bytes).unwrap();
-    // A log that was cut off is none.
+    // A log that was cut off is none, between two records (of 56 bytes, behind 16) or within one.
     let log = place.path("cuts/1/operations");
     let text = fs::read(&log).unwrap();
-    fs::write(&log, &text[..text.len() / 2]).unwrap();
-    place.fathom(&replay).exits(2).says("were recorded");
+    let half = 16 + (text.len() - 16) / 56 / 2 * 56;
+    for (length, says) in [(half, "were recorded"), (half + 1, "its last record is cut off")] {
+        fs::write(&log, &text[..length]).unwrap();
+        place.fathom(&replay).exits(2).says(says);
+    }
     fs::write(&log, b"FATHDEV9").unwrap();
     place.fathom(&replay).fails();
     for (text, says) in [

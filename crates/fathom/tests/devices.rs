@@ -389,6 +389,13 @@ fn an_external_log_lies_on_a_modelled_device_of_its_own() {
         assert!(!place.path("ops").exists());
         std::fs::remove_file(place.path(precious)).unwrap();
     }
+    // Before anything is made, with the name that was given.
+    let words = ["stack", "up", "--fs", "ext4", "--dir", ".", "--device", "none", "--name", &name];
+    let logged_in = |log: &str| place.fathom(&[&words[..], &["--operations", log]].concat());
+    logged_in("nowhere/ops").exits(2).says("--operations: there is no directory").says("nowhere");
+    std::os::unix::fs::symlink(place.path("nowhere"), place.path("dangling")).unwrap();
+    logged_in("dangling").exits(2).says("dangling exists");
+    assert!(!place.path("nowhere").exists());
     // What fails is the file system's device, and the help says so.
     let help = place.fathom(&["stack", "up", "--help"]).stdout;
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");

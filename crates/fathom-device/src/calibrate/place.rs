@@ -55,6 +55,11 @@ impl Calibration {
             if !self.destroy {
                 return Err(held("is a block device"));
             }
+            // It may be opened for writing all the same, or the error is that of a file system.
+            if is_read_only(found.rdev(), Path::new("/sys/dev/block")) {
+                let why = "is read-only (a card's lock switch, or `blockdev --setro`), and writes are measured, too: make it writable first";
+                return Err(place(why.into()));
+            }
             // With O_EXCL nobody else has it mounted.
             let file = direct(path, libc::O_EXCL).map_err(refused)?;
             let bytes =
@@ -118,6 +123,12 @@ fn loop_on(file: (u64, u64), block: &Path) -> Option<String> {
     all.map(|device| device.file_name().to_string_lossy().into_owned()).find(lies_on_it)
 }
 
+/// Whether a block device takes no writes; `block` is what the kernel tells of devices by number.
+fn is_read_only(device: u64, block: &Path) -> bool {
+    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    fs::read_to_string(block.join(number).join("ro")).is_ok_and(|told| told.trim() == "1")
+}
+
 /// A file without a name; where the file system has none, one whose name is taken away at once.
 fn nameless(directory: &Path) -> io::Result<File> {
     let direct = libc::O_DIRECT;
@@ -167,5 +178,18 @@ mod tests {
         assert_eq!(loop_on(number(&image), &block).as_deref(), Some("loop5"));
         assert_eq!(loop_on(number(&other), &block), None);
         assert_eq!(loop_on(number(&image), &place.path().join("nothing")), None);
+    }
+
+    /// What happened: of a card whose lock switch is on it was said that it is on a file system
+    /// that is mounted read-only, and of a loop device that a write failed.
+    #[test]
+    fn a_device_that_takes_no_writes_is_known() {
+        let block = tempfile::tempdir().unwrap();
+        for (number, told) in [("179:0", "1\n"), ("7:3", "0\n")] {
+            fs::create_dir(block.path().join(number)).unwrap();
+            fs::write(block.path().join(number).join("ro"), told).unwrap();
+        }
+        let of = |major, minor| is_read_only(rustix::fs::makedev(major, minor), block.path());
+        assert_eq!([of(179, 0), of(7, 3), of(7, 4)], [true, false, false]);
     }
 }

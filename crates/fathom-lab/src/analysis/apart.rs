@@ -94,6 +94,7 @@ mod tests {
             whole: String::new(),
             elsewhere: String::new(),
             replayed: None,
+            models: None,
             on: String::new(),
             axes: axes.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect(),
             failed: 0,

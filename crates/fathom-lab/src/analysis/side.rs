@@ -210,6 +210,10 @@ pub struct CellValues {
     /// there is none, or they are of a version that does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<String>,
+    /// Hash of the models of the devices that its runs were made on, as far as times follow from
+    /// them; none where there are none, or they are of a version that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<String>,
     /// The machine that it ran on, as `--on` names it; empty where it is this one, and where an
     /// axis tells it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -326,6 +330,7 @@ impl Side {
                 whole: hash_of(&cell.spec),
                 elsewhere: hash_of(&elsewhere(&plain, if on.is_empty() { LOCAL } else { &on })),
                 replayed: results.good_runs(cell.id).find_map(content_of),
+                models: results.good_runs(cell.id).find_map(|run| models_of(&run.stack.models)),
                 on,
                 axes: cell.axes.clone(),
                 failed: results.failed_runs().filter(|run| run.cell == cell.id).count(),
@@ -361,6 +366,20 @@ impl Side {
 fn content_of(run: &RunRow) -> Option<String> {
     let mut told = run.parameters.iter().filter(|(name, _)| name.ends_with(CONTENT));
     told.find_map(|(_, hash)| hash.as_str().map(str::to_owned))
+}
+
+/// The hash of the models of a run's devices, by their texts. What they say for their readers may
+/// be said in other words, and a name is the cell's affair.
+fn models_of(texts: &[String]) -> Option<String> {
+    let plain = |text: &String| {
+        let Ok(mut model) = text.parse::<toml::Table>() else { return text.clone() };
+        for key in ["name", "title", "sources", "assumptions"] {
+            model.remove(key);
+        }
+        model.to_string()
+    };
+    let all: Vec<String> = texts.iter().map(plain).collect();
+    (!all.is_empty()).then(|| hash_of_text(&all.join("\n")))
 }
 
 /// A cell without what is another one on another machine although the experiment is the same: the
@@ -419,7 +438,10 @@ fn file_name(path: &str) -> String {
 /// FNV-1a (64 bits) of the cell's JSON, hexadecimal. Its maps are sorted, so the same cell has the
 /// same text.
 fn hash_of(cell: &Cell) -> String {
-    let text = serde_json::to_string(cell).unwrap_or_default();
+    hash_of_text(&serde_json::to_string(cell).unwrap_or_default())
+}
+
+fn hash_of_text(text: &str) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     format!("{:016x}", text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step))
 }
@@ -453,6 +475,15 @@ mod tests {
         assert_eq!(untold, hash("/data/app.trace", "adb:x", "4096", false));
         assert_ne!(untold, hash("/data/b.trace", "", "4096", false));
         assert_ne!(untold, hash("/home/a/app.trace", "", "8192", false));
+    }
+
+    #[test]
+    fn a_model_is_another_one_when_its_times_are() {
+        let of = |text: &str| models_of(&[text.to_owned()]);
+        let card = of("# mine\nname = \"card\"\ntitle = \"Card\"\n[flush]\nbase_us = 1000\n");
+        assert_eq!(card, of("title = \"A card\"\nname = \"my-card\"\n[flush]\nbase_us = 1000 # us"));
+        assert_ne!(card, of("name = \"card\"\ntitle = \"Card\"\n[flush]\nbase_us = 9000\n"));
+        assert_eq!(models_of(&[]), None);
     }
 
     /// Beside a file of several machines one of a single machine has the same settings without that

@@ -275,6 +275,12 @@ pub fn backing_file(number: u32) -> Option<String> {
     Some(text.trim_end_matches('\n').to_owned()).filter(|t| !t.is_empty())
 }
 
+/// Whether requests are under way on a loop device, by the kernel's own count.
+pub fn is_at_work(number: u32) -> bool {
+    let counts = fs::read_to_string(format!("/sys/block/loop{number}/inflight")).unwrap_or_default();
+    counts.split_whitespace().any(|count| count != "0")
+}
+
 /// Waits until the device is detached, or belongs to another image than `image`; `false` after
 /// `limit`.
 pub fn wait_detached(number: u32, image: Option<&str>, limit: Duration) -> bool {

@@ -25,8 +25,8 @@ pub struct Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessState {
     pub stopped: bool,
-    /// CPU time used, clock ticks.
-    pub ticks: u64,
+    /// CPU time used, ns; clock ticks where the kernel keeps no better account.
+    pub ran: u64,
 }
 
 impl Process {
@@ -54,10 +54,22 @@ impl Process {
         if number(19)? != self.start || matches!(*fields.first()?, "Z" | "X") {
             return None;
         }
+        let ticks = number(11)? + number(12)?;
         Some(ProcessState {
             stopped: matches!(*fields.first()?, "T" | "t"),
-            ticks: number(11)? + number(12)?,
+            ran: self.ran_ns().unwrap_or(ticks),
         })
+    }
+
+    /// CPU time of its threads, ns. A server that makes an operation a second uses less than a
+    /// clock tick in two minutes.
+    fn ran_ns(self) -> Option<u64> {
+        let of_thread = |thread: fs::DirEntry| {
+            let told = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            told.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
+        threads.flatten().filter_map(of_thread).reduce(u64::wrapping_add)
     }
 
     /// Whether it has ended, waited for at most this long.
@@ -124,9 +136,37 @@ pub fn start_time(pid: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
 
     use super::*;
+
+    /// What happened: a device that was slow enough used no clock tick in two minutes, was taken
+    /// for one that stands still, and was killed while `stack down` waited for it.
+    #[test]
+    fn a_process_that_did_little_did_something() {
+        if !std::path::Path::new("/proc/self/schedstat").exists() {
+            println!("skipped: this kernel tells CPU time in clock ticks alone");
+            return;
+        }
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut answer = || {
+            to.write_all(b"x").unwrap();
+            from.read_exact(&mut [0]).unwrap();
+        };
+        answer();
+        let process = Process::of(child.id()).unwrap();
+        let before = process.state().unwrap();
+        answer();
+        let begin = Instant::now();
+        while process.state().unwrap() == before {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{before:?}");
+            thread::sleep(GLANCE);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 
     /// What happened: a kernel before 5.3, as boards and phones have it, has no descriptors of
     /// processes: a device's server that stood still was said to be killed and was not, and whoever

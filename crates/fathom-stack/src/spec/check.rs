@@ -4,6 +4,8 @@
 //! What this machine *has* (rights, drivers, tools, space) is no question for it: a cell that
 //! cannot run here is skipped with a reason, and is right all the same.
 
+use std::path::Path;
+
 use fathom_device::{Fault, is_model_file, model_text, presets};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 
@@ -195,9 +197,16 @@ impl StackSpec {
             let hint = "name one with `device`, or trace blocks instead";
             problems.push(Problem::new("operations", problem, hint));
         }
-        if let Some(path) = self.logs().into_iter().find(|path| path.exists()) {
+        // A link that leads nowhere is there, too: nothing is made in its place.
+        if let Some(path) = self.logs().into_iter().find(|path| path.symlink_metadata().is_ok()) {
             let problem = format!("{} exists, and would be overwritten", path.display());
             problems.push(Problem::new("operations", problem, "name another file"));
+        }
+        let directory = self.operations.as_deref().and_then(Path::parent);
+        let is_missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.is_dir();
+        if let Some(directory) = directory.filter(is_missing) {
+            let problem = format!("there is no directory {}", directory.display());
+            problems.push(Problem::new("operations", problem, "make it, or name another file"));
         }
         problems
     }

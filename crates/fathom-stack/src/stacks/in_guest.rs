@@ -65,6 +65,7 @@ impl Stacks {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
         let host = host_of(&entry.directory);
         let mut warnings = place_warnings(&host.filesystem, spec.placement());
+        warnings.extend(spec.discard_warning());
         warnings.push(CPU_WARNING.into());
         let wanted = [(".img", Some(spec.size_mib)), (".log.img", spec.log_mib)];
         let wanted = wanted.into_iter().filter(|_| modelled.is_empty());

@@ -31,6 +31,7 @@ impl Stacks {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
         let host = host_of(&entry.directory);
         let mut warnings = place_warnings(&host.filesystem, spec.placement());
+        warnings.extend(spec.discard_warning());
         let attach = |number: usize, end: &str, mib: u64| match modelled.get(number) {
             None => self.attach(entry, end, mib),
             Some((disk, model)) => LoopDevice::attach_sectors(disk, model.sector_bytes)

@@ -22,6 +22,16 @@ impl StackSpec {
     pub(crate) fn placement(&self) -> Placement {
         if self.device.is_some() { Placement::Modelled } else { Placement::Image }
     }
+
+    /// What a reader must know where the mount was asked for discards: no stack's device takes any
+    /// (they would take the image's reserved space away), and file systems pass over the wish.
+    pub(crate) fn discard_warning(&self) -> Option<String> {
+        let asks = |option: &str| option == "discard" || option.starts_with("discard=");
+        let option = self.mount.as_deref()?.split(',').find(|option| asks(option))?;
+        Some(format!(
+            "the mount option {option} does nothing here: the device takes no discards, and what they cost is in no number"
+        ))
+    }
 }
 
 /// What a reader must know of the file system under an image or directory.
@@ -70,5 +80,19 @@ mod tests {
         assert!(place_warnings("tmpfs", Placement::Image)[0].contains("syncs are free"));
         assert!(place_warnings("tmpfs", Placement::Directory)[0].contains("the directory lies on tmpfs"));
         assert!(place_warnings("tmpfs", Placement::Modelled).is_empty());
+    }
+
+    /// What happened: a stack with `discard` was the same as one without, and nothing said so: ext4
+    /// tells the kernel's log alone, and discards looked as if they cost nothing.
+    #[test]
+    fn discards_that_are_asked_for_and_do_not_come_are_told() {
+        let told =
+            |mount: &str| StackSpec { mount: Some(mount.into()), ..StackSpec::default() }.discard_warning();
+        assert!(told("noatime,discard").unwrap().contains("option discard does nothing"));
+        assert!(told("discard=async").unwrap().contains("discard=async"));
+        for none in ["nodiscard", "noatime", "", "discard_unit=block"] {
+            assert_eq!(told(none), None, "{none}");
+        }
+        assert_eq!(StackSpec::default().discard_warning(), None);
     }
 }

@@ -92,6 +92,10 @@ impl Stacks {
             None => make_directory(&claim.entry).map(|(path, record)| (path, record, Vec::new())),
             Some((filesystem, mounted_by)) => self.make_on_devices(claim, filesystem, mounted_by),
         };
+        if made.is_err() {
+            // mkfs may wait for the device still, and cannot be broken off.
+            claim.hurry();
+        }
         if claim.watchdog.take().is_some_and(Watchdog::killed) {
             return Err(StackError::StoodStill);
         }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fathom_device::{End, external_of, log_end, server};
+use fathom_device::{End, FILE, external_of, log_end, server};
 use fathom_ground::command::{CommandLine, find_program};
 use fathom_ground::fuse_mount::fusermount;
 use fathom_ground::mountinfo::{Holder, holders, is_mounted};
@@ -62,6 +62,9 @@ pub(crate) fn undo(home: &Path, entry: &Entry, busy: BusyMount) -> Result<(), St
     let still_held = release_loops(&entry.tag, if lazily.is_some() { Duration::ZERO } else { busy.wait });
     let mut served = lazily.is_some();
     for device in device_points(home, entry) {
+        if lazily.is_none() {
+            written_out(|| loops_at_work(&device), busy.wait);
+        }
         // Nobody uses it any more but a loop device that was detached lazily above; its server ends
         // with the mount.
         served |= unmount(&device, BusyMount { lazy: true, ..busy })?.is_some();
@@ -184,6 +187,32 @@ pub(crate) fn unmount(point: &Path, busy: BusyMount) -> Result<Option<Vec<Holder
     Ok(None)
 }
 
+/// Waits until what was dirty is on the device. Where that takes longer than umount may, the mount
+/// is gone all the same, and the kernel goes on: as long as its loop devices are at work, and for
+/// `wait` more, as somebody else may have them open. `at_work` tells it; none where there are no
+/// loop devices any more. A server that stands still is the watchdog's affair.
+fn written_out(mut at_work: impl FnMut() -> Option<bool>, wait: Duration) {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let mut since = Instant::now();
+    while let Some(is_at_work) = at_work() {
+        if is_at_work {
+            since = Instant::now();
+        } else if since.elapsed() >= wait {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Whether requests are under way on the loop devices that lie on a modelled device; none where
+/// there are no such loop devices.
+fn loops_at_work(device: &Path) -> Option<bool> {
+    // Its name is of no other stack, and the state directory may be reached in several ways.
+    let file = Path::new(device.file_name()?).join(FILE);
+    let own = loop_device::attached().into_iter().filter(|(_, backing)| Path::new(backing).ends_with(&file));
+    own.map(|(number, _)| loop_device::is_at_work(number)).reduce(|one, other| one || other)
+}
+
 /// Waits for the loop devices of a tag to go, detaches those that stay, and tells of one that
 /// cannot be detached.
 fn release_loops(tag: &str, wait: Duration) -> Option<StackError> {
@@ -234,6 +263,25 @@ fn gone(result: io::Result<()>, what: &'static str, path: &Path) -> Result<(), S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: a slow device took longer for what was dirty than umount may, and
+    /// `stack down` said that the stack is down, and where its image is, while the kernel wrote to
+    /// that for another minute.
+    #[test]
+    fn what_is_written_at_the_devices_own_pace_is_waited_for() {
+        let begin = Instant::now();
+        let wait = Duration::from_millis(50);
+        // At work for four times as long as one that does nothing is waited for.
+        let at_work = || (begin.elapsed() < wait * 4).then_some(true);
+        written_out(at_work, wait);
+        assert!(begin.elapsed() >= wait * 4);
+        // Somebody else has it open; a moment between two requests is not the end.
+        let begin = Instant::now();
+        written_out(|| Some(false), wait);
+        assert!(begin.elapsed() >= wait);
+        written_out(|| Some(false), Duration::ZERO);
+        written_out(|| None, Duration::from_secs(3600));
+    }
 
     /// What happened: a run that SIGTERM ended left its directory and its entry behind, because the
     /// database server of its killed worker was still making files there.

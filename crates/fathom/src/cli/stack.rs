@@ -160,7 +160,7 @@ pub enum StackAction {
         after_help = "Columns: arrival_us, asked_us (when the model has it done) and given_us (when it was answered), us since the device began;\n\
                       operation (read, write, flush, discard, mark: a number that a program wrote to the file `mark` beside\n\
                       the device, in the column offset); offset and bytes; outcome (done, error, full, lied); sequential and stalled\n\
-                      (the model paused), 0 or 1; data_at, where its data begins in FILE.data.\n\n\
+                      (the model paused), 0 or 1; data_at, where its data begins in FILE.data. Lines stand in the order of answers.\n\n\
                       Example:\n  fathom stack operations card.operations > card.csv"
     )]
     Operations {

@@ -41,6 +41,12 @@ pub fn run(asked: &Calibrate) -> super::Result {
     };
     // A wrong name is told before minutes of measuring, not after.
     Model::check_name(&asked.name).map_err(|problem| Error::usage(format!("--name: {problem}")))?;
+    if fathom_device::preset(&asked.name).is_some() {
+        return Err(Error::usage(format!(
+            "--name: {0:?} is a preset, which no other model may be called: give another name, e.g. \"my-{0}\"",
+            asked.name
+        )));
+    }
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
     let said = StageBar::new();

@@ -29,7 +29,7 @@ pub fn run(asked: &Stack) -> super::Result {
                 false => "image",
             };
             let kept = stack.and_then(|stack| stack.spec.keep);
-            named_stack::down(name).map_err(Error::of_stack)?;
+            take_down(name).map_err(Error::of_stack)?;
             match kept {
                 None => say!("{name} is down; its {what} is gone."),
                 Some(path) if path.exists() => say!("{name} is down; its image is {}", path.display()),
@@ -55,6 +55,24 @@ pub fn run(asked: &Stack) -> super::Result {
         StackAction::Path { name } => path_of(name),
         StackAction::List { json } => list(*json),
     }
+}
+
+/// How long a stack may take to go until a word is said of it.
+const SILENT: Duration = Duration::from_secs(20);
+
+/// Takes a named stack down, and says why where that takes long.
+fn take_down(name: &str) -> Result<(), StackError> {
+    thread::scope(|scope| {
+        let (over, waited) = channel::<()>();
+        scope.spawn(move || {
+            if waited.recv_timeout(SILENT) == Err(RecvTimeoutError::Timeout) {
+                tell!("{name} is being unmounted: what is dirty is written at its device's own pace …");
+            }
+        });
+        let done = named_stack::down(name);
+        drop(over);
+        done
+    })
 }
 
 /// Prints where a named stack is mounted; an error where it cannot be used.
