@@ -49,8 +49,35 @@ struct Latched<'a> {
     bytes: RwLockWriteGuard<'a, Box<[u8]>>,
 }
 
-/// The states of one table's slots, by container.
-type States = Vec<Option<Box<[SlotState]>>>;
+/// The states of one container's slots.
+type Touched = Option<Box<[SlotState]>>;
+
+/// Containers of a page.
+const PAGE: usize = 256;
+
+/// The states of one table's slots, by container. They are in pages, for a forged log may name any
+/// container, whose number is no reason to have places for all before it.
+#[derive(Default)]
+struct States(Vec<Option<Box<[Touched; PAGE]>>>);
+
+impl States {
+    fn of(&mut self, container: u32) -> &mut Touched {
+        let (page, place) = (container as usize / PAGE, container as usize % PAGE);
+        if self.0.len() <= page {
+            self.0.resize_with(page + 1, || None);
+        }
+        &mut self.0[page].get_or_insert_with(|| Box::new([const { None }; PAGE]))[place]
+    }
+
+    /// What was touched, with the containers' numbers.
+    fn touched(&self) -> impl Iterator<Item = (u32, &[SlotState])> {
+        let pages = self.0.iter().enumerate().filter_map(|(n, page)| Some((n * PAGE, page.as_ref()?)));
+        pages.flat_map(|(first, page)| {
+            let touched = page.iter().enumerate();
+            touched.filter_map(move |(n, states)| Some(((first + n) as u32, &**states.as_ref()?)))
+        })
+    }
+}
 
 /// One thread's share of the containers.
 pub(crate) struct Worker<'a> {
@@ -121,14 +148,10 @@ impl<'a> Worker<'a> {
         let slots = c.slots(size);
         let states = *self.places.entry(t.table).or_insert(self.slots.len());
         if states == self.slots.len() {
-            self.slots.push((t.table, Vec::new()));
+            self.slots.push((t.table, States::default()));
         }
-        let containers = &mut self.slots[states].1;
-        let n = t.container as usize;
-        if containers.len() <= n {
-            containers.resize_with(n + 1, || None);
-        }
-        containers[n]
+        let touched = self.slots[states].1.of(t.container);
+        touched
             .get_or_insert_with(|| vec![SlotState { base: u64::MAX, max: 0, seen: 0 }; slots.into()].into());
         let (table, number, bytes) = (t.table, t.container, c.bytes.write());
         Ok(Some(Latched { table, states, number, container: c, slots, bytes }))
@@ -151,9 +174,8 @@ impl<'a> Worker<'a> {
             return Err(format!("container {} has no slot {} of class {}", t.container, t.slot, t.class));
         }
         let slot = &mut latched.bytes[c.range(t.slot)];
-        let states = &mut self.slots[latched.states].1;
-        let state = states.get_mut(t.container as usize).and_then(Option::as_mut);
-        let s = &mut state.ok_or("container without states")?[usize::from(t.slot)];
+        let states = self.slots[latched.states].1.of(t.container).as_mut();
+        let s = &mut states.ok_or("container without states")?[usize::from(t.slot)];
         if s.base == u64::MAX {
             let base = Slot(slot).version();
             *s = SlotState { base, max: base, seen: 0 };
@@ -182,8 +204,8 @@ impl<'a> Worker<'a> {
         all.sort_unstable_by_key(|(table, _)| *table);
         for (id, containers) in all {
             let Some(table) = self.tables.get(*id as usize).and_then(Option::as_ref) else { continue };
-            for (n, states) in containers.iter().enumerate() {
-                let (Some(states), Some(c)) = (states, table.containers.get(n as u32)) else { continue };
+            for (n, states) in containers.touched() {
+                let Some(c) = table.containers.get(n) else { continue };
                 let mut bytes = c.bytes.write();
                 let mut emptied = 0;
                 for (i, s) in states.iter().enumerate().filter(|(_, s)| s.seen > 0) {
