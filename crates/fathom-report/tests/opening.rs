@@ -172,11 +172,11 @@ fn what_promises_nothing_is_not_advised() {
     assert!(!words.contains("Use MEMORY") && !words.contains("Keep MEMORY"), "{words}");
 }
 
-/// What happened: on FAT "Use WAL with FULL" was said, with which explored power cuts left
-/// databases that cannot be opened.
+/// What happened: where explored power cuts left databases that cannot be opened with it "Use WAL
+/// with FULL" was said.
 #[test]
 fn what_is_known_to_lose_databases_is_not_advised() {
-    let (_directory, results) = results(fixture::on_fat);
+    let (_directory, results) = results(fixture::on_ext2);
     let words = words(&results);
     assert!(!words.contains("Use WAL") && words.contains("PERSIST with FULL"), "{words}");
     assert!(words.contains("then a power cut can lose or corrupt the database"), "{words}");

@@ -12,9 +12,10 @@ const ALL_BUT_WAL: &[&str] = &["delete", "truncate", "persist"];
 
 /// By file system the journal modes with which every commit was kept all the same.
 const LOSING: [(&str, &[&str]); 8] = [
-    ("vfat", &["persist"]),
-    ("exfat", &["persist"]),
-    ("ntfs3", &["persist", "truncate"]),
+    // Where a file grows, its length or its entry may be durable before what they lead to.
+    ("vfat", &[]),
+    ("exfat", &[]),
+    ("ntfs3", &[]),
     ("ext2", ALL_BUT_WAL),
     ("udf", ALL_BUT_WAL),
     ("minix", ALL_BUT_WAL),
@@ -62,10 +63,18 @@ mod tests {
     #[test]
     fn what_kept_every_commit_is_told_from_what_did_not() {
         assert!(is_losing("vfat", "wal") && is_losing("exfat", "truncate") && is_losing("ntfs3", "delete"));
-        assert!(
-            !is_losing("vfat", "persist") && !is_losing("ntfs3", "truncate") && !is_losing("ext4", "wal")
-        );
-        assert_eq!((kept_on("ext4"), kept_on("vfat")), (None, Some(&["persist"][..])));
+        assert!(is_losing("ext2", "wal") && !is_losing("ext2", "persist") && !is_losing("ext4", "wal"));
+        assert_eq!((kept_on("ext4"), kept_on("ext2")), (None, Some(ALL_BUT_WAL)));
+    }
+
+    /// What happened: on FAT and exFAT PERSIST was named, and on NTFS TRUNCATE, too, for 600 states
+    /// had all been kept. Of 4,000, with other parts of what was in flight missing, some cannot be
+    /// opened with any journal mode.
+    #[test]
+    fn no_journal_mode_keeps_all_where_the_file_system_has_no_log_of_its_own() {
+        for filesystem in ["vfat", "exfat", "ntfs3"] {
+            assert_eq!(kept_on(filesystem), Some(&[][..]), "{filesystem}");
+        }
     }
 
     /// What happened: of the file systems on which power cuts had taken databases only three were

@@ -65,23 +65,23 @@ fn the_fastest_with_the_promise_is_named_and_a_weaker_one_is_only_told() {
     assert!(weaker(&all[..2], 1, Durability::PowerCut).is_none());
 }
 
-/// What happened: `--must keep=all` named WAL/FULL on FAT, where explored power cuts left databases
-/// that cannot be opened with it.
+/// What happened: `--must keep=all` named WAL/FULL on file systems where explored power cuts left
+/// databases that cannot be opened with it.
 #[test]
 fn what_is_known_to_lose_databases_keeps_nothing_whatever_it_promises() {
-    let on_fat = |trial: Trial| Trial { filesystem: "vfat".into(), ..trial };
+    let on_ext2 = |trial: Trial| Trial { filesystem: "ext2".into(), ..trial };
     let tried = vec![
-        on_fat(one("delete", "full", 10.0)),
-        on_fat(one("wal", "full", 2.0)),
-        on_fat(one("persist", "full", 8.0)),
-        on_fat(one("wal", "normal", 1.0)),
+        on_ext2(one("delete", "full", 10.0)),
+        on_ext2(one("wal", "full", 2.0)),
+        on_ext2(one("persist", "full", 8.0)),
+        on_ext2(one("wal", "normal", 1.0)),
     ];
     for must in [Durability::PowerCutPrefix, Durability::PowerCutAllButLast, Durability::PowerCut] {
         assert_eq!(named(&tried, must), "PERSIST/FULL");
     }
     assert!(weaker(&tried, 2, Durability::PowerCut).is_none(), "what loses databases is no thought");
     let more = second(&[tried], Durability::PowerCut, AppUse::default());
-    assert!(!more.is_empty() && more.iter().all(|candidate| candidate.journal_mode == "persist"), "{more:?}");
+    assert!(!more.is_empty() && more.iter().all(|candidate| candidate.journal_mode != "wal"), "{more:?}");
 }
 
 /// What happened: `--must keep=all` named WAL to an application with attached databases that has

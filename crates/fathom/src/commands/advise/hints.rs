@@ -140,8 +140,8 @@ fn of_cards(advised: &[DeviceAdvice]) -> Option<String> {
     let is_fat = ["vfat", "exfat"].contains(&trial.filesystem.as_str());
     (!is_fat).then(|| {
         format!(
-            "Cards often carry FAT or exFAT, and this is for {}. On those, power cuts left databases that cannot be opened, \
-             with WAL/FULL, too (docs/power-cut.md). `--fs vfat` or `--fs exfat` asks of them where this machine's kernel \
+            "Cards often carry FAT or exFAT, and this is for {}. On those, power cuts left databases that cannot be opened \
+             with any journal mode (docs/power-cut.md). `--fs vfat` or `--fs exfat` asks of them where this machine's kernel \
              mounts them; `fathom cut --set filesystem=vfat,exfat --set journal_mode=wal` shows what is lost anywhere.",
             trial.filesystem
         )
