@@ -58,8 +58,8 @@ pub fn draw(figure: &Figure) -> String {
         let left = (k % columns) as f64 * (width + gap);
         let top = y + (k / columns) as f64 * (heading + height + below);
         let frame = Frame { left, top: top + heading, width, height };
-        // Bold is wider, and beside it stands another one.
-        let title = shortened(&figure.panels[*panel].title, 12.0, width / 1.15);
+        // Bold is wider, and beside it stands another one, behind a gap.
+        let title = shortened(&figure.panels[*panel].title, 12.0, width);
         body.text(left, top + 12.0, &title, "start", INK, 12, true);
         match figure.kind {
             Kind::Split => split(figure, *panel, &rows[k], &frame, &ruler, &mut body),

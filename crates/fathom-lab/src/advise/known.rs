@@ -19,8 +19,8 @@ const LOSING: [(&str, &[&str]); 8] = [
     ("ext2", ALL_BUT_WAL),
     ("udf", &["persist"]),
     ("minix", &["persist"]),
-    // Longer names are cut off, so that journal and log have one name.
-    ("msdos", &["truncate"]),
+    // Longer names are cut off, too, so that journal and log have one name.
+    ("msdos", &[]),
     // Its driver never flushes a device.
     ("jfs", &[]),
 ];
@@ -72,7 +72,7 @@ mod tests {
     /// opened with any journal mode.
     #[test]
     fn no_journal_mode_keeps_all_where_the_file_system_has_no_log_of_its_own() {
-        for filesystem in ["vfat", "exfat", "ntfs3"] {
+        for filesystem in ["vfat", "msdos", "exfat", "ntfs3"] {
             assert_eq!(kept_on(filesystem), Some(&[][..]), "{filesystem}");
         }
     }
@@ -90,7 +90,6 @@ mod tests {
         }
         assert!(["delete", "truncate", "persist", "wal"].iter().all(|mode| is_losing("jfs", mode)));
         assert_eq!(kept_on("jfs").map(<[_]>::len), Some(0));
-        assert_eq!(kept_on("msdos"), Some(&["truncate"][..]));
         for filesystem in ["ext3", "ext4", "xfs", "btrfs", "f2fs", "nilfs2"] {
             assert_eq!(kept_on(filesystem), None, "{filesystem}");
         }
@@ -119,7 +118,7 @@ mod tests {
             breaks_promise(&cell, filesystem)
         };
         assert!(of("vfat", "wal", Durability::PowerCut));
-        assert!(!of("vfat", "persist", Durability::PowerCut));
+        assert!(!of("ext2", "persist", Durability::PowerCut));
         assert!(!of("ext4", "wal", Durability::PowerCut));
         assert!(!of("vfat", "wal", Durability::ProcessCrash), "it promises nothing");
     }

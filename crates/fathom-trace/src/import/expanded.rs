@@ -8,8 +8,8 @@
 //! What a trigger does is logged as a comment (`-- `), and left out: its statement does it. Other
 //! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
 //! they begin as no SQL does but a log's lines do: with a time, or with the same name and a colon.
-//! Nor does a line of Sequelize's log with which no statement can go on. In double quotes behind the
-//! name of a field (`"msg":"…"`, logfmt's `msg="…"`) a statement stands as JSON writes it.
+//! Nor does a line of Sequelize's log with which no statement can go on. In double quotes behind
+//! the name of a field (`"msg":"…"`, logfmt's `msg="…"`) a statement stands as JSON writes it.
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 

@@ -29,6 +29,7 @@ pub const VARIABLES: [(&str, &str); 15] = [
     ("XDG_CACHE_HOME", "an absolute directory [default: ~/.cache]"),
     ("HOME", "what ~ stands for"),
     ("TMPDIR", "where temporary files lie: recordings, spools, made traces [default: /tmp]"),
+    ("SQLITE_TMPDIR", "where SQLite puts temporary files of its own, before TMPDIR"),
     (
         "PATH",
         "where mkfs, mount, ssh, adb, postgres and captured programs are found, and after it the system's \
