@@ -2,7 +2,7 @@
 //! docs/files.md.
 
 /// Each with what it is for, in one line without marks.
-pub const VARIABLES: [(&str, &str); 15] = [
+pub const VARIABLES: [(&str, &str); 16] = [
     (
         "FATHOM_STATE_DIR",
         "where what is up is written down, and found again after a kill [default: /run/fathom for root, \
