@@ -110,9 +110,7 @@ impl Diagnostic {
             hint: String::new(),
         }
     }
-}
 
-impl Diagnostic {
     /// What of the line is shown, and where the mark is in that, columns from 0.
     fn shown(&self) -> (Cow<'_, str>, Range<usize>) {
         let marked = self.column.saturating_sub(1);

@@ -604,28 +604,32 @@ mod tests {
 
     use super::*;
 
+    /// A change of flushes of which nothing is proven.
+    fn flushes(a: Interval, b: Interval, ratio: f64) -> Change {
+        Change {
+            label: "wal".into(),
+            title: "WAL".into(),
+            phase: "update".into(),
+            x: None,
+            unit: "transaction".into(),
+            quantity: Quantity::Flushes,
+            clock: Clock::Model,
+            a,
+            b,
+            faster: Quotient { ratio, low: 0.0, high: f64::INFINITY, proven: false, n: a.n },
+            difference: None,
+            same_durability: true,
+            promises_less: false,
+            promise_unknown: false,
+        }
+    }
+
     /// What happened: the smallest and the largest of two runs stood under "[95 %]".
     #[test]
     fn what_has_no_interval_is_given_none() {
         let of = |counts: &[f64]| {
             let counted = mean_interval(counts).unwrap();
-            let change = Change {
-                label: "wal".into(),
-                title: "WAL".into(),
-                phase: "update".into(),
-                x: None,
-                unit: "transaction".into(),
-                quantity: Quantity::Flushes,
-                clock: Clock::Model,
-                a: counted,
-                b: counted,
-                faster: Quotient { ratio: 1.0, low: 0.0, high: f64::INFINITY, proven: false, n: 2 },
-                difference: None,
-                same_durability: true,
-                promises_less: false,
-                promise_unknown: false,
-            };
-            interval(&change, &counted)
+            interval(&flushes(counted, counted, 1.0), &counted)
         };
         assert_eq!((of(&[0.0, 0.5]), of(&[0.5])), ("no interval".into(), "one run".into()));
         assert_eq!((of(&[0.0, 0.0]), of(&[2.0, 2.0])), ("[0, 0]".into(), "[2.00, 2.00]".into()));
@@ -650,22 +654,7 @@ mod tests {
     #[test]
     fn what_nothing_is_proven_of_is_told_without_numbers_that_say_more() {
         let counted = |count: f64| mean_interval(&[count]).unwrap();
-        let change = |a: f64, b: f64| Change {
-            label: "wal".into(),
-            title: "WAL".into(),
-            phase: "update".into(),
-            x: None,
-            unit: "transaction".into(),
-            quantity: Quantity::Flushes,
-            clock: Clock::Model,
-            a: counted(a),
-            b: counted(b),
-            faster: Quotient { ratio: a / b, low: 0.0, high: f64::INFINITY, proven: false, n: 1 },
-            difference: None,
-            same_durability: true,
-            promises_less: false,
-            promise_unknown: false,
-        };
+        let change = |a: f64, b: f64| flushes(counted(a), counted(b), a / b);
         assert_eq!(verdict_of(&change(0.03, 0.0)), "~ less: none");
         assert_eq!(verdict_of(&change(0.03, 0.04)), "~ 0.75x (too few runs for an interval)");
         let side = || Side {

@@ -191,27 +191,23 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
             ));
         }
     }
-    let has_another = |cell_b: &&CellValues| {
-        let cell_a = in_a.find(cell_b);
-        let traces = cell_a.and_then(|cell_a| cell_a.replayed.as_ref().zip(cell_b.replayed.as_ref()));
-        traces.is_some_and(|(of_a, of_b)| of_a != of_b)
-    };
-    let others = b.cells.iter().filter(is_asked).filter(has_another);
-    found.cautions.extend(others.map(|cell| {
-        format!("\"{}\" is another trace in B than in A: what changed is the work, too", cell.title)
-    }));
-    let is_on_another = |cell_b: &&CellValues| {
-        let cell_a = in_a.find(cell_b);
-        let models = cell_a.and_then(|cell_a| cell_a.models.as_ref().zip(cell_b.models.as_ref()));
-        models.is_some_and(|(of_a, of_b)| of_a != of_b)
-    };
-    let others = b.cells.iter().filter(is_asked).filter(is_on_another);
-    found.cautions.extend(others.map(|cell| {
-        format!(
-            "\"{}\" has another model of its device in B than in A: what changed is the device, too",
-            cell.title
-        )
-    }));
+    for (content, told) in [
+        (
+            (|cell| cell.replayed.as_ref()) as fn(&CellValues) -> Option<&String>,
+            "is another trace in B than in A: what changed is the work, too",
+        ),
+        (
+            |cell| cell.models.as_ref(),
+            "has another model of its device in B than in A: what changed is the device, too",
+        ),
+    ] {
+        let has_another = |cell_b: &&CellValues| {
+            let both = in_a.find(cell_b).and_then(|cell_a| content(cell_a).zip(content(cell_b)));
+            both.is_some_and(|(of_a, of_b)| of_a != of_b)
+        };
+        let others = b.cells.iter().filter(is_asked).filter(has_another);
+        found.cautions.extend(others.map(|cell| format!("\"{}\" {told}", cell.title)));
+    }
     let failing = |side: &Side, which: &str| -> Vec<String> {
         let told = side.cells.iter().filter(is_asked).filter(|cell| cell.failed > 0).map(|cell| {
             let runs = if cell.failed == 1 { "a run" } else { "runs" };
