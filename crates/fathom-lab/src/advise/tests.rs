@@ -197,9 +197,10 @@ fn of_pages_that_both_are_others_the_faster_are_named() {
     assert_eq!(named(&tried, Durability::PowerCut), "WAL/FULL");
 }
 
-/// What happened: of 20 transactions that write, pages were named for 1.04 to 1.06 times, proven by
-/// recordings that hardly differ. A database that exists takes a VACUUM for them, and live they
-/// brought 0.98 [0.88, 1.09] times.
+/// What happened: of 20 transactions that write, pages were named for 1.02 to 1.04 times, proven by
+/// recordings that hardly differ. A database that exists takes a VACUUM for them. Then they had to
+/// bring 10 %, and what was named was 6 to 10 % behind the best of full live grids, by as much as the
+/// simulation had said.
 #[test]
 fn a_short_trace_is_no_reason_for_other_pages_that_bring_little() {
     let named = |writing: Option<u64>, small_ms: f64| {
@@ -222,10 +223,12 @@ fn a_short_trace_is_no_reason_for_other_pages_that_bring_little() {
         assert_eq!(found.candidate, tried[place].candidate);
         tried[place].candidate.page_size
     };
-    for ms in [4.8, 4.72, 4.6] {
+    for ms in [4.88, 4.85, 4.83] {
         assert_eq!((named(Some(20), ms), named(Some(FEW), ms), named(None, ms)), (4096, 1024, 1024), "{ms}");
     }
-    assert_eq!(named(Some(20), 4.4), 1024, "14 % is more than a simulation is off");
+    for ms in [4.76, 4.6, 4.4] {
+        assert_eq!(named(Some(20), ms), 1024, "{ms}: live it is as much, and 5 % is what advice may be behind");
+    }
 }
 
 /// What happened: of two times the same command on a trace of 23 commits, one named
