@@ -258,8 +258,8 @@ fn shown_statements(anatomy: &Anatomy) -> Vec<&StatementSpan> {
 }
 
 /// As trace events: complete events (`X`), µs, in a process for the application and one for each
-/// device; what lies over each other is on tracks of its own. Processes and tracks have their names,
-/// and their places below each other, by metadata events (`M`).
+/// device; what lies over each other is on tracks of its own. Processes and tracks have their
+/// names, and their places below each other, by metadata events (`M`).
 #[must_use]
 pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
     const APPLICATION: u32 = 1;
@@ -531,8 +531,8 @@ mod tests {
         assert_eq!((&sync["tid"], &sync["args"]["call"]["file"]), (&json!(2), &json!("wal")));
     }
 
-    /// What happened: Perfetto showed the tracks of a device as "Thread 1", "Thread 2" …: only those of
-    /// the application had names.
+    /// What happened: Perfetto showed the tracks of a device as "Thread 1", "Thread 2" …: only those
+    /// of the application had names.
     #[test]
     fn every_track_with_spans_has_the_names_of_its_process_and_its_own() {
         let mut two = commit();

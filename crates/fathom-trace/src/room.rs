@@ -194,8 +194,8 @@ fn has_room(file: c_int, bytes: u64, at: u64) -> bool {
     }
 }
 
-/// Whether it is the index of a WAL (`-shm`). SQLite makes it longer by a byte at the end of each of
-/// its pages, and takes a refusal for a broken disk (`SQLITE_IOERR_SHMSIZE`), also for who only
+/// Whether it is the index of a WAL (`-shm`). SQLite makes it longer by a byte at the end of each
+/// of its pages, and takes a refusal for a broken disk (`SQLITE_IOERR_SHMSIZE`), also for who only
 /// reads. It grows by 32 KiB where its WAL has grown by 4,096 pages, which is refused in time.
 fn is_wal_index(file: c_int) -> bool {
     let name = std::fs::read_link(format!("/proc/self/fd/{file}"));
@@ -243,8 +243,8 @@ unsafe extern "C" fn pwrite(file: c_int, from: *const c_void, bytes: usize, offs
     unsafe { libc::pwrite(file, from, bytes, offset) }
 }
 
-/// `pwrite64(2)`, whose offset has 64 bits everywhere. That of `pwrite` has 32 or 64 where a word has
-/// 32, as the library was built, and nobody tells which: it is left as it is there.
+/// `pwrite64(2)`, whose offset has 64 bits everywhere. That of `pwrite` has 32 or 64 where a word
+/// has 32, as the library was built, and nobody tells which: it is left as it is there.
 #[cfg(not(target_pointer_width = "64"))]
 unsafe extern "C" fn pwrite64(
     file: c_int,

@@ -50,8 +50,8 @@ fn sql_of_others_leaves_room_on_the_disk() {
         assert!(confined.is_autocommit(), "{sql} was rolled back");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), before, "{sql}");
     }
-    // What happened: who only read a database in WAL mode had "disk I/O error", for SQLite could not
-    // give its index (-shm) a length.
+    // What happened: who only read a database in WAL mode had "disk I/O error", for SQLite could
+    // not give its index (-shm) a length.
     let confined_wal = ConfinedConnection::open(&in_wal).unwrap();
     let rows: i64 = confined_wal.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
     assert_eq!(rows, 1);

@@ -874,8 +874,8 @@ mod tests {
         assert!(!of(None).to_baseline().unwrap().contains("models"), "as it was");
     }
 
-    /// What happened: of an image that another one had replaced under the same path, larger and with
-    /// other features, "1.5x faster" was said, and nothing else.
+    /// What happened: of an image that another one had replaced under the same path, larger and
+    /// with other features, "1.5x faster" was said, and nothing else.
     #[test]
     fn another_disk_or_image_under_the_same_path_is_told_once() {
         let of = |told: &[(&str, &str)]| {

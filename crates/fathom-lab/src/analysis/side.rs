@@ -215,8 +215,8 @@ pub struct CellValues {
     /// them; none where there are none, or they are of a version that does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models: Option<String>,
-    /// What tells the disk, file system and image that its runs lay on from others of the same path,
-    /// by names; what is not told there is not compared.
+    /// What tells the disk, file system and image that its runs lay on from others of the same
+    /// path, by names; what is not told there is not compared.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ran_on: BTreeMap<String, String>,
     /// The machine that it ran on, as `--on` names it; empty where it is this one, and where an

@@ -17,11 +17,20 @@ const SAMPLES: u64 = 256;
 /// Bytes of such a block.
 const SAMPLE_BYTES: u64 = 4096;
 
-/// Of the disk that a directory lies on: `file system UUID`, and of the block device, where there
-/// is one, `disk size`, `disk model`, `disk serial` and, of the device mapper's, `mapped device`.
+/// Of the disk that a directory lies on: `file system UUID` and, for who may read the device, `file
+/// system features`; of the block device, where there is one, `disk size`, `disk model`, `disk
+/// serial` and, of the device mapper's, `mapped device`.
 pub(crate) fn of_disk(directory: &Path) -> BTreeMap<String, String> {
-    let Some((major, minor)) = block_number(&host_of(directory)) else { return BTreeMap::new() };
+    let mount = host_of(directory);
+    let Some((major, minor)) = block_number(&mount) else { return BTreeMap::new() };
     let mut all = of_block(&Path::new("/sys/dev/block").join(format!("{major}:{minor}")));
+    let head = node_of(&mount).and_then(|node| head_of(&File::open(node).ok()?).ok());
+    let marks = head.map(|head| marks_of(&head)).unwrap_or_default();
+    put(&mut all, "file system features", marks.features);
+    if marks.uuid.is_some() {
+        put(&mut all, "file system UUID", marks.uuid);
+        return all;
+    }
     let links = fs::read_dir(BY_UUID).into_iter().flatten().flatten();
     let is_it = |link: &PathBuf| {
         fs::metadata(link).is_ok_and(|about| {
@@ -58,13 +67,18 @@ fn put(all: &mut BTreeMap<String, String>, name: &str, text: Option<String>) {
 /// The block device that a mount is of. Btrfs and others show a number of no device; that of what
 /// is mounted is the real one.
 fn block_number(mount: &Mount) -> Option<(u32, u32)> {
-    let source = Path::new(&mount.source);
-    let about = source.is_absolute().then(|| fs::metadata(source).ok()).flatten();
-    if let Some(about) = about.filter(|about| about.file_type().is_block_device()) {
+    if let Some(about) = node_of(mount).and_then(|node| fs::metadata(node).ok()) {
         return Some((rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev())));
     }
     let (major, minor) = mount.device.split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The device node of what is mounted, if it is one.
+fn node_of(mount: &Mount) -> Option<&Path> {
+    let node = Path::new(&mount.source);
+    let is_device = |about: fs::Metadata| about.file_type().is_block_device();
+    (node.is_absolute() && fs::metadata(node).is_ok_and(is_device)).then_some(node)
 }
 
 /// Of a block device by its directory in sysfs; a partition has its disk above it.

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 pub const PREFIX: &str = "smsc-bench-";
 pub const LOG_PREFIX: &str = "smsc-bench-log-";
 
-/// The file that is locked. It holds [`MARK`] and, each behind a NUL, the directories of log streams.
+/// The file that is locked. It holds [`MARK`] and, each behind a NUL, the directories of log
+/// streams.
 const OWNER: &str = "smsc-bench.owner";
 const MARK: &[u8] = b"smsc bench";
 /// Longer than this it is none of ours, bytes.
