@@ -531,8 +531,8 @@ mod tests {
         assert_eq!((&sync["tid"], &sync["args"]["call"]["file"]), (&json!(2), &json!("wal")));
     }
 
-    /// What happened: Perfetto showed the tracks of a device as "Thread 1", "Thread 2" …: only those
-    /// of the application had names.
+    /// What happened: Perfetto showed the tracks of a device as "Thread 1", "Thread 2" …: the
+    /// application's alone had names.
     #[test]
     fn every_track_with_spans_has_the_names_of_its_process_and_its_own() {
         let mut two = commit();

@@ -397,7 +397,7 @@ fn place_of(record: &StackRecord) -> BTreeMap<String, String> {
     let mut options: Vec<&str> = record.mount.split(',').filter(|option| !option.contains('/')).collect();
     options.sort_unstable();
     let options = options.join(",");
-    let attached = record.device.split_once(" on ").map_or("", |(attached, _)| attached);
+    let attached = record.device.rsplit_once(" on ").map_or("", |(attached, _)| attached);
     let attached = if attached.starts_with("loop ") { attached } else { "" };
     for (name, text) in [
         ("file system", record.filesystem.as_str()),
@@ -511,13 +511,13 @@ mod tests {
     #[test]
     fn what_a_run_lay_on_is_told_as_far_as_it_was_recorded() {
         let before = r#"{"filesystem": "ext4", "mkfs": "", "mkfs_version": "mke2fs 1.47.0",
-            "mount": "rw,lowerdir=/a:/b,noatime", "device": "loop (direct I/O) on xfs (/dev/sda1)", "warnings": []}"#;
+            "mount": "rw,lowerdir=/a:/b,noatime", "device": "loop (direct I/O, log on another) on xfs (/dev/sda1)", "warnings": []}"#;
         let mut record: StackRecord = serde_json::from_str(before).unwrap();
         let told = |record: &StackRecord| -> Vec<String> {
             place_of(record).iter().map(|(name, text)| format!("{name}={text}")).collect()
         };
         let of_before = [
-            "attached as=loop (direct I/O)",
+            "attached as=loop (direct I/O, log on another)",
             "file system=ext4",
             "made by=mke2fs 1.47.0",
             "mount options=noatime,rw",
