@@ -12,6 +12,7 @@ struct Readme;
 mod aligned;
 mod answers;
 mod awake;
+mod blktrace;
 mod calibrate;
 mod device;
 mod disk;
@@ -31,6 +32,7 @@ mod trial;
 mod waiting;
 mod wire;
 
+pub use blktrace::{BLKTRACE_END, write_blktrace};
 pub use calibrate::{CalibrateError, Calibration};
 pub use device::{DeviceView, FILE, MARK, SERVED_MAX, STATISTICS};
 pub use disk::{Disk, DiskError, Options, Trial};

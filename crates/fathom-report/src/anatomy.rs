@@ -258,7 +258,8 @@ fn shown_statements(anatomy: &Anatomy) -> Vec<&StatementSpan> {
 }
 
 /// As trace events: complete events (`X`), µs, in a process for the application and one for each
-/// device; what lies over each other is on tracks of its own.
+/// device; what lies over each other is on tracks of its own. Processes and tracks have their
+/// names, and their places below each other, by metadata events (`M`).
 #[must_use]
 pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
     const APPLICATION: u32 = 1;
@@ -274,7 +275,9 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
     let micros = |ns: i64| (ns - zero) as f64 / 1e3;
     let mut events = Vec::new();
     let name = |kind: &str, process: u32, track: u64, name: &str| json!({ "name": kind, "ph": "M", "pid": process, "tid": track, "args": { "name": name } });
+    let placed = |kind: &str, process: u32, track: u64, place: u64| json!({ "name": kind, "ph": "M", "pid": process, "tid": track, "args": { "sort_index": place } });
     events.push(name("process_name", APPLICATION, 0, &anatomy.title));
+    events.push(placed("process_sort_index", APPLICATION, 0, APPLICATION.into()));
     events.push(name("thread_name", APPLICATION, 0, &anatomy.phase));
     let span = |name: &str, category: &str, process: u32, track: u64, span: (i64, i64), args: Value| {
         json!({ "name": name, "cat": category, "ph": "X", "pid": process, "tid": track, "ts": micros(span.0),
@@ -298,8 +301,7 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
     named.dedup();
     for (track, words) in named {
         events.push(name("thread_name", APPLICATION, track, &words));
-        let order = json!({ "sort_index": track });
-        events.push(json!({ "name": "thread_sort_index", "ph": "M", "pid": APPLICATION, "tid": track, "args": order }));
+        events.push(placed("thread_sort_index", APPLICATION, track, track));
     }
     for statement in &anatomy.statements {
         let track = statements_track(statement.thread);
@@ -324,7 +326,14 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
         }
         let process = DEVICE + u32::from(device);
         events.push(name("process_name", process, 0, if device == 0 { "device" } else { "external log" }));
+        events.push(placed("process_sort_index", process, 0, process.into()));
         let rows = rows(own.iter().map(|span| (span.start_ns, span.end_ns)));
+        let count = rows.iter().max().map_or(0, |last| *last as u64 + 1);
+        for track in 1..=count {
+            let words = if track == 1 { "requests".to_owned() } else { format!("requests beside, {track}") };
+            events.push(name("thread_name", process, track, &words));
+            events.push(placed("thread_sort_index", process, track, track));
+        }
         for (request, row) in own.iter().zip(rows) {
             let args = json!({ "owner": request.owner.map(cause_name), "offset": request.offset, "bytes": request.bytes });
             let track = row as u64 + 1;
@@ -520,6 +529,40 @@ mod tests {
         assert!(spans.iter().any(|span| sql(span) && span["tid"] == 1), "{spans:?}");
         let sync = spans.iter().find(|span| span["name"] == "sync WAL 2, waits").unwrap();
         assert_eq!((&sync["tid"], &sync["args"]["call"]["file"]), (&json!(2), &json!("wal")));
+    }
+
+    /// What happened: Perfetto showed the tracks of a device as "Thread 1", "Thread 2" …: the
+    /// application's alone had names.
+    #[test]
+    fn every_track_with_spans_has_the_names_of_its_process_and_its_own() {
+        let mut two = commit();
+        two.requests.push(RequestSpan { device: 1, ..request(BlockOp::Write, None, 60_000, 70_000) });
+        let read: Value = serde_json::from_str(&anatomy_trace_events(&two).to_string()).unwrap();
+        let events = read["traceEvents"].as_array().unwrap();
+        let named = |kind: &str, process: &Value, track: Option<&Value>| -> Vec<String> {
+            let is_it = |event: &&Value| {
+                event["ph"] == "M"
+                    && event["name"] == kind
+                    && event["pid"] == *process
+                    && track.is_none_or(|track| event["tid"] == *track)
+            };
+            let names = events.iter().filter(is_it).map(|event| event["args"]["name"].as_str().unwrap());
+            names.map(str::to_owned).collect()
+        };
+        let mut of_device = std::collections::BTreeSet::new();
+        for span in events.iter().filter(|event| event["ph"] == "X") {
+            let (process, track) = (&span["pid"], &span["tid"]);
+            let (own, all) =
+                (named("thread_name", process, Some(track)), named("thread_name", process, None));
+            assert_eq!((named("process_name", process, None).len(), own.len()), (1, 1), "{span}");
+            assert_eq!(all.iter().filter(|name| **name == own[0]).count(), 1, "{own:?} in {all:?}");
+            of_device.insert((named("process_name", process, None)[0].clone(), own[0].clone()));
+        }
+        for (process, track) in
+            [("device", "requests"), ("device", "requests beside, 2"), ("external log", "requests")]
+        {
+            assert!(of_device.contains(&(process.to_owned(), track.to_owned())), "{of_device:?}");
+        }
     }
 
     #[test]

@@ -178,7 +178,7 @@ fn has_room(file: c_int, bytes: u64, at: u64) -> bool {
     // What it has already takes no more. A file may be longer than what it has: SQLite gives it its
     // length first where it is mapped into memory.
     let has = wide(status.st_size).min(wide(status.st_blocks).saturating_mul(512));
-    if at.saturating_add(bytes) <= has {
+    if at.saturating_add(bytes) <= has || (bytes == 1 && is_wal_index(file)) {
         return true;
     }
     // Somebody may have made room.
@@ -192,6 +192,14 @@ fn has_room(file: c_int, bytes: u64, at: u64) -> bool {
         }
         None => true,
     }
+}
+
+/// Whether it is the index of a WAL (`-shm`). SQLite makes it longer by a byte at the end of each
+/// of its pages, and takes a refusal for a broken disk (`SQLITE_IOERR_SHMSIZE`), also for who only
+/// reads. It grows by 32 KiB where its WAL has grown by 4,096 pages, which is refused in time.
+fn is_wal_index(file: c_int) -> bool {
+    let name = std::fs::read_link(format!("/proc/self/fd/{file}"));
+    name.is_ok_and(|name| name.as_os_str().as_bytes().ends_with(b"-shm"))
 }
 
 /// Asks for a write of this program's own that says as much as a stranger wants.
@@ -235,6 +243,22 @@ unsafe extern "C" fn pwrite(file: c_int, from: *const c_void, bytes: usize, offs
     unsafe { libc::pwrite(file, from, bytes, offset) }
 }
 
+/// `pwrite64(2)`, whose offset has 64 bits everywhere. That of `pwrite` has 32 or 64 where a word
+/// has 32, as the library was built, and nobody tells which: it is left as it is there.
+#[cfg(not(target_pointer_width = "64"))]
+unsafe extern "C" fn pwrite64(
+    file: c_int,
+    from: *const c_void,
+    bytes: usize,
+    offset: libc::off64_t,
+) -> isize {
+    if !may_write(file, bytes, || wide(offset)) {
+        return no_room();
+    }
+    // SAFETY: as in `write`.
+    unsafe { libc::pwrite64(file, from, bytes, offset) }
+}
+
 /// Has a library of SQLite ask before it makes a file longer on a disk of which something is kept.
 /// `vfs` is its default VFS; where that is none of SQLite's own for Unix, or from before 3.7.6,
 /// nothing is changed.
@@ -266,6 +290,15 @@ pub unsafe fn install(vfs: *mut ffi::sqlite3_vfs) {
         >(pwrite);
         set(vfs, c"pwrite".as_ptr(), Some(pwrite));
         set(vfs, c"pwrite64".as_ptr(), Some(pwrite));
+    }
+    #[cfg(not(target_pointer_width = "64"))]
+    // SAFETY: as above.
+    unsafe {
+        let pwrite64 = std::mem::transmute::<
+            unsafe extern "C" fn(c_int, *const c_void, usize, libc::off64_t) -> isize,
+            Symbol,
+        >(pwrite64);
+        set(vfs, c"pwrite64".as_ptr(), Some(pwrite64));
     }
 }
 

@@ -29,6 +29,10 @@ fn sql_of_others_leaves_room_on_the_disk() {
         )
         .unwrap();
     let before = std::fs::metadata(&path).unwrap().len();
+    let in_wal = place.path().join("w.db");
+    let made = rusqlite::Connection::open(&in_wal).unwrap();
+    made.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(a); INSERT INTO t VALUES (1)").unwrap();
+    made.close().unwrap();
     assert_eq!(room::take_refusal(), None, "there is room");
 
     // As if the disk were full but for what is to stay free.
@@ -46,6 +50,15 @@ fn sql_of_others_leaves_room_on_the_disk() {
         assert!(confined.is_autocommit(), "{sql} was rolled back");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), before, "{sql}");
     }
+    // What happened: who only read a database in WAL mode had "disk I/O error", for SQLite could
+    // not give its index (-shm) a length.
+    let confined_wal = ConfinedConnection::open(&in_wal).unwrap();
+    let rows: i64 = confined_wal.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 1);
+    let refused = confined_wal.execute_batch("INSERT INTO t VALUES (zeroblob(1000000))").unwrap_err();
+    assert_eq!(refused.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{refused}");
+    assert!(room::take_refusal().is_some());
+    drop(confined_wal);
     let temporary = temporary();
     temporary.iter().for_each(|directory| room::keep_bytes(directory, u64::MAX));
     let sorted = "CREATE TEMP TABLE s AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 100000) \

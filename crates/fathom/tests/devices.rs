@@ -769,6 +769,11 @@ fn what_reached_a_device_is_logged_and_printed() {
         .fathom(&["stack", "up", "--dir", ".", "--device", "none", "--capture"])
         .exits(2)
         .says("--operations");
+    // As blktrace has it: queued, issued and complete, 48 bytes each.
+    place.fathom(&["stack", "operations", "log", "--blktrace", "card"]).exits(0);
+    assert_eq!(place.read("card.blktrace.0").len(), lines.len() * 3 * 48);
+    place.fathom(&["stack", "operations", "log", "--blktrace", "-"]).exits(2).says("--blktrace");
+    place.fathom(&["stack", "operations", "log", "--blktrace", "card", "--json"]).exits(2).says("--json");
     place.fathom(&["stack", "operations", "log.data"]).exits(2).says("FATHDEV2");
     place.fathom(&["stack", "operations", "none-such"]).exits(2).says("none-such");
 }

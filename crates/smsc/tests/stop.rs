@@ -77,6 +77,33 @@ fn each_signal_ends_a_bench_in_order_while_it_fills_and_while_it_runs() {
     }
 }
 
+/// Nobody can tidy up at a kill -9; each left a store.
+#[test]
+fn the_next_bench_removes_what_a_killed_one_has_left_and_not_what_is_in_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let owned = |path: &Path| path.join("smsc-bench.owner").exists().then_some(());
+    let runs = ["--seconds", "100000"];
+    let mut killed = bench(dir.path(), &runs);
+    let left = store(dir.path());
+    until("the claim", || owned(&left));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(left.exists(), "nobody could tidy up");
+    let running = bench(dir.path(), &runs);
+    let in_use = until("the next store", || {
+        let mut entries = std::fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.path());
+        entries.find(|path| *path != left)
+    });
+    until("its claim", || owned(&in_use));
+    assert!(!left.exists(), "the next bench has removed it");
+    let (status, said) = end(bench(dir.path(), &["--messages", "100"]));
+    assert!(status.success() && in_use.exists() && !said.contains("removed"), "{status}: {said}");
+    signal(running.id(), libc::SIGINT);
+    let (_, said) = end(running);
+    assert!(said.contains("removed, left by a bench that was killed"), "{said}");
+    assert!(is_empty(dir.path()));
+}
+
 /// Who starts a bench with nohup wants it to go on.
 #[test]
 fn an_ignored_hangup_stays_ignored() {

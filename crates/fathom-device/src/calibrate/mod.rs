@@ -8,7 +8,7 @@
 //!   sequence takes beyond 4 KiB is the bandwidth, the sizes between tell how well the model's
 //!   straight line fits (comments of the file);
 //! - 4 KiB random reads by 1 to 32 threads in turns: the best rate times the mean time of one is
-//!   the number of channels;
+//!   the number of channels, as far as no other work of the machine is in these;
 //! - sequential reads of 1 to 8 streams in turn: how many streams the device still recognises;
 //! - a flush after 4 KiB to 4 MiB of writes: the slope over what is dirty (Theil and Sen: the
 //!   median of the slopes of all pairs, of lower quartiles), and the quantiles of what remains;
@@ -39,10 +39,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cache::cache_in;
-use channels::{channels, streams};
+use channels::{ChannelCount, WaitMeter, streams};
 use flush::{Flushes, flush_cost};
 use sizes::{BLOCK, By, LARGEST, ROUNDS, STREAMS};
-use sorted::SortedTimes;
+use sorted::{SortedTimes, median};
 use target::{Direction, Target};
 
 pub use error::CalibrateError;
@@ -88,7 +88,7 @@ struct Measured {
     /// Of 1 MiB in sequence, read and written, ns.
     mib: [f64; 2],
     rates: By,
-    channels: usize,
+    channels: ChannelCount,
     streams: usize,
     cache: Option<cache::CacheEstimate>,
     flush: Flushes,
@@ -126,7 +126,9 @@ impl Calibration {
         };
         let well = !self.quick;
         on_step("4 KiB random reads");
+        let meter = WaitMeter::start();
         let read = target.random_with_quantiles(Direction::Read, operations, most, well)?;
+        let waited_by_one = meter.share();
         on_step("4 KiB sequential reads");
         let read_next = target.sequential(Direction::Read, BLOCK, 1, operations, most)?;
         let mut turns = Vec::new();
@@ -139,7 +141,9 @@ impl Calibration {
         let read_mib = target.sequential(Direction::Read, LARGEST, 1, sized, most)?.median();
         on_step("reads by 1 to 32 threads");
         let each = most / 4 / ROUNDS as u32;
+        let meter = WaitMeter::start();
         let rates = target.rates(ROUNDS, (operations / 4 / ROUNDS).max(100), each)?;
+        let waited = [waited_by_one, meter.share()];
 
         on_step("4 KiB random writes");
         target.flush()?;
@@ -161,7 +165,7 @@ impl Calibration {
         on_step("the path to the device");
         let path = path::of(target, operations / 4, self.program.as_deref());
         Ok(Measured {
-            channels: channels(&rates, read.mean()),
+            channels: ChannelCount::of(&rates, &read, waited),
             streams: streams(&turns, read.median()),
             mib: [read_mib, write_mib],
             read,
@@ -170,7 +174,7 @@ impl Calibration {
             write,
             write_next,
             writes,
-            rates,
+            rates: rates.into_iter().map(|(depth, rounds)| (depth, median(rounds))).collect(),
             cache,
             flush,
             path,

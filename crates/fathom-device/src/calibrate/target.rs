@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::cache::CacheEstimate;
 use super::error::CalibrateError;
 use super::flush::flush_cost;
-use super::sizes::{BLOCK, By, DEPTHS, DIRTY, LARGEST, REST, SIZES};
+use super::sizes::{BLOCK, DEPTHS, DIRTY, LARGEST, REST, SIZES};
 use super::sorted::{SortedTimes, median};
 use crate::aligned::AlignedBuffer;
 use fathom_random::Random;
@@ -321,15 +321,20 @@ impl Target<'_> {
         Ok(median(times))
     }
 
-    /// Random reads a second by 1 to 32 threads in turns: medians of the rounds.
-    pub fn rates(&mut self, rounds: usize, count: usize, most: Duration) -> Result<By, CalibrateError> {
+    /// Random reads a second by 1 to 32 threads in turns, of each round.
+    pub fn rates(
+        &mut self,
+        rounds: usize,
+        count: usize,
+        most: Duration,
+    ) -> Result<Vec<(usize, Vec<f64>)>, CalibrateError> {
         let mut all = DEPTHS.map(|depth| (depth, Vec::new()));
         for _ in 0..rounds {
             for (depth, rates) in &mut all {
                 rates.push(self.rate(*depth, count, most)?);
             }
         }
-        Ok(all.into_iter().map(|(depth, rates)| (depth, median(rates))).collect())
+        Ok(Vec::from(all))
     }
 }
 

@@ -44,6 +44,7 @@ impl Calibration {
             .map(|(what, _)| {
                 format!(", \"{what} of 1 MiB took no longer than of 4 KiB, so their mb_per_s is a guess\"")
             })
+            .chain(channels.assumption().map(|guess| format!(", {}", quoted(&guess))))
             .collect();
         let mut text = String::new();
         let Calibration { when, .. } = self;
@@ -54,7 +55,7 @@ impl Calibration {
              name = {name}\ntitle = {title}\nkind = {kind}\n\
              sources = [{source}]\n\
              assumptions = [\"a power cut leaves {sectors} bytes whole\"{more}{guesses}]\n\
-             channels = {channels}\nstreams = {streams}\nsector_bytes = {sectors}\ntear_bytes = {sectors}\n\
+             channels = {likely}\nstreams = {streams}\nsector_bytes = {sectors}\ntear_bytes = {sectors}\n\
              [read]\nrandom_us = {read}\nsequential_us = {read_next}\nmb_per_s = {read_mb:.1}\n\
              [write]\nrandom_us = {write}\nsequential_us = {write_next}\nmb_per_s = {write_mb:.1}\n\
              [flush]\nbase_us = {flush_base}\nper_dirty_kib_us = {per_kib:.3}\n",
@@ -76,6 +77,7 @@ impl Calibration {
                 None =>
                     ", \"no cache shows in single writes up to 1 MiB: a larger one would be in the quantiles of the writes\"",
             },
+            likely = channels.likely,
             read = read.written(),
             read_next = read_next.written(),
             read_mb = bandwidth[0],
@@ -125,6 +127,8 @@ impl Calibration {
         for (depth, rate) in rates {
             let _ = writeln!(text, "# {depth:>3} at once {rate:>12.0}");
         }
+        let [least, most] = channels.range;
+        let _ = writeln!(text, "# the best rate has {least:.2} to {most:.2} reads under way: channels");
         if let Some(path) = path {
             let [read, write, flush] = path.map(us);
             let _ = writeln!(

@@ -95,6 +95,7 @@ mod tests {
             elsewhere: String::new(),
             replayed: None,
             models: None,
+            ran_on: BTreeMap::new(),
             on: String::new(),
             axes: axes.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect(),
             failed: 0,

@@ -191,22 +191,26 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
             ));
         }
     }
-    for (content, told) in [
-        (
-            (|cell| cell.replayed.as_ref()) as fn(&CellValues) -> Option<&String>,
-            "is another trace in B than in A: what changed is the work, too",
-        ),
-        (
-            |cell| cell.models.as_ref(),
-            "has another model of its device in B than in A: what changed is the device, too",
-        ),
-    ] {
-        let has_another = |cell_b: &&CellValues| {
-            let both = in_a.find(cell_b).and_then(|cell_a| content(cell_a).zip(content(cell_b)));
-            both.is_some_and(|(of_a, of_b)| of_a != of_b)
-        };
-        let others = b.cells.iter().filter(is_asked).filter(has_another);
-        found.cautions.extend(others.map(|cell| format!("\"{}\" {told}", cell.title)));
+    for difference in
+        [another_trace as fn(&CellValues, &CellValues) -> Option<String>, another_model, elsewhere]
+    {
+        // What is the same of several cells, as that they lay on another disk, is said once.
+        let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+        for cell_b in b.cells.iter().filter(is_asked) {
+            let words = in_a.find(cell_b).and_then(|cell_a| difference(cell_a, cell_b));
+            let Some(words) = words else { continue };
+            match told.iter_mut().find(|(known, _)| *known == words) {
+                Some((_, titles)) => titles.push(&cell_b.title),
+                None => told.push((words, vec![cell_b.title.as_str()])),
+            }
+        }
+        found.cautions.extend(told.into_iter().map(|(words, titles)| match titles.as_slice() {
+            [first, _] => format!("\"{first}\" (and 1 other cell) {words}"),
+            [first, others @ ..] if !others.is_empty() => {
+                format!("\"{first}\" (and {} other cells) {words}", others.len())
+            }
+            _ => format!("\"{}\" {words}", titles.concat()),
+        }));
     }
     let failing = |side: &Side, which: &str| -> Vec<String> {
         let told = side.cells.iter().filter(is_asked).filter(|cell| cell.failed > 0).map(|cell| {
@@ -255,6 +259,31 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         }
     }
     Ok(found)
+}
+
+/// That a cell replays another trace in B.
+fn another_trace(a: &CellValues, b: &CellValues) -> Option<String> {
+    let (of_a, of_b) = a.replayed.as_ref().zip(b.replayed.as_ref())?;
+    (of_a != of_b).then(|| "is another trace in B than in A: what changed is the work, too".into())
+}
+
+/// That a cell's device has another model in B.
+fn another_model(a: &CellValues, b: &CellValues) -> Option<String> {
+    let (of_a, of_b) = a.models.as_ref().zip(b.models.as_ref())?;
+    (of_a != of_b)
+        .then(|| "has another model of its device in B than in A: what changed is the device, too".into())
+}
+
+/// That a cell's runs lay on another disk, file system or image in B, by all that both tell.
+fn elsewhere(a: &CellValues, b: &CellValues) -> Option<String> {
+    let differs = |(name, of_a): (&String, &String)| {
+        let of_b = b.ran_on.get(name).filter(|of_b| *of_b != of_a)?;
+        Some(format!("{name}: {of_a} in A, {of_b} in B"))
+    };
+    let all: Vec<String> = a.ran_on.iter().filter_map(differs).collect();
+    (!all.is_empty()).then(|| {
+        format!("ran on something else in B than in A ({}): what changed is that, too", all.join("; "))
+    })
 }
 
 fn check(a: &Side, b: &Side, question: &Question) -> Result<(), String> {
@@ -418,6 +447,7 @@ mod tests {
             elsewhere: String::new(),
             replayed: None,
             models: None,
+            ran_on: BTreeMap::new(),
             on: String::new(),
             axes: BTreeMap::from([("variants".to_owned(), (*label).to_owned())]),
             failed: 0,
@@ -842,6 +872,38 @@ mod tests {
         let text = of(Some("1f")).to_baseline().unwrap();
         assert!(text.contains("models = \"1f\""), "{text}");
         assert!(!of(None).to_baseline().unwrap().contains("models"), "as it was");
+    }
+
+    /// What happened: of an image that another one had replaced under the same path, larger and
+    /// with other features, "1.5x faster" was said, and nothing else.
+    #[test]
+    fn another_disk_or_image_under_the_same_path_is_told_once() {
+        let of = |told: &[(&str, &str)]| {
+            let mut side = side(&[("wal", STEADY), ("delete", STEADY)], 2.0);
+            for cell in &mut side.cells {
+                cell.ran_on = told.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
+            }
+            side
+        };
+        let told = |a: &[(&str, &str)], b: &[(&str, &str)]| {
+            changes(&of(a), &of(b), &Question::default()).unwrap().cautions
+        };
+        let (small, large) = (("image size", "8 bytes"), ("image size", "16 bytes"));
+        assert_eq!(
+            told(&[small, ("image UUID", "1")], &[large, ("image UUID", "2")]),
+            ["\"wal\" (and 1 other cell) ran on something else in B than in A (image UUID: 1 in A, 2 in B; \
+                 image size: 8 bytes in A, 16 bytes in B): what changed is that, too"]
+        );
+        assert_eq!(told(&[small], &[small]), Vec::<String>::new());
+        assert_eq!(told(&[], &[small]), Vec::<String>::new(), "A is of an earlier version");
+        assert_eq!(told(&[small], &[("disk size", "9")]), Vec::<String>::new());
+        let text = of(&[small]).to_baseline().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("b.toml");
+        std::fs::write(&path, &text).unwrap();
+        let read = Side::of_baseline(&path).unwrap();
+        assert_eq!(changes(&read, &of(&[large]), &Question::default()).unwrap().cautions.len(), 1, "{text}");
+        assert!(!of(&[]).to_baseline().unwrap().contains("ran_on"), "as it was");
     }
 
     /// Two results of one board differed in its temperature, and in nothing that is worth a word.

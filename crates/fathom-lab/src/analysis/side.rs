@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fathom_stack::StackRecord;
 use fathom_workload::engine::engine_named;
 use fathom_workload::params::Parameter;
 use fathom_workload::registry::workload_named;
@@ -214,6 +215,10 @@ pub struct CellValues {
     /// them; none where there are none, or they are of a version that does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models: Option<String>,
+    /// What tells the disk, file system and image that its runs lay on from others of the same
+    /// path, by names; what is not told there is not compared.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ran_on: BTreeMap<String, String>,
     /// The machine that it ran on, as `--on` names it; empty where it is this one, and where an
     /// axis tells it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -331,6 +336,7 @@ impl Side {
                 elsewhere: hash_of(&elsewhere(&plain, if on.is_empty() { LOCAL } else { &on })),
                 replayed: results.good_runs(cell.id).find_map(content_of),
                 models: results.good_runs(cell.id).find_map(|run| models_of(&run.stack.models)),
+                ran_on: results.good_runs(cell.id).next().map(|run| place_of(&run.stack)).unwrap_or_default(),
                 on,
                 axes: cell.axes.clone(),
                 failed: results.failed_runs().filter(|run| run.cell == cell.id).count(),
@@ -380,6 +386,30 @@ fn models_of(texts: &[String]) -> Option<String> {
     };
     let all: Vec<String> = texts.iter().map(plain).collect();
     (!all.is_empty()).then(|| hash_of_text(&all.join("\n")))
+}
+
+/// What a run lay on, as far as two runs may differ in it: what was recorded for that, and of every
+/// version the driver, what made the file system, how it was mounted, and whether a loop device's
+/// cache was between.
+fn place_of(record: &StackRecord) -> BTreeMap<String, String> {
+    let mut all = record.ran_on.clone();
+    // Those with a path name directories, which differ from run to run in a container.
+    let mut options: Vec<&str> = record.mount.split(',').filter(|option| !option.contains('/')).collect();
+    options.sort_unstable();
+    let options = options.join(",");
+    let attached = record.device.rsplit_once(" on ").map_or("", |(attached, _)| attached);
+    let attached = if attached.starts_with("loop ") { attached } else { "" };
+    for (name, text) in [
+        ("file system", record.filesystem.as_str()),
+        ("made by", record.mkfs_version.as_str()),
+        ("mount options", options.as_str()),
+        ("attached as", attached),
+    ] {
+        if !text.is_empty() {
+            all.insert(name.to_owned(), text.to_owned());
+        }
+    }
+    all
 }
 
 /// A cell without what is another one on another machine although the experiment is the same: the
@@ -475,6 +505,26 @@ mod tests {
         assert_eq!(untold, hash("/data/app.trace", "adb:x", "4096", false));
         assert_ne!(untold, hash("/data/b.trace", "", "4096", false));
         assert_ne!(untold, hash("/home/a/app.trace", "", "8192", false));
+    }
+
+    /// Results of before have no `ran_on`, and tell what they do.
+    #[test]
+    fn what_a_run_lay_on_is_told_as_far_as_it_was_recorded() {
+        let before = r#"{"filesystem": "ext4", "mkfs": "", "mkfs_version": "mke2fs 1.47.0",
+            "mount": "rw,lowerdir=/a:/b,noatime", "device": "loop (direct I/O, log on another) on xfs (/dev/sda1)", "warnings": []}"#;
+        let mut record: StackRecord = serde_json::from_str(before).unwrap();
+        let told = |record: &StackRecord| -> Vec<String> {
+            place_of(record).iter().map(|(name, text)| format!("{name}={text}")).collect()
+        };
+        let of_before = [
+            "attached as=loop (direct I/O, log on another)",
+            "file system=ext4",
+            "made by=mke2fs 1.47.0",
+            "mount options=noatime,rw",
+        ];
+        assert_eq!(told(&record), of_before);
+        record.ran_on.insert("disk serial".into(), "7".into());
+        assert!(told(&record).contains(&"disk serial=7".to_owned()));
     }
 
     #[test]

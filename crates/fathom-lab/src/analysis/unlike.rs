@@ -89,6 +89,14 @@ fn difference(one: &RunRow, other: &RunRow) -> Option<String> {
             [one, other].map(|run| format!("{} on {}", run.stack.filesystem, run.stack.device));
         return Some(format!("{one} and {other}"));
     }
+    let another = one.stack.ran_on.iter().find_map(|(name, of_one)| {
+        let of_other = other.stack.ran_on.get(name).filter(|of_other| *of_other != of_one)?;
+        // Of images it is told by their names.
+        (!name.starts_with("image ")).then(|| format!("two disks ({name}: {of_one} and {of_other})"))
+    });
+    if another.is_some() {
+        return another;
+    }
     if one.stack.models != other.stack.models {
         return Some(format!("two models of {}", one.stack.device));
     }

@@ -955,6 +955,7 @@ fn files_that_are_replaced_between_runs_are_told_also_of_two_cells() {
         for run in &mut runs {
             run.row.stack.image = "9 bytes, written at 7 s".into();
             run.row.stack.models = vec!["name = \"x\"".into()];
+            run.row.stack.ran_on.insert("disk serial".into(), "1".into());
             for (key, value) in [("file", "a.trace"), ("file_sha3_256", "a")] {
                 run.row.parameters.insert(key.to_owned(), value.into());
             }
@@ -972,6 +973,7 @@ fn files_that_are_replaced_between_runs_are_told_also_of_two_cells() {
     type Change = fn(&mut RunRow);
     let image: Change = |row| row.stack.image = "9 bytes, written at 8 s".into();
     let model: Change = |row| row.stack.models = vec!["name = \"y\"".into()];
+    let disk: Change = |row| drop(row.stack.ran_on.insert("disk serial".into(), "2".into()));
     let trace: Change = |row| drop(row.parameters.insert("file_sha3_256".into(), "b".into()));
     let earlier: Change = |row| row.stack.image.clear();
     for repeats in [1, 2] {
@@ -981,6 +983,7 @@ fn files_that_are_replaced_between_runs_are_told_also_of_two_cells() {
     }
     assert!(told(1, model).unwrap().contains("(two models called own.toml)"));
     assert!(told(2, model).unwrap().contains("(two models of "));
+    assert!(told(2, disk).unwrap().contains("(two disks (disk serial: 1 and 2))"));
     assert!(told(1, trace).unwrap().contains("(two files called a.trace)"));
     assert!(told(2, trace).unwrap().contains("(two files called \"a.trace\")"));
 }

@@ -196,6 +196,84 @@ fn file_system(head: &Head<'_>) -> Result<Option<Content>, String> {
     Ok(None)
 }
 
+/// What tells a file system from another one of its kind, as far as it tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Its UUID, or the shorter number that FAT, exFAT and NTFS have.
+    pub uuid: Option<String>,
+    /// Its features' bits and the size of its blocks.
+    pub features: Option<String>,
+}
+
+/// The marks of the file system that an image begins with.
+#[must_use]
+pub fn marks_of(head: &[u8]) -> Marks {
+    let head = Head(head);
+    let marks = |uuid: String, features: Option<String>| Marks { uuid: Some(uuid), features };
+    if head.le16(1080) == 0xEF53 {
+        let features = format!(
+            "compatible {:#x}, incompatible {:#x}, read-only compatible {:#x}, blocks of {} bytes",
+            head.le32(1116),
+            head.le32(1120),
+            head.le32(1124),
+            power(10 + head.le32(1048)).unwrap_or_default()
+        );
+        return marks(uuid(head.array(1128)), Some(features));
+    }
+    if head.holds(0, b"XFSB") {
+        let features = format!(
+            "version {:#x}, compatible {:#x}, read-only compatible {:#x}, incompatible {:#x}, blocks of {} bytes",
+            u16::from_be_bytes(head.array(100)),
+            head.be32(208),
+            head.be32(212),
+            head.be32(216),
+            head.be32(4)
+        );
+        return marks(uuid(head.array(32)), Some(features));
+    }
+    if head.holds(65600, b"_BHRfS_M") {
+        let at = |offset: usize| head.le64(65536 + offset);
+        let features = format!(
+            "compatible {:#x}, read-only compatible {:#x}, incompatible {:#x}",
+            at(0xAC),
+            at(0xB4),
+            at(0xBC)
+        );
+        return marks(uuid(head.array(65536 + 0x20)), Some(features));
+    }
+    if head.le32(1024) == 0xF2F5_2010 {
+        return marks(uuid(head.array(1024 + 108)), Some(format!("{:#x}", head.le32(1024 + 2180))));
+    }
+    let short = |number: u64| format!("{:04X}-{:04X}", number >> 16, number & 0xFFFF);
+    if head.holds(3, b"NTFS    ") {
+        return marks(format!("{:016X}", head.le64(0x48)), None);
+    }
+    if head.holds(3, b"EXFAT   ") {
+        return marks(short(head.le32(100)), None);
+    }
+    if head.holds(510, b"\x55\xaa") && head.holds(82, b"FAT32") {
+        return marks(short(head.le32(67)), None);
+    }
+    if head.holds(510, b"\x55\xaa") && head.holds(54, b"FAT1") {
+        return marks(short(head.le32(39)), None);
+    }
+    Marks::default()
+}
+
+/// As tools write it.
+fn uuid(bytes: [u8; 16]) -> String {
+    let number = u128::from_be_bytes(bytes);
+    let part = |from: u32, digits: u32| (number >> (4 * from)) & ((1 << (4 * digits)) - 1);
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        part(24, 8),
+        part(20, 4),
+        part(16, 4),
+        part(12, 4),
+        part(0, 12)
+    )
+}
+
 /// A whole disk instead of a partition: what to do.
 fn partitioned(head: &Head<'_>) -> Option<String> {
     let hint = "give the image of one partition:  sfdisk -d IMAGE  lists them, and  dd if=IMAGE of=PART bs=512 skip=START count=SIZE  copies one";
@@ -220,6 +298,15 @@ fn partitioned(head: &Head<'_>) -> Option<String> {
 /// In words: it cannot be read, or see [`recognise`].
 pub fn content_of(file: &File) -> Result<(Content, u64), String> {
     let length = file.metadata().map_err(|error| error.to_string())?.len();
+    let head = head_of(file)?;
+    recognise(&head, length).map(|content| (content, length))
+}
+
+/// What an open image begins with, [`HEAD_BYTES`] or all of it.
+///
+/// # Errors
+/// In words: it cannot be read.
+pub fn head_of(file: &File) -> Result<Vec<u8>, String> {
     let mut head = vec![0; HEAD_BYTES];
     let mut filled = 0;
     while filled < head.len() {
@@ -231,7 +318,7 @@ pub fn content_of(file: &File) -> Result<(Content, u64), String> {
         }
     }
     head.truncate(filled);
-    recognise(&head, length).map(|content| (content, length))
+    Ok(head)
 }
 
 #[cfg(test)]
@@ -294,6 +381,26 @@ mod tests {
         assert!(recognise(&btrfs, 1 << 30).unwrap_err().contains("2 devices"));
     }
 
+    #[test]
+    fn file_systems_are_told_apart_by_their_own_marks() {
+        let mut xfs = vec![0; 512];
+        xfs[..4].copy_from_slice(b"XFSB");
+        xfs[4..8].copy_from_slice(&4096_u32.to_be_bytes());
+        xfs[32..48].copy_from_slice(&0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes());
+        xfs[216..220].copy_from_slice(&9_u32.to_be_bytes());
+        let marks = marks_of(&xfs);
+        assert_eq!(marks.uuid.unwrap(), "00112233-4455-6677-8899-aabbccddeeff");
+        let features = marks.features.unwrap();
+        assert!(features.contains("incompatible 0x9, blocks of 4096"), "{features}");
+        let mut fat = vec![0; 512];
+        fat[510..].copy_from_slice(b"\x55\xaa");
+        fat[82..87].copy_from_slice(b"FAT32");
+        fat[67..71].copy_from_slice(&0x1234_ABCD_u32.to_le_bytes());
+        assert_eq!(marks_of(&fat), Marks { uuid: Some("1234-ABCD".into()), features: None });
+        assert_eq!(marks_of(&[0; 2048]), Marks::default());
+        assert_eq!(marks_of(&[]), Marks::default());
+    }
+
     /// What the tools of this machine make is recognised, and cut off when it is.
     #[test]
     fn what_mkfs_makes_is_recognised_with_its_size() {
@@ -345,6 +452,7 @@ mod tests {
                 place.copy_from_slice(magic);
             }
             let _ = recognise(&bytes, length);
+            let _ = marks_of(&bytes);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod content;
 pub mod distribution;
+pub mod identity;
 pub mod image;
 pub mod loop_device;
 pub mod machine_mark;

@@ -1,5 +1,6 @@
 //! What was really made of a stack, and whether it keeps anything at a power cut.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -27,6 +28,11 @@ pub struct StackRecord {
     /// been written to since.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
+    /// What tells the disk that it lay on, and the image that it is a copy of, from others of the
+    /// same path: texts by their names, of what the system tells. Under a modelled device the disk
+    /// is of no importance, and left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ran_on: BTreeMap<String, String>,
     /// The guest kernel that it was mounted in; empty = this machine's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub guest: String,

@@ -1,5 +1,6 @@
 //! A stack whose file system is mounted in a guest.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -127,6 +128,7 @@ impl Stacks {
             device: disks.described.clone(),
             models: Vec::new(),
             image: String::new(),
+            ran_on: BTreeMap::new(),
             guest: format!("Linux {} (user-mode)", guest.release()),
             warnings: disks.warnings.clone(),
         };

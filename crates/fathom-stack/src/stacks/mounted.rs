@@ -1,5 +1,6 @@
 //! Makes and mounts a file system by this machine's kernel.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -111,6 +112,7 @@ impl Stacks {
             device: described_models(modelled).unwrap_or_else(|| described(&main.1, log.is_some(), &host)),
             models: Vec::new(),
             image: String::new(),
+            ran_on: BTreeMap::new(),
             guest: String::new(),
             warnings,
         };

@@ -1,5 +1,6 @@
 //! A stack that is up: image, loop device, file system, mount, and a directory to work in.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -24,6 +25,7 @@ use super::remarks::{Placement, place_warnings};
 use super::teardown::BusyMount;
 use crate::attribution::{Attribution, Cause};
 use crate::blocks::{BUFFER_KIB, BlockTrace, TraceError};
+use crate::ground::identity::{of_disk, of_image};
 use crate::ground::image::Image;
 use crate::ground::loop_device::BlockDevice;
 use crate::ground::watchdog::Watchdog;
@@ -105,6 +107,10 @@ impl Stacks {
             return Err(StackError::Spec { field: "image", problem });
         }
         stack.record.image = image;
+        if spec.device.is_none() {
+            stack.record.ran_on = of_disk(&claim.entry.directory);
+        }
+        stack.record.ran_on.extend(spec.image.as_deref().map(of_image).unwrap_or_default());
         stack.record.warnings.extend(warnings);
         stack.record.models = std::mem::take(&mut claim.models);
         claim.entry.record = Some(stack.record.clone());
@@ -418,6 +424,7 @@ fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
         device: host.source,
         models: Vec::new(),
         image: String::new(),
+        ran_on: BTreeMap::new(),
         guest: String::new(),
     };
     Ok((path, record))

@@ -161,7 +161,8 @@ pub enum StackAction {
                       operation (read, write, flush, discard, mark: a number that a program wrote to the file `mark` beside\n\
                       the device, in the column offset); offset and bytes; outcome (done, error, full, lied); sequential and stalled\n\
                       (the model paused), 0 or 1; data_at, where its data begins in FILE.data. Lines stand in the order of answers.\n\n\
-                      Example:\n  fathom stack operations card.operations > card.csv"
+                      Examples:\n  fathom stack operations card.operations > card.csv\n  \
+                      fathom stack operations card.operations --blktrace card      then: blkparse -i card -d card.bin; btt -i card.bin"
     )]
     Operations {
         /// The log
@@ -169,6 +170,9 @@ pub enum StackAction {
         /// A line of JSON for each instead of CSV
         #[arg(long)]
         json: bool,
+        /// Write NAME.blktrace.0 instead, as blktrace does: for `blkparse -i NAME`
+        #[arg(long, value_name = "NAME", conflicts_with = "json")]
+        blktrace: Option<PathBuf>,
     },
     /// Print where a stack is mounted, for scripts
     #[command(after_help = "Example:\n  cd \"$(fathom stack path lab)\"")]

@@ -72,6 +72,9 @@ pub fn run(asked: &Calibrate) -> super::Result {
                 return Ok(Outcome::Good);
             }
             say!("{}.", model.in_short());
+            for guess in model.assumptions.iter().filter(|assumed| assumed.contains(" is a guess, ")) {
+                say!("{guess}.");
+            }
             let shown = if file.components().count() == 1 {
                 format!("./{}", file.display())
             } else {

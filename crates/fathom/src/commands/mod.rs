@@ -37,7 +37,7 @@ use crate::outcome::{Error, Outcome};
 
 use outputs::{
     all_inputs, check_kept, check_output, check_outputs, check_trace_output, check_unnamed, named_inputs,
-    refused_or_failed, takes_stdout, write_copy, write_excerpt, write_html, write_text,
+    refused_or_failed, takes_stdout, write_copy, write_excerpt, write_filled, write_html, write_text,
 };
 
 /// A word as a shell reads it back.

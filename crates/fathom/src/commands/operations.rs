@@ -1,21 +1,17 @@
 //! `fathom stack operations FILE`: what reached a modelled device.
 
-use fathom_output::tell;
+use fathom_output::{say, shown_path, tell};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use fathom_device::{End, Log, Mark, Record, read_log};
+use fathom_device::{BLKTRACE_END, End, Log, Mark, Record, data_of, read_log, write_blktrace};
 use serde_json::json;
 
 use crate::outcome::{Error, Outcome};
 
 /// Prints the log, oldest answer first.
 pub fn run(file: &Path, json: bool) -> super::Result {
-    let log = read_log(file).map_err(|error| match error.kind() {
-        // It says where by itself.
-        ErrorKind::InvalidData => Error::usage(error),
-        _ => Error::usage(format!("{}: {error}", fathom_output::shown_path(file))),
-    })?;
+    let log = read(file)?;
     super::open_stdout()?;
     let printed = print(&log, json, BufWriter::new(io::stdout().lock()));
     match printed {
@@ -26,6 +22,33 @@ pub fn run(file: &Path, json: bool) -> super::Result {
     }
 }
 
+/// Writes the log as blktrace does: the file of processor 0 of that name.
+pub fn as_blktrace(file: &Path, name: &Path) -> super::Result {
+    const OPTION: &str = "--blktrace";
+    if fathom_output::is_standard_output(name) {
+        return Err(Error::usage(format!("{OPTION}: blkparse finds a file by its name: give one")));
+    }
+    let mut out = name.as_os_str().to_owned();
+    out.push(BLKTRACE_END);
+    let out = PathBuf::from(out);
+    let data = data_of(file);
+    let inputs = [file, data.as_path()];
+    super::check_output(OPTION, &out, &inputs)?;
+    let log = read(file)?;
+    super::write_filled(OPTION, &out, &inputs, |to| write_blktrace(&log, to))?;
+    let of_log = log.records.len();
+    say!("{of_log} operations are in {}: blkparse -i {}", shown_path(&out), shown_path(name));
+    Ok(told(file, &log.end))
+}
+
+fn read(file: &Path) -> Result<Log, Error> {
+    read_log(file).map_err(|error| match error.kind() {
+        // It says where by itself.
+        ErrorKind::InvalidData => Error::usage(error),
+        _ => Error::usage(format!("{}: {error}", shown_path(file))),
+    })
+}
+
 /// Says on stderr what is not in the log. One that is not closed may be of a device that is still
 /// up.
 fn told(file: &Path, end: &End) -> Outcome {
@@ -34,7 +57,7 @@ fn told(file: &Path, end: &End) -> Outcome {
         End::Open => Outcome::Good,
         End::OperationsLost(_) | End::DataLost(_) => Outcome::Failed,
     };
-    tell!("warning: {} is not all: {end}", fathom_output::shown_path(file));
+    tell!("warning: {} is not all: {end}", shown_path(file));
     outcome
 }
 

@@ -121,6 +121,16 @@ pub fn write_text(option: &str, file: &Path, inputs: &[&Path], text: &str) -> Re
     write(option, file, inputs, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
+/// Writes what `fill` makes as a file.
+pub fn write_filled(
+    option: &str,
+    file: &Path,
+    inputs: &[&Path],
+    fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), Error> {
+    write(option, file, inputs, |out| Ok(fill(out)?))
+}
+
 /// Writes a copy of a file.
 pub fn write_copy(option: &str, file: &Path, inputs: &[&Path], of: &Path) -> Result<(), Error> {
     let mut from = std::fs::File::open(of)

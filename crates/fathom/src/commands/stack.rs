@@ -51,7 +51,10 @@ pub fn run(asked: &Stack) -> super::Result {
         StackAction::Age(asked) => super::age::run(asked),
         StackAction::Calibrate(asked) => super::calibrate::run(asked),
         StackAction::Status(asked) => super::status::run(asked),
-        StackAction::Operations { file, json } => super::operations::run(file, *json),
+        StackAction::Operations { file, json, blktrace: None } => super::operations::run(file, *json),
+        StackAction::Operations { file, blktrace: Some(name), .. } => {
+            super::operations::as_blktrace(file, name)
+        }
         StackAction::Path { name } => path_of(name),
         StackAction::List { json } => list(*json),
     }

@@ -1,5 +1,6 @@
 //! `smsc bench`
 
+use super::leftovers::{self, Claim};
 use super::remarks::remarks;
 use super::stop::Stop;
 use super::store::{Axes, StoreArgs};
@@ -110,7 +111,7 @@ pub struct Bench {
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     patience: f64,
     /// Where the stores are made; they are deleted afterwards, unless one violates the invariants
-    /// or stands still.
+    /// or stands still. What a bench that was killed has left there goes first.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// Keep the stores, and log streams that are elsewhere, and say where they are, before they are
@@ -151,13 +152,16 @@ impl Bench {
             self.kind().allows(sessions).map_err(|error| Wrong(error.to_string()))?;
         }
         let stop = Stop::listen()?;
+        for left in leftovers::sweep(&self.dir) {
+            tell!("removed, left by a bench that was killed: {}", left.display());
+        }
         if !self.json {
             writeln!(std::io::stdout(), "{}", HEAD)?;
         }
         for round in 0..self.repeat {
             for &threads in &self.threads {
                 let scratch = tempfile::Builder::new()
-                    .prefix("smsc-bench-")
+                    .prefix(leftovers::PREFIX)
                     .disable_cleanup(self.keep)
                     .tempdir_in(&self.dir);
                 let mut scratch =
@@ -166,6 +170,8 @@ impl Bench {
                 let kind = self.kind();
                 let mut streams = self.streams()?;
                 let made = Made::of(&scratch, &streams);
+                // Without it all goes as well, but for what a kill leaves.
+                let _claim = (!self.keep).then(|| Claim::take(scratch.path(), &made.0[1..]).ok()).flatten();
                 if !self.keep {
                     stop.made(made.0.clone(), kind.has_server());
                 }
@@ -359,8 +365,10 @@ impl Bench {
     /// Fresh directories for the log streams of one row that are to be elsewhere.
     fn streams(&self) -> Result<Vec<tempfile::TempDir>, Wrong> {
         let within = |dir: &PathBuf| {
-            let made =
-                tempfile::Builder::new().prefix("smsc-bench-log-").disable_cleanup(self.keep).tempdir_in(dir);
+            let made = tempfile::Builder::new()
+                .prefix(leftovers::LOG_PREFIX)
+                .disable_cleanup(self.keep)
+                .tempdir_in(dir);
             made.map_err(|error| Wrong(format!("--stream-dir {}: {error}", dir.display())))
         };
         self.store.stream_dir.iter().map(within).collect()
@@ -590,7 +598,9 @@ impl Made {
         Made(std::iter::once(scratch).chain(streams).map(|dir| dir.path().to_owned()).collect())
     }
 
+    /// Says where they are, and that no later bench takes them away.
     fn tell_kept(&self) {
+        self.0.iter().take(1).for_each(|directory| leftovers::keep(directory));
         for (number, path) in self.0.iter().enumerate() {
             let path: &Path = path;
             match number {

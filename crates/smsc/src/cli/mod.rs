@@ -14,6 +14,7 @@ mod bench;
 mod check;
 mod copy;
 mod dump;
+mod leftovers;
 mod load;
 mod man;
 mod password;
