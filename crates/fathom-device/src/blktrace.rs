@@ -1,5 +1,5 @@
 //! A log of operations as `blkparse` and `btt` read it: the events that `blktrace` writes, as the
-//! kernel lays them out (`struct blk_io_trace` of <linux/blktrace_api.h>, version 7):
+//! kernel lays them out (`struct blk_io_trace` of `linux/blktrace_api.h`, version 7):
 //!
 //! ```text
 //! u32 0x65617407 | u32 number of the event, from 1 | u64 time, ns | u64 sector, of 512 bytes | u32 bytes
