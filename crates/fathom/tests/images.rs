@@ -145,6 +145,23 @@ fn a_stack_begins_with_a_copy_of_an_image() {
     let made = "SELECT count(*) FROM run WHERE status = 'done' AND json_extract(stack, '$.mkfs') = 'copy of first.img'";
     assert_eq!(place.rows("out.db", made), "2");
     assert!(place.read("first.img") == before);
+
+    // What happened: another image of the same name was "1.5x faster" without a word.
+    fs::rename(place.path("first.img"), place.path("small.img")).unwrap();
+    up(&place, &name, &["--fs", "ext4", "--size", "32", "--keep", "first.img"]);
+    down(&place, &name);
+    place.fathom(&["run", "begun.toml", "--out", "other.db", "--dir", "."]).exits(0);
+    let compared = place.fathom(&["compare", "out.db", "other.db", "--json"]);
+    compared.exits(0);
+    for words in
+        ["ran on something else in B", "image size: 16777216 bytes in A, 33554432 bytes in B", "image UUID: "]
+    {
+        assert!(compared.stdout.contains(words), "{words}: {compared}");
+    }
+    place.fathom(&["run", "begun.toml", "--out", "again.db", "--dir", "."]).exits(0);
+    let same = place.fathom(&["compare", "other.db", "again.db", "--json"]);
+    same.exits(0);
+    assert!(!same.stdout.contains("ran on something else"), "{same}");
     nothing_is_up(&place, &["first"]);
 }
 
