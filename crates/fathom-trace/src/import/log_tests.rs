@@ -786,3 +786,41 @@ fn a_statement_of_another_thread_within_a_transaction_is_told() {
         assert!(written(names).is_empty(), "{names:?}");
     }
 }
+
+/// What happened: a time of a JSON line that is a text, as most loggers write it, was not read, and
+/// so was one under the name `time`: all statements of such a log began at once.
+#[test]
+fn times_of_json_lines_may_be_texts() {
+    let place = Place::new();
+    let fields = [
+        ["\"ts\":\"2023-08-10T10:00:00Z\"", "\"ts\":\"2023-08-10T10:00:01.5Z\""],
+        [
+            "\"@timestamp\":\"2023-08-10T12:00:00.000+02:00\"",
+            "\"@timestamp\":\"2023-08-10T06:00:01,500-0400\"",
+        ],
+        ["\"timestamp\":\"2023-08-10 10:00:00,000\"", "\"timestamp\":\"2023-08-10 10:00:01,500\""],
+        ["\"time\":1691661600000", "\"time\":1691661601500"],
+        ["\"ts\":\"1691661600\"", "\"ts\":\"1691661601.5\""],
+    ];
+    for [one, two] in fields {
+        let log = format!(
+            "{{\"level\":\"debug\",{one},\"msg\":\"query\",\"sql\":\"CREATE TABLE t(a)\"}}\n\
+             {{\"level\":\"debug\",{two},\"msg\":\"query\",\"sql\":\"SELECT a FROM t\"}}\n"
+        );
+        let (imported, records) = place.import(&place.write("app.jsonl", &log)).expect(one);
+        let starts: Vec<u64> = executed(&records).into_iter().map(|(_, _, at_ms, _)| at_ms).collect();
+        assert_eq!(starts, [0, 1500], "{two}");
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+    // How long a statement took is no time of a day, and a time in words is not read.
+    let log = "{\"time\":2.5,\"ts\":\"Thu Aug 10\",\"sql\":\"CREATE TABLE t(a)\"}\n\
+        {\"time\":2000.5,\"ts\":\"Fri Aug 11\",\"sql\":\"SELECT a FROM t\"}\n";
+    let (imported, records) = place.import(&place.write("app.jsonl", log)).expect("imported");
+    assert!(executed(&records).iter().all(|(_, _, at_ms, _)| *at_ms == 0));
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(
+        imported.warnings[0].starts_with("2 statements have a time that is neither"),
+        "{:?}",
+        imported.warnings
+    );
+}

@@ -17,6 +17,7 @@ mod folder;
 #[cfg(test)]
 mod form_tests;
 mod inner;
+mod iso;
 mod kind;
 mod lines;
 mod loading;
