@@ -824,3 +824,44 @@ fn times_of_json_lines_may_be_texts() {
         imported.warnings
     );
 }
+
+/// What happened: all statements of a log that Python's `repr` had written were lines that are no
+/// SQL, and where one with a text in it was in double quotes, only those were read, or refused.
+#[test]
+fn statements_as_pythons_repr_writes_them_are_what_they_were() {
+    let place = Place::new();
+    let log = r#"2023-08-10 10:00:00,100 DEBUG db: connected to 'app.db'
+2023-08-10 10:00:00,101 DEBUG db: '\n    CREATE TABLE t (\n        a TEXT,\n        b\n    )\n'
+2023-08-10 10:00:00,102 DEBUG db: 'BEGIN '
+2023-08-10 10:00:00,103 DEBUG db: "INSERT INTO t VALUES ('C:\\new\nline', 1)"
+2023-08-10 10:00:00,104 DEBUG db: 'INSERT INTO "t" VALUES (\'it\'\'s \xa7\', 2)'
+2023-08-10 10:00:00,104 DEBUG db: '-- UPDATE counts SET n = n + 1'
+2023-08-10 10:00:00,105 DEBUG db: 'COMMIT'
+"#;
+    let expected = [
+        "CREATE TABLE t (\n        a TEXT,\n        b\n    )",
+        "BEGIN",
+        "INSERT INTO t VALUES ('C:\\new\nline', 1)",
+        "INSERT INTO \"t\" VALUES ('it''s §', 2)",
+        "COMMIT",
+    ];
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), expected);
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].starts_with("1 lines before the first"), "{:?}", imported.warnings);
+    // The first one may be in double quotes.
+    let log = "sql=\"CREATE TABLE t(a DEFAULT 'x\\n')\"\nsql='SELECT a FROM t'\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a DEFAULT 'x\n')", "SELECT a FROM t"]);
+    // Values that stand beside a statement, and quotes that are no `repr`'s.
+    for (line, words) in [
+        ("('INSERT INTO t VALUES (?)', ['x'])", "stands in quotes"),
+        ("('INSERT INTO t VALUES (?)', [7])", "has parameters"),
+        ("('INSERT INTO t VALUES ('x')')", "stands in quotes"),
+        ("SELECT a FROM t", "stands without what the log has"),
+    ] {
+        let log = format!("('CREATE TABLE t(a)', [])\n{line}\n");
+        let error = place.import(&place.write("app.log", &log)).expect_err(line).to_string();
+        assert!(error.contains("app.log:2: ") && error.contains(words), "{line}: {error}");
+    }
+}

@@ -29,6 +29,7 @@ mod order;
 mod play;
 mod pocketdata;
 mod private;
+mod repr;
 mod same_file;
 mod script;
 mod sqlite_log;
