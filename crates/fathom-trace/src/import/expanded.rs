@@ -528,7 +528,7 @@ fn is_announced(line: &str) -> bool {
 }
 
 /// Why a statement that begins or ends a transaction is none of the one connection.
-fn out_of_place(sql: &str, is_autocommit: bool) -> Option<&'static str> {
+pub fn out_of_place(sql: &str, is_autocommit: bool) -> Option<&'static str> {
     let mut words = tokens(sql).filter(|token| !token.is_blank());
     let first = words.next()?;
     if first.is("begin") {

@@ -16,6 +16,7 @@ mod expanded;
 mod folder;
 #[cfg(test)]
 mod form_tests;
+mod hibernate;
 mod inner;
 mod iso;
 mod kind;
@@ -171,7 +172,11 @@ pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
             pocketdata::import_workload(path, &mut assembler, &mut starts, &mut bad, steps)?
         }
         Format::Expanded | Format::FileCalls | Format::Spool => {
-            expanded::import(path, &mut assembler, &mut starts, &mut bad, steps)?
+            if hibernate::is_log(path)? {
+                hibernate::import(path, &mut assembler, &mut starts, &mut bad, steps)?
+            } else {
+                expanded::import(path, &mut assembler, &mut starts, &mut bad, steps)?
+            }
         }
     };
     if !request.skip_bad {
