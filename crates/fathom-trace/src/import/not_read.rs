@@ -92,6 +92,11 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
          `enableLoadExtension`); or write the second one of each, where values are filled in, to a .sql file, \
          those of each connection to one of its own, with a BEGIN before what a line `commit` or `rollback` \
          ends and that word behind it, and blobs, which are texts there, as x'…', and import their folder"
+    } else if ["jdbc.sqlonly", "jdbc.sqltiming", "jdbc.audit"].iter().any(|logger| line.contains(logger)) {
+        "is the log of log4jdbc, which has statements twice (jdbc.sqlonly, jdbc.sqltiming), no BEGIN, and dates and \
+         blobs otherwise than they are bound, and is not read: let the program load the extension that \
+         FATHOM_TRACE_EXTENSION names (sqlite-jdbc: `enableLoadExtension`), and capture it (`fathom trace capture -- \
+         java …`)"
     } else if line.contains("TRACE_STMT on ") {
         "is Firefox's log (mozStorage), which is not read: a statement of it stands in quotes behind the \
          address of its connection (`TRACE_STMT on ADDRESS: `); write those of each connection to one \
@@ -221,6 +226,8 @@ mod tests {
             ("      Executed DbCommand (2ms) [Parameters=[@p0='?']]", "capture -- dotnet"),
             ("  Note Load (0.1ms)  SELECT * FROM notes WHERE id = ?  [[\"id\", 7]]", "capture -- ruby"),
             ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "TRACE_STMT on ADDRESS"),
+            ("10:00:01.1 [main] INFO  jdbc.sqltiming - insert into t (a) values ('x')", "of log4jdbc"),
+            ("INFO : jdbc.sqlonly - insert into t (a) values ('x')", "-- java …"),
             ("query: SELECT 1 WHERE a = ? -- PARAMETERS: [\"Timber\"]", "better-sqlite3"),
             ("Query: insert into \"users\" values (null, ?) -- params: [\"Dan\"]", "capture -- node"),
             ("flutter: Drift: Sent SELECT * FROM t WHERE a = ?; with args [1]", "capture -- dart"),
