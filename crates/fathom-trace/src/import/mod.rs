@@ -13,6 +13,7 @@ mod checker;
 mod died;
 mod ends;
 mod expanded;
+mod firefox;
 mod folder;
 #[cfg(test)]
 mod form_tests;
@@ -172,7 +173,9 @@ pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
             pocketdata::import_workload(path, &mut assembler, &mut starts, &mut bad, steps)?
         }
         Format::Expanded | Format::FileCalls | Format::Spool => {
-            if hibernate::is_log(path)? {
+            if firefox::is_log(path)? {
+                firefox::import(path, &mut assembler, &mut starts, &mut bad, steps)?
+            } else if hibernate::is_log(path)? {
                 hibernate::import(path, &mut assembler, &mut starts, &mut bad, steps)?
             } else {
                 expanded::import(path, &mut assembler, &mut starts, &mut bad, steps)?

@@ -98,9 +98,10 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
          FATHOM_TRACE_EXTENSION names (sqlite-jdbc: `enableLoadExtension`), and capture it (`fathom trace capture -- \
          java …`)"
     } else if line.contains("TRACE_STMT on ") {
-        "is Firefox's log (mozStorage), which is not read: a statement of it stands in quotes behind the \
-         address of its connection (`TRACE_STMT on ADDRESS: `); write those of each connection to one \
-         database to a .sql file of its own, and import their folder"
+        "is Firefox's log (mozStorage) in a form that is not read (MOZ_LOG=timestamp,mozStorage:5 writes one \
+         that is): a statement of it stands in quotes behind the address of its connection (`TRACE_STMT on \
+         ADDRESS: `); write those of each connection to one database to a .sql file of its own, and import \
+         their folder"
     } else {
         return None;
     })
@@ -225,7 +226,7 @@ mod tests {
             ("2026-11-21 16:26:38,123 INFO sqlalchemy.engine.Engine [raw sql] ()", "capture -- python3"),
             ("      Executed DbCommand (2ms) [Parameters=[@p0='?']]", "capture -- dotnet"),
             ("  Note Load (0.1ms)  SELECT * FROM notes WHERE id = ?  [[\"id\", 7]]", "capture -- ruby"),
-            ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "TRACE_STMT on ADDRESS"),
+            ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "MOZ_LOG=timestamp"),
             ("10:00:01.1 [main] INFO  jdbc.sqltiming - insert into t (a) values ('x')", "of log4jdbc"),
             ("INFO : jdbc.sqlonly - insert into t (a) values ('x')", "-- java …"),
             ("query: SELECT 1 WHERE a = ? -- PARAMETERS: [\"Timber\"]", "better-sqlite3"),
