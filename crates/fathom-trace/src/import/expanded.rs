@@ -9,8 +9,8 @@
 //! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
 //! they begin as no SQL does but a log's lines do: with a time, or with the same name and a colon.
 //! Nor does a line of Sequelize's log with which no statement can go on. In double quotes behind
-//! the name of a field (`"msg":"…"`, logfmt's `msg="…"`) a statement stands as JSON writes it. A log
-//! whose statements Python's `repr` wrote has them in quotes of either kind, each on one line.
+//! the name of a field (`"msg":"…"`, logfmt's `msg="…"`) a statement stands as JSON writes it. A
+//! log whose statements Python's `repr` wrote has them in quotes of either kind, each on one line.
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
@@ -334,9 +334,10 @@ impl Log<'_> {
             let Some(line) = lines.next_line()? else { break };
             let at = statement_at(line);
             let first = quoted(line).filter(|quoted| at.is_none_or(|at| at > quoted.before.len()));
-            let whole = first
-                .as_ref()
-                .filter(|quoted| quoted.sql.as_deref().is_some_and(|sql| self.is_whole_sql(sql)));
+            // Not `commit` of a message.
+            let is_long = |sql: &str| sql.split_whitespace().nth(1).is_some();
+            let is_whole = |sql: &str| is_long(sql) && self.is_whole_sql(sql);
+            let whole = first.as_ref().filter(|quoted| quoted.sql.as_deref().is_some_and(is_whole));
             match (whole, at) {
                 (Some(quoted), _) => {
                     let shape = shape_of(quoted.before);

@@ -853,6 +853,10 @@ fn statements_as_pythons_repr_writes_them_are_what_they_were() {
     let log = "sql=\"CREATE TABLE t(a DEFAULT 'x\\n')\"\nsql='SELECT a FROM t'\n";
     let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
     assert_eq!(texts(&records), ["CREATE TABLE t(a DEFAULT 'x\n')", "SELECT a FROM t"]);
+    // A word in a message is no statement of such a log.
+    let log = "app: 'commit' is left out\napp: SELECT 1\napp: SELECT 2\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), ["SELECT 1", "SELECT 2"]);
     // Values that stand beside a statement, and quotes that are no `repr`'s.
     for (line, words) in [
         ("('INSERT INTO t VALUES (?)', ['x'])", "stands in quotes"),

@@ -5,9 +5,9 @@
 //! time in ms, …, process, thread, level, tag) of which the last is a JSON object: `Action`
 //! (SELECT, UPDATE …, and SCHEMA, TABLES, APP_NAME, which are no statements), `Results` (the SQL),
 //! `Time` (ns), `Arguments`. Lines that are such an object alone, with `sql` or `query` for the SQL
-//! and `timestamp` for the time (a number, or as RFC 3339 writes it), are read alike, and values of parameters in a list `args`, `params`
-//! or the like, as what writes structured logs has them. What a SCHEMA line says of a table makes
-//! the table, empty, before the first statement.
+//! and `timestamp` for the time (a number, or as RFC 3339 writes it), are read alike, and values of
+//! parameters in a list `args`, `params` or the like, as what writes structured logs has them. What
+//! a SCHEMA line says of a table makes the table, empty, before the first statement.
 //!
 //! **Its benchmark's workloads**: one JSON object with a list `init` of statements that make the
 //! database, and a list `benchmark` of operations: `query` with `sql`, and `break` with a pause
