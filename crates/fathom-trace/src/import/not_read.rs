@@ -29,6 +29,7 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
         "is SQLAlchemy's log, which has the values of a statement on a line of their own, as Python \
          writes them, and is not read: capture the program (`fathom trace capture -- python3 …`)"
     } else if line.contains("Executed DbCommand (")
+        || line.contains("Executing DbCommand [")
         || (line.starts_with("-- ") && line.contains("' (Type = "))
     {
         "is Entity Framework's log, which has the values of a statement beside it, if at all, and is not \
@@ -225,6 +226,7 @@ mod tests {
             ("(5) statement aborts at 2: [BEGIN IMMEDIATE] database is locked", ".trace FILE"),
             ("2026-11-21 16:26:38,123 INFO sqlalchemy.engine.Engine [raw sql] ()", "capture -- python3"),
             ("      Executed DbCommand (2ms) [Parameters=[@p0='?']]", "capture -- dotnet"),
+            ("      Executing DbCommand [Parameters=[@p0='?'], CommandType='Text']", "capture -- dotnet"),
             ("  Note Load (0.1ms)  SELECT * FROM notes WHERE id = ?  [[\"id\", 7]]", "capture -- ruby"),
             ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "MOZ_LOG=timestamp"),
             ("10:00:01.1 [main] INFO  jdbc.sqltiming - insert into t (a) values ('x')", "of log4jdbc"),
