@@ -9,7 +9,8 @@
 //! lines belong to the statement before them up to its semicolon, and to none behind it, nor where
 //! they begin as no SQL does but a log's lines do: with a time, or with the same name and a colon.
 //! Nor does a line of Sequelize's log with which no statement can go on. In double quotes behind
-//! the name of a field (`"msg":"…"`, logfmt's `msg="…"`) a statement stands as JSON writes it.
+//! the name of a field (`"msg":"…"`, logfmt's `msg="…"`) a statement stands as JSON writes it. A
+//! log whose statements Python's `repr` wrote has them in quotes of either kind, each on one line.
 //!
 //! All of it is one connection, so it is executed as a script is: what fails is expected to fail.
 
@@ -23,6 +24,7 @@ use super::inner::is_time;
 use super::lines::{COLOUR, Lines, without_colours};
 use super::play::Player;
 use super::private::{Compilation, Fault, Private, compile};
+use super::repr::{Quoted, quoted};
 use super::script::is_open;
 use super::statements::begins_statement;
 use super::{ImportReport, Starts};
@@ -66,6 +68,10 @@ const OF_ANOTHER: &str = "stands within a transaction of another connection";
 /// What is wrong with a statement in quotes that may or may not be JSON's.
 const ESCAPED: &str =
     "stands in quotes, and what a backslash stands for there is not known: log the statement as it is";
+
+/// What is wrong with a statement of a log of Python's `repr` that has values beside it, if at all.
+const WITH_PARAMETERS: &str = "has parameters, whose values are not in it: log what set_trace_callback of Python or sqlite3_expanded_sql \
+    gives, or capture the program (`fathom trace capture`)";
 
 /// What is wrong with a line that may be a clause of a statement which something else has ended.
 const PARTED: &str = "may go on with the statement above, from which another line of the log parts it";
@@ -132,6 +138,9 @@ pub fn import(
         changing: 0,
         has_transactions: false,
     };
+    if let Some(shape) = log.shape_of_quoted()? {
+        return log.import_quoted(&shape);
+    }
     let (mut shape, has_colours) = log.shape()?;
     let mut lines = Lines::open(path)?;
     if has_colours {
@@ -227,21 +236,11 @@ pub fn import(
              change rows is a transaction by itself here, also where the application had several in one; a capture has them"
         ));
     }
-    if of_others > 0 {
-        imported.warnings.push(format!(
-            "{of_others} statements (the first on line {first_of_others}) stand within a transaction that another thread or connection began, \
-             by what is before them; all of a log is read as one connection, so they are committed or rolled back with it. Where they are \
-             another connection's, write the statements of each to a .sql file of its own, and import their folder, or capture the program"
-        ));
-    }
+    imported.warnings.extend(told_of_others(of_others, first_of_others));
     if !(open.is_empty() || is_whole || has_line_end) {
         imported.warnings.push(super::cut_off(path, begin));
     }
-    if skipped > 0 {
-        imported.warnings.push(format!(
-            "{skipped} lines before the first statement, or between statements, are no SQL and are left out"
-        ));
-    }
+    imported.warnings.extend(told_skipped(skipped));
     if announcements > 0 {
         imported.warnings.push(format!(
             "{announcements} lines are of Django's logger `django.db.backends.schema`, which tells a statement before \
@@ -254,12 +253,35 @@ pub fn import(
              in the log, and so in no number; a capture has them"
         ));
     }
-    if with_more > 0 {
-        imported.warnings.push(format!(
-            "behind the semicolon of {with_more} statements stands text that is no SQL; it is left out"
-        ));
-    }
+    imported.warnings.extend(told_with_more(with_more));
     Ok(imported)
+}
+
+/// What must be known of statements of another thread than their transaction's.
+fn told_of_others(count: u64, first: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{count} statements (the first on line {first}) stand within a transaction that another thread or connection began, \
+             by what is before them; all of a log is read as one connection, so they are committed or rolled back with it. Where they are \
+             another connection's, write the statements of each to a .sql file of its own, and import their folder, or capture the program"
+        )
+    })
+}
+
+/// What must be known of lines that are left out.
+fn told_skipped(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{count} lines before the first statement, or between statements, are no SQL and are left out"
+        )
+    })
+}
+
+/// What must be known of statements with text behind their semicolon.
+fn told_with_more(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!("behind the semicolon of {count} statements stands text that is no SQL; it is left out")
+    })
 }
 
 impl Log<'_> {
@@ -296,6 +318,90 @@ impl Log<'_> {
             }
         }
         Ok((known.map(|_| String::new()), has_colours))
+    }
+
+    /// The shape of what stands before the statements of a log of Python's `repr`; none of another
+    /// one. Its first statement may be in double quotes, as JSON's are, but not all of them: what
+    /// has no quote of its own is in single ones.
+    fn shape_of_quoted(&self) -> Result<Option<String>, TraceError> {
+        // A pipe can be read once.
+        if !std::fs::metadata(self.path).map_err(TraceError::io(self.path))?.is_file() {
+            return Ok(None);
+        }
+        let mut lines = Lines::open(self.path)?.without_colours();
+        let mut in_other_quotes: Option<String> = None;
+        for _ in 0..SHAPE_LINES {
+            let Some(line) = lines.next_line()? else { break };
+            let at = statement_at(line);
+            let first = quoted(line).filter(|quoted| at.is_none_or(|at| at > quoted.before.len()));
+            // Not `commit` of a message.
+            let is_long = |sql: &str| sql.split_whitespace().nth(1).is_some();
+            let is_whole = |sql: &str| is_long(sql) && self.is_whole_sql(sql);
+            let whole = first.as_ref().filter(|quoted| quoted.sql.as_deref().is_some_and(is_whole));
+            match (whole, at) {
+                (Some(quoted), _) => {
+                    let shape = shape_of(quoted.before);
+                    let is_one = in_other_quotes.as_ref().is_none_or(|known| *known == shape);
+                    if quoted.quote == '\'' && is_one {
+                        return Ok(Some(shape));
+                    }
+                    in_other_quotes.get_or_insert(shape);
+                }
+                (None, Some(at)) if self.is_sql(&statement_in(line, at)) => return Ok(None),
+                (None, _) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a text compiles, or does but for what is not there.
+    fn is_whole_sql(&self, sql: &str) -> bool {
+        // Many a PRAGMA is done where it is compiled.
+        pragma(sql).is_some()
+            || match compile(&self.connection, sql) {
+                Ok(compiled) => !matches!(compiled, Compilation::Nothing),
+                Err(Fault::Incomplete) => false,
+                Err(Fault::Wrong(message)) => !is_of_grammar(&message),
+            }
+    }
+
+    /// Reads a log of Python's `repr`, with this before its statements.
+    fn import_quoted(mut self, shape: &str) -> Result<ImportReport, TraceError> {
+        let mut lines = Lines::open(self.path)?.without_colours();
+        let (mut number, mut skipped) = (0, 0);
+        while let Some(line) = lines.next_line()? {
+            number += 1;
+            let at = statement_at(line);
+            let first = quoted(line).filter(|quoted| at.is_none_or(|at| at > quoted.before.len()));
+            match first {
+                Some(quoted) if shape_of(quoted.before) == shape => match quoted.sql {
+                    None => self.player.bad.add(self.path, number, &line[quoted.before.len()..], ESCAPED),
+                    Some(sql) if tokens(&sql).any(|token| token.kind == TokenKind::Parameter) => {
+                        self.player.bad.add(self.path, number, &sql, WITH_PARAMETERS);
+                    }
+                    Some(sql) => {
+                        self.thread.clear();
+                        self.thread.push_str(thread_of(quoted.before));
+                        self.add(sql.trim_start(), number)?;
+                    }
+                },
+                Some(Quoted { sql: Some(sql), .. }) if self.is_whole_sql(&sql) => {
+                    self.player.bad.add(self.path, number, &sql, OTHERWISE);
+                }
+                _ => match self.statement_of_another(line) {
+                    Some(sql) => self.player.bad.add(self.path, number, sql, OTHERWISE),
+                    None => skipped += u64::from(!line.trim().is_empty()),
+                },
+            }
+        }
+        let Log { player, number, with_more, of_others, first_of_others, .. } = self;
+        player.assembler.close(number, 0)?;
+        let mut imported = ImportReport::default();
+        player.finish(&mut imported);
+        imported.warnings.extend(told_of_others(of_others, first_of_others));
+        imported.warnings.extend(told_skipped(skipped));
+        imported.warnings.extend(told_with_more(with_more));
+        Ok(imported)
     }
 
     /// The statement in a line between statements, where there is one behind another beginning:
@@ -423,7 +529,7 @@ fn is_announced(line: &str) -> bool {
 }
 
 /// Why a statement that begins or ends a transaction is none of the one connection.
-fn out_of_place(sql: &str, is_autocommit: bool) -> Option<&'static str> {
+pub fn out_of_place(sql: &str, is_autocommit: bool) -> Option<&'static str> {
     let mut words = tokens(sql).filter(|token| !token.is_blank());
     let first = words.next()?;
     if first.is("begin") {

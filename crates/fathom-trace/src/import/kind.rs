@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::{Format, android, expanded, lines, not_read, pocketdata};
+use super::{Format, android, expanded, firefox, lines, not_read, pocketdata, repr};
 use crate::error::TraceError;
 use crate::file_calls;
 
@@ -91,6 +91,9 @@ pub fn find_out(path: &Path) -> Result<Format, TraceError> {
         if android::is_log_line(line) {
             return Ok(Format::Android);
         }
+        if firefox::is_statement(line) {
+            return Ok(Format::Expanded);
+        }
         if android::is_long_head(line) {
             return Err(TraceError::refused(
                 path.display(),
@@ -114,6 +117,8 @@ pub fn find_out(path: &Path) -> Result<Format, TraceError> {
                     None => Ok(Format::Script),
                 };
             }
+            may_be_expanded = true;
+        } else if repr::quoted(line).is_some_and(|quoted| quoted.sql.is_some()) {
             may_be_expanded = true;
         }
         is_first &= line.trim().is_empty();

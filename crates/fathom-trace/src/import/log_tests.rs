@@ -786,3 +786,86 @@ fn a_statement_of_another_thread_within_a_transaction_is_told() {
         assert!(written(names).is_empty(), "{names:?}");
     }
 }
+
+/// What happened: a time of a JSON line that is a text, as most loggers write it, was not read, and
+/// so was one under the name `time`: all statements of such a log began at once.
+#[test]
+fn times_of_json_lines_may_be_texts() {
+    let place = Place::new();
+    let fields = [
+        ["\"ts\":\"2023-08-10T10:00:00Z\"", "\"ts\":\"2023-08-10T10:00:01.5Z\""],
+        [
+            "\"@timestamp\":\"2023-08-10T12:00:00.000+02:00\"",
+            "\"@timestamp\":\"2023-08-10T06:00:01,500-0400\"",
+        ],
+        ["\"timestamp\":\"2023-08-10 10:00:00,000\"", "\"timestamp\":\"2023-08-10 10:00:01,500\""],
+        ["\"time\":1691661600000", "\"time\":1691661601500"],
+        ["\"ts\":\"1691661600\"", "\"ts\":\"1691661601.5\""],
+    ];
+    for [one, two] in fields {
+        let log = format!(
+            "{{\"level\":\"debug\",{one},\"msg\":\"query\",\"sql\":\"CREATE TABLE t(a)\"}}\n\
+             {{\"level\":\"debug\",{two},\"msg\":\"query\",\"sql\":\"SELECT a FROM t\"}}\n"
+        );
+        let (imported, records) = place.import(&place.write("app.jsonl", &log)).expect(one);
+        let starts: Vec<u64> = executed(&records).into_iter().map(|(_, _, at_ms, _)| at_ms).collect();
+        assert_eq!(starts, [0, 1500], "{two}");
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+    // How long a statement took is no time of a day, and a time in words is not read.
+    let log = "{\"time\":2.5,\"ts\":\"Thu Aug 10\",\"sql\":\"CREATE TABLE t(a)\"}\n\
+        {\"time\":2000.5,\"ts\":\"Fri Aug 11\",\"sql\":\"SELECT a FROM t\"}\n";
+    let (imported, records) = place.import(&place.write("app.jsonl", log)).expect("imported");
+    assert!(executed(&records).iter().all(|(_, _, at_ms, _)| *at_ms == 0));
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(
+        imported.warnings[0].starts_with("2 statements have a time that is neither"),
+        "{:?}",
+        imported.warnings
+    );
+}
+
+/// What happened: all statements of a log that Python's `repr` had written were lines that are no
+/// SQL, and where one with a text in it was in double quotes, only those were read, or refused.
+#[test]
+fn statements_as_pythons_repr_writes_them_are_what_they_were() {
+    let place = Place::new();
+    let log = r#"2023-08-10 10:00:00,100 DEBUG db: connected to 'app.db'
+2023-08-10 10:00:00,101 DEBUG db: '\n    CREATE TABLE t (\n        a TEXT,\n        b\n    )\n'
+2023-08-10 10:00:00,102 DEBUG db: 'BEGIN '
+2023-08-10 10:00:00,103 DEBUG db: "INSERT INTO t VALUES ('C:\\new\nline', 1)"
+2023-08-10 10:00:00,104 DEBUG db: 'INSERT INTO "t" VALUES (\'it\'\'s \xa7\', 2)'
+2023-08-10 10:00:00,104 DEBUG db: '-- UPDATE counts SET n = n + 1'
+2023-08-10 10:00:00,105 DEBUG db: 'COMMIT'
+"#;
+    let expected = [
+        "CREATE TABLE t (\n        a TEXT,\n        b\n    )",
+        "BEGIN",
+        "INSERT INTO t VALUES ('C:\\new\nline', 1)",
+        "INSERT INTO \"t\" VALUES ('it''s §', 2)",
+        "COMMIT",
+    ];
+    let (imported, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), expected);
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].starts_with("1 lines before the first"), "{:?}", imported.warnings);
+    // The first one may be in double quotes.
+    let log = "sql=\"CREATE TABLE t(a DEFAULT 'x\\n')\"\nsql='SELECT a FROM t'\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), ["CREATE TABLE t(a DEFAULT 'x\n')", "SELECT a FROM t"]);
+    // A word in a message is no statement of such a log.
+    let log = "app: 'commit' is left out\napp: SELECT 1\napp: SELECT 2\n";
+    let (_, records) = place.import(&place.write("app.log", log)).expect("imported");
+    assert_eq!(texts(&records), ["SELECT 1", "SELECT 2"]);
+    // Values that stand beside a statement, and quotes that are no `repr`'s.
+    for (line, words) in [
+        ("('INSERT INTO t VALUES (?)', ['x'])", "stands in quotes"),
+        ("('INSERT INTO t VALUES (?)', [7])", "has parameters"),
+        ("('INSERT INTO t VALUES ('x')')", "stands in quotes"),
+        ("SELECT a FROM t", "stands without what the log has"),
+    ] {
+        let log = format!("('CREATE TABLE t(a)', [])\n{line}\n");
+        let error = place.import(&place.write("app.log", &log)).expect_err(line).to_string();
+        assert!(error.contains("app.log:2: ") && error.contains(words), "{line}: {error}");
+    }
+}

@@ -13,10 +13,13 @@ mod checker;
 mod died;
 mod ends;
 mod expanded;
+mod firefox;
 mod folder;
 #[cfg(test)]
 mod form_tests;
+mod hibernate;
 mod inner;
+mod iso;
 mod kind;
 mod lines;
 mod loading;
@@ -28,6 +31,7 @@ mod order;
 mod play;
 mod pocketdata;
 mod private;
+mod repr;
 mod same_file;
 mod script;
 mod sqlite_log;
@@ -169,7 +173,13 @@ pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
             pocketdata::import_workload(path, &mut assembler, &mut starts, &mut bad, steps)?
         }
         Format::Expanded | Format::FileCalls | Format::Spool => {
-            expanded::import(path, &mut assembler, &mut starts, &mut bad, steps)?
+            if firefox::is_log(path)? {
+                firefox::import(path, &mut assembler, &mut starts, &mut bad, steps)?
+            } else if hibernate::is_log(path)? {
+                hibernate::import(path, &mut assembler, &mut starts, &mut bad, steps)?
+            } else {
+                expanded::import(path, &mut assembler, &mut starts, &mut bad, steps)?
+            }
         }
     };
     if !request.skip_bad {

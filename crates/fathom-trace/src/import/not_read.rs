@@ -29,6 +29,7 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
         "is SQLAlchemy's log, which has the values of a statement on a line of their own, as Python \
          writes them, and is not read: capture the program (`fathom trace capture -- python3 …`)"
     } else if line.contains("Executed DbCommand (")
+        || line.contains("Executing DbCommand [")
         || (line.starts_with("-- ") && line.contains("' (Type = "))
     {
         "is Entity Framework's log, which has the values of a statement beside it, if at all, and is not \
@@ -92,10 +93,16 @@ pub fn problem_of_log(line: &str) -> Option<&'static str> {
          `enableLoadExtension`); or write the second one of each, where values are filled in, to a .sql file, \
          those of each connection to one of its own, with a BEGIN before what a line `commit` or `rollback` \
          ends and that word behind it, and blobs, which are texts there, as x'…', and import their folder"
+    } else if ["jdbc.sqlonly", "jdbc.sqltiming", "jdbc.audit"].iter().any(|logger| line.contains(logger)) {
+        "is the log of log4jdbc, which has statements twice (jdbc.sqlonly, jdbc.sqltiming), no BEGIN, and dates and \
+         blobs otherwise than they are bound, and is not read: let the program load the extension that \
+         FATHOM_TRACE_EXTENSION names (sqlite-jdbc: `enableLoadExtension`), and capture it (`fathom trace capture -- \
+         java …`)"
     } else if line.contains("TRACE_STMT on ") {
-        "is Firefox's log (mozStorage), which is not read: a statement of it stands in quotes behind the \
-         address of its connection (`TRACE_STMT on ADDRESS: `); write those of each connection to one \
-         database to a .sql file of its own, and import their folder"
+        "is Firefox's log (mozStorage) in a form that is not read (MOZ_LOG=timestamp,mozStorage:5 writes one \
+         that is): a statement of it stands in quotes behind the address of its connection (`TRACE_STMT on \
+         ADDRESS: `); write those of each connection to one database to a .sql file of its own, and import \
+         their folder"
     } else {
         return None;
     })
@@ -219,8 +226,11 @@ mod tests {
             ("(5) statement aborts at 2: [BEGIN IMMEDIATE] database is locked", ".trace FILE"),
             ("2026-11-21 16:26:38,123 INFO sqlalchemy.engine.Engine [raw sql] ()", "capture -- python3"),
             ("      Executed DbCommand (2ms) [Parameters=[@p0='?']]", "capture -- dotnet"),
+            ("      Executing DbCommand [Parameters=[@p0='?'], CommandType='Text']", "capture -- dotnet"),
             ("  Note Load (0.1ms)  SELECT * FROM notes WHERE id = ?  [[\"id\", 7]]", "capture -- ruby"),
-            ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "TRACE_STMT on ADDRESS"),
+            ("[Parent 10: Main]: D/mozStorage TRACE_STMT on 7f01: 'SELECT 1'", "MOZ_LOG=timestamp"),
+            ("10:00:01.1 [main] INFO  jdbc.sqltiming - insert into t (a) values ('x')", "of log4jdbc"),
+            ("INFO : jdbc.sqlonly - insert into t (a) values ('x')", "-- java …"),
             ("query: SELECT 1 WHERE a = ? -- PARAMETERS: [\"Timber\"]", "better-sqlite3"),
             ("Query: insert into \"users\" values (null, ?) -- params: [\"Dan\"]", "capture -- node"),
             ("flutter: Drift: Sent SELECT * FROM t WHERE a = ?; with args [1]", "capture -- dart"),

@@ -5,9 +5,9 @@
 //! time in ms, …, process, thread, level, tag) of which the last is a JSON object: `Action`
 //! (SELECT, UPDATE …, and SCHEMA, TABLES, APP_NAME, which are no statements), `Results` (the SQL),
 //! `Time` (ns), `Arguments`. Lines that are such an object alone, with `sql` or `query` for the SQL
-//! and `timestamp` for the time, are read alike, and values of parameters in a list `args`, `params`
-//! or the like, as what writes structured logs has them. What a SCHEMA line says of a table makes
-//! the table, empty, before the first statement.
+//! and `timestamp` for the time (a number, or as RFC 3339 writes it), are read alike, and values of
+//! parameters in a list `args`, `params` or the like, as what writes structured logs has them. What
+//! a SCHEMA line says of a table makes the table, empty, before the first statement.
 //!
 //! **Its benchmark's workloads**: one JSON object with a list `init` of statements that make the
 //! database, and a list `benchmark` of operations: `query` with `sql`, and `break` with a pause
@@ -22,6 +22,7 @@ use serde_json::{Map, Value as Json};
 
 use super::bad::BadOnes;
 use super::checker::Checker;
+use super::iso;
 use super::lines::Lines;
 use super::loading::LoadingSettings;
 use super::play::Player;
@@ -37,7 +38,12 @@ use crate::sql::{TokenKind, Verb, tokens};
 const SQL: [&str; 5] = ["Results", "sql", "SQL", "query", "statement"];
 
 /// Names under which its time stands, where no column has it.
-const TIMES: [&str; 4] = ["timestamp", "Timestamp", "time_ms", "ts"];
+const TIMES: [&str; 8] =
+    ["timestamp", "Timestamp", "time_ms", "ts", "@timestamp", "time", "datetime", "asctime"];
+
+/// Numbers under the name `time` from which on they are times of a day (2001, in seconds): smaller
+/// ones say how long a statement took.
+const DAYS_FROM: f64 = 1e9;
 
 /// Names under which values of its parameters stand as a list, beside the log's own `Arguments`.
 const VALUES: [&str; 6] = ["args", "params", "parameters", "bindings", "binds", "values"];
@@ -57,6 +63,14 @@ pub fn is_log_line(line: &str) -> bool {
 pub fn is_workload(beginning: &str) -> bool {
     let bare: String = beginning.split_whitespace().collect();
     bare.starts_with("{\"benchmark\":[") || bare.starts_with("{\"init\":[")
+}
+
+/// What a field says of the time.
+enum Time {
+    /// s, ms, µs or ns, since whenever.
+    Number(f64),
+    /// ns since 1970.
+    Ns(u64),
 }
 
 /// A line of the log.
@@ -108,7 +122,10 @@ impl<'a> LogLine<'a> {
             .find(|column| column.len() >= 12 && column.bytes().all(|byte| byte.is_ascii_digit()));
         let number = match column {
             Some(column) => column.parse::<f64>().ok()?,
-            None => TIMES.iter().find_map(|name| self.object.get(*name)?.as_f64())?,
+            None => match TIMES.iter().find_map(|name| self.time(name))? {
+                Time::Number(number) => number,
+                Time::Ns(at_ns) => return Some(at_ns),
+            },
         };
         // Seconds, ms, µs or ns since 1970: three digits lie between each.
         let scale = match number {
@@ -118,6 +135,23 @@ impl<'a> LogLine<'a> {
             _ => 1.0,
         };
         (0.0..1e19).contains(&number).then_some((number * scale) as u64)
+    }
+
+    /// What a field says of the time: a number, also one in quotes, or a text of a day.
+    fn time(&self, name: &str) -> Option<Time> {
+        let number = match self.object.get(name)? {
+            Json::String(text) => match iso::ns_of(text) {
+                Some(at_ns) => return Some(Time::Ns(at_ns)),
+                None => text.parse::<f64>().ok()?,
+            },
+            other => other.as_f64()?,
+        };
+        (name != "time" || number >= DAYS_FROM).then_some(Time::Number(number))
+    }
+
+    /// Whether a field that should have its time has something else.
+    fn has_other_time(&self) -> bool {
+        self.at_ns().is_none() && TIMES.iter().any(|name| self.object.get(*name).is_some_and(Json::is_string))
     }
 
     /// Device, process and thread.
@@ -238,6 +272,7 @@ pub fn import(
     let mut databases: HashMap<String, u32> = HashMap::new();
     let mut connections: HashMap<(String, u32, u32), u32> = HashMap::new();
     let (mut zero_ns, mut last_ns, mut without_values, mut no_json) = (None, 0, 0_u64, 0_u64);
+    let mut with_other_times = 0_u64;
     let mut lines = Lines::open(path)?;
     let mut number = 0;
     while let Some(read) = lines.next_line()? {
@@ -251,6 +286,7 @@ pub fn import(
             let zero = *zero_ns.get_or_insert(at_ns);
             last_ns = at_ns.saturating_sub(zero).max(last_ns);
         }
+        with_other_times += u64::from(line.has_other_time());
         let (device, process, thread) = line.place();
         let thread = assembler.thread(process, thread, &device)?;
         let name = line.database();
@@ -302,6 +338,12 @@ pub fn import(
     if without_values > 0 {
         imported.warnings.push(format!(
             "{without_values} statements have parameters whose values the log does not tell clearly: they are NULL"
+        ));
+    }
+    if with_other_times > 0 {
+        imported.warnings.push(format!(
+            "{with_other_times} statements have a time that is neither a number nor as RFC 3339 writes it \
+             (2023-08-10T10:00:00.125Z): they begin when the last one before them that has such a time does"
         ));
     }
     if no_json > 0 {
