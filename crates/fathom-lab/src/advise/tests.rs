@@ -227,7 +227,11 @@ fn a_short_trace_is_no_reason_for_other_pages_that_bring_little() {
         assert_eq!((named(Some(20), ms), named(Some(FEW), ms), named(None, ms)), (4096, 1024, 1024), "{ms}");
     }
     for ms in [4.76, 4.6, 4.4] {
-        assert_eq!(named(Some(20), ms), 1024, "{ms}: live it is as much, and 5 % is what advice may be behind");
+        assert_eq!(
+            named(Some(20), ms),
+            1024,
+            "{ms}: live it is as much, and 5 % is what advice may be behind"
+        );
     }
 }
 
