@@ -286,7 +286,7 @@ fn what_a_log_tells_between_statements_is_none_of_them() {
         10:00:02.5 app[7]: SQL: SELECT a\n  FROM t\n10:00:02.5 net[12]: 200 OK\n  (more of it)\n\
         10:00:02.5 app[7]: SQL: SELECT 'one\nCoreData: two'\n";
     let other_has_times = "Hibernate: CREATE TABLE t(a)\nHibernate: \nSELECT a\n  FROM t\n\
-        2026-01-02T10:00:00.123+01:00 TRACE bind : binding parameter (1:VARCHAR) <- [x]\n\
+        2026-01-02T10:00:00.123+01:00 TRACE net : request (1:VARCHAR) <- [x]\n\
         2026-01-02 10:00:00.5 TRACE bind : nothing\nHibernate: SELECT 'one\nCoreData: two'\n";
     for (log, lines) in [(core_data, 4), (timed, 3), (other_has_times, 2)] {
         let (imported, records) = place.import(&place.write("app.log", log)).expect(log);
