@@ -199,8 +199,8 @@ fn of_pages_that_both_are_others_the_faster_are_named() {
 
 /// What happened: of 20 transactions that write, pages were named for 1.02 to 1.04 times, proven by
 /// recordings that hardly differ. A database that exists takes a VACUUM for them. Then they had to
-/// bring 10 %, and what was named was 6 to 10 % behind the best of full live grids, by as much as the
-/// simulation had said.
+/// bring 10 %, and what was named was 6 to 10 % behind the best of full live grids, by as much as
+/// the simulation had said.
 #[test]
 fn a_short_trace_is_no_reason_for_other_pages_that_bring_little() {
     let named = |writing: Option<u64>, small_ms: f64| {
