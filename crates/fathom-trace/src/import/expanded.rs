@@ -21,9 +21,9 @@ use std::path::Path;
 use super::bad::BadOnes;
 use super::ends::Ends;
 use super::inner::is_time;
-use super::lines::{COLOUR, Lines, without_colours};
+use super::lines::{COLOUR, Lines, can_be_read_twice, without_colours};
 use super::play::Player;
-use super::private::{Compilation, Fault, Private, compile};
+use super::private::{Compilation, Fault, compile};
 use super::repr::{Quoted, quoted};
 use super::script::is_open;
 use super::statements::begins_statement;
@@ -63,7 +63,7 @@ const SHAPE_LINES: usize = 1000;
 const OTHERWISE: &str = "stands without what the log has before its first statement";
 
 /// What is wrong with a statement of Sequelize's that is none of the transaction which is open.
-const OF_ANOTHER: &str = "stands within a transaction of another connection";
+pub const OF_ANOTHER: &str = "stands within a transaction of another connection";
 
 /// What is wrong with a statement in quotes that may or may not be JSON's.
 const ESCAPED: &str =
@@ -113,13 +113,8 @@ pub fn import(
     bad: &mut BadOnes,
     steps_max: u64,
 ) -> Result<ImportReport, TraceError> {
-    let thread = assembler.thread(0, 0, &path.display().to_string())?;
-    let (database, start) = starts.database_and_file("log.db", assembler)?;
-    let number = assembler.open(thread, database, 0)?;
-    let bytes = std::fs::metadata(path).map_err(TraceError::io(path))?.len();
-    let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
-    let connection = private.open()?;
-    let mut player = Player::new(assembler, starts, private, bad, None);
+    let (mut player, connection, number, _) =
+        Player::of_one_connection(path, "log.db", (assembler, starts, bad), steps_max)?;
     let has_times = player.look_for_profile(path)?;
     let mut log = Log {
         path,
@@ -291,8 +286,7 @@ impl Log<'_> {
     /// line end. And whether the log is coloured, as for a terminal: then what stands before the
     /// first statement is, where a colour within one may be of a value.
     fn shape(&self) -> Result<(Option<String>, bool), TraceError> {
-        // A pipe can be read once.
-        if !std::fs::metadata(self.path).map_err(TraceError::io(self.path))?.is_file() {
+        if !can_be_read_twice(self.path)? {
             return Ok((None, false));
         }
         let mut lines = Lines::open(self.path)?;
@@ -324,8 +318,7 @@ impl Log<'_> {
     /// one. Its first statement may be in double quotes, as JSON's are, but not all of them: what
     /// has no quote of its own is in single ones.
     fn shape_of_quoted(&self) -> Result<Option<String>, TraceError> {
-        // A pipe can be read once.
-        if !std::fs::metadata(self.path).map_err(TraceError::io(self.path))?.is_file() {
+        if !can_be_read_twice(self.path)? {
             return Ok(None);
         }
         let mut lines = Lines::open(self.path)?.without_colours();

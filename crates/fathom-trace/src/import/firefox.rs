@@ -108,24 +108,6 @@ pub fn is_statement(line: &str) -> bool {
     line.contains("TRACE_STMT on ") && Entry::of(line).is_some_and(|entry| entry.statement().is_some())
 }
 
-/// Whether a file is such a log.
-///
-/// # Errors
-/// It cannot be read.
-pub fn is_log(path: &Path) -> Result<bool, TraceError> {
-    // A pipe can be read once.
-    if !std::fs::metadata(path).map_err(TraceError::io(path))?.is_file() {
-        return Ok(false);
-    }
-    let mut lines = Lines::open(path)?;
-    while let Some(line) = lines.next_line()? {
-        if is_statement(line) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Reads the log at `path`.
 pub fn import(
     path: &Path,

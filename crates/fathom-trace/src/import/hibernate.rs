@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::bad::BadOnes;
-use super::expanded::out_of_place;
+use super::expanded::{OF_ANOTHER, out_of_place};
 use super::lines::Lines;
 use super::play::Player;
-use super::private::{Private, compile};
+use super::private::compile;
 use super::{ImportReport, Starts};
 use crate::assemble::Assembler;
 use crate::confine::ConfinedConnection;
@@ -37,9 +37,6 @@ const LOGGERS_OF_SQL: [&str; 3] = ["org.hibernate.SQL", "o.h.SQL", "SqlStatement
 
 /// What `show_sql` prints before a statement.
 const SHOWN: &str = "Hibernate: ";
-
-/// What is wrong with a statement within another thread's transaction.
-const OF_ANOTHER: &str = "stands within a transaction of another connection";
 
 /// What is wrong with a value that has no statement.
 const WITHOUT_STATEMENT: &str =
@@ -57,7 +54,7 @@ const MIXED: &str = "stands between lines of another thread, so that its values 
 
 /// What a log has.
 #[derive(Debug, Default)]
-struct Survey {
+pub struct Survey {
     has_values: bool,
     has_logger: bool,
     has_transactions: bool,
@@ -111,48 +108,39 @@ struct Log<'a> {
     late: u64,
 }
 
-/// Whether a file is Hibernate's log with values.
-///
-/// # Errors
-/// It cannot be read.
-pub fn is_log(path: &Path) -> Result<bool, TraceError> {
-    // A pipe can be read once.
-    if !std::fs::metadata(path).map_err(TraceError::io(path))?.is_file() {
-        return Ok(false);
-    }
-    Ok(survey(path)?.has_values)
-}
-
-fn survey(path: &Path) -> Result<Survey, TraceError> {
-    let mut survey = Survey::default();
-    let mut lines = Lines::open(path)?.without_colours();
-    while let Some(line) = lines.next_line()? {
-        let Some((told, head)) = told(line) else { continue };
+impl Survey {
+    /// Looks at a line.
+    pub fn take(&mut self, line: &str) {
+        let Some((told, head)) = told(line) else { return };
         match told {
-            Told::Value { .. } => survey.has_values = true,
-            Told::Sql(_) => survey.has_logger = true,
-            Told::Begin => survey.has_transactions = true,
-            Told::Committed => survey.has_ends = true,
+            Told::Value { .. } => self.has_values = true,
+            Told::Sql(_) => self.has_logger = true,
+            Told::Begin => self.has_transactions = true,
+            Told::Committed => self.has_ends = true,
             _ => {}
         }
         if !matches!(told, Told::Shown(_)) {
             let thread = thread_of(head);
-            survey.has_threads |= survey.thread.as_ref().is_some_and(|known| *known != thread);
-            survey.thread.get_or_insert(thread);
+            self.has_threads |= self.thread.as_ref().is_some_and(|known| *known != thread);
+            self.thread.get_or_insert(thread);
         }
     }
-    Ok(survey)
+
+    /// Whether it is Hibernate's log with values.
+    pub fn has_values(&self) -> bool {
+        self.has_values
+    }
 }
 
-/// Reads the log at `path`.
+/// Reads the log at `path`, which has this.
 pub fn import(
     path: &Path,
+    survey: &Survey,
     assembler: &mut Assembler,
     starts: &mut Starts,
     bad: &mut BadOnes,
     steps_max: u64,
 ) -> Result<ImportReport, TraceError> {
-    let survey = survey(path)?;
     if !survey.has_transactions {
         return Err(TraceError::refused(
             path.display(),
@@ -168,13 +156,8 @@ pub fn import(
              log org.hibernate.SQL at DEBUG",
         ));
     }
-    let thread = assembler.thread(0, 0, &path.display().to_string())?;
-    let (database, start) = starts.database_and_file("log.db", assembler)?;
-    let number = assembler.open(thread, database, 0)?;
-    let bytes = std::fs::metadata(path).map_err(TraceError::io(path))?.len();
-    let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
-    let connection = private.open()?;
-    let player = Player::new(assembler, starts, private, bad, None);
+    let (player, connection, number, _) =
+        Player::of_one_connection(path, "log.db", (assembler, starts, bad), steps_max)?;
     let mut log = Log { path, connection, number, player, pending: None, open: None, nulls: 0, late: 0 };
     let mut lines = Lines::open(path)?.without_colours();
     let (mut line_number, mut shown) = (0, 0_u64);

@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::lines::Lines;
+use super::lines::{Lines, can_be_read_twice};
 use crate::error::TraceError;
 use crate::sql::{TokenKind, tokens};
 
@@ -45,8 +45,7 @@ pub enum Profile {
 /// # Errors
 /// It cannot be read.
 pub fn profile(path: &Path) -> Result<Profile, TraceError> {
-    // A pipe can be read once.
-    if !std::fs::metadata(path).map_err(TraceError::io(path))?.is_file() {
+    if !can_be_read_twice(path)? {
         return Ok(Profile::None);
     }
     let mut lines = Lines::open(path)?;

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::{Format, android, expanded, firefox, lines, not_read, pocketdata, repr};
+use super::{Format, android, expanded, firefox, hibernate, lines, not_read, pocketdata, repr};
 use crate::error::TraceError;
 use crate::file_calls;
 
@@ -36,6 +36,38 @@ fn refuse_other_kinds(path: &Path) -> Result<(), TraceError> {
         return Ok(());
     };
     Err(TraceError::refused(path.display(), problem))
+}
+
+/// Whose a log with its values filled in is.
+pub enum Logger {
+    Firefox,
+    /// Hibernate, with what its log has.
+    Hibernate(hibernate::Survey),
+    /// One that writes statements, and all else of the reader of these.
+    Other,
+}
+
+/// Whose a log is, by all of its lines.
+///
+/// # Errors
+/// It cannot be read.
+pub fn logger_of(path: &Path) -> Result<Logger, TraceError> {
+    if !lines::can_be_read_twice(path)? {
+        return Ok(Logger::Other);
+    }
+    let mut survey = hibernate::Survey::default();
+    let mut lines = lines::Lines::open(path)?;
+    while let Some(line) = lines.next_line()? {
+        if firefox::is_statement(line) {
+            return Ok(Logger::Firefox);
+        }
+        if line.contains(lines::COLOUR) {
+            survey.take(&lines::without_colours(line));
+        } else {
+            survey.take(line);
+        }
+    }
+    Ok(if survey.has_values() { Logger::Hibernate(survey) } else { Logger::Other })
 }
 
 /// What a file or folder is, by its name and first lines.

@@ -12,6 +12,14 @@ const LONGEST: u64 = 256 << 20;
 /// What begins the sequences that colour a text on a terminal (`ESC [ 31;1 m`).
 pub const COLOUR: &str = "\u{1b}[";
 
+/// Whether a file may be looked through before it is read: a pipe can be read once.
+///
+/// # Errors
+/// There is none.
+pub fn can_be_read_twice(path: &Path) -> Result<bool, TraceError> {
+    Ok(std::fs::metadata(path).map_err(TraceError::io(path))?.is_file())
+}
+
 /// Lines of a file, with their line ends (CR LF as LF, as the `sqlite3` shell reads them), without
 /// a byte order mark; what is no UTF-8 becomes U+FFFD.
 pub struct Lines {

@@ -55,6 +55,7 @@ pub use order::Order;
 pub(crate) use script::for_each as for_each_statement;
 
 use bad::BadOnes;
+use kind::Logger;
 use same_file::known_as;
 
 /// What an input is.
@@ -172,15 +173,13 @@ pub fn import(request: &Request) -> Result<ImportReport, TraceError> {
         Format::PocketWorkload => {
             pocketdata::import_workload(path, &mut assembler, &mut starts, &mut bad, steps)?
         }
-        Format::Expanded | Format::FileCalls | Format::Spool => {
-            if firefox::is_log(path)? {
-                firefox::import(path, &mut assembler, &mut starts, &mut bad, steps)?
-            } else if hibernate::is_log(path)? {
-                hibernate::import(path, &mut assembler, &mut starts, &mut bad, steps)?
-            } else {
-                expanded::import(path, &mut assembler, &mut starts, &mut bad, steps)?
+        Format::Expanded | Format::FileCalls | Format::Spool => match kind::logger_of(path)? {
+            Logger::Firefox => firefox::import(path, &mut assembler, &mut starts, &mut bad, steps)?,
+            Logger::Hibernate(survey) => {
+                hibernate::import(path, &survey, &mut assembler, &mut starts, &mut bad, steps)?
             }
-        }
+            Logger::Other => expanded::import(path, &mut assembler, &mut starts, &mut bad, steps)?,
+        },
     };
     if !request.skip_bad {
         let is_otherwise = format == Format::Expanded && imported.statements == 0;

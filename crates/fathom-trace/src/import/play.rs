@@ -64,6 +64,23 @@ pub struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
+    /// For a file that is all of one connection, to a database of this name: with that connection,
+    /// its number in the trace, and how long the file is, bytes.
+    pub fn of_one_connection(
+        path: &Path,
+        name: &str,
+        (assembler, starts, bad): (&'a mut Assembler, &'a mut Starts, &'a mut BadOnes),
+        steps_max: u64,
+    ) -> Result<(Player<'a>, ConfinedConnection, u32, u64), TraceError> {
+        let thread = assembler.thread(0, 0, &path.display().to_string())?;
+        let (database, start) = starts.database_and_file(name, assembler)?;
+        let number = assembler.open(thread, database, 0)?;
+        let bytes = std::fs::metadata(path).map_err(TraceError::io(path))?.len();
+        let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
+        let connection = private.open()?;
+        Ok((Player::new(assembler, starts, private, bad, None), connection, number, bytes))
+    }
+
     /// Before the first statement.
     pub fn new(
         assembler: &'a mut Assembler,

@@ -23,7 +23,7 @@ use serde_json::{Map, Value as Json};
 use super::bad::BadOnes;
 use super::checker::Checker;
 use super::iso;
-use super::lines::Lines;
+use super::lines::{Lines, can_be_read_twice};
 use super::loading::LoadingSettings;
 use super::play::Player;
 use super::private::{Compilation, Fault, Private, compile, execute, message_of};
@@ -149,9 +149,9 @@ impl<'a> LogLine<'a> {
         (name != "time" || number >= DAYS_FROM).then_some(Time::Number(number))
     }
 
-    /// Whether a field that should have its time has something else.
-    fn has_other_time(&self) -> bool {
-        self.at_ns().is_none() && TIMES.iter().any(|name| self.object.get(*name).is_some_and(Json::is_string))
+    /// Whether a field that should have its time has a text.
+    fn has_text_for_time(&self) -> bool {
+        TIMES.iter().any(|name| self.object.get(*name).is_some_and(Json::is_string))
     }
 
     /// Device, process and thread.
@@ -248,7 +248,7 @@ pub fn import(
 ) -> Result<ImportReport, TraceError> {
     // Tables are told of whenever a database is opened, often after its first statements: twice
     // through.
-    if !std::fs::metadata(path).map_err(TraceError::io(path))?.is_file() {
+    if !can_be_read_twice(path)? {
         return Err(TraceError::refused(path.display(), "is no file, and is read twice: write it to a file"));
     }
     let mut tables: HashMap<String, String> = HashMap::new();
@@ -285,8 +285,9 @@ pub fn import(
         if let Some(at_ns) = line.at_ns() {
             let zero = *zero_ns.get_or_insert(at_ns);
             last_ns = at_ns.saturating_sub(zero).max(last_ns);
+        } else {
+            with_other_times += u64::from(line.has_text_for_time());
         }
-        with_other_times += u64::from(line.has_other_time());
         let (device, process, thread) = line.place();
         let thread = assembler.thread(process, thread, &device)?;
         let name = line.database();

@@ -5,7 +5,6 @@ use std::path::Path;
 use super::bad::BadOnes;
 use super::lines::Lines;
 use super::play::{Player, Stream};
-use super::private::Private;
 use super::statements::Statements;
 use super::{ImportReport, Starts};
 use crate::assemble::Assembler;
@@ -20,14 +19,9 @@ pub fn import(
     bad: &mut BadOnes,
     steps_max: u64,
 ) -> Result<ImportReport, TraceError> {
-    let thread = assembler.thread(0, 0, &path.display().to_string())?;
-    let (database, start) = starts.database_and_file("script.db", assembler)?;
-    let number = assembler.open(thread, database, 0)?;
-    let bytes = std::fs::metadata(path).map_err(TraceError::io(path))?.len();
-    let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
-    let connection = private.open()?;
+    let (mut player, connection, number, bytes) =
+        Player::of_one_connection(path, "script.db", (assembler, starts, bad), steps_max)?;
     let mut stream = Stream { statements: Statements::open(path)?, connection, number, bytes };
-    let mut player = Player::new(assembler, starts, private, bad, None);
     stream.statements.has_times = player.look_for_profile(path)?;
     while player.unit(&mut stream)? {}
     player.close(stream)?;
