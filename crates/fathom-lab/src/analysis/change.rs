@@ -195,21 +195,19 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         [another_trace as fn(&CellValues, &CellValues) -> Option<String>, another_model, elsewhere]
     {
         // What is the same of several cells, as that they lay on another disk, is said once.
-        let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+        let mut told: Vec<(String, &str, usize)> = Vec::new();
         for cell_b in b.cells.iter().filter(is_asked) {
             let words = in_a.find(cell_b).and_then(|cell_a| difference(cell_a, cell_b));
             let Some(words) = words else { continue };
-            match told.iter_mut().find(|(known, _)| *known == words) {
-                Some((_, titles)) => titles.push(&cell_b.title),
-                None => told.push((words, vec![cell_b.title.as_str()])),
+            match told.iter_mut().find(|(known, ..)| *known == words) {
+                Some((_, _, others)) => *others += 1,
+                None => told.push((words, &cell_b.title, 0)),
             }
         }
-        found.cautions.extend(told.into_iter().map(|(words, titles)| match titles.as_slice() {
-            [first, _] => format!("\"{first}\" (and 1 other cell) {words}"),
-            [first, others @ ..] if !others.is_empty() => {
-                format!("\"{first}\" (and {} other cells) {words}", others.len())
-            }
-            _ => format!("\"{}\" {words}", titles.concat()),
+        found.cautions.extend(told.into_iter().map(|(words, first, others)| match others {
+            0 => format!("\"{first}\" {words}"),
+            1 => format!("\"{first}\" (and 1 other cell) {words}"),
+            _ => format!("\"{first}\" (and {others} other cells) {words}"),
         }));
     }
     let failing = |side: &Side, which: &str| -> Vec<String> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use fathom_ground::mountinfo::{Mount, host_of};
 
 use super::content::{head_of, marks_of};
+use super::fnv::{EMPTY, fnv1a};
 
 /// Where udev names the file systems that it has found.
 const BY_UUID: &str = "/dev/disk/by-uuid";
@@ -106,14 +107,13 @@ fn of_block(directory: &Path) -> BTreeMap<String, String> {
 /// FNV-1a (64 bits), hexadecimal, of what an image begins with and of blocks spread over it; none
 /// where it cannot be read.
 fn content_hash(file: &File, head: &[u8], bytes: u64) -> Option<String> {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let mut hash = head.iter().fold(0xcbf2_9ce4_8422_2325, step);
+    let mut hash = fnv1a(EMPTY, head);
     let mut block = [0_u8; SAMPLE_BYTES as usize];
     let blocks = bytes / SAMPLE_BYTES;
     for sample in 0..SAMPLES.min(blocks) {
         let at = (u128::from(sample) * u128::from(blocks) / u128::from(SAMPLES.min(blocks))) as u64;
         file.read_exact_at(&mut block, at * SAMPLE_BYTES).ok()?;
-        hash = block.iter().fold(hash, step);
+        hash = fnv1a(hash, &block);
     }
     Some(format!("{hash:016x}"))
 }

@@ -4,6 +4,8 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use super::fnv::{EMPTY, fnv1a};
+
 /// A machine, by numbers that say nothing of it (machine-id(5) asks for that); none where nobody
 /// tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,8 +34,7 @@ impl MachineMark {
 fn of(path: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let word = Some(text.trim()).filter(|word| !word.is_empty() && *word != "uninitialized")?;
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    Some(word.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    Some(fnv1a(EMPTY, word.as_bytes()))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::build_error::SOURCE_SHA256;
 use super::patch;
 use super::sha256::sha256;
+use crate::ground::fnv::{EMPTY, fnv1a};
 
 /// What a kernel is configured for, beside the least that boots.
 pub(super) const CONFIGURATION: &str = include_str!("kernel/guest.config");
@@ -129,12 +130,8 @@ pub(super) fn directory() -> Option<PathBuf> {
 /// A name for everything that goes into a kernel, its pinned source and what is changed in it:
 /// FNV-1a of it.
 pub(super) fn recipe() -> String {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for text in [SOURCE_SHA256, CONFIGURATION].map(str::to_owned).into_iter().chain(patch::texts()) {
-        for byte in text.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
+    let texts = [SOURCE_SHA256, CONFIGURATION].map(str::to_owned).into_iter().chain(patch::texts());
+    let hash = texts.fold(EMPTY, |hash, text| fnv1a(hash, text.as_bytes()));
     format!("{hash:016x}")
 }
 
