@@ -25,6 +25,7 @@ mod tracefs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use record::Reader;
 use tracefs::Instance;
@@ -33,6 +34,9 @@ pub use error::TraceError;
 pub use request::{BlockOp, Recording, Request, SECTOR_BYTES};
 pub use tracefs::tracing;
 pub(crate) use tracefs::{BUFFER_KIB, instance_path, remove_instance, tagged_instances};
+
+/// How long the end of a trace waits for requests that are at the device.
+const AT_THE_DEVICE: Duration = Duration::from_secs(5);
 
 /// A trace that is being recorded. Dropped, it ends and its instance is removed.
 #[derive(Debug)]
@@ -82,19 +86,26 @@ impl BlockTrace {
     }
 
     /// Ends the trace, removes its instance and gives what was recorded. Sync the file system
-    /// before, so that what it still holds back is seen.
+    /// before, so that what it still holds back is seen. What is at the device by then is waited
+    /// for: a file system writes of its own accord, whoever has synced.
     ///
     /// # Errors
     /// The trace could not be read; the instance is removed all the same.
     pub fn stop(mut self) -> Result<Recording, TraceError> {
-        // Completions are told a moment after those who waited have gone on.
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        self.instance.pause()?;
-        let span_ns = (self.started_ns, fathom_ground::system::now_ns());
-        let Some(records) = self.join()? else { return Ok(Recording::default()) };
-        let lost_events = self.instance.lost_events()?;
-        let (requests, unfinished) = pairing::pair(records.into_records());
-        Ok(Recording { requests, lost_events, unfinished, span_ns })
+        self.instance.begin_nothing_more()?;
+        let Some(mut reader) = self.join()? else { return Ok(Recording::default()) };
+        let ended = Instant::now();
+        loop {
+            reader.empty()?;
+            let span_ns = (self.started_ns, fathom_ground::system::now_ns());
+            let lost_events = self.instance.lost_events()?;
+            let (requests, unfinished) = pairing::pair(reader.in_order());
+            // A completion that was lost never comes.
+            if unfinished == 0 || lost_events > 0 || ended.elapsed() > AT_THE_DEVICE {
+                return Ok(Recording { requests, lost_events, unfinished, span_ns });
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     fn join(&mut self) -> Result<Option<Reader>, TraceError> {
@@ -215,6 +226,34 @@ mod tests {
             assert!(request.issue_ns <= request.complete_ns && request.complete_ns <= end, "{request:?}");
             assert!(request.latency_ns() > 1_000 && before <= request.issue_ns, "{request:?}");
             before = request.issue_ns;
+        }
+    }
+
+    /// XFS had begun a write of its own when the trace of a run was ended: one request was
+    /// "unfinished".
+    #[test]
+    fn what_is_at_the_device_at_the_end_is_waited_for() {
+        let Some((_dir, device)) = device() else { return };
+        let over = AtomicBool::new(false);
+        let recordings: Vec<Recording> = std::thread::scope(|scope| {
+            let writes = || {
+                let (file, memory) = (direct(&device, 0), Aligned([7; 65536]));
+                while !over.load(Ordering::Relaxed) {
+                    file.write_all_at(&memory.0, 0).unwrap();
+                }
+            };
+            scope.spawn(writes);
+            scope.spawn(writes);
+            let work = || std::thread::sleep(Duration::from_millis(20));
+            let recordings = (0..10).map(|_| trace(&device, BUFFER_KIB, work)).collect();
+            over.store(true, Ordering::Relaxed);
+            recordings
+        });
+        for recording in recordings {
+            assert_eq!((recording.lost_events, recording.unfinished), (0, 0));
+            assert!(!recording.requests.is_empty());
+            let end = recording.span_ns.1;
+            assert!(recording.requests.iter().all(|request| request.complete_ns <= end));
         }
     }
 

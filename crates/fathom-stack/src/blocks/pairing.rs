@@ -28,11 +28,11 @@ struct InFlight {
 
 /// Requests in order of issue, and the number of those that never completed. `records` are in order
 /// of time.
-pub(super) fn pair(records: Vec<Record>) -> (Vec<Request>, u64) {
+pub(super) fn pair(records: &[Record]) -> (Vec<Request>, u64) {
     let mut requests: Vec<Request> = Vec::new();
     let mut waiting: VecDeque<Record> = VecDeque::new();
     let mut in_flight: Vec<InFlight> = Vec::new();
-    for record in records {
+    for &record in records {
         match record.station {
             Station::Submit => {
                 if waiting.len() == WAITING_MAX {
@@ -155,7 +155,7 @@ mod tests {
             record(60, Complete, "FF", NO_SECTOR, 0),
             record(61, Complete, "WS", 0, 0),
         ];
-        let (requests, unfinished) = pair(records);
+        let (requests, unfinished) = pair(&records);
         let shape: Vec<_> = requests
             .iter()
             .map(|request| {
@@ -187,7 +187,7 @@ mod tests {
             record(9, Complete, "W", 104, 12),
             record(3, Issue, "R", 300, 8), // never completes
         ];
-        let (requests, unfinished) = pair(records);
+        let (requests, unfinished) = pair(&records);
         assert_eq!(requests.len(), 1);
         assert_eq!((requests[0].submit_ns, requests[0].complete_ns, requests[0].sectors), (1, 9, 16));
         assert_eq!(unfinished, 2);
@@ -208,14 +208,14 @@ mod tests {
             record(51, Issue, "W", 108, 8),
             record(52, Complete, "W", 108, 8),
         ];
-        let (requests, unfinished) = pair(records);
+        let (requests, unfinished) = pair(&records);
         let times: Vec<_> = requests.iter().map(|request| (request.submit_ns, request.issue_ns)).collect();
         assert_eq!((times, unfinished), (vec![(1, 3), (50, 51)], 0));
     }
 
     #[test]
     fn what_was_issued_before_the_trace_is_passed_over() {
-        let (requests, unfinished) = pair(vec![record(1, Station::Complete, "W", 8, 8)]);
+        let (requests, unfinished) = pair(&[record(1, Station::Complete, "W", 8, 8)]);
         assert_eq!((requests.len(), unfinished), (0, 0));
     }
 }

@@ -110,7 +110,8 @@ impl Reader {
         }
     }
 
-    fn empty(&mut self) -> Result<(), TraceError> {
+    /// Takes what the buffers hold by now.
+    pub fn empty(&mut self) -> Result<(), TraceError> {
         let Reader { layouts, kind, devices, buffers, page, records } = self;
         for (path, buffer) in buffers {
             loop {
@@ -129,11 +130,11 @@ impl Reader {
         Ok(())
     }
 
-    /// All events, in order of time.
-    pub fn into_records(mut self) -> Vec<Record> {
+    /// All events so far, in order of time.
+    pub fn in_order(&mut self) -> &[Record] {
         // Each CPU's buffer is in order; a stable sort keeps events of one moment in theirs.
         self.records.sort_by_key(|record| record.at_ns);
-        self.records
+        &self.records
     }
 }
 

@@ -75,9 +75,14 @@ impl Instance {
         self.write("tracing_on", "1")
     }
 
-    /// Records nothing more; what is in the buffers stays.
-    pub fn pause(&self) -> Result<(), TraceError> {
-        self.write("tracing_on", "0")
+    /// Of requests that are at the device by now, the completion is still recorded; of others
+    /// nothing.
+    pub fn begin_nothing_more(&self) -> Result<(), TraceError> {
+        let [made, issued, _] = EVENTS;
+        for event in [made, issued] {
+            self.write(&format!("events/block/{event}/enable"), "0")?;
+        }
+        Ok(())
     }
 
     /// Events that found no room, over all CPUs: `overrun`, `commit overrun` and `dropped events`
