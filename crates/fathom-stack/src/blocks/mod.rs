@@ -130,6 +130,7 @@ impl Drop for BlockTrace {
 mod tests {
     use std::fs::File;
     use std::os::unix::fs::{FileExt, OpenOptionsExt};
+    use std::sync::atomic::AtomicU64;
 
     use super::*;
     use crate::ground::loop_device::LoopDevice;
@@ -234,17 +235,26 @@ mod tests {
     #[test]
     fn what_is_at_the_device_at_the_end_is_waited_for() {
         let Some((_dir, device)) = device() else { return };
-        let over = AtomicBool::new(false);
+        let (over, written) = (AtomicBool::new(false), AtomicU64::new(0));
         let recordings: Vec<Recording> = std::thread::scope(|scope| {
             let writes = || {
                 let (file, memory) = (direct(&device, 0), Aligned([7; 65536]));
                 while !over.load(Ordering::Relaxed) {
                     file.write_all_at(&memory.0, 0).unwrap();
+                    written.fetch_add(1, Ordering::Relaxed);
                 }
             };
             scope.spawn(writes);
             scope.spawn(writes);
-            let work = || std::thread::sleep(Duration::from_millis(20));
+            // Until some have begun and ended, however busy the machine is, or who writes has
+            // failed.
+            let work = || {
+                let enough = written.load(Ordering::Relaxed) + 8;
+                let begun = Instant::now();
+                while written.load(Ordering::Relaxed) < enough && begun.elapsed() < Duration::from_secs(60) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            };
             let recordings = (0..10).map(|_| trace(&device, BUFFER_KIB, work)).collect();
             over.store(true, Ordering::Relaxed);
             recordings
