@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod ends;
+pub mod fnv;
 pub mod fuse_mount;
 pub mod lines;
 pub mod mountinfo;

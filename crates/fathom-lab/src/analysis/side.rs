@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fathom_ground::fnv::{EMPTY, fnv1a};
 use fathom_stack::StackRecord;
 use fathom_workload::engine::engine_named;
 use fathom_workload::params::Parameter;
@@ -472,8 +473,7 @@ fn hash_of(cell: &Cell) -> String {
 }
 
 fn hash_of_text(text: &str) -> String {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    format!("{:016x}", text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step))
+    format!("{:016x}", fnv1a(EMPTY, text.as_bytes()))
 }
 
 #[cfg(test)]

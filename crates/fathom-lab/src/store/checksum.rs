@@ -14,6 +14,7 @@
 
 use std::collections::BTreeMap;
 
+use fathom_ground::fnv::{EMPTY, fnv1a};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 
@@ -51,21 +52,16 @@ pub(super) fn tables() -> impl Iterator<Item = &'static str> {
     OF_ALL.into_iter().chain(OF_RUNS.map(|(table, _)| table))
 }
 
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
-
 struct Fnv(u64);
 
 impl Fnv {
     fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
-        }
+        self.0 = fnv1a(self.0, bytes);
     }
 }
 
 fn hash(table: &str, row: &Row<'_>, columns: usize) -> rusqlite::Result<u64> {
-    let mut fnv = Fnv(FNV_OFFSET);
+    let mut fnv = Fnv(EMPTY);
     fnv.add(table.as_bytes());
     for column in 0..columns {
         match row.get_ref(column)? {

@@ -6,10 +6,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use fathom_ground::fnv::{EMPTY, fnv1a};
 use fathom_ground::mountinfo::{Mount, host_of};
 
 use super::content::{head_of, marks_of};
-use super::fnv::{EMPTY, fnv1a};
 
 /// Where udev names the file systems that it has found.
 const BY_UUID: &str = "/dev/disk/by-uuid";

@@ -2,9 +2,8 @@
 
 use std::fs;
 
+use fathom_ground::fnv::{EMPTY, fnv1a};
 use serde::{Deserialize, Serialize};
-
-use super::fnv::{EMPTY, fnv1a};
 
 /// A machine, by numbers that say nothing of it (machine-id(5) asks for that); none where nobody
 /// tells.

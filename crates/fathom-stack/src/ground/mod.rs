@@ -2,7 +2,6 @@
 
 pub mod content;
 pub mod distribution;
-pub mod fnv;
 pub mod identity;
 pub mod image;
 pub mod loop_device;

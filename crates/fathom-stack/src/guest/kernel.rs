@@ -5,13 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use fathom_ground::fnv::{EMPTY, fnv1a};
 use fathom_ground::system::base_directory;
 use serde::{Deserialize, Serialize};
 
 use super::build_error::SOURCE_SHA256;
 use super::patch;
 use super::sha256::sha256;
-use crate::ground::fnv::{EMPTY, fnv1a};
 
 /// What a kernel is configured for, beside the least that boots.
 pub(super) const CONFIGURATION: &str = include_str!("kernel/guest.config");

@@ -1,5 +1,7 @@
 //! Checks of the work, outside the timed window.
 
+use fathom_ground::fnv::{EMPTY, fnv1a};
+
 use super::content::{Content, write_value};
 use super::plan::Plan;
 use super::sql;
@@ -92,14 +94,12 @@ struct Checksum(u64);
 
 impl Default for Checksum {
     fn default() -> Self {
-        Checksum(0xcbf2_9ce4_8422_2325)
+        Checksum(EMPTY)
     }
 }
 
 impl Checksum {
     fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes.iter().chain(&[0xff]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        self.0 = fnv1a(fnv1a(self.0, bytes), &[0xff]);
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fathom_cut::{CutError, RecordedRun, Scratch};
 use fathom_device::{data_of, external_of};
+use fathom_ground::fnv::{EMPTY, fnv1a};
 use fathom_output::{shown_path, tell};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -43,8 +44,7 @@ struct Index {
 /// cell was recorded with decides what is expected of its states: another number of commits, or
 /// another seed, would look like a promise that was broken.
 fn checksum(cells: &Json) -> String {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    format!("{:016x}", cells.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    format!("{:016x}", fnv1a(EMPTY, cells.to_string().as_bytes()))
 }
 
 /// What is written down of recordings.
